@@ -68,7 +68,10 @@ struct md_agent {
 	sd_event *event;
 	uint64_t say_theirs_ns; /* no message of somebody else's host is told of in the log before */
 	struct md_rundir rundir;
-	struct md_limit messages[2], messages_unknown; /* of all hosts, that are not sealed and that are; and of hosts that are not known */
+	/* Messages of hosts that are wanted; of others that are not sealed and that are; and of hosts that are not known. */
+	struct md_limit messages_wanted, messages[2], messages_unknown;
+	/* Answers to hosts that are wanted, and to others. */
+	struct md_limit answers_wanted, answers, answers_of[MD_SOURCE_GROUPS];
 	struct md_limit wakes; /* directories that what nobody has proven asks for */
 	uint64_t refused_order_ns; /* nobody is named in the log as one whose order is refused before */
 	struct mv_host_id id;
@@ -113,7 +116,6 @@ struct md_agent {
 	uint64_t published_ns, publish_cost_ns;
 	uint64_t renew_ns; /* of md_renew_next() */
 	uint64_t heartbeat_ns, targets_ns, count_ns;
-	uint64_t answers_room_ns; /* MD_ANSWERS_PER_S */
 	uint64_t echoes_room_ns; /* MD_ECHOES_PER_S */
 
 	sd_event_source *io6, *io4, *timer, *post, *sigterm, *sigint, *sighup;
@@ -176,7 +178,7 @@ void md_talk_beacons(struct md_agent *agent, uint64_t now_ns); /* all that are d
 void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
 void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns);
 uint64_t md_talk_next(const struct md_agent *agent);
-void md_talk_entry(struct md_agent *agent, const struct md_received *query);
+void md_talk_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened);
 void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
 void md_talk_ask(void *agent, const struct md_target *target);
 

@@ -155,7 +155,7 @@ static void learn_addresses(struct md_agent *agent, const struct md_host *host)
 
 void md_due_routes(struct md_agent *agent, struct md_host *host)
 {
-	if (md_routes_of(&agent->routes, agent->watch.view, host))
+	if (md_routes_of(&agent->routes, agent->watch.view, host, md_now()))
 		md_due_directory(agent, false);
 	learn_addresses(agent, host);
 }

@@ -111,6 +111,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 				       .proven = md_secure_has_key(agent->secure)};
 	struct md_target *target;
 	struct md_beacon beacon;
+	struct md_host *host;
 	unsigned int news;
 
 	agent->counts.entries_received++;
@@ -125,10 +126,11 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.entries_rejected++;
 		return;
 	}
+	host = md_hosts_find(&agent->hosts, &opened->sender);
+	if (host && target && md_target_is_wanted(target))
+		host->wanted_ns = now_ns;
 	/* Its address counts as a way to it from now on, and the hosts file speaks for it. */
 	if (target && md_target_answered(target, &opened->sender, now_ns)) {
-		struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
-
 		if (host)
 			host->claimed_view = 0;
 		news |= MD_NEWS_SIGHTING;
@@ -202,7 +204,7 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 		break;
 	case MD_KIND_QUERY:
 		agent->counts.queries_received++;
-		md_talk_entry(agent, received);
+		md_talk_entry(agent, received, opened);
 		on_hint(agent, received, opened, now_ns);
 		break;
 	case MD_KIND_ENTRY:

@@ -40,6 +40,14 @@ static bool find_place(const struct md_host *host, struct in6_addr *ret_ip, uint
 	return host->told_expires_ns && !IN6_IS_ADDR_LINKLOCAL(&host->told_by);
 }
 
+static bool is_place(const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
+{
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, ip) && (!ifindex || ifindex == host->sightings[i].ifindex))
+			return true;
+	return host->told_expires_ns && IN6_ARE_ADDR_EQUAL(&host->told_by, ip);
+}
+
 static void ask_at(struct md_agent *agent, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
 {
 	static const uint8_t question = '?';
@@ -115,6 +123,7 @@ void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
 void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns)
 {
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
+	struct in6_addr ip = received->ip;
 	struct mv_host_id id;
 	struct md_host *host;
 
@@ -123,7 +132,9 @@ void md_trust_stranger(struct md_agent *agent, const struct md_received *receive
 	if (!host || now_ns < host->trust_stranger_ns)
 		return;
 	host->trust_stranger_ns = now_ns + STRANGER_NS;
-	md_trust_send(agent, &received->ip, received->port, ifindex, NULL, true);
+	/* Nothing shows that it comes from there, so nobody is told who has not shown it before. */
+	if (is_place(host, &received->ip, ifindex) || find_place(host, &ip, &ifindex))
+		md_trust_send(agent, &ip, agent->udp.port, ifindex, NULL, true);
 }
 
 void md_trust_learned(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)

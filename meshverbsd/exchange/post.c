@@ -107,7 +107,14 @@ static size_t find_endpoints(void *arg, const union ibv_gid *dgid, struct md_end
 			     size_t max)
 {
 	struct md_agent *agent = arg;
+	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, dgid);
 
+	for (unsigned int h = 0; holder && h < holder->n; h++) {
+		struct md_host *host = md_hosts_find(&agent->hosts, &holder->hosts[h]);
+
+		if (host)
+			host->wanted_ns = md_now();
+	}
 	return md_paths_find(agent->watch.view, &agent->hosts, &agent->gidmap, &agent->targets,
 			     &agent->probes, dgid, ret, max);
 }
@@ -415,10 +422,11 @@ static const struct md_rate all_rate = {.per_second = MD_MESSAGES_ALL_RATE, .bur
 static bool may_send(struct md_agent *agent, const struct md_opened *opened, struct md_host *host, uint32_t n, uint64_t now_ns)
 {
 	struct md_limit *own = host ? &host->messages : &agent->messages_unknown;
+	struct md_limit *all = host && md_host_is_wanted(host, now_ns) ? &agent->messages_wanted : &agent->messages[opened->sealed];
 	const struct md_rate *own_rate = host ? &messages_rate : &unknown_rate;
 
 	if (md_secure_has_key(agent->secure) ||
-	    (md_limit_take_some(own, own_rate, n, now_ns) && md_limit_take_some(&agent->messages[opened->sealed], &all_rate, n, now_ns)))
+	    (md_limit_take_some(own, own_rate, n, now_ns) && md_limit_take_some(all, &all_rate, n, now_ns)))
 		return true;
 	agent->counts.messages_throttled += n;
 	return false;

@@ -64,6 +64,7 @@ void md_renew_look(struct md_agent *agent, uint64_t now_ns)
 		if (!host)
 			continue;
 		host->renew_ns = now_ns + RENEW_NS;
+		host->wanted_ns = now_ns;
 		if (!is_to_be_asked(host))
 			continue;
 		renew(agent, host, &probe->key.remote);

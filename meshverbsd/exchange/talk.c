@@ -255,26 +255,28 @@ uint64_t md_talk_next(const struct md_agent *agent)
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-static bool take_answer_room(struct md_agent *agent, uint64_t now_ns)
-{
-	const uint64_t each = MD_S / MD_ANSWERS_PER_S;
+static const struct md_rate answers_rate = {.per_second = MD_ANSWERS_RATE, .burst = MD_ANSWERS_BURST};
+static const struct md_rate host_rate = {.per_second = MD_ANSWERS_HOST_RATE, .burst = MD_ANSWERS_HOST_BURST};
+static const struct md_rate group_rate = {.per_second = MD_ANSWERS_GROUP_RATE, .burst = MD_ANSWERS_GROUP_BURST};
 
-	if (agent->answers_room_ns < now_ns)
-		agent->answers_room_ns = now_ns;
-	/* A tenth of a second's worth at once. */
-	if (agent->answers_room_ns - now_ns > MD_S / 10)
-		return false;
-	agent->answers_room_ns += each;
-	return true;
+/* Who floods has used up his own share first. */
+static bool may_answer(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened, uint64_t now_ns)
+{
+	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
+	const struct md_endpoint from = {.ip = query->ip, .ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0};
+
+	if (host && md_host_is_wanted(host, now_ns) && md_paths_is_of(host, &from))
+		return md_limit_take(&host->queries, &host_rate, now_ns) && md_limit_take(&agent->answers_wanted, &answers_rate, now_ns);
+	return md_limit_take(&agent->answers_of[opened->group], &group_rate, now_ns) && md_limit_take(&agent->answers, &answers_rate, now_ns);
 }
 
-void md_talk_entry(struct md_agent *agent, const struct md_received *query)
+void md_talk_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened)
 {
 	const struct in6_addr *from = md_udp_is_multicast(&query->to) ? NULL : &query->to;
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0;
 	struct md_beacon beacon;
 
-	if (!take_answer_room(agent, md_now())) {
+	if (!may_answer(agent, query, opened, md_now())) {
 		agent->counts.queries_refused++;
 		return;
 	}

@@ -57,6 +57,18 @@ static void drop_desc(struct md_hosts *hosts, struct md_host *host)
 	free_desc(hosts, host);
 }
 
+/* The next one has the same GIDs: routes to them are what they were. */
+static void replace_desc(struct md_hosts *hosts, struct md_host *host)
+{
+	uint64_t routes_number = host->routes_number;
+	uint32_t *routed = host->routed;
+
+	host->routed = NULL;
+	free_desc(hosts, host);
+	host->routed = routed;
+	host->routes_number = routes_number;
+}
+
 static void remove_host(struct md_hosts *hosts, struct md_host *host)
 {
 	HASH_DEL(hosts->by_id, host);
@@ -160,7 +172,8 @@ static bool same_gids(const struct md_desc *a, const struct md_desc *b)
 	if (a->n_gids != b->n_gids)
 		return false;
 	for (uint32_t g = 0; g < a->n_gids; g++)
-		if (!mv_gid_equal(&a->gids[g].gid, &b->gids[g].gid) || mv_dir_gid_is_kept(&a->gids[g]) != mv_dir_gid_is_kept(&b->gids[g]))
+		if (!mv_gid_equal(&a->gids[g].gid, &b->gids[g].gid) || mv_dir_gid_is_kept(&a->gids[g]) != mv_dir_gid_is_kept(&b->gids[g]) ||
+		    mv_dir_gid_may_be_routed(&a->gids[g]) != mv_dir_gid_may_be_routed(&b->gids[g]))
 			return false;
 	return true;
 }
@@ -192,7 +205,7 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	}
 	follow_numbers(host, desc, beacon->generation);
 	if (same)
-		free_desc(hosts, host);
+		replace_desc(hosts, host);
 	else
 		drop_desc(hosts, host);
 	hosts->bytes += md_desc_bytes(desc);

@@ -51,7 +51,8 @@ struct md_host {
 	uint64_t start, counter; /* of the newest datagram */
 	uint64_t generation; /* of @desc */
 	struct md_limit changes; /* of @desc, without proof */
-	struct md_limit messages; /* from it */
+	struct md_limit messages, queries; /* from it */
+	uint64_t wanted_ns; /* when this host's processes, or the hosts file, last had to do with it; 0: never */
 	struct md_desc *desc; /* NULL until complete */
 	uint8_t content[MD_CONTENT_BYTES]; /* md_statement_content() of @desc */
 	uint32_t content_version; /* and the agent's version in it */
@@ -80,7 +81,7 @@ struct md_host {
 	struct md_near *near;
 	/* Of routes.c: of each GID of @desc, out of which of our rails a route leads to it (mv_dir_gid.routed_from); as of md_routes.number. */
 	uint32_t *routed; /* NULL: none is known */
-	uint64_t routes_number;
+	uint64_t routes_number, routes_round;
 	/* As @near: netdevs of ours by which probes do not get through to it; as of so many changes of paths (0: not known), and of that view. */
 	uint64_t cut_changes, cut_view;
 	size_t n_cut;
@@ -101,6 +102,17 @@ struct md_hosts {
 	uint64_t n_refused; /* hosts for which there was no room */
 	uint64_t n_held_back; /* descriptions that were not taken yet, for MD_CHANGES_RATE or MD_NEW_GIDS_RATE */
 };
+
+/**
+ * md_host_is_wanted - do processes of this host, or the hosts file, have to do with it?
+ *
+ * No other host can bring that about. So what is rationed for all hosts together is rationed for these apart: whoever makes up hosts
+ * takes nothing away from them.
+ */
+static inline bool md_host_is_wanted(const struct md_host *host, uint64_t now_ns)
+{
+	return host->wanted_ns && now_ns - host->wanted_ns < MD_TARGET_IDLE_NS;
+}
 
 /** md_host_takes_bundles - does its agent know bundle_wire.h? */
 static inline bool md_host_takes_bundles(const struct md_host *host)

@@ -62,14 +62,17 @@ static bool beyond_routers(const struct md_host *host)
 	return host->told_expires_ns;
 }
 
-bool md_routes_of(struct md_routes *routes, const struct md_view *view, struct md_host *host)
+static bool is_due(const struct md_routes *routes, const struct md_host *host)
+{
+	return beyond_routers(host) && host->desc && host->routes_number != routes->number;
+}
+
+static bool look_at(struct md_routes *routes, const struct md_view *view, struct md_host *host)
 {
 	struct look look = {.routes = routes, .view = view, .left = MD_ROUTES_MAX};
 	uint32_t *routed, *former = host->routed;
 	bool changed = false;
 
-	if (!beyond_routers(host) || !host->desc || host->routes_number == routes->number)
-		return false;
 	routed = calloc(host->desc->n_gids + 1, sizeof(*routed));
 	if (!routed)
 		return false;
@@ -84,6 +87,31 @@ bool md_routes_of(struct md_routes *routes, const struct md_view *view, struct m
 	return changed;
 }
 
+/* What was looked up at once counts when it has been: the last one may take more than there was. */
+static bool has_room(uint64_t *room_at_ns, uint64_t now_ns)
+{
+	if (*room_at_ns < now_ns)
+		*room_at_ns = now_ns;
+	return *room_at_ns - now_ns < MD_ROUTES_BURST * (MD_S / MD_ROUTES_RATE);
+}
+
+bool md_routes_of(struct md_routes *routes, const struct md_view *view, struct md_host *host, uint64_t now_ns)
+{
+	uint64_t *room_at_ns = &routes->room_at_ns[md_host_is_wanted(host, now_ns)], before = routes->n_looked;
+	bool changed;
+
+	if (!is_due(routes, host))
+		return false;
+	if (!has_room(room_at_ns, now_ns)) {
+		if (now_ns + MD_ROUTES_TURN_NS < routes->next_ns)
+			routes->next_ns = now_ns + MD_ROUTES_TURN_NS;
+		return false;
+	}
+	changed = look_at(routes, view, host);
+	*room_at_ns += (routes->n_looked - before) * (MD_S / MD_ROUTES_RATE);
+	return changed;
+}
+
 void md_routes_changed(struct md_routes *routes, uint64_t at_ns)
 {
 	routes->number++;
@@ -91,21 +119,41 @@ void md_routes_changed(struct md_routes *routes, uint64_t at_ns)
 		routes->next_ns = at_ns;
 }
 
-bool md_routes_again(struct md_routes *routes, const struct md_view *view, struct md_hosts *hosts, uint64_t now_ns)
+/* Return: whether none is left that waits for a turn. */
+static bool look_at_some(struct md_routes *routes, const struct md_view *view, struct md_hosts *hosts, bool wanted, uint64_t most,
+			 uint64_t now_ns, bool *changed)
 {
-	uint64_t most = routes->n_looked + MD_ROUTES_PER_TURN;
 	struct md_host *host, *next;
-	bool changed = false;
+	bool again = false;
 
-	routes->next_ns = UINT64_MAX;
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
-		if (routes->n_looked >= most) {
-			routes->next_ns = now_ns + MD_ROUTES_TURN_NS;
-			break;
+		if (!is_due(routes, host) || md_host_is_wanted(host, now_ns) != wanted)
+			continue;
+		if (host->routes_round == routes->round[wanted] + 1) {
+			again = true;
+			continue;
 		}
-		changed |= md_routes_of(routes, view, host);
+		if (routes->n_looked >= most)
+			return false;
+		host->routes_round = routes->round[wanted] + 1;
+		*changed |= look_at(routes, view, host);
 	}
+	routes->round[wanted]++;
+	return !again;
+}
+
+bool md_routes_again(struct md_routes *routes, const struct md_view *view, struct md_hosts *hosts, uint64_t now_ns)
+{
+	uint64_t before = routes->n_looked, most = before + MD_ROUTES_PER_TURN;
+	bool changed = false, all;
+
+	routes->next_ns = UINT64_MAX;
+	all = look_at_some(routes, view, hosts, true, most, now_ns, &changed);
+	all &= look_at_some(routes, view, hosts, false, most, now_ns, &changed);
+	/* The last one may have taken several turns' share. */
+	if (!all)
+		routes->next_ns = now_ns + MD_ROUTES_TURN_NS * (1 + (routes->n_looked - before) / MD_ROUTES_PER_TURN);
 	return changed;
 }
 

@@ -120,12 +120,22 @@ void md_targets_forget_file(struct md_targets *targets)
 	target->name[0] = '\0';
 }
 
+/* What others have had us ask is a process's of ours from when that needs it. */
+static void take_over(struct md_targets *targets, struct md_target *target, uint64_t account)
+{
+	if (target->account != MD_TARGETS_OF_OTHERS || account == MD_TARGETS_OF_OTHERS || count(targets, account))
+		return;
+	uncount(targets, target->account);
+	target->account = account;
+}
+
 struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns)
 {
 	struct md_target *target = md_targets_find(targets, gid);
 
 	if (!target && add(targets, gid, account, &target))
 		return NULL;
+	take_over(targets, target, account);
 	target->used_ns = now_ns;
 	return target;
 }

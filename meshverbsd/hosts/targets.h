@@ -91,6 +91,12 @@ void md_targets_hurry(struct md_targets *targets, uint64_t now_ns);
  */
 bool md_target_hinted(struct md_target *target, const struct md_host *host, uint64_t generation);
 
+/** md_target_is_wanted - is it asked for the hosts file or a process of ours, not for others alone? */
+static inline bool md_target_is_wanted(const struct md_target *target)
+{
+	return target->name[0] || target->account != MD_TARGETS_OF_OTHERS;
+}
+
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid);
 
 /** md_target_silent - asked for a second or more, lately, and in vain: not worth waiting for */

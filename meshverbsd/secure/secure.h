@@ -120,6 +120,8 @@ enum md_verdict {
 	MD_OPEN_N_VERDICTS,
 };
 
+#define MD_SOURCE_GROUPS 256
+
 struct md_opened {
 	/* OK, LEARNED, PROVEN. Without a key these are what the sender says. */
 	enum md_kind kind;
@@ -134,6 +136,7 @@ struct md_opened {
 	uint64_t start, counter; /* of one sender's datagrams, the one with the larger (start,
 				    counter) is newer */
 	bool sealed; /* with the fleet key, or pairwise: the sender is who it says */
+	uint32_t group; /* of source addresses, as they are rationed: below MD_SOURCE_GROUPS */
 	bool on_link; /* no router has forwarded it: its sender is a neighbour, or has taken a neighbour's address */
 	bool confirmed; /* the first one of that sender that was sealed pairwise: it has this host's public key */
 	size_t payload_len;

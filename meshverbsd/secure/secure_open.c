@@ -300,6 +300,7 @@ static void describe(const struct md_secure *s, const struct incoming *in, struc
 	ret->counter = in->header.counter;
 	ret->sealed = in->header.protection != MD_PLAIN;
 	ret->on_link = is_on_link(in);
+	ret->group = group_of(s, in->from);
 }
 
 enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len,

@@ -17,7 +17,6 @@
 #define MD_NONCE_BYTES   crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
 #define MD_TAG_BYTES     crypto_aead_xchacha20poly1305_ietf_ABYTES
 #define MD_VERSION       1
-#define MD_SOURCE_GROUPS 256
 
 enum md_protection { MD_PLAIN, MD_SEALED, MD_PAIRWISE };
 /* Each has a key of its own. */

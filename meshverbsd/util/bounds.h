@@ -78,12 +78,23 @@
 #define MD_QUERY_BYTES       8 /* the asker's generation; older agents say nothing there, and look at nothing */
 #define MD_HINTS             4 /* queries that have a host asked that asks us, in MD_QUERY_NS: it has changed */
 #define MD_LEARNED_TARGETS   8 /* further addresses of a host that has answered at one: should that rail fail */
-#define MD_ANSWERS_PER_S     2000 /* queries answered */
+/*
+ * Queries answered, of hosts that md_host_is_wanted(), and of others: these ask who we are before anybody here has heard of them, and
+ * whoever has an address may do so. A group of source addresses is one address, or an IPv6 network, which may have a rack of hosts.
+ */
+#define MD_ANSWERS_RATE	      2000
+#define MD_ANSWERS_BURST      200
+#define MD_ANSWERS_HOST_RATE  32 /* of one: it has several addresses to ask, each some times when something changes */
+#define MD_ANSWERS_HOST_BURST 128
+#define MD_ANSWERS_GROUP_RATE  250 /* of a group of the others */
+#define MD_ANSWERS_GROUP_BURST 500
 
 /* Routes to hosts beyond routers; some 3 us a look-up. */
 #define MD_ROUTES_TRIES      4 /* addresses of one of our rails from which a route is looked for */
 #define MD_ROUTES_MAX        2048 /* look-ups for one host: 8 rails to 8 rails with two addresses each are 128 */
-#define MD_ROUTES_PER_TURN   512
+#define MD_ROUTES_BURST      8192 /* at once, as hosts answer, and then in a second: hosts that are made up can answer ever other things */
+#define MD_ROUTES_RATE       4096
+#define MD_ROUTES_PER_TURN   512 /* of those that are left */
 #define MD_ROUTES_TURN_NS    (20 * MD_MS) /* between two turns: a tenth of a processor at most, while hosts are looked at */
 #define MD_ROUTES_NS         (100 * MD_MS) /* after a notice of the kernel's: a router daemon has many at once */
 
@@ -172,7 +183,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
  */
 #define MD_MESSAGES_BURST     65536 /* of one host, in a row, */
 #define MD_MESSAGES_RATE      16384 /* and then in a second; a sixteenth of it of all that are not known */
-#define MD_MESSAGES_ALL_BURST 524288 /* of all that seal them, and of all that do not, */
+#define MD_MESSAGES_ALL_BURST 524288 /* of all that md_host_is_wanted(), of others that seal them, and of others that do not, */
 #define MD_MESSAGES_ALL_RATE  32768 /* likewise */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
 #define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second, but for what is said again meanwhile */

@@ -140,7 +140,7 @@ class Manager:
 class Agent:
     """An agent in a namespace, with rails on @netdevs: (netdev, its IPv4 address, cable, end)."""
 
-    def __init__(self, work, namespace, netdevs, key=None, extra_gids=(), settings="", trusts=True):
+    def __init__(self, work, namespace, netdevs, key=None, extra_gids=(), settings="", trusts=True, has_identity=False):
         self.dir = pathlib.Path(work) / f"agent-{namespace}"
         shutil.rmtree(self.dir, ignore_errors=True)
         self.dir.mkdir()
@@ -154,6 +154,10 @@ class Agent:
             self.write_key(key)
         self.settings = f"hosts = {self.dir}/hosts\nexclude_default_route = off\nbeacon_interval_ms = 500\n{settings}"
         (self.dir / "hosts").write_text("")
+        self.state = []
+        if has_identity:
+            (self.dir / "state").mkdir()
+            self.state = ["--state-dir", self.dir / "state"]
         self.log = open(self.dir / "log", "a+")
         self.process = self.manager = None
         self.start()
@@ -177,7 +181,7 @@ class Agent:
         (self.dir / "mesh.conf").write_text(f"[agent]\n{key_line}{self.settings}")
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", self.namespace, *self.trust, *(self.manager.words() if self.manager else ()), AGENT, "--foreground", "--run-dir", self.run_dir,
-             "--sysfs", self.dir / "sys", "--config", self.dir / "mesh.conf"],
+             "--sysfs", self.dir / "sys", "--config", self.dir / "mesh.conf", *self.state],
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL, **(self.manager.options() if self.manager else {}))
         wait_for(lambda: self._answers(), f"the agent of {self.namespace}: {self.text()}")
 

@@ -223,8 +223,8 @@ class LinkTest(AttackTest):
         self.assert_alice_reaches_v()
 
 
-class OffPathTest(AttackTest):
-    """From an address of one's own, or from none, without a key."""
+class OutsiderTest(AttackTest):
+    """With an outsider who has an address and the port of agents."""
 
     def setUp(self):
         super().setUp()
@@ -232,6 +232,33 @@ class OffPathTest(AttackTest):
         self.ours = self.process(self.v, "mlx5_0", V[1])
         self.outsider = self.speaker("outsider", "10.0.4.2", port=wire.PORT)
         self.message = wire.message(("10.0.4.2", 5), V)
+
+    def description(self):
+        return wire.beacon(wire.description(wire.rail("mlx5_0", "o0", ["10.0.4.2"])), name="outsider", rail_number=0xffff)
+
+    def answer_query(self, payload, **fields):
+        """v asks the outsider who it is, because a process wants to talk to it, and gets @payload."""
+        outsider = self.outsider
+        self.ours.send("10.0.4.2", wire.message(V, ("10.0.4.2", 5)))
+        begun, answered = time.monotonic(), 0
+        while answered < 5 and time.monotonic() < begun + (5 if answered else attacknet.WAIT_S):
+            heard = outsider.hear()
+            if not heard:
+                continue
+            outsider.cookies["10.0.3.1"] = heard[0].mine
+            if heard[0].kind == wire.QUERY:
+                # No cookie of ours in it yet: ask for it, as agents do.
+                if heard[0].cookie == wire.NO_COOKIE:
+                    outsider.sock.sendto(outsider.datagram(wire.CHALLENGE, cookie=heard[0].mine, about=wire.QUERY),
+                                         ("10.0.3.1", wire.PORT))
+                else:
+                    outsider.say("10.0.3.1", wire.ENTRY, payload, **fields)
+                    answered += 1
+        self.assertGreater(answered, 0)
+
+
+class OffPathTest(OutsiderTest):
+    """From an address of one's own, or from none, without a key."""
 
     def test_message_without_cookie(self):
         for number in range(20):
@@ -246,9 +273,6 @@ class OffPathTest(AttackTest):
         self.answer_query(self.description())
         self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, 99))
         self.assertEqual(self.ours.receive(), self.message)
-
-    def description(self):
-        return wire.beacon(wire.description(wire.rail("mlx5_0", "o0", ["10.0.4.2"])), name="outsider", rail_number=0xffff)
 
     def test_message_with_forged_source(self):
         forger = self.forger("outsider", "o0", attacknet.mac_of(3, 2))
@@ -335,26 +359,6 @@ class OffPathTest(AttackTest):
                 time.sleep(0.01)
         self.assert_alice_reaches_v_from(self.ours)
 
-    def answer_query(self, payload, **fields):
-        """v asks the outsider who it is, because a process wants to talk to it, and gets @payload."""
-        outsider = self.outsider
-        self.ours.send("10.0.4.2", wire.message(V, ("10.0.4.2", 5)))
-        begun, answered = time.monotonic(), 0
-        while answered < 5 and time.monotonic() < begun + (5 if answered else attacknet.WAIT_S):
-            heard = outsider.hear()
-            if not heard:
-                continue
-            outsider.cookies["10.0.3.1"] = heard[0].mine
-            if heard[0].kind == wire.QUERY:
-                # No cookie of ours in it yet: ask for it, as agents do.
-                if heard[0].cookie == wire.NO_COOKIE:
-                    outsider.sock.sendto(outsider.datagram(wire.CHALLENGE, cookie=heard[0].mine, about=wire.QUERY),
-                                         ("10.0.3.1", wire.PORT))
-                else:
-                    outsider.say("10.0.3.1", wire.ENTRY, payload, **fields)
-                    answered += 1
-        self.assertGreater(answered, 0)
-
     def test_honest_answer(self):
         self.answer_query(self.description())
         wait_for(lambda: self.v.directory().holders("10.0.4.2") == {"outsider"}, self.v.metrics)
@@ -403,6 +407,36 @@ class OffPathTest(AttackTest):
             self.outsider.say("10.0.3.1", wire.ENTRY, wire.beacon(wire.description(rail), rail_number=0xffff))
         wait_for(lambda: self.v.metrics()["entries_rejected"] == 5, self.v.metrics)
         self.assertEqual(self.v.directory().holders("10.0.9.9"), set())
+
+
+class IdentityTest(OutsiderTest):
+    """The same towards hosts that have identities."""
+
+    def agent(self, namespace, rails, **kwargs):
+        return super().agent(namespace, rails, has_identity=True, **kwargs)
+
+    def test_sealed_datagram_with_forged_source(self):
+        """Who seals with a key that v does not know is told v's, which is longer: but only where that host has been heard."""
+        self.answer_query(self.description())
+        wait_for(lambda: self.v.directory().holders("10.0.4.2") == {"outsider"}, self.v.metrics)
+        victim = self.speaker("mallory", "10.0.2.2", port=wire.PORT)
+        forger = self.forger("outsider", "o0", attacknet.mac_of(3, 2))
+        sealed = wire.Header(kind=wire.MESSAGE, protection=2, key_id=1, sender=self.outsider.sender).pack() + bytes(64)
+        before = self.v.rejected("stranger")
+        while self.outsider.hear(0.3):
+            pass
+
+        def is_told():
+            """It is told where it is."""
+            forger.send("10.0.2.2", "10.0.3.1", sealed, hop_limit=64)
+            heard = self.outsider.hear(0.5)
+            if heard and heard[0].kind == wire.QUERY:
+                self.outsider.say("10.0.3.1", wire.ENTRY, self.description())
+            return heard and heard[0].kind == wire.IDENTITY
+
+        wait_for(is_told, self.v.metrics)
+        self.assertGreater(self.v.rejected("stranger"), before)
+        self.assertIsNone(victim.hear(0.3))
 
 
 class ForgedMessageTest(AttackTest):

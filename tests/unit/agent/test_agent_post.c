@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* How many messages of others are looked at, sealed or not: a datagram has more than a hundred of them. */
+/* What is rationed for all hosts together: messages, of which a datagram has more than a hundred, and answers. */
 #include "unit.h"
 
 #include <string.h>
 
 #include "agent.h"
 #include "bundle_wire.h"
+#include "peers.h"
 
 static struct md_agent agent;
 
@@ -52,9 +53,127 @@ static void test_messages_are_rationed(void **state)
 	check_rationed(true);
 }
 
+static const struct md_options options;
+
+static struct md_host *add_host(unsigned int n)
+{
+	const struct peer peer = {n, 1, 1, 5000, "rail mlx5_0; gid 10.3.0.1/28 v2;"};
+	const struct mv_host_id id = peers_id(n);
+	struct md_host *host;
+	unsigned int news;
+
+	assert_int_equal(peers_hear(&agent.hosts, &peer, 1, 0, MD_S, &news), 0);
+	host = md_hosts_find(&agent.hosts, &id);
+	assert_non_null(host);
+	return host;
+}
+
+static void begin(void)
+{
+	const struct md_secure_config secure = {.host = {{1}}, .start = 1};
+	const struct md_keys no_keys = {0};
+
+	memset(&agent, 0, sizeof(agent));
+	agent.options = &options;
+	agent.udp.fd4 = agent.udp.fd6 = -1;
+	agent.watch.view = peers_view("rail mlx5_0; gid fe80::1/64 v2;");
+	assert_int_equal(md_secure_new(&secure, &no_keys, md_now(), &agent.secure), 0);
+}
+
+static void end(void)
+{
+	md_hosts_fini(&agent.hosts);
+	md_view_free(agent.watch.view);
+	md_secure_free(agent.secure);
+}
+
+/* What comes from where the host is heard. */
+static void from_host(const struct md_host *host, struct md_received *received, struct md_opened *opened)
+{
+	*received = (struct md_received){.ip = host->sightings[0].ip, .ifindex = 1};
+	opened->sender = host->id;
+	opened->start = host->start;
+}
+
+/* Whoever makes up hosts, of which each may send a lot, leaves those alone that this host has to do with. */
+static void check_wanted(bool sealed)
+{
+	struct md_opened opened = {.kind = MD_KIND_BUNDLE, .sealed = sealed};
+	struct md_received received;
+	struct md_host *host, *wanted;
+	uint64_t before;
+
+	begin();
+	wanted = add_host(1);
+	wanted->wanted_ns = md_now();
+	opened.payload_len = make_bundle(opened.payload, 100);
+	for (unsigned int n = 2; n < 20; n++) {
+		host = add_host(n);
+		from_host(host, &received, &opened);
+		for (unsigned int i = 0; i < MD_MESSAGES_BURST / 100; i++)
+			md_post_bundle(&agent, &received, &opened);
+	}
+	assert_true(agent.counts.messages_throttled > 0);
+	from_host(wanted, &received, &opened);
+	before = agent.counts.payloads_malformed;
+	md_post_bundle(&agent, &received, &opened);
+	assert_int_equal(agent.counts.payloads_malformed, before + 100);
+	end();
+}
+
+static void test_messages_of_wanted_hosts(void **state)
+{
+	(void)state;
+	check_wanted(false);
+	check_wanted(true);
+}
+
+/* Likewise with questions. Return: is one more of that host answered? */
+static bool is_answered(const struct md_host *host, uint32_t group)
+{
+	struct md_opened opened = {.kind = MD_KIND_QUERY, .group = group};
+	uint64_t before = agent.counts.queries_refused;
+	struct md_received received;
+
+	from_host(host, &received, &opened);
+	md_talk_entry(&agent, &received, &opened);
+	return agent.counts.queries_refused == before;
+}
+
+static void test_answers_to_wanted_hosts(void **state)
+{
+	struct md_host *flood, *wanted[2];
+	uint64_t begun_ns = md_now();
+	unsigned int n = 0;
+
+	(void)state;
+	begin();
+	flood = add_host(1);
+	for (unsigned int i = 0; i < 2; i++) {
+		wanted[i] = add_host(2 + i);
+		wanted[i]->wanted_ns = md_now();
+	}
+	/* One address, and then many. */
+	while (is_answered(flood, 1))
+		n++;
+	assert_in_range(n, MD_ANSWERS_BURST, MD_ANSWERS_GROUP_BURST + (md_now() - begun_ns) / MD_S * MD_ANSWERS_GROUP_RATE + 1);
+	for (uint32_t i = 0; i < 8192; i++)
+		is_answered(flood, i % MD_SOURCE_GROUPS);
+	assert_true(is_answered(wanted[0], 1));
+	/* One of those may not take it all for itself. */
+	for (unsigned int i = 0; i < 8192; i++)
+		is_answered(wanted[0], 1);
+	assert_true(is_answered(wanted[1], 1));
+	end();
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_messages_are_rationed)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_messages_are_rationed),
+		cmocka_unit_test(test_messages_of_wanted_hosts),
+		cmocka_unit_test(test_answers_to_wanted_hosts),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,13 +112,13 @@ static void test_looked_up_once(void **state)
 	route(1, "10.3.0.1");
 	route(2, "10.4.0.1");
 	tell(1, 1, PEER);
-	assert_true(md_routes_of(&routes, view, host(1)));
+	assert_true(md_routes_of(&routes, view, host(1), MD_S));
 	assert_int_equal(host(1)->routed[ON_0], 1);
 	assert_int_equal(host(1)->routed[ON_1], 2);
 	/* What is in a network of the rail's own is no matter of routes; but out of the other rail it is asked for. */
 	assert_int_equal(host(1)->routed[NEAR], 0);
 	assert_int_equal(n_asked, 5);
-	assert_false(md_routes_of(&routes, view, host(1)));
+	assert_false(md_routes_of(&routes, view, host(1), MD_S));
 	assert_int_equal(n_asked, 5);
 }
 
@@ -126,7 +126,7 @@ static void test_changes(void **state)
 {
 	(void)state;
 	tell(1, 1, PEER);
-	assert_false(md_routes_of(&routes, view, host(1)));
+	assert_false(md_routes_of(&routes, view, host(1), MD_S));
 	route(1, "10.3.0.1");
 	md_routes_changed(&routes, 5 * MD_S);
 	md_routes_changed(&routes, 7 * MD_S);
@@ -143,7 +143,7 @@ static void test_changes(void **state)
 	route(2, "10.4.0.1");
 	tell(1, 2, "rail mlx5_1; gid 10.4.0.1/28 v2;");
 	assert_null(host(1)->routed);
-	assert_true(md_routes_of(&routes, view, host(1)));
+	assert_true(md_routes_of(&routes, view, host(1), MD_S));
 	assert_int_equal(host(1)->routed[0], 2);
 	md_routes_forget(&routes, &hosts);
 	assert_null(host(1)->routed);
@@ -157,7 +157,7 @@ static void test_not_of_neighbours(void **state)
 	(void)state;
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
 	md_gidmap_claim(&map, host(1), view, &targets);
-	assert_false(md_routes_of(&routes, view, host(1)));
+	assert_false(md_routes_of(&routes, view, host(1), MD_S));
 	assert_int_equal(n_asked, 0);
 }
 
@@ -177,11 +177,100 @@ static void test_bounds(void **state)
 	before = routes.n_looked;
 	md_routes_again(&routes, view, &hosts, MD_S);
 	assert_int_equal(routes.n_looked - before, 2 * 480);
-	assert_int_equal(routes.next_ns, MD_S + MD_ROUTES_TURN_NS);
+	/* It was more than its share. */
+	assert_int_equal(routes.next_ns, MD_S + 2 * MD_ROUTES_TURN_NS);
 	assert_int_not_equal(host(3)->routes_number, routes.number);
 	md_routes_again(&routes, view, &hosts, MD_S);
 	assert_int_equal(host(3)->routes_number, routes.number);
 	assert_true(routes.next_ns == UINT64_MAX);
+}
+
+/* 240 addresses, others for each number. */
+static void tell_many(unsigned int n, uint64_t generation)
+{
+	char text[8192] = "rail mlx5_0;";
+
+	for (int i = 0; i < 240; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "gid 10.%d.0.%d/24 v2;", 5 + (int)(generation % 2), i + 1);
+	tell(n, generation, text);
+}
+
+/* A port that goes or comes has no route looked up again. */
+static void test_same_gids(void **state)
+{
+	static const char up[] = "rail mlx5_0; gid 10.3.0.1/28 v2; rail mlx5_1; gid 10.4.0.1/28 v2;";
+	static const char down[] = "rail mlx5_0 down; gid 10.3.0.1/28 v2; rail mlx5_1; gid 10.4.0.1/28 v2;";
+	static const char other[] = "rail mlx5_0; gid 10.3.0.1/28 v1; rail mlx5_1; gid 10.4.0.1/28 v2;";
+	size_t before;
+
+	(void)state;
+	route(1, "10.3.0.1");
+	tell(1, 1, up);
+	assert_true(md_routes_of(&routes, view, host(1), MD_S));
+	before = n_asked;
+	for (uint64_t generation = 2; generation < 20; generation++) {
+		tell(1, generation, generation % 2 ? up : down);
+		assert_false(md_routes_of(&routes, view, host(1), MD_S));
+		assert_int_equal(host(1)->routed[0], 1);
+	}
+	assert_int_equal(n_asked, before);
+	/* Routers do not forward RoCE v1. */
+	tell(1, 20, other);
+	assert_null(host(1)->routed);
+	md_routes_of(&routes, view, host(1), MD_S);
+	assert_int_equal(host(1)->routed[0], 0);
+}
+
+/* Hosts that answer ever other things have so much looked up at once, and no more. */
+static void test_answers_are_rationed(void **state)
+{
+	const unsigned int n = 100;
+	uint64_t now_ns = MD_S;
+
+	(void)state;
+	for (unsigned int i = 1; i <= n; i++)
+		tell_many(i, 1);
+	for (unsigned int i = 1; i <= n; i++)
+		md_routes_of(&routes, view, host(i), now_ns);
+	assert_in_range(routes.n_looked, MD_ROUTES_BURST, MD_ROUTES_BURST + 480);
+	assert_int_equal(routes.next_ns, now_ns + MD_ROUTES_TURN_NS);
+	/* That takes nothing away from those that this host has to do with. */
+	tell(n + 1, 1, PEER);
+	route(1, "10.3.0.1");
+	md_routes_of(&routes, view, host(n + 1), now_ns);
+	assert_null(host(n + 1)->routed);
+	host(n + 1)->wanted_ns = now_ns;
+	assert_true(md_routes_of(&routes, view, host(n + 1), now_ns));
+	/* The rest is looked at in turns, which are as far apart as they are long. */
+	for (unsigned int turn = 0; routes.next_ns != UINT64_MAX; turn++) {
+		uint64_t before = routes.n_looked;
+
+		assert_true(turn < 2 * n);
+		now_ns = routes.next_ns;
+		md_routes_again(&routes, view, &hosts, now_ns);
+		assert_true(routes.next_ns >= now_ns + (routes.n_looked - before) / MD_ROUTES_PER_TURN * MD_ROUTES_TURN_NS);
+	}
+	for (unsigned int i = 1; i <= n; i++)
+		assert_int_equal(host(i)->routes_number, routes.number);
+}
+
+/* Those that are never the same keep nobody waiting. */
+static void test_turns(void **state)
+{
+	(void)state;
+	for (unsigned int i = 1; i <= 4; i++)
+		tell_many(i, 1);
+	tell(5, 1, PEER);
+	tell(6, 1, PEER);
+	host(6)->wanted_ns = MD_S;
+	for (uint64_t generation = 2; generation < 8; generation++) {
+		md_routes_again(&routes, view, &hosts, MD_S);
+		assert_int_equal(host(6)->routes_number, routes.number);
+		assert_true(routes.next_ns != UINT64_MAX);
+		for (unsigned int i = 1; i <= 4; i++)
+			tell_many(i, generation);
+	}
+	assert_int_equal(host(5)->routes_number, routes.number);
 }
 
 /* Messages go out of each rail that has a route, from its address. */
@@ -195,7 +284,7 @@ static void test_ways(void **state)
 	route(1, "10.3.0.1");
 	route(2, "10.4.0.1");
 	tell(1, 1, "rail mlx5_0; gid 10.3.0.1/28 v2; rail mlx5_1; gid 10.4.0.1/28 v2;");
-	md_routes_of(&routes, view, host(1));
+	md_routes_of(&routes, view, host(1), MD_S);
 	n = md_paths_find(view, &hosts, &map, &targets, &probes, &to[0], ends, MD_PATHS_MAX);
 	assert_int_equal(n, 2);
 	for (size_t i = 0; i < n; i++) {
@@ -218,7 +307,7 @@ static void test_in_the_directory(void **state)
 	(void)state;
 	route(2, "10.4.0.1");
 	tell(1, 1, PEER);
-	md_routes_of(&routes, view, host(1));
+	md_routes_of(&routes, view, host(1), MD_S);
 	assert_int_equal(md_content_make(&from, MD_S, &content), 0);
 	for (size_t g = 0; g < content.dir.n_gids; g++)
 		assert_int_equal(content.gids[g].routed_from, mv_gid_equal(&content.gids[g].gid, &to) ? 2 : 0);
@@ -231,10 +320,10 @@ static void test_no_memory(void **state)
 	route(1, "10.3.0.1");
 	tell(1, 1, PEER);
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
-	assert_false(md_routes_of(&routes, view, host(1)));
+	assert_false(md_routes_of(&routes, view, host(1), MD_S));
 	fault_disarm();
 	assert_null(host(1)->routed);
-	assert_true(md_routes_of(&routes, view, host(1)));
+	assert_true(md_routes_of(&routes, view, host(1), MD_S));
 }
 
 /* ---- addresses that are asked ---------------------------------------------------------------- */
@@ -276,6 +365,26 @@ static void test_learned(void **state)
 	md_targets_tick(&targets, 3 * MD_S + MD_TARGET_IDLE_NS, count, NULL);
 	assert_int_equal(targets.n, 0);
 	assert_null(targets.users);
+}
+
+/* What others had us ask is a process's from when that needs it, if it may have one more. */
+static void test_taken_over(void **state)
+{
+	const union ibv_gid one = unit_gid("10.3.0.1");
+	struct md_target *target;
+
+	(void)state;
+	target = md_targets_use(&targets, &one, MD_TARGETS_OF_OTHERS, MD_S);
+	assert_false(md_target_is_wanted(target));
+	assert_ptr_equal(md_targets_use(&targets, &one, 77, MD_S), target);
+	assert_true(md_target_is_wanted(target));
+	assert_int_equal(targets.users->account, 77);
+	assert_int_equal(HASH_COUNT(targets.users), 1);
+	/* Not the other way round. */
+	md_targets_use(&targets, &one, MD_TARGETS_OF_OTHERS, MD_S);
+	assert_int_equal(target->account, 77);
+	md_targets_use(&targets, &one, 0, MD_S);
+	assert_int_equal(target->account, 77);
 }
 
 /* Two hosts that ask each other because the other asks do not do so for ever. */
@@ -328,12 +437,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_looked_up_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_same_gids, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_answers_are_rationed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_of_neighbours, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_in_the_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_learned, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_hint, setup, teardown),
 	};
