@@ -285,6 +285,7 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	struct md_opened opened;
 	enum md_verdict verdict;
 
+	from.arrived = received->ifindex;
 	agent->counts.datagrams_received++;
 	if (md_is_of_path(received->bytes, received->len)) {
 		if (md_prober_is_astray(agent, received))

@@ -242,12 +242,13 @@ size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t *
 
 /* ---- others' statements ---------------------------------------------------------------------- */
 
-static bool may_verify(struct md_trust *trust, const struct md_received *received, uint64_t now_ns)
+static bool may_verify(struct md_trust *trust, const struct md_received *received, bool on_link, uint64_t now_ns)
 {
-	struct md_limit *group = &trust->verifying_of[md_hash64(&received->ip, sizeof(received->ip)) % 64];
+	struct md_verifying *of_link = &trust->verifying[on_link ? 1 + received->ifindex % MD_LINK_SHARES : 0];
+	struct md_limit *group = &of_link->groups[md_hash64(&received->ip, sizeof(received->ip)) % 64];
 
-	if (md_limit_has(&trust->verifying, &all_verified, now_ns) && md_limit_take(group, &group_verified, now_ns))
-		return md_limit_take(&trust->verifying, &all_verified, now_ns);
+	if (md_limit_has(&of_link->all, &all_verified, now_ns) && md_limit_take(group, &group_verified, now_ns))
+		return md_limit_take(&of_link->all, &all_verified, now_ns);
 	trust->count.throttled++;
 	return false;
 }
@@ -505,7 +506,7 @@ unsigned int md_trust_statement(struct md_agent *agent, const struct md_received
 		return 0;
 	}
 	if ((host->vouch && md_public_is(&said.sign, &host->vouch->said.sign) && is_old(host, &said)) ||
-	    !may_verify(trust, received, now_ns))
+	    !may_verify(trust, received, opened->on_link, now_ns))
 		return 0;
 	if (!md_statement_verify(opened->payload, opened->payload_len, &said) || is_impostor(agent, host, received, &said, now_ns)) {
 		trust->count.rejected++;

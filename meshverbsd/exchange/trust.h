@@ -4,6 +4,7 @@
 
 #include "errands.h"
 #include "pins.h"
+#include "secure.h"
 #include "secure_limit.h"
 #include "statement.h"
 
@@ -46,7 +47,11 @@ struct md_trust {
 	uint64_t save_ns; /* not before */
 
 	uint64_t look_ns; /* when hosts are looked through */
-	struct md_limit verifying, verifying_of[64], asking; /* of all, of groups of source addresses */
+	/* Statements verified, of all and of groups of source addresses: of what routers have forwarded, and of each link, as in secure.h. */
+	struct md_verifying {
+		struct md_limit all, groups[64];
+	} verifying[1 + MD_LINK_SHARES];
+	struct md_limit asking;
 	struct {
 		uint64_t sent, received, rejected, throttled; /* statements */
 		uint64_t pinned, changed, impostors, rotated, confirmed;

@@ -91,6 +91,7 @@ struct md_addr {
 	 * the address that we send from. Cookies that we give do not depend on it.
 	 */
 	struct in6_addr local;
+	uint32_t arrived; /* the netdev that it came in by, whatever the address: so it is rationed, and nothing else depends on it */
 };
 
 enum md_verdict {
@@ -119,6 +120,12 @@ enum md_verdict {
 	MD_OPEN_STRANGER, /* sealed with a pairwise key, but that host's public key is not known, or another one */
 	MD_OPEN_N_VERDICTS,
 };
+
+/*
+ * Each link has limits of its own, and so has what routers have forwarded: who floods one link, or from afar, keeps nothing out that
+ * comes by others. Netdevs of one number modulo this have one together.
+ */
+#define MD_LINK_SHARES 32
 
 #define MD_SOURCE_GROUPS 256
 

@@ -7,8 +7,8 @@
 #include "secure_state.h"
 
 /*
- * What strangers can make us do, for each group of source addresses and altogether. A forgery costs
- * some two microseconds, an answer some three.
+ * What strangers can make us do, for each group of source addresses and altogether, on each link and from beyond routers. A forgery
+ * costs some two microseconds, an answer some three.
  */
 static const struct md_rate group_forgeries = {.per_second = 500, .burst = 1000};
 static const struct md_rate all_forgeries = {.per_second = 20000, .burst = 4000};
@@ -129,6 +129,11 @@ static struct mv_host_id voucher_of(const struct md_secure *s, const struct inco
 	return id;
 }
 
+static struct md_link_limits *limits_of(struct md_secure *s, const struct incoming *in)
+{
+	return in->hop_limit == 255 ? &s->links[in->from->arrived % MD_LINK_SHARES] : &s->far;
+}
+
 /* One limit for what goes there and back: who answers no more challenges than we send meets none.
  */
 static bool take_challenge(const struct md_secure *s, struct md_source_limits shares[MD_N_SHARES],
@@ -146,7 +151,7 @@ static bool take_challenge(const struct md_secure *s, struct md_source_limits sh
 
 static void challenge(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
 {
-	if (!is_handshake(in->header.kind) && take_challenge(s, s->challenges, in))
+	if (!is_handshake(in->header.kind) && take_challenge(s, limits_of(s, in)->challenges, in))
 		ret->reply_len = md_secure_reply(s, MD_KIND_CHALLENGE, &in->header, in->from,
 						 in->now_ns, ret->reply);
 }
@@ -177,7 +182,8 @@ static bool decrypt(const struct md_sealing_key *key, const struct incoming *in,
 static enum md_verdict authenticate(struct md_secure *s, const struct incoming *in, const struct md_sealing_key *key,
 				    struct md_opened *ret)
 {
-	struct md_source_limits *limits = in->fresh ? &s->proven_forgeries : &s->forgeries;
+	struct md_link_limits *of_link = limits_of(s, in);
+	struct md_source_limits *limits = in->fresh ? &of_link->proven_forgeries : &of_link->forgeries;
 	struct md_limit *group = &limits->groups[group_of(s, in->from)];
 
 	if (in->len < MD_HEADER_BYTES + MD_SEALED_BYTES)
@@ -273,7 +279,7 @@ static enum md_verdict judge(struct md_secure *s, struct incoming *in, struct md
 		verdict = in->header.protection == MD_PAIRWISE ? open_pairwise(s, in, ret) : open_plain(s, in, ret);
 	if (!verdict && is_handshake(in->header.kind) && ret->payload_len)
 		return MD_OPEN_NOT_OURS;
-	if (!verdict && in->header.kind == MD_KIND_CHALLENGE && !take_challenge(s, s->learned, in))
+	if (!verdict && in->header.kind == MD_KIND_CHALLENGE && !take_challenge(s, limits_of(s, in)->learned, in))
 		return MD_OPEN_THROTTLED;
 	return verdict;
 }

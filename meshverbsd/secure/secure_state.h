@@ -47,6 +47,14 @@ struct md_source_limits {
 	struct md_limit all;
 };
 
+/* MD_LINK_SHARES */
+struct md_link_limits {
+	struct md_source_limits forgeries; /* of sources that have not shown that they receive there */
+	struct md_source_limits proven_forgeries; /* of those that have: nobody else can use up their tokens */
+	struct md_source_limits challenges[MD_N_SHARES]; /* sent */
+	struct md_source_limits learned[MD_N_SHARES]; /* challenges taken: each makes the agent repeat something */
+};
+
 struct md_secure {
 	struct mv_host_id host;
 	uint64_t start, counter;
@@ -56,13 +64,7 @@ struct md_secure {
 	struct md_cookies cookies;
 	struct md_windows windows;
 	uint8_t source_secret[crypto_shorthash_KEYBYTES];
-	struct md_source_limits
-		forgeries; /* of sources that have not shown that they receive there */
-	struct md_source_limits
-		proven_forgeries; /* of those that have: nobody else can use up their tokens */
-	struct md_source_limits challenges[MD_N_SHARES]; /* sent */
-	struct md_source_limits
-		learned[MD_N_SHARES]; /* challenges taken: each makes the agent repeat something */
+	struct md_link_limits far, links[MD_LINK_SHARES]; /* forwarded by a router; not forwarded */
 };
 
 /** md_purpose_of - which key is for that kind */

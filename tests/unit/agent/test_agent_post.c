@@ -167,12 +167,51 @@ static void test_answers_to_wanted_hosts(void **state)
 	end();
 }
 
+/* Statements that nobody has signed, from everywhere on one link. */
+static void test_statements_of_another_link(void **state)
+{
+	struct md_statement said = {.start = 1, .generation = 1, .name = "host1"};
+	struct md_opened opened = {.kind = MD_KIND_IDENTITY, .start = 1, .on_link = true};
+	struct md_received received = {.ifindex = 1};
+	struct md_identity identity;
+
+	(void)state;
+	begin();
+	agent.trust.on = true;
+	said.host = opened.sender = add_host(1)->id;
+	assert_int_equal(md_identity_make(&identity), 0);
+	opened.payload_len = md_statement_sign(&said, &identity, opened.payload);
+	received.ip.s6_addr[10] = received.ip.s6_addr[11] = 0xff;
+	opened.payload[opened.payload_len - 1] ^= 1;
+	for (uint32_t i = 0; !agent.trust.count.throttled || i < 64 * 1024; i++) {
+		memcpy(&received.ip.s6_addr[12], &i, sizeof(i));
+		opened.payload[opened.payload_len - 2]++;
+		md_trust_statement(&agent, &received, &opened, MD_S);
+	}
+	opened.payload[opened.payload_len - 1] ^= 2;
+	for (uint32_t ifindex = 2; ifindex < 2 + 16; ifindex++) {
+		uint64_t rejected = agent.trust.count.rejected;
+
+		received.ifindex = ifindex;
+		md_trust_statement(&agent, &received, &opened, MD_S);
+		assert_int_equal(agent.trust.count.rejected, rejected + 1);
+	}
+	/* Beyond a router. */
+	received.ifindex = 1;
+	opened.on_link = false;
+	said.start = agent.trust.count.rejected;
+	md_trust_statement(&agent, &received, &opened, MD_S);
+	assert_int_equal(agent.trust.count.rejected, said.start + 1);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_messages_are_rationed),
 		cmocka_unit_test(test_messages_of_wanted_hosts),
 		cmocka_unit_test(test_answers_to_wanted_hosts),
+		cmocka_unit_test(test_statements_of_another_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ void host_start(struct host *host, uint8_t id, const struct md_keys *keys)
 	host->config.host.bytes[15] = id;
 	host->config.start = 100;
 	host->addr.port = MD_PORT;
-	host->addr.ifindex = LINK;
+	host->addr.ifindex = host->addr.arrived = LINK;
 	host->addr.ip.s6_addr[0] = 0xfe;
 	host->addr.ip.s6_addr[1] = 0x80;
 	host->addr.ip.s6_addr[15] = id;

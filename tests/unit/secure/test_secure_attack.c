@@ -459,6 +459,48 @@ static void test_challenges_throttled(void **state)
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 }
 
+/* From everywhere, by another link or from beyond routers. */
+static void flood(struct host *to, struct wire *forged, uint32_t link, int hop_limit)
+{
+	forged->from.arrived = link;
+	forged->hop_limit = hop_limit;
+	for (uint32_t i = 0; i < 200100; i++) {
+		memcpy(&forged->from.ip.s6_addr[4], &i, sizeof(i));
+		receive(to, forged);
+		now_ns += i < 200000 ? SECOND_NS / 200000 : 0;
+	}
+}
+
+/* What comes by one link, or by routers, does not keep out what comes by another link. */
+static void test_flood_on_another_link(void **state)
+{
+	const bool keyed = md_secure_has_key(b.s);
+	struct wire forged, beacon;
+
+	(void)state;
+	meet(&a, &b);
+	forged = seal(&m, keyed ? MD_KIND_BEACON : MD_KIND_MESSAGE, keyed ? NULL : &b, "x");
+	if (keyed) {
+		forged = seal(&a, MD_KIND_MESSAGE, &b, "x");
+		memset(forged.bytes + 48, 0, 16);
+		forged.bytes[MD_HEADER_BYTES]++;
+	}
+	forged.from.ip = ip_of("2001:db8::1");
+	for (int link = 0; link < 2; link++) {
+		flood(&b, &forged, link ? LINK + 1 : LINK, link ? 255 : 64);
+		beacon = seal(&a, MD_KIND_BEACON, NULL, "x");
+		assert_verdict(receive(&b, &beacon), MD_OPEN_OK);
+		host_restart(&m, keyed ? &keys : NULL);
+		assert_verdict(tell(&m, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_UNPROVEN);
+		assert_true(opened.reply_len);
+	}
+	/* The flood was one: on that link nobody is challenged any more. */
+	m.addr.arrived = LINK + 1;
+	host_restart(&m, keyed ? &keys : NULL);
+	assert_verdict(tell(&m, MD_KIND_MESSAGE, &b, "x"), keyed ? MD_OPEN_THROTTLED : MD_OPEN_UNPROVEN);
+	assert_false(opened.reply_len);
+}
+
 /* Who has a cookie asks for everything again, and again: few are heard. */
 static void test_challenges_taken_throttled(void **state)
 {
@@ -573,6 +615,8 @@ int main(void)
 		KEYED(test_forgeries_throttled),
 		KEYED(test_many_forgeries_throttled),
 		PLAIN(test_challenges_throttled),
+		PLAIN(test_flood_on_another_link),
+		KEYED(test_flood_on_another_link),
 		PLAIN(test_challenges_taken_throttled),
 		PLAIN(test_forged_plain_beacon),
 		PLAIN(test_fields_that_cannot_be),
