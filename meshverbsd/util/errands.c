@@ -16,6 +16,9 @@
 #endif
 #define HURRY_SIGNAL SIGURG
 
+/* The agent's only lock. */
+static const struct mv_lock_class lock_class = {.name = "errands->lock", .rank = MV_LOCK_INNERMOST};
+
 static void add(struct md_errand ***end, struct md_errand *errand)
 {
 	errand->next = NULL;
@@ -71,28 +74,28 @@ static void *run(void *arg)
 	timer_t timer;
 	bool hurries = e->hurries && make_timer(&timer);
 
-	pthread_mutex_lock(&e->lock);
+	mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
 	for (;;) {
 		struct md_errand *errand;
 
 		while (!e->stop && !e->todo)
-			pthread_cond_wait(&e->wanted, &e->lock);
+			mv_mutex_wait(&e->wanted, &e->lock, &lock_class, MV_LOCK_HERE, NULL);
 		if (e->stop)
 			break;
 		errand = take(&e->todo, &e->todo_end);
-		pthread_mutex_unlock(&e->lock);
+		mv_mutex_unlock(&e->lock);
 		if (hurries)
 			set_timer(timer, MD_HURRY_NS);
 		errand->run(errand);
 		if (hurries)
 			set_timer(timer, 0);
-		pthread_mutex_lock(&e->lock);
+		mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
 		add(&e->finished_end, errand);
 		/* Only fails when it counts to 2^64. */
 		while (write(e->done_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 	}
-	pthread_mutex_unlock(&e->lock);
+	mv_mutex_unlock(&e->lock);
 	if (hurries)
 		timer_delete(timer);
 	return NULL;
@@ -109,9 +112,9 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	if (read(fd, &count, sizeof(count)) < 0)
 		return 0;
 	for (;;) {
-		pthread_mutex_lock(&e->lock);
+		mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
 		errand = take(&e->finished, &e->finished_end);
-		pthread_mutex_unlock(&e->lock);
+		mv_mutex_unlock(&e->lock);
 		if (!errand)
 			return 0;
 		errand->out = false;
@@ -125,7 +128,7 @@ int md_errands_start(struct md_errands *e, sd_event *event)
 
 	e->todo_end = &e->todo;
 	e->finished_end = &e->finished;
-	pthread_mutex_init(&e->lock, NULL);
+	pthread_mutex_init(&e->lock.pthread, NULL);
 	pthread_cond_init(&e->wanted, NULL);
 	e->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (e->done_fd < 0)
@@ -141,10 +144,10 @@ int md_errands_start(struct md_errands *e, sd_event *event)
 void md_errands_give(struct md_errands *e, struct md_errand *errand)
 {
 	errand->out = true;
-	pthread_mutex_lock(&e->lock);
+	mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
 	add(&e->todo_end, errand);
 	pthread_cond_signal(&e->wanted);
-	pthread_mutex_unlock(&e->lock);
+	mv_mutex_unlock(&e->lock);
 }
 
 bool md_errands_stop(struct md_errands *e)
@@ -152,10 +155,10 @@ bool md_errands_stop(struct md_errands *e)
 	struct timespec until;
 
 	if (e->started) {
-		pthread_mutex_lock(&e->lock);
+		mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
 		e->stop = true;
 		pthread_cond_signal(&e->wanted);
-		pthread_mutex_unlock(&e->lock);
+		mv_mutex_unlock(&e->lock);
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec += MD_ERRANDS_STOP_MS / 1000;
 		if (pthread_timedjoin_np(e->thread, NULL, &until))
@@ -167,7 +170,7 @@ bool md_errands_stop(struct md_errands *e)
 		if (e->done_fd >= 0)
 			close(e->done_fd);
 		pthread_cond_destroy(&e->wanted);
-		pthread_mutex_destroy(&e->lock);
+		pthread_mutex_destroy(&e->lock.pthread);
 	}
 	e->todo_end = NULL;
 	return true;

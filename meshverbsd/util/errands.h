@@ -2,11 +2,12 @@
 #ifndef MD_ERRANDS_H
 #define MD_ERRANDS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <systemd/sd-event.h>
+
+#include "locks.h"
 
 /*
  * System calls that may wait for seconds, one after the other, in a thread that does nothing else. rtnetlink dumps and joining a
@@ -32,7 +33,7 @@ struct md_errands {
 	bool hurries;
 	pthread_t thread;
 	bool started;
-	pthread_mutex_t lock; /* guards the following */
+	struct mv_mutex lock; /* guards the following */
 	pthread_cond_t wanted;
 	struct md_errand *todo, **todo_end, *finished, **finished_end;
 	bool stop;

@@ -24,19 +24,19 @@ void mesh_count(enum mv_count place)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	pthread_mutex_lock(&process->counts_lock);
+	mesh_lock(&process->counts_lock);
 	add(&process->counts, place, 1);
-	pthread_mutex_unlock(&process->counts_lock);
+	mesh_unlock(&process->counts_lock);
 }
 
 void mesh_count_pause(enum mv_count first, uint64_t pause_ns)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	pthread_mutex_lock(&process->counts_lock);
+	mesh_lock(&process->counts_lock);
 	add(&process->counts, first + mv_pause_bucket(pause_ns / 1000), 1);
 	add(&process->counts, first + MV_PAUSE_BUCKETS, pause_ns / 1000);
-	pthread_mutex_unlock(&process->counts_lock);
+	mesh_unlock(&process->counts_lock);
 }
 
 void mesh_counts_news(void)
@@ -80,11 +80,11 @@ int mesh_counts_share(void)
 		return -1;
 	page->magic = MV_COUNTS_MAGIC;
 	page->n = MV_N_COUNTS;
-	pthread_mutex_lock(&process->counts_lock);
+	mesh_lock(&process->counts_lock);
 	counts->page = page;
 	for (size_t i = 0; i < MV_N_COUNTS; i++)
 		add(counts, i, 0);
-	pthread_mutex_unlock(&process->counts_lock);
+	mesh_unlock(&process->counts_lock);
 	return fd;
 }
 
@@ -94,12 +94,12 @@ void mesh_counts_unshare(void)
 	struct mesh_counts *counts = &process->counts;
 	struct mv_counts_page *page;
 
-	pthread_mutex_lock(&process->counts_lock);
+	mesh_lock(&process->counts_lock);
 	page = counts->page;
 	counts->page = NULL;
 	if (page)
 		memcpy(counts->told, counts->values, sizeof(counts->told));
-	pthread_mutex_unlock(&process->counts_lock);
+	mesh_unlock(&process->counts_lock);
 	if (page)
 		munmap(page, sizeof(*page));
 }

@@ -17,7 +17,7 @@ static int send_frame(const struct mv_frame *frame, bool later)
 	if (!helper)
 		return err;
 	cancel = mesh_cancel_off();
-	pthread_mutex_lock(&helper->link_lock);
+	mesh_lock(&helper->link_lock);
 	self = helper->runs && pthread_equal(helper->self, pthread_self());
 	if (helper->link.fd >= 0)
 		err = mesh_agentlink_send(&helper->link, frame); /* lost is lost: whoever needs an answer asks again */
@@ -25,7 +25,7 @@ static int send_frame(const struct mv_frame *frame, bool later)
 		waits = mesh_unclaims_add(&helper->unclaims, frame);
 	if (helper->link.fd >= 0 && !later && !self)
 		waits |= mesh_agentlink_flush(&helper->link) == -EAGAIN && unclaim;
-	pthread_mutex_unlock(&helper->link_lock);
+	mesh_unlock(&helper->link_lock);
 	/* The thread may be asleep for good. It looks itself at the end of its turn. */
 	if (waits && !self)
 		mesh_wake(&helper->wake);

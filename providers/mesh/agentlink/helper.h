@@ -13,7 +13,7 @@
 /* What any thread asks of the helper thread (thread.c): to look, and to send something to the agent. */
 
 struct mesh_helper {
-	pthread_mutex_t link_lock; /* guards link and unclaims: senders of all threads against the thread's opening and closing */
+	MESH_LOCK(LINK) link_lock; /* guards link and unclaims: senders of all threads against the thread's opening and closing */
 	struct mesh_agentlink link;
 	struct mesh_unclaims unclaims; /* that @link had no room for */
 	struct mesh_wake wake;

@@ -46,7 +46,7 @@ static bool is_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_
 	bool vain;
 	size_t i;
 
-	pthread_mutex_lock(&mesh_root.process->strangers_lock);
+	mesh_lock(&mesh_root.process->strangers_lock);
 	of = strangers();
 	vain = !of || of->deaf_until_ns > now_ns;
 	if (of && now_ns - of->vain_ns >= VAIN_NS)
@@ -55,7 +55,7 @@ static bool is_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_
 		vain |= of->n_vain >= MESH_LOOKUPS_VAIN;
 	for (i = 0; i < N_STRANGERS && !vain; i++)
 		vain = of->known[i].until_ns > now_ns && mv_gid_equal(&of->known[i].gid, gid);
-	pthread_mutex_unlock(&mesh_root.process->strangers_lock);
+	mesh_unlock(&mesh_root.process->strangers_lock);
 	return vain;
 }
 
@@ -64,7 +64,7 @@ static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, bool 
 {
 	struct mesh_strangers *of;
 
-	pthread_mutex_lock(&mesh_root.process->strangers_lock);
+	mesh_lock(&mesh_root.process->strangers_lock);
 	of = mesh_root.process->strangers;
 	of->known[of->next].gid = *gid;
 	of->known[of->next].until_ns = now_ns + AGAIN_NS;
@@ -73,7 +73,7 @@ static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, bool 
 		of->deaf_until_ns = now_ns + VAIN_NS;
 	if (what == MESH_LOOKUP_WORKS && !of->n_vain++)
 		of->vain_ns = now_ns;
-	pthread_mutex_unlock(&mesh_root.process->strangers_lock);
+	mesh_unlock(&mesh_root.process->strangers_lock);
 }
 
 /* ---- asking ----------------------------------------------------------------------------------- */

@@ -58,13 +58,13 @@ static int lock_view(void)
 {
 	int cancel = mesh_cancel_off();
 
-	pthread_mutex_lock(&mesh_root.process->view_lock);
+	mesh_lock(&mesh_root.process->view_lock);
 	return cancel;
 }
 
 static void unlock_view(int cancel)
 {
-	pthread_mutex_unlock(&mesh_root.process->view_lock);
+	mesh_unlock(&mesh_root.process->view_lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -275,7 +275,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 	memset(&ret->host_id, 0, sizeof(ret->host_id));
 	ret->n_paths = 0;
 	ret->generation = 0;
-	pthread_mutex_lock(&mesh_root.process->view_lock);
+	mesh_lock(&mesh_root.process->view_lock);
 	dir = current_directory();
 	if (dir) {
 		ret->generation = dir->header->generation;
@@ -291,7 +291,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 		if (search == SEARCH_ALWAYS || (search == SEARCH_IF_NEEDED && ret->verdict != MV_PATH_WORKS))
 			ret->n_paths = find(dir, request, host, rail, ret->paths);
 	}
-	pthread_mutex_unlock(&mesh_root.process->view_lock);
+	mesh_unlock(&mesh_root.process->view_lock);
 	errno = saved_errno;
 }
 

@@ -13,12 +13,12 @@
 /* What happens under it passes no cancellation point. */
 void mesh_conns_lock(void)
 {
-	pthread_mutex_lock(&mesh_root.process->conns_lock);
+	mesh_lock(&mesh_root.process->conns_lock);
 }
 
 void mesh_conns_unlock(void)
 {
-	pthread_mutex_unlock(&mesh_root.process->conns_lock);
+	mesh_unlock(&mesh_root.process->conns_lock);
 }
 
 static size_t bucket_of(const struct mesh_conns *conns, uint32_t qpn)
@@ -140,8 +140,8 @@ static void destroy(struct mesh_conn *conn)
 	mesh_conn_free_keys(conn);
 	mesh_turns_forget(conn);
 	mesh_path_failures_free(conn);
-	pthread_mutex_destroy(&conn->key_lock);
-	pthread_mutex_destroy(&conn->lock);
+	mesh_lock_fini(&conn->key_lock);
+	mesh_lock_fini(&conn->lock);
 	free(conn);
 }
 
@@ -162,8 +162,8 @@ static struct mesh_conn *make(struct mesh_context *mc, struct ibv_qp *qp)
 	conn->mc = mc;
 	conn->qpn = qp->qp_num;
 	conn->due_ns = UINT64_MAX;
-	pthread_mutex_init(&conn->lock, NULL);
-	pthread_mutex_init(&conn->key_lock, NULL);
+	mesh_lock_init(&conn->lock);
+	mesh_lock_init(&conn->key_lock);
 	TAILQ_INIT(&conn->keys);
 	return conn;
 }

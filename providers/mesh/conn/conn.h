@@ -181,7 +181,7 @@ struct mesh_conn {
 	struct mv_ctl_msg late_bye; /* came when the thread could not have the lock; type 0: none */
 	struct mv_proof_limit proof_limit; /* of messages in the peer's name that did not open */
 
-	pthread_mutex_t lock; /* guards the rest */
+	MESH_LOCK(CONN) lock; /* guards the rest */
 	enum mesh_conn_state state;
 	bool gone; /* the program destroyed or reset it */
 	struct ibv_qp_attr init, rtr, rts; /* as the program gave them, with what it has changed since */
@@ -261,7 +261,7 @@ struct mesh_conn {
 
 	_Atomic bool drops_unheard; /* the program waited for an answer to a KEY_DROP in vain, and none has come since */
 
-	pthread_mutex_t key_lock; /* guards the rest; process->drops_lock and the helper thread's link_lock are taken with it */
+	MESH_LOCK(KEY) key_lock; /* guards the rest; process->drops_lock and the helper thread's link_lock are taken with it */
 	TAILQ_HEAD(, mesh_conn_key) keys; /* not answered yet, oldest first: so answers find theirs in front */
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */

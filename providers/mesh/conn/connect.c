@@ -139,27 +139,27 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 {
 	int err = -EALREADY;
 
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	if (conn->state == MESH_CONN_INIT) {
 		describe(conn, attr, mask, choice, view);
 		err = hold_locked(conn, view);
 		if (!err && view->verdict == MV_PATH_ASK)
 			mesh_conn_listen(conn);
 	}
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	if (err)
 		return err;
 	mesh_conn_connected(conn, &choice->gid, false);
 	err = mesh_thread_wake(true);
 	if (!err)
 		return 0;
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	mesh_conn_listen_no_more(conn); /* nobody posts, in RTR */
 	mesh_held_destroy(conn->held); /* its receives are at the base, too */
 	conn->held = NULL;
 	conn->state = MESH_CONN_INIT;
 	mesh_conn_key_peer(conn);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	return err;
 }
 
@@ -304,11 +304,11 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 			log_unknown(mc, qp);
 		return err;
 	}
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	err = rtr_logged(conn, attr, mask, choice, view);
 	saved_errno = errno;
 	logged = conn->held;
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	if (err)
 		goto out;
 	if (logged || view->agent_version) {
@@ -330,11 +330,11 @@ static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 {
 	bool again;
 
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	again = conn->state != MESH_CONN_INIT;
 	if (again)
 		*ret_err = rtr_again(conn, attr, mask);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	return again;
 }
 

@@ -10,12 +10,12 @@ static bool is_driven_rc(struct mesh_conn *conn, const struct ibv_pd *pd, const 
 {
 	bool driven = false;
 
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	if (!conn->gone && conn->qp->send_cq != *last_cq && mesh_pd_underlying(conn->qp->pd) == pd) {
 		*last_cq = conn->qp->send_cq;
 		driven = mesh_ud_is_driven(conn->mc, conn->qp);
 	}
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	return driven;
 }
 

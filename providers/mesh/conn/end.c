@@ -18,7 +18,7 @@ void mesh_conn_say_bye(struct mesh_conn *conn)
 /* The program's QP leaves this connection for good, to be destroyed or used again. */
 static void drop(struct mesh_conn *conn)
 {
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	if (conn->state == MESH_CONN_INIT)
 		mesh_recvlog_end(conn->mc, conn->qp);
 	if (conn->held) {
@@ -35,7 +35,7 @@ static void drop(struct mesh_conn *conn)
 	mesh_turns_end(conn);
 	mesh_conn_leave(conn);
 	mesh_conn_key_peer(conn);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	mesh_conn_unlink(conn);
 }
 

@@ -24,7 +24,7 @@ bool mesh_key_drop_begins(struct mesh_conn_key *key)
 	struct mesh_process *process = mesh_root.process;
 	bool done;
 
-	pthread_mutex_lock(&process->drops_lock);
+	mesh_lock(&process->drops_lock);
 	if (!process->drops)
 		process->drops = calloc(1, sizeof(*process->drops));
 	done = process->drops;
@@ -33,7 +33,7 @@ bool mesh_key_drop_begins(struct mesh_conn_key *key)
 		key->conn->n_drops++;
 		atomic_fetch_add_explicit(&process->n_drops, 1, memory_order_release);
 	}
-	pthread_mutex_unlock(&process->drops_lock);
+	mesh_unlock(&process->drops_lock);
 	return done;
 }
 
@@ -42,11 +42,11 @@ void mesh_key_drop_ends(struct mesh_conn_key *key)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	pthread_mutex_lock(&process->drops_lock);
+	mesh_lock(&process->drops_lock);
 	LIST_REMOVE(key, of_drops);
 	key->conn->n_drops--;
 	atomic_fetch_sub_explicit(&process->n_drops, 1, memory_order_relaxed);
-	pthread_mutex_unlock(&process->drops_lock);
+	mesh_unlock(&process->drops_lock);
 }
 
 /*
@@ -61,7 +61,7 @@ bool mesh_key_drop_waits(const struct mesh_context *mc, uint32_t rkey, bool unhe
 
 	if (!atomic_load_explicit(&process->n_drops, memory_order_acquire))
 		return false;
-	pthread_mutex_lock(&process->drops_lock);
+	mesh_lock(&process->drops_lock);
 	key = process->drops ? LIST_FIRST(bucket_of(process->drops, rkey)) : NULL;
 	for (; key; key = LIST_NEXT(key, of_drops)) {
 		if (key->key != rkey || key->conn->mc != mc || atomic_load_explicit(&key->conn->drops_unheard, memory_order_relaxed))
@@ -71,6 +71,6 @@ bool mesh_key_drop_waits(const struct mesh_context *mc, uint32_t rkey, bool unhe
 			break;
 		atomic_store_explicit(&key->conn->drops_unheard, true, memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&process->drops_lock);
+	mesh_unlock(&process->drops_lock);
 	return used;
 }

@@ -45,13 +45,13 @@ static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp
 		conn = mesh_conn_new(mc, qp);
 	no_memory = made && !conn;
 	if (conn) {
-		pthread_mutex_lock(&conn->lock);
+		mesh_lock(&conn->lock);
 		err = conn->init_mask ? 0 : mesh_recvlog_begin(mc, qp);
 		conn->gone |= err != 0; /* its receives are not noted: it stays where it is */
 		no_memory |= err == -ENOMEM;
 		mesh_attr_merge(&conn->init, attr, mask);
 		conn->init_mask |= mask;
-		pthread_mutex_unlock(&conn->lock);
+		mesh_unlock(&conn->lock);
 		if (conn->gone)
 			mesh_conn_unlink(conn);
 	}
@@ -65,9 +65,9 @@ static bool is_connected_by_us(struct mesh_conn *conn)
 {
 	bool ours;
 
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	ours = conn->held;
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	return ours;
 }
 
@@ -89,14 +89,14 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 /* The base has done it: from INIT to INIT, for not all say so, or what a peer may ask of one that stays there. */
 static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	if (conn->state == MESH_CONN_INIT && !(mask & IBV_QP_STATE)) {
 		mesh_attr_merge(&conn->init, attr, mask & conn->init_mask);
 	} else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
 		conn->rts = *attr;
 		conn->rts_mask = mask;
 	}
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 }
 
 /* ---- RTS and later ------------------------------------------------------------------------------------------- */
@@ -232,14 +232,14 @@ static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr 
 	bool ends = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && !is_refused(attr, mask);
 
 	for (;;) {
-		pthread_mutex_lock(&conn->lock);
+		mesh_lock(&conn->lock);
 		if (conn->held && ends)
 			end_move(conn);
 		if (!reaches_base(conn, mask) || mesh_held_in_own_batch(conn->held))
 			return NULL;
 		if (mesh_held_stop_posting(conn->held))
 			return conn->held;
-		pthread_mutex_unlock(&conn->lock);
+		mesh_unlock(&conn->lock);
 		usleep(BATCH_US);
 	}
 }
@@ -248,7 +248,7 @@ static void leave(struct mesh_conn *conn, struct mesh_held *stopped)
 {
 	if (stopped)
 		mesh_held_resume_posting(stopped);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 }
 
 /*

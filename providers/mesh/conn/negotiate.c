@@ -154,10 +154,10 @@ static int ask_port(struct mesh_rail *rail, uint8_t port_num)
 	struct ibv_port_attr port;
 	int command, err;
 
-	pthread_mutex_lock(&rail->gid_lock);
+	mesh_lock(&rail->gid_lock);
 	if (rail->asked_port == port_num)
 		old_ns = rail->asked_ns;
-	pthread_mutex_unlock(&rail->gid_lock);
+	mesh_unlock(&rail->gid_lock);
 	/* What it was like once is as good as what a firmware that hangs will say. */
 	if (old_ns && (now_ns < old_ns + PORT_NS || mesh_device_stuck(rail->commands)))
 		return 0;
@@ -166,12 +166,12 @@ static int ask_port(struct mesh_rail *rail, uint8_t port_num)
 	mesh_command_end(rail->commands, command);
 	if (err)
 		return -EIO;
-	pthread_mutex_lock(&rail->gid_lock);
+	mesh_lock(&rail->gid_lock);
 	rail->asked_ns = now_ns;
 	rail->asked_port = port_num;
 	rail->active_mtu = (uint8_t)port.active_mtu;
 	rail->lid = port.lid;
-	pthread_mutex_unlock(&rail->gid_lock);
+	mesh_unlock(&rail->gid_lock);
 	return 0;
 }
 
@@ -183,10 +183,10 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 
 	if (ask_port(rail, path->port))
 		return -EIO;
-	pthread_mutex_lock(&rail->gid_lock);
+	mesh_lock(&rail->gid_lock);
 	mtu = mesh_mtu_bytes(rail->active_mtu);
 	*ret_lid = rail->lid;
-	pthread_mutex_unlock(&rail->gid_lock);
+	mesh_unlock(&rail->gid_lock);
 	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
 		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
 	*ret_mtu_bytes = (uint16_t)mtu;
@@ -515,27 +515,27 @@ bool mesh_conn_enter(struct mesh_conn *conn)
 
 	if (atomic_load_explicit(&conn->at_work, memory_order_acquire))
 		return false;
-	if (!pthread_mutex_trylock(&conn->lock))
+	if (mesh_trylock(&conn->lock))
 		return true;
 	/* The program, most likely, in the middle of a modify_qp of its own. */
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += PATIENCE_NS;
 	if (until.tv_nsec >= 1000000000l) {
 		until.tv_nsec -= 1000000000l;
 		until.tv_sec++;
 	}
-	return !pthread_mutex_timedlock(&conn->lock, &until);
+	return mesh_lock_until(&conn->lock, &until);
 }
 
 static void leave(struct mesh_conn *conn)
 {
 	mesh_conn_key_peer(conn);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 }
 
 void mesh_conn_work(struct mesh_conn *conn)
 {
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	if (mesh_conn_negotiates(conn))
 		act(conn, mesh_now_ns(), true);
 	if (mesh_conn_negotiates(conn))
@@ -629,16 +629,16 @@ void mesh_conn_refuse_peer(struct mesh_conn *conn)
 						  .nonce = conn->nonce,
 						  .rtr_ns = conn->rtr_ns};
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	conn->refusal = refusal;
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 }
 
 void mesh_conn_refuse_no_more(struct mesh_conn *conn)
 {
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	conn->refusal.on = false;
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 }
 
 /* No conn->lock. Return: whether that is all there is to say. */
@@ -648,9 +648,9 @@ static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint
 	struct mesh_conn_refusal refusal;
 	int err;
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	refusal = conn->refusal;
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	if (!refusal.on)
 		return false;
 	err = mesh_conn_open_refused(conn, &refusal, &msg, now_ns);

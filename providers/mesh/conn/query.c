@@ -44,12 +44,12 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 		return mc->query_qp(qp, attr, attr_mask, init_attr);
 	}
 	/* Whoever has the lock may be connecting the base's QP: what that said before is not to be taken for what it is afterwards. */
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	err = mc->query_qp(qp, attr, attr_mask, init_attr);
 	saved_errno = errno;
 	if (!err)
 		correct(conn, qp, attr);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;

@@ -66,13 +66,13 @@ static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_i
 	key->drop = drop;
 	if (drop)
 		schedule(key, mesh_now_ns());
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	room = !drop || (conn->drops_repeat && conn->n_drops < MAX_DROPS && mesh_key_drop_begins(key));
 	if (room) {
 		*ret_id = key->request_id = ++conn->next_request;
 		TAILQ_INSERT_TAIL(&conn->keys, key, of_conn);
 	}
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	if (room)
 		return 0;
 	free(key);
@@ -95,13 +95,13 @@ static void ask_no_more(struct mesh_conn *conn, uint32_t rkey, bool all)
 {
 	struct mesh_conn_key *key, *next;
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	for (key = TAILQ_FIRST(&conn->keys); key; key = next) {
 		next = TAILQ_NEXT(key, of_conn);
 		if (!key->drop && (all || key->key == rkey))
 			free(unlink_key(key));
 	}
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 }
 
 /* Called with held->lock. */
@@ -156,7 +156,7 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t ke
 {
 	struct mesh_conn_key *found;
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	TAILQ_FOREACH(found, &conn->keys, of_conn)
 		if (found->drop == drop && found->key == key && found->request_id == request_id)
 			break;
@@ -164,7 +164,7 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t ke
 	/* Who is always late is not waited for each time. */
 	if (found && drop && mesh_now_ns() + DROP_GIVE_UP_NS < found->give_up_ns + SETTLE_NS)
 		atomic_store_explicit(&conn->drops_unheard, false, memory_order_relaxed);
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	return found;
 }
 
@@ -187,18 +187,18 @@ static bool may_know(const struct mesh_conn *conn, uint32_t rkey)
 
 void mesh_conn_note_told(struct mesh_conn *conn, uint32_t rkey)
 {
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	conn->told_keys[mesh_key_hash_of(rkey) / 64] |= 1ull << mesh_key_hash_of(rkey) % 64;
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 }
 
 uint32_t mesh_conn_next_request(struct mesh_conn *conn)
 {
 	uint32_t id;
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	id = ++conn->next_request;
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	return id;
 }
 
@@ -256,7 +256,7 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *seal
 		break;
 	}
 out:
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 }
 
 static void ask(struct mesh_conn *conn, const struct mesh_conn_key *key)
@@ -279,12 +279,12 @@ static struct mesh_conn_key *take_overdue(struct mesh_conn *conn, bool drop, uin
 {
 	struct mesh_conn_key *found;
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	TAILQ_FOREACH(found, &conn->keys, of_conn)
 		if (found->drop == drop && is_overdue(found, now_ns))
 			break;
 	unlink_key(found);
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	return found;
 }
 
@@ -292,9 +292,9 @@ bool mesh_conn_asks(struct mesh_conn *conn)
 {
 	bool asks;
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	asks = !TAILQ_EMPTY(&conn->keys);
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	return asks;
 }
 
@@ -304,7 +304,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_key *key;
 	bool overdue, never;
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	TAILQ_FOREACH(key, &conn->keys, of_conn) {
 		if (now_ns >= key->resend_at_ns) {
 			ask(conn, key);
@@ -313,7 +313,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 		if (key->resend_at_ns < deadline)
 			deadline = key->resend_at_ns;
 	}
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	/* Nobody there who could use it. */
 	while ((key = take_overdue(conn, true, now_ns)))
 		free(key);
@@ -365,13 +365,13 @@ void mesh_conn_key_peer(struct mesh_conn *conn)
 
 	if (!over && conn->move.peer_attempt)
 		mv_move_header(&conn->move, MV_CTL_KEY_DROP, &drop);
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	conn->key_drop = drop;
 	if (!conn->drops_repeat) /* what came before was another one's silence */
 		atomic_store_explicit(&conn->drops_unheard, false, memory_order_relaxed);
 	conn->drops_repeat = repeats;
 	left = !repeats && conn->n_drops;
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	if (left)
 		mesh_conn_peer_left(conn);
 }
@@ -382,11 +382,11 @@ static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 	struct mv_ctl_msg msg;
 	bool queued, told;
 
-	pthread_mutex_lock(&conn->key_lock);
+	mesh_lock(&conn->key_lock);
 	told = conn->key_drop.type == MV_CTL_KEY_DROP && may_know(conn, rkey);
 	if (told)
 		msg = conn->key_drop;
-	pthread_mutex_unlock(&conn->key_lock);
+	mesh_unlock(&conn->key_lock);
 	if (!told)
 		return false;
 	queued = !add(conn, rkey, true, &msg.request_id);

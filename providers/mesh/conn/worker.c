@@ -31,7 +31,7 @@ struct mesh_worker {
 
 /* Hangs in the process's wiped page; made once. */
 struct mesh_workers {
-	pthread_mutex_t lock; /* guards all of it, and conn->job_*; no lock is taken with it */
+	MESH_LOCK(WORKERS) lock; /* guards all of it, and conn->job_*; no lock is taken with it */
 	pthread_cond_t cond;
 	struct mesh_conn *first, **end; /* waiting; each holds a reference */
 	unsigned int n_threads, n_idle;
@@ -47,7 +47,7 @@ static struct mesh_workers *get(void)
 	all = calloc(1, sizeof(*all));
 	if (!all)
 		return NULL;
-	pthread_mutex_init(&all->lock, NULL);
+	mesh_lock_init(&all->lock);
 	pthread_cond_init(&all->cond, NULL);
 	all->end = &all->first;
 	if (atomic_compare_exchange_strong(&mesh_root.process->workers, &other, all))
@@ -126,7 +126,7 @@ static bool wait_for_job(struct mesh_workers *all)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += IDLE_SECONDS;
 	all->n_idle++;
-	err = pthread_cond_timedwait(&all->cond, &all->lock, &until);
+	err = mesh_cond_wait_until(&all->cond, &all->lock, &until);
 	all->n_idle--;
 	return err != ETIMEDOUT || next_job(all);
 }
@@ -141,11 +141,11 @@ static void work_on(struct mesh_worker *worker, struct mesh_conn *conn)
 	worker->tries = conn->job_tries;
 	conn->job = MESH_JOB_AT_WORK;
 	atomic_store_explicit(&conn->at_work, true, memory_order_release);
-	pthread_mutex_unlock(&all->lock);
+	mesh_unlock(&all->lock);
 
 	mesh_conn_work(conn);
 
-	pthread_mutex_lock(&all->lock);
+	mesh_lock(&all->lock);
 	atomic_store_explicit(&conn->at_work, false, memory_order_release);
 	worker->conn = NULL;
 	again = conn->job == MESH_JOB_AGAIN;
@@ -153,13 +153,13 @@ static void work_on(struct mesh_worker *worker, struct mesh_conn *conn)
 		append(all, conn);
 	else
 		conn->job = MESH_JOB_NONE;
-	pthread_mutex_unlock(&all->lock);
+	mesh_unlock(&all->lock);
 	/* Its timers, and what came meanwhile, are the helper thread's again. */
 	mesh_conn_queue(conn, true);
 	mesh_thread_wake(true);
 	if (!again)
 		mesh_conn_put(conn);
-	pthread_mutex_lock(&all->lock);
+	mesh_lock(&all->lock);
 }
 
 static void *work(void *arg)
@@ -169,14 +169,14 @@ static void *work(void *arg)
 	struct mesh_conn *conn;
 
 	pthread_setname_np(pthread_self(), "meshverbs-conn");
-	pthread_mutex_lock(&all->lock);
+	mesh_lock(&all->lock);
 	do {
 		while ((conn = take_job(all)))
 			work_on(worker, conn);
 	} while (wait_for_job(all));
 	worker->used = false;
 	all->n_threads--;
-	pthread_mutex_unlock(&all->lock);
+	mesh_unlock(&all->lock);
 	return NULL;
 }
 
@@ -208,7 +208,7 @@ bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool trie
 
 	if (!all)
 		return false;
-	pthread_mutex_lock(&all->lock);
+	mesh_lock(&all->lock);
 	done = all->n_threads || !start_one(all);
 	if (done) {
 		conn->job_to = *to;
@@ -223,7 +223,7 @@ bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool trie
 		if (all->n_idle)
 			pthread_cond_signal(&all->cond);
 	}
-	pthread_mutex_unlock(&all->lock);
+	mesh_unlock(&all->lock);
 	return done;
 }
 
@@ -235,7 +235,7 @@ uint64_t mesh_work_run(uint64_t now_ns)
 
 	if (!all)
 		return UINT64_MAX;
-	pthread_mutex_lock(&all->lock);
+	mesh_lock(&all->lock);
 	at = next_job(all);
 	/* One that was called may have been called for another job, and a job that ends may make room for two. */
 	if (at && all->n_idle)
@@ -244,6 +244,6 @@ uint64_t mesh_work_run(uint64_t now_ns)
 		start_one(all); /* if there can be no more, those there are go on */
 	if (at && (all->n_idle || all->n_threads < MAX_WORKERS))
 		next = (now_ns > (*at)->job_since_ns ? now_ns : (*at)->job_since_ns) + PATIENCE_NS;
-	pthread_mutex_unlock(&all->lock);
+	mesh_unlock(&all->lock);
 	return next;
 }

@@ -2,7 +2,6 @@
 #ifndef MESH_DATA_H
 #define MESH_DATA_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 
@@ -10,6 +9,7 @@
 
 #include "map.h"
 #include "mlx5state.h"
+#include "ranks.h"
 
 struct mesh_held;
 
@@ -27,7 +27,7 @@ struct mesh_held;
 /* Of events that say that a QP with an SRQ is in ERR: those that the program read before it was to know. lastwqe.c */
 struct mesh_last_wqe {
 	/* Guards the rest, and last_wqe and next_due of every struct mesh_held. Taken with any other lock of ours; takes none of them. */
-	pthread_mutex_t lock;
+	MESH_LOCK(LAST_WQE) lock;
 	struct ibv_qp *qp; /* our own, on the base's device; NULL before it was needed; stays then, as do the next two */
 	struct ibv_srq *srq;
 	struct ibv_cq *cq;
@@ -37,7 +37,7 @@ struct mesh_last_wqe {
 };
 
 struct mesh_data {
-	pthread_mutex_t lock; /* guards changes of the maps and everything below; see held.h for its order */
+	MESH_LOCK(DATA) lock; /* guards changes of the maps and everything below; see held.h for its order */
 	struct mesh_map qps; /* struct mesh_held; look-ups need no lock */
 	struct mesh_map cqs; /* struct mesh_cq */
 	struct mesh_map srqs; /* struct mesh_srq */
@@ -53,14 +53,14 @@ struct mesh_data {
 	bool forgotten_more; /* there was no room for one there */
 	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
-	pthread_mutex_t made_lock; /* guards the next two; takes no lock of ours */
+	MESH_LOCK(MADE) made_lock; /* guards the next two; takes no lock of ours */
 	struct mesh_map made; /* struct mesh_qp_made: qpmade.h */
 	bool made_unknown; /* there was no memory for one of @made: of one that is not there nothing is known */
 	/*
 	 * Held while the base makes or destroys an SRQ: libmlx5 (rdma-core 44 to 64) counts its table of SRQs up with a lock
 	 * and down without, and two threads at once make it free the table too early. Takes no lock of ours.
 	 */
-	pthread_mutex_t srq_table_lock;
+	MESH_LOCK(SRQ_TABLE) srq_table_lock;
 	struct mesh_last_wqe last_wqe;
 	struct mesh_leftover *leftovers; /* leftover.c */
 	_Atomic unsigned int n_leftovers; /* of these; written under the lock */

@@ -7,12 +7,12 @@
 /* A device that is being opened: milliseconds, but for firmware that does not answer. */
 #define WAIT_MS 2000
 
-bool mesh_fork_lock(pthread_mutex_t *lock, unsigned int ms)
+MV_LOCKS_UNCHECKED bool mesh_fork_lock_mutex(struct mv_mutex *mutex, const struct mv_lock_class *class, const char *where, unsigned int ms)
 {
 	struct timespec until;
 	bool locked;
 
-	if (!pthread_mutex_trylock(lock))
+	if (mv_mutex_trylock(mutex, class, where))
 		return true;
 	if (atomic_load_explicit(&mesh_root.fork_in_vain, memory_order_relaxed))
 		return false;
@@ -23,43 +23,49 @@ bool mesh_fork_lock(pthread_mutex_t *lock, unsigned int ms)
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000;
 	}
-	locked = !pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until);
+	locked = mv_mutex_lock_until(mutex, class, where, &until);
 	if (!locked)
 		atomic_store_explicit(&mesh_root.fork_in_vain, true, memory_order_relaxed);
 	return locked;
 }
 
-/* Two threads may fork at once, and each of them must give back only what it has. */
-static void take(pthread_mutex_t *lock, _Atomic unsigned long *holder)
+/*
+ * Two threads may fork at once, and each of them must give back only what it has: only the thread itself ever stores its own name there.
+ * Handlers of the program run until then, and may call anything.
+ */
+static void hold(struct mv_mutex *mutex, _Atomic unsigned long *holder, bool locked)
 {
-	if (mesh_fork_lock(lock, WAIT_MS))
-		atomic_store_explicit(holder, (unsigned long)pthread_self(), memory_order_relaxed);
+	if (!locked)
+		return;
+	mv_lock_given(mutex); /* lent */
+	atomic_store_explicit(holder, (unsigned long)pthread_self(), memory_order_relaxed);
 }
 
-static void give(pthread_mutex_t *lock, _Atomic unsigned long *holder)
+static bool let_go(_Atomic unsigned long *holder)
 {
-	/* Only the thread itself ever stores its own name there. */
 	if (atomic_load_explicit(holder, memory_order_relaxed) != (unsigned long)pthread_self())
-		return;
+		return false;
 	atomic_store_explicit(holder, 0, memory_order_relaxed);
-	pthread_mutex_unlock(lock);
+	return true;
 }
 
 /* In that order; nobody else holds both. */
-static void prepare(void)
+MV_LOCKS_UNCHECKED static void prepare(void)
 {
 	struct mesh_root *root = &mesh_root;
 
-	take(&root->process->open_lock, &root->open_forker);
-	take(&root->process->dmabufs_lock, &root->dmabufs_forker);
+	hold(&root->process->open_lock.mutex, &root->open_forker, mesh_fork_lock(&root->process->open_lock, WAIT_MS));
+	hold(&root->process->dmabufs_lock.mutex, &root->dmabufs_forker, mesh_fork_lock(&root->process->dmabufs_lock, WAIT_MS));
 }
 
-static void parent(void)
+MV_LOCKS_UNCHECKED static void parent(void)
 {
 	struct mesh_root *root = &mesh_root;
 
-	give(&root->process->dmabufs_lock, &root->dmabufs_forker);
-	give(&root->process->open_lock, &root->open_forker);
+	if (let_go(&root->dmabufs_forker))
+		mesh_unlock(&root->process->dmabufs_lock);
+	if (let_go(&root->open_forker))
+		mesh_unlock(&root->process->open_lock);
 	atomic_store_explicit(&root->fork_in_vain, false, memory_order_relaxed);
 }
 
@@ -74,6 +80,7 @@ static void child(void)
 	atomic_store_explicit(&mesh_root.open_forker, 0, memory_order_relaxed);
 	atomic_store_explicit(&mesh_root.dmabufs_forker, 0, memory_order_relaxed);
 	atomic_store_explicit(&mesh_root.fork_in_vain, false, memory_order_relaxed);
+	mv_locks_forget();
 	in_child();
 	mesh_cancel_restore(cancel);
 }

@@ -20,7 +20,9 @@
  */
 int mesh_fork_init(void (*child_too)(void));
 
-/** mesh_fork_lock - lock @lock, wait @ms at most, once in each fork of the process. Return: false: not locked */
-bool mesh_fork_lock(pthread_mutex_t *lock, unsigned int ms);
+/** mesh_fork_lock - lock it, wait @ms at most, once in each fork of the process. Return: false: not locked */
+#define mesh_fork_lock(l, ms) mesh_fork_lock_mutex(&(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE, ms)
+bool mesh_fork_lock_mutex(struct mv_mutex *mutex, const struct mv_lock_class *class, const char *where, unsigned int ms)
+	MV_THREAD_SAFETY(try_acquire_capability(true, *mutex));
 
 #endif

@@ -17,6 +17,7 @@
 #include "library.h"
 #include "log.h"
 #include "move.h"
+#include "ranks.h"
 
 /*
  * The plugin's rooms share one root. It is filled once, by the constructor, before any hook exists;
@@ -52,28 +53,28 @@ struct mesh_counts {
  * generation 0, to which no context belongs.
  */
 struct mesh_process {
-	pthread_mutex_t hook_lock; /* guards hooking and calibration; taken before any lock of libibverbs' */
+	MESH_LOCK(HOOK) hook_lock; /* guards hooking and calibration; taken before any lock of libibverbs' */
 	_Atomic uint64_t generation; /* of this process; 0: no context opened in it yet */
-	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context; only counts_lock is taken with it */
+	MESH_LOCK(PATHS) paths_lock; /* guards root.paths and the tables of every struct mesh_context; only counts_lock is taken with it */
 	uint64_t last_paths; /* numbers of those given out; under paths_lock */
 	_Atomic uint64_t paths_watched; /* of those of which the helper thread sees every change; 0: of none; paths.c */
-	pthread_mutex_t view_lock; /* guards view */
+	MESH_LOCK(VIEW) view_lock; /* guards view */
 	struct mesh_view_state *view; /* peerview.c */
-	pthread_mutex_t strangers_lock; /* guards strangers; innermost */
+	MESH_LOCK(STRANGERS) strangers_lock; /* guards strangers; innermost */
 	struct mesh_strangers *strangers; /* NULL before the first one; lookup.c */
-	pthread_mutex_t probed_lock; /* guards probed; taken before the thread's link_lock and view_lock only */
+	MESH_LOCK(PROBED) probed_lock; /* guards probed; taken before the thread's link_lock and view_lock only */
 	struct mesh_probeds *probed; /* NULL before the first one; probed.c */
-	pthread_mutex_t conns_lock; /* guards conns; conn.c */
+	MESH_LOCK(CONNS) conns_lock; /* guards conns; conn.c */
 	struct mesh_conns *_Atomic conns; /* NULL before the first one */
 	_Atomic uint64_t last_attempt; /* connect.c */
 	_Atomic bool survives, unqualified_said; /* survives.c */
-	pthread_mutex_t counts_lock; /* guards counts; innermost */
+	MESH_LOCK(COUNTS) counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
 	_Atomic pid_t threads[MESH_MAX_THREADS]; /* those of ours; 0: none; ourthreads.c */
 	struct mesh_helper *_Atomic thread; /* set once, under conns_lock; thread.c */
 	_Atomic uint32_t turns; /* that the helper thread has begun; starved.h */
 	_Atomic unsigned int n_drops; /* KEY_DROPs that have not been answered, of all connections; set under drops_lock; remotekeys.c */
-	pthread_mutex_t drops_lock; /* guards drops; innermost, taken with a connection's key_lock */
+	MESH_LOCK(DROPS) drops_lock; /* guards drops; innermost, taken with a connection's key_lock */
 	struct mesh_drops *drops; /* those by their keys; NULL before the first one */
 	_Atomic unsigned int n_moving; /* connections that are at work and moving; turns.c has these five */
 	_Atomic unsigned int n_fresh; /* those of them that have not been for long */
@@ -85,28 +86,28 @@ struct mesh_process {
 	_Atomic uint64_t turn_ns; /* the last that was given to one that wants a queue pair made ahead; the helper thread's, prearm.c */
 	_Atomic uint64_t renew_at_ns, renew_step_ns; /* what was ahead on a lost rail is not made anew before; the helper thread's, prearm.c */
 	struct mesh_workers *_Atomic workers; /* worker.c */
-	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
-	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
+	MESH_LOCK(UD) ud_lock; /* guards root.ud; see ud.h for its order */
+	MESH_LOCK(SRQS) srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
 	struct mesh_srq *hungry; /* SRQs that want to be dealt out anew; srq.c */
 
 	/* Guards root.rails, and what rails.h says of them. Taken after a device's open_lock; no device is opened with it. */
-	pthread_mutex_t rails_lock;
-	pthread_mutex_t open_lock; /* while a rail lists and opens devices, before any lock of libibverbs'; and by fork(); fork.h */
+	MESH_LOCK(RAILS) rails_lock;
+	MESH_LOCK(OPEN) open_lock; /* while a rail lists and opens devices, before any lock of libibverbs'; and by fork(); fork.h */
 	/* Those whose events the helper thread reads: any thread adds, the helper thread takes out. */
-	pthread_mutex_t read_rails_lock; /* innermost */
+	MESH_LOCK(READ_RAILS) read_rails_lock; /* taken before rails_lock */
 	struct mesh_rail *read_rails[MESH_READ_RAILS];
 	_Atomic size_t n_read_rails; /* read without the lock by the helper thread: a rail is written before it is counted */
 	_Atomic unsigned long rail_openers[MESH_RAIL_OPENERS]; /* pthread_t of the threads that open a rail now; 0: none */
-	pthread_mutex_t devices_lock; /* guards devices; innermost */
+	MESH_LOCK(DEVICES) devices_lock; /* guards devices; innermost */
 	struct mesh_device *devices; /* grows at its front; devices.c */
 	/* Guards root.keys. Innermost: no other lock is taken, no verbs function called with it. */
-	pthread_mutex_t keys_lock;
+	MESH_LOCK(KEYS) keys_lock;
 	pthread_cond_t keys_cond; /* some struct mesh_key is not busy any more */
 	_Atomic uint64_t keys_epoch; /* mesh_keys_epoch() */
 	_Atomic unsigned int n_stays; /* of root.keys.stays; written under keys_lock */
 	const char *_Atomic all_stay; /* NULL: there was memory for each of them; pdstay.c */
-	pthread_mutex_t dmabufs_lock; /* root.dmabufs; also held by fork(); no lock is taken with it; fork.h */
-	pthread_mutex_t ahead_lock; /* by who looks for regions that are missing on a rail; taken before keys_lock; keyahead.c */
+	MESH_LOCK(DMABUFS) dmabufs_lock; /* root.dmabufs; also held by fork(); no lock is taken with it; fork.h */
+	MESH_LOCK(AHEAD) ahead_lock; /* by who looks for regions that are missing on a rail; taken before keys_lock; keyahead.c */
 	bool ahead_off; /* nothing more is registered ahead; keyahead.c, under keys_lock */
 };
 

@@ -58,14 +58,14 @@ int mesh_wake_init(struct mesh_wake *wake)
 	atomic_init(&wake->woken, false);
 	err = open_both(wake);
 	if (!err)
-		pthread_mutex_init(&wake->lock, NULL);
+		mesh_lock_init(&wake->lock);
 	return err;
 }
 
 void mesh_wake_fini(struct mesh_wake *wake)
 {
 	close_both(wake);
-	pthread_mutex_destroy(&wake->lock);
+	mesh_lock_fini(&wake->lock);
 }
 
 void mesh_wake(struct mesh_wake *wake)
@@ -75,10 +75,10 @@ void mesh_wake(struct mesh_wake *wake)
 	if (atomic_exchange_explicit(&wake->woken, true, memory_order_seq_cst))
 		return;
 	cancel = mesh_cancel_off(); /* send() is where threads are cancelled */
-	pthread_mutex_lock(&wake->lock);
+	mesh_lock(&wake->lock);
 	if (!mesh_is_socket(wake->fd[1], wake->ino[1]) || send(wake->fd[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		atomic_store_explicit(&wake->woken, false, memory_order_relaxed);
-	pthread_mutex_unlock(&wake->lock);
+	mesh_unlock(&wake->lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -96,9 +96,9 @@ void mesh_wake_check(struct mesh_wake *wake)
 {
 	if (mesh_is_socket(wake->fd[0], wake->ino[0]) && mesh_is_socket(wake->fd[1], wake->ino[1]))
 		return;
-	pthread_mutex_lock(&wake->lock);
+	mesh_lock(&wake->lock);
 	close_both(wake);
 	open_both(wake);
-	pthread_mutex_unlock(&wake->lock);
+	mesh_unlock(&wake->lock);
 	atomic_store_explicit(&wake->woken, false, memory_order_seq_cst);
 }

@@ -2,10 +2,11 @@
 #ifndef MESH_WAKE_H
 #define MESH_WAKE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "ranks.h"
 
 /*
  * What the helper thread sleeps on, and others end its sleep by: a socket pair. Programs close descriptors that are not theirs, all of
@@ -13,7 +14,7 @@
  */
 struct mesh_wake {
 	/* Guards those below it: the thread opens them anew when they have been closed, others write there. Innermost. */
-	pthread_mutex_t lock;
+	MESH_LOCK(WAKE) lock;
 	int fd[2]; /* [0] is read, [1] written; -1: none */
 	uint64_t ino[2];
 	_Atomic bool woken; /* a byte is on its way; set by who sends it, cleared by the thread when it has read it and before it looks */

@@ -24,9 +24,9 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 	mcq->cq = cq;
 	mcq->mc = mc;
 	atomic_store_explicit(&mcq->own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
-	pthread_mutex_init(&mcq->poll_lock, NULL);
-	pthread_mutex_init(&mcq->lock, NULL);
-	pthread_mutex_init(&mcq->kick_lock, NULL);
+	mesh_lock_init(&mcq->poll_lock);
+	mesh_lock_init(&mcq->lock);
+	mesh_lock_init(&mcq->kick_lock);
 	mcq->extended = flags;
 	mcq->wc_flags = flags ? (uint32_t)(flags - 1) : 0;
 	if (mcq->extended)
@@ -118,7 +118,7 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 
 bool mesh_cq_try_freeze(struct mesh_cq *cq)
 {
-	if (pthread_mutex_trylock(&cq->poll_lock))
+	if (!mesh_trylock(&cq->poll_lock))
 		return false;
 	mesh_cq_claim(cq);
 	return true;
@@ -142,7 +142,7 @@ void mesh_cq_thaw(struct mesh_cq *cq, bool frozen)
 	if (!frozen)
 		return;
 	mesh_cq_unclaim(cq);
-	pthread_mutex_unlock(&cq->poll_lock);
+	mesh_unlock(&cq->poll_lock);
 }
 
 void mesh_cq_use(struct mesh_cq *cq)
@@ -163,20 +163,20 @@ bool mesh_cq_stash_keep(struct mesh_cq *cq)
 {
 	bool room;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	room = mesh_cq_stash_room(cq);
 	cq->stash_kept += room;
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return room;
 }
 
 bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	cq->stash_kept--;
 	if (wc)
 		mesh_cq_stash(cq, wc);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return wc;
 }
 
@@ -187,9 +187,9 @@ void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 	cq->n_stash -= n;
 	memmove(cq->stash, cq->stash + n, cq->n_stash * sizeof(*cq->stash));
 	for (h = cq->stashing; h; h = h->next_stashing) {
-		pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->lock);
 		mesh_cq_clients.held_stash(h);
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 	}
 }
 
@@ -222,9 +222,9 @@ static bool is_stashing(struct mesh_cq *cq)
 {
 	bool some;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	some = cq->n_stash || cq->stash_kept;
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return some;
 }
 
@@ -240,9 +240,9 @@ void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 	if (!mcq || !is_stashing(mcq))
 		return;
 	frozen = mesh_cq_freeze(mcq); /* one that is on its way would be overlooked */
-	pthread_mutex_lock(&mcq->lock);
+	mesh_lock(&mcq->lock);
 	forget(mcq, qpn);
-	pthread_mutex_unlock(&mcq->lock);
+	mesh_unlock(&mcq->lock);
 	mesh_cq_thaw(mcq, frozen);
 }
 
@@ -265,9 +265,9 @@ void mesh_cq_unref(struct mesh_cq *cq)
 		return;
 	free(cq->stash);
 	free(cq->natives.places);
-	pthread_mutex_destroy(&cq->kick_lock);
-	pthread_mutex_destroy(&cq->lock);
-	pthread_mutex_destroy(&cq->poll_lock);
+	mesh_lock_fini(&cq->kick_lock);
+	mesh_lock_fini(&cq->lock);
+	mesh_lock_fini(&cq->poll_lock);
 	free(cq);
 }
 
@@ -282,26 +282,26 @@ static bool take_cq(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq **
 {
 	bool idle;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	*ret_mcq = mesh_map_get(&data->cqs, cq);
 	idle = !*ret_mcq || !(*ret_mcq)->n_held;
 	if (idle) {
 		mesh_map_drop(&data->cqs, cq);
 		*ret_flags = mesh_map_drop(&data->extended, cq);
 	}
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	return idle;
 }
 
 static void put_cq_back(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq *mcq, void *flags)
 {
 	/* Into the places that they were in, which are free: this takes no memory. */
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	if (mcq)
 		mesh_map_put(&data->cqs, cq, mcq);
 	if (flags)
 		mesh_map_put(&data->extended, cq, flags);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
@@ -326,10 +326,10 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 		return err;
 	}
 	if (mcq) {
-		pthread_mutex_lock(&data->lock);
+		mesh_lock(&data->lock);
 		data->n_used_cqs -= mcq->used;
 		mesh_data_slots(mc);
-		pthread_mutex_unlock(&data->lock);
+		mesh_unlock(&data->lock);
 		mesh_cq_free(mcq);
 	}
 	return 0;
@@ -357,14 +357,14 @@ bool mesh_cq_resize_begin(struct mesh_data *data, const struct ibv_cq *cq, struc
 	const struct mesh_cq *mcq;
 	bool known;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	mcq = mesh_map_get(&data->cqs, cq);
 	known = mcq && mcq->ring.buf && !mcq->unreadable;
 	if (!known) {
 		*ret = (struct mesh_cq_resize){.cq = cq, .next = data->resizing};
 		data->resizing = ret;
 	}
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	return known;
 }
 
@@ -372,11 +372,11 @@ void mesh_cq_resize_end(struct mesh_data *data, struct mesh_cq_resize *resize)
 {
 	struct mesh_cq_resize **at;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	for (at = &data->resizing; *at != resize; at = &(*at)->next)
 		;
 	*at = resize->next;
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 /* The program has given it another size. */
@@ -384,11 +384,11 @@ static void note_size(struct mesh_data *data, const struct ibv_cq *cq)
 {
 	struct mesh_cq *mcq;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	mcq = mesh_map_get(&data->cqs, cq);
 	if (mcq)
 		atomic_store_explicit(&mcq->own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 static int resize_cq(struct mesh_context *mc, struct ibv_cq *cq, int cqe)
@@ -479,11 +479,11 @@ struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 		return NULL;
 	saved_errno = errno;
 	note = (uintptr_t)(flags & SHOWN_WC_FLAGS) + 1;
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	/* With an extended CQ that we cannot tell from others, none is touched any more. */
 	if (mesh_map_put(&mc->data.extended, cq, (void *)(strange ? note | STRANGE : note)))
 		mc->data.extended_unknown = true;
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	errno = saved_errno;
 	return cq;
 }

@@ -49,13 +49,13 @@ static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	bool some;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	some = cq->n_stash;
 	if (some) {
 		cq->current = cq->stash[0];
 		mesh_cq_unstash(cq, 1);
 	}
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	if (!some)
 		return false;
 	close_for_now(cq, ex);
@@ -96,9 +96,9 @@ static int start_next(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 static void start_over(struct mesh_cq *cq)
 {
 	/* The list only grows at its front, so it can be gone through without the lock. */
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	cq->next_shadow = cq->shadows;
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	cq->base_done = false;
 	cq->kicked = false;
 }
@@ -122,7 +122,7 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	bool show;
 	size_t i;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	if (cq->base.read_qp_num)
 		qp = mesh_qpns_find(&cq->natives, cq->base.read_qp_num(ex));
 	for (i = 0; !cq->base.read_qp_num && !qp && i < cq->natives.n_places; i++)
@@ -130,7 +130,7 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			qp = &cq->natives.places[i];
 	cq->source = MESH_FROM_BASE;
 	show = !qp || (mesh_poll_noticed(qp, &c) && !(qp->held && goes_behind(cq, ex)));
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return show;
 }
 
@@ -146,7 +146,7 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	const struct mesh_cq_qp *qp;
 	bool show;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
 	show = qp && mesh_poll_noticed(qp, &c) && mesh_poll_is_shown(qp, &c);
 	if (show) {
@@ -157,7 +157,7 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		ex->wr_id = shadow->wr_id;
 		show = !goes_behind(cq, ex);
 	}
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return show;
 }
 
@@ -219,7 +219,7 @@ static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	drain = atomic_load_explicit(&cq->drain_wanted, memory_order_seq_cst);
 	if (drain)
 		atomic_store_explicit(&cq->drain_wanted, false, memory_order_relaxed);
-	pthread_mutex_unlock(&cq->poll_lock);
+	mesh_unlock(&cq->poll_lock);
 	if (drain)
 		mesh_cq_clients.post_drain_all(cq->mc);
 	if (atomic_load_explicit(&cq->mc->data.n_leftovers, memory_order_relaxed))
@@ -243,7 +243,7 @@ static void wait_for_posting(struct mesh_cq *cq)
 	mesh_cancel_restore(cancel);
 }
 
-static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+MV_LOCKS_UNCHECKED static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct mesh_cq *cq = cq_of(ex);
 	bool starved;
@@ -251,7 +251,7 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 
 	if (attr->comp_mask)
 		return EINVAL;
-	pthread_mutex_lock(&cq->poll_lock);
+	mesh_lock(&cq->poll_lock);
 	start_over(cq);
 	cq->source = cq->open = MESH_FROM_NONE;
 	atomic_store_explicit(&cq->poller, (uintptr_t)pthread_self(), memory_order_seq_cst);
@@ -262,6 +262,8 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 		finish(cq, ex);
 		if (starved)
 			mesh_cq_clients.starved_give(cq);
+	} else {
+		mesh_lock_lend(&cq->poll_lock);
 	}
 	return err;
 }

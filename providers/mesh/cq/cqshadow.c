@@ -89,9 +89,9 @@ static void use(struct mesh_shadow_cq *scq)
 
 void mesh_shadow_cq_use(struct mesh_shadow_cq *scq)
 {
-	pthread_mutex_lock(&scq->owner->lock);
+	mesh_lock(&scq->owner->lock);
 	use(scq);
-	pthread_mutex_unlock(&scq->owner->lock);
+	mesh_unlock(&scq->owner->lock);
 }
 
 static struct mesh_shadow_cq *find_on(struct mesh_shadow_cq *list, const struct mesh_rail *rail)
@@ -192,7 +192,7 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 	uint32_t own = n_wrs, want = 0;
 	int err = 0;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	scq = find_on(cq->shadows, rail);
 	if (!scq)
 		scq = find_on(cq->ahead, rail);
@@ -206,7 +206,7 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 		scq->n_wrs += n_wrs;
 		want = scq->n_wrs;
 	}
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	if (err)
 		return err;
 	/*
@@ -225,11 +225,11 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 
 void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home)
 {
-	pthread_mutex_lock(&scq->owner->lock);
+	mesh_lock(&scq->owner->lock);
 	scq->n_wrs -= n_wrs;
 	if (home)
 		remove_srq(scq, home);
-	pthread_mutex_unlock(&scq->owner->lock);
+	mesh_unlock(&scq->owner->lock);
 }
 
 static void insert(struct mesh_cq_qp *places, size_t n_places, const struct mesh_cq_qp *entry)
@@ -285,9 +285,9 @@ int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct m
 	struct mesh_cq_qp entry = {.key = shadow_qpn, .qpn = h->qp->qp_num, .held = h, .home = home};
 	int err;
 
-	pthread_mutex_lock(&scq->owner->lock);
+	mesh_lock(&scq->owner->lock);
 	err = qpns_add(&scq->qpns, &entry);
-	pthread_mutex_unlock(&scq->owner->lock);
+	mesh_unlock(&scq->owner->lock);
 	return err;
 }
 
@@ -302,9 +302,9 @@ static void disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 
 void mesh_shadow_cq_disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 {
-	pthread_mutex_lock(&scq->owner->lock);
+	mesh_lock(&scq->owner->lock);
 	disown(scq, shadow_qpn);
-	pthread_mutex_unlock(&scq->owner->lock);
+	mesh_unlock(&scq->owner->lock);
 }
 
 void mesh_shadow_disown(const struct mesh_shadow *shadow)
@@ -317,11 +317,11 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 {
 	struct mesh_cq_qp *entry;
 
-	pthread_mutex_lock(&scq->owner->lock);
+	mesh_lock(&scq->owner->lock);
 	entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
 	if (entry && !entry->held)
 		entry->home = NULL;
-	pthread_mutex_unlock(&scq->owner->lock);
+	mesh_unlock(&scq->owner->lock);
 }
 
 /* cq->lock */
@@ -331,10 +331,10 @@ static struct mesh_reader *reader_of(struct mesh_held *h)
 
 	if (!h)
 		return NULL;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->guard && h->guard->reader && !h->guard->reader->engaged)
 		reader = h->guard->reader;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return reader;
 }
 
@@ -345,7 +345,7 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 	int err;
 
 	mesh_cq_claim(cq);
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	old = mesh_qpns_find(&cq->natives, qpn);
 	if (old && !home)
 		entry.home = old->home;
@@ -355,7 +355,7 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 	cq->hot_reader = NULL;
 	err = qpns_add(&cq->natives, &entry);
 	atomic_store_explicit(&cq->counts, true, memory_order_relaxed);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);
 	return err;
 }
@@ -365,7 +365,7 @@ void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_s
 	struct mesh_cq_qp *entry;
 
 	mesh_cq_claim(cq);
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	entry = mesh_qpns_find(&cq->natives, qpn);
 	if (entry && entry->home == home)
 		entry->home = NULL;
@@ -374,6 +374,6 @@ void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_s
 		entry->reader = NULL;
 		cq->hot_reader = NULL;
 	}
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);
 }

@@ -212,6 +212,7 @@ int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	/* The CQ may be resized, so not even whether it is empty can be seen before. */
 	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
 		return mesh_poll_properly(cq->cq, n, wc);
+	mv_lock_taken(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);
 	at = mv_mlx5_consumer(&cq->ring);
 	cqe = mv_mlx5_cqe_at(&cq->ring, at);
 	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))

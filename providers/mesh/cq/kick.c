@@ -34,7 +34,7 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	pd = mesh_data_pd(cq->mc);
 	if (!pd)
 		return errno ? -errno : -ENOMEM;
-	pthread_mutex_lock(&cq->kick_lock);
+	mesh_lock(&cq->kick_lock);
 	cq->kicker = mesh_root.lib.verbs.create_qp(pd, &attr);
 	if (!cq->kicker)
 		err = errno ? -errno : -EIO;
@@ -44,7 +44,7 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 		cq->mc->destroy_qp(cq->kicker); /* ours would want data->lock */
 		cq->kicker = NULL;
 	}
-	pthread_mutex_unlock(&cq->kick_lock);
+	mesh_unlock(&cq->kick_lock);
 	return err;
 }
 
@@ -65,11 +65,11 @@ void mesh_kick(struct mesh_cq *cq)
 	struct ibv_recv_wr recv = {.wr_id = (uintptr_t)cq}, *bad_recv;
 	int cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write() */
 
-	pthread_mutex_lock(&cq->kick_lock);
+	mesh_lock(&cq->kick_lock);
 	if (cq->kicker && !atomic_exchange_explicit(&cq->kicking, true, memory_order_seq_cst) && !kick_by_send(cq) &&
 	    cq->mc->post_recv(cq->kicker, &recv, &bad_recv))
 		atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
-	pthread_mutex_unlock(&cq->kick_lock);
+	mesh_unlock(&cq->kick_lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -77,11 +77,11 @@ void mesh_kick_fini(struct mesh_cq *cq)
 {
 	struct ibv_qp *kicker;
 
-	pthread_mutex_lock(&cq->kick_lock);
+	mesh_lock(&cq->kick_lock);
 	kicker = cq->kicker;
 	cq->kicker = NULL;
 	atomic_store_explicit(&cq->kicking, false, memory_order_relaxed); /* what it made goes with it, or is recognised */
-	pthread_mutex_unlock(&cq->kick_lock);
+	mesh_unlock(&cq->kick_lock);
 	if (kicker)
 		mesh_root.lib.verbs.destroy_qp(kicker);
 }

@@ -92,9 +92,9 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 			atomic_store_explicit(&c->cq->drain_wanted, true, memory_order_relaxed); /* we are the poller */
 			return show;
 		}
-		pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->lock);
 		mesh_cq_clients.post_drain(h);
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 	}
 	return show;
 }
@@ -105,7 +105,7 @@ static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc,
 {
 	size_t taken = 0, some;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	/* There may be more for it when there is room. */
 	while (cq->n_stash && taken < (size_t)n) {
 		some = cq->n_stash < (size_t)n - taken ? cq->n_stash : (size_t)n - taken;
@@ -114,7 +114,7 @@ static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc,
 		taken += some;
 	}
 	*ret_shadows = cq->shadows;
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return (int)taken;
 }
 
@@ -150,12 +150,12 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool fail
 	bool show;
 
 	c.failed_receive = failed_receive;
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
 	show = !qp || mesh_poll_noticed(qp, &c);
 	if (show && qp && qp->held && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
 		show = false;
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return show;
 }
 
@@ -245,9 +245,9 @@ static int poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc, enu
 		got = ibv_poll_cq(scq->cq, n, wc);
 		if (got <= 0)
 			return got;
-		pthread_mutex_lock(&scq->owner->lock);
+		mesh_lock(&scq->owner->lock);
 		kept = translate(scq, got, wc, who);
-		pthread_mutex_unlock(&scq->owner->lock);
+		mesh_unlock(&scq->owner->lock);
 	} while (!kept);
 	return kept;
 }
@@ -329,7 +329,7 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 	if (!mcq || num_entries <= 0)
 		return mc->poll_cq(cq, num_entries, wc);
-	pthread_mutex_lock(&mcq->poll_lock);
+	mesh_lock(&mcq->poll_lock);
 	mesh_cq_claim(mcq);
 	/* It is polled for the first time, or found no place yet. */
 	if (atomic_load_explicit(&mcq->fast, memory_order_relaxed))
@@ -337,7 +337,7 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	got = poll_sources(mcq, num_entries, wc);
 	starved = !got && mesh_starved_look(&mcq->starve);
 	mesh_cq_unclaim(mcq);
-	pthread_mutex_unlock(&mcq->poll_lock);
+	mesh_unlock(&mcq->poll_lock);
 	if (starved)
 		mesh_cq_clients.starved_give(mcq);
 	return got;
@@ -375,13 +375,13 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 		return mc->req_notify_cq(cq, solicited_only);
 	cancel = mesh_cancel_off(); /* some providers have to ask the kernel */
 	reap_kick(mcq);
-	pthread_mutex_lock(&mcq->lock);
+	mesh_lock(&mcq->lock);
 	/* The base first: an event of a shadow is to find it armed. */
 	err = mc->req_notify_cq(cq, solicited_only);
 	for (scq = mcq->shadows; scq && !err; scq = scq->next)
 		err = ibv_req_notify_cq(scq->cq, solicited_only);
 	stash = mcq->n_stash;
-	pthread_mutex_unlock(&mcq->lock);
+	mesh_unlock(&mcq->lock);
 	if (stash)
 		mesh_kick(mcq);
 	mesh_cancel_restore(cancel);

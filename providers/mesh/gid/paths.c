@@ -32,13 +32,13 @@ static int lock_paths(void)
 {
 	int cancel = mesh_cancel_off();
 
-	pthread_mutex_lock(&mesh_root.process->paths_lock);
+	mesh_lock(&mesh_root.process->paths_lock);
 	return cancel;
 }
 
 static void unlock_paths(int cancel)
 {
-	pthread_mutex_unlock(&mesh_root.process->paths_lock);
+	mesh_unlock(&mesh_root.process->paths_lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -514,9 +514,9 @@ void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const
 	int saved_errno = errno;
 
 	mesh_choice_none(ret, ah->grh.sgid_index);
-	pthread_mutex_lock(&mesh_root.process->paths_lock);
+	mesh_lock(&mesh_root.process->paths_lock);
 	choose(mc, verbs, &request, sure, ret);
-	pthread_mutex_unlock(&mesh_root.process->paths_lock);
+	mesh_unlock(&mesh_root.process->paths_lock);
 	errno = saved_errno;
 }
 
@@ -540,7 +540,7 @@ int mesh_paths_watch(bool *ret_busy)
 {
 	int cancel = mesh_cancel_off(), fd = -1;
 
-	*ret_busy = pthread_mutex_trylock(&mesh_root.process->paths_lock) != 0;
+	*ret_busy = !mesh_trylock(&mesh_root.process->paths_lock);
 	if (!*ret_busy) {
 		struct mesh_paths *paths = own_paths();
 
@@ -549,7 +549,7 @@ int mesh_paths_watch(bool *ret_busy)
 			fd = paths->netlink.event_fd;
 			atomic_store_explicit(&mesh_root.process->paths_watched, paths->number, memory_order_release);
 		}
-		pthread_mutex_unlock(&mesh_root.process->paths_lock);
+		mesh_unlock(&mesh_root.process->paths_lock);
 	}
 	mesh_cancel_restore(cancel);
 	return fd;
@@ -579,9 +579,9 @@ const struct mv_gid_entry *mesh_paths_towards(const struct mv_gid_entry *entries
 	int cancel = mesh_cancel_off();
 
 	/* Who has it may wait for the kernel's rtnl lock. */
-	if (!pthread_mutex_trylock(&mesh_root.process->paths_lock)) {
+	if (mesh_trylock(&mesh_root.process->paths_lock)) {
 		found = towards(entries, n, dgid);
-		pthread_mutex_unlock(&mesh_root.process->paths_lock);
+		mesh_unlock(&mesh_root.process->paths_lock);
 	}
 	mesh_cancel_restore(cancel);
 	return found;

@@ -128,18 +128,18 @@ static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, 
 
 static void take_packs(struct mesh_thread *thread)
 {
-	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_lock(&thread->helper.link_lock);
 	mesh_agentlink_packs(&thread->helper.link);
-	pthread_mutex_unlock(&thread->helper.link_lock);
+	mesh_unlock(&thread->helper.link_lock);
 }
 
 /* A new connection has no claims, so there are none to end. */
 void mesh_thread_close_link(struct mesh_thread *thread)
 {
-	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_lock(&thread->helper.link_lock);
 	mesh_agentlink_close(&thread->helper.link);
 	mesh_unclaims_drop(&thread->helper.unclaims);
-	pthread_mutex_unlock(&thread->helper.link_lock);
+	mesh_unlock(&thread->helper.link_lock);
 	mesh_probed_lost();
 }
 
@@ -235,9 +235,9 @@ void mesh_thread_connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	/* Until it says WELCOME; where there is nobody, nobody is bothered. */
 	if (thread->reconnect_ns < RECONNECT_MAX_NS)
 		thread->reconnect_ns *= 2;
-	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_lock(&thread->helper.link_lock);
 	thread->helper.link = link;
-	pthread_mutex_unlock(&thread->helper.link_lock);
+	mesh_unlock(&thread->helper.link_lock);
 	mesh_view_renew();
 	mesh_conns_queue_all(true);
 	mesh_ud_claim_all();

@@ -76,9 +76,9 @@ static void lose_rail(size_t i)
 	struct mesh_process *process = mesh_root.process;
 	struct mesh_rail *rail = process->read_rails[i];
 
-	pthread_mutex_lock(&process->read_rails_lock);
+	mesh_lock(&process->read_rails_lock);
 	process->read_rails[i] = process->read_rails[--process->n_read_rails];
-	pthread_mutex_unlock(&process->read_rails_lock);
+	mesh_unlock(&process->read_rails_lock);
 	mesh_rail_lose(rail);
 	mesh_conn_rail_lost(mesh_now_ns());
 	mesh_ud_rail_lost(rail);

@@ -56,7 +56,7 @@ static void give_of(struct mesh_cq *cq, struct mesh_conn *conn)
 		return;
 	if (mesh_conn_negotiates(conn) && (conn->held->send_cq == cq || conn->held->recv_cq == cq))
 		give(conn);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 }
 
 void mesh_starved_give(struct mesh_cq *cq)

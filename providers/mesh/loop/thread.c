@@ -74,12 +74,12 @@ static void come_back(struct lead *lead)
 {
 	struct mesh_thread *thread = lead->thread;
 
-	pthread_mutex_lock(&thread->handoff_lock);
+	mesh_lock(&thread->handoff_lock);
 	atomic_store_explicit(&thread->away[lead->section], false, memory_order_release);
 	thread->n_away--;
 	if (lead->conn)
 		atomic_store_explicit(&lead->conn->at_work, false, memory_order_release);
-	pthread_mutex_unlock(&thread->handoff_lock);
+	mesh_unlock(&thread->handoff_lock);
 	if (lead->conn) {
 		mesh_conn_queue(lead->conn, true);
 		mesh_conn_put(lead->conn);
@@ -102,7 +102,7 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 {
 	bool taken;
 
-	pthread_mutex_lock(&thread->handoff_lock);
+	mesh_lock(&thread->handoff_lock);
 	taken = thread->n_away < MAX_AWAY && mesh_handoff_take(&thread->handoff, turn);
 	if (taken) {
 		thread->n_away++;
@@ -112,7 +112,7 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 		if (thread->section_conn)
 			atomic_store_explicit(&thread->section_conn->at_work, true, memory_order_release);
 	}
-	pthread_mutex_unlock(&thread->handoff_lock);
+	mesh_unlock(&thread->handoff_lock);
 	if (taken)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
 			    "a NIC does not answer a command: another thread goes on with connections that do not need that NIC");
@@ -131,10 +131,10 @@ static uint64_t flush(struct mesh_thread *thread, uint64_t now_ns)
 	int err = 0;
 
 	thread->sent_ns = now_ns;
-	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_lock(&thread->helper.link_lock);
 	if (thread->helper.link.fd >= 0)
 		err = mesh_agentlink_flush(&thread->helper.link);
-	pthread_mutex_unlock(&thread->helper.link_lock);
+	mesh_unlock(&thread->helper.link_lock);
 	if (err != -EAGAIN) {
 		thread->full_ns = 0;
 		return UINT64_MAX;
@@ -156,9 +156,9 @@ static void unclaim_again(struct mesh_thread *thread)
 	bool any;
 
 	do {
-		pthread_mutex_lock(&thread->helper.link_lock);
+		mesh_lock(&thread->helper.link_lock);
 		any = mesh_unclaims_take(&thread->helper.unclaims, &frame);
-		pthread_mutex_unlock(&thread->helper.link_lock);
+		mesh_unlock(&thread->helper.link_lock);
 		if (any && !mesh_conn_has_claim(frame.device, frame.qpn) && !mesh_ud_has_claim(frame.device, frame.qpn))
 			any = mesh_thread_frame(&frame) != -EAGAIN; /* else it is among them again */
 	} while (any);
@@ -169,9 +169,9 @@ static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
 {
 	unsigned int n;
 
-	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_lock(&thread->helper.link_lock);
 	n = thread->helper.unclaims.n;
-	pthread_mutex_unlock(&thread->helper.link_lock);
+	mesh_unlock(&thread->helper.link_lock);
 	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
 }
 
@@ -261,7 +261,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		until_ns = now + WATCH_AGAIN_NS;
 	if (!watches && until_ns > thread->watch_at_ns)
 		until_ns = thread->watch_at_ns;
-	pthread_mutex_lock(&mesh_root.process->read_rails_lock);
+	mesh_lock(&mesh_root.process->read_rails_lock);
 	n_rails = mesh_root.process->n_read_rails;
 	for (i = 0; i < n_rails; i++) {
 		/* Not struck off, as those of the channel and the context are: mesh_read_rail_events() is to hear of it. */
@@ -270,7 +270,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = files[MESH_RAIL_COMP].fd, .events = POLLIN};
 		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = files[MESH_RAIL_ASYNC].fd, .events = POLLIN};
 	}
-	pthread_mutex_unlock(&mesh_root.process->read_rails_lock);
+	mesh_unlock(&mesh_root.process->read_rails_lock);
 	if (!brisk)
 		atomic_store_explicit(&thread->helper.asleep, true, memory_order_seq_cst);
 	/* What was queued before the flag could be seen is found by the next round. */
@@ -344,10 +344,10 @@ static void run(struct mesh_thread *thread)
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
-	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_lock(&thread->helper.link_lock);
 	thread->helper.self = pthread_self();
 	thread->helper.runs = true;
-	pthread_mutex_unlock(&thread->helper.link_lock);
+	mesh_unlock(&thread->helper.link_lock);
 	while (!lead.lost) {
 		/* Where nothing moves that is at work, no command is given here before there is a NIC of ours. */
 		if (mesh_survives_some() || mesh_root.process->n_read_rails)
@@ -453,8 +453,8 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 		free(thread);
 		return NULL;
 	}
-	pthread_mutex_init(&thread->helper.link_lock, NULL);
-	pthread_mutex_init(&thread->handoff_lock, NULL);
+	mesh_lock_init(&thread->helper.link_lock);
+	mesh_lock_init(&thread->handoff_lock);
 	mesh_handoff_init(&thread->handoff);
 	if (at_once)
 		mesh_agentlink_open(&thread->helper.link, mesh_root.run_dir); /* else the thread tries again */
@@ -462,7 +462,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	if (*ret_err) {
 		mesh_agentlink_close(&thread->helper.link);
 		mesh_wake_fini(&thread->helper.wake);
-		pthread_mutex_destroy(&thread->helper.link_lock);
+		mesh_lock_fini(&thread->helper.link_lock);
 		free(thread);
 		return NULL;
 	}
@@ -477,7 +477,7 @@ int mesh_thread_begin(bool at_once)
 	struct mesh_thread *thread;
 	int err = 0, cancel = mesh_cancel_off();
 
-	pthread_mutex_lock(&process->conns_lock);
+	mesh_lock(&process->conns_lock);
 	if (!atomic_load_explicit(&process->thread, memory_order_relaxed)) {
 		thread = make_thread(at_once, &err);
 		atomic_store_explicit(&process->thread, thread ? &thread->helper : NULL, memory_order_release);
@@ -485,7 +485,7 @@ int mesh_thread_begin(bool at_once)
 	/* There is nobody to look at those that were queued for it. Should there be a thread later, it looks at all. */
 	if (err)
 		conn = mesh_conns_take_all_locked();
-	pthread_mutex_unlock(&process->conns_lock);
+	mesh_unlock(&process->conns_lock);
 	for (; conn; conn = rest) {
 		rest = conn->next_taken;
 		mesh_conn_put(conn);

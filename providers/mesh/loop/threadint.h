@@ -26,7 +26,7 @@ enum section { SECTION_CONN, SECTION_UD, SECTION_SRQS, N_SECTIONS };
 struct mesh_thread {
 	struct mesh_helper helper; /* first */
 	struct mesh_handoff handoff;
-	pthread_mutex_t handoff_lock; /* by who becomes the helper thread, and who finds that it is not any more; guards the next three */
+	MESH_LOCK(HANDOFF) handoff_lock; /* by who becomes the helper thread, and who finds that it is not any more; guards the next three */
 	_Atomic bool away[N_SECTIONS]; /* a former one is there: UD, SRQs; changed under the lock, read by the helper thread without */
 	unsigned int n_away;
 	enum section section; /* that the helper thread is in; its own while it is in none, as the next */

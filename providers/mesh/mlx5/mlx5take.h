@@ -2,9 +2,8 @@
 #ifndef MESH_MLX5TAKE_H
 #define MESH_MLX5TAKE_H
 
-#include <pthread.h>
-
 #include "mlx5.h"
+#include "ranks.h"
 #include "wrmlx5_hot.h"
 
 /*
@@ -74,8 +73,10 @@ static inline bool mesh_take_begin(const struct mesh_take_cq *take, uint32_t at)
 
 	if (!__atomic_compare_exchange_n(take->lock, &is_free, MESH_SPIN_TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
-	if (((*take->cons_index ^ at) & MV_MLX5_CONSUMER_BITS) == 0)
+	if (((*take->cons_index ^ at) & MV_MLX5_CONSUMER_BITS) == 0) {
+		mv_lock_taken(take->lock, MESH_CLASS(MLX5_CQ), MV_LOCK_HERE);
 		return true;
+	}
 	__atomic_store_n(take->lock, MESH_SPIN_FREE, __ATOMIC_RELEASE);
 	return false;
 }
@@ -88,6 +89,7 @@ static inline void mesh_take_end(const struct mesh_take_cq *take, const struct m
 	*take->cons_index = next;
 	/* The device may write there from now on. */
 	__atomic_store_n((__be32 *)cq->dbrec, htobe32(next & MV_MLX5_CONSUMER_BITS), __ATOMIC_RELEASE);
+	mv_lock_given(take->lock);
 	__atomic_store_n(take->lock, MESH_SPIN_FREE, __ATOMIC_RELEASE);
 }
 

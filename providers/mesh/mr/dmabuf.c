@@ -120,19 +120,19 @@ static bool is_forking(void)
 
 struct mesh_dmabuf *mesh_dmabuf_keep(int fd)
 {
-	pthread_mutex_t *lock = &mesh_root.process->dmabufs_lock;
+	struct mesh_process *process = mesh_root.process;
 	bool forking = is_forking();
 	struct mesh_dmabuf *dmabuf;
 	int err;
 
 	/* A thread that forks may hold it until somebody gives a lock back with which we are called; fork.h */
-	if (!forking && !mesh_fork_lock(lock, WAIT_MS)) {
+	if (!forking && !mesh_fork_lock(&process->dmabufs_lock, WAIT_MS)) {
 		errno = EAGAIN;
 		return NULL;
 	}
 	err = keep(fd, &dmabuf);
 	if (!forking)
-		pthread_mutex_unlock(lock);
+		mesh_unlock(&process->dmabufs_lock);
 	if (!err)
 		return dmabuf;
 	errno = -err;
@@ -160,7 +160,7 @@ static void drop(struct mesh_dmabuf *dmabuf)
 
 void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf)
 {
-	pthread_mutex_t *lock = &mesh_root.process->dmabufs_lock;
+	struct mesh_process *process = mesh_root.process;
 	int saved_errno = errno, cancel;
 	bool locked;
 
@@ -168,10 +168,10 @@ void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf)
 		return;
 	cancel = mesh_cancel_off(); /* close() is where threads are cancelled */
 	/* The kernel gives a child its descriptors before its memory: what is closed between the two would stay open there. */
-	locked = !is_forking() && mesh_fork_lock(lock, WAIT_MS);
+	locked = !is_forking() && mesh_fork_lock(&process->dmabufs_lock, WAIT_MS);
 	drop(dmabuf);
 	if (locked)
-		pthread_mutex_unlock(lock);
+		mesh_unlock(&process->dmabufs_lock);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }

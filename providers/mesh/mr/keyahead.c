@@ -118,11 +118,11 @@ static void register_all(struct mesh_pd *spd)
 	uint64_t after;
 
 	/* A table has one such walk at a time, and who registers what was found may take as long as a firmware that hangs. */
-	pthread_mutex_lock(&mesh_root.process->ahead_lock);
+	mesh_lock(&mesh_root.process->ahead_lock);
 	after = look(spd);
 	while (is_wanted(spd) && find_some(spd, after, &wanted))
 		usleep(PAUSE_US);
-	pthread_mutex_unlock(&mesh_root.process->ahead_lock);
+	mesh_unlock(&mesh_root.process->ahead_lock);
 	register_some(spd, &wanted);
 	free(wanted.lkeys);
 	/* What was made after the program had wanted the memory back. */

@@ -265,7 +265,7 @@ static struct mesh_key *forget(const struct ibv_mr *mr)
 		was_told = any_told(key);
 		unlink_shadows(key, &gone);
 	}
-	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys_lock);
 	if (was_told && mesh_root.key_dropped)
 		mesh_root.key_dropped(key->pd, key->rkey);
 	drop_shadows(&gone);
@@ -389,7 +389,7 @@ void mesh_keys_close(struct ibv_context *verbs)
 		key->next[0] = keys;
 		keys = key;
 	}
-	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys_lock);
 	drop_shadows(&gone);
 	for (; (key = keys); mesh_key_free(key)) /* may wait for a fork */
 		keys = key->next[0];
@@ -412,7 +412,7 @@ bool mesh_keys_drop_unused(void)
 		}
 	}
 	any = !LIST_EMPTY(&gone);
-	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys_lock);
 	drop_shadows(&gone);
 	mesh_cancel_restore(cancel);
 	if (any)

@@ -78,12 +78,12 @@ static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
 
 	if (shadow)
 		shadow->spd->refs++;
-	pthread_mutex_unlock(&process->keys_lock);
+	mesh_unlock(&process->keys_lock);
 	if (shadow)
 		mesh_shadow_mr_drop(shadow);
 	if (last)
 		mesh_key_free(key);
-	pthread_mutex_lock(&process->keys_lock);
+	mesh_lock(&process->keys_lock);
 }
 
 /*
@@ -102,12 +102,12 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 
 	if (!shadow)
 		return -ENOMEM;
-	pthread_mutex_unlock(&process->keys_lock);
+	mesh_unlock(&process->keys_lock);
 	mr = register_on(&with, spd, &err);
 	if (err && !ahead)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "a memory region of %llu bytes cannot be registered on %s: %s",
 			    (unsigned long long)with.length, spd->rail->device, strerrordesc_np(-err));
-	pthread_mutex_lock(&process->keys_lock);
+	mesh_lock(&process->keys_lock);
 	key->n_makers--;
 	shadow->mr = mr;
 	if (shadow->key && err) {
@@ -139,7 +139,7 @@ static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint
 	while ((key = mesh_keytab_find(*mesh_keys_table(), index, spd->program, value))) {
 		shadow = find_shadow(key, spd);
 		if (shadow && !shadow->mr) {
-			pthread_cond_wait(&process->keys_cond, &process->keys_lock);
+			mesh_cond_wait(&process->keys_cond, &process->keys_lock);
 			continue;
 		}
 		if (shadow) {

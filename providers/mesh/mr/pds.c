@@ -176,7 +176,7 @@ void mesh_pd_put(struct mesh_pd *spd)
 	last = !--spd->refs;
 	if (last)
 		mesh_keys_leave_pd(spd);
-	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys_lock);
 	if (last) {
 		spd->job.run = run_free;
 		mesh_device_do(spd->rail->commands, &spd->job);

@@ -13,11 +13,13 @@ void mesh_cq_claim(struct mesh_cq *cq)
 {
 	int tries;
 
+	mv_lock_check(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);
 	for (tries = 0; atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire); tries++)
 		if (tries >= CLAIM_SPINS + CLAIM_YIELDS)
 			usleep(20); /* whoever has it may be of a lower priority */
 		else if (tries >= CLAIM_SPINS)
 			sched_yield();
+	mv_lock_taken(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);
 }
 
 bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)

@@ -101,7 +101,7 @@ struct mesh_cq {
 	 * So nothing but polling waits for it. Taken before the providers' locks of the CQs, those before @lock: nobody polls
 	 * or resizes a CQ of a provider with @lock held.
 	 */
-	pthread_mutex_t poll_lock;
+	MESH_LOCK(POLL) poll_lock;
 	/*
 	 * mesh_reader_fast_poll() takes this alone. Who polls otherwise, or freezes, has both, poll_lock first; who changes @natives or
 	 * @ring has this one, but data->lock does while @ring is not known.
@@ -114,7 +114,7 @@ struct mesh_cq {
 	struct mesh_take_cq take; /* set with @ring the first time, constant then */
 	uint32_t hot_qpn; /* the last one that was found in @natives with @hot_reader; changed while claimed, as that */
 	struct mesh_reader *hot_reader; /* NULL: none */
-	pthread_mutex_t lock; /* guards what follows, but for what says otherwise */
+	MESH_LOCK(CQ) lock; /* guards what follows, but for what says otherwise */
 	struct mesh_shadow_cq *shadows;
 	struct mesh_shadow_cq *ahead; /* that nothing uses yet: nobody polls them */
 	struct mesh_starve starve; /* under poll_lock */
@@ -157,7 +157,7 @@ struct mesh_cq {
 	_Atomic uint32_t no_cqe; /* so many the base has refused, 0: none */
 	_Atomic bool counts; /* there have been some; written under lock */
 
-	pthread_mutex_t kick_lock; /* guards kicker and posting to it */
+	MESH_LOCK(KICK) kick_lock; /* guards kicker and posting to it */
 	struct ibv_qp *kicker; /* kick.c; NULL: none yet */
 	_Atomic bool kicking; /* a kick is in the CQ, or was and has not been polled */
 };
@@ -185,6 +185,7 @@ static inline struct mesh_cq_qp *mesh_qpns_find(const struct mesh_qpns *qpns, ui
 void mesh_cq_claim(struct mesh_cq *cq);
 static inline void mesh_cq_unclaim(struct mesh_cq *cq)
 {
+	mv_lock_given(&cq->claimed);
 	atomic_store_explicit(&cq->claimed, false, memory_order_release);
 }
 

@@ -160,11 +160,11 @@ struct mesh_held {
 	 * itself does to its QP waits for it: the helper thread would keep all connections waiting, and a worker conn->lock, which that
 	 * thread may ask for. See mesh_held_stop_posting().
 	 */
-	pthread_mutex_t post_lock;
+	MESH_LOCK(POST) post_lock;
 	_Atomic uintptr_t stopper; /* thread that has stopped posting; 0: none; written under post_lock */
 	_Atomic bool stop_wanted; /* one has tried to, and could not for a batch; the next batch begins a little later */
 
-	pthread_mutex_t lock; /* guards the rest but for the atomics */
+	MESH_LOCK(HELD) lock; /* guards the rest but for the atomics */
 	struct ibv_qp *qp; /* NULL: record is free */
 	enum mesh_held_mode mode;
 	bool ended; /* the program knows that it is in ERR: it brought it there, or was given an error of it */
@@ -225,9 +225,9 @@ static inline enum mesh_held_mode mesh_held_mode(struct mesh_held *h)
 {
 	enum mesh_held_mode mode;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	mode = h->mode;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return mode;
 }
 

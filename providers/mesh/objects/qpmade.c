@@ -21,13 +21,13 @@ static void keep(struct mesh_context *mc, const struct ibv_qp *qp, struct mesh_q
 {
 	struct mesh_data *data = &mc->data;
 
-	pthread_mutex_lock(&data->made_lock);
+	mesh_lock(&data->made_lock);
 	free(mesh_map_drop(&data->made, qp));
 	if (!made || mesh_map_put(&data->made, qp, made)) {
 		data->made_unknown = true;
 		free(made);
 	}
-	pthread_mutex_unlock(&data->made_lock);
+	mesh_unlock(&data->made_lock);
 }
 
 static void note(struct mesh_context *mc, const struct ibv_qp *qp, const char *stays)
@@ -47,7 +47,7 @@ const char *mesh_qp_stays(struct mesh_context *mc, const struct ibv_qp *qp)
 	const struct mesh_qp_made *made;
 	const char *stays = NULL;
 
-	pthread_mutex_lock(&data->made_lock);
+	mesh_lock(&data->made_lock);
 	made = mesh_map_get(&data->made, qp);
 	if (made)
 		stays = made->stays;
@@ -55,7 +55,7 @@ const char *mesh_qp_stays(struct mesh_context *mc, const struct ibv_qp *qp)
 		stays = why_no_memory;
 	else if (mesh_mlx5_is_base(mc))
 		stays = why_unseen;
-	pthread_mutex_unlock(&data->made_lock);
+	mesh_unlock(&data->made_lock);
 	return stays;
 }
 
@@ -64,9 +64,9 @@ struct mesh_qp_made *mesh_qp_take(struct mesh_context *mc, const struct ibv_qp *
 	struct mesh_data *data = &mc->data;
 	struct mesh_qp_made *made;
 
-	pthread_mutex_lock(&data->made_lock);
+	mesh_lock(&data->made_lock);
 	made = mesh_map_drop(&data->made, qp);
-	pthread_mutex_unlock(&data->made_lock);
+	mesh_unlock(&data->made_lock);
 	return made;
 }
 
@@ -86,7 +86,7 @@ void mesh_qps_forget(struct mesh_context *mc)
 	while ((made = mesh_map_any(&data->made)))
 		free(mesh_map_drop(&data->made, made->qp));
 	mesh_map_fini(&data->made);
-	pthread_mutex_destroy(&data->made_lock);
+	mesh_lock_fini(&data->made_lock);
 }
 
 /* ---- what the program makes ---------------------------------------------------------------------------------- */

@@ -41,13 +41,13 @@ struct mesh_srq {
 	unsigned int refs; /* one is the map's */
 	struct mesh_srq *next_hungry;
 
-	pthread_mutex_t join_lock; /* serialises everything but posting and polling */
+	MESH_LOCK(SRQ_JOIN) join_lock; /* serialises everything but posting and polling */
 	bool dead; /* the base's is gone; join_lock */
 	struct mesh_srq_native *natives;
 	bool was_native; /* some QP of the base has been connected, and what it consumed was not counted */
 	unsigned int n_staying; /* of the natives */
 
-	pthread_mutex_t lock;
+	MESH_LOCK(SRQ) lock;
 	bool split; /* receives may be elsewhere than at the base */
 	bool stale; /* the base's SRQ has receives that count as being elsewhere */
 	struct mesh_srq_home base, *shadows;

@@ -45,12 +45,12 @@ struct mesh_probeds {
 
 static void lock(void)
 {
-	pthread_mutex_lock(&mesh_root.process->probed_lock);
+	mesh_lock(&mesh_root.process->probed_lock);
 }
 
 static void unlock(void)
 {
-	pthread_mutex_unlock(&mesh_root.process->probed_lock);
+	mesh_unlock(&mesh_root.process->probed_lock);
 }
 
 static struct mesh_probeds *all(void)

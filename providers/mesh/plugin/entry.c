@@ -31,10 +31,10 @@ static bool match_device(struct verbs_sysfs_dev *sysfs_dev)
 	 * libibverbs holds its list of devices locked here. Whoever has our lock is about to hook, and may wait
 	 * for the dynamic linker's lock, whose holder may wait for that list: do not wait.
 	 */
-	if (!pthread_mutex_trylock(&root->process->hook_lock)) {
+	if (mesh_trylock(&root->process->hook_lock)) {
 		if (root->drivers)
 			mesh_hook_bases(root);
-		pthread_mutex_unlock(&root->process->hook_lock);
+		mesh_unlock(&root->process->hook_lock);
 	}
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
@@ -214,14 +214,14 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 		return;
 	}
 	/* From the moment we are registered, other threads may ask us to match. */
-	pthread_mutex_lock(&root->process->hook_lock);
+	mesh_lock(&root->process->hook_lock);
 	if (mesh_drivers_find(&root->lib, &own_ops, &root->drivers, why, sizeof(why))) {
 		mesh_stage(root, "driver-list", MESH_STAGE_REFUSED, "%s: %s", root->lib.path, why);
 	} else {
 		mesh_stage(root, "driver-list", MESH_STAGE_OK, "found in %s", root->lib.path);
 		mesh_hook_bases(root);
 	}
-	pthread_mutex_unlock(&root->process->hook_lock);
+	mesh_unlock(&root->process->hook_lock);
 }
 
 __attribute__((constructor)) static void mesh_init(void)

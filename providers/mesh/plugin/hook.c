@@ -230,7 +230,7 @@ bool mesh_calibrated(struct mesh_root *root)
 	if (state != MESH_CALIBRATION_NONE)
 		return state == MESH_CALIBRATION_OK;
 
-	pthread_mutex_lock(&root->process->hook_lock);
+	mesh_lock(&root->process->hook_lock);
 	state = atomic_load_explicit(&root->calibration_state, memory_order_relaxed);
 	if (state == MESH_CALIBRATION_NONE) {
 		if (mesh_calibrate(&root->lib, &root->calibration, why, sizeof(why))) {
@@ -247,6 +247,6 @@ bool mesh_calibrated(struct mesh_root *root)
 		}
 		atomic_store_explicit(&root->calibration_state, state, memory_order_release);
 	}
-	pthread_mutex_unlock(&root->process->hook_lock);
+	mesh_unlock(&root->process->hook_lock);
 	return state == MESH_CALIBRATION_OK;
 }

@@ -113,13 +113,13 @@ static uint64_t current_generation(struct mesh_root *root)
 	struct mesh_process *process = root->process;
 	uint64_t generation;
 
-	pthread_mutex_lock(&process->hook_lock);
+	mesh_lock(&process->hook_lock);
 	generation = atomic_load_explicit(&process->generation, memory_order_relaxed);
 	if (!generation) {
 		generation = ++root->last_generation;
 		atomic_store_explicit(&process->generation, generation, memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&process->hook_lock);
+	mesh_unlock(&process->hook_lock);
 	return generation;
 }
 

@@ -133,12 +133,12 @@ static int send_failed(struct mesh_held *h, uint64_t wr_id)
 
 void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c)
 {
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->poisoned && c->wr_id == h->poison_wr_id) {
 		c->status = h->fail_status;
 		h->poisoned = false; /* others may have the same number */
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 /* Of what goes to the base: the next QP may not have its keys. Where nothing passes by, usedkeys.c looks in the queues. */
@@ -319,15 +319,15 @@ void mesh_post_drain_all(struct mesh_context *mc)
 {
 	struct mesh_held *h;
 
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	for (h = mc->data.all; h; h = h->next_made) {
 		if (!atomic_load_explicit(&h->backlog, memory_order_relaxed))
 			continue;
-		pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->lock);
 		mesh_post_drain(h);
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 	}
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 }
 
 /* Receives do not wait for sends. */
@@ -419,8 +419,8 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		return mc->post_send(qp, wr, bad_wr);
 	ex = h->wrex;
 	if (ex)
-		pthread_mutex_lock(&h->post_lock);
-	pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->post_lock);
+	mesh_lock(&h->lock);
 	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
 	       !is_bases(h);
 	if (ours)
@@ -432,9 +432,9 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		err = ENOMEM; /* what mlx5 says */
 	}
 	fails = ours && mesh_held_fails(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (ex)
-		pthread_mutex_unlock(&h->post_lock);
+		mesh_unlock(&h->post_lock);
 	if (ours)
 		mesh_cancel_restore(cancel);
 	if (fails)

@@ -52,9 +52,9 @@ static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 		memcpy(sges, h->sges, (size_t)wr->num_sge * sizeof(*sges));
 	copy.next = NULL;
 	copy.sg_list = sges;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	err = ibv_post_recv(qp, &copy, &bad);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	return err;
 }
 
@@ -153,10 +153,10 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 
 	if (!h)
 		return mc->post_recv(qp, wr, bad_wr);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	ours = h->qp == qp && h->mode != MESH_HELD_FREE && h->mode != MESH_HELD_NATIVE && !mesh_post_recv_is_left(h);
 	if (ours)
 		err = post_recv_locked(h, wr, bad_wr);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return ours ? err : mc->post_recv(qp, wr, bad_wr);
 }

@@ -13,7 +13,7 @@ static int to_base(struct mesh_held *h, const struct ibv_qp *qp)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->qp == qp && h->mode == MESH_HELD_GUARDED) {
 		/* From here on no move begins, so what is posted behind the lock goes to what does the work. */
 		if (!h->guard->lost)
@@ -26,7 +26,7 @@ static int to_base(struct mesh_held *h, const struct ibv_qp *qp)
 	} else if (h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE) {
 		err = EOPNOTSUPP;
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return err;
 }
 

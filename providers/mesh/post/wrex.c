@@ -296,7 +296,7 @@ static void give_way(struct mesh_held *h)
 	mesh_cancel_restore(cancel);
 }
 
-static void mesh_wr_start(struct ibv_qp_ex *qp)
+MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 {
 	struct mesh_held *h = held_of(qp);
 	struct mesh_wrex *w;
@@ -307,8 +307,8 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 		return;
 	}
 	give_way(h);
-	pthread_mutex_lock(&h->post_lock);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->post_lock);
+	mesh_lock(&h->lock);
 	w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
 	ours = h->qp == &qp->qp_base && w && w->installed;
 	left = ours && mesh_post_is_left(h);
@@ -326,11 +326,13 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 		w->err = 0;
 		atomic_store_explicit(&w->builder, (uintptr_t)pthread_self(), memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&h->lock);
-	if (!ours || left) {
-		pthread_mutex_unlock(&h->post_lock);
-		(left ? w->base.wr_start : qp->wr_start)(qp);
+	mesh_unlock(&h->lock);
+	if (ours && !left) {
+		mesh_lock_lend(&h->post_lock);
+		return;
 	}
+	mesh_unlock(&h->post_lock);
+	(left ? w->base.wr_start : qp->wr_start)(qp);
 }
 
 /* held->lock */
@@ -357,10 +359,10 @@ static int carry_over(struct mesh_held *h, const struct mesh_wrex *w)
 /* What others have posted since waits for the end of a batch of the base's. */
 static void drain(struct mesh_held *h)
 {
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->queue.n)
 		mesh_post_drain(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 static int mesh_wr_complete(struct ibv_qp_ex *qp)
@@ -378,7 +380,7 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	err = w->err;
 	if (!err && !mesh_held_takes_sends(h))
 		err = EINVAL; /* what mlx5 says */
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (!err && w->left)
 		err = carry_over(h, w);
 	if (!err) {
@@ -386,8 +388,8 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 		fails = mesh_held_fails(h);
 	}
 	end_batch(w);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->post_lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&h->post_lock);
 	if (fails)
 		mesh_post_fails(h);
 	return err;
@@ -403,10 +405,10 @@ static void mesh_wr_abort(struct ibv_qp_ex *qp)
 		drain(h);
 		return;
 	}
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	end_batch(atomic_load_explicit(&h->wrex, memory_order_relaxed));
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->post_lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&h->post_lock);
 }
 
 static uintptr_t builder_of(const struct mesh_held *h)

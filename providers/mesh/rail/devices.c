@@ -21,8 +21,8 @@
 struct mesh_device {
 	struct mesh_device *next; /* constant, as is @name */
 	char name[IBV_SYSFS_NAME_MAX];
-	pthread_mutex_t open_lock; /* taken before rails_lock */
-	pthread_mutex_t lock; /* innermost; guards the rest */
+	MESH_LOCK(DEVICE_OPEN) open_lock; /* taken before rails_lock */
+	MESH_LOCK(DEVICE) lock; /* innermost; guards the rest */
 	pthread_cond_t work, done;
 	struct mesh_device_job *first, **end;
 	unsigned int n_pending; /* in the queue, or at work */
@@ -42,8 +42,8 @@ static struct mesh_device *device_new(const char *name)
 	if (!device)
 		return NULL;
 	strncpy(device->name, name, sizeof(device->name) - 1);
-	pthread_mutex_init(&device->open_lock, NULL);
-	pthread_mutex_init(&device->lock, NULL);
+	mesh_lock_init(&device->open_lock);
+	mesh_lock_init(&device->lock);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&device->work, &attr);
@@ -59,7 +59,7 @@ struct mesh_device *mesh_device_get(const char *name)
 	struct mesh_device *device;
 	int cancel = mesh_cancel_off();
 
-	pthread_mutex_lock(&process->devices_lock);
+	mesh_lock(&process->devices_lock);
 	for (device = process->devices; device && strcmp(device->name, name) != 0; device = device->next)
 		;
 	if (!device) {
@@ -69,14 +69,19 @@ struct mesh_device *mesh_device_get(const char *name)
 			process->devices = device;
 		}
 	}
-	pthread_mutex_unlock(&process->devices_lock);
+	mesh_unlock(&process->devices_lock);
 	mesh_cancel_restore(cancel);
 	return device;
 }
 
-pthread_mutex_t *mesh_device_open_lock(struct mesh_device *device)
+MV_LOCKS_UNCHECKED void mesh_device_open_begin(struct mesh_device *device)
 {
-	return device ? &device->open_lock : NULL;
+	mesh_lock(&device->open_lock);
+}
+
+MV_LOCKS_UNCHECKED void mesh_device_open_end(struct mesh_device *device)
+{
+	mesh_unlock(&device->open_lock);
 }
 
 /* ---- the queue ----------------------------------------------------------------------------------------------- */
@@ -102,9 +107,9 @@ static void run_first(struct mesh_device *device)
 	device->first = job->next;
 	if (!device->first)
 		device->end = &device->first;
-	pthread_mutex_unlock(&device->lock);
+	mesh_unlock(&device->lock);
 	job->run(job);
-	pthread_mutex_lock(&device->lock);
+	mesh_lock(&device->lock);
 	if (mesh_now_ns() < begun_ns + MESH_SETTLE_NS)
 		device->slow = false;
 	device->job_ns = 0;
@@ -121,7 +126,7 @@ static bool wait_for_job(struct mesh_device *device)
 
 	device->idle = true;
 	while (!device->first && err != ETIMEDOUT)
-		err = pthread_cond_timedwait(&device->work, &device->lock, &until);
+		err = mesh_cond_wait_until(&device->work, &device->lock, &until);
 	device->idle = false;
 	return device->first;
 }
@@ -131,13 +136,13 @@ static void *work(void *arg)
 	struct mesh_device *device = arg;
 
 	pthread_setname_np(pthread_self(), "meshverbs-nic");
-	pthread_mutex_lock(&device->lock);
+	mesh_lock(&device->lock);
 	do
 		while (device->first)
 			run_first(device);
 	while (wait_for_job(device));
 	device->thread = false;
-	pthread_mutex_unlock(&device->lock);
+	mesh_unlock(&device->lock);
 	return NULL;
 }
 
@@ -147,7 +152,7 @@ void mesh_device_do(struct mesh_device *device, struct mesh_device_job *job)
 	bool runs = false;
 
 	if (device) {
-		pthread_mutex_lock(&device->lock);
+		mesh_lock(&device->lock);
 		if (!device->thread)
 			device->thread = !mesh_thread_start(work, device);
 		runs = device->thread;
@@ -159,7 +164,7 @@ void mesh_device_do(struct mesh_device *device, struct mesh_device_job *job)
 			if (device->idle)
 				pthread_cond_signal(&device->work);
 		}
-		pthread_mutex_unlock(&device->lock);
+		mesh_unlock(&device->lock);
 	}
 	if (!runs)
 		job->run(job);
@@ -172,15 +177,15 @@ static void settle(struct mesh_device *device)
 	struct timespec until = after(MESH_SETTLE_NS);
 	int err = 0;
 
-	pthread_mutex_lock(&device->lock);
+	mesh_lock(&device->lock);
 	while (device->n_pending && !device->slow && err != ETIMEDOUT)
-		err = pthread_cond_timedwait(&device->done, &device->lock, &until);
+		err = mesh_cond_wait_until(&device->done, &device->lock, &until);
 	if (device->n_pending && !device->slow) {
 		device->slow = true;
 		pthread_cond_broadcast(&device->done); /* nor do others wait */
 		mv_log(&mesh_root.log, MV_LOG_WARN, "the firmware of %s does not answer: what is there for moves goes when it does", device->name);
 	}
-	pthread_mutex_unlock(&device->lock);
+	mesh_unlock(&device->lock);
 }
 
 void mesh_devices_settle(void)
@@ -189,9 +194,9 @@ void mesh_devices_settle(void)
 	struct mesh_process *process = mesh_root.process;
 	struct mesh_device *device;
 
-	pthread_mutex_lock(&process->devices_lock);
+	mesh_lock(&process->devices_lock);
 	device = process->devices;
-	pthread_mutex_unlock(&process->devices_lock);
+	mesh_unlock(&process->devices_lock);
 	for (; device; device = device->next)
 		settle(device);
 	mesh_cancel_restore(cancel);
@@ -206,12 +211,12 @@ int mesh_command_begin(struct mesh_device *device)
 
 	if (!device)
 		return N_COMMANDS;
-	pthread_mutex_lock(&device->lock);
+	mesh_lock(&device->lock);
 	for (i = 0; i < N_COMMANDS && device->commands[i]; i++)
 		;
 	if (i < N_COMMANDS)
 		device->commands[i] = mesh_now_ns();
-	pthread_mutex_unlock(&device->lock);
+	mesh_unlock(&device->lock);
 	return i;
 }
 
@@ -219,9 +224,9 @@ void mesh_command_end(struct mesh_device *device, int command)
 {
 	if (command == N_COMMANDS)
 		return;
-	pthread_mutex_lock(&device->lock);
+	mesh_lock(&device->lock);
 	device->commands[command] = 0;
-	pthread_mutex_unlock(&device->lock);
+	mesh_unlock(&device->lock);
 }
 
 bool mesh_device_stuck(struct mesh_device *device)
@@ -232,10 +237,10 @@ bool mesh_device_stuck(struct mesh_device *device)
 
 	if (!device)
 		return false;
-	pthread_mutex_lock(&device->lock);
+	mesh_lock(&device->lock);
 	for (i = 0; i < N_COMMANDS; i++)
 		stuck |= device->commands[i] && now_ns > device->commands[i] + STUCK_NS;
-	pthread_mutex_unlock(&device->lock);
+	mesh_unlock(&device->lock);
 	return stuck;
 }
 
@@ -245,8 +250,8 @@ bool mesh_device_behind(struct mesh_device *device)
 
 	if (!device)
 		return false;
-	pthread_mutex_lock(&device->lock);
+	mesh_lock(&device->lock);
 	behind = device->job_ns && mesh_now_ns() > device->job_ns + BEHIND_NS;
-	pthread_mutex_unlock(&device->lock);
+	mesh_unlock(&device->lock);
 	return behind || mesh_device_stuck(device);
 }

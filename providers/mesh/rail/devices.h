@@ -45,8 +45,9 @@ void mesh_devices_settle(void);
 /* When to look again whether a device answers. */
 #define MESH_STUCK_AGAIN_NS 10000000ull
 
-/** mesh_device_open_lock - by whoever opens the device: others are not waited for; NULL for NULL */
-pthread_mutex_t *mesh_device_open_lock(struct mesh_device *device);
+/** mesh_device_open_begin, mesh_device_open_end - by whoever opens the device, one at a time: takes its open_lock, and gives it back */
+void mesh_device_open_begin(struct mesh_device *device);
+void mesh_device_open_end(struct mesh_device *device);
 
 /**
  * mesh_command_begin - the calling thread is about to give the device short commands: to make, change, query or destroy QPs and CQs, to open it

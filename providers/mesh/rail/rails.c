@@ -96,7 +96,7 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	if (list)
 		verbs->free_device_list(list);
 	if (locked)
-		pthread_mutex_unlock(&process->open_lock);
+		mesh_unlock(&process->open_lock);
 	return context;
 }
 
@@ -105,12 +105,12 @@ static bool confirm(struct mesh_root *root, const struct ibv_context *context)
 {
 	bool ok;
 
-	pthread_mutex_lock(&root->process->hook_lock);
+	mesh_lock(&root->process->hook_lock);
 	if (!root->calibration_confirmed)
 		root->calibration_confirmed =
 			!mesh_calibration_confirm(&root->lib, &root->calibration, context);
 	ok = root->calibration_confirmed;
-	pthread_mutex_unlock(&root->process->hook_lock);
+	mesh_unlock(&root->process->hook_lock);
 	return ok;
 }
 
@@ -221,8 +221,8 @@ static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size
 		snprintf(why, why_size, "%s: %s", device, strerrordesc_np(errno));
 		goto err_channel;
 	}
-	pthread_mutex_init(&rail->gid_lock, NULL);
-	pthread_mutex_init(&rail->srq_table_lock, NULL);
+	mesh_lock_init(&rail->gid_lock);
+	mesh_lock_init(&rail->srq_table_lock);
 	return rail;
 
 err_channel:
@@ -273,7 +273,7 @@ static struct mesh_rail *find_ref(const char *device, struct mesh_rail *fresh)
 	struct mesh_process *process = mesh_root.process;
 	struct mesh_rail *rail;
 
-	pthread_mutex_lock(&process->rails_lock);
+	mesh_lock(&process->rails_lock);
 	if (mesh_root.rails && !mesh_rail_current(mesh_root.rails))
 		mesh_root.rails = NULL; /* we are a fork's child */
 	rail = find(device);
@@ -286,7 +286,7 @@ static struct mesh_rail *find_ref(const char *device, struct mesh_rail *fresh)
 		rail->refs++;
 	else
 		look_at_all();
-	pthread_mutex_unlock(&process->rails_lock);
+	mesh_unlock(&process->rails_lock);
 	return rail;
 }
 
@@ -294,15 +294,14 @@ static struct mesh_rail *find_ref(const char *device, struct mesh_rail *fresh)
 static struct mesh_rail *open_ref(const char *device, char *why, size_t why_size)
 {
 	struct mesh_device *commands = mesh_device_get(device);
-	pthread_mutex_t *lock = mesh_device_open_lock(commands);
 	struct mesh_rail *rail;
 	int command;
 
-	if (!lock) {
+	if (!commands) {
 		snprintf(why, why_size, "out of memory");
 		return NULL;
 	}
-	pthread_mutex_lock(lock);
+	mesh_device_open_begin(commands);
 	rail = find_ref(device, NULL);
 	if (!rail) {
 		command = mesh_command_begin(commands);
@@ -311,7 +310,7 @@ static struct mesh_rail *open_ref(const char *device, char *why, size_t why_size
 		if (rail)
 			rail = find_ref(device, rail);
 	}
-	pthread_mutex_unlock(lock);
+	mesh_device_open_end(commands);
 	return rail;
 }
 
@@ -329,9 +328,9 @@ struct mesh_rail *mesh_rail_get(const char *device, char *why, size_t why_size)
 
 struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail)
 {
-	pthread_mutex_lock(&mesh_root.process->rails_lock);
+	mesh_lock(&mesh_root.process->rails_lock);
 	rail->refs++;
-	pthread_mutex_unlock(&mesh_root.process->rails_lock);
+	mesh_unlock(&mesh_root.process->rails_lock);
 	return rail;
 }
 
@@ -344,8 +343,8 @@ static void rail_free(struct mesh_device_job *job)
 		mesh_root.lib.verbs.destroy_comp_channel(rail->channel);
 		mesh_root.lib.close_device(rail->context);
 	}
-	pthread_mutex_destroy(&rail->srq_table_lock);
-	pthread_mutex_destroy(&rail->gid_lock);
+	mesh_lock_fini(&rail->srq_table_lock);
+	mesh_lock_fini(&rail->gid_lock);
 	free(rail);
 }
 
@@ -354,13 +353,13 @@ void mesh_rail_lose(struct mesh_rail *rail)
 	int saved_errno = errno, cancel = mesh_cancel_off();
 	bool news;
 
-	pthread_mutex_lock(&mesh_root.process->rails_lock);
+	mesh_lock(&mesh_root.process->rails_lock);
 	news = !mesh_rail_lost(rail);
 	if (news) {
 		take_out(rail);
 		atomic_store_explicit(&rail->lost, true, memory_order_release);
 	}
-	pthread_mutex_unlock(&mesh_root.process->rails_lock);
+	mesh_unlock(&mesh_root.process->rails_lock);
 	if (news) {
 		/* Those that have moved there have to leave. */
 		atomic_store_explicit(&rail->ports_down, UINT32_MAX, memory_order_relaxed);
@@ -384,11 +383,11 @@ void mesh_rail_put(struct mesh_rail *rail)
 	if (!rail || !mesh_rail_current(rail))
 		return;
 	cancel = mesh_cancel_off();
-	pthread_mutex_lock(&process->rails_lock);
+	mesh_lock(&process->rails_lock);
 	last = !--rail->refs;
 	if (last)
 		take_out(rail);
-	pthread_mutex_unlock(&process->rails_lock);
+	mesh_unlock(&process->rails_lock);
 	if (last) {
 		rail->job.run = rail_free;
 		mesh_device_do(rail->commands, &rail->job);
@@ -426,7 +425,7 @@ int mesh_rail_recall_gid(struct mesh_rail *rail, uint8_t port, const union ibv_g
 	uint64_t now_ns = mesh_now_ns();
 	int err = 0;
 
-	pthread_mutex_lock(&rail->gid_lock);
+	mesh_lock(&rail->gid_lock);
 	if (!known->asked_ns || now_ns >= known->asked_ns + GID_NS || known->port != port || known->type != type ||
 	    !mv_gid_equal(&known->gid, gid) || known->twins) {
 		*known = (struct mesh_rail_gid){.gid = *gid, .port = port, .type = type};
@@ -436,24 +435,24 @@ int mesh_rail_recall_gid(struct mesh_rail *rail, uint8_t port, const union ibv_g
 	}
 	if (!err)
 		*ret_index = known->index;
-	pthread_mutex_unlock(&rail->gid_lock);
+	mesh_unlock(&rail->gid_lock);
 	return err;
 }
 
 void mesh_rail_forget_gid(struct mesh_rail *rail)
 {
-	pthread_mutex_lock(&rail->gid_lock);
+	mesh_lock(&rail->gid_lock);
 	rail->known_gid.asked_ns = 0;
-	pthread_mutex_unlock(&rail->gid_lock);
+	mesh_unlock(&rail->gid_lock);
 }
 
 struct ibv_srq *mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct ibv_srq *srq;
 
-	pthread_mutex_lock(&rail->srq_table_lock);
+	mesh_lock(&rail->srq_table_lock);
 	srq = mesh_root.lib.verbs.create_srq(pd, attr);
-	pthread_mutex_unlock(&rail->srq_table_lock);
+	mesh_unlock(&rail->srq_table_lock);
 	return srq;
 }
 
@@ -463,8 +462,8 @@ int mesh_rail_destroy_srq(struct mesh_rail *rail, struct ibv_srq *srq)
 
 	if (!mesh_rail_intact(rail))
 		return EBADF;
-	pthread_mutex_lock(&rail->srq_table_lock);
+	mesh_lock(&rail->srq_table_lock);
 	err = mesh_root.lib.verbs.destroy_srq(srq);
-	pthread_mutex_unlock(&rail->srq_table_lock);
+	mesh_unlock(&rail->srq_table_lock);
 	return err;
 }

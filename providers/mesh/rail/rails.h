@@ -48,8 +48,8 @@ struct mesh_rail {
 		uint8_t port, type, index;
 		bool twins; /* several netdevs have it: which one is right depends on the destination */
 	} known_gid; /* gid_lock; what was found last, mesh_rail_recall_gid() */
-	pthread_mutex_t gid_lock; /* held over a query of the GID table; paths_lock is tried with it */
-	pthread_mutex_t srq_table_lock; /* as in struct mesh_data */
+	MESH_LOCK(GID) gid_lock; /* held over a query of the GID table; paths_lock is tried with it */
+	MESH_LOCK(SRQ_TABLE) srq_table_lock; /* as in struct mesh_data */
 };
 
 /**
@@ -160,7 +160,7 @@ static inline int mesh_keys_lock(void)
 	int cancel = mesh_cancel_off();
 	uint64_t generation;
 
-	pthread_mutex_lock(&process->keys_lock);
+	mesh_lock(&process->keys_lock);
 	generation = atomic_load_explicit(&process->generation, memory_order_relaxed);
 	if (mesh_root.keys.generation != generation)
 		mesh_root.keys = (struct mesh_keys){.generation = generation};
@@ -169,7 +169,7 @@ static inline int mesh_keys_lock(void)
 
 static inline void mesh_keys_unlock(int cancel)
 {
-	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys_lock);
 	mesh_cancel_restore(cancel);
 }
 

@@ -9,7 +9,7 @@ void mesh_thread_rail(struct mesh_rail *rail)
 	bool room;
 	size_t i;
 
-	pthread_mutex_lock(&process->read_rails_lock);
+	mesh_lock(&process->read_rails_lock);
 	for (i = 0; i < process->n_read_rails && process->read_rails[i] != rail; i++)
 		;
 	room = i < MESH_READ_RAILS;
@@ -17,7 +17,7 @@ void mesh_thread_rail(struct mesh_rail *rail)
 		process->read_rails[i] = mesh_rail_ref(rail); /* until it is lost: reopening it takes milliseconds */
 		atomic_store_explicit(&process->n_read_rails, i + 1, memory_order_release);
 	}
-	pthread_mutex_unlock(&process->read_rails_lock);
+	mesh_unlock(&process->read_rails_lock);
 	if (!room)
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "more than %d rails in use; completion events of %s are lost",
 			    MESH_READ_RAILS, rail->device);

@@ -13,14 +13,14 @@ static void srq_kill(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
 
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->lock);
 	m->dead = true;
 	m->feed_at_ns = 0;
 	while ((home = m->shadows)) {
 		m->shadows = home->next;
 		mesh_srq_home_free(home);
 	}
-	pthread_mutex_unlock(&m->lock);
+	mesh_unlock(&m->lock);
 }
 
 static void srq_free(struct mesh_srq *m)
@@ -36,8 +36,8 @@ static void srq_free(struct mesh_srq *m)
 	mesh_srqlog_fini(&m->pool);
 	mesh_srqlog_fini(&m->begun);
 	free(m->sges);
-	pthread_mutex_destroy(&m->lock);
-	pthread_mutex_destroy(&m->join_lock);
+	mesh_lock_fini(&m->lock);
+	mesh_lock_fini(&m->join_lock);
 	free(m);
 }
 
@@ -45,9 +45,9 @@ void mesh_srq_put(struct mesh_srq *m)
 {
 	bool last;
 
-	pthread_mutex_lock(&mesh_root.process->srqs_lock);
+	mesh_lock(&mesh_root.process->srqs_lock);
 	last = !--m->refs;
-	pthread_mutex_unlock(&mesh_root.process->srqs_lock);
+	mesh_unlock(&mesh_root.process->srqs_lock);
 	if (last)
 		srq_free(m);
 }
@@ -65,8 +65,8 @@ static struct mesh_srq *srq_new(struct mesh_context *mc, struct ibv_pd *pd, stru
 	m->pd = pd;
 	m->max_wr = attr->max_wr;
 	m->max_sge = attr->max_sge;
-	pthread_mutex_init(&m->join_lock, NULL);
-	pthread_mutex_init(&m->lock, NULL);
+	mesh_lock_init(&m->join_lock);
+	mesh_lock_init(&m->lock);
 	m->base.owner = m;
 	m->base.srq = srq;
 	m->reserve.owner = m;
@@ -86,14 +86,14 @@ void mesh_srq_note(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *s
 
 	if (!m)
 		return; /* its QPs stay where they are */
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	if (!mesh_data_takes(mc, MESH_FOR_SRQS) || mesh_map_put(&data->srqs, srq, m)) {
 		srq_free(m);
 	} else {
 		data->n_srqs++;
 		mesh_data_slots(mc);
 	}
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 static bool is_noted(const struct mesh_context *mc)
@@ -107,14 +107,14 @@ static int srq_table_lock(struct mesh_context *mc)
 	int cancel = mesh_cancel_off();
 
 	if (mesh_context_active(mc))
-		pthread_mutex_lock(&mc->data.srq_table_lock);
+		mesh_lock(&mc->data.srq_table_lock);
 	return cancel;
 }
 
 static void srq_table_unlock(struct mesh_context *mc)
 {
 	if (mesh_context_active(mc))
-		pthread_mutex_unlock(&mc->data.srq_table_lock);
+		mesh_unlock(&mc->data.srq_table_lock);
 }
 
 struct ibv_srq *mesh_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
@@ -159,26 +159,26 @@ int mesh_destroy_srq(struct ibv_srq *srq)
 	if (!mesh_context_active(mc))
 		return mc->destroy_srq(srq);
 	cancel = mesh_cancel_off();
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	m = mesh_map_drop(&data->srqs, srq);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	if (m)
-		pthread_mutex_lock(&m->join_lock); /* the helper thread may be dealing out */
-	pthread_mutex_lock(&data->srq_table_lock);
+		mesh_lock(&m->join_lock); /* the helper thread may be dealing out */
+	mesh_lock(&data->srq_table_lock);
 	err = mc->destroy_srq(srq);
-	pthread_mutex_unlock(&data->srq_table_lock);
+	mesh_unlock(&data->srq_table_lock);
 	if (m && !err)
 		srq_kill(m);
 	if (m)
-		pthread_mutex_unlock(&m->join_lock);
-	pthread_mutex_lock(&data->lock);
+		mesh_unlock(&m->join_lock);
+	mesh_lock(&data->lock);
 	if (m && err) {
 		mesh_map_put(&data->srqs, srq, m); /* into the place it was in: takes no memory */
 	} else if (m) {
 		data->n_srqs--;
 		mesh_data_slots(mc);
 	}
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	if (m && !err)
 		mesh_srq_put(m);
 	mesh_cancel_restore(cancel);
@@ -191,9 +191,9 @@ void mesh_srqs_close(struct mesh_context *mc)
 
 	while ((m = mesh_map_any(&mc->data.srqs))) {
 		mesh_map_drop(&mc->data.srqs, m->srq);
-		pthread_mutex_lock(&m->join_lock);
+		mesh_lock(&m->join_lock);
 		srq_kill(m);
-		pthread_mutex_unlock(&m->join_lock);
+		mesh_unlock(&m->join_lock);
 		mesh_srq_put(m);
 	}
 }

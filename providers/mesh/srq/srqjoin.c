@@ -19,24 +19,24 @@ static int watch(struct mesh_srq *m, struct mesh_srq_native *native)
 
 	if (native->cq)
 		return 0;
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	/* Else what is polled is not seen. What was dealt out before goes on: ours are below what may have been put over them since. */
 	if (!m->split && !mesh_data_takes(m->mc, MESH_POLLING)) {
-		pthread_mutex_unlock(&data->lock);
+		mesh_unlock(&data->lock);
 		return -EBUSY;
 	}
 	cq = mesh_cq_get(m->mc, native->qp->recv_cq);
 	if (cq)
 		mesh_cq_use(cq);
 	mesh_data_slots(m->mc);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	if (!cq)
 		return -ENOMEM;
 	err = mesh_cq_add_native(cq, native->qpn, &m->base, NULL);
 	if (err) {
-		pthread_mutex_lock(&data->lock);
+		mesh_lock(&data->lock);
 		mesh_cq_put(cq);
-		pthread_mutex_unlock(&data->lock);
+		mesh_unlock(&data->lock);
 		return err;
 	}
 	native->cq = cq;
@@ -50,9 +50,9 @@ static void unwatch(struct mesh_srq_native *native)
 	if (!native->cq)
 		return;
 	mesh_cq_remove_native(native->cq, native->qpn, &native->owner->base, NULL);
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	mesh_cq_put(native->cq);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	native->cq = NULL;
 }
 
@@ -72,7 +72,7 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 
 	if (err && m->split)
 		return err;
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->lock);
 	err = mesh_srq_unstale(m);
 	if (!err) {
 		m->base.n_qps++;
@@ -85,7 +85,7 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 		/* Behind a port that is down, RTR says what it says there when the peer's address cannot be resolved. */
 		err = err == -EHOSTUNREACH ? -ETIMEDOUT : -EBUSY;
 	}
-	pthread_mutex_unlock(&m->lock);
+	mesh_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);
 	return err;
@@ -100,7 +100,7 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 	if (!m)
 		return 0;
 	mesh_mlx5_is_base(mc); /* before there are locks */
-	pthread_mutex_lock(&m->join_lock);
+	mesh_lock(&m->join_lock);
 	native = *find_native(m, qp);
 	if (!native) {
 		native = calloc(1, sizeof(*native));
@@ -123,7 +123,7 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 			m->was_native |= !native->cq;
 		}
 	}
-	pthread_mutex_unlock(&m->join_lock);
+	mesh_unlock(&m->join_lock);
 	return err;
 }
 
@@ -134,12 +134,12 @@ struct mesh_srq_native *mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp 
 
 	if (!m)
 		return NULL;
-	pthread_mutex_lock(&m->join_lock);
+	mesh_lock(&m->join_lock);
 	at = find_native(m, qp);
 	native = *at;
 	if (native)
 		*at = native->next;
-	pthread_mutex_unlock(&m->join_lock);
+	mesh_unlock(&m->join_lock);
 	return native;
 }
 
@@ -151,21 +151,21 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really)
 	if (!native)
 		return;
 	m = native->owner;
-	pthread_mutex_lock(&m->join_lock);
+	mesh_lock(&m->join_lock);
 	if (really) {
 		unwatch(native);
-		pthread_mutex_lock(&m->lock);
+		mesh_lock(&m->lock);
 		m->base.n_qps--;
 		m->n_staying -= native->stays;
 		if (m->split && (!m->base.n_qps || (m->reserve.n_qps && !mesh_srq_reserve_wanted(m))))
 			wake = mesh_srq_share(m, true, NULL);
-		pthread_mutex_unlock(&m->lock);
+		mesh_unlock(&m->lock);
 		free(native);
 	} else {
 		native->next = m->natives;
 		m->natives = native;
 	}
-	pthread_mutex_unlock(&m->join_lock);
+	mesh_unlock(&m->join_lock);
 	if (wake)
 		mesh_thread_wake(true);
 }
@@ -200,10 +200,10 @@ static struct mesh_srq_home *home_get(struct mesh_srq *m, struct mesh_rail *rail
 		mesh_srq_home_free(home);
 		return NULL;
 	}
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->lock);
 	home->next = m->shadows;
 	m->shadows = home;
-	pthread_mutex_unlock(&m->lock);
+	mesh_unlock(&m->lock);
 	return home;
 }
 
@@ -233,11 +233,11 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later,
 	bool wake = false;
 	int err;
 
-	pthread_mutex_lock(&m->join_lock);
+	mesh_lock(&m->join_lock);
 	home = home_get(m, rail);
 	err = home ? watch_all(m) : -ENOMEM;
 	if (!err) {
-		pthread_mutex_lock(&m->lock);
+		mesh_lock(&m->lock);
 		err = home_open(home);
 		if (!err && !home->n_qps++)
 			wake = mesh_srq_share(m, m->was_native, later ? NULL : &err);
@@ -245,9 +245,9 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later,
 			home->n_qps = 0;
 			wake = mesh_srq_share(m, m->was_native, NULL);
 		}
-		pthread_mutex_unlock(&m->lock);
+		mesh_unlock(&m->lock);
 	}
-	pthread_mutex_unlock(&m->join_lock);
+	mesh_unlock(&m->join_lock);
 	if (wake)
 		mesh_thread_wake(true);
 	if (!err)
@@ -260,12 +260,12 @@ void mesh_srq_leave_shadow(struct mesh_srq_home *home)
 	struct mesh_srq *m = home->owner;
 	bool wake = false;
 
-	pthread_mutex_lock(&m->join_lock);
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->join_lock);
+	mesh_lock(&m->lock);
 	if (!--home->n_qps)
 		wake = mesh_srq_share(m, m->was_native, NULL);
-	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&m->join_lock);
+	mesh_unlock(&m->lock);
+	mesh_unlock(&m->join_lock);
 	if (wake)
 		mesh_thread_wake(true);
 }

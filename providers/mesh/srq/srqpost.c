@@ -23,12 +23,12 @@ void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
 	struct mesh_srq_recv *recv;
 	bool wake;
 
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->lock);
 	recv = mesh_srqlog_find(&home->log, wr_id, false);
 	if (recv)
 		mesh_srqlog_drop(&home->log, recv);
 	wake = is_to_be_fed(home);
-	pthread_mutex_unlock(&m->lock);
+	mesh_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);
 }
@@ -52,13 +52,13 @@ void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_r
 
 	if (!place)
 		return;
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->lock);
 	/* Of several that a QP of the base may have begun before anybody counted, all but the last have been consumed: to_pool(). */
 	if (place->gone)
 		m->n_kept += move_to(place, &home->log, wr_id, false) ||
 			     (home == &m->base && move_to(place, &m->begun, wr_id, true));
 	wake = is_to_be_fed(home);
-	pthread_mutex_unlock(&m->lock);
+	mesh_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);
 }
@@ -77,14 +77,14 @@ void mesh_srq_unkeep(struct mesh_srq *m, struct mesh_srq_recv *place, bool shown
 {
 	if (!m || !place)
 		return;
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->lock);
 	if (!place->gone) {
 		place->gone = true;
 		m->n_kept--;
 		if (!shown && !m->dead)
 			post_again(m, place);
 	}
-	pthread_mutex_unlock(&m->lock);
+	mesh_unlock(&m->lock);
 }
 
 /* By way of the pool: posting it again may move what is in the log that it is in. */
@@ -94,7 +94,7 @@ void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id)
 	struct mesh_srqlog *log = &home->log;
 	struct mesh_srq_recv *recv;
 
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->lock);
 	recv = mesh_srqlog_find(log, wr_id, false);
 	if (!recv && home == &m->base && m->begun.places) {
 		log = &m->begun;
@@ -109,7 +109,7 @@ void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id)
 		mesh_srq_deal_out(m);
 	else if (recv && !m->dead && !mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge))
 		mesh_srqlog_drop(&m->pool, recv);
-	pthread_mutex_unlock(&m->lock);
+	mesh_unlock(&m->lock);
 }
 
 struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *m)
@@ -163,7 +163,7 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 
 	if (!m)
 		return mc->post_srq_recv(srq, wr, bad_wr);
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->lock);
 	if (!m->split)
 		err = post_noted(m, wr, bad_wr);
 	for (; m->split && wr && !err; wr = wr->next) {
@@ -173,7 +173,7 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 	}
 	/* Where there were none at all, these may be elsewhere than where they are waited for. */
 	wake = m->split && mesh_srq_hungry(m) && mesh_srq_call_helper_soon(m);
-	pthread_mutex_unlock(&m->lock);
+	mesh_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);
 	return err;

@@ -138,9 +138,9 @@ static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_i
 	const struct mesh_srqloop_verbs qps = {.modify = mc->modify_qp, .query = mc->query_qp, .destroy = mc->destroy_qp};
 	struct ibv_pd *pd;
 
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	pd = mesh_data_pd(mc);
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	if (!pd)
 		return -ENOMEM;
 	return mesh_srqloop_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd, m->srq, &qps, taken,
@@ -234,11 +234,11 @@ bool mesh_srq_call_helper(struct mesh_srq *m)
 
 	m->feed_at_ns = m->feed_step_ns = 0;
 	if (!m->is_hungry) {
-		pthread_mutex_lock(&process->srqs_lock);
+		mesh_lock(&process->srqs_lock);
 		m->refs++;
 		m->next_hungry = process->hungry;
 		process->hungry = m;
-		pthread_mutex_unlock(&process->srqs_lock);
+		mesh_unlock(&process->srqs_lock);
 		m->is_hungry = true;
 	}
 	return wake;
@@ -292,8 +292,8 @@ static uint64_t feed(struct mesh_srq *m, uint64_t now_ns)
 {
 	uint64_t again = 0;
 
-	pthread_mutex_lock(&m->join_lock);
-	pthread_mutex_lock(&m->lock);
+	mesh_lock(&m->join_lock);
+	mesh_lock(&m->lock);
 	if (m->feed_at_ns > now_ns) {
 		again = m->feed_at_ns;
 	} else if (!m->dead && mesh_srq_hungry(m)) {
@@ -306,8 +306,8 @@ static uint64_t feed(struct mesh_srq *m, uint64_t now_ns)
 		}
 	}
 	m->is_hungry = again;
-	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&m->join_lock);
+	mesh_unlock(&m->lock);
+	mesh_unlock(&m->join_lock);
 	return again;
 }
 
@@ -317,10 +317,10 @@ uint64_t mesh_srqs_feed(uint64_t now_ns)
 	uint64_t next = UINT64_MAX, again;
 	struct mesh_srq *m, *rest;
 
-	pthread_mutex_lock(&process->srqs_lock);
+	mesh_lock(&process->srqs_lock);
 	m = process->hungry;
 	process->hungry = NULL;
-	pthread_mutex_unlock(&process->srqs_lock);
+	mesh_unlock(&process->srqs_lock);
 	for (; m; m = rest) {
 		rest = m->next_hungry;
 		again = feed(m, now_ns);
@@ -328,10 +328,10 @@ uint64_t mesh_srqs_feed(uint64_t now_ns)
 			mesh_srq_put(m);
 			continue;
 		}
-		pthread_mutex_lock(&process->srqs_lock);
+		mesh_lock(&process->srqs_lock);
 		m->next_hungry = process->hungry;
 		process->hungry = m;
-		pthread_mutex_unlock(&process->srqs_lock);
+		mesh_unlock(&process->srqs_lock);
 		if (again < next)
 			next = again;
 	}

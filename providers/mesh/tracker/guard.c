@@ -347,10 +347,10 @@ bool mesh_guard_completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	bool show;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	show = !h->guard || completed(h, c);
 	if (c->status != IBV_WC_SUCCESS && h->guard && (show || h->guard->lost))
 		mesh_last_wqe_ended(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return show;
 }

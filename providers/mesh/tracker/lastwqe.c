@@ -58,28 +58,28 @@ static bool prepare(struct mesh_context *mc)
 	struct ibv_pd *pd;
 	bool there;
 
-	pthread_mutex_lock(&own->lock);
+	mesh_lock(&own->lock);
 	there = own->qp;
-	pthread_mutex_unlock(&own->lock);
+	mesh_unlock(&own->lock);
 	if (there)
 		return true;
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	pd = mesh_data_pd(mc);
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	if (!pd)
 		return false;
 	attr.send_cq = attr.recv_cq = mesh_root.lib.verbs.create_cq(verbs, 1, NULL, NULL, 0);
 	attr.srq = mesh_root.lib.verbs.create_srq(pd, &srq_attr);
 	if (attr.send_cq && attr.srq)
 		qp = mesh_root.lib.verbs.create_qp(pd, &attr);
-	pthread_mutex_lock(&own->lock);
+	mesh_lock(&own->lock);
 	there = own->qp; /* another thread's */
 	if (qp && !there) {
 		own->qp = qp;
 		own->srq = attr.srq;
 		own->cq = attr.send_cq;
 	}
-	pthread_mutex_unlock(&own->lock);
+	mesh_unlock(&own->lock);
 	if (!qp || there)
 		destroy_own(qp, attr.srq, attr.send_cq);
 	return qp || there;
@@ -99,7 +99,7 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 	struct ibv_async_event ours = *event;
 	struct mesh_held *h = NULL;
 
-	pthread_mutex_lock(&own->lock);
+	mesh_lock(&own->lock);
 	if (event->element.qp == own->qp && event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
 		own->speaking = false;
 		h = TAILQ_FIRST(&own->due);
@@ -112,7 +112,7 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 		say_nothing(event, 1); /* perhaps it was destroyed meanwhile */
 	}
 	speak_for_first(mc);
-	pthread_mutex_unlock(&own->lock);
+	mesh_unlock(&own->lock);
 	mesh_root.lib.verbs.ack_async_event(&ours);
 }
 
@@ -127,13 +127,13 @@ static bool is_behind_its_back(const struct mesh_held *h, const struct ibv_qp *q
 
 static void note_read(struct mesh_held *h, const struct ibv_qp *qp)
 {
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->qp == qp) {
-		pthread_mutex_lock(&h->mc->data.last_wqe.lock);
+		mesh_lock(&h->mc->data.last_wqe.lock);
 		h->base_last_wqe = true;
-		pthread_mutex_unlock(&h->mc->data.last_wqe.lock);
+		mesh_unlock(&h->mc->data.last_wqe.lock);
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
@@ -147,16 +147,16 @@ static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
 	note_read(h, event->element.qp);
 	if (!prepare(mc))
 		return;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (is_behind_its_back(h, event->element.qp)) {
-		pthread_mutex_lock(&mc->data.last_wqe.lock);
+		mesh_lock(&mc->data.last_wqe.lock);
 		again = h->last_wqe != MESH_LAST_WQE_NONE;
 		if (!again)
 			h->last_wqe = MESH_LAST_WQE_KEPT;
-		pthread_mutex_unlock(&mc->data.last_wqe.lock);
+		mesh_unlock(&mc->data.last_wqe.lock);
 		say_nothing(event, h->port_num);
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (again)
 		mesh_root.lib.verbs.ack_async_event(&kept);
 }
@@ -168,10 +168,10 @@ static void told_of_err(struct mesh_context *mc, const struct ibv_qp *qp)
 
 	if (!h)
 		return;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->qp == qp && h->guard && !h->now.qp)
 		mesh_last_wqe_ended(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 /* It is there until the event has been acknowledged. */
@@ -217,13 +217,13 @@ void mesh_last_wqe_due(struct mesh_held *h)
 {
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
 
-	pthread_mutex_lock(&own->lock);
+	mesh_lock(&own->lock);
 	if (h->last_wqe == MESH_LAST_WQE_KEPT) {
 		h->last_wqe = MESH_LAST_WQE_DUE;
 		TAILQ_INSERT_TAIL(&own->due, h, next_due);
 	}
 	speak_for_first(h->mc);
-	pthread_mutex_unlock(&own->lock);
+	mesh_unlock(&own->lock);
 }
 
 void mesh_last_wqe_ended(struct mesh_held *h)
@@ -240,20 +240,20 @@ void mesh_last_wqe_forget(struct mesh_held *h)
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
 	enum mesh_last_wqe_state was;
 
-	pthread_mutex_lock(&own->lock);
+	mesh_lock(&own->lock);
 	was = h->last_wqe;
 	if (was == MESH_LAST_WQE_DUE)
 		TAILQ_REMOVE(&own->due, h, next_due);
 	h->last_wqe = MESH_LAST_WQE_NONE;
 	h->base_last_wqe = false;
-	pthread_mutex_unlock(&own->lock);
+	mesh_unlock(&own->lock);
 	if (was != MESH_LAST_WQE_NONE)
 		mesh_root.lib.verbs.ack_async_event(&kept); /* or destroying it would wait for that */
 }
 
 void mesh_last_wqe_open(struct mesh_context *mc)
 {
-	pthread_mutex_init(&mc->data.last_wqe.lock, NULL);
+	mesh_lock_init(&mc->data.last_wqe.lock);
 	TAILQ_INIT(&mc->data.last_wqe.due);
 }
 
@@ -262,5 +262,5 @@ void mesh_last_wqe_close(struct mesh_context *mc)
 	struct mesh_last_wqe *own = &mc->data.last_wqe;
 
 	destroy_own(own->qp, own->srq, own->cq);
-	pthread_mutex_destroy(&own->lock);
+	mesh_lock_fini(&own->lock);
 }

@@ -35,13 +35,13 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	struct mesh_data *data = &cq->mc->data;
 
 	mesh_cq_claim(cq);
-	pthread_mutex_lock(&cq->lock);
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&cq->lock);
+	mesh_lock(&data->lock);
 	/* Where anything of ours is to be shown, or others' are to be put together with it, it has to be done. A kick is seen. */
 	if (cq->ring.buf && !cq->unreadable && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows)
 		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
-	pthread_mutex_unlock(&data->lock);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&data->lock);
+	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);
 }
 
@@ -66,17 +66,17 @@ static void lose_all(struct mesh_cq *cq, const char *why)
 	size_t i;
 
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	for (i = 0; i < cq->natives.n_places; i++) {
 		h = cq->natives.places[i].held;
 		if (!h)
 			continue;
-		pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->lock);
 		if (mesh_reader_of(h))
 			lose(h->guard, why);
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 	}
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 }
 
 int mesh_reader_pass(struct mesh_guard *guard, uint16_t last, bool last_too)
@@ -158,7 +158,7 @@ static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv
 {
 	struct mesh_reader *reader;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	reader = mesh_reader_of(h);
 	/* A receive of an SRQ may just be late: is_late() of guard.c. */
 	if (reader && reader->ended && (cqe->send || !h->guard->shared))
@@ -167,7 +167,7 @@ static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv
 		;
 	else if (reader && !h->guard->lost)
 		stage_logged(h, cq, cqe);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 bool mesh_reader_took(const struct mesh_cq *cq, uint32_t before, int n)
@@ -198,11 +198,11 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 		lose_all(cq, "its CQ has completions of a kind that is not known");
 		return cq->mc->poll_cq(cq->cq, 1, wc);
 	}
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, cqe.qpn);
 	if (qp && qp->held)
 		stage(qp->held, cq, &cqe);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	got = cq->mc->poll_cq(cq->cq, 1, wc);
 	if (got != 1 || !mesh_reader_took(cq, before, 1))
 		mesh_reader_lose_others(cq);
@@ -230,10 +230,10 @@ void mesh_reader_cq_refresh(struct mesh_cq *cq)
 	err = mesh_mlx5_cq(cq->mc, cq->cq, &ring);
 	if (err)
 		lose_all(cq, "its CQ was resized and cannot be read any more");
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	cq->ring = ring;
 	cq->unreadable = err;
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 /* ---- what is outstanding ------------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ static inline int mesh_ud_lock(void)
 	int cancel = mesh_cancel_off();
 	uint64_t generation;
 
-	pthread_mutex_lock(&process->ud_lock);
+	mesh_lock(&process->ud_lock);
 	generation = atomic_load_explicit(&process->generation, memory_order_relaxed);
 	if (mesh_root.ud.generation != generation)
 		mesh_root.ud = (struct mesh_ud){.generation = generation};
@@ -28,7 +28,7 @@ static inline int mesh_ud_lock(void)
 
 static inline void mesh_ud_unlock(int cancel)
 {
-	pthread_mutex_unlock(&mesh_root.process->ud_lock);
+	mesh_unlock(&mesh_root.process->ud_lock);
 	mesh_cancel_restore(cancel);
 }
 

@@ -73,9 +73,9 @@ static bool can_lead(struct mesh_context *mc, struct ibv_pd *pd)
 	bool can;
 
 	mesh_mlx5_is_base(mc); /* before there are locks */
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	can = mesh_data_takes(mc, MESH_FOR_DATAGRAMS);
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	if (!can || mesh_ud_posts_pass(mc, pd))
 		return can;
 	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: datagrams to another NIC's peers are left as the program asked: the protection domain has no UD "
@@ -161,9 +161,9 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 		if (!err) {
 			atomic_fetch_add_explicit(&mc->ud.n_ahs, 1, memory_order_release);
 			mesh_count(MV_COUNT_RELAYED_AH);
-			pthread_mutex_lock(&mc->data.lock);
+			mesh_lock(&mc->data.lock);
 			mesh_data_slots(mc);
-			pthread_mutex_unlock(&mc->data.lock);
+			mesh_unlock(&mc->data.lock);
 		}
 		mesh_ud_unlock(cancel);
 	}

@@ -78,9 +78,9 @@ bool mesh_ud_is_driven(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	bool driven;
 
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	driven = mesh_mlx5_builds(mc, qp) || mesh_cq_is_taken(mc, qp->send_cq) || mesh_cq_is_taken(mc, qp->recv_cq);
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	return driven;
 }
 

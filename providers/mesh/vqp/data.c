@@ -32,8 +32,8 @@ static struct mesh_held *held_new(struct mesh_context *mc)
 	if (!h)
 		return NULL;
 	h->mc = mc;
-	pthread_mutex_init(&h->post_lock, NULL);
-	pthread_mutex_init(&h->lock, NULL);
+	mesh_lock_init(&h->post_lock);
+	mesh_lock_init(&h->lock);
 	h->next_made = mc->data.all;
 	mc->data.all = h;
 	return h;
@@ -51,15 +51,15 @@ struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
 	if (!h)
 		return NULL;
 	/* Somebody who found the record when it was another QP's may be looking. */
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->qp = qp;
 	h->mode = MESH_HELD_NOTING;
 	if (mesh_map_put(&data->qps, qp, h)) {
 		mesh_held_release(h);
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 		return NULL;
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return h;
 }
 
@@ -102,9 +102,9 @@ void mesh_held_release(struct mesh_held *h)
 void mesh_data_open(struct mesh_context *mc)
 {
 	memset(&mc->data, 0, sizeof(mc->data));
-	pthread_mutex_init(&mc->data.lock, NULL);
-	pthread_mutex_init(&mc->data.srq_table_lock, NULL);
-	pthread_mutex_init(&mc->data.made_lock, NULL);
+	mesh_lock_init(&mc->data.lock);
+	mesh_lock_init(&mc->data.srq_table_lock);
+	mesh_lock_init(&mc->data.made_lock);
 	mesh_last_wqe_open(mc);
 }
 
@@ -137,8 +137,8 @@ void mesh_data_close(struct mesh_context *mc)
 		data->all = h->next_made;
 		mesh_recvlog_fini(&h->log);
 		free(atomic_load_explicit(&h->wrex, memory_order_relaxed));
-		pthread_mutex_destroy(&h->lock);
-		pthread_mutex_destroy(&h->post_lock);
+		mesh_lock_fini(&h->lock);
+		mesh_lock_fini(&h->post_lock);
 		free(h);
 	}
 	mesh_qps_forget(mc);
@@ -146,6 +146,6 @@ void mesh_data_close(struct mesh_context *mc)
 	mesh_map_fini(&data->cqs);
 	mesh_map_fini(&data->srqs);
 	mesh_map_fini(&data->extended);
-	pthread_mutex_destroy(&data->srq_table_lock);
-	pthread_mutex_destroy(&data->lock);
+	mesh_lock_fini(&data->srq_table_lock);
+	mesh_lock_fini(&data->lock);
 }

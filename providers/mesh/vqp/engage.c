@@ -111,14 +111,14 @@ void mesh_reader_connected(struct mesh_held *h)
 
 	if (!reader)
 		return;
-	pthread_mutex_lock(&data->lock);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&data->lock);
+	mesh_lock(&h->lock);
 	data->n_noted -= reader->noting;
 	reader->noting = false;
 	mesh_recvlog_fini(&h->log);
 	mesh_data_slots(h->mc);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&data->lock);
 }
 
 /* From now on its completions are looked at properly, those that are being polled included. */
@@ -129,11 +129,11 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 	mesh_cq_claim(cq);
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 	cq->hot_reader = NULL;
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, qpn);
 	if (qp)
 		qp->reader = NULL;
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);
 }
 
@@ -143,11 +143,11 @@ static int get_room(struct mesh_held *h, struct mesh_reader *reader)
 	const struct ibv_qp_cap *cap = &h->cap;
 	int err;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	err = mesh_held_room(h);
 	if (!err && !h->guard->shared && !reader->later.places)
 		err = mesh_srqlog_init(&reader->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return err;
 }
 
@@ -177,17 +177,17 @@ static int begin_batches(struct mesh_held *h)
 	uint64_t until_ns = mesh_now_ns() + BATCH_NS;
 	bool busy;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	mesh_wrex_install(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	atomic_thread_fence(memory_order_seq_cst);
 	while ((busy = mesh_reader_in_batch(h)) && mesh_now_ns() < until_ns)
 		sched_yield();
 	if (!busy)
 		return 0;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	mesh_wrex_remove(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return -EBUSY;
 }
 
@@ -198,13 +198,13 @@ static void engage(struct mesh_held *h, struct mesh_reader *reader)
 
 	slow_down(h->send_cq, reader->qpn);
 	slow_down(h->recv_cq, reader->qpn);
-	pthread_mutex_lock(&data->lock);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&data->lock);
+	mesh_lock(&h->lock);
 	reader->engaged = true;
 	data->n_read--;
 	mesh_data_slots(h->mc);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&data->lock);
 }
 
 /* Polls are ours already; what may have been put over them since calls them. */
@@ -212,9 +212,9 @@ static bool can_post(struct mesh_context *mc)
 {
 	bool can;
 
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	can = mesh_data_takes(mc, MESH_POSTING);
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	return can;
 }
 
@@ -237,10 +237,10 @@ int mesh_reader_engage(struct mesh_held *h)
 	err = mesh_reader_prepare(h);
 	if (err)
 		return err;
-	pthread_mutex_lock(&h->post_lock);
+	mesh_lock(&h->post_lock);
 	err = begin_batches(h);
 	if (!err)
 		engage(h, reader);
-	pthread_mutex_unlock(&h->post_lock);
+	mesh_unlock(&h->post_lock);
 	return err;
 }

@@ -87,9 +87,9 @@ static void drop_unused_shadow(struct mesh_held *h)
 {
 	bool waiting;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	waiting = h->mode == MESH_HELD_WAITING;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (waiting)
 		mesh_held_unprepare(h); /* else it stays, and flushes what it has left */
 }
@@ -101,11 +101,11 @@ static int prepare_stash(struct mesh_held *h)
 	struct mesh_cq *cq = h->send_cq;
 	int err;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	err = mesh_kick_prepare(cq);
 	mesh_cq_use(cq);
-	pthread_mutex_unlock(&data->lock);
-	pthread_mutex_lock(&cq->lock);
+	mesh_unlock(&data->lock);
+	mesh_lock(&cq->lock);
 	if (!h->stashing) {
 		if (mesh_cq_stash_reserve(cq, h->cap.max_send_wr + 1))
 			err = -ENOMEM;
@@ -113,7 +113,7 @@ static int prepare_stash(struct mesh_held *h)
 		h->next_stashing = cq->stashing;
 		cq->stashing = h;
 	}
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return err;
 }
 
@@ -130,13 +130,13 @@ static int bring_to_err(struct mesh_held *h)
 	err = prepare_stash(h);
 	if (err)
 		return err;
-	pthread_mutex_lock(&cq->lock);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&cq->lock);
+	mesh_lock(&h->lock);
 	err = flush(h);
 	if (!err)
 		stashed = mesh_held_stash(h);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&cq->lock);
 	if (stashed)
 		mesh_kick(cq);
 	if (!err)
@@ -175,22 +175,22 @@ bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 {
 	bool active, decided, now;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	decided = is_moving(h) || h->mode == MESH_HELD_FLUSHING;
 	active = !decided && h->mode == MESH_HELD_ACTIVE && h->now.rts;
 	if (active)
 		fail_active(h, status);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (active || decided)
 		return active;
 
 	drop_unused_shadow(h);
 	prepare_stash(h); /* without a kicker or room, a program may wait for ever: as with a peer that is silent */
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->mode = MESH_HELD_FAILING;
 	h->fail_status = status;
 	now = h->queue.n;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (now)
 		mesh_held_fail_now(h);
 	return true;
@@ -202,10 +202,10 @@ void mesh_held_fail_both(struct mesh_held *h, enum ibv_wc_status status)
 	int cancel = mesh_cancel_off(); /* the kernel is asked to bring it to ERR */
 
 	mesh_held_fail(h, status);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->mode == MESH_HELD_FAILING && !h->now.qp)
 		to_err(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -215,16 +215,16 @@ void mesh_held_fail_now(struct mesh_held *h)
 	int cancel = mesh_cancel_off(); /* the kernel is asked to bring it to ERR */
 	bool stashed = false, ended = false;
 
-	pthread_mutex_lock(&cq->lock);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&cq->lock);
+	mesh_lock(&h->lock);
 	if (h->mode == MESH_HELD_FAILING && h->queue.n && (mesh_cq_stash_room(cq) || !mesh_cq_stash_reserve(cq, 1))) {
 		stash_first(h, h->fail_status);
 		stashed = true;
 		ended = !flush(h);
 	}
 	stashed |= mesh_held_stash(h);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&cq->lock);
 	if (stashed)
 		mesh_kick(cq);
 	if (ended)

@@ -25,14 +25,14 @@ static enum mv_atomics quieten(struct mesh_held *h)
 {
 	enum mv_atomics found = MV_ATOMICS_NONE;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->guard && mesh_guard_reads(h->guard))
 		found = mesh_reader_atomics(h);
 	else if (h->guard)
 		found = mv_wrring_atomics(&h->guard->sends);
 	if (!h->guard || !h->guard->lost) /* else the move is refused */
 		h->quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return found;
 }
 
@@ -73,7 +73,7 @@ static int begin_fence(struct mesh_held *h)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->guard->lost || (h->mode != MESH_HELD_GUARDED && h->mode != MESH_HELD_ACTIVE))
 		err = -EOPNOTSUPP;
 	h->quiet = MESH_QUIET_NO; /* everything waits now */
@@ -82,7 +82,7 @@ static int begin_fence(struct mesh_held *h)
 		h->n_new_receives = 0;
 		begin_marks(h);
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return err;
 }
 
@@ -123,7 +123,7 @@ static bool wants_mark(struct mesh_held *h, bool send)
 {
 	bool wants;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (send) {
 		wants = h->guard->send_mark == MESH_MARK_NONE && (!h->guard->shared || h->fence.drained);
 		h->guard->send_mark = wants ? MESH_MARK_POSTED : h->guard->send_mark;
@@ -131,7 +131,7 @@ static bool wants_mark(struct mesh_held *h, bool send)
 		wants = h->guard->recv_mark == MESH_MARK_NONE;
 		h->guard->recv_mark = wants ? MESH_MARK_POSTED : h->guard->recv_mark;
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return wants;
 }
 
@@ -142,14 +142,14 @@ static bool wants_mark(struct mesh_held *h, bool send)
 static void post_both_marks(struct mesh_held *h)
 {
 	if (wants_mark(h, true) && post_send_mark(h)) {
-		pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->lock);
 		h->guard->send_mark = MESH_MARK_NONE;
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 	}
 	if (wants_mark(h, false) && post_recv_mark(h)) {
-		pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->lock);
 		h->guard->recv_mark = MESH_MARK_NONE;
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 	}
 }
 
@@ -189,14 +189,14 @@ static bool is_empty(struct mesh_held *h)
 	bool empty;
 
 	post_marks(h);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN && has_received(h);
 	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_reader_through(guard)) {
 		/* Something was posted behind the marks: others come behind that. */
 		begin_marks(h);
 		empty = false;
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return empty;
 }
 
@@ -372,10 +372,10 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 {
 	int err = read_psn(h, &ret->next_psn);
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (!err && !h->guard->lost && mesh_guard_reads(h->guard) && !mesh_reader_through(h->guard)) {
 		h->fence.on = true; /* posted a moment ago */
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 		return -EAGAIN;
 	}
 	if (!err && mesh_guard_reads(h->guard)) /* else surface() does, and once is all that it can be done */
@@ -392,7 +392,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		h->guard->n_received = 0;
 		h->mode = MESH_HELD_FENCED;
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (err)
 		return err;
 	leave_srq(h);
@@ -425,10 +425,10 @@ int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret)
 		h->fence.on = false;
 	else
 		err = wait_until_empty(h) ? read_psn(h, &ret->next_psn) : -ETIMEDOUT;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (!err && h->guard->lost)
 		err = -EOPNOTSUPP;
 	ret->n_received = h->guard->n_received;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return err;
 }

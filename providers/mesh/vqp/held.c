@@ -140,14 +140,14 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	if (qp->qp_type != IBV_QPT_RC)
 		return -EOPNOTSUPP;
 	mesh_mlx5_is_base(mc); /* before there are locks */
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	h = mesh_held_find(mc, qp);
 	if (!h) {
 		/* The receives of a QP that was not noted are not known. */
-		pthread_mutex_unlock(&data->lock);
+		mesh_unlock(&data->lock);
 		return -EOPNOTSUPP;
 	}
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->ops = ops;
 	h->arg = arg;
 	err = begin_locked(h, qp, mode);
@@ -160,8 +160,8 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 		data->n_held++;
 	}
 	mesh_data_slots(mc);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&data->lock);
 	if (!err)
 		*ret = h;
 	return err;
@@ -185,9 +185,9 @@ void mesh_held_begin_again(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
 
-	pthread_mutex_lock(&h->post_lock);
-	pthread_mutex_lock(&data->lock);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->post_lock);
+	mesh_lock(&data->lock);
+	mesh_lock(&h->lock);
 	mesh_wrex_remove(h);
 	if (!h->guard->reader)
 		note_logged(h);
@@ -208,9 +208,9 @@ void mesh_held_begin_again(struct mesh_held *h)
 	data->n_held--;
 	data->n_noted++;
 	mesh_data_slots(h->mc);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&data->lock);
-	pthread_mutex_unlock(&h->post_lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&data->lock);
+	mesh_unlock(&h->post_lock);
 }
 
 int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
@@ -221,9 +221,9 @@ int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_
 
 static void forget_stashed(struct mesh_cq *cq, struct mesh_held *h)
 {
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	mesh_cq_forget(cq, h);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 }
 
 /* From now on nothing finds it by its QP. Whoever did a moment ago finds it free, or another's, once he has its lock. */
@@ -231,15 +231,15 @@ static void leave(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	mesh_map_drop(&data->qps, h->qp);
 	put_cqs(h);
 	data->n_held--;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	mesh_held_release(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	mesh_data_slots(h->mc);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 void mesh_held_destroy(struct mesh_held *h)
@@ -250,11 +250,11 @@ void mesh_held_destroy(struct mesh_held *h)
 	mesh_live_end_fence(h);
 	mesh_shadow_destroy(h);
 	mesh_live_end(h);
-	pthread_mutex_lock(&h->post_lock);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->post_lock);
+	mesh_lock(&h->lock);
 	mesh_wrex_remove(h);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->post_lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&h->post_lock);
 	forget_stashed(h->send_cq, h);
 	forget_stashed(h->recv_cq, h);
 	/* Nobody finds its record by a completion any more. */
@@ -270,9 +270,9 @@ static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 {
 	int err = h->mc->modify_qp(h->qp, attr, attr_mask);
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	mesh_wrex_changed(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return err;
 }
 
@@ -285,7 +285,7 @@ bool mesh_held_stop_posting(struct mesh_held *h)
 {
 	unsigned int n;
 
-	for (n = 0; pthread_mutex_trylock(&h->post_lock); n++) {
+	for (n = 0; !mesh_trylock(&h->post_lock); n++) {
 		if (mesh_held_in_batch(h)) {
 			mesh_held_want_stop(h);
 			return false;
@@ -302,7 +302,7 @@ bool mesh_held_stop_posting(struct mesh_held *h)
 void mesh_held_resume_posting(struct mesh_held *h)
 {
 	atomic_store_explicit(&h->stopper, 0, memory_order_relaxed);
-	pthread_mutex_unlock(&h->post_lock);
+	mesh_unlock(&h->post_lock);
 }
 
 bool mesh_held_is_polled(const struct mesh_held *h)
@@ -342,10 +342,10 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 			return -err;
 	}
 	if (!own)
-		pthread_mutex_lock(&h->post_lock);
+		mesh_lock(&h->post_lock);
 	err = modify_base(h, attr, attr_mask);
 	if (!own)
-		pthread_mutex_unlock(&h->post_lock);
+		mesh_unlock(&h->post_lock);
 	/* Else receives were noted for as long as it does not send. */
 	if (!err && attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
 		mesh_reader_connected(h);
@@ -398,7 +398,7 @@ static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init,
 	int err;
 
 	/* With the lock: what the program posts meanwhile comes behind what it posted before. */
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	err = h->log.incomplete ? ENOMEM : h->mc->modify_qp(h->qp, &reset, IBV_QP_STATE);
 	mesh_wrex_changed(h); /* at once: libmlx5 has put its own in, which refuse */
 	again.qp_state = IBV_QPS_INIT;
@@ -407,7 +407,7 @@ static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init,
 	if (!err)
 		err = post_noted_to_base(h);
 	mesh_wrex_changed(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return -mesh_positive(err);
 }
 
@@ -428,9 +428,9 @@ int mesh_held_native(struct mesh_held *h)
 {
 	bool all;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->now.qp) {
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 		return -EBUSY;
 	}
 	h->mode = MESH_HELD_NATIVE;
@@ -440,7 +440,7 @@ int mesh_held_native(struct mesh_held *h)
 		mesh_wrex_remove(h);
 	else
 		h->mode = MESH_HELD_WAITING;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (!all)
 		return -EAGAIN;
 	mesh_reader_quicken_again(h->send_cq);

@@ -26,10 +26,10 @@ static void know(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
 
 void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
 {
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	know(h, rkey, path_rkey);
 	mesh_post_drain(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
@@ -37,7 +37,7 @@ void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 	struct mesh_rkey *known;
 	bool asked = false;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	known = place_of(h, rkey);
 	if (known && known->key == rkey) {
 		asked = known->state == MESH_RKEY_ASKED;
@@ -45,15 +45,15 @@ void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 	}
 	if (asked)
 		mesh_post_drain(h); /* what waits for it asks again */
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 void mesh_held_drop_keys(struct mesh_held *h)
 {
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->keys)
 		memset(h->keys->rkeys, 0, sizeof(h->keys->rkeys));
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 void mesh_held_forget_keys(struct mesh_held *h)
@@ -85,13 +85,13 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 
 	/* Nothing is held back on a suspicion: who polls goes on. */
 	mesh_cq_claim(h->send_cq);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	for (i = 0; h->guard && i < LOOKED_AT && (logged = mv_wrring_at(&h->guard->sends, i)); i++)
 		n = mesh_held_note_key(logged, ret, n);
 	if (h->guard && mesh_guard_reads(h->guard))
 		for (i = 0, at = h->guard->reader->sq_at; i < LOOKED_AT && mesh_reader_send(h, &at, &wr); i++)
 			n = mesh_held_note_key(&wr, ret, n);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
 	return n;
 }

@@ -14,7 +14,7 @@ enum mesh_withheld mesh_held_withholds(struct mesh_held *h)
 {
 	enum mesh_withheld withheld = MESH_WITHHELD_NOTHING;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if ((h->guard && h->guard->broken) || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
 		withheld = MESH_WITHHELD_ERRORS;
 	else if (h->mode == MESH_HELD_WAITING && h->queue.n)
@@ -23,7 +23,7 @@ enum mesh_withheld mesh_held_withholds(struct mesh_held *h)
 		withheld = MESH_WITHHELD_BY_QUIESCE;
 	else if (h->mode == MESH_HELD_ACTIVE && h->queue.n && mesh_held_awaits_key(h))
 		withheld = MESH_WITHHELD_SENDS;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return withheld;
 }
 

@@ -59,8 +59,8 @@ bool mesh_held_drained(struct mesh_held *h)
 		return true;
 	if (h->now.qp)
 		return mesh_shadow_drained(h, &h->now, h->fence.err_ns);
-	pthread_mutex_lock(&own->lock);
+	mesh_lock(&own->lock);
 	read = h->base_last_wqe;
-	pthread_mutex_unlock(&own->lock);
+	mesh_unlock(&own->lock);
 	return read || mesh_now_ns() > h->fence.err_ns + patience_ns(h);
 }

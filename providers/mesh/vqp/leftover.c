@@ -97,11 +97,11 @@ void mesh_leftover_add(struct mesh_leftover *leftover)
 	if (mesh_rail_intact(leftover->spd->rail))
 		mesh_root.lib.verbs.modify_qp(leftover->qp, &err, IBV_QP_STATE);
 	mesh_pd_ref(leftover->spd);
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	leftover->next = data->leftovers;
 	data->leftovers = leftover;
 	atomic_fetch_add_explicit(&data->n_leftovers, 1, memory_order_relaxed);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	mesh_leftovers_bury(mc, NULL, false); /* it may be over since */
 }
 
@@ -116,7 +116,7 @@ static struct mesh_leftover *claim(struct mesh_data *data, const struct mesh_cq 
 	struct mesh_leftover *l, *mine = NULL;
 
 	*ret_others = false;
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	for (l = data->leftovers; l; l = l->next) {
 		if (!is_of(l, cq))
 			continue;
@@ -128,27 +128,27 @@ static struct mesh_leftover *claim(struct mesh_data *data, const struct mesh_cq 
 		l->next_mine = mine;
 		mine = l;
 	}
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	return mine;
 }
 
 static void unclaim(struct mesh_data *data, struct mesh_leftover *leftover)
 {
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	leftover->busy = false;
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 static void unlist(struct mesh_data *data, const struct mesh_leftover *leftover)
 {
 	struct mesh_leftover **at;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	for (at = &data->leftovers; *at != leftover; at = &(*at)->next)
 		;
 	*at = leftover->next;
 	atomic_fetch_sub_explicit(&data->n_leftovers, 1, memory_order_relaxed);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 static bool freeze(struct mesh_cq *cq, bool all)

@@ -18,10 +18,10 @@ static void count_base_wrs(struct mesh_held *h, int sign)
 {
 	struct mesh_data *data = &h->mc->data;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	h->send_cq->n_base_wrs += (uint32_t)sign * h->cap.max_send_wr;
 	h->recv_cq->n_base_wrs += (uint32_t)sign * h->cap.max_recv_wr;
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 static void unlist(struct mesh_held *h)
@@ -40,9 +40,9 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	err = mesh_held_begin(mc, qp, ops, arg, MESH_HELD_GUARDED, &h);
 	if (err)
 		return err;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	mesh_guard_rtr(h->guard, mtu_bytes);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	/* In INIT nothing completes, so nothing is missed. */
 	count_base_wrs(h, 1);
 	h->logged_base = true;
@@ -72,11 +72,11 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 {
 	bool fenced;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
 	if (!fenced)
 		mesh_guard_rts(h->guard, attr->sq_psn);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (fenced)
 		return 0;
 	return mesh_held_modify_base(h, attr, attr_mask);
@@ -102,12 +102,12 @@ const char *mesh_live_lost(struct mesh_held *h)
 {
 	const char *lost;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	lost = !h->guard ? "it has no log" : h->guard->lost ? h->guard->lost : h->guard->lost_atomic;
 	/* One that has moved lacks that key wherever it goes. */
 	if (!lost && h->mode == MESH_HELD_GUARDED)
 		lost = mesh_pd_stays(h->qp->pd);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return lost;
 }
 
@@ -117,21 +117,21 @@ void mesh_live_end_of_peer(struct mesh_held *h)
 
 	if (!h)
 		return;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
 	/* One that waits for its turn to fail goes on waiting: post.c. */
 	if (h->guard && !h->guard->broken && !h->guard->lost && !h->guard->lost_atomic && !fenced)
 		h->guard->lost = "the peer's QP is gone";
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 bool mesh_live_sends(struct mesh_held *h)
 {
 	bool rts;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	rts = h->now.qp && h->now.rts;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return rts;
 }
 
@@ -139,9 +139,9 @@ bool mesh_live_got_through(struct mesh_held *h)
 {
 	bool through;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	through = h->guard && (mesh_guard_reads(h->guard) || h->guard->acknowledged);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return through;
 }
 
@@ -149,9 +149,9 @@ bool mesh_live_broken(struct mesh_held *h)
 {
 	bool broken;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	broken = h->guard && h->guard->broken;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return broken;
 }
 
@@ -190,10 +190,10 @@ static int make_room(struct mesh_cq *cq)
 	uint64_t want;
 	int err;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	least = cq->n_base_wrs + 3; /* and a kick, and marks */
 	want = (uint64_t)least + atomic_load_explicit(&cq->own_cqe, memory_order_relaxed);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
 	if (want <= INT32_MAX && (!cq->no_cqe || want < cq->no_cqe)) {
@@ -296,9 +296,9 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
 		return err;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->next = next;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	*ret_qpn = next.qp->qp_num;
 	return 0;
 }
@@ -387,9 +387,9 @@ int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 	}
 	if (err)
 		return -mesh_positive(err);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	note_connected(h, rtr, rts, rts_mask);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	h->next.standby = NULL;
 	free(standby);
 	return 0;
@@ -413,10 +413,10 @@ int mesh_live_take_standby(struct mesh_held *h)
 		return err;
 	next = take_ahead(h);
 	next.standby = NULL;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->next = next;
 	note_connected(h, &standby->rtr, &standby->rts, standby->rts_mask);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	free(standby);
 	return 0;
 }
@@ -425,12 +425,12 @@ void mesh_live_release(struct mesh_held *h)
 {
 	struct mesh_shadow next;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	next = h->next;
 	h->next = (struct mesh_shadow){0};
 	h->quiet = MESH_QUIET_NO;
 	mesh_post_drain(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (next.qp)
 		mesh_shadow_unmake(h, &next);
 }
@@ -439,11 +439,11 @@ bool mesh_live_waits(struct mesh_held *h)
 {
 	bool some;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->mode == MESH_HELD_GUARDED)
 		mesh_post_drain(h);
 	some = h->mode == MESH_HELD_GUARDED && h->queue.n;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return some;
 }
 
@@ -457,9 +457,9 @@ bool mesh_live_is_failing(struct mesh_held *h)
 {
 	bool failing;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	failing = is_logged(h) && h->guard->lost_atomic;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return failing;
 }
 
@@ -467,9 +467,9 @@ bool mesh_live_waits_to_fail(struct mesh_held *h)
 {
 	bool waits;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	waits = is_logged(h) && h->guard->lost_atomic && h->queue.n;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (waits)
 		mesh_shadow_collect_sends(h); /* whoever polls posts it himself */
 	return waits;
@@ -479,8 +479,8 @@ bool mesh_live_has_done_all(struct mesh_held *h)
 {
 	bool done;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	done = h->mode == MESH_HELD_ACTIVE && h->guard && !h->guard->unlogged && !mv_wrlog_count(&h->guard->sends.log);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return done;
 }

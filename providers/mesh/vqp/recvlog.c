@@ -15,7 +15,7 @@ int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp)
 	int err = -EBUSY;
 
 	mesh_recvlog_end(mc, qp);
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	if (mesh_data_takes(mc, MESH_FOR_CONNECTIONS)) {
 		h = mesh_held_claim(mc, qp);
 		err = h ? 0 : -ENOMEM;
@@ -24,7 +24,7 @@ int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp)
 		data->n_noted++;
 		mesh_data_slots(mc);
 	}
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	return err;
 }
 
@@ -33,19 +33,19 @@ void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp)
 	struct mesh_data *data = &mc->data;
 	struct mesh_held *h;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	h = mesh_held_find(mc, qp);
 	if (h) {
-		pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->lock);
 		if (h->mode == MESH_HELD_NOTING) {
 			mesh_map_drop(&data->qps, qp);
 			mesh_held_release(h);
 			data->n_noted--;
 			mesh_data_slots(mc);
 		}
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 	}
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 /* ---- of which nothing is known ------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ void mesh_forgotten_note(struct mesh_context *mc, uint32_t qpn, bool no_memory)
 
 	if (!no_memory && !atomic_load_explicit(&data->n_forgotten, memory_order_relaxed))
 		return;
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	place = find_forgotten(data, qpn);
 	if (place && !no_memory)
 		*place = data->forgotten[--data->n_forgotten];
@@ -74,7 +74,7 @@ void mesh_forgotten_note(struct mesh_context *mc, uint32_t qpn, bool no_memory)
 		data->forgotten[data->n_forgotten++] = qpn;
 	else if (!place && no_memory)
 		data->forgotten_more = true;
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 }
 
 const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn)
@@ -82,7 +82,7 @@ const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn)
 	struct mesh_data *data = &mc->data;
 	const char *why = mesh_data_why_not(mc);
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	if (find_forgotten(data, qpn))
 		why = "there was no memory when it was made";
 	else if (why)
@@ -91,6 +91,6 @@ const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn)
 		why = "this host had no agent when it was made, or there was no memory";
 	else
 		why = "this host had no agent when it was made";
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	return why;
 }

@@ -237,8 +237,8 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	struct replay r = {0};
 	int err;
 
-	pthread_mutex_lock(&h->send_cq->lock);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->send_cq->lock);
+	mesh_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? mesh_replay_read_log(h, &r) : -EINVAL;
 	/* The next one has failed already: what it said of that is not shown, so the program has to hear of it from us. */
 	if (!err && (mesh_reader_strayed(h->guard->reader) || h->guard->n_flushed))
@@ -255,8 +255,8 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 		old = take_over(h, &r, keys);
 	if (!err && !peer)
 		h->guard->lost = "the peer's QP is gone";
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->send_cq->lock);
+	mesh_unlock(&h->lock);
+	mesh_unlock(&h->send_cq->lock);
 	mesh_replay_fini(&r);
 	if (err)
 		return err;

@@ -31,7 +31,7 @@ static int use_cqs(struct mesh_held *h, bool ahead)
 	struct mesh_data *data = &h->mc->data;
 	int err;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	err = mesh_kick_prepare(h->send_cq);
 	if (!err)
 		err = mesh_kick_prepare(h->recv_cq);
@@ -39,7 +39,7 @@ static int use_cqs(struct mesh_held *h, bool ahead)
 		mesh_cq_use(h->send_cq);
 		mesh_cq_use(h->recv_cq);
 	}
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	return err;
 }
 
@@ -172,10 +172,10 @@ void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow)
 {
 	struct mesh_data *data = &h->mc->data;
 
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	mesh_cq_use(h->send_cq);
 	mesh_cq_use(h->recv_cq);
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	mesh_shadow_cq_use(shadow->send_cq);
 	mesh_shadow_cq_use(shadow->recv_cq);
 }
@@ -209,11 +209,11 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	err = mesh_shadow_make(h, spd, attr, false, &shadow);
 	if (err)
 		return err;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->now = shadow;
 	mesh_held_forget_keys(h);
 	err = post_noted(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	if (err) {
 		mesh_held_unprepare(h);
 		return err;
@@ -271,12 +271,12 @@ static struct mesh_shadow take_away(struct mesh_held *h)
 {
 	struct mesh_shadow shadow;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	shadow = h->now;
 	h->now = (struct mesh_shadow){0};
 	if (h->guard && !h->guard->shared)
 		mesh_srqlog_clear(&h->guard->receives);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return shadow;
 }
 
@@ -314,10 +314,10 @@ void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
 /* One more completion on its way to the stash. poll_lock is held. Return: whether there is room. */
 static bool make_room(struct mesh_cq *cq)
 {
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	if (!mesh_cq_stash_room(cq))
 		mesh_cq_stash_reserve(cq, 64);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return mesh_cq_stash_keep(cq);
 }
 
@@ -383,9 +383,9 @@ bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 	for (i = 0; i < 2 && cqs[i]; i++) {
 		empty = frozen[i] && collect_from(h, shadow, cqs[i], &wake[i]); /* else who polls sees to it */
 		received |= empty && cqs[i] == h->recv_cq;
-		pthread_mutex_lock(&cqs[i]->lock);
+		mesh_lock(&cqs[i]->lock);
 		wake[i] |= cqs[i]->n_stash;
-		pthread_mutex_unlock(&cqs[i]->lock);
+		mesh_unlock(&cqs[i]->lock);
 	}
 	thaw(h, frozen);
 	for (i = 0; i < 2 && cqs[i]; i++)
@@ -402,9 +402,9 @@ void mesh_shadow_collect_sends(struct mesh_held *h)
 	if (!mesh_cq_try_freeze(cq))
 		return;
 	collect_from(h, &h->now, cq, &wake);
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	wake |= cq->n_stash;
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	mesh_cq_thaw(cq, true);
 	if (wake)
 		mesh_kick(cq);
@@ -415,9 +415,9 @@ static bool is_through(struct mesh_held *h, uint32_t n_flushed, uint64_t err_ns)
 {
 	bool all;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	all = h->srq || n_flushed >= h->log.n;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return (all || mesh_now_ns() > err_ns + FLUSH_NS) && mesh_shadow_drained(h, &h->now, err_ns);
 }
 

@@ -14,13 +14,13 @@ int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_ma
 {
 	bool lacks;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	lacks = h->now.recv_failed;
 	/* Before it is: who takes it away has to look whether something arrived. */
 	h->now.rtr = !lacks && h->now.qp;
 	if (h->guard)
 		mesh_guard_rtr(h->guard, mesh_mtu_bytes(attr->path_mtu));
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return lacks ? -ENOMEM : mesh_shadow_modify(h, attr, attr_mask);
 }
 
@@ -30,22 +30,22 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->guard)
 		mesh_guard_rts(h->guard, attr->sq_psn);
 	h->now.rts = true;
 	mesh_post_drain(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return 0;
 }
 
 void mesh_held_activate(struct mesh_held *h)
 {
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->mode == MESH_HELD_WAITING && h->now.qp) {
 		h->mode = MESH_HELD_ACTIVE;
 		mesh_recvlog_fini(&h->log);
 		mesh_post_drain(h);
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }

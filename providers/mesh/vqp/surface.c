@@ -95,18 +95,18 @@ static void lock_cqs(struct mesh_held *h)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
 
-	pthread_mutex_lock(&((uintptr_t)a < (uintptr_t)b ? a : b)->lock);
+	mesh_lock(&((uintptr_t)a < (uintptr_t)b ? a : b)->lock);
 	if (a != b)
-		pthread_mutex_lock(&((uintptr_t)a < (uintptr_t)b ? b : a)->lock);
-	pthread_mutex_lock(&h->lock);
+		mesh_lock(&((uintptr_t)a < (uintptr_t)b ? b : a)->lock);
+	mesh_lock(&h->lock);
 }
 
 /* Not held->lock. */
 static void unlock_cqs(struct mesh_held *h)
 {
 	if (h->send_cq != h->recv_cq)
-		pthread_mutex_unlock(&h->recv_cq->lock);
-	pthread_mutex_unlock(&h->send_cq->lock);
+		mesh_unlock(&h->recv_cq->lock);
+	mesh_unlock(&h->send_cq->lock);
 }
 
 /* Has it flushed all that was posted to it, or received from an SRQ? It is in ERR since @err_ns. */
@@ -116,10 +116,10 @@ static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
 
 	if (h->next.rtr && !mesh_shadow_drained(h, &h->next, err_ns))
 		return false;
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared ||
 		  h->guard->n_flushed + h->n_new_receives >= h->guard->receives.n_left;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return flushed;
 }
 
@@ -134,9 +134,9 @@ static void end_next(struct mesh_held *h)
 	uint64_t err_ns;
 	bool flushed;
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->guard->n_flushed = 0;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	mesh_root.lib.verbs.modify_qp(h->next.qp, &attr, IBV_QP_STATE);
 	err_ns = mesh_now_ns();
 	mesh_shadow_collect(h, &h->next);
@@ -155,16 +155,16 @@ static int wake(struct mesh_cq *cq)
 	bool some;
 	int err;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	some = cq->n_stash;
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	if (!some || !cq->cq->channel)
 		return 0;
 	data = &cq->mc->data;
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	err = mesh_kick_prepare(cq);
 	mesh_cq_use(cq); /* a kick is to be hidden for as long as the CQ lives */
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	mesh_kick(cq);
 	return err;
 }
@@ -200,7 +200,7 @@ static struct mesh_shadow take_gone(struct mesh_held *h)
 {
 	struct mesh_shadow gone = {0};
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->now.qp && works(h) && !h->guard->lost && mesh_rail_lost(h->now.spd->rail)) {
 		gone = h->now;
 		if (h->mode == MESH_HELD_ACTIVE) {
@@ -208,7 +208,7 @@ static struct mesh_shadow take_gone(struct mesh_held *h)
 			h->n_new_receives = 0;
 		}
 	}
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return gone;
 }
 
@@ -226,9 +226,9 @@ static void hide_receives_of_base(struct mesh_held *h)
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "%s: %s; receives of a queue pair that failed are flushed twice",
 			    h->mc->device, strerrordesc_np(-err));
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->hides_base = !err;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 /* Return: whether the base's has to flush what comes from now on: mesh_held_flush(). */
@@ -272,7 +272,7 @@ static bool surface(struct mesh_held *h)
 		h->fail_status = IBV_WC_RETRY_EXC_ERR;
 	}
 	mesh_post_drain(h);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	/* Before the program can poll it, and post it again. */
 	mesh_srq_unkeep(h->srq, h->guard->begun, kept_given);
 	unlock_cqs(h);
@@ -288,11 +288,11 @@ bool mesh_live_goes_on(struct mesh_held *h)
 	bool looked = false, fenced, may, on;
 
 	for (;;) {
-		pthread_mutex_lock(&h->lock);
+		mesh_lock(&h->lock);
 		fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
 		may = h->guard && !h->guard->lost && (fenced || h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE);
 		on = may && (fenced || h->guard->broken);
-		pthread_mutex_unlock(&h->lock);
+		mesh_unlock(&h->lock);
 		if (on || !may || looked || mesh_held_is_own_poll(h))
 			return on;
 		/* Why it is there nobody has polled yet. */
@@ -317,10 +317,10 @@ static void end_now(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->now.qp && works(h) && !mesh_rail_lost(h->now.spd->rail))
 		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 }
 
 bool mesh_live_give_up(struct mesh_held *h)
@@ -332,8 +332,8 @@ bool mesh_live_give_up(struct mesh_held *h)
 	mesh_live_end_fence(h);
 	end_now(h);
 	surface(h);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	base = h->mode == MESH_HELD_GUARDED;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	return base;
 }

@@ -106,10 +106,10 @@ static void look_at_srq(struct look *look, struct mesh_srq *srq)
 {
 	if (!srq)
 		return;
-	pthread_mutex_lock(&srq->lock);
+	mesh_lock(&srq->lock);
 	look_at_receives(look, &srq->base.log);
 	look_at_receives(look, &srq->reserve.log);
-	pthread_mutex_unlock(&srq->lock);
+	mesh_unlock(&srq->lock);
 }
 
 void mesh_live_check_keys(struct mesh_held *h)
@@ -119,12 +119,12 @@ void mesh_live_check_keys(struct mesh_held *h)
 
 	look_at_srq(&look, h->srq);
 	mesh_cq_claim(h->send_cq);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (h->mode == MESH_HELD_GUARDED && h->guard && mesh_guard_reads(h->guard))
 		look_at_queues(&look);
 	if (h->mode == MESH_HELD_GUARDED && h->guard && data)
 		look_at_logs(&look, data);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
 	free(data);
 }
@@ -137,14 +137,14 @@ size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], si
 	uint32_t blocks, i;
 
 	mesh_cq_claim(h->send_cq);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	blocks = h->mode == MESH_HELD_GUARDED && h->guard && mesh_guard_reads(h->guard) ? at_most(h->guard->reader->sq.n_wqes) : 0;
 	if (h->mode == MESH_HELD_GUARDED && h->used_rkey && n < MESH_LIVE_KEYS && (!n || ret[0] != h->used_rkey))
 		ret[n++] = h->used_rkey;
 	for (i = 1; i <= blocks && n < MESH_LIVE_KEYS; i++)
 		if (read_send(h, i, NULL, &wr))
 			n = mesh_held_note_key(&wr.wr, ret, n);
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
 	return n;
 }

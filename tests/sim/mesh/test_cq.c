@@ -130,9 +130,9 @@ static void test_made_past_us(void **state)
 	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
 	mesh_recvlog_end(world.mc, a.qp); /* it notes, too */
 	assert_is_left(qp);
-	pthread_mutex_lock(&world.mc->data.lock);
+	mesh_lock(&world.mc->data.lock);
 	assert_null(mesh_cq_get(world.mc, init.recv_cq)); /* for receives of an SRQ */
-	pthread_mutex_unlock(&world.mc->data.lock);
+	mesh_unlock(&world.mc->data.lock);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_cq(init.recv_cq), 0);
 }

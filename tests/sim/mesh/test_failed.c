@@ -402,10 +402,10 @@ static void test_ended_behind_another(void **state)
 	(void)state;
 	prepared();
 	cq = a.held->recv_cq;
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	assert_int_equal(mesh_cq_stash_reserve(cq, 1), 0);
 	mesh_cq_stash(cq, &others);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
 	assert_int_equal(end_wait(&a).wr_id, 1);
 	for (i = 0; i < 8; i++)

@@ -354,10 +354,10 @@ static void stash_of(struct mesh_cq *cq, uint64_t wr_id, uint32_t qpn)
 {
 	struct ibv_wc wc = {.wr_id = wr_id, .qp_num = qpn};
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	assert_int_equal(mesh_cq_stash_reserve(cq, 1), 0);
 	mesh_cq_stash(cq, &wc);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 }
 
 /* What we have of a QP that is destroyed goes with it, as what a provider has does, and nothing else. */
@@ -402,15 +402,15 @@ static void behind(const struct manner *manner)
 	late.qp_num = r.a.qp->qp_num;
 	cq = mesh_map_get(&world.mc->data.cqs, r.a.cq);
 	assert_non_null(cq);
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	went = mesh_poll_behind(cq, &late);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	assert_false(went); /* nothing is before it */
 	stash_of(cq, 1, r.a.qp->qp_num);
 	stash_of(cq, 2, r.a.qp->qp_num);
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	went = mesh_poll_behind(cq, &late);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	assert_true(went);
 	for (late.wr_id = 1; late.wr_id <= 3; late.wr_id++)
 		assert_int_equal(end_wait(&r.a).wr_id, late.wr_id);

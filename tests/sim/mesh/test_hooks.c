@@ -405,9 +405,9 @@ static void test_over_ours(void **state)
 	assert_is(&hooked);
 	/* and when the tool puts back what it found, they go as soon as somebody looks. */
 	world.context->ops = saved;
-	pthread_mutex_lock(&world.mc->data.lock);
+	mesh_lock(&world.mc->data.lock);
 	mesh_data_slots(world.mc);
-	pthread_mutex_unlock(&world.mc->data.lock);
+	mesh_unlock(&world.mc->data.lock);
 	assert_is(&before);
 }
 

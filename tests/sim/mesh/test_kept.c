@@ -637,9 +637,9 @@ static void test_full_behind_an_open_poll(void **state)
 
 	(void)state;
 	begin_as(&extended, &large);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	h->guard->lost = "this test says so";
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	send_one(1);
 	send_one(2);
 	for (ms = 0; ibv_start_poll(e.cq_ex, &attr) == ENOENT && ms < PATIENCE; ms++)

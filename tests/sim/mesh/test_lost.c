@@ -101,13 +101,13 @@ static void moves(enum before before)
 	rtr = world_rtr(&world, true, qpn, PSN);
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 	guarded_fence(h, true, &sync);
-	pthread_mutex_lock(&h->lock);
+	mesh_lock(&h->lock);
 	if (before != NOTHING)
 		was_posted(read);
 	was_posted((struct ibv_send_wr){.wr_id = FAILED, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED});
 	activate.next_psn = mv_psn_add(h->guard->sends.first_psn, before == NOTHING ? 1 : 2);
 	activate.n_received = sync.n_received;
-	pthread_mutex_unlock(&h->lock);
+	mesh_unlock(&h->lock);
 	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
 	assert_int_equal(conn->state, MESH_CONN_MOVED);
 	assert_non_null(mesh_live_lost(h));

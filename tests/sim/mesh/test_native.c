@@ -282,9 +282,9 @@ static enum mesh_conn_state wait_for_outcome(void)
 
 	while (is == MESH_CONN_HELD) {
 		usleep(1000);
-		pthread_mutex_lock(&conn->lock);
+		mesh_lock(&conn->lock);
 		is = conn->state;
-		pthread_mutex_unlock(&conn->lock);
+		mesh_unlock(&conn->lock);
 	}
 	assert_int_equal(n_rtr, 1);
 	return is;
@@ -397,12 +397,12 @@ static void test_listens_no_more(void **state)
 	assert_int_equal(to_rts(), 0);
 	for (i = 1; i <= 3; i++)
 		assert_int_equal(end_recv(&e, i, (uint32_t)i * 64, 64), 0);
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	assert_true(mesh_held_stop_posting(conn->held));
 	assert_int_equal(mesh_conn_listen_no_more(conn), 0);
 	mesh_held_resume_posting(conn->held);
 	assert_false(conn->listens);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	assert_int_equal(world.mc->query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
 	assert_int_equal(attr.qp_state, IBV_QPS_INIT);
 	assert_int_equal(end_recv(&e, 4, 4 * 64, 64), 0);
@@ -480,21 +480,21 @@ static void listens_while_polled(enum mv_move_state state)
 {
 	start_poll();
 	listens_for_another();
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	assert_true(mesh_held_stop_posting(conn->held));
 	assert_int_equal(mesh_conn_listen_no_more(conn), -EAGAIN);
 	mesh_held_resume_posting(conn->held);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	n_submitted = 0;
 	begin_helping();
 	assert_looks_seldom();
 	assert_int_equal(n_submitted, 0); /* a worker could only give it back */
 	assert_rts();
 	assert_int_equal(base_state(), IBV_QPS_RTR);
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	assert_int_equal(conn->state, MESH_CONN_HELD);
 	assert_int_equal(conn->move.state, state);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	n_rtr = 0;
 	ibv_end_poll(e.cq_ex);
 	assert_goes_native();
@@ -646,11 +646,11 @@ static void test_ended_after_failure(void **state)
 	if (!conn->held->guard->reader)
 		skip(); /* it is not known where libmlx5 has its lock */
 	assert_int_equal(mesh_reader_engage(conn->held), 0);
-	pthread_mutex_lock(&conn->lock);
+	mesh_lock(&conn->lock);
 	mesh_conn_fail(conn, "of a test");
 	assert_int_equal(conn->state, MESH_CONN_FAILED);
 	assert_int_equal(mesh_held_mode(conn->held), MESH_HELD_GUARDED);
-	pthread_mutex_unlock(&conn->lock);
+	mesh_unlock(&conn->lock);
 	modified_elsewhere(end_it);
 	assert_int_equal(end_wait(&e).wr_id, 1);
 }

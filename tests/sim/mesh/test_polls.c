@@ -290,10 +290,10 @@ static void test_left_until_destroyed(void **state)
 	open_guarded(&moved_ex, 0);
 	guarded_prepare(guarded.held);
 	cq = cq_of_hub();
-	pthread_mutex_lock(&cq->poll_lock);
+	mesh_lock(&cq->poll_lock);
 	mesh_live_release(guarded.held);
 	assert_int_equal(world.mc->data.n_leftovers, 1);
-	pthread_mutex_unlock(&cq->poll_lock);
+	mesh_unlock(&cq->poll_lock);
 	assert_int_equal(world.mc->data.n_leftovers, 1);
 	close_end(&guarded);
 	assert_int_equal(world.mc->data.n_leftovers, 0);
@@ -598,11 +598,11 @@ static unsigned int n_locked, n_free; /* posts with and without the lock that wh
 
 static int post_counted(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	if (pthread_mutex_trylock(&guarded.held->lock)) {
+	if (!mesh_trylock(&guarded.held->lock)) {
 		n_locked++;
 	} else {
 		n_free++;
-		pthread_mutex_unlock(&guarded.held->lock);
+		mesh_unlock(&guarded.held->lock);
 	}
 	return real_post_send(qp, wr, bad);
 }
@@ -747,10 +747,10 @@ static void stash(uint64_t wr_id)
 	const struct ibv_wc wc = {.wr_id = wr_id, .qp_num = guarded.qp->qp_num};
 	struct mesh_cq *cq = cq_of_hub();
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	assert_int_equal(mesh_cq_stash_reserve(cq, 8), 0);
 	mesh_cq_stash(cq, &wc);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 }
 
 static int start_poll_meanwhile(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
@@ -919,10 +919,10 @@ static void test_plain_behind(void **state)
 	open_guarded(&moved_plain, 0);
 	open_bare(&bare_plain);
 	/* From now on our functions poll it. */
-	pthread_mutex_lock(&world.mc->data.lock);
+	mesh_lock(&world.mc->data.lock);
 	mesh_cq_use(cq_of_hub());
 	mesh_data_slots(world.mc);
-	pthread_mutex_unlock(&world.mc->data.lock);
+	mesh_unlock(&world.mc->data.lock);
 	real_poll_cq = world.mc->poll_cq;
 	world.mc->poll_cq = poll_cq_meanwhile;
 	poll_behind(&guarded, OURS, 1);
@@ -945,9 +945,9 @@ static void test_all_that_was_asked_for(void **state)
 	from.qp->state = IBV_QPS_RTS;
 	mesh_held_fail(from.held, IBV_WC_RETRY_EXC_ERR);
 	cq = cq_of_hub();
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	cq->stash_kept = cq->stash_size - 1; /* others have the rest */
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	for (i = 0; i < 4; i++) {
 		wr.wr_id = i;
 		assert_int_equal(ibv_post_send(from.qp, &wr, &bad), 0);

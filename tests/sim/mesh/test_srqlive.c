@@ -73,11 +73,11 @@ static void test_fence_unpolled(void **state)
 	guarded_prepare_loop(e.held, PSN);
 	cq = mesh_map_get(&world.mc->data.cqs, recv_cq);
 	assert_non_null(cq);
-	pthread_mutex_lock(&cq->poll_lock);
+	mesh_lock(&cq->poll_lock);
 	err = mesh_live_fence(e.held, true, &sync);
 	for (i = 0; i < 3 && err == -EAGAIN; i++)
 		err = mesh_live_fence(e.held, false, &sync);
-	pthread_mutex_unlock(&cq->poll_lock);
+	mesh_unlock(&cq->poll_lock);
 	for (i = 0; i < 500 && err == -EAGAIN; i++)
 		err = mesh_live_fence(e.held, false, &sync);
 	assert_int_equal(err, 0);

@@ -382,9 +382,9 @@ static int find(struct mesh_take_places *ret)
 {
 	int err;
 
-	pthread_mutex_lock(&world.mc->data.lock);
+	mesh_lock(&world.mc->data.lock);
 	err = mesh_take_find(world.mc, ret);
-	pthread_mutex_unlock(&world.mc->data.lock);
+	mesh_unlock(&world.mc->data.lock);
 	return err;
 }
 
@@ -510,10 +510,10 @@ static void test_given_up(void **state)
 	for (i = 0; i < ROUNDS; i++)
 		one_round();
 	assert_null(h->guard->lost);
-	pthread_mutex_lock(&world.mc->data.lock);
+	mesh_lock(&world.mc->data.lock);
 	for (i = 0; i < 4; i++)
 		mesh_take_open_cq(world.mc, a.cq, &cq);
-	pthread_mutex_unlock(&world.mc->data.lock);
+	mesh_unlock(&world.mc->data.lock);
 	assert_int_equal(m->take, MESH_MLX5_TAKE_NEVER);
 	assert_null(cq.lock);
 }

@@ -181,8 +181,8 @@ static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	assert_int_equal(attr->grh.sgid_index, chosen_index);
 	/* Who posts does not wait for that. */
 	if (!in_batch) {
-		assert_int_equal(pthread_mutex_trylock(&held.post_lock), 0);
-		pthread_mutex_unlock(&held.post_lock);
+		assert_true(mesh_trylock(&held.post_lock));
+		mesh_unlock(&held.post_lock);
 	}
 	if (ah_error) {
 		now_ns += 1000 * MS;
@@ -333,8 +333,8 @@ void is_to_move(void)
 					    .local_type = MV_GID_TYPE_ROCE_V2,
 					    .attempt = 1};
 
-	pthread_mutex_init(&conn.lock, NULL);
-	pthread_mutex_init(&conn.key_lock, NULL);
+	mesh_lock_init(&conn.lock);
+	mesh_lock_init(&conn.key_lock);
 	conn.local = begin.local;
 	conn.peer = begin.peer;
 	conn.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;

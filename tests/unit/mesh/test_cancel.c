@@ -143,10 +143,10 @@ static bool returns(void (*body)(void *arg), void *arg)
 	return call.returned;
 }
 
-static void assert_free(pthread_mutex_t *lock)
+static void assert_free(struct mv_mutex *lock)
 {
-	assert_int_equal(pthread_mutex_trylock(lock), 0);
-	pthread_mutex_unlock(lock);
+	assert_int_equal(pthread_mutex_trylock(&lock->pthread), 0);
+	pthread_mutex_unlock(&lock->pthread);
 }
 
 /* ---- the tests ------------------------------------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static void cancelled_with_a_dmabuf(void)
 	assert_int_equal(mesh_root.dmabufs.n, 1);
 	assert_true(returns(deregister, mr));
 	assert_int_equal(mesh_root.dmabufs.n, 0);
-	assert_free(&mesh_root.process->dmabufs_lock);
+	assert_free(&mesh_root.process->dmabufs_lock.mutex);
 	pid = fork();
 	if (!pid)
 		_exit(0);
@@ -224,9 +224,9 @@ static struct mesh_cq *take_cq(struct mesh_context *mc, struct ibv_cq *cq)
 {
 	struct mesh_cq *mcq;
 
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	mcq = mesh_cq_get(mc, cq);
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	assert_non_null(mcq);
 	return mcq;
 }
@@ -241,12 +241,12 @@ static void cancelled_in_the_base(void)
 
 	assert_true(returns(reset_ud, &ud));
 	assert_true(returns(arm, &cq));
-	assert_free(&mcq->lock);
+	assert_free(&mcq->lock.mutex);
 	assert_true(returns(resize, &cq));
 	assert_null(mc->data.resizing);
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	mesh_cq_put(mcq);
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	assert_true(returns(destroy, &cq));
 	assert_null(mesh_map_get(&mc->data.cqs, &cq));
 	fake.close_device(context);
@@ -263,15 +263,15 @@ static void cancelled_while_it_posts(void)
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 	struct mesh_held *h;
 
-	pthread_mutex_lock(&mc->data.lock);
+	mesh_lock(&mc->data.lock);
 	h = mesh_held_claim(mc, &qp);
-	pthread_mutex_unlock(&mc->data.lock);
+	mesh_unlock(&mc->data.lock);
 	assert_non_null(h);
 	h->send_cq = h->recv_cq = mcq;
 	h->mode = MESH_HELD_ACTIVE;
 	h->now.rts = true;
 	assert_true(returns(post, &qp));
-	assert_free(&h->lock);
+	assert_free(&h->lock.mutex);
 	/* What had to wait goes with the next. */
 	assert_int_equal(mesh_sendq_init(&h->queue, &cap), 0);
 	assert_int_equal(mesh_sendq_push(&h->queue, &wr), 0);
@@ -279,13 +279,13 @@ static void cancelled_while_it_posts(void)
 	assert_int_equal(h->queue.n, 0);
 	mcq->kicker = &qp;
 	assert_true(returns(kick, mcq));
-	assert_free(&mcq->kick_lock);
+	assert_free(&mcq->kick_lock.mutex);
 	/* There is no way to the peer: it goes to ERR with its first send. */
 	assert_int_equal(mesh_sendq_push(&h->queue, &wr), 0);
 	h->mode = MESH_HELD_FAILING;
 	assert_true(returns(fail_now, h));
-	assert_free(&mcq->lock);
-	assert_free(&h->lock);
+	assert_free(&mcq->lock.mutex);
+	assert_free(&h->lock.mutex);
 	assert_int_equal(mcq->n_stash, 1);
 }
 
@@ -294,10 +294,10 @@ static void *bury_another(void *arg)
 	struct mesh_data *data = arg;
 
 	usleep(50000);
-	pthread_mutex_lock(&data->lock);
+	mesh_lock(&data->lock);
 	data->leftovers = NULL;
 	data->n_leftovers = 0;
-	pthread_mutex_unlock(&data->lock);
+	mesh_unlock(&data->lock);
 	return NULL;
 }
 

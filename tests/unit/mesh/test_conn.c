@@ -60,7 +60,7 @@ static int setup(void **state)
 	n_frames = 0;
 	frame_result = 0;
 	mesh_root.process = &processes[n_processes++];
-	pthread_mutex_init(&mesh_root.process->conns_lock, NULL);
+	mesh_lock_init(&mesh_root.process->conns_lock);
 	for (i = 0; i < N; i++) {
 		qps[i].qp_num = 100 + i;
 		conns[i] = mesh_conn_new(&context, &qps[i]);
@@ -112,9 +112,9 @@ static unsigned int take_all(void)
 	struct mesh_conn *conn, *rest;
 	unsigned int n = 0;
 
-	pthread_mutex_lock(&mesh_root.process->conns_lock);
+	mesh_lock(&mesh_root.process->conns_lock);
 	conn = mesh_conns_take_all_locked();
-	pthread_mutex_unlock(&mesh_root.process->conns_lock);
+	mesh_unlock(&mesh_root.process->conns_lock);
 	for (; conn; conn = rest) {
 		rest = conn->next_taken;
 		mesh_conn_put(conn);

@@ -99,13 +99,13 @@ static int setup(void **state)
 	mv_log_init(&mesh_root.log, path, MV_LOG_DEBUG);
 	mesh_root.process = &process;
 	mesh_root.config.survive = true;
-	pthread_mutex_init(&process.conns_lock, NULL);
+	mesh_lock_init(&process.conns_lock);
 	context = mesh_context_claim();
 	assert_non_null(context);
 	context->can_move = true;
 	context->modify_qp = modify_qp;
 	strcpy(context->device, "mlx5_9");
-	pthread_mutex_init(&context->data.lock, NULL);
+	mesh_lock_init(&context->data.lock);
 	mesh_context_publish(context, &verbs);
 	return 0;
 }

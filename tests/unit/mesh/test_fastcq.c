@@ -35,9 +35,9 @@ static struct mesh_cq *record_of(struct ibv_cq *cq)
 
 	assert_non_null(mcq);
 	*mcq = (struct mesh_cq){.cq = cq, .mc = mc, .fast = true, .refs = 1};
-	pthread_mutex_init(&mcq->poll_lock, NULL);
-	pthread_mutex_init(&mcq->lock, NULL);
-	pthread_mutex_init(&mcq->kick_lock, NULL);
+	mesh_lock_init(&mcq->poll_lock);
+	mesh_lock_init(&mcq->lock);
+	mesh_lock_init(&mcq->kick_lock);
 	return mcq;
 }
 

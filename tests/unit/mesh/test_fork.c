@@ -144,8 +144,8 @@ static void test_lists_meanwhile(void **state)
 	assert_child_ends_well(pid);
 	atomic_store(&list_ms, 0);
 	open_rail(NULL); /* nothing is left locked */
-	assert_int_equal(pthread_mutex_trylock(&mesh_root.process->open_lock), 0);
-	pthread_mutex_unlock(&mesh_root.process->open_lock);
+	assert_true(mesh_trylock(&mesh_root.process->open_lock));
+	mesh_unlock(&mesh_root.process->open_lock);
 }
 
 /* Firmware that does not answer: the program goes on without its child being safe. */
@@ -169,8 +169,8 @@ static void test_lists_for_ever(void **state)
 	atomic_store(&list_ms, 0);
 	pthread_join(thread, NULL);
 	open_rail(NULL);
-	assert_int_equal(pthread_mutex_trylock(&mesh_root.process->open_lock), 0); /* the fork has not given back what it had not */
-	pthread_mutex_unlock(&mesh_root.process->open_lock);
+	assert_true(mesh_trylock(&mesh_root.process->open_lock)); /* the fork has not given back what it had not */
+	mesh_unlock(&mesh_root.process->open_lock);
 }
 
 /* fork() has our locks and waits for the program's, with which a thread calls us. */

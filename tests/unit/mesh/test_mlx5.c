@@ -26,10 +26,10 @@ static unsigned int n_asked, n_locked;
 void *__wrap_dlopen(const char *file, int mode)
 {
 	n_asked++;
-	if (pthread_mutex_trylock(&context.data.lock))
+	if (!mesh_trylock(&context.data.lock))
 		n_locked++;
 	else
-		pthread_mutex_unlock(&context.data.lock);
+		mesh_unlock(&context.data.lock);
 	return __real_dlopen(file, mode);
 }
 
@@ -46,7 +46,7 @@ static int setup(void **state)
 	(void)state;
 	context = (struct mesh_context){.poll_cq = poll_cq};
 	n_asked = n_locked = 0;
-	return pthread_mutex_init(&context.data.lock, NULL);
+	return mesh_lock_init(&context.data.lock);
 }
 
 static void test_no_is_kept(void **state)
@@ -65,9 +65,9 @@ static void test_asked_without_lock(void **state)
 	(void)state;
 	/* One that it has no record of. */
 	assert_int_equal(mesh_held_begin(&context, &qp, NULL, NULL, MESH_HELD_GUARDED, &held), -EOPNOTSUPP);
-	pthread_mutex_lock(&context.data.lock);
+	mesh_lock(&context.data.lock);
 	assert_false(mesh_mlx5_known(&context));
-	pthread_mutex_unlock(&context.data.lock);
+	mesh_unlock(&context.data.lock);
 	assert_int_equal(n_asked, 1);
 	assert_int_equal(n_locked, 0);
 }
@@ -96,7 +96,7 @@ static void test_no_descriptors(void **state)
 	m->usable_size = malloc_usable_size;
 	mesh_root.lib.verbs.create_cq = create_cq;
 	context.destroy_cq = destroy_cq;
-	pthread_mutex_lock(&context.data.lock);
+	mesh_lock(&context.data.lock);
 	fault_arm(FAULT_PIPE2, 1, EMFILE);
 	assert_true(mesh_mlx5_is_taken(&context, cq));
 	assert_true(fault_fired());
@@ -113,7 +113,7 @@ static void test_no_descriptors(void **state)
 	fault_arm(FAULT_PIPE2, 1, ENFILE);
 	assert_true(mesh_mlx5_is_taken(&context, cq));
 	fault_disarm();
-	pthread_mutex_unlock(&context.data.lock);
+	mesh_unlock(&context.data.lock);
 	*m = before;
 	free(cq);
 }

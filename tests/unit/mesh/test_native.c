@@ -244,8 +244,8 @@ static void test_base_refuses(void **state)
 		assert_int_equal(conn.state, MESH_CONN_HELD);
 		assert_int_equal(conn.move.state, MV_MOVE_ASKING);
 		assert_int_equal(held.mode, MESH_HELD_WAITING);
-		assert_int_equal(pthread_mutex_trylock(&held.post_lock), 0); /* the program posts again */
-		pthread_mutex_unlock(&held.post_lock);
+		assert_true(mesh_trylock(&held.post_lock)); /* the program posts again */
+		mesh_unlock(&held.post_lock);
 		assert_false(is_due_after(wait_ms - 1));
 		conn.move.resend_at = 0;
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
@@ -335,11 +335,12 @@ static void test_back_after_a_batch(void **state)
 	in_batch = false;
 	assert_true(is_due_after(0));
 	in_batch = true;
-	pthread_mutex_lock(&held.post_lock);
+	mesh_lock(&held.post_lock);
+	mesh_lock_lend(&held.post_lock);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 0);
 	assert_false(is_due_after(0));
-	pthread_mutex_unlock(&held.post_lock);
+	mesh_unlock(&held.post_lock);
 	in_batch = false;
 	assert_true(is_due_after(0));
 	mesh_conn_work(&conn);

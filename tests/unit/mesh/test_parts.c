@@ -290,9 +290,9 @@ struct kept_world {
 static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
 {
 	cq->cq = ibv;
-	pthread_mutex_init(&cq->poll_lock, NULL);
-	pthread_mutex_init(&cq->lock, NULL);
-	pthread_mutex_init(&cq->kick_lock, NULL);
+	mesh_lock_init(&cq->poll_lock);
+	mesh_lock_init(&cq->lock);
+	mesh_lock_init(&cq->kick_lock);
 }
 
 /* A guarded QP that can send. */
@@ -315,8 +315,8 @@ static struct kept_world *kept_begin_as(bool shared)
 				  .guard = mesh_guard_new(&limits, false, shared)};
 	assert_non_null(w->h.guard);
 	assert_int_equal(mesh_guard_room(w->h.guard, &limits), 0);
-	pthread_mutex_init(&w->h.lock, NULL);
-	pthread_mutex_init(&w->h.post_lock, NULL);
+	mesh_lock_init(&w->h.lock);
+	mesh_lock_init(&w->h.post_lock);
 	mesh_guard_rtr(w->h.guard, 1024);
 	mesh_guard_rts(w->h.guard, 0);
 	n_path_failed = 0;
@@ -342,9 +342,9 @@ static bool kept_poll(struct kept_world *w, struct mesh_cq *cq, uint64_t wr_id, 
 	struct mesh_completion c = {.wr_id = wr_id, .cq = cq, .status = status};
 	bool show;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	show = mesh_guard_completed(&w->h, &c);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return show;
 }
 
@@ -424,7 +424,7 @@ static struct shared_world *shared_begin(enum mesh_held_mode mode, bool one_cq)
 	assert_non_null(s);
 	s->w = kept_begin_as(true);
 	s->m = (struct mesh_srq){.mc = &s->w->mc, .max_wr = 4, .max_sge = 1, .split = true, .base.owner = &s->m};
-	pthread_mutex_init(&s->m.lock, NULL);
+	mesh_lock_init(&s->m.lock);
 	assert_int_equal(mesh_srqlog_init(&s->m.base.log, 4, 1), 0);
 	assert_int_equal(mesh_srqlog_init(&s->m.begun, 4, 1), 0);
 	assert_int_equal(mesh_srqlog_init(&s->m.pool, 4, 1), 0);
@@ -453,9 +453,9 @@ static bool shared_poll_as(struct shared_world *s, struct mesh_cq *cq, uint64_t 
 	struct mesh_completion c = {.wr_id = wr_id, .cq = cq, .status = status, .failed_receive = is_known};
 	bool show;
 
-	pthread_mutex_lock(&cq->lock);
+	mesh_lock(&cq->lock);
 	show = mesh_poll_noticed(&s->qp, &c);
-	pthread_mutex_unlock(&cq->lock);
+	mesh_unlock(&cq->lock);
 	return show;
 }
 

@@ -755,9 +755,9 @@ static void gets_forgotten(struct mesh_rail *rail)
 
 	for (ms = 0; ms < LIMIT_MS && known; ms++) {
 		usleep(100);
-		pthread_mutex_lock(&rail->gid_lock);
+		mesh_lock(&rail->gid_lock);
 		known = rail->known_gid.asked_ns;
-		pthread_mutex_unlock(&rail->gid_lock);
+		mesh_unlock(&rail->gid_lock);
 	}
 	assert_false(known);
 }

@@ -165,7 +165,7 @@ static void test_failed_one_is_not_watched(void **state)
 	const union ibv_gid local = {.raw = {1}}, remote = {.raw = {2}};
 
 	(void)state;
-	pthread_mutex_init(&conn.lock, NULL);
+	mesh_lock_init(&conn.lock);
 	mesh_probed_use(&conn.probed.work, MV_WATCH_WORK, &local, &remote);
 	assert_non_null(conn.probed.work);
 	conn.state = MESH_CONN_FAILED;
@@ -591,14 +591,14 @@ static void bye_is_kept(_Atomic bool *worker)
 	if (worker)
 		*worker = true;
 	else
-		pthread_mutex_lock(&conn.lock);
+		pthread_mutex_lock(&conn.lock.mutex.pthread); /* another thread has it */
 	say_bye(3);
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(held.guard->lost);
 	if (worker)
 		*worker = false; /* and has it queued */
 	else
-		pthread_mutex_unlock(&conn.lock);
+		pthread_mutex_unlock(&conn.lock.mutex.pthread);
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(held.guard->lost);
 	held.guard->lost = NULL;

@@ -80,9 +80,9 @@ static int setup(void **state)
 	assert_non_null(f);
 	memset(&posted, 0, sizeof(posted));
 	f->cq.cq = &f->ibv;
-	pthread_mutex_init(&f->cq.poll_lock, NULL);
-	pthread_mutex_init(&f->cq.lock, NULL);
-	pthread_mutex_init(&f->cq.kick_lock, NULL);
+	mesh_lock_init(&f->cq.poll_lock);
+	mesh_lock_init(&f->cq.lock);
+	mesh_lock_init(&f->cq.kick_lock);
 	f->qp = (struct ibv_qp){.qp_num = QPN, .state = IBV_QPS_RTS};
 	f->next_device.ops.post_send = keep_post;
 	f->next = (struct ibv_qp){.context = &f->next_device, .qp_num = QPN + 1};
@@ -100,8 +100,8 @@ static int setup(void **state)
 	assert_non_null(f->h.guard);
 	assert_int_equal(mesh_held_room(&f->h), 0);
 	f->h.sges = calloc(1, sizeof(*f->h.sges));
-	pthread_mutex_init(&f->h.lock, NULL);
-	pthread_mutex_init(&f->h.post_lock, NULL);
+	mesh_lock_init(&f->h.lock);
+	mesh_lock_init(&f->h.post_lock);
 	mesh_guard_rtr(f->h.guard, 1024);
 	mesh_guard_rts(f->h.guard, FIRST_PSN);
 	*state = f;
@@ -404,9 +404,9 @@ static void test_who_polls_is_not_waited_for(void **state)
 	struct fenced *f = *state;
 
 	n_naps = 0;
-	pthread_mutex_lock(&f->cq.poll_lock);
+	mesh_lock(&f->cq.poll_lock);
 	mesh_shadow_collect_sends(&f->h);
-	pthread_mutex_unlock(&f->cq.poll_lock);
+	mesh_unlock(&f->cq.poll_lock);
 	assert_int_equal(n_naps, 0);
 }
 

@@ -440,7 +440,7 @@ static int setup(void **state)
 
 	(void)state;
 	mesh_root.process = &process;
-	pthread_mutex_init(&process.ud_lock, NULL);
+	mesh_lock_init(&process.ud_lock);
 	mesh_root.ud = (struct mesh_ud){.qps = &u};
 	u = (struct mesh_ud_qp){.mc = &context, .qp = &program_qp, .qpn = QPN, .qkey = QKEY, .port_num = 1, .claimed = true};
 	memset(rails, 0, sizeof(rails));

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_RANKS_H
+#define MESH_RANKS_H
+
+#include "locks.h"
+
+/*
+ * The locks of the plugin, in the order of docs/locking.md, which says what they guard: while a thread has one it may wait for those
+ * below it. X(class, name, of two of that class ...); Y: with it no other one is taken.
+ */
+#define MESH_LOCKS(X, Y)                                                             \
+	X(UD, "process->ud_lock", ALONE)                                             \
+	X(CONN, "conn->lock", ALONE)                                                 \
+	X(POST, "held->post_lock", ALONE)                                            \
+	X(SRQ_JOIN, "srq->join_lock", ALONE)                                         \
+	X(POLL, "cq->poll_lock", ALONE)                                              \
+	X(CLAIMED, "cq->claimed", ANY_TWO)                                           \
+	X(MLX5_CQ, "lock of libmlx5's CQ", ALONE)                                    \
+	X(CQ, "cq->lock", BY_ADDRESS)                                                \
+	X(SRQ, "srq->lock", ALONE)                                                   \
+	X(DATA, "data->lock", ALONE)                                                 \
+	X(HELD, "held->lock", ALONE)                                                 \
+	X(DEVICE_OPEN, "device->open_lock", ALONE)                                   \
+	X(READ_RAILS, "process->read_rails_lock", ALONE)                             \
+	X(RAILS, "process->rails_lock", ALONE)                                       \
+	X(OPEN, "process->open_lock", ALONE)                                         \
+	X(HOOK, "process->hook_lock", ALONE)                                         \
+	X(GID, "rail->gid_lock", ALONE)                                              \
+	X(PATHS, "process->paths_lock", ALONE)                                       \
+	X(CONNS, "process->conns_lock", ALONE)                                       \
+	X(PROBED, "process->probed_lock", ALONE)                                     \
+	X(KEY, "conn->key_lock", ALONE)                                              \
+	X(LINK, "helper->link_lock", ALONE)                                          \
+	X(VIEW, "process->view_lock", ALONE)                                         \
+	X(AHEAD, "process->ahead_lock", ALONE)                                       \
+	X(KEYS, "process->keys_lock", ALONE)                                         \
+	Y(DROPS, "process->drops_lock")                                              \
+	Y(SRQS, "process->srqs_lock")                                                \
+	Y(STRANGERS, "process->strangers_lock")                                      \
+	Y(COUNTS, "process->counts_lock")                                            \
+	Y(DEVICES, "process->devices_lock")                                          \
+	Y(DEVICE, "device->lock")                                                    \
+	Y(DMABUFS, "process->dmabufs_lock")                                          \
+	Y(LAST_WQE, "last_wqe->lock")                                                \
+	Y(KICK, "cq->kick_lock")                                                     \
+	Y(SRQ_TABLE, "srq_table_lock")                                               \
+	Y(MADE, "data->made_lock")                                                   \
+	Y(WORKERS, "workers->lock")                                                  \
+	Y(HANDOFF, "thread->handoff_lock")                                           \
+	Y(WAKE, "wake->lock")
+
+#define MESH_LOCK_ENUM(class, ...) MESH_LOCK_##class,
+enum mesh_lock_class {
+	MESH_LOCK_NONE,
+	MESH_LOCKS(MESH_LOCK_ENUM, MESH_LOCK_ENUM)
+};
+#undef MESH_LOCK_ENUM
+
+/* The type of a lock: MESH_LOCK(HELD) lock; */
+#define MESH_LOCK(class) MV_LOCK(MESH_LOCK_##class)
+
+#ifdef MESHVERBS_LOCK_RANKS
+extern const struct mv_lock_class mesh_lock_classes[];
+#define MESH_LOCK_CLASS(l) (&mesh_lock_classes[MV_LOCK_CLASS(l)])
+#define MESH_CLASS(class)  (&mesh_lock_classes[MESH_LOCK_##class])
+#else
+#define MESH_CLASS(class)  NULL
+#define MESH_LOCK_CLASS(l) NULL
+#endif
+
+#define mesh_lock_init(l) pthread_mutex_init(&(l)->mutex.pthread, NULL)
+#define mesh_lock_fini(l) pthread_mutex_destroy(&(l)->mutex.pthread)
+#define mesh_lock(l)	  mv_mutex_lock(&(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE)
+#define mesh_unlock(l)	  mv_mutex_unlock(&(l)->mutex)
+/* Return: has it? */
+#define mesh_trylock(l)		  mv_mutex_trylock(&(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE)
+#define mesh_lock_until(l, until) mv_mutex_lock_until(&(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE, until)
+/* pthread_cond_wait(), pthread_cond_timedwait() */
+#define mesh_cond_wait(cond, l)		   mv_mutex_wait(cond, &(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE, NULL)
+#define mesh_cond_wait_until(cond, l, until) mv_mutex_wait(cond, &(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE, until)
+/* The thread returns to the program with the lock, and the program may call anything. */
+#define mesh_lock_lend(l) mv_lock_given(&(l)->mutex)
+
+#endif
