@@ -241,9 +241,9 @@ static bool is_to_refuse(const struct mesh_view *view)
 	return mesh_judge_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
 }
 
-/* RTR with the log begun. conn->lock */
+/* RTR with the log begun. @refused: the base has said so already, and is not asked again; or 0. conn->lock */
 static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
-		      const struct mesh_view *view)
+		      const struct mesh_view *view, int refused)
 {
 	int err;
 
@@ -257,7 +257,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		conn->unlogged = mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
 	if (is_to_refuse(view))
 		begin_refusing(conn);
-	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
+	err = refused ? refused : rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
 	if (is_to_refuse(view))
 		end_refusing(conn, err);
 	if (err && conn->held) {
@@ -293,19 +293,19 @@ static void log_unknown(struct mesh_context *mc, const struct ibv_qp *qp)
 
 /* @conn: may be NULL */
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
-			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
+			  int mask, const struct mesh_choice *choice, const struct mesh_view *view, int refused)
 {
 	bool logged;
 	int err, saved_errno;
 
 	if (!conn) {
-		err = rtr_native(mc, NULL, qp, attr, mask, choice->index);
+		err = refused ? refused : rtr_native(mc, NULL, qp, attr, mask, choice->index);
 		if (!err)
 			log_unknown(mc, qp);
 		return err;
 	}
 	mesh_lock(&conn->lock);
-	err = rtr_logged(conn, attr, mask, choice, view);
+	err = rtr_logged(conn, attr, mask, choice, view, refused);
 	saved_errno = errno;
 	logged = conn->held;
 	mesh_unlock(&conn->lock);
@@ -340,8 +340,9 @@ static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	int cancel = mesh_cancel_off(), err = 0, saved_errno;
-	bool stranger, again = false; /* not known who that is; judged again */
+	int cancel = mesh_cancel_off(), err = 0, saved_errno = errno;
+	int refused = 0; /* what the base has said of a stranger */
+	bool stranger;	 /* not known who that is */
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
 	struct mesh_view view;
@@ -375,19 +376,20 @@ judged:
 		mesh_paths_why_not(&choice);
 	}
 native:
-	stranger = !again && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&attr->ah_attr.grh.dgid);
-	err = connect_native(mc, conn, qp, attr, mask, &choice, &view);
+	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&attr->ah_attr.grh.dgid);
+	err = connect_native(mc, conn, qp, attr, mask, &choice, &view, refused);
+	if (!refused || !err)
+		saved_errno = errno;
 	/* The base looks for a neighbour that is not there for a second and more: its host may have answered the agent by then. */
 	if (err && stranger && !mesh_view_is_stranger(&attr->ah_attr.grh.dgid)) {
-		again = true;
-		saved_errno = errno;
+		refused = err;
 		mesh_judge_rtr(mc, qp, attr, &choice, &view);
 		if (mesh_judge_needs_agreement(&view))
 			goto judged;
-		errno = saved_errno;
 	}
 	if (choice.differs || mesh_judge_needs_agreement(&view))
 		mesh_counts_news();
+	errno = saved_errno;
 out:
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);

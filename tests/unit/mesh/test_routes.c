@@ -564,6 +564,53 @@ static void stranger_without_netlink(void)
 	end(context);
 }
 
+static unsigned int n_refused;
+
+/* While the base looks for the neighbour, its host answers the agent. */
+static int modify_until_known(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	(void)qp;
+	(void)attr;
+	(void)mask;
+	if (!n_refused++) {
+		dirworld_fini(&world);
+		dirworld_init(&world, WORLD);
+	}
+	errno = ETIMEDOUT;
+	return ETIMEDOUT;
+}
+
+/* The stranger turns out to be a host that the connection cannot move to: the base, which took a second to refuse it, is not asked again. */
+static void stranger_is_refused_once(void)
+{
+	struct ibv_context *context = open_in("host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;");
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .dest_qp_num = 8,
+				   .rq_psn = 0x11,
+				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.2.0.1")}}};
+
+	refusing = mesh_conn_new(mc, &qp);
+	no_rail = "mlx5_1 cannot be opened: No such file or directory";
+	base_modify = mc->modify_qp;
+	mc->modify_qp = modify_until_known;
+	errno = 0;
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
+	assert_int_equal(errno, ETIMEDOUT);
+	assert_int_equal(n_refused, 1);
+	assert_int_equal(refusing->state, MESH_CONN_INIT);
+	peer_asks(); /* and is told, as if it had been known from the beginning */
+	assert_answered();
+	/* The program tries again, and so does the base. */
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
+	assert_int_equal(n_refused, 2);
+	mc->modify_qp = base_modify;
+	mesh_conn_unlink(refusing);
+	mesh_conn_put(refusing);
+	end(context);
+}
+
 TEST(no_route_is_known)
 TEST(no_socket)
 TEST(no_descriptor)
@@ -581,6 +628,7 @@ TEST(infiniband_router)
 TEST(no_rail_to_be_had)
 TEST(stranger)
 TEST(stranger_without_netlink)
+TEST(stranger_is_refused_once)
 
 int main(void)
 {
@@ -602,6 +650,7 @@ int main(void)
 		cmocka_unit_test(test_no_rail_to_be_had),
 		cmocka_unit_test(test_stranger),
 		cmocka_unit_test(test_stranger_without_netlink),
+		cmocka_unit_test(test_stranger_is_refused_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
