@@ -34,7 +34,11 @@
 #define FIRST_PSN  0x1000
 #define RETRIES    6 /* 7 would mean for ever on some devices */
 #define TIMEOUT    14 /* 67 ms */
+#ifdef __clang__ /* has no noclone, and makes no clones */
+#define NOT_INLINE __attribute__((noinline, used))
+#else
 #define NOT_INLINE __attribute__((noinline, noclone, used))
+#endif
 
 struct side {
 	struct ibv_context *ctx;

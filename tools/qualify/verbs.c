@@ -52,7 +52,7 @@ bool q_has_time(const struct q_bench *b)
 
 /* ---- verdicts ---------------------------------------------------------------------------------- */
 
-static void say(struct mv_qualified_trial *t, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void say(struct mv_qualified_trial *t, const char *fmt, va_list args)
 {
 	vsnprintf(t->reason, sizeof(t->reason), fmt, args);
 }

@@ -54,7 +54,7 @@ struct mesh_view_state {
 	struct qualified qualified[N_QUALIFIED];
 };
 
-static int lock_view(void)
+MV_ACQUIRES(&mesh_root.process->view_lock) static int lock_view(void)
 {
 	int cancel = mesh_cancel_off();
 
@@ -62,7 +62,7 @@ static int lock_view(void)
 	return cancel;
 }
 
-static void unlock_view(int cancel)
+MV_RELEASES(&mesh_root.process->view_lock) static void unlock_view(int cancel)
 {
 	mesh_unlock(&mesh_root.process->view_lock);
 	mesh_cancel_restore(cancel);

@@ -432,7 +432,7 @@ void mesh_conn_work(struct mesh_conn *conn);
 /** mesh_conn_unreachable - the agent could not bring a message to the peer's */
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_conn_enter - take conn->lock for the helper thread. Return: false when somebody else has it for longer. */
-bool mesh_conn_enter(struct mesh_conn *conn);
+bool mesh_conn_enter(struct mesh_conn *conn) MV_TRY_ACQUIRES(&conn->lock);
 /** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */
 int mesh_conn_shadow_rts(struct mesh_conn *conn);
 

@@ -21,8 +21,8 @@ struct mesh_conns {
 };
 
 /** mesh_conns_lock, mesh_conns_unlock - conns_lock; what happens under it passes no cancellation point */
-void mesh_conns_lock(void);
-void mesh_conns_unlock(void);
+void mesh_conns_lock(void) MV_ACQUIRES(&mesh_root.process->conns_lock);
+void mesh_conns_unlock(void) MV_RELEASES(&mesh_root.process->conns_lock);
 /** mesh_conns_locked - the table; @make: made if there is none; NULL: there is none, or no memory; conns_lock */
 struct mesh_conns *mesh_conns_locked(bool make);
 /** mesh_conns_put_locked - the helper thread looks at it in its next turn; conns_lock */

@@ -227,6 +227,7 @@ static void end_move(struct mesh_conn *conn)
  *
  * Return: of what posting is to be resumed, before the lock is given back; NULL: of nothing.
  */
+static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask) MV_ACQUIRES(&conn->lock);
 static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
 	bool ends = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && !is_refused(attr, mask);
@@ -244,6 +245,7 @@ static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr 
 	}
 }
 
+static void leave(struct mesh_conn *conn, struct mesh_held *stopped) MV_RELEASES(&conn->lock);
 static void leave(struct mesh_conn *conn, struct mesh_held *stopped)
 {
 	if (stopped)

@@ -509,7 +509,7 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 	}
 }
 
-bool mesh_conn_enter(struct mesh_conn *conn)
+MV_LOCKS_UNCHECKED bool mesh_conn_enter(struct mesh_conn *conn)
 {
 	struct timespec until;
 
@@ -527,6 +527,7 @@ bool mesh_conn_enter(struct mesh_conn *conn)
 	return mesh_lock_until(&conn->lock, &until);
 }
 
+static void leave(struct mesh_conn *conn) MV_RELEASES(&conn->lock);
 static void leave(struct mesh_conn *conn)
 {
 	mesh_conn_key_peer(conn);

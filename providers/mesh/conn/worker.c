@@ -118,6 +118,7 @@ static struct mesh_conn *take_job(struct mesh_workers *all)
 /* ---- workers ------------------------------------------------------------------------------------------------- */
 
 /* Return: false when there was nothing to do for long. Called with lock held. */
+static bool wait_for_job(struct mesh_workers *all) MV_REQUIRES(&all->lock);
 static bool wait_for_job(struct mesh_workers *all)
 {
 	struct timespec until;
@@ -131,9 +132,9 @@ static bool wait_for_job(struct mesh_workers *all)
 	return err != ETIMEDOUT || next_job(all);
 }
 
-static void work_on(struct mesh_worker *worker, struct mesh_conn *conn)
+static void work_on(struct mesh_workers *all, struct mesh_worker *worker, struct mesh_conn *conn) MV_REQUIRES(&all->lock);
+static void work_on(struct mesh_workers *all, struct mesh_worker *worker, struct mesh_conn *conn)
 {
-	struct mesh_workers *all = worker->all;
 	bool again;
 
 	worker->conn = conn;
@@ -172,7 +173,7 @@ static void *work(void *arg)
 	mesh_lock(&all->lock);
 	do {
 		while ((conn = take_job(all)))
-			work_on(worker, conn);
+			work_on(all, worker, conn);
 	} while (wait_for_job(all));
 	worker->used = false;
 	all->n_threads--;

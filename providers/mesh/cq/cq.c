@@ -116,7 +116,7 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 #define FREEZE_SPINS 300 /* who polls a CQ that has nothing is done in less */
 #define FREEZE_TRIES 1000 /* of 100 us */
 
-bool mesh_cq_try_freeze(struct mesh_cq *cq)
+MV_LOCKS_UNCHECKED bool mesh_cq_try_freeze(struct mesh_cq *cq)
 {
 	if (!mesh_trylock(&cq->poll_lock))
 		return false;
@@ -137,7 +137,7 @@ bool mesh_cq_freeze(struct mesh_cq *cq)
 	return true;
 }
 
-void mesh_cq_thaw(struct mesh_cq *cq, bool frozen)
+MV_LOCKS_UNCHECKED void mesh_cq_thaw(struct mesh_cq *cq, bool frozen)
 {
 	if (!frozen)
 		return;

@@ -207,7 +207,7 @@ static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	}
 }
 
-static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+MV_LOCKS_UNCHECKED static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	bool drain;
 

@@ -28,7 +28,7 @@ struct mesh_paths {
 #define TRUST_MAX_NS 1000000000ull
 
 /* Not to be cancelled with the lock held: what happens under it passes cancellation points. */
-static int lock_paths(void)
+MV_ACQUIRES(&mesh_root.process->paths_lock) static int lock_paths(void)
 {
 	int cancel = mesh_cancel_off();
 
@@ -36,7 +36,7 @@ static int lock_paths(void)
 	return cancel;
 }
 
-static void unlock_paths(int cancel)
+MV_RELEASES(&mesh_root.process->paths_lock) static void unlock_paths(int cancel)
 {
 	mesh_unlock(&mesh_root.process->paths_lock);
 	mesh_cancel_restore(cancel);
@@ -540,10 +540,11 @@ int mesh_paths_watch(bool *ret_busy)
 {
 	int cancel = mesh_cancel_off(), fd = -1;
 
-	*ret_busy = !mesh_trylock(&mesh_root.process->paths_lock);
-	if (!*ret_busy) {
+	*ret_busy = true;
+	if (mesh_trylock(&mesh_root.process->paths_lock)) {
 		struct mesh_paths *paths = own_paths();
 
+		*ret_busy = false;
 		if (paths && mv_netlink_events_intact(&paths->netlink)) {
 			notice_changes(paths, mesh_now_ns());
 			fd = paths->netlink.event_fd;

@@ -118,7 +118,7 @@ static bool is_forking(void)
 	return atomic_load_explicit(&mesh_root.dmabufs_forker, memory_order_relaxed) == (unsigned long)pthread_self();
 }
 
-struct mesh_dmabuf *mesh_dmabuf_keep(int fd)
+MV_LOCKS_UNCHECKED struct mesh_dmabuf *mesh_dmabuf_keep(int fd)
 {
 	struct mesh_process *process = mesh_root.process;
 	bool forking = is_forking();
@@ -158,7 +158,7 @@ static void drop(struct mesh_dmabuf *dmabuf)
 	push_free(dmabuf);
 }
 
-void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf)
+MV_LOCKS_UNCHECKED void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf)
 {
 	struct mesh_process *process = mesh_root.process;
 	int saved_errno = errno, cancel;

@@ -83,7 +83,7 @@ int mesh_dereg_mr(struct ibv_mr *mr);
 /* keys.c keyshadow.c */
 
 /** mesh_keys_make_shadow - register it on that rail; keys_lock, which is let go meanwhile. Return: 0; -errno */
-int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead);
+int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead) MV_REQUIRES(&mesh_root.process->keys_lock);
 /** mesh_shadow_mr_drop - nothing refers to it any more: its device's thread takes it away */
 void mesh_shadow_mr_drop(struct mesh_shadow_mr *shadow);
 /** mesh_keys_table - where the table is; keys_lock */

@@ -71,19 +71,18 @@ static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *s
 }
 
 /* keys_lock, which is let go: the region went meanwhile, as did the counterpart, which nobody has seen. */
-static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
+MV_REQUIRES(&mesh_root.process->keys_lock) static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
 {
-	struct mesh_process *process = mesh_root.process;
 	bool last = key->gone && !key->n_makers;
 
 	if (shadow)
 		shadow->spd->refs++;
-	mesh_unlock(&process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys_lock);
 	if (shadow)
 		mesh_shadow_mr_drop(shadow);
 	if (last)
 		mesh_key_free(key);
-	mesh_lock(&process->keys_lock);
+	mesh_lock(&mesh_root.process->keys_lock);
 }
 
 /*
@@ -94,7 +93,6 @@ static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
  */
 int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 {
-	struct mesh_process *process = mesh_root.process;
 	struct mesh_shadow_mr *shadow = shadow_new(key, spd);
 	const struct mesh_key with = *key; /* it may be registered anew */
 	struct ibv_mr *mr;
@@ -102,12 +100,12 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 
 	if (!shadow)
 		return -ENOMEM;
-	mesh_unlock(&process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys_lock);
 	mr = register_on(&with, spd, &err);
 	if (err && !ahead)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "a memory region of %llu bytes cannot be registered on %s: %s",
 			    (unsigned long long)with.length, spd->rail->device, strerrordesc_np(-err));
-	mesh_lock(&process->keys_lock);
+	mesh_lock(&mesh_root.process->keys_lock);
 	key->n_makers--;
 	shadow->mr = mr;
 	if (shadow->key && err) {
@@ -115,7 +113,7 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 		LIST_REMOVE(shadow, of_pd);
 		key->not_ahead |= ahead;
 	}
-	pthread_cond_broadcast(&process->keys_cond);
+	pthread_cond_broadcast(&mesh_root.process->keys_cond);
 	if (shadow->key && !err)
 		return 0;
 	if (err) {
@@ -127,10 +125,9 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 }
 
 /* Return: 0 with @ret_mr, which is valid under the lock. */
-static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool ahead,
+MV_REQUIRES(&mesh_root.process->keys_lock) static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool ahead,
 			    struct ibv_mr **ret_mr)
 {
-	struct mesh_process *process = mesh_root.process;
 	struct mesh_shadow_mr *shadow;
 	struct mesh_key *key;
 	int err;
@@ -139,7 +136,7 @@ static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint
 	while ((key = mesh_keytab_find(*mesh_keys_table(), index, spd->program, value))) {
 		shadow = find_shadow(key, spd);
 		if (shadow && !shadow->mr) {
-			mesh_cond_wait(&process->keys_cond, &process->keys_lock);
+			mesh_cond_wait(&mesh_root.process->keys_cond, &mesh_root.process->keys_lock);
 			continue;
 		}
 		if (shadow) {

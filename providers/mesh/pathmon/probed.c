@@ -43,12 +43,12 @@ struct mesh_probeds {
 
 /* ---- entries; process->probed_lock ------------------------------------------------------------------------------- */
 
-static void lock(void)
+MV_ACQUIRES(&mesh_root.process->probed_lock) static void lock(void)
 {
 	mesh_lock(&mesh_root.process->probed_lock);
 }
 
-static void unlock(void)
+MV_RELEASES(&mesh_root.process->probed_lock) static void unlock(void)
 {
 	mesh_unlock(&mesh_root.process->probed_lock);
 }

@@ -406,7 +406,7 @@ static bool is_bases(const struct mesh_held *h)
 	return h->mode == MESH_HELD_GUARDED && h->guard->reader && !h->guard->reader->engaged;
 }
 
-int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
 	struct mesh_held *h = mesh_context_active(mc) ? mesh_held_find(mc, qp) : NULL;

@@ -38,6 +38,7 @@ static bool is_unlogged(const struct mesh_held *h)
  * To find out, it may look at the CQ: so not with our lock (mesh_post_is_left()). Nor is any other posted with it then, though there be room:
  * it would wait for the one that looks. held->lock, let go meanwhile. Return: 0 or errno.
  */
+static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr) MV_REQUIRES(&h->lock);
 static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 {
 	struct ibv_sge sges[UNLOGGED_SGES];
@@ -119,6 +120,7 @@ static bool has_receives(const struct mesh_held *h)
 	       (h->now.qp && (h->mode == MESH_HELD_FLUSHING || atomic_load_explicit(&h->consumed, memory_order_relaxed)));
 }
 
+static int post_one_recv(struct mesh_held *h, const struct ibv_recv_wr *wr) MV_REQUIRES(&h->lock);
 static int post_one_recv(struct mesh_held *h, const struct ibv_recv_wr *wr)
 {
 	if (h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
@@ -128,6 +130,7 @@ static int post_one_recv(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	return is_unlogged(h) ? recv_unlogged(h, wr) : mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
 }
 
+static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr) MV_REQUIRES(&h->lock);
 static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	int err;

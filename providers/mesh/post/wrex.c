@@ -365,7 +365,7 @@ static void drain(struct mesh_held *h)
 	mesh_unlock(&h->lock);
 }
 
-static int mesh_wr_complete(struct ibv_qp_ex *qp)
+MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 {
 	struct mesh_held *h = held_of(qp);
 	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
@@ -395,7 +395,7 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	return err;
 }
 
-static void mesh_wr_abort(struct ibv_qp_ex *qp)
+MV_LOCKS_UNCHECKED static void mesh_wr_abort(struct ibv_qp_ex *qp)
 {
 	const struct mesh_wrex *base = of_base(qp);
 	struct mesh_held *h = held_of(qp);

@@ -98,6 +98,7 @@ static struct timespec after(uint64_t ns)
 }
 
 /* Called with the lock, which is let go meanwhile. */
+static void run_first(struct mesh_device *device) MV_REQUIRES(&device->lock);
 static void run_first(struct mesh_device *device)
 {
 	struct mesh_device_job *job = device->first;
@@ -119,6 +120,7 @@ static void run_first(struct mesh_device *device)
 }
 
 /* Called with the lock. Return: false: there was nothing to do for long. */
+static bool wait_for_job(struct mesh_device *device) MV_REQUIRES(&device->lock);
 static bool wait_for_job(struct mesh_device *device)
 {
 	struct timespec until = after(IDLE_SECONDS * 1000000000ull);

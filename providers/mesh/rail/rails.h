@@ -154,20 +154,19 @@ void mesh_rail_forget_gid(struct mesh_rail *rail);
  *
  * Return: to be given to mesh_keys_unlock(): the thread cannot be cancelled meanwhile.
  */
-static inline int mesh_keys_lock(void)
+MV_ACQUIRES(&mesh_root.process->keys_lock) static inline int mesh_keys_lock(void)
 {
-	struct mesh_process *process = mesh_root.process;
 	int cancel = mesh_cancel_off();
 	uint64_t generation;
 
-	mesh_lock(&process->keys_lock);
-	generation = atomic_load_explicit(&process->generation, memory_order_relaxed);
+	mesh_lock(&mesh_root.process->keys_lock);
+	generation = atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed);
 	if (mesh_root.keys.generation != generation)
 		mesh_root.keys = (struct mesh_keys){.generation = generation};
 	return cancel;
 }
 
-static inline void mesh_keys_unlock(int cancel)
+MV_RELEASES(&mesh_root.process->keys_lock) static inline void mesh_keys_unlock(int cancel)
 {
 	mesh_unlock(&mesh_root.process->keys_lock);
 	mesh_cancel_restore(cancel);

@@ -102,7 +102,7 @@ static bool is_noted(const struct mesh_context *mc)
 }
 
 /* See struct mesh_data. Not in a fork's child, where the lock may be anybody's. Return: for mesh_cancel_restore(). */
-static int srq_table_lock(struct mesh_context *mc)
+MV_LOCKS_UNCHECKED static int srq_table_lock(struct mesh_context *mc)
 {
 	int cancel = mesh_cancel_off();
 
@@ -111,7 +111,7 @@ static int srq_table_lock(struct mesh_context *mc)
 	return cancel;
 }
 
-static void srq_table_unlock(struct mesh_context *mc)
+MV_LOCKS_UNCHECKED static void srq_table_unlock(struct mesh_context *mc)
 {
 	if (mesh_context_active(mc))
 		mesh_unlock(&mc->data.srq_table_lock);
@@ -149,7 +149,7 @@ struct ibv_srq *mesh_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 	return srq;
 }
 
-int mesh_destroy_srq(struct ibv_srq *srq)
+MV_LOCKS_UNCHECKED int mesh_destroy_srq(struct ibv_srq *srq)
 {
 	struct mesh_context *mc = mesh_context_get(srq->context);
 	struct mesh_data *data = &mc->data;

@@ -13,20 +13,19 @@
 #define UD_GRH_BYTES 40u
 #define UD_BYTES     (UD_GRH_BYTES + 4096u) /* a datagram with its GRH */
 
-static inline int mesh_ud_lock(void)
+MV_ACQUIRES(&mesh_root.process->ud_lock) static inline int mesh_ud_lock(void)
 {
-	struct mesh_process *process = mesh_root.process;
 	int cancel = mesh_cancel_off();
 	uint64_t generation;
 
-	mesh_lock(&process->ud_lock);
-	generation = atomic_load_explicit(&process->generation, memory_order_relaxed);
+	mesh_lock(&mesh_root.process->ud_lock);
+	generation = atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed);
 	if (mesh_root.ud.generation != generation)
 		mesh_root.ud = (struct mesh_ud){.generation = generation};
 	return cancel;
 }
 
-static inline void mesh_ud_unlock(int cancel)
+MV_RELEASES(&mesh_root.process->ud_lock) static inline void mesh_ud_unlock(int cancel)
 {
 	mesh_unlock(&mesh_root.process->ud_lock);
 	mesh_cancel_restore(cancel);

@@ -281,7 +281,7 @@ void mesh_held_want_stop(struct mesh_held *h)
 	atomic_store_explicit(&h->stop_wanted, true, memory_order_relaxed);
 }
 
-bool mesh_held_stop_posting(struct mesh_held *h)
+MV_LOCKS_UNCHECKED bool mesh_held_stop_posting(struct mesh_held *h)
 {
 	unsigned int n;
 
@@ -299,7 +299,7 @@ bool mesh_held_stop_posting(struct mesh_held *h)
 	return true;
 }
 
-void mesh_held_resume_posting(struct mesh_held *h)
+MV_LOCKS_UNCHECKED void mesh_held_resume_posting(struct mesh_held *h)
 {
 	atomic_store_explicit(&h->stopper, 0, memory_order_relaxed);
 	mesh_unlock(&h->post_lock);
@@ -330,7 +330,7 @@ int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int
 	return err;
 }
 
-int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	bool own = is_stopped(h);
 	int err;

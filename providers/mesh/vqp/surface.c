@@ -91,7 +91,7 @@ static void give_sends(struct mesh_held *h)
 	mesh_replay_fini(&r);
 }
 
-static void lock_cqs(struct mesh_held *h)
+MV_LOCKS_UNCHECKED static void lock_cqs(struct mesh_held *h)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
 
@@ -102,7 +102,7 @@ static void lock_cqs(struct mesh_held *h)
 }
 
 /* Not held->lock. */
-static void unlock_cqs(struct mesh_held *h)
+MV_LOCKS_UNCHECKED static void unlock_cqs(struct mesh_held *h)
 {
 	if (h->send_cq != h->recv_cq)
 		mesh_unlock(&h->recv_cq->lock);
@@ -232,7 +232,7 @@ static void hide_receives_of_base(struct mesh_held *h)
 }
 
 /* Return: whether the base's has to flush what comes from now on: mesh_held_flush(). */
-static bool surface(struct mesh_held *h)
+MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 {
 	struct mesh_shadow gone = take_gone(h);
 	bool base = gone.qp, kept_given;

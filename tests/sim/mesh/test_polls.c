@@ -433,7 +433,9 @@ static void ends_a_full_one(bool elsewhere)
 	assert_int_equal(guarded.held->queue.n, 1);
 	assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
 	assert_true(in_a_thread(wait_elsewhere));
-	n_given = n_receives = n_received = 0;
+	n_given = 0;
+	n_receives = 0;
+	n_received = 0;
 	assert_int_equal(pthread_create(&receiver, NULL, receive_elsewhere, NULL), 0);
 	usleep(100000);
 	while (!ibv_next_poll(hub.cq_ex))

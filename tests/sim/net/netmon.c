@@ -180,7 +180,7 @@ static int read_dump(int fd, struct snapshot *s)
 
 	for (;;) {
 		ssize_t got = recv(fd, buf, sizeof(buf), 0);
-		int left = (int)got;
+		long left = got; /* wider than nlmsg_len: NLMSG_OK() compares them */
 
 		if (got < 0)
 			return errno == EINTR ? -EAGAIN : -errno;
@@ -361,7 +361,8 @@ int netmon_read(struct netmon *m)
 
 	for (;;) {
 		ssize_t got = recv(m->fd, buf, sizeof(buf), MSG_DONTWAIT);
-		int left = (int)got, err = 0;
+		long left = got;
+		int err = 0;
 
 		if (got < 0 && errno == EINTR)
 			continue;

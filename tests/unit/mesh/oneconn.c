@@ -173,7 +173,7 @@ int ah_error;
 unsigned int n_ahs, n_ahs_gone;
 
 /* As the above. */
-static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+MV_LOCKS_UNCHECKED static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	static struct ibv_ah ah;
 

@@ -121,7 +121,7 @@ static void assert_child_ends_well(pid_t pid)
 /* ---- the tests ------------------------------------------------------------------------------------------------ */
 
 /* A server of one thread forks a child for each client; that a thread of ours opens a NIC at that moment is not its business. */
-static void test_lists_meanwhile(void **state)
+MV_LOCKS_UNCHECKED static void test_lists_meanwhile(void **state)
 {
 	pthread_t thread;
 	pid_t pid;
@@ -149,7 +149,7 @@ static void test_lists_meanwhile(void **state)
 }
 
 /* Firmware that does not answer: the program goes on without its child being safe. */
-static void test_lists_for_ever(void **state)
+MV_LOCKS_UNCHECKED static void test_lists_for_ever(void **state)
 {
 	pthread_t thread;
 	pid_t pid;

@@ -70,7 +70,7 @@ static bool answer(int fd, const struct mv_frame *frame)
 	assert_int_equal(frame->type, MV_FRAME_LOOK);
 	n_looks++;
 	looked_for = frame->dgid;
-	switch (mode) {
+	switch (atomic_load(&mode)) {
 	case KNOWS:
 		stranger = false;
 		say(fd, MV_FRAME_CHANGED);

@@ -231,7 +231,7 @@ static void test_back_to_the_right_entry(void **state)
 }
 
 /* The neighbour does not answer yet: it is held as before, and tries again, not all the time. */
-static void test_base_refuses(void **state)
+MV_LOCKS_UNCHECKED static void test_base_refuses(void **state)
 {
 	uint64_t deadline, wait_ms = 1000, end_ns;
 
@@ -349,7 +349,7 @@ static void test_back_after_a_batch(void **state)
 }
 
 /* It can receive, so there is no way back. */
-static void test_base_refuses_rts(void **state)
+MV_LOCKS_UNCHECKED static void test_base_refuses_rts(void **state)
 {
 	(void)state;
 	is_about_to_try();
@@ -457,7 +457,7 @@ static void test_entry_does_not_come(void **state)
  * No path can be agreed upon, and the program's own does not work: what bare RTR says is said by RTS, if that comes later, and a program that
  * only receives is told by its receives, which the base flushes.
  */
-static void test_base_refuses_at_last(void **state)
+MV_LOCKS_UNCHECKED static void test_base_refuses_at_last(void **state)
 {
 	(void)state;
 	has_no_path();

@@ -273,7 +273,8 @@ static int setup_all(void **state)
 static int setup(void **state)
 {
 	(void)state;
-	n_opened = n_pds = 0;
+	n_opened = 0;
+	n_pds = 0;
 	refuses = false;
 	return 0;
 }
@@ -462,7 +463,8 @@ static void test_number_taken_over(void **state)
 
 	(void)state;
 	for (which = 0; which < MESH_RAIL_FILES; which++) {
-		n_opened = n_pds = 0;
+		n_opened = 0;
+		n_pds = 0;
 		use(&rail, &spd);
 		number = number_of(&opened[0], which);
 		/* Of event files it hears before it looks by itself again, which it does after 50 ms. */
@@ -528,7 +530,8 @@ static void test_put_after_taken_over(void **state)
 
 	(void)state;
 	for (which = 0; which < MESH_RAIL_FILES; which++) {
-		n_opened = n_pds = 0;
+		n_opened = 0;
+		n_pds = 0;
 		rail = get_rail();
 		spd = get_pd(rail);
 		assert_non_null(spd);
