@@ -692,6 +692,27 @@ sys.stdin.read()
         wait_for(lambda: self.v.metrics()["processes"] == 0, "all are forgotten")
 
 
+    def test_log_flood(self):
+        """A user has his connections closed without end, each with a line of the log; those that matter are in it all the same."""
+        begun, n = time.monotonic(), 2000
+        for _ in range(n):
+            process = Process(self.v, register=False)
+            process.sock.send(b"\xff" * 30)
+            self.assertTrue(process.closed())
+            process.close()
+        lines = [line for line in self.v.text().splitlines() if "closed: " in line]
+        self.assertGreater(len(lines), 10)
+        self.assertLessEqual(len(lines), 64 + time.monotonic() - begun + 1)
+
+        def says():
+            process = Process(self.v, register=False)
+            process.sock.send(b"\xff" * 30)
+            process.closed()
+            process.close()
+            return " more like it)" in self.v.text()
+
+        wait_for(says, "the log tells what it lacks")
+
     def take_port(self):
         """Of agents, as any user can where no agent has it."""
         for family, any_address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
