@@ -139,6 +139,20 @@ void mv_port_clear_gids(struct mv_port *port)
 	port->n_gids = 0;
 }
 
+void mv_port_add_ipoib(struct mv_port *port, uint32_t ifindex)
+{
+	size_t at = port->n_ipoib;
+
+	while (at && port->ipoib[at - 1] > ifindex)
+		at--;
+	if (at == MV_IPOIB_MAX)
+		return;
+	if (port->n_ipoib < MV_IPOIB_MAX)
+		port->n_ipoib++;
+	memmove(&port->ipoib[at + 1], &port->ipoib[at], (port->n_ipoib - 1 - at) * sizeof(port->ipoib[0]));
+	port->ipoib[at] = ifindex;
+}
+
 int mv_topo_add_netdev(struct mv_topo *topo, const struct mv_netdev *netdev)
 {
 	int err;

@@ -61,6 +61,8 @@ struct mv_gid_entry {
 	enum mv_gid_type type;
 };
 
+#define MV_IPOIB_MAX 8
+
 struct mv_port {
 	uint8_t num; /* 1.. */
 	uint8_t link_layer; /* IBV_LINK_LAYER_... */
@@ -69,6 +71,8 @@ struct mv_port {
 	uint32_t rate_mbps; /* 0: unknown */
 	size_t n_gids, cap_gids; /* used, allocated */
 	struct mv_gid_entry *gids; /* n_gids, ascending index */
+	size_t n_ipoib;
+	uint32_t ipoib[MV_IPOIB_MAX]; /* InfiniBand: netdevs of IP over InfiniBand on this port, here; ascending ifindex */
 };
 
 struct mv_device {
@@ -138,6 +142,11 @@ int mv_port_add_gid(struct mv_port *port, const struct mv_gid_entry *entry);
  * mv_port_clear_gids - forget all entries of a port, keeping the memory
  */
 void mv_port_clear_gids(struct mv_port *port);
+
+/**
+ * mv_port_add_ipoib - note a netdev of IP over InfiniBand; those beyond MV_IPOIB_MAX with the highest ifindexes are left out
+ */
+void mv_port_add_ipoib(struct mv_port *port, uint32_t ifindex);
 
 /**
  * mv_topo_add_netdev - append a netdev, or replace the one of the same ifindex

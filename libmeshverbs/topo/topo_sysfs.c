@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <net/if_arp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +224,54 @@ static void read_pci(struct mv_device *device, int dir)
 		strcpy(device->pci, name);
 }
 
+/* The port whose GUID it is. The subnet manager may give a port another prefix, and then the address changes later. */
+static struct mv_port *port_of_guid(struct mv_device *device, const union ibv_gid *gid)
+{
+	for (size_t p = 0; p < device->n_ports; p++) {
+		struct mv_port *port = &device->ports[p];
+
+		for (size_t g = 0; port->link_layer == IBV_LINK_LAYER_INFINIBAND && g < port->n_gids; g++)
+			if (port->gids[g].gid.global.interface_id == gid->global.interface_id)
+				return port;
+	}
+	return NULL;
+}
+
+/* A netdev of the PCI function: of IP over InfiniBand? */
+static int add_ipoib(void *arg, int net_dir, const char *name)
+{
+	struct port_walk *walk = arg;
+	const struct mv_netdev *netdev = mv_topo_netdev_by_name(walk->topo, name);
+	char path[IFNAMSIZ + 16], text[ATTR_SIZE];
+	struct mv_port *port;
+	union ibv_gid gid;
+	uint32_t type;
+	int err;
+
+	if (!netdev)
+		return 0;
+	snprintf(path, sizeof(path), "%s/type", name);
+	err = read_attr(net_dir, path, text);
+	if (err || mv_sysfs_parse_number(text, UINT16_MAX, &type) || type != ARPHRD_INFINIBAND)
+		return is_fatal(err) ? err : 0;
+	snprintf(path, sizeof(path), "%s/address", name);
+	err = read_attr(net_dir, path, text);
+	if (err || mv_sysfs_parse_ipoib_address(text, &gid))
+		return is_fatal(err) ? err : 0;
+	port = port_of_guid(walk->device, &gid);
+	if (port)
+		mv_port_add_ipoib(port, netdev->ifindex);
+	return 0;
+}
+
+static bool has_infiniband(const struct mv_device *device)
+{
+	for (size_t p = 0; p < device->n_ports; p++)
+		if (device->ports[p].link_layer == IBV_LINK_LAYER_INFINIBAND)
+			return true;
+	return false;
+}
+
 static int read_device(struct mv_topo *topo, struct mv_device *device, int dir)
 {
 	struct port_walk walk = {.topo = topo, .device = device};
@@ -244,6 +293,8 @@ static int read_device(struct mv_topo *topo, struct mv_device *device, int dir)
 	err = for_each_name(dir, "ports", add_port, &walk);
 	if (device->n_ports)
 		qsort(device->ports, device->n_ports, sizeof(device->ports[0]), compare_ports);
+	if (!is_fatal(err) && has_infiniband(device))
+		err = for_each_name(dir, "device/net", add_ipoib, &walk);
 	return is_fatal(err) ? err : 0;
 }
 

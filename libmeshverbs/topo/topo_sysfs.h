@@ -43,6 +43,8 @@ int mv_sysfs_fill_states(struct mv_topo *topo, const char *root);
  */
 int mv_sysfs_parse_gid_type(const char *text, enum mv_gid_type *ret_type);
 int mv_sysfs_parse_link_layer(const char *text, uint8_t *ret_link_layer); /* "Ethernet\n" */
+/* "80:00:00:48:fe:80:...\n": address of a netdev of IP over InfiniBand: flags, QPN, and the GID of its port (RFC 4391, 9.1.1) */
+int mv_sysfs_parse_ipoib_address(const char *text, union ibv_gid *ret_gid);
 int mv_sysfs_parse_state(const char *text, uint8_t *ret_state); /* "4: ACTIVE\n" */
 int mv_sysfs_parse_rate(const char *text, uint32_t *ret_mbps); /* "100 Gb/sec (4X EDR)\n" */
 int mv_sysfs_parse_guid(const char *text, uint64_t *ret_guid); /* "0c42:a103:0065:1c3e\n" */

@@ -106,6 +106,27 @@ int mv_sysfs_parse_guid(const char *text, uint64_t *ret_guid)
 	return 0;
 }
 
+int mv_sysfs_parse_ipoib_address(const char *text, union ibv_gid *ret_gid)
+{
+	uint8_t bytes[20];
+
+	for (size_t i = 0; i < sizeof(bytes); i++, text += 2) {
+		int high, low;
+
+		if (i && *text++ != ':')
+			return -EINVAL;
+		high = hex_value(text[0]);
+		low = high < 0 ? -1 : hex_value(text[1]);
+		if (low < 0)
+			return -EINVAL;
+		bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	if (!is_word(text, ""))
+		return -EINVAL;
+	memcpy(ret_gid->raw, &bytes[4], sizeof(ret_gid->raw));
+	return 0;
+}
+
 int mv_sysfs_parse_number(const char *text, uint32_t max, uint32_t *ret_number)
 {
 	uint64_t number = 0;

@@ -35,10 +35,34 @@ static const struct mv_netdev *entry_netdev(const struct mv_topo *topo, const st
 							     : mv_topo_gid_netdev(topo, entry);
 }
 
+static bool runs(const struct mv_netdev *netdev)
+{
+	return netdev->up && netdev->running;
+}
+
+/* Of those on several partitions one that can be heard. */
+static const struct mv_netdev *ipoib_netdev(const struct mv_topo *topo, const struct mv_port *port)
+{
+	const struct mv_netdev *first = NULL;
+
+	for (size_t i = 0; i < port->n_ipoib; i++) {
+		const struct mv_netdev *netdev = mv_topo_netdev(topo, port->ipoib[i]);
+
+		if (netdev && runs(netdev))
+			return netdev;
+		if (!first)
+			first = netdev;
+	}
+	return first;
+}
+
 /* The netdev of the port itself: not of a VLAN, if that can be helped. */
 static const struct mv_netdev *port_netdev(const struct mv_topo *topo, const struct mv_port *port)
 {
 	const struct mv_netdev *vlan = NULL;
+
+	if (port->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return ipoib_netdev(topo, port);
 
 	for (size_t g = 0; g < port->n_gids; g++) {
 		const struct mv_netdev *netdev = entry_netdev(topo, port, &port->gids[g]);
@@ -81,7 +105,7 @@ static void add_net(struct maker *maker, const struct mv_netdev *netdev, uint32_
 	net->ifindex = netdev->ifindex;
 	net->rail = rail;
 	memcpy(net->name, netdev->name, sizeof(net->name));
-	net->running = netdev->up && netdev->running;
+	net->running = runs(netdev);
 	for (size_t i = 0; i < maker->topo->n_addrs; i++) {
 		const struct mv_addr *addr = &maker->topo->addrs[i];
 		enum mv_gid_family family = mv_gid_family(&addr->gid);
@@ -119,6 +143,16 @@ static void add_gids(struct maker *maker, const struct mv_port *port, uint32_t r
 	}
 }
 
+static void add_ipoib(struct maker *maker, const struct mv_port *port, uint32_t r)
+{
+	for (size_t i = 0; i < port->n_ipoib; i++) {
+		const struct mv_netdev *netdev = mv_topo_netdev(maker->topo, port->ipoib[i]);
+
+		if (netdev)
+			add_net(maker, netdev, r);
+	}
+}
+
 static void add_rail(struct maker *maker, const struct mv_device *device,
 		     const struct mv_port *port, uint32_t r)
 {
@@ -135,10 +169,10 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 	if (netdev) {
 		maker->view->rail_ifindexes[r] = netdev->ifindex;
 		memcpy(rail->netdev, netdev->name, sizeof(rail->netdev));
-		rail->mtu_bytes = roce_mtu(netdev->mtu_bytes);
+		/* That of InfiniBand is not the netdev's: ports are asked for it where it matters. */
+		rail->mtu_bytes = ethernet ? roce_mtu(netdev->mtu_bytes) : 0;
 	}
-	if (port->state == IBV_PORT_ACTIVE &&
-	    (!ethernet || (netdev && netdev->up && netdev->running)))
+	if (port->state == IBV_PORT_ACTIVE && (!ethernet || (netdev && runs(netdev))))
 		maker->view->running |= 1ull << r;
 	if (md_drained_has(maker->drained, device->name))
 		rail->flags |= MV_RAIL_DRAINED;
@@ -149,6 +183,8 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 	/* First, so that a netdev that cannot be told from its VLANs is still the rail's. */
 	if (netdev && !(rail->flags & MV_RAIL_EXCLUDED))
 		add_net(maker, netdev, r);
+	if (!ethernet && !(rail->flags & MV_RAIL_EXCLUDED))
+		add_ipoib(maker, port, r);
 	add_gids(maker, port, r);
 }
 

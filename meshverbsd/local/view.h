@@ -13,7 +13,7 @@
  * that are on their links. Made from a topology snapshot; pure, immutable.
  */
 
-/* A netdev of a RoCE port, or a VLAN of one. */
+/* A netdev of a RoCE port, or a VLAN of one; a netdev of IP over InfiniBand. */
 struct md_net {
 	uint32_t ifindex;
 	uint32_t rail; /* in the description */

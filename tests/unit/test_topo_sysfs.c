@@ -41,6 +41,22 @@ static void test_link_layer(void **state)
 	assert_int_equal(link_layer, IBV_LINK_LAYER_INFINIBAND);
 }
 
+static void test_ipoib_address(void **state)
+{
+	static const char *const bad[] = {"", "00:11:22:33:44:55\n", "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3e:00\n",
+					  "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3\n",
+					  "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3g\n",
+					  "80:00:00:48-fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3e\n"};
+	union ibv_gid gid = unit_gid("2001:db8::1");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(mv_sysfs_parse_ipoib_address(bad[i], &gid), -EINVAL);
+	assert_gid(gid, "2001:db8::1");
+	assert_int_equal(mv_sysfs_parse_ipoib_address("80:00:00:48:fe:80:00:00:00:00:00:01:0c:42:A1:03:00:65:1c:3e\n", &gid), 0);
+	assert_gid(gid, "fe80::1:c42:a103:65:1c3e");
+}
+
 static void test_state(void **state)
 {
 	uint8_t port_state = 77;
@@ -180,6 +196,16 @@ static void make_roce(const struct tmpdir *dir)
 	tmpdir_write(dir, CLASS "mlx5_10/ports/1/gids/x", "fe80::1\n");
 }
 
+static void write_netdev(const struct tmpdir *dir, const char *name, const char *type, const char *address)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), CLASS "mlx5_9/device/net/%s/type", name);
+	tmpdir_write(dir, path, type);
+	snprintf(path, sizeof(path), CLASS "mlx5_9/device/net/%s/address", name);
+	tmpdir_write(dir, path, address);
+}
+
 static void make_infiniband(const struct tmpdir *dir)
 {
 	const char *port = CLASS "mlx5_9/ports/2";
@@ -190,6 +216,13 @@ static void make_infiniband(const struct tmpdir *dir)
 	tmpdir_write(dir, CLASS "mlx5_9/ports/2/rate", "2.5 Gb/sec (1X SDR)\n");
 	tmpdir_write(dir, CLASS "mlx5_9/ports/2/lid", "0x1a\n");
 	write_gid(dir, port, 0, "fe80:0000:0000:0000:0c42:a103:0065:1c3e\n", "IB/RoCE v1\n", NULL);
+	write_netdev(dir, "ib1", "32\n", "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3e\n");
+	write_netdev(dir, "ib1.8001", "32\n", "80:00:00:49:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3e\n");
+	/* Of another port, of another kind, of another namespace, and without a good address. */
+	write_netdev(dir, "ib0", "32\n", "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3f\n");
+	write_netdev(dir, "eth0", "1\n", "0c:42:a1:65:1c:3e\n");
+	write_netdev(dir, "pod1", "32\n", "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3e\n");
+	write_netdev(dir, "ib2", "32\n", "\n");
 	/* A port without anything readable, and names that are no ports. */
 	tmpdir_write(dir, CLASS "mlx5_9/ports/1/x", "");
 	tmpdir_write(dir, CLASS "mlx5_9/ports/0/x", "");
@@ -204,10 +237,15 @@ static void make_infiniband(const struct tmpdir *dir)
 
 static void fill_netdevs(struct mv_topo *topo)
 {
-	struct mv_netdev netdev = {.ifindex = 2, .name = "eth0"};
+	static const struct mv_netdev netdevs[] = {{.ifindex = 2, .name = "eth0"},
+						   {.ifindex = 9, .name = "ib1"},
+						   {.ifindex = 4, .name = "ib1.8001"},
+						   {.ifindex = 5, .name = "ib0"},
+						   {.ifindex = 6, .name = "ib2"}};
 
 	mv_topo_init(topo);
-	assert_int_equal(mv_topo_add_netdev(topo, &netdev), 0);
+	for (size_t i = 0; i < sizeof(netdevs) / sizeof(netdevs[0]); i++)
+		assert_int_equal(mv_topo_add_netdev(topo, &netdevs[i]), 0);
 }
 
 static void check_roce(const struct mv_device *device)
@@ -222,6 +260,7 @@ static void check_roce(const struct mv_device *device)
 	assert_int_equal(port->state, IBV_PORT_ACTIVE);
 	assert_int_equal(port->rate_mbps, 100000);
 	assert_int_equal(port->n_gids, 5);
+	assert_int_equal(port->n_ipoib, 0);
 	assert_int_equal(mv_port_gid(port, 0)->type, MV_GID_TYPE_ROCE_V1);
 	assert_int_equal(mv_port_gid(port, 0)->ifindex, 2);
 	assert_gid(mv_port_gid(port, 3)->gid, "10.1.0.1");
@@ -251,6 +290,10 @@ static void check_infiniband(const struct mv_device *device)
 	assert_int_equal(port->rate_mbps, 2500);
 	assert_int_equal(port->n_gids, 1);
 	assert_int_equal(port->gids[0].type, MV_GID_TYPE_IB);
+	assert_int_equal(port->n_ipoib, 2);
+	assert_int_equal(port->ipoib[0], 4);
+	assert_int_equal(port->ipoib[1], 9);
+	assert_int_equal(device->ports[0].n_ipoib, 0);
 }
 
 static void check_tree(const struct mv_topo *topo)
@@ -356,7 +399,7 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gid_type), cmocka_unit_test(test_link_layer),
+		cmocka_unit_test(test_gid_type), cmocka_unit_test(test_link_layer), cmocka_unit_test(test_ipoib_address),
 		cmocka_unit_test(test_state),    cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_guid),     cmocka_unit_test(test_number_and_gid),
 		cmocka_unit_test(test_tree),     cmocka_unit_test(test_no_rdma),

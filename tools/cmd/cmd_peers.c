@@ -165,6 +165,7 @@ static void show_rail(struct out *out, const struct mv_directory *dir, uint32_t 
 	out_bool(out, "excluded", NULL, rail->flags & MV_RAIL_EXCLUDED);
 	out_uint(out, "rate_mbps", NULL, rail->rate_mbps);
 	out_uint(out, "mtu_bytes", NULL, rail->mtu_bytes);
+	out_uint(out, "lid", NULL, rail->lid);
 	out_text(out, "heard_on", "HEARD ON", OUT_PLAIN, heard[0] ? heard : NULL);
 	out_text(out, NULL, "ADDRESSES", OUT_PLAIN, gids[0] ? gids : NULL);
 }

@@ -243,8 +243,7 @@ static void check_ipoib(struct doctor *d)
 		doctor_find(d, DOCTOR_NOTE, names_words(&names),
 			    words("every user who may open an RDMA device can send any IP packet to IPoIB, also from the address and port of "
 				  "another host's agent"),
-			    words("have a fleet key on all hosts: meshverbsd --make-key; or name no address of IPoIB in %s",
-				  d->status.config.agent_hosts));
+			    words("have a fleet key on all hosts: meshverbsd --make-key"));
 }
 
 const struct doctor_check doctor_key_checks[] = {

@@ -212,6 +212,55 @@ static void test_infiniband(void **state)
 	assert_int_equal(view->n_nets, 0);
 }
 
+static void make_ipoib(const char *text)
+{
+	make(text, 0);
+	topo.devices[0].ports[0].link_layer = IBV_LINK_LAYER_INFINIBAND;
+	topo.devices[0].ports[0].gids[0].type = MV_GID_TYPE_IB;
+	for (size_t i = 0; i < topo.n_netdevs; i++)
+		mv_port_add_ipoib(&topo.devices[0].ports[0], topo.netdevs[i].ifindex);
+	md_view_free(view);
+	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
+}
+
+/* Beacons go out of all netdevs of IP over InfiniBand; a port is up without them. */
+static void test_ipoib(void **state)
+{
+	(void)state;
+	make_ipoib("dev 3 ib0 nocarrier; dev 4 ib0.8001; addr 4 10.1.0.1/24; addr 4 fe80::ff:fe00:1/64; gid 0 fe80::1 0 v1;");
+	assert_string_equal(view->desc->rails[0].netdev, "ib0.8001");
+	assert_int_equal(view->desc->rails[0].mtu_bytes, 0);
+	assert_int_equal(view->desc->rails[0].flags, MV_RAIL_UP);
+	assert_int_equal(view->n_nets, 2);
+	assert_true(md_view_net(view, 4)->running && md_view_net(view, 4)->has_ipv4 && md_view_net(view, 4)->has_ipv6);
+	assert_int_equal(md_view_net(view, 4)->rail, 0);
+	assert_false(md_view_net(view, 3)->running);
+	assert_int_equal(view->gid_ifindexes[0], 0);
+
+	make_ipoib("dev 3 ib0 nocarrier; gid 0 fe80::1 0 v1;");
+	assert_string_equal(view->desc->rails[0].netdev, "ib0");
+	assert_int_equal(view->desc->rails[0].flags, MV_RAIL_UP);
+
+	strcpy(config.exclude.names[0], "mlx5_0");
+	config.exclude.n = 1;
+	make_ipoib("dev 3 ib0; gid 0 fe80::1 0 v1;");
+	assert_int_equal(view->n_nets, 0);
+}
+
+/* No more than there is room for. */
+static void test_many_ipoib(void **state)
+{
+	struct mv_port port = {.num = 1};
+
+	(void)state;
+	for (uint32_t i = 20; i; i--)
+		mv_port_add_ipoib(&port, i);
+	mv_port_add_ipoib(&port, 99);
+	assert_int_equal(port.n_ipoib, MV_IPOIB_MAX);
+	for (uint32_t i = 0; i < MV_IPOIB_MAX; i++)
+		assert_int_equal(port.ipoib[i], i + 1);
+}
+
 static void test_same(void **state)
 {
 	struct md_view *other;
@@ -473,6 +522,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_exclude, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_default_route, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_infiniband, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ipoib, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_ipoib, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_same, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drained, setup, teardown),

@@ -95,7 +95,7 @@ def expected(sim, topo, host, others):
     """{(own device, other host, its device)} that the agent has to hear of, as ports and cables are now."""
     found = set()
     for nic in topo.hosts[host].nics.values():
-        if nic.options.get("link_layer") == "infiniband" or not active(sim, host, f"mlx5_{nic.index}"):
+        if not active(sim, host, f"mlx5_{nic.index}"):
             continue
         found |= {(f"mlx5_{nic.index}", other.host, f"mlx5_{other.index}") for other in topo.neighbours(nic)
                   if other.host in others and other.host != host and active(sim, other.host, f"mlx5_{other.index}")}

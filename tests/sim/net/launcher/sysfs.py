@@ -165,11 +165,23 @@ class Tree:
         for name in ("speed", "uevent"):
             (path / name).unlink()
         put(path / "speed", dev.rate * 1000)
+        if dev.link_layer == "infiniband":
+            self.ipoib(path, dev)
         put(path / "uevent", f"INTERFACE={dev.netdev}\nIFINDEX=" +
             (self.real / "devices/virtual/net" / dev.netdev / "ifindex").read_text().strip())
         link(path / "device", self.pci_dir(dev))
         link(path / "subsystem", self.root / "class/net")
         link(self.root / "class/net" / dev.netdev, path)
+
+    @staticmethod
+    def ipoib(path, dev):
+        """The netdev of an InfiniBand port is one of IP over InfiniBand, as /sys has it (drivers/infiniband/ulp/ipoib)."""
+        address = f"80000048{dev.subnet_prefix:016x}{dev.node_guid}"
+        known = {"type": 32, "address": ":".join(re.findall("..", address)), "addr_len": 20, "pkey": "0xffff", "mode": "datagram",
+                 "dev_port": 0, "dev_id": "0x0"}
+        for name, value in known.items():
+            (path / name).unlink(missing_ok=True)
+            put(path / name, value)
 
     def ibdev(self, dev):
         path = self.pci_dir(dev) / "infiniband" / dev.name

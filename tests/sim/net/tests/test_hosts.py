@@ -165,7 +165,7 @@ class Sysfs(WithHosts):
                              "/sys/class/infiniband_verbs/uverbs1/device", "/sys/bus/pci/devices/0000:17:00.0").split()
         self.assertEqual(len(set(places)), 1)
         self.assertTrue(places[0].endswith("/0000:17:00.0"))
-        self.assertEqual(self.cat("b", "/sys/class/net/eth1/address"), "02:6d:76:00:02:01")
+        self.assertEqual(self.cat("b", "/sys/class/net/eth0/address"), "02:6d:76:00:02:00")
         self.assertEqual(self.run_in("b", "ls", "/sys/class/net/eth1/device/infiniband"), "mlx5_1")
         self.assertEqual(self.run_in("b", "ls", "/sys/class/net/eth1/device/net"), "eth1")
         self.assertEqual(self.cat("b", "/sys/class/net/eth1/speed"), "200000")
@@ -216,6 +216,11 @@ class Sysfs(WithHosts):
                          ["InfiniBand", "0x1", "2: Polling", "200 Gb/sec (4X HDR)"])
         self.assertEqual(self.gids("b", "mlx5_1"),
                          {0: ("fe80:0000:0000:0000:026d:7603:0000:0201", "IB/RoCE v1", "-")})
+        netdev = "/sys/class/net/eth1"
+        self.assertEqual(self.cat("b", f"{netdev}/type", f"{netdev}/address", f"{netdev}/pkey", f"{base}/pkeys/0").splitlines(),
+                         ["32", "80:00:00:48:fe:80:00:00:00:00:00:00:02:6d:76:03:00:00:02:01", "0xffff", "0xffff"])
+        self.assertEqual(self.run_in("b", "ls", "/sys/class/infiniband/mlx5_1/device/net"), "eth1")
+        self.assertEqual(self.cat("b", "/sys/class/net/eth0/type"), "1")
 
     def test_not_cabled_is_down(self):
         base = "/sys/class/infiniband/mlx5_1/ports/1"
