@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "lidfind.h"
 #include "topo.h"
 
 /* ---- one pair of GIDs --------------------------------------------------------------------------
@@ -633,6 +634,11 @@ static void search_gid(struct search *s, struct rails *rails, const struct mv_di
 	}
 }
 
+static bool is_other_fabric(const struct search *s, uint32_t local, uint32_t remote)
+{
+	return s->dir->rails[remote].host && mv_lid_other_fabric(s->dir, local, remote);
+}
+
 /*
  * All pairs of GIDs of two rails. Of the rails that the programs use, several: which ones the
  * programs meant is the question there. Of others the best one is enough.
@@ -645,6 +651,9 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 			      .all = local == s->own_rail && remote == s->remote_rail};
 
 	if (!eligible(s, a) || !eligible(s, b) || a->link_layer != b->link_layer)
+		return;
+	/* What the programs use may work all the same. */
+	if (!rails.all && is_other_fabric(s, local, remote))
 		return;
 	rails.linked = mv_directory_linked(s->dir, local, remote);
 	rails.has_dgid = has_gid(s->dir, b, &s->request->dgid);

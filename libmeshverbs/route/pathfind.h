@@ -96,6 +96,9 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  * most one path per pair of rails, except that the pair the programs use may appear with several GID pairs, which
  * take half of the room at most.
  *
+ * Two ports of InfiniBand that could hear each other's beacons and do not are on two fabrics, whatever their prefixes say: no path,
+ * unless the programs use them.
+ *
  * With a peer on this host: besides those between the two rails that the programs use, from each rail to itself, from an address to
  * the same. What goes from one port to another goes through the network, and with either it ends.
  *

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "lidfind.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LID_UNICAST_MAX 0xbfff /* IBTA 4.1.3 */
+#define NO_RAIL		UINT32_MAX
+
+static bool is_infiniband(const struct mv_dir_rail *rail)
+{
+	return rail->link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+/* The GID of a port itself: the first one of its table, of which the first half is the subnet prefix. NULL: not known */
+static const union ibv_gid *port_gid(const struct mv_directory *dir, const struct mv_dir_rail *rail)
+{
+	for (uint32_t g = rail->first_gid; is_infiniband(rail) && g < rail->first_gid + rail->n_gids; g++)
+		if (dir->gids[g].type == MV_GID_TYPE_IB && !dir->gids[g].index)
+			return &dir->gids[g].gid;
+	return NULL;
+}
+
+static bool same_prefix(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return a->global.subnet_prefix == b->global.subnet_prefix;
+}
+
+/* Do beacons leave and arrive there? A port that is drained is as good as any for that. */
+static bool speaks(const struct mv_dir_rail *rail)
+{
+	return (rail->flags & (MV_RAIL_UP | MV_RAIL_DRAINED)) && !(rail->flags & MV_RAIL_EXCLUDED) && rail->netdev[0];
+}
+
+bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail)
+{
+	const struct mv_dir_rail *local = &dir->rails[local_rail], *remote = &dir->rails[remote_rail];
+
+	return is_infiniband(local) && is_infiniband(remote) && speaks(local) && speaks(remote) &&
+	       !mv_directory_linked(dir, local_rail, remote_rail);
+}
+
+/* Return: a rail that is heard on @local_rail, and could be heard on others of its fabric; NO_RAIL: none is. */
+static uint32_t any_heard(const struct mv_directory *dir, uint32_t local_rail)
+{
+	for (uint32_t l = 0; l < dir->header->n_links; l++)
+		if (dir->links[l].local_rail == local_rail && speaks(&dir->rails[dir->links[l].remote_rail]))
+			return dir->links[l].remote_rail;
+	return NO_RAIL;
+}
+
+/*
+ * Do all ports of this host with that prefix hear the same? Two fabrics have no port in common, so one that is heard here and not there
+ * tells.
+ */
+static bool is_one_fabric(const struct mv_directory *dir, const union ibv_gid *like)
+{
+	uint32_t first = NO_RAIL, heard = NO_RAIL;
+
+	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++) {
+		const union ibv_gid *gid = port_gid(dir, &dir->rails[r]);
+
+		if (!gid || !same_prefix(gid, like) || !speaks(&dir->rails[r]))
+			continue;
+		if (first == NO_RAIL) {
+			first = r;
+			heard = any_heard(dir, r);
+		} else if (heard == NO_RAIL ? any_heard(dir, r) != NO_RAIL : !mv_directory_linked(dir, r, heard)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static uint32_t find_own(const struct mv_directory *dir, const char *device, uint8_t port_num)
+{
+	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++)
+		if (dir->rails[r].port == port_num && !strcmp(dir->rails[r].device, device))
+			return r;
+	return NO_RAIL;
+}
+
+/* Ports with that LID and prefix: those that are heard, and those that may be on the fabric of the program's port. */
+struct found {
+	uint32_t n_heard, n_possible, heard, possible;
+};
+
+static int find_all(const struct mv_directory *dir, uint32_t own, const union ibv_gid *own_gid, uint16_t dlid, struct found *ret)
+{
+	*ret = (struct found){.heard = NO_RAIL, .possible = NO_RAIL};
+	for (uint32_t r = 0; r < dir->header->n_rails; r++) {
+		const union ibv_gid *gid;
+
+		if (dir->rails[r].lid != dlid)
+			continue;
+		gid = port_gid(dir, &dir->rails[r]);
+		if (!gid || !same_prefix(gid, own_gid))
+			continue;
+		if (!dir->rails[r].host)
+			return -EALREADY;
+		if (mv_directory_linked(dir, own, r)) {
+			ret->n_heard++;
+			ret->heard = r;
+		} else if (!mv_lid_other_fabric(dir, own, r)) {
+			ret->n_possible++;
+			ret->possible = r;
+		}
+	}
+	return 0;
+}
+
+int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
+{
+	uint32_t own = find_own(dir, device, port_num), remote;
+	const union ibv_gid *own_gid = own == NO_RAIL ? NULL : port_gid(dir, &dir->rails[own]);
+	struct found found;
+	int err;
+
+	if (!own_gid)
+		return -ENODEV;
+	if (!dlid || dlid > LID_UNICAST_MAX)
+		return -EINVAL;
+	err = find_all(dir, own, own_gid, dlid, &found);
+	if (err)
+		return err;
+	if (!found.n_heard && !found.n_possible)
+		return -ENOENT;
+	if (found.n_heard > 1 || (!found.n_heard && (found.n_possible > 1 || !is_one_fabric(dir, own_gid))))
+		return -ENOTUNIQ;
+	remote = found.n_heard ? found.heard : found.possible;
+	ret->local = *own_gid;
+	ret->remote = *port_gid(dir, &dir->rails[remote]);
+	return 0;
+}
+
+const char *mv_lid_error_text(int err)
+{
+	switch (err) {
+	case 0:
+		return "its port is known";
+	case -ENODEV:
+		return "the port is not of InfiniBand, or the agent does not know it";
+	case -EINVAL:
+		return "it is no LID of one port";
+	case -EALREADY:
+		return "it is this host's own";
+	case -ENOENT:
+		return "no host with an agent is known to have it in this subnet";
+	case -ENOTUNIQ:
+		return "several fabrics with this subnet prefix may have it";
+	default:
+		return "it cannot be looked up";
+	}
+}
