@@ -4,8 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define LID_UNICAST_MAX 0xbfff /* IBTA 4.1.3 */
-#define NO_RAIL		UINT32_MAX
+#define NO_RAIL UINT32_MAX
 
 static bool is_infiniband(const struct mv_dir_rail *rail)
 {
@@ -26,10 +25,16 @@ static bool same_prefix(const union ibv_gid *a, const union ibv_gid *b)
 	return a->global.subnet_prefix == b->global.subnet_prefix;
 }
 
-/* Do beacons leave and arrive there? A port that is drained is as good as any for that. */
+/* Has it a netdev that its agent sends beacons out of, while it is up? Agents that do not know IPoIB name none. */
+static bool may_speak(const struct mv_dir_rail *rail)
+{
+	return rail->netdev[0] && !(rail->flags & MV_RAIL_EXCLUDED);
+}
+
+/* A port that is drained is as good as any for that. */
 static bool speaks(const struct mv_dir_rail *rail)
 {
-	return (rail->flags & (MV_RAIL_UP | MV_RAIL_DRAINED)) && !(rail->flags & MV_RAIL_EXCLUDED) && rail->netdev[0];
+	return may_speak(rail) && (rail->flags & (MV_RAIL_UP | MV_RAIL_DRAINED));
 }
 
 bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail)
@@ -101,7 +106,7 @@ static int find_all(const struct mv_directory *dir, uint32_t own, const union ib
 		if (mv_directory_linked(dir, own, r)) {
 			ret->n_heard++;
 			ret->heard = r;
-		} else if (!mv_lid_other_fabric(dir, own, r)) {
+		} else if (may_speak(&dir->rails[own]) && may_speak(&dir->rails[r]) && !mv_lid_other_fabric(dir, own, r)) {
 			ret->n_possible++;
 			ret->possible = r;
 		}
@@ -118,7 +123,7 @@ int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port
 
 	if (!own_gid)
 		return -ENODEV;
-	if (!dlid || dlid > LID_UNICAST_MAX)
+	if (!mv_lid_is_unicast(dlid))
 		return -EINVAL;
 	err = find_all(dir, own, own_gid, dlid, &found);
 	if (err)

@@ -13,6 +13,14 @@ struct mv_lid_ends {
 	union ibv_gid local, remote;
 };
 
+#define MV_LID_UNICAST_MAX 0xbfff /* IBTA 4.1.3 */
+
+/** mv_lid_is_unicast - may it be one port's? A port that no subnet manager has seen has 0 or 0xffff */
+static inline bool mv_lid_is_unicast(uint16_t lid)
+{
+	return lid && lid <= MV_LID_UNICAST_MAX;
+}
+
 /**
  * mv_lid_find - which ports does a connection by LID join?
  * @device: the program's; NUL-terminated
@@ -20,9 +28,9 @@ struct mv_lid_ends {
  * @ret: written on success
  *
  * Two fabrics may have one subnet prefix, the default one, and equal LIDs. So a port that has the LID is the one that is meant if its
- * beacons are heard on the program's port. A port that could be heard there and is not is on another fabric. Where one of
- * the two is down, or has no netdev that beacons come by, exactly one port may have the LID, and this host's own ports with that prefix
- * have to hear the same ports.
+ * beacons are heard on the program's port. A port that could be heard there and is not is on another fabric; of one without IPoIB, or
+ * that is excluded, nothing is known. Where one of the two is down, exactly one port may have the LID, and this host's own ports
+ * with that prefix have to hear the same ports.
  *
  * LIDs of a port beyond its base LID (LMC) are not known.
  *

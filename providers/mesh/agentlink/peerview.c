@@ -35,6 +35,18 @@ struct found {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 };
 
+/* Likewise whose LIDs are. */
+#define N_LIDS 64 /* a power of two */
+
+struct lid {
+	uint64_t n_dir; /* as in struct found */
+	char device[IBV_SYSFS_NAME_MAX];
+	uint8_t port_num;
+	uint16_t dlid;
+	int err; /* of mv_lid_find() */
+	struct mv_lid_ends ends; /* if 0 */
+};
+
 /* What the directory last said of a device: one that is pulled out is in none. */
 #define N_QUALIFIED 64
 
@@ -51,6 +63,7 @@ struct mesh_view_state {
 	uint64_t retry_at_ns;
 	struct works works[N_WORKS];
 	struct found found[N_FOUND];
+	struct lid lids[N_LIDS];
 	struct qualified qualified[N_QUALIFIED];
 };
 
@@ -308,6 +321,38 @@ void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *re
 void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	look(request, SEARCH_ALWAYS, ret);
+}
+
+/* A look at all ports, for one of thousands of queue pairs: what was found in the directory that is mapped is kept. */
+static struct lid *lid_of(const char *device, uint8_t port_num, uint16_t dlid)
+{
+	struct mesh_view_state *view = mesh_root.process->view;
+	struct lid *lid = &view->lids[dlid & (N_LIDS - 1)];
+
+	if (lid->n_dir == view->n_dir && lid->port_num == port_num && lid->dlid == dlid && !strcmp(lid->device, device))
+		return lid;
+	lid->n_dir = view->n_dir;
+	lid->port_num = port_num;
+	lid->dlid = dlid;
+	snprintf(lid->device, sizeof(lid->device), "%s", device);
+	lid->err = mv_lid_find(&view->dir, device, port_num, dlid, &lid->ends);
+	return lid;
+}
+
+int mesh_view_lid(const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
+{
+	int saved_errno = errno, cancel = lock_view(), err = -ENOENT;
+	const struct lid *lid;
+
+	if (current_directory()) {
+		lid = lid_of(device, port_num, dlid);
+		err = lid->err;
+		if (!err)
+			*ret = lid->ends;
+	}
+	unlock_view(cancel);
+	errno = saved_errno;
+	return err;
 }
 
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret)

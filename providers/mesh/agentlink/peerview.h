@@ -2,6 +2,7 @@
 #ifndef MESH_PEERVIEW_H
 #define MESH_PEERVIEW_H
 
+#include "lidfind.h"
 #include "mesh.h"
 #include "move.h"
 #include "pathfind.h"
@@ -36,6 +37,13 @@ void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *
 
 /** mesh_view_paths - the same, with all other paths in any case, best first */
 void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+
+/**
+ * mesh_view_lid - mv_lid_find(): the ends of a connection by LID
+ *
+ * Return: what that does; -ENOENT also without a live agent.
+ */
+int mesh_view_lid(const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
 
 /* One of our rails, as the directory names it. */
 struct mesh_view_rail {

@@ -447,6 +447,10 @@ int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *act
 /** mesh_conn_path_limits - the largest path MTU our end of a path can do, and its LID; 0 or -EIO; helper thread */
 int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
 			  uint16_t *ret_lid);
+/** mesh_conn_pkey_index - the program's P_Key index, as a port of a NIC has it; shadowattr.c. Return: 0; -ENOENT: that has not the P_Key */
+int mesh_conn_pkey_index(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, uint16_t *ret_index);
+/** mesh_conn_shadow_attr - what a queue pair on a NIC is to be made with. Return: as mesh_conn_pkey_index() */
+int mesh_conn_shadow_attr(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, struct mesh_shadow_attr *ret);
 /** mesh_conn_path_attr - the program's RTR attributes, made to fit a path; 0 or -errno */
 int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
 			const struct mv_move_action *action, struct ibv_qp_attr *ret);

@@ -81,7 +81,7 @@ static bool is_itself(const struct mesh_conn *conn, const struct mesh_choice *ch
 		      const struct mesh_view *view)
 {
 	return view->verdict == MV_PATH_SELF && attr->dest_qp_num == conn->qpn &&
-	       mv_gid_equal(&attr->ah_attr.grh.dgid, &choice->gid);
+	       mv_gid_equal(&choice->dgid, &choice->gid);
 }
 
 static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
@@ -92,7 +92,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->own_host = view->verdict == MV_PATH_SELF;
 	conn->self = is_itself(conn, choice, attr, view);
 	conn->local = (struct mv_ctl_end){.gid = choice->gid, .qpn = conn->qpn};
-	conn->peer = (struct mv_ctl_end){.gid = attr->ah_attr.grh.dgid, .qpn = attr->dest_qp_num};
+	conn->peer = (struct mv_ctl_end){.gid = choice->dgid, .qpn = attr->dest_qp_num};
 	conn->local_type = choice->type;
 	conn->verdict = view->verdict;
 	conn->fits = choice->fits;
@@ -164,13 +164,14 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 }
 
 /* Observing only: what would be asked of the peer. */
-static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view)
+static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_choice *choice,
+			   const struct mesh_view *view)
 {
 	const struct mv_path *path = &view->paths[0];
 	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
 
 	mesh_count(MV_COUNT_OBSERVED_MOVE);
-	mv_gid_format(&attr->ah_attr.grh.dgid, to);
+	mv_gid_format(&choice->dgid, to);
 	if (view->verdict == MV_PATH_ASK)
 		mv_log_once(&mesh_root.log, MV_LOG_INFO,
 			    "%s port %u to %s on host %s: would ask the peer for its RoCE version: observing only", mc->device,
@@ -182,14 +183,14 @@ static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_at
 			    mv_gid_format(&path->local_gid, from), mv_gid_format(&path->remote_gid, peer));
 }
 
-static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view,
-		      const char *why)
+static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_choice *choice,
+		      const struct mesh_view *view, const char *why)
 {
 	char to[MV_GID_STRLEN];
 
 	mesh_count(MV_COUNT_STUCK);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u to %s on host %s: %s; left as the program asked: %s", mc->device,
-		    attr->ah_attr.port_num, mv_gid_format(&attr->ah_attr.grh.dgid, to), view->host,
+		    attr->ah_attr.port_num, mv_gid_format(&choice->dgid, to), view->host,
 		    mv_path_verdict_text(view->verdict), why);
 }
 
@@ -358,7 +359,7 @@ judged:
 			goto native; /* which says what is wrong with it */
 		why = mesh_judge_cannot_move(mc, conn, qp->qp_num, &view);
 		if (!why && mc->logged_only) {
-			log_would_move(mc, attr, &view);
+			log_would_move(mc, attr, &choice, &view);
 			goto native;
 		}
 		/* Before the program is told that it is connected: nobody could give it an error that it does not wait for. */
@@ -371,17 +372,17 @@ judged:
 			why = err == -EBUSY ? mesh_held_why_busy(mc, qp) : strerrordesc_np(err < 0 ? -err : err);
 		}
 		if (view.verdict != MV_PATH_ASK)
-			log_stuck(mc, attr, &view, why);
+			log_stuck(mc, attr, &choice, &view, why);
 	} else {
 		mesh_paths_why_not(&choice);
 	}
 native:
-	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&attr->ah_attr.grh.dgid);
+	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&choice.dgid);
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view, refused);
 	if (!refused || !err)
 		saved_errno = errno;
 	/* The base looks for a neighbour that is not there for a second and more: its host may have answered the agent by then. */
-	if (err && stranger && !mesh_view_is_stranger(&attr->ah_attr.grh.dgid)) {
+	if (err && stranger && !mesh_view_is_stranger(&choice.dgid)) {
 		refused = err;
 		mesh_judge_rtr(mc, qp, attr, &choice, &view);
 		if (mesh_judge_needs_agreement(&view))

@@ -67,12 +67,29 @@ static void say_version(const struct mesh_view *view)
 			    view->host, view->agent_version, MV_CTL_VERSION, view->agent_version < MV_CTL_VERSION ? "that host" : "this one");
 }
 
+/*
+ * A connection of InfiniBand without a GRH. Nothing is to be chosen here: whose the LID is has to be known before anything
+ * can be said. Return: whether it is.
+ */
+static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, struct mesh_choice *choice)
+{
+	struct mv_lid_ends ends;
+
+	if (mesh_view_lid(mc->device, ah->port_num, ah->dlid, &ends))
+		return false;
+	choice->gid = ends.local;
+	choice->dgid = ends.remote;
+	choice->type = MV_GID_TYPE_IB;
+	choice->fits = choice->sure = true;
+	return true;
+}
+
 static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool sure,
 		     struct mesh_choice *choice, struct mesh_view *view)
 {
 	struct mv_path_request request = {.device = mc->device,
-					  .port_num = attr->ah_attr.port_num,
-					  .dgid = attr->ah_attr.grh.dgid};
+					  .port_num = attr->ah_attr.port_num};
+	bool connected = mc->sees_peers && qp->qp_type == IBV_QPT_RC;
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
 	view->verdict = MV_PATH_UNKNOWN;
@@ -80,11 +97,15 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	view->agent_version = 0;
 	memset(&view->host_id, 0, sizeof(view->host_id));
 	view->n_paths = 0;
-	if (!attr->ah_attr.is_global)
+	if (attr->ah_attr.is_global) {
+		mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
+		choice->dgid = attr->ah_attr.grh.dgid;
+	} else if (!connected || !name_lids(mc, &attr->ah_attr, choice)) {
 		return;
-	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
-	if (!mc->sees_peers || qp->qp_type != IBV_QPT_RC)
+	}
+	if (!connected)
 		return;
+	request.dgid = choice->dgid;
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
 	request.routed = choice->fits;
@@ -97,7 +118,7 @@ static bool is_to_look_up(struct mesh_context *mc, const struct ibv_qp *qp, cons
 {
 	return view->verdict == MV_PATH_UNKNOWN && mc->sees_peers && !mc->logged_only && qp->qp_type == IBV_QPT_RC &&
 	       attr->ah_attr.is_global && choice->type != MV_GID_TYPE_IB && (choice->fits ? mesh_survives(mc) : choice->sure || choice->down) &&
-	       mesh_view_is_stranger(&attr->ah_attr.grh.dgid);
+	       mesh_view_is_stranger(&choice->dgid);
 }
 
 static bool is_down(const struct mesh_view *view)
@@ -110,7 +131,7 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 {
 	judge_by(mc, qp, attr, false, choice, view);
 	if (is_to_look_up(mc, qp, attr, choice, view) &&
-	    mesh_lookup(&attr->ah_attr.grh.dgid, choice->fits ? MESH_LOOKUP_WORKS : MESH_LOOKUP_BROKEN))
+	    mesh_lookup(&choice->dgid, choice->fits ? MESH_LOOKUP_WORKS : MESH_LOOKUP_BROKEN))
 		judge_by(mc, qp, attr, false, choice, view);
 	if (mesh_judge_needs_agreement(view) || mesh_survives(mc))
 		say_version(view);
@@ -130,7 +151,7 @@ static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choi
 					  .port_num = attr->ah_attr.port_num,
 					  .sgid = choice->gid,
 					  .sgid_type = choice->type,
-					  .dgid = attr->ah_attr.grh.dgid,
+					  .dgid = choice->dgid,
 					  .routed = choice->fits,
 					  .own_host = conn->own_host,
 					  .down_too = true};

@@ -190,7 +190,8 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
 		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
 	*ret_mtu_bytes = (uint16_t)mtu;
-	return 0;
+	/* The subnet manager has not been there yet, or not again. */
+	return path->gid_type == MV_GID_TYPE_IB && !mv_lid_is_unicast(*ret_lid) ? -EIO : 0;
 }
 
 /*
@@ -261,8 +262,7 @@ static int stop_listening(struct mesh_conn *conn)
 static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
 		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
 {
-	struct mesh_shadow_attr attr = {.pkey_index = conn->init.pkey_index,
-					.qp_access_flags = conn->init.qp_access_flags};
+	struct mesh_shadow_attr attr;
 	int err = stop_listening(conn);
 
 	if (err)
@@ -270,7 +270,11 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 	err = mesh_conn_open_path(conn, action, &conn->path, why, why_size);
 	if (err)
 		return err;
-	attr.port_num = conn->path.port;
+	err = mesh_conn_shadow_attr(conn, conn->path.pd->rail, conn->path.port, conn->path.gid_type, &attr);
+	if (err) {
+		snprintf(why, why_size, "%s has not the P_Key of the program's port", conn->path.device);
+		return err;
+	}
 	err = mesh_held_prepare(conn->held, conn->path.pd, &attr, &ret_mine->qpn);
 	if (!err)
 		err = mesh_conn_path_limits(conn, &conn->path, ret_mtu, ret_lid);
@@ -326,11 +330,16 @@ int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_pat
 	ret->ah_attr.port_num = path->port;
 	ret->ah_attr.dlid = action->peer_lid;
 	ret->ah_attr.grh.dgid = action->peer.gid;
-	if (path->gid_type == MV_GID_TYPE_IB)
-		return 0;
+	if (path->gid_type == MV_GID_TYPE_IB) {
+		int err = mesh_conn_pkey_index(conn, path->pd->rail, path->port, path->gid_type, &ret->pkey_index);
+
+		ret->ah_attr.src_path_bits = 0; /* the peer knows the base LID */
+		if (err || !ret->ah_attr.is_global)
+			return err;
+	}
 	ret->ah_attr.is_global = 1;
 	/* A program may have meant "this link only" for a path that was never used. */
-	if (ret->ah_attr.grh.hop_limit < 64)
+	if (path->gid_type != MV_GID_TYPE_IB && ret->ah_attr.grh.hop_limit < 64)
 		ret->ah_attr.grh.hop_limit = 64;
 	return mesh_rail_recall_gid(path->pd->rail, path->port, &path->gid, path->gid_type, &action->peer.gid,
 				    &ret->ah_attr.grh.sgid_index);

@@ -124,13 +124,15 @@ void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *acti
 /* ---- made ahead ---------------------------------------------------------------------------------------------- */
 
 /* Return: 0, also when there is none; -errno of what cannot be made. */
-static int arm_qp(struct mesh_conn *conn, uint8_t port)
+static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 {
-	struct mesh_shadow_attr attr = {.port_num = port,
-					.pkey_index = conn->init.pkey_index,
-					.qp_access_flags = conn->init.qp_access_flags};
-	int err = mesh_live_arm(conn->held, conn->home.spare, &attr);
+	struct mesh_shadow_attr attr;
+	int err;
 
+	/* Nor will it be there when the connection is to move. */
+	if (mesh_conn_shadow_attr(conn, conn->home.spare->rail, port, gid_type, &attr))
+		return 0;
+	err = mesh_live_arm(conn->held, conn->home.spare, &attr);
 	if (!err) {
 		mesh_count(MV_COUNT_AHEAD_QP);
 		conn->told = false;
@@ -141,7 +143,7 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port)
 /* What the peer is to be told of it. */
 static void note_path(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
 {
-	struct mesh_conn_path end = {.pd = conn->home.spare, .port = place->port};
+	struct mesh_conn_path end = {.pd = conn->home.spare, .port = place->port, .gid_type = path->type};
 	struct mesh_conn_spare *ahead = &conn->home.ahead;
 
 	*ahead = (struct mesh_conn_spare){
@@ -164,7 +166,7 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, cons
 		return;
 	}
 	mesh_keys_ahead(conn->home.spare);
-	err = arm_qp(conn, place->port);
+	err = arm_qp(conn, place->port, path->type);
 	if (!err) {
 		note_path(conn, place, path);
 		return;

@@ -33,13 +33,16 @@ static void release(struct mesh_conn *conn)
 static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
 		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
 {
-	struct mesh_shadow_attr attr = {.pkey_index = conn->init.pkey_index,
-					.qp_access_flags = conn->init.qp_access_flags};
 	int err = mesh_conn_open_path(conn, action, &conn->next_path, why, why_size);
+	struct mesh_shadow_attr attr;
 
 	if (err)
 		return err;
-	attr.port_num = conn->next_path.port;
+	err = mesh_conn_shadow_attr(conn, conn->next_path.pd->rail, conn->next_path.port, conn->next_path.gid_type, &attr);
+	if (err) {
+		snprintf(why, why_size, "%s has not the P_Key of the program's port", conn->next_path.device);
+		return err;
+	}
 	if (conn->move.early) {
 		ret_mine->qpn = mesh_live_could_take(conn->held, conn->next_path.pd, &attr);
 		err = ret_mine->qpn ? 0 : -ENOENT;

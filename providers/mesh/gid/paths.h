@@ -48,6 +48,7 @@ struct mesh_choice {
 	bool down; /* its netdev is down, perhaps as of a moment ago */
 	union ibv_gid gid; /* what the program means by its index; zero: not known */
 	enum mv_gid_type type;
+	union ibv_gid dgid; /* what the program means as destination, be it by a LID; zero: not known. Of who judges a connection */
 	bool differs; /* something else than "keep" was decided, whether or not it could be done */
 	char why_not[512]; /* a line for the operator when nothing can be done alone; "": there is no need */
 };
@@ -61,6 +62,7 @@ static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
 	choice->down = false;
 	choice->differs = false;
 	memset(&choice->gid, 0, sizeof(choice->gid));
+	memset(&choice->dgid, 0, sizeof(choice->dgid));
 	choice->type = MV_GID_TYPE_UNKNOWN;
 	choice->why_not[0] = '\0';
 }

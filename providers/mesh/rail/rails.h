@@ -48,7 +48,13 @@ struct mesh_rail {
 		uint8_t port, type, index;
 		bool twins; /* several netdevs have it: which one is right depends on the destination */
 	} known_gid; /* gid_lock; what was found last, mesh_rail_recall_gid() */
-	MESH_LOCK(GID) gid_lock; /* held over a query of the GID table; paths_lock is tried with it */
+	struct mesh_rail_pkey {
+		uint64_t asked_ns; /* 0: of no use */
+		const struct ibv_context *own;
+		uint8_t own_port, port;
+		uint16_t own_index, index;
+	} known_pkey; /* gid_lock; what was found last, mesh_rail_find_pkey() */
+	MESH_LOCK(GID) gid_lock; /* held over a query of the GID table, or of P_Keys; paths_lock is tried with it */
 	MESH_LOCK(SRQ_TABLE) srq_table_lock; /* as in struct mesh_data */
 };
 
@@ -148,6 +154,18 @@ int mesh_rail_recall_gid(struct mesh_rail *rail, uint8_t port, const union ibv_g
 			 const union ibv_gid *dgid, uint8_t *ret_index);
 /** mesh_rail_forget_gid - its table has changed */
 void mesh_rail_forget_gid(struct mesh_rail *rail);
+
+/**
+ * mesh_rail_find_pkey - InfiniBand: under which index has a port the P_Key that the program's port has at @own_index?
+ * @own: the program's device
+ *
+ * The same partition with the same membership: limited members cannot talk to each other. Reads files of /sys, or recalls
+ * what they said a few milliseconds ago.
+ *
+ * Return: 0; -ENOENT: it has not, or one of the two tables cannot be read.
+ */
+int mesh_rail_find_pkey(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port, uint16_t own_index,
+			uint16_t *ret_index);
 
 /**
  * mesh_keys_lock - lock root.keys, emptied if it is that of a fork's parent

@@ -35,6 +35,9 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	char to[MV_GID_STRLEN];
 	const char *why = NULL;
 
+	/* UD_GET and UD_PUT have no room for LIDs, without which nothing leads anywhere. */
+	if (choice->type == MV_GID_TYPE_IB)
+		return false;
 	mesh_view_judge(&request, view);
 	if (view->verdict == MV_PATH_UNKNOWN && !choice->fits && !mc->logged_only && mesh_view_is_stranger(&request.dgid) &&
 	    mesh_lookup(&request.dgid, MESH_LOOKUP_BROKEN))

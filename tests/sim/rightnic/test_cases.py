@@ -45,6 +45,16 @@ class Cases(unittest.TestCase):
         topo.hosts["b"].routes.pop(0)  # no way back
         self.assertEqual(cases.paths(topo, "a", "b"), [(1, 1)])
 
+    def test_one_card_of_two_is_cabled(self):
+        topo = topologies.load("ibcards")
+        found = [case for case in cases.all_cases(topo, ["ib_write_bw", "ibv_rc_pingpong"]) if cases.can_start(topo, case)]
+        self.assertEqual({c.name for c in found if c.program == "ib_write_bw"}, {"ib_write_bw a.0 < b.1", "ib_write_bw b.1 < a.0"})
+        self.assertEqual(sum(c.program == "ibv_rc_pingpong" for c in found), 8)
+        self.assertTrue(all(c.right for c in found if c.program == "ib_write_bw"))
+        self.assertEqual({c.program for c in cases.sample(found, 3, 0)}, {"ibv_rc_pingpong"})
+        self.assertTrue(cases.by_lid(topo, "a", 1))
+        self.assertFalse(cases.by_lid(topologies.load("triangle"), "a", 1))
+
     def test_a_sample_has_every_program_wrong_and_repeats_itself(self):
         found = cases.all_cases(topologies.load("triangle"), ["p", "q", "r"])
         some = cases.sample(found, 5, 2)

@@ -457,6 +457,34 @@ static void test_each_its_own(void **state)
 	assert_true(n_searches > 2 * 81);
 }
 
+#define IB_A "host a; rail d0 ib lid 3 dev ib0; gid fe80::a0 ib;"
+
+/* As the directory of the moment has it. */
+static void test_lid(void **state)
+{
+	struct mv_lid_ends ends;
+
+	(void)state;
+	assert_int_equal(mesh_view_lid("d0", 1, 6, &ends), -ENOENT); /* no agent */
+	mesh_view_forget();
+	publish(IB_A "host b; rail d0 ib lid 6 dev ib0; gid fe80::b0 ib; rail d1 ib lid 70 dev ib1; gid fe80::b1 ib; link 0 1; link 0 2;");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(mesh_view_lid("d0", 1, 6, &ends), 0);
+		assert_gid(ends.local, "fe80::a0");
+		assert_gid(ends.remote, "fe80::b0");
+		assert_int_equal(mesh_view_lid("d0", 1, 70, &ends), 0); /* as 6, modulo 64 */
+		assert_gid(ends.remote, "fe80::b1");
+		assert_int_equal(mesh_view_lid("d0", 2, 6, &ends), -ENODEV);
+		assert_int_equal(mesh_view_lid("d1", 1, 6, &ends), -ENODEV);
+		assert_int_equal(mesh_view_lid("d0", 1, 7, &ends), -ENOENT);
+	}
+	/* The subnet manager has given out others. */
+	publish(IB_A "host b; rail d0 ib lid 7 dev ib0; gid fe80::b0 ib; link 0 1;");
+	assert_int_equal(mesh_view_lid("d0", 1, 6, &ends), -ENOENT);
+	assert_int_equal(mesh_view_lid("d0", 1, 7, &ends), 0);
+	assert_gid(ends.remote, "fe80::b0");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -470,6 +498,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_each_its_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lid, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

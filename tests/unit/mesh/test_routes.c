@@ -118,6 +118,13 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 	__wrap_mesh_view_judge(request, ret);
 }
 
+int __wrap_mesh_view_lid(const char *of, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
+
+int __wrap_mesh_view_lid(const char *of, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
+{
+	return mv_lid_find(&world.dir, of, port_num, dlid, ret);
+}
+
 bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what);
 bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid);
 
@@ -526,7 +533,69 @@ static void infiniband_router(void)
 	assert_true(ah_is_the_programs_to(context, "fec0:0:0:2::2"));
 	/* But that they do not forward this. */
 	assert_true(rtr_holds_to(context, "fe80::3"));
-	assert_false(ah_is_the_programs_to(context, "fe80::3"));
+	/* Datagrams of InfiniBand stay. */
+	assert_true(ah_is_the_programs_to(context, "fe80::3"));
+	end(context);
+}
+
+/* Return: was it to be held? */
+static bool rtr_holds_to_lid(struct ibv_context *context, uint16_t dlid, enum ibv_qp_type type)
+{
+	struct ibv_qp qp = {.context = context, .qp_type = type, .qp_num = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .dest_qp_num = 8, .ah_attr = {.dlid = dlid, .port_num = 1}};
+	struct mesh_conn *conn = type == IBV_QPT_RC ? mesh_conn_new(mesh_context_get(context), &qp) : NULL;
+	unsigned int before = n_held, n = fake.state->n_modify, waits = n_lookups;
+
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
+	assert_int_equal(fake.state->n_modify, n + 1);
+	assert_int_equal(attr.ah_attr.dlid, dlid);
+	assert_int_equal(attr.ah_attr.is_global, 0);
+	assert_int_equal(n_lookups, waits);
+	if (conn) {
+		mesh_conn_unlink(conn);
+		mesh_conn_put(conn);
+	}
+	return n_held != before;
+}
+
+#define LIDS_A "host a; rail mlx5_0 ib lid 3 dev ib0; gid fe80::a0 ib; rail mlx5_1 ib lid 4 dev ib1 down; gid fe80::a1 ib;"
+#define LIDS_B "host b; rail mlx5_0 ib lid 5 dev ib0 down; gid fe80::b0 ib; rail mlx5_1 ib lid 6 dev ib1; gid fe80::b1 ib;"
+
+/* Connections without a GRH. */
+static void infiniband_by_lid(void)
+{
+	struct ibv_context *context = open_in(LIDS_A LIDS_B "link 0 3;");
+	struct mesh_context *mc = mesh_context_get(context);
+
+	assert_false(rtr_holds_to_lid(context, 6, IBV_QPT_RC));
+	assert_true(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	/* Nobody's; this host's own; no LID of one port; no reliable connection. */
+	assert_false(rtr_holds_to_lid(context, 7, IBV_QPT_RC));
+	assert_false(rtr_holds_to_lid(context, 4, IBV_QPT_RC));
+	assert_false(rtr_holds_to_lid(context, 0xffff, IBV_QPT_RC));
+	assert_false(rtr_holds_to_lid(context, 5, IBV_QPT_UC));
+	mc->sees_peers = false;
+	assert_false(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	mc->sees_peers = true;
+	end(context);
+}
+
+/* Where two hosts may be meant, or the agent of the one that is is too old, all stays as the program asks. */
+static void infiniband_by_doubtful_lid(void)
+{
+	struct ibv_context *context = open_in(LIDS_A LIDS_B "host c; rail mlx5_0 ib lid 5 dev ib0 down; gid fe80::c0 ib; link 0 3;");
+
+	assert_false(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	end(context);
+}
+
+static void infiniband_without_agent(void)
+{
+	struct ibv_context *context = open_in(LIDS_A LIDS_B "link 0 3;");
+
+	assert_true(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	((struct mv_dir_host *)&world.dir.hosts[1])->agent_version = 0;
+	assert_false(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
 	end(context);
 }
 
@@ -625,6 +694,9 @@ TEST(version_before)
 TEST(other_subnet)
 TEST(peer_is_answered)
 TEST(infiniband_router)
+TEST(infiniband_by_lid)
+TEST(infiniband_by_doubtful_lid)
+TEST(infiniband_without_agent)
 TEST(no_rail_to_be_had)
 TEST(stranger)
 TEST(stranger_without_netlink)
@@ -647,6 +719,9 @@ int main(void)
 		cmocka_unit_test(test_other_subnet),
 		cmocka_unit_test(test_peer_is_answered),
 		cmocka_unit_test(test_infiniband_router),
+		cmocka_unit_test(test_infiniband_by_lid),
+		cmocka_unit_test(test_infiniband_by_doubtful_lid),
+		cmocka_unit_test(test_infiniband_without_agent),
 		cmocka_unit_test(test_no_rail_to_be_had),
 		cmocka_unit_test(test_stranger),
 		cmocka_unit_test(test_stranger_without_netlink),

@@ -18,14 +18,14 @@ from .world import World, need, staged
 import topo as topologies
 
 TOPOLOGIES = ("triangle", "ring4")
-ROUTED = ("routed",)
+OTHERS = ("routed", "ibcards")
 BARE_S, STACKED_S = 12, 30
 
 
 def parse(words):
     top = argparse.ArgumentParser(prog="matrix", description=__doc__)
     top.add_argument("build", metavar="BUILD")
-    top.add_argument("--topology", choices=TOPOLOGIES + ROUTED, action="append", help="default: " + ", ".join(TOPOLOGIES))
+    top.add_argument("--topology", choices=TOPOLOGIES + OTHERS, action="append", help="default: " + ", ".join(TOPOLOGIES))
     top.add_argument("--no-hosts-file", action="store_true", help="hosts beyond routers stand in nobody's hosts file")
     top.add_argument("--short", action="store_true", help="one wrong choice for each program, some right ones")
     top.add_argument("--seed", type=int, help="of the sample (default: a new one, printed)")
@@ -73,7 +73,7 @@ def show(case, result, wrong):
 
 
 def chosen(args, topo):
-    cases = plans.all_cases(topo, PROGRAMS)
+    cases = [case for case in plans.all_cases(topo, PROGRAMS) if plans.can_start(topo, case)]
     if args.only:
         cases = [case for case in cases if re.search(args.only, case.name)]
     elif args.short:

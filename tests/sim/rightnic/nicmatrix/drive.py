@@ -3,7 +3,8 @@
 import re
 import time
 
-from .programs import PROGRAMS, UNREACHED
+from . import cases
+from .programs import GID, PROGRAMS, UNREACHED
 from .world import shares
 
 GRACE_S = 5.0  # for a server to end after its client
@@ -27,8 +28,9 @@ def talk(world, server, client, server_command, client_command, port, seconds):
 def run(world, case, seconds):
     """Result of a case, for cases.judge()."""
     program, port = PROGRAMS[case.program], world.fresh_port()
-    server = program.command.format(dev=f"mlx5_{case.server_nic}", port=port).split()
-    client = program.command.format(dev=f"mlx5_{case.client_nic}", port=port).split() + [case.server]
+    gid = "" if cases.by_lid(world.topo, case.server, case.server_nic) else GID
+    server = program.command.format(dev=f"mlx5_{case.server_nic}", port=port, gid=gid).split()
+    client = program.command.format(dev=f"mlx5_{case.client_nic}", port=port, gid=gid).split() + [case.server]
     logged = {host: len(world.log(host)) for host in (case.server, case.client)}
     before = {host: world.bytes_of(host) for host in (case.server, case.client)}
     begun = time.monotonic()

@@ -2,8 +2,8 @@
 """The programs of the matrix, as users start them: with a device, and nothing else that could help."""
 import dataclasses
 
-# The first IPv4 address, RoCE v2: libibverbs' examples want an index, perftest finds it alone.
-GID = 3
+# The first IPv4 address, RoCE v2: libibverbs' examples want an index, perftest finds it alone. On InfiniBand they connect by LIDs.
+GID = "-g 3"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,7 @@ def perftest(name, count, size, *options):
 
 
 def pingpong(name, *options):
-    return Program(" ".join([name, *options]), " ".join([name, f"-d {{dev}} -g {GID} -p {{port}} -n 200 -c", *options]),
+    return Program(" ".join([name, *options]), " ".join([name, "-d {dev} {gid} -p {port} -n 200 -c", *options]),
                    r"\b\d+ iters in " if name == "ibv_srq_pingpong" else r"\b200 iters in ")
 
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
+#include "rails.h"
+
+#define PKEY_NS	  5000000ull /* how long the place of a P_Key is believed */
+#define PKEYS_MAX 1024 /* more than any port has */
+
+static bool has(struct ibv_context *context, uint8_t port, uint16_t index, __be16 pkey)
+{
+	__be16 there = 0;
+
+	return !ibv_query_pkey(context, port, index, &there) && there == pkey;
+}
+
+/* Mostly it is at the same place. Return: the index, or -ENOENT. */
+static int find(struct ibv_context *context, uint8_t port, uint16_t like, __be16 pkey)
+{
+	__be16 there;
+
+	if (has(context, port, like, pkey))
+		return like;
+	for (int i = 0; i < PKEYS_MAX && !ibv_query_pkey(context, port, i, &there); i++)
+		if (there == pkey)
+			return i;
+	return -ENOENT;
+}
+
+/* What of a P_Key is no partition (IBTA 10.9.2): an empty place of the table. */
+static bool is_none(__be16 pkey)
+{
+	return !(pkey & htobe16(0x7fff));
+}
+
+static int look(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port, uint16_t own_index)
+{
+	__be16 pkey = 0;
+
+	if (ibv_query_pkey(own, own_port, own_index, &pkey) || is_none(pkey))
+		return -ENOENT;
+	return find(rail->context, port, own_index, pkey);
+}
+
+int mesh_rail_find_pkey(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port, uint16_t own_index,
+			uint16_t *ret_index)
+{
+	struct mesh_rail_pkey *known = &rail->known_pkey;
+	uint64_t now_ns = mesh_now_ns();
+	int index = 0;
+
+	mesh_lock(&rail->gid_lock);
+	if (!known->asked_ns || now_ns >= known->asked_ns + PKEY_NS || known->port != port || known->own != own ||
+	    known->own_port != own_port || known->own_index != own_index) {
+		known->asked_ns = 0;
+		index = look(rail, port, own, own_port, own_index);
+		if (index >= 0)
+			*known = (struct mesh_rail_pkey){.asked_ns = now_ns,
+							 .own = own,
+							 .own_port = own_port,
+							 .own_index = own_index,
+							 .port = port,
+							 .index = (uint16_t)index};
+	}
+	if (index >= 0)
+		*ret_index = known->index;
+	mesh_unlock(&rail->gid_lock);
+	return index < 0 ? index : 0;
+}
