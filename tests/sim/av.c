@@ -18,12 +18,18 @@ static int resolve_lid(struct ucontext *uc, const struct sim_port *port, const s
 	struct sim_state *st = uc->hca->state;
 	const uint8_t *src = lid_address(st, port->lid), *dst = lid_address(st, av->dlid);
 	uint8_t mac[6];
+	bool found, wait;
 
-	if (!src || !dst || av->dlid == port->lid ||
-	    neigh_resolve(src, dst, port->ifindex, port->mac, st, mac))
+	if (!src || !dst || av->dlid == port->lid)
 		return 0; /* packets to it will be lost */
 	hca_lock(uc->hca);
-	lid_learn(uc->hca, av->dlid, mac);
+	wait = lid_is_worth_waiting(uc->hca, av->dlid);
+	hca_unlock(uc->hca);
+	if (!wait)
+		return 0;
+	found = !neigh_resolve(src, dst, port->ifindex, port->mac, st, mac);
+	hca_lock(uc->hca);
+	lid_learn(uc->hca, av->dlid, found ? mac : NULL);
 	hca_unlock(uc->hca);
 	return 0;
 }

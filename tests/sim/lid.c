@@ -36,12 +36,23 @@ uint16_t lid_of_address(const struct sim_state *st, const uint8_t *addr)
 	return 0;
 }
 
-/** lid_learn() - the MAC behind a LID, found by somebody who could wait for it. */
+/** lid_is_worth_waiting() - has nobody waited for its MAC in vain? No queue pair of a real port waits at all. */
+bool lid_is_worth_waiting(const struct hca *h, uint16_t lid)
+{
+	int i = lid_index(h->state, lid);
+
+	return i >= 0 && !h->lids[i].in_vain;
+}
+
+/** lid_learn() - the MAC behind a LID, found by somebody who could wait for it; NULL: it could not be found. */
 void lid_learn(struct hca *h, uint16_t lid, const uint8_t *mac)
 {
 	int i = lid_index(h->state, lid);
 
 	if (i < 0)
+		return;
+	h->lids[i].in_vain = !mac;
+	if (!mac)
 		return;
 	memcpy(h->lids[i].mac, mac, 6);
 	h->lids[i].known = true;
