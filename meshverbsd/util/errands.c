@@ -16,7 +16,6 @@
 #endif
 #define HURRY_SIGNAL SIGURG
 
-/* The agent's only lock. */
 static const struct mv_lock_class lock_class = {.name = "errands->lock", .rank = MV_LOCK_INNERMOST};
 
 static void add(struct md_errand ***end, struct md_errand *errand)

@@ -2,7 +2,6 @@
 #include "say.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +11,8 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "locks.h"
 
 /* Standard error belongs to the process, and so does what is known of it. */
 static enum md_level least = MD_INFO;
@@ -34,7 +35,8 @@ static struct place {
 	uint64_t full_ns;
 	unsigned long left_out; /* since the last line */
 } places[PLACES];
-static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct mv_lock_class lock_class = {.name = "places_lock", .rank = MV_LOCK_INNERMOST};
+static struct mv_mutex places_lock;
 
 static uint64_t now(void)
 {
@@ -66,7 +68,7 @@ static bool may_say(const char *fmt, unsigned long *ret_left_out)
 	struct place *place;
 	bool may = true;
 
-	pthread_mutex_lock(&places_lock);
+	mv_mutex_lock(&places_lock, &lock_class, MV_LOCK_HERE);
 	place = find_place(fmt);
 	if (place) {
 		if (place->full_ns < now_ns)
@@ -76,7 +78,7 @@ static bool may_say(const char *fmt, unsigned long *ret_left_out)
 		place->left_out = may ? 0 : place->left_out + 1;
 		place->full_ns += may ? SECOND : 0;
 	}
-	pthread_mutex_unlock(&places_lock);
+	mv_mutex_unlock(&places_lock);
 	return may;
 }
 
