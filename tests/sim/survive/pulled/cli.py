@@ -16,7 +16,7 @@ from schedule import hosts
 
 from . import REPO, judge
 from .play import Early, Play, go_before
-from .programs import CASES, SHORT
+from .programs import CASES, INFINIBAND, SHORT
 
 N_LINES = 60  # of the plugins' logs, where something was wrong
 HEAD = f"{'program':34} {'half':8} {'verdict':9} {'pulled':6} {'after':>9} {'moves':>9} {'other NIC':>10} {'home':>7} {'ends':>9} {'s':>5}"
@@ -27,7 +27,8 @@ def parse(words):
     top.add_argument("build", metavar="BUILD")
     top.add_argument("--half", choices=("stacked", "bare", "both"), default="both")
     top.add_argument("--only", metavar="REGEX", default="", help="of the programs' names")
-    top.add_argument("--topology", choices=("pair", "routed"), default="pair", help="routed: each NIC in a subnet of its own, with a router between")
+    top.add_argument("--topology", choices=("pair", "routed", "ibpair"), default="pair",
+                     help="routed: each NIC in a subnet of its own, with a router between; ibpair: InfiniBand, programs that connect by LIDs")
     top.add_argument("--short", action="store_true", help=f"only {', '.join(SHORT['stacked'])}; bare only {', '.join(SHORT['bare'])}")
     top.add_argument("--seed", type=int, help="when and where it is pulled; default: a new one, printed")
     return top.parse_args(words)
@@ -77,7 +78,7 @@ def main(words=None):
     args = parse(words)
     need("ip", "bridge", "ib_write_bw", "ibv_rc_pingpong", "rping", "ucx_perftest", "mpiexec.mpich", "mpicc.mpich", "nft")
     build = pathlib.Path(args.build).resolve()
-    cases = [case for case in CASES if re.search(args.only, case.name)]
+    cases = [case for case in (INFINIBAND if args.topology == "ibpair" else CASES) if re.search(args.only, case.name)]
     seed = args.seed if args.seed is not None else randoms.randrange(1 << 32)
     print(f"programs: seed {seed}", flush=True)
     go_before()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The programs, as users start them: on one NIC, and with nothing that knows of another."""
 import dataclasses
+import re
 
 from verbsmatrix.program import Program, perftest
 from verbsmatrix.programs import ucp, ucx
@@ -99,4 +100,13 @@ CASES = (
     pingpong(10000, 4096),
     rping(3000, 1000),
 )
+
+
+def by_lid(case):
+    """On InfiniBand, without a GRH."""
+    plain = {end: getattr(case.program, end).replace(" -x {gid}", "").replace(" -g {gid}", "") for end in ("server", "client")}
+    return dataclasses.replace(case, program=dataclasses.replace(case.program, **plain))
+
+
+INFINIBAND = tuple(by_lid(case) for case in CASES if re.match("ib_|ibv_", case.name))
 SHORT = {"stacked": ("ib_write_bw", "ucx_perftest rc_verbs am_bw", "NCCL 2.30's net_ib", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)}
