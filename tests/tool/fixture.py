@@ -162,11 +162,11 @@ class Directory:
     def host(self, name, agent_version=CTL_VERSION, heard_s=0.5, flags=0):
         self.hosts.append({"name": name, "first": len(self.rails), "n": 0, "version": agent_version, "heard_s": heard_s, "flags": flags})
 
-    def rail(self, device, gids=(), flags=UP, netdev="", link_layer=2, rate=100000, port=1, mtu=4096):
-        """gids: (index, address/prefix, RoCE version)"""
+    def rail(self, device, gids=(), flags=UP, netdev="", link_layer=2, rate=100000, port=1, mtu=4096, lid=0):
+        """gids: (index, address/prefix, RoCE version; 0: InfiniBand)"""
         self.hosts[-1]["n"] += 1
         self.rails.append(struct.pack("=64s16sIIIIiHHBBBx", device.encode(), netdev.encode(), len(self.hosts) - 1,
-                                      len(self.gids), len(gids), rate, 0, 0, mtu, port, link_layer, flags))
+                                      len(self.gids), len(gids), rate, 0, lid, mtu, port, link_layer, flags))
         for index, text, version in gids:
             address, _, length = text.partition("/")
             bits = int(length) + (96 if "." in address else 0) if length else 0

@@ -267,6 +267,67 @@ class Plugin(DoctorTest):
         self.found("mode", "DIR/etc/libibverbs.d/mesh/mesh.conf", "changes nothing: mode is observe", "set mode = on", level="note")
 
 
+class Infiniband(DoctorTest):
+    def setUp(self):
+        super().setUp()
+        for i in (0, 1):
+            port = f"class/infiniband/mlx5_{i}/ports/1"
+            self.sysfs.write(f"{port}/link_layer", "InfiniBand\n")
+            self.sysfs.write(f"{port}/lid", f"0x{3 + i}\n")
+            for index in (1, 2, 3):
+                self.sysfs.write(f"{port}/gids/{index}", ":".join(["0000"] * 8) + "\n")
+            for index in range(4):
+                self.sysfs.write(f"{port}/pkeys/{index}", "0x0000\n" if index else "0xffff\n")
+            netdev = f"devices/pci0000:00/0000:03:00.{i}/net/eth{i}"
+            self.sysfs.write(f"{netdev}/type", "32\n")
+            self.sysfs.write(f"{netdev}/address", f"80:00:00:48:fe:80:00:00:00:00:00:00:00:00:00:ff:fe:00:00:1{i}\n")
+        self.peers = self.fabrics()
+
+    def fabrics(self, lid_of_b=5):
+        """Two of them, with one prefix."""
+        directory = Directory()
+        for host, lids in (("a", (3, 4)), ("b", (lid_of_b, 6))):
+            directory.host(host)
+            for i in (0, 1):
+                directory.rail(f"mlx5_{i}", [(0, f"fe80::{host}{i}", 0)], netdev=f"eth{i}", link_layer=1, lid=lids[i], mtu=0)
+        directory.link(0, 2)
+        directory.link(1, 3)
+        return lambda: directory
+
+    def doctor(self, env=None):
+        self.peers = self.peers() if callable(self.peers) else self.peers
+        return super().doctor(env)
+
+    def test_nothing(self):
+        self.assertEqual(self.doctor()["findings"], [])
+
+    def test_netdev_that_is_down(self):
+        self.write_netlink(eth1={"up": False})
+        self.found("ib-netdevs", "mlx5_1 port 1", "^its IPoIB netdev eth1 is not up and running$", "^ip link set eth1 up$", level="note")
+
+    def test_no_netdev(self):
+        self.sysfs.write("devices/pci0000:00/0000:03:00.0/net/eth0/type", "1\n")
+        self.found("ib-netdevs", "mlx5_0 port 1", "^it has no IPoIB netdev here$", "modprobe ib_ipoib", level="note")
+
+    def test_port_that_is_down_needs_none(self):
+        self.sysfs.write("devices/pci0000:00/0000:03:00.0/net/eth0/type", "1\n")
+        self.sysfs.write("class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n")
+        self.assertNotIn("ib-netdevs", {finding["check"] for finding in self.doctor()["findings"]})
+
+    def test_pkeys_that_differ(self):
+        self.sysfs.write("class/infiniband/mlx5_1/ports/1/pkeys/2", "0x8001\n")
+        self.found("ib-pkeys", "mlx5_0 port 1", "^it has not the P_Key 0x8001, which mlx5_1 port 1 has$", "partitions.conf", level="note")
+
+    def test_pkeys_at_other_places(self):
+        self.sysfs.write("class/infiniband/mlx5_0/ports/1/pkeys/3", "0x8001\n")
+        self.sysfs.write("class/infiniband/mlx5_1/ports/1/pkeys/2", "0x8001\n")
+        self.assertEqual(self.doctor()["findings"], [])
+
+    def test_lid_twice(self):
+        self.peers = self.fabrics(lid_of_b=4)
+        self.found("lids-twice", "mlx5_1 port 1", "^mlx5_0 of host b has the same LID, 4, and the same subnet prefix", "opensm.conf", level="note")
+
+
 class Devices(DoctorTest):
     def without_rdma(self):
         for i in (0, 1):

@@ -176,12 +176,15 @@ class ExplainTest(ToolTest):
         base = ["explain", "--from", "mlx5_0", "--to", "10.1.0.2"]
         for args, error in (
                 (["explain", "--to", "10.1.0.2"], "--from DEV is missing: the RDMA device that the program uses"),
-                (["explain", "--from", "mlx5_0"], "--to GID|IP is missing: the peer's GID or address"),
+                (["explain", "--from", "mlx5_0"], "--to GID|IP|LID is missing: the peer's GID or address, or its LID"),
                 (["explain", "--from", "", "--to", "::1"], "--from: the name of the RDMA device is missing"),
                 (["explain", "--from", "mlx5_0:x"], "--from 'mlx5_0:x': the port is a number from 1 to 255"),
                 (["explain", "--from", "mlx5_0:0"], "--from 'mlx5_0:0': the port is a number from 1 to 255"),
                 (["explain", "--from", "mlx5_0:256"], "--from 'mlx5_0:256': the port is a number from 1 to 255"),
-                (["explain", "--to", "node7"], "--to 'node7' is neither a GID nor an IPv4 or IPv6 address"),
+                (["explain", "--to", "node7"], "--to 'node7' is neither a GID nor an IPv4 or IPv6 address, nor a LID"),
+                (["explain", "--from", "mlx5_0", "--to", "6", "--ud"], "--to LID is for connections without a GRH: neither --index nor --ud goes with it"),
+                (["explain", "--from", "mlx5_0", "--to", "0x6", "--index", "0"], "--to LID is for connections without a GRH: neither --index nor --ud goes with it"),
+                (["explain", "--from", "mlx5_0", "--to", "65536"], "--to '65536' is neither a GID nor an IPv4 or IPv6 address, nor a LID"),
                 (["explain", "--to", "::"], "--to '::' is the zero GID, which no peer has"),
                 ([*base, "--index", "-1"], "--index '-1' is not a GID index"),
                 ([*base, "--index", "4294967296"], "--index '4294967296' is not a GID index"),

@@ -30,6 +30,61 @@ def triangle():
     return directory
 
 
+def cards():
+    """Two InfiniBand cards per host, one of them cabled."""
+    directory = Directory()
+    directory.host("a")
+    directory.rail("mlx5_0", [(0, "fe80::a0", 0)], netdev="ib0", link_layer=1, lid=3)
+    directory.rail("mlx5_1", [(0, "fe80::a1", 0)], netdev="ib1", link_layer=1, lid=4, flags=0)
+    directory.host("b")
+    directory.rail("mlx5_0", [(0, "fe80::b0", 0)], netdev="ib0", link_layer=1, lid=5, flags=0)
+    directory.rail("mlx5_1", [(0, "fe80::b1", 0)], netdev="ib1", link_layer=1, lid=6)
+    directory.link(0, 3)
+    return directory
+
+
+class LidTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.netlink(Netlink())
+        sysfs = Sysfs(self.dir / "sys")
+        for i in (0, 1):
+            sysfs.device(f"mlx5_{i}", pci=f"0000:03:00.{i}")
+            sysfs.port(f"mlx5_{i}", gids=[(0, f"fe80::a{i}", V1, None)], link_layer="InfiniBand", size=8, lid=f"0x{3 + i}")
+
+    def explain(self, device, lid, status=0):
+        return self.run_json("explain", "--from", device, "--to", lid, status=status)
+
+    def test_peers_have_lids(self):
+        self.directory(cards())
+        self.assertEqual([rail["lid"] for rail in self.run_json("peers")["rails"]], [3, 4, 5, 6])
+
+    def test_works(self):
+        self.directory(cards())
+        got = self.explain("mlx5_0", "6")
+        self.assertEqual((got["to"], got["lid"]["known"]), ("LID 6", True))
+        self.assertEqual((got["directory"]["verdict"], got["directory"]["host"], got["directory"]["device"]), ("works", "b", "mlx5_1"))
+
+    def test_moved(self):
+        self.directory(cards())
+        for device, lid, verdict in (("mlx5_0", "0x5", "remote-down"), ("mlx5_1", "6", "local-down"), ("mlx5_1", "5", "local-down")):
+            got = self.explain(device, lid)
+            self.assertEqual((got["directory"]["verdict"], got["directory"]["reaches"]), (verdict, True))
+            self.assertEqual([(path["device"], path["peer_device"]) for path in got["directory"]["paths"]], [("mlx5_0", "mlx5_1")])
+
+    def test_unknown(self):
+        got = self.explain("mlx5_0", "6", status=1)
+        self.assertEqual(got["lid"], {"known": False, "text": "as the program asks: no agent runs on this host"})
+        self.directory(cards())
+        for lid, why in (("7", "no host with an agent"), ("4", "this host's own"), ("0xc001", "no LID of one port")):
+            got = self.explain("mlx5_0", lid, status=1)
+            self.assertFalse(got["lid"]["known"])
+            self.assertIn(why, got["lid"]["text"])
+        status, out, _ = self.run_tool("explain", "--from", "mlx5_0", "--to", "7")
+        self.assertEqual(status, 1)
+        self.assertIn("LID\n  Outcome:        as the program asks: no host with an agent is known to have it in this subnet\n", out)
+
+
 class PeersTest(ToolTest):
     def test_text(self):
         self.directory(triangle())

@@ -6,7 +6,7 @@
 
 static const struct doctor_check *const tables[] = {
 	doctor_plugin_checks, doctor_device_checks, doctor_port_checks,  doctor_net_checks,
-	doctor_agent_checks,  doctor_key_checks,    doctor_peer_checks,  doctor_limit_checks, doctor_qualify_checks,
+	doctor_agent_checks,  doctor_key_checks,    doctor_peer_checks,  doctor_infiniband_checks, doctor_limit_checks, doctor_qualify_checks,
 };
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))

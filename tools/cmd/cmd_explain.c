@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* meshverbs explain: the path decision for one destination, with everything that led to it. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "entry.h"
 #include "explain.h"
+#include "topo_sysfs.h"
 
 static int parse_to(struct explain *explain, const char *text)
 {
+	uint32_t lid;
+
+	explain->dlid = 0;
+	if (!mv_sysfs_parse_number(text, UINT16_MAX, &lid) && lid) {
+		explain->dlid = (uint16_t)lid;
+		return 0;
+	}
 	if (mv_gid_parse(text, &explain->dgid))
 		return cli_usage(&cmd_explain,
-				 "--to '%s' is neither a GID nor an IPv4 or IPv6 address", text);
+				 "--to '%s' is neither a GID nor an IPv4 or IPv6 address, nor a LID", text);
 	if (mv_gid_is_zero(&explain->dgid))
 		return cli_usage(&cmd_explain, "--to '%s' is the zero GID, which no peer has",
 				 text);
@@ -97,7 +106,9 @@ static int parse_args(struct cli *cli, struct explain *explain, int argc, char *
 		return cli_usage(&cmd_explain,
 				 "--from DEV is missing: the RDMA device that the program uses");
 	if (!has_to)
-		return cli_usage(&cmd_explain, "--to GID|IP is missing: the peer's GID or address");
+		return cli_usage(&cmd_explain, "--to GID|IP|LID is missing: the peer's GID or address, or its LID");
+	if (explain->dlid && (explain->has_index || explain->transport == MV_DATAGRAM))
+		return cli_usage(&cmd_explain, "--to LID is for connections without a GRH: neither --index nor --ud goes with it");
 	if (explain->n_seen && !explain->has_index)
 		return cli_usage(&cmd_explain,
 				 "--seen says what was read under an index: add --index");
@@ -152,18 +163,29 @@ static void show_question(struct out *out, const struct explain *explain)
 		out_textf(out, NULL, "Seen there", OUT_PLAIN, "%s (%s)",
 			  mv_gid_format(&explain->seen[i].gid, gid),
 			  mv_gid_type_name(explain->seen[i].type));
-	out_text(out, "to", "To", OUT_PLAIN, mv_gid_format(&explain->dgid, gid));
+	if (explain->dlid)
+		snprintf(gid, sizeof(gid), "LID %u", explain->dlid);
+	else
+		mv_gid_format(&explain->dgid, gid);
+	out_text(out, "to", "To", OUT_PLAIN, gid);
 	out_text(out, "transport", "Transport", OUT_PLAIN,
 		 explain->transport == MV_DATAGRAM ? "datagram" : "connected");
 }
 
-static int answer(struct out *out, const struct cli *cli, struct host *host,
-		  const struct explain *explain)
+static int answer(struct out *out, const struct cli *cli, struct host *host, struct explain *explain)
 {
 	const struct mv_gid_entry *best;
 	bool reached;
+	int rc;
 
 	show_question(out, explain);
+	rc = explain->dlid ? explain_lid(out, cli, explain) : 0;
+	if (rc < 0) {
+		out_cancel(out);
+		return CLI_ERROR;
+	}
+	if (rc)
+		return cli_finish(out, CLI_ATTENTION);
 	if (explain_routes(out, host, explain)) {
 		out_cancel(out);
 		return CLI_ERROR;
@@ -203,7 +225,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command cmd_explain = {
 	.name = "explain",
-	.args = "--from DEV[:PORT] --to GID|IP [--index N [--seen GID[,v1|v2]]...] [--ud] [-j]",
+	.args = "--from DEV[:PORT] --to GID|IP|LID [--index N [--seen GID[,v1|v2]]...] [--ud] [-j]",
 	.summary = "which GID and which path serve a destination, and why",
 	.help = "Takes the decision that the plugin takes when a queue pair or an address handle "
 		"is given its\n"
@@ -215,7 +237,7 @@ const struct cli_command cmd_explain = {
 		"paths that the two\n"
 		"hosts can agree upon.\n\n"
 		"      --from DEV[:PORT]   RDMA device and port (the first) of the program\n"
-		"      --to GID|IP         the peer's GID or address\n"
+		"      --to GID|IP|LID     the peer's GID or address; InfiniBand without a GRH: its LID, such as 0x1f\n"
 		"      --index N           GID index that the program uses\n"
 		"      --seen GID[,v1|v2]  an address that the program has read under that index "
 		"before, if the\n"

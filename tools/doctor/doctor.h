@@ -62,7 +62,7 @@ struct doctor {
 /* The tables of the doctor_*.c files; each ends with a row without name. */
 extern const struct doctor_check doctor_plugin_checks[], doctor_device_checks[],
 	doctor_port_checks[], doctor_net_checks[], doctor_agent_checks[], doctor_key_checks[], doctor_peer_checks[],
-	doctor_limit_checks[], doctor_qualify_checks[];
+	doctor_infiniband_checks[], doctor_limit_checks[], doctor_qualify_checks[];
 
 /* ---- doctor_gather.c
  * ----------------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@ struct explain {
 	bool has_index;
 	uint32_t index;
 	union ibv_gid dgid;
+	uint16_t dlid; /* 0: the program gives a GID; else @dgid is not known before explain_lid() */
 	enum mv_transport transport;
 	struct mv_seen seen[EXPLAIN_SEEN_MAX];
 	size_t n_seen;
@@ -25,6 +26,15 @@ struct explain {
 	const struct mv_device *device;
 	const struct mv_port *port;
 };
+
+/**
+ * explain_lid - whose is the LID of a program that connects without a GRH?
+ *
+ * Fills @explain->dgid, and the index of the port's own GID, by which agents know the two ends.
+ *
+ * Return: 0; 1: not known, which has been shown; -errno, which has been said.
+ */
+int explain_lid(struct out *out, const struct cli *cli, struct explain *explain);
 
 /**
  * explain_routes - look up the routes that the decision needs, and show them
