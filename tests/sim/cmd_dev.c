@@ -40,7 +40,7 @@ void cmd_fill_context(struct ucontext *uc, struct mlx5_ib_alloc_ucontext_resp *r
 		.log_uar_size = 12,
 		.num_uars_per_page = 1,
 		.num_dyn_bfregs = NUM_DYN_BFREGS,
-		.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY,
+		.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY | MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE,
 		.dump_fill_mkey = NULL_MR_KEY,
 	};
 }

@@ -233,18 +233,35 @@ int cmd_modify_qp(struct cmd_args *a)
 	return modify(a, a->in);
 }
 
+/* Of what the program wants it gets what the device has. Return: that */
+static uint32_t take_ece(struct cmd_args *a, uint32_t handle, uint32_t options)
+{
+	uint32_t taken = 0;
+	struct qp *qp;
+
+	hca_lock(a->uc->hca);
+	qp = (struct qp *)obj_get(a->uc, handle, OBJ_QP);
+	if (qp && options)
+		taken = options & qp_ece(qp);
+	hca_unlock(a->uc->hca);
+	return taken;
+}
+
 int cmd_ex_modify_qp(struct cmd_args *a)
 {
 	const struct ib_uverbs_ex_modify_qp *in = a->in;
 	struct mlx5_ib_modify_qp_resp drv = {.response_length = sizeof(drv)};
+	struct mlx5_ib_modify_qp drv_in;
 	struct ib_uverbs_ex_modify_qp_resp *out = a->out;
 	int err;
 
 	if (in->base.attr_mask & IBV_QP_RATE_LIMIT)
 		return -EOPNOTSUPP;
+	cmd_drv_in(a, &drv_in, sizeof(drv_in));
 	err = modify(a, &in->base);
 	if (err)
 		return err;
+	drv.ece_options = take_ece(a, in->base.qp_handle, drv_in.ece_options);
 	out->response_length = sizeof(*out);
 	cmd_drv_out(a, &drv, sizeof(drv));
 	return 0;

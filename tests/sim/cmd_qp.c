@@ -151,8 +151,9 @@ static int create_qp(struct cmd_args *a, const struct ib_uverbs_create_qp *in,
 	resp.bfreg_index = FIRST_SHARED_BFREG + a->uc->next_bfreg++ % N_SHARED_BFREGS;
 	/* Numbered with the two of each UAR page that are not for this use left out. */
 	resp.bfreg_index = resp.bfreg_index / 2 * 4 + resp.bfreg_index % 2;
-	if (quirk_is(qp, SIM_QUIRK_ECE))
-		resp.ece_options = qp->qpn & 1;
+	/* Who asks for the version of ECE that it knows is told what there is. */
+	if (drv.ece_options)
+		resp.ece_options = qp_ece(qp);
 	cmd_drv_out(a, &resp, sizeof(resp));
 	return 0;
 

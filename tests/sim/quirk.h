@@ -34,6 +34,14 @@ static inline bool quirk_is(const struct qp *qp, enum sim_quirk quirk)
 	return quirk_of_dev(qp->dev, quirk);
 }
 
+/** qp_ece() - the options of ECE that a queue pair can have */
+static inline uint32_t qp_ece(const struct qp *qp)
+{
+	uint32_t options = SIM_ECE & ~atomic_load_explicit(&qp->dev->no_ece, memory_order_relaxed);
+
+	return quirk_is(qp, SIM_QUIRK_ECE) ? options ^ (qp->qpn & 1) : options;
+}
+
 uint32_t quirk_rq_psn(struct qp *qp);
 bool quirk_late_write(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, bool last);
 bool quirk_late_read(struct qp *qp, const struct send_wqe *w, uint64_t off, const uint8_t *src, uint32_t len);

@@ -29,7 +29,7 @@
 
 #define SIM_STATE_ENV     "SIM_STATE"
 #define SIM_STATE_MAGIC   0x73696d68636131ULL /* "simhca1" */
-#define SIM_STATE_VERSION 5
+#define SIM_STATE_VERSION 6
 
 #define SIM_MAX_DEVS   16
 #define SIM_MAX_PORTS  2
@@ -151,6 +151,9 @@ struct sim_port {
 	struct sim_counters counters; /* not under seq */
 };
 
+/* Enhanced connection establishment: version 1, and four options that mean nothing. */
+#define SIM_ECE 0x1000000fu
+
 struct sim_dev {
 	_Atomic uint32_t present; /* 0: no such device (never there, or removed) */
 	_Atomic uint32_t
@@ -159,6 +162,7 @@ struct sim_dev {
 				    sim_dev_reset() */
 	_Atomic uint32_t quirks; /* 1 << enum sim_quirk; any time */
 	_Atomic uint32_t late_us; /* completions of receives, and LAST_WQE_REACHED, come so much later: late.c; 0: at once */
+	_Atomic uint32_t no_ece; /* options of ECE that it lacks, of those in SIM_ECE; any time */
 	char name[64]; /* "mlx5_0" */
 	uint32_t minor; /* /dev/infiniband/uverbs<minor>, character device 231:192+minor */
 	uint32_t n_ports;

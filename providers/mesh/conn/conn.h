@@ -402,9 +402,10 @@ size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size
 /** mesh_conns_close - a context is being closed: drop its connections; end.c */
 void mesh_conns_close(struct mesh_context *mc);
 
-/* end.c, query.c: what the program does to its QPs. Contracts are those of libibverbs. */
+/* end.c, query.c, ece.c: what the program does to its QPs. Contracts are those of libibverbs. */
 int mesh_destroy_qp(struct ibv_qp *qp);
 int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
+int mesh_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /*
  * negotiate.c: what the helper thread does for one connection; each takes conn->lock. It does not wait for it: a message
@@ -451,6 +452,8 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 int mesh_conn_pkey_index(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, uint16_t *ret_index);
 /** mesh_conn_shadow_attr - what a queue pair on a NIC is to be made with. Return: as mesh_conn_pkey_index() */
 int mesh_conn_shadow_attr(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, struct mesh_shadow_attr *ret);
+/** mesh_conn_why_not_connected - a queue pair of ours was not connected: @err: -errno, or that it is poorer than the first */
+const char *mesh_conn_why_not_connected(const struct mesh_conn *conn, int err);
 /** mesh_conn_path_attr - the program's RTR attributes, made to fit a path; 0 or -errno */
 int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
 			const struct mv_move_action *action, struct ibv_qp_attr *ret);

@@ -67,6 +67,8 @@ int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv
 	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);
 	if (!err)
+		mesh_qp_note_ece(mc, qp, NULL);
+	if (!err)
 		forget_completions(mc, qp->send_cq, qp->recv_cq, qp->qp_num);
 	return err;
 }

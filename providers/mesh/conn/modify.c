@@ -5,6 +5,7 @@
 #include "connectint.h"
 #include "heldint.h"
 #include "live.h"
+#include "qpmade.h"
 #include "relocate.h"
 #include "srq.h"
 #include "ud.h"
@@ -147,6 +148,8 @@ static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 	if (err)
 		return err;
 	remember(conn, attr, mask);
+	if (mask & IBV_QP_RATE_LIMIT && attr->rate_limit)
+		mesh_qp_stay(conn->mc, conn->qp, "it has a rate limit (ibv_modify_qp)");
 	return -mesh_live_change(conn->held, attr, mask);
 }
 

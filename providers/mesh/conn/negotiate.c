@@ -8,6 +8,7 @@
 #include "count.h"
 #include "live.h"
 #include "native.h"
+#include "parity.h"
 #include "proved.h"
 #include "reasons.h"
 #include "relocate.h"
@@ -321,6 +322,13 @@ int mesh_conn_shadow_rts(struct mesh_conn *conn)
 	return err;
 }
 
+const char *mesh_conn_why_not_connected(const struct mesh_conn *conn, int err)
+{
+	const char *poorer = mesh_parity_why(conn->held);
+
+	return err == -EOPNOTSUPP && poorer ? poorer : strerrordesc_np(-err);
+}
+
 int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
 			const struct mv_move_action *action, struct ibv_qp_attr *ret)
 {
@@ -364,7 +372,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	}
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
-			    conn->path.device, strerrordesc_np(-err));
+			    conn->path.device, mesh_conn_why_not_connected(conn, err));
 	mv_move_connected(&conn->move, !err, mesh_now_ns()); /* that may have taken long */
 }
 

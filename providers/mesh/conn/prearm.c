@@ -8,6 +8,7 @@
 #include "keyahead.h"
 #include "live.h"
 #include "memlock.h"
+#include "parity.h"
 #include "proved.h"
 #include "reasons.h"
 #include "ways.h"
@@ -91,7 +92,7 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 	if (err) {
 		atomic_store_explicit(&mesh_root.process->standby_at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected ahead on %s: %s", conn->mc->device, conn->qpn,
-		       path.pd->rail->device, strerrordesc_np(-err));
+		       path.pd->rail->device, mesh_conn_why_not_connected(conn, err));
 		return;
 	}
 	mesh_count(MV_COUNT_AHEAD_CONNECTED);
@@ -243,6 +244,22 @@ static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
 	return home->turn_ns;
 }
 
+/* Before anything can fail: of one in ERR nobody can ask. */
+static void learn_order(struct mesh_conn *conn)
+{
+	struct mesh_device *device;
+	int command;
+
+	if (!conn->held || !conn->rts_mask || !mesh_parity_may_learn(conn->held))
+		return;
+	device = mesh_device_get(conn->mc->device);
+	if (mesh_device_behind(device))
+		return;
+	command = mesh_command_begin(device);
+	mesh_parity_learn(conn->held);
+	mesh_command_end(device, command);
+}
+
 /* ---- the whole of it ----------------------------------------------------------------------------------------- */
 
 uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
@@ -255,6 +272,7 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	char why[256];
 	int command;
 
+	learn_order(conn);
 	drop_lost(conn);
 	if (home->spared)
 		return tell_of_ours(conn, now_ns);

@@ -8,6 +8,7 @@
 #include "count.h"
 #include "detect.h"
 #include "live.h"
+#include "parity.h"
 #include "path_failures.h"
 #include "prearm.h"
 #include "proved.h"
@@ -125,7 +126,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 			      mesh_live_standby(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask);
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
-			    conn->next_path.device, strerrordesc_np(-err));
+			    conn->next_path.device, mesh_conn_why_not_connected(conn, err));
 	conn->steps.connected_ns = mesh_now_ns();
 	mv_move_connected(&conn->move, !err, now_ns);
 }
@@ -399,6 +400,8 @@ static const char *why_stays(const struct mesh_conn *conn, const struct mv_move_
 
 	if (action->timed_out)
 		return "the peer's process did not answer";
+	if (!bound && conn->held)
+		bound = mesh_parity_why(conn->held);
 	return bound ? bound : mv_ctl_reason_text(action->reason);
 }
 

@@ -42,6 +42,7 @@ struct mesh_data {
 	struct mesh_map cqs; /* struct mesh_cq */
 	struct mesh_map srqs; /* struct mesh_srq */
 	struct mesh_map extended; /* CQs made by create_cq_ex: wc_flags + 1, as a pointer */
+	struct mesh_map moderated; /* CQs with a moderation: moderation.c */
 	struct mesh_held *all; /* every record ever made; they are freed with the context */
 	struct mesh_held *free; /* those not in use */
 	unsigned int n_noted, n_held, n_used_cqs, n_srqs;
@@ -51,7 +52,7 @@ struct mesh_data {
 	uint32_t forgotten[MESH_FORGOTTEN_MAX]; /* QPs for which there was no memory when they went to INIT, and then no record */
 	_Atomic unsigned int n_forgotten; /* read without the lock, too: mostly there are none */
 	bool forgotten_more; /* there was no room for one there */
-	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
+	bool extended_unknown; /* there was no memory for one of @extended or @moderated: no QP is held any more */
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
 	MESH_LOCK(MADE) made_lock; /* guards the next two; takes no lock of ours */
 	struct mesh_map made; /* struct mesh_qp_made: qpmade.h */

@@ -278,7 +278,7 @@ void mesh_cq_free(struct mesh_cq *cq)
 }
 
 /* Take a CQ's records away. Return: false while QPs of ours use it. */
-static bool take_cq(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq **ret_mcq, void **ret_flags)
+static bool take_cq(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq **ret_mcq, void **ret_flags, void **ret_moderated)
 {
 	bool idle;
 
@@ -288,12 +288,13 @@ static bool take_cq(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq **
 	if (idle) {
 		mesh_map_drop(&data->cqs, cq);
 		*ret_flags = mesh_map_drop(&data->extended, cq);
+		*ret_moderated = mesh_map_drop(&data->moderated, cq);
 	}
 	mesh_unlock(&data->lock);
 	return idle;
 }
 
-static void put_cq_back(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq *mcq, void *flags)
+static void put_cq_back(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq *mcq, void *flags, void *moderated)
 {
 	/* Into the places that they were in, which are free: this takes no memory. */
 	mesh_lock(&data->lock);
@@ -301,6 +302,8 @@ static void put_cq_back(struct mesh_data *data, struct ibv_cq *cq, struct mesh_c
 		mesh_map_put(&data->cqs, cq, mcq);
 	if (flags)
 		mesh_map_put(&data->extended, cq, flags);
+	if (moderated)
+		mesh_map_put(&data->moderated, cq, moderated);
 	mesh_unlock(&data->lock);
 }
 
@@ -308,10 +311,10 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 {
 	struct mesh_data *data = &mc->data;
 	struct mesh_cq *mcq;
-	void *flags;
+	void *flags, *moderated;
 	int err;
 
-	if (!take_cq(data, cq, &mcq, &flags))
+	if (!take_cq(data, cq, &mcq, &flags, &moderated))
 		return EBUSY; /* as the kernel says for a CQ with QPs */
 	mesh_fast_drop(cq); /* the next one may be at this address */
 	/* The kicker is a QP, too: without it the base decides as it would have. */
@@ -322,7 +325,7 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 	err = mc->destroy_cq(cq);
 	mesh_devices_settle();
 	if (err) {
-		put_cq_back(data, cq, mcq, flags);
+		put_cq_back(data, cq, mcq, flags, moderated);
 		return err;
 	}
 	if (mcq) {

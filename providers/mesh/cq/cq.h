@@ -27,6 +27,7 @@ void mesh_kick_cq_event(struct ibv_cq *shadow);
 /* Verbs entry points. Contracts are those of libibverbs. */
 struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int mesh_destroy_cq(struct ibv_cq *cq);
+int mesh_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int mesh_resize_cq(struct ibv_cq *cq, int cqe);
 
 #endif

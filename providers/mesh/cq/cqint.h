@@ -178,4 +178,8 @@ void mesh_cqex_save(struct mesh_cq *cq);
 /** mesh_cqex_install - put ours over an extended CQ's functions, after mesh_cqex_save() */
 void mesh_cqex_install(struct mesh_cq *cq);
 
+/* ---- moderation.c ----------------------------------------------------------------------------------------------------- */
+/** mesh_cq_moderate - give a CQ on a rail the moderation of the program's, if that has any; 0; errno: it does not take it */
+int mesh_cq_moderate(const struct mesh_cq *cq, struct ibv_cq *shadow);
+
 #endif

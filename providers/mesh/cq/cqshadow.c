@@ -116,8 +116,11 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 	err = cq->cq->channel ? mesh_cq_stash_reserve(cq, STASH_AT_LEAST) : 0;
 	if (!err)
 		scq->cq = shadow_create(cq, scq, n_wrs > own ? n_wrs : own);
-	if (!scq->cq) {
-		err = err ? err : errno ? -errno : -EIO;
+	if (scq->cq)
+		err = -mesh_positive(mesh_cq_moderate(cq, scq->cq));
+	else if (!err)
+		err = errno ? -errno : -EIO;
+	if (err) {
 		mesh_shadow_cq_free(scq);
 		return err;
 	}

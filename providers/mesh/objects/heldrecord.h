@@ -197,6 +197,8 @@ struct mesh_held {
 	} quiet;
 	uint32_t n_new_receives; /* logged, and at no QP: FENCING, yet; FENCED, because the next one does not take them */
 	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
+	const char *poorer; /* than the first: the one that was connected last; conn->lock, as are the next two; parity.h */
+	bool order_known, in_order; /* does the program's own place data in order? */
 	bool unwoken; /* there are completions in the stash, and no kicker could be made that tells of them; conn->lock */
 	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */
 	enum ibv_wc_status fail_status; /* of the first send that fails: mode FAILING; mode FLUSHING, for want of a key */

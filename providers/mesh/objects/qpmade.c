@@ -10,10 +10,12 @@
 struct mesh_qp_made {
 	const struct ibv_qp *qp;
 	const char *stays; /* a constant; NULL: it may go */
+	struct mesh_qp_ece ece;
 };
 
 static const char why_flags[] = "it was made with creation flags, or with attributes that are not known here (ibv_create_qp_ex)";
 static const char why_unseen[] = "it was made by a function that is not seen here (mlx5dv_create_qp), which has flags that nobody can ask for";
+static const char why_rate[] = "it has a rate limit (ibv_modify_qp_rate_limit)";
 static const char why_no_memory[] = "there was no memory when it was made";
 
 /* @made: NULL: there was no memory */
@@ -57,6 +59,42 @@ const char *mesh_qp_stays(struct mesh_context *mc, const struct ibv_qp *qp)
 		stays = why_unseen;
 	mesh_unlock(&data->made_lock);
 	return stays;
+}
+
+void mesh_qp_stay(struct mesh_context *mc, const struct ibv_qp *qp, const char *why)
+{
+	struct mesh_data *data = &mc->data;
+	struct mesh_qp_made *made;
+
+	mesh_lock(&data->made_lock);
+	made = mesh_map_get(&data->made, qp);
+	if (made && !made->stays)
+		made->stays = why;
+	mesh_unlock(&data->made_lock);
+}
+
+void mesh_qp_note_ece(struct mesh_context *mc, const struct ibv_qp *qp, const struct mesh_qp_ece *ece)
+{
+	struct mesh_data *data = &mc->data;
+	struct mesh_qp_made *made;
+
+	mesh_lock(&data->made_lock);
+	made = mesh_map_get(&data->made, qp);
+	if (made)
+		made->ece = ece ? *ece : (struct mesh_qp_ece){0};
+	mesh_unlock(&data->made_lock);
+}
+
+bool mesh_qp_ece(struct mesh_context *mc, const struct ibv_qp *qp, struct mesh_qp_ece *ret)
+{
+	struct mesh_data *data = &mc->data;
+	const struct mesh_qp_made *made;
+
+	mesh_lock(&data->made_lock);
+	made = mesh_map_get(&data->made, qp);
+	*ret = made ? made->ece : (struct mesh_qp_ece){0};
+	mesh_unlock(&data->made_lock);
+	return ret->ece.vendor_id;
 }
 
 struct mesh_qp_made *mesh_qp_take(struct mesh_context *mc, const struct ibv_qp *qp)
@@ -123,4 +161,30 @@ struct ibv_qp *mesh_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	if (qp && is_noted(mc, attr->qp_type, attr->qp_context))
 		note(mc, qp, more ? why_flags : NULL);
 	return qp;
+}
+
+static bool is_watched(const struct mesh_context *mc, const struct ibv_qp *qp)
+{
+	return qp->qp_type == IBV_QPT_RC && mc->can_move && mesh_context_active(mc);
+}
+
+/* The next queue pair would send as fast as it can. mlx5 has no rate limit for RC: the kernel refuses it. */
+int mesh_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	int err = mc->modify_qp_rate_limit(qp, attr);
+
+	if (!err && attr->rate_limit && is_watched(mc, qp))
+		mesh_qp_stay(mc, qp, why_rate);
+	return err;
+}
+
+int mesh_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	int err = mc->set_ece(qp, ece);
+
+	if (!err && is_watched(mc, qp))
+		mesh_qp_note_ece(mc, qp, &(struct mesh_qp_ece){.ece = *ece});
+	return err;
 }

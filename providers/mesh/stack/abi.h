@@ -134,6 +134,9 @@ struct mesh_library {
 	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t handle);
 	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t handle);
 	void (*unimport_pd)(struct ibv_pd *pd);
+	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
+	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
+	int (*query_qp_data_in_order)(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
 	struct mesh_verbs verbs; /* complete unless @missing_verb */
 	const char *missing_verb; /* the first of them that the library lacks; then no connection is moved */

@@ -39,6 +39,8 @@ const struct mesh_public_slot mesh_op_info[MESH_N_OPS] = {
 	[MESH_OP_IMPORT_MR] = {"import_mr", 0},
 	[MESH_OP_IMPORT_PD] = {"import_pd", 0},
 	[MESH_OP_UNIMPORT_PD] = {"unimport_pd", 0},
+	[MESH_OP_SET_ECE] = {"set_ece", 0},
+	[MESH_OP_QUERY_ECE] = {"query_ece", 0},
 	[MESH_OP_ALLOC_NULL_MR] = {"alloc_null_mr", PLACE(alloc_null_mr)},
 	[MESH_OP_REG_DM_MR] = {"reg_dm_mr", PLACE(reg_dm_mr)},
 	[MESH_OP_ALLOC_MW] = {"alloc_mw", OPS(alloc_mw)},
@@ -48,6 +50,7 @@ const struct mesh_public_slot mesh_op_info[MESH_N_OPS] = {
 	[MESH_OP_CREATE_CQ_EX] = {"create_cq_ex", 0}, /* the public one is the library's own function */
 	[MESH_OP_RESIZE_CQ] = {"resize_cq", OPS(_compat_resize_cq)},
 	[MESH_OP_DESTROY_CQ] = {"destroy_cq", OPS(_compat_destroy_cq)},
+	[MESH_OP_MODIFY_CQ] = {"modify_cq", PLACE(modify_cq)},
 	[MESH_OP_CQ_EVENT] = {"cq_event", OPS(_compat_cq_event)},
 	[MESH_OP_POLL_CQ] = {"poll_cq", OPS(poll_cq)},
 	[MESH_OP_REQ_NOTIFY_CQ] = {"req_notify_cq", OPS(req_notify_cq)},
@@ -61,6 +64,7 @@ const struct mesh_public_slot mesh_op_info[MESH_N_OPS] = {
 	[MESH_OP_CREATE_QP_EX] = {"create_qp_ex", PLACE(create_qp_ex)},
 	[MESH_OP_OPEN_QP] = {"open_qp", PLACE(open_qp)},
 	[MESH_OP_QUERY_QP] = {"query_qp", OPS(_compat_query_qp)},
+	[MESH_OP_MODIFY_QP_RATE_LIMIT] = {"modify_qp_rate_limit", PLACE(modify_qp_rate_limit)},
 	[MESH_OP_DESTROY_QP] = {"destroy_qp", OPS(_compat_destroy_qp)},
 	[MESH_OP_POST_SEND] = {"post_send", OPS(post_send)},
 	[MESH_OP_POST_RECV] = {"post_recv", OPS(post_recv)},
@@ -188,6 +192,24 @@ static void call_unimport_pd(const struct mesh_library *lib, struct mesh_scratch
 	lib->unimport_pd(&pd);
 }
 
+static void call_set_ece(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	struct ibv_qp qp = {.context = s->context};
+	struct ibv_ece ece = {.vendor_id = 1}; /* without one libibverbs asks nobody */
+
+	(void)arg;
+	lib->set_ece(&qp, &ece);
+}
+
+static void call_query_ece(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	struct ibv_qp qp = {.context = s->context};
+	struct ibv_ece ece = {0};
+
+	(void)arg;
+	lib->query_ece(&qp, &ece);
+}
+
 /* Operations of functions that not every library has. */
 static const struct {
 	enum mesh_op op;
@@ -199,6 +221,8 @@ static const struct {
 	{MESH_OP_IMPORT_MR, offsetof(struct mesh_library, import_mr), call_import_mr},
 	{MESH_OP_IMPORT_PD, offsetof(struct mesh_library, import_pd), call_import_pd},
 	{MESH_OP_UNIMPORT_PD, offsetof(struct mesh_library, unimport_pd), call_unimport_pd},
+	{MESH_OP_SET_ECE, offsetof(struct mesh_library, set_ece), call_set_ece},
+	{MESH_OP_QUERY_ECE, offsetof(struct mesh_library, query_ece), call_query_ece},
 };
 
 #define N_LATER (sizeof(later_ones) / sizeof(later_ones[0]))

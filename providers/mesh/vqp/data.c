@@ -90,6 +90,8 @@ void mesh_held_release(struct mesh_held *h)
 	h->hides_base = false;
 	h->logged_base = false;
 	h->unwoken = false;
+	h->poorer = NULL;
+	h->order_known = h->in_order = false;
 	h->stashing = false;
 	atomic_store_explicit(&h->backlog, false, memory_order_relaxed);
 	atomic_store_explicit(&h->consumed, false, memory_order_relaxed);
@@ -146,6 +148,7 @@ void mesh_data_close(struct mesh_context *mc)
 	mesh_map_fini(&data->cqs);
 	mesh_map_fini(&data->srqs);
 	mesh_map_fini(&data->extended);
+	mesh_map_fini(&data->moderated);
 	mesh_lock_fini(&data->srq_table_lock);
 	mesh_lock_fini(&data->lock);
 }

@@ -395,6 +395,7 @@ static int post_noted_to_base(struct mesh_held *h)
 static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, again = *init;
+	struct mesh_qp_ece noted;
 	int err;
 
 	/* With the lock: what the program posts meanwhile comes behind what it posted before. */
@@ -404,6 +405,8 @@ static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init,
 	again.qp_state = IBV_QPS_INIT;
 	if (!err)
 		err = h->mc->modify_qp(h->qp, &again, init_mask | IBV_QP_STATE);
+	if (!err && mesh_qp_ece(h->mc, h->qp, &noted))
+		err = h->mc->set_ece(h->qp, &noted.ece);
 	if (!err)
 		err = post_noted_to_base(h);
 	mesh_wrex_changed(h);

@@ -7,7 +7,9 @@
 
 #include "heldint.h"
 #include "keys.h"
+#include "parity.h"
 #include "pdstay.h"
+#include "qpmade.h"
 #include "srq.h"
 
 /* From the first log to the next QP; fence.c and replay.c have what comes then. */
@@ -107,6 +109,8 @@ const char *mesh_live_lost(struct mesh_held *h)
 	/* One that has moved lacks that key wherever it goes. */
 	if (!lost && h->mode == MESH_HELD_GUARDED)
 		lost = mesh_pd_stays(h->qp->pd);
+	if (!lost && h->mode == MESH_HELD_GUARDED)
+		lost = mesh_qp_stays(h->mc, h->qp);
 	mesh_unlock(&h->lock);
 	return lost;
 }
@@ -312,12 +316,16 @@ static int back_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *made)
 	return err ? err : mesh_shadow_to_init(qp, made);
 }
 
-/* Return: 0 or errno. */
-static int to_rts(struct ibv_qp *qp, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+/* Return: 0; errno, EOPNOTSUPP: see mesh_parity_why(). */
+static int to_rts(struct mesh_held *h, struct ibv_qp *qp, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
 {
-	int err = mesh_root.lib.verbs.modify_qp(qp, rtr, rtr_mask);
+	int err = -mesh_parity_set(h, qp);
 
-	return err || !rts_mask ? err : mesh_root.lib.verbs.modify_qp(qp, rts, rts_mask);
+	if (!err)
+		err = mesh_root.lib.verbs.modify_qp(qp, rtr, rtr_mask);
+	if (!err && rts_mask)
+		err = mesh_root.lib.verbs.modify_qp(qp, rts, rts_mask);
+	return err ? err : -mesh_parity_check(h, qp, rts_mask);
 }
 
 static bool same(const struct mesh_standby *standby, const struct ibv_qp_attr *rtr, int rtr_mask,
@@ -349,7 +357,7 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 	standby->rtr_mask = rtr_mask;
 	standby->rts_mask = rts_mask;
 	if (!err)
-		err = to_rts(ahead->qp, rtr, rtr_mask, rts, rts_mask);
+		err = to_rts(h, ahead->qp, rtr, rtr_mask, rts, rts_mask);
 	if (err)
 		standby->rtr_mask = 0; /* is as none that could be wanted: what is wanted next begins with RESET */
 	return -mesh_positive(err);
@@ -383,7 +391,7 @@ int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 		if (standby)
 			err = back_to_init(h->next.qp, &h->ahead_attr);
 		if (!err)
-			err = to_rts(h->next.qp, rtr, rtr_mask, rts, rts_mask);
+			err = to_rts(h, h->next.qp, rtr, rtr_mask, rts, rts_mask);
 	}
 	if (err)
 		return -mesh_positive(err);

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "heldint.h"
+#include "parity.h"
 
 /* States of the queue pair on the other rail. */
 
@@ -13,6 +14,7 @@ int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	bool lacks;
+	int err;
 
 	mesh_lock(&h->lock);
 	lacks = h->now.recv_failed;
@@ -21,7 +23,10 @@ int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_ma
 	if (h->guard)
 		mesh_guard_rtr(h->guard, mesh_mtu_bytes(attr->path_mtu));
 	mesh_unlock(&h->lock);
-	return lacks ? -ENOMEM : mesh_shadow_modify(h, attr, attr_mask);
+	err = lacks ? -ENOMEM : h->now.qp ? mesh_parity_set(h, h->now.qp) : 0;
+	if (!err)
+		err = mesh_shadow_modify(h, attr, attr_mask);
+	return err ? err : mesh_parity_check(h, h->now.qp, false);
 }
 
 int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)

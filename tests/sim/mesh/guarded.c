@@ -62,3 +62,20 @@ void guarded_fence(struct mesh_held *h, bool first, struct mv_move_sync *sync)
 {
 	assert_int_equal(guarded_fence_ends(h, first, sync), 0);
 }
+
+struct mesh_conn *as_connection(struct end *e, struct mesh_held *h, enum mesh_conn_state state)
+{
+	struct mesh_conn *conn = mesh_conn_new(world.mc, e->qp);
+
+	assert_non_null(conn);
+	conn->held = h;
+	conn->state = state;
+	return conn;
+}
+
+void end_connection(struct mesh_conn *conn)
+{
+	conn->held = NULL;
+	mesh_conn_unlink(conn);
+	mesh_conn_put(conn);
+}

@@ -2,6 +2,7 @@
 #ifndef SIM_MESH_GUARDED_H
 #define SIM_MESH_GUARDED_H
 
+#include "conn.h"
 #include "live.h"
 #include "moved.h"
 
@@ -27,5 +28,9 @@ void guarded_prepare_loop(struct mesh_held *h, uint32_t psn);
 int guarded_fence_ends(struct mesh_held *h, bool first, struct mv_move_sync *sync);
 /** guarded_fence - that, and it is done */
 void guarded_fence(struct mesh_held *h, bool first, struct mv_move_sync *sync);
+
+/** as_connection, end_connection - what the rest of the plugin sees of @e's queue pair; @h: its work is ours, or is logged */
+struct mesh_conn *as_connection(struct end *e, struct mesh_held *h, enum mesh_conn_state state);
+void end_connection(struct mesh_conn *conn);
 
 #endif

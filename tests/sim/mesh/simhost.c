@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <cmocka.h>
 
@@ -61,4 +62,13 @@ void simhost_late(uint32_t us)
 
 	for (i = 0; i < host->n_devs; i++)
 		atomic_store(&host->devs[i].late_us, us);
+}
+
+void simhost_lacks_ece(const char *device, uint32_t options)
+{
+	uint32_t i;
+
+	for (i = 0; i < host->n_devs; i++)
+		if (!strcmp(host->devs[i].name, device))
+			atomic_store(&host->devs[i].no_ece, options);
 }

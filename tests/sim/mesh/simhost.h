@@ -14,5 +14,7 @@ void simhost_mute(uint32_t qpn);
 void simhost_unmute(void);
 /** simhost_late - completions of receives, and LAST_WQE_REACHED, come so much later at all NICs; 0: at once */
 void simhost_late(uint32_t us);
+/** simhost_lacks_ece - a device lacks these options of ECE; 0: it has all */
+void simhost_lacks_ece(const char *device, uint32_t options);
 
 #endif

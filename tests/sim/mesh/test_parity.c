@@ -14,6 +14,8 @@
 #include "fault.h"
 #include "guarded.h"
 #include "heldint.h"
+#include "parity.h"
+#include "prearm.h"
 
 static const struct manner moved = {.how = MOVED};
 
@@ -264,6 +266,192 @@ static void test_made_without_memory(void **state)
 	end_close(&e);
 }
 
+/* ---- order of data ----------------------------------------------------------------------------------------------- */
+
+static struct {
+	int base, rail; /* what they answer */
+} order;
+
+static int say_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	(void)op;
+	(void)flags;
+	if (qp->state != IBV_QPS_RTS)
+		return 0; /* as libmlx5 */
+	return qp->context == world.context ? order.base : order.rail;
+}
+
+static int connect_to_itself(struct mesh_held *h)
+{
+	struct ibv_qp_attr rtr = world_rtr(&world, true, h->next.qp->qp_num, 5), rts = world_rts(5);
+
+	return mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK);
+}
+
+static void test_data_in_order(void **state)
+{
+	static const struct {
+		int base, rail, err;
+	} cases[] = {{0, 0, 0}, {0, 1, 0}, {1, 1, 0}, {1, 0, -EOPNOTSUPP}};
+	struct mesh_conn *conn;
+	struct mesh_held *h;
+	struct end e;
+
+	(void)state;
+	mesh_root.lib.query_qp_data_in_order = say_order;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		order.base = cases[i].base;
+		order.rail = cases[i].rail;
+		h = open_guarded(&e, &(struct shape){0});
+		/* As the helper thread, when it looks after the connection for the first time. */
+		conn = as_connection(&e, h, MESH_CONN_NATIVE);
+		conn->rts_mask = RTS_MASK;
+		conn->home.spared = true;
+		mesh_conn_prearm(conn, 0);
+		end_connection(conn);
+		assert_true(h->order_known);
+		assert_false(mesh_parity_may_learn(h)); /* once is enough */
+		guarded_prepare(h);
+		assert_int_equal(connect_to_itself(h), cases[i].err);
+		if (cases[i].err)
+			assert_non_null(strstr(mesh_parity_why(h), "data in order"));
+		close_guarded(&e, h);
+	}
+	/* Before RTS nobody knows. */
+	end_open(&e, &world, &moved, &(struct shape){0});
+	guarded_rtr(&e, &guarded_ops, distinct_rtr(e.qp->qp_num), &h);
+	assert_false(mesh_parity_may_learn(h));
+	close_guarded(&e, h);
+}
+
+/* ---- rate limit -------------------------------------------------------------------------------------------------- */
+
+static int accept_rate(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	(void)qp;
+	(void)attr;
+	return 0;
+}
+
+static int (*base_modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+static int accept_rate_by_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return mask == IBV_QP_RATE_LIMIT ? 0 : base_modify_qp(qp, attr, mask);
+}
+
+/* The kernel has none for RC, of mlx5. Where there is one, the next queue pair would lack it. */
+static void test_rate_limit(void **state)
+{
+	int (*real)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *) = world.mc->modify_qp_rate_limit;
+	struct ibv_qp_attr by_modify = {.rate_limit = 1000};
+	struct mesh_conn *conn;
+	struct mesh_held *h;
+	struct end e;
+
+	(void)state;
+	h = open_guarded(&e, &(struct shape){0});
+	assert_int_not_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 1000}), 0);
+	assert_null(mesh_live_lost(h));
+	world.mc->modify_qp_rate_limit = accept_rate;
+	assert_int_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 0}), 0);
+	assert_null(mesh_live_lost(h));
+	assert_int_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 1000}), 0);
+	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EOPNOTSUPP);
+	world.mc->modify_qp_rate_limit = real;
+	close_guarded(&e, h);
+
+	h = open_guarded(&e, &(struct shape){0});
+	base_modify_qp = world.mc->modify_qp;
+	world.mc->modify_qp = accept_rate_by_modify;
+	conn = as_connection(&e, h, MESH_CONN_NATIVE);
+	conn->rts_mask = RTS_MASK;
+	assert_int_equal(ibv_modify_qp(e.qp, &by_modify, IBV_QP_RATE_LIMIT), 0);
+	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
+	end_connection(conn);
+	world.mc->modify_qp = base_modify_qp;
+	close_guarded(&e, h);
+}
+
+/* ---- moderation -------------------------------------------------------------------------------------------------- */
+
+static struct {
+	int err;
+	unsigned int n;
+	struct ibv_moderate_cq last;
+} moderated;
+
+static int note_moderation(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	(void)cq;
+	assert_int_equal(attr->attr_mask, IBV_CQ_ATTR_MODERATE);
+	moderated.n++;
+	moderated.last = attr->moderate;
+	return moderated.err;
+}
+
+static void moderate(struct ibv_cq *cq, uint16_t count, uint16_t period)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {.cq_count = count, .cq_period = period}};
+
+	moderated.n = 0;
+	assert_int_equal(ibv_modify_cq(cq, &attr), 0);
+}
+
+static void test_moderation(void **state)
+{
+	struct verbs_context *rail = verbs_get_ctx(world.rail->context);
+	int (*real)(struct ibv_cq *, struct ibv_modify_cq_attr *) = rail->modify_cq;
+	struct mesh_held *h;
+	uint32_t qpn;
+	struct end e;
+
+	(void)state;
+	rail->modify_cq = note_moderation;
+	moderated.n = 0;
+	moderated.err = 0;
+	h = open_guarded(&e, &(struct shape){0});
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(moderated.n, 0);
+	/* What is made already, and is not used yet, or is. */
+	moderate(e.cq, 16, 100);
+	assert_int_equal(moderated.n, 1);
+	assert_int_equal(moderated.last.cq_count, 16);
+	assert_int_equal(moderated.last.cq_period, 100);
+	guarded_prepare(h);
+	moderate(e.cq, 0xffff, 0xfffe);
+	assert_int_equal(moderated.n, 1);
+	assert_int_equal(moderated.last.cq_count, 0xffff);
+	assert_int_equal(moderated.last.cq_period, 0xfffe);
+	close_guarded(&e, h);
+
+	/* What is made later; where that cannot be, nothing is. */
+	h = open_guarded(&e, &(struct shape){0});
+	moderate(e.cq, 8, 0);
+	assert_int_equal(moderated.n, 0);
+	moderated.err = EINVAL;
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EINVAL);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EINVAL);
+	moderated.err = 0;
+	guarded_prepare(h);
+	assert_int_equal(moderated.n, 3);
+	assert_int_equal(moderated.last.cq_count, 8);
+	assert_int_equal(moderated.last.cq_period, 0);
+	close_guarded(&e, h);
+	assert_null(mesh_map_any(&world.mc->data.moderated));
+	rail->modify_cq = real;
+}
+
+/* Nobody is told of our crafted connections. */
+int __wrap_mesh_thread_wake(bool news);
+
+int __wrap_mesh_thread_wake(bool news)
+{
+	(void)news;
+	return 0;
+}
+
 static int setup(void **state)
 {
 	world_setup(state);
@@ -271,15 +459,24 @@ static int setup(void **state)
 	return 0;
 }
 
+static int teardown(void **state)
+{
+	mesh_root.lib.query_qp_data_in_order = ibv_query_qp_data_in_order;
+	return world_teardown(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_attributes),
 		T(test_capabilities),
 		T(test_creation_flags),
 		T(test_made_past_libibverbs),
 		T(test_made_without_memory),
+		T(test_data_in_order),
+		T(test_rate_limit),
+		T(test_moderation),
 	};
 
 	fault_one_thread(true); /* NICs have threads of ours */

@@ -35,7 +35,8 @@ static const struct {
 	MIRRORED(_compat_attach_mcast), MIRRORED(_compat_detach_mcast),
 	MIRRORED(_compat_async_event), EXTENDED(create_qp_ex), EXTENDED(create_srq_ex),
 	EXTENDED(open_qp),	   EXTENDED(alloc_parent_domain), EXTENDED(ibv_create_flow),
-	EXTENDED(alloc_null_mr),   EXTENDED(reg_dm_mr),
+	EXTENDED(alloc_null_mr),   EXTENDED(reg_dm_mr),	EXTENDED(modify_cq),
+	EXTENDED(modify_qp_rate_limit),
 };
 
 enum {
@@ -48,13 +49,15 @@ enum {
 	OP_ASYNC_EVENT = 29,
 	OP_CREATE_QP_EX = 30,
 	OP_CREATE_FLOW = 34,
-	OP_FREE_CONTEXT = 37,
+	OP_FREE_CONTEXT = 39,
 	OP_CREATE_CQ_EX,
 	OP_REG_DMABUF_MR,
 	OP_REG_MR_EX,
 	OP_IMPORT_MR,
 	OP_IMPORT_PD,
 	OP_UNIMPORT_PD,
+	OP_SET_ECE,
+	OP_QUERY_ECE,
 };
 #define N_MIRRORED (sizeof(ops) / sizeof(ops[0]))
 _Static_assert(N_MIRRORED == OP_FREE_CONTEXT, "operations that show come first");
@@ -332,6 +335,24 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle
 EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
 	op_of_pd(pd, OP_UNIMPORT_PD, NULL);
+}
+
+static int ece_op(struct ibv_qp *qp, struct ibv_ece *ece, unsigned int op)
+{
+	int (*function)(struct ibv_qp *, struct ibv_ece *);
+
+	memcpy(&function, &priv_ops(tail_of(qp->context))[slot_of[op]], sizeof(function));
+	return function(qp, ece);
+}
+
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return ece->vendor_id ? ece_op(qp, ece, OP_SET_ECE) : EOPNOTSUPP;
+}
+
+EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return ece_op(qp, ece, OP_QUERY_ECE);
 }
 #endif
 

@@ -58,7 +58,7 @@ struct fake_config {
 	size_t priv_front;	  /* bytes in front of the private copy; multiple of 8 */
 };
 
-#define FAKE_MIN_OPS 45
+#define FAKE_MIN_OPS 50
 
 struct fake_gid {
 	union ibv_gid gid;

@@ -207,7 +207,7 @@ static void test_no_dmabuf(void **state)
 	assert_null(old.reg_dmabuf_mr);
 	assert_int_equal(mesh_calibrate(&old, &cal, why, sizeof(why)), 0);
 	assert_int_equal(cal.slot[MESH_OP_REG_DMABUF_MR], MESH_OP_ABSENT);
-	assert_int_equal(cal.n_known, MESH_N_OPS - 5);
+	assert_int_equal(cal.n_known, MESH_N_OPS - 7);
 	assert_string_equal(cal.no_moves, "");
 }
 

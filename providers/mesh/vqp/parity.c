@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "parity.h"
+
+#include <errno.h>
+
+#include "heldint.h"
+#include "qpmade.h"
+
+static const char why_ece[] = "the queue pair there has other ECE options than the one that does the work";
+static const char why_order[] = "the queue pair there does not place data in order, the one that does the work does";
+
+/* ---- ECE ----------------------------------------------------------------------------------------------------- */
+
+static int ask(struct ibv_qp *qp, struct ibv_ece *ret)
+{
+	*ret = (struct ibv_ece){0};
+	return mesh_root.lib.query_ece ? mesh_root.lib.query_ece(qp, ret) : EOPNOTSUPP;
+}
+
+/*
+ * What the next queue pair is to have. Of one at work that is what its NIC says. Of one that has never been connected it is what the
+ * program has set, and a NIC may take less.
+ *
+ * Return: whether the program has set anything. @ret_exact: whether the NIC has to take all of it.
+ */
+static bool wanted(struct mesh_held *h, const struct ibv_qp *qp, struct ibv_ece *ret, bool *ret_exact)
+{
+	const struct mesh_shadow *now = &h->now;
+	struct mesh_qp_ece noted;
+	int err;
+
+	if (!mesh_qp_ece(h->mc, h->qp, &noted))
+		return false;
+	*ret = noted.ece;
+	*ret_exact = noted.told;
+	if (now->qp && now->qp != qp && now->rtr)
+		err = ask(now->qp, ret);
+	else if (h->logged_base)
+		err = h->mc->query_ece(h->qp, ret);
+	else
+		return true;
+	*ret_exact = true;
+	if (err)
+		*ret = noted.ece;
+	return true;
+}
+
+int mesh_parity_set(struct mesh_held *h, struct ibv_qp *qp)
+{
+	struct ibv_ece ece;
+	bool exact;
+
+	h->poorer = NULL;
+	if (!wanted(h, qp, &ece, &exact) || !ece.options)
+		return 0;
+	if (mesh_root.lib.set_ece && !mesh_root.lib.set_ece(qp, &ece))
+		return 0;
+	h->poorer = why_ece;
+	return -EOPNOTSUPP;
+}
+
+static bool has_ece(struct mesh_held *h, struct ibv_qp *qp)
+{
+	struct ibv_ece want, has;
+	bool exact;
+
+	/* Of one that was never told anything a query says what it could have. */
+	if (!wanted(h, qp, &want, &exact) || !exact || !want.options)
+		return true;
+	return !ask(qp, &has) && has.vendor_id == want.vendor_id && has.options == want.options;
+}
+
+int mesh_parity_query_ece(struct mesh_held *h, bool connected, struct ibv_ece *ret)
+{
+	struct mesh_qp_ece noted;
+	int err;
+
+	if (!mesh_qp_ece(h->mc, h->qp, &noted))
+		return h->mc->query_ece(h->qp, ret);
+	if (connected && h->now.qp)
+		return ask(h->now.qp, ret);
+	err = h->mc->query_ece(h->qp, ret);
+	if (err)
+		return err;
+	noted.ece = *ret;
+	noted.told = true;
+	/* Should it be connected after all, it has what the program was told. */
+	if (!ret->options)
+		h->mc->set_ece(h->qp, &(struct ibv_ece){.vendor_id = ret->vendor_id});
+	mesh_qp_note_ece(h->mc, h->qp, &noted);
+	return 0;
+}
+
+/* ---- order of data ------------------------------------------------------------------------------------------- */
+
+/* Of mlx5 the answer is the same for all opcodes. */
+static bool in_order(struct ibv_qp *qp)
+{
+	return mesh_root.lib.query_qp_data_in_order && mesh_root.lib.query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) > 0;
+}
+
+bool mesh_parity_may_learn(struct mesh_held *h)
+{
+	return !h->order_known && h->qp->state == IBV_QPS_RTS && mesh_held_mode(h) == MESH_HELD_GUARDED;
+}
+
+void mesh_parity_learn(struct mesh_held *h)
+{
+	h->in_order = in_order(h->qp);
+	h->order_known = true;
+}
+
+/* ---- both ---------------------------------------------------------------------------------------------------- */
+
+int mesh_parity_check(struct mesh_held *h, struct ibv_qp *qp, bool rts)
+{
+	h->poorer = NULL;
+	if (!has_ece(h, qp))
+		h->poorer = why_ece;
+	else if (rts && h->in_order && !in_order(qp))
+		h->poorer = why_order;
+	return h->poorer ? -EOPNOTSUPP : 0;
+}
+
+const char *mesh_parity_why(const struct mesh_held *h)
+{
+	return h->poorer;
+}
