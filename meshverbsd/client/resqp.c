@@ -185,14 +185,27 @@ pid_t md_resqp_parse_owner(const void *buf, size_t len, const struct md_resqp_ob
 	return 0;
 }
 
-/* One queue pair of a dump. Return: whether it is a program's. */
+/*
+ * The kernel has queue pairs on each device: QP0, QP1, its own for memory keys, datagrams of IPoIB. Connections are those of
+ * NVMe-oF, Lustre, NFS, SMC-R.
+ */
+static bool is_connection(const char *entry, size_t len)
+{
+	const char *type;
+
+	if (find_attr(entry, len, RDMA_NLDEV_ATTR_RES_TYPE, &type) != 1)
+		return false;
+	return *type == IBV_QPT_RC || *type == IBV_QPT_UC || *type == IBV_QPT_XRC_SEND || *type == IBV_QPT_XRC_RECV;
+}
+
+/* One queue pair of a dump. Return: whether it uses the device: a program's, or a connection of the kernel. */
 static bool is_user(const char *entry, size_t len, pid_t *ret)
 {
 	const char *value;
 	uint32_t pid;
 
 	*ret = find_u32(entry, len, RDMA_NLDEV_ATTR_RES_PID, &pid) && pid <= INT32_MAX ? (pid_t)pid : 0;
-	return find_attr(entry, len, RDMA_NLDEV_ATTR_RES_KERN_NAME, &value) < 0;
+	return find_attr(entry, len, RDMA_NLDEV_ATTR_RES_KERN_NAME, &value) < 0 || is_connection(entry, len);
 }
 
 size_t md_resqp_parse_users(const void *buf, size_t len, pid_t *ret, size_t max, bool *ret_end)

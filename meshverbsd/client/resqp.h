@@ -56,10 +56,10 @@ void md_resqp_again(struct md_resqp *resqp);
 pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn, uint64_t now_ns);
 
 /**
- * md_resqp_foreign - has any process queue pairs on a device that is not of one session?
+ * md_resqp_foreign - has any process queue pairs on a device that is not of one session, or the kernel connections?
  * @ours: that session; 0: none is left out
  *
- * Queue pairs of the kernel do not count.
+ * Other queue pairs of the kernel do not count: it has some on each device.
  *
  * Return: 1, 0; -ENODATA: the kernel cannot be asked, also about a device that it does not list.
  */
@@ -82,7 +82,7 @@ struct md_resqp_object {
  * md_resqp_parse_owner: @ret_parent: id of the parent where nobody is named; 0: not told. Return: the pid; 0: no answer;
  *	-EAGAIN: not on that port; -ENOENT, -ESRCH: as md_resqp_owner().
  * md_resqp_parse_users: Return: how many threads were written to @ret, of those that made queue pairs which are not the kernel's, each as often as it
- *	made some; 0 for one that is not named. *@ret_end: the dump is over.
+ *	made some; 0 for one that is not named, and for each connection of the kernel. *@ret_end: the dump is over.
  */
 size_t md_resqp_parse_users(const void *buf, size_t len, pid_t *ret, size_t max, bool *ret_end);
 int md_resqp_parse_device(const void *buf, size_t len, const char *device, uint32_t *ret_n_ports);

@@ -240,7 +240,7 @@ static const char *who_uses(struct md_qualify *q, const char *device, pid_t ours
 		if (!strcmp(qp->key.device, device))
 			return "programs have queue pairs";
 	if (foreign > 0)
-		return "programs have queue pairs";
+		return "programs or the kernel have queue pairs";
 	/* Simulated devices are none of the kernel's. */
 	return foreign < 0 && !agent->options->trusts ? "the kernel does not say who uses the devices" : NULL;
 }

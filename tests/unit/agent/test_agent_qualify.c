@@ -139,10 +139,13 @@ static void end_attr(size_t at)
 	answer_len = NLMSG_ALIGN(answer_len);
 }
 
-static void put_qp(const char *kernel_name, uint32_t pid)
+static void put_typed_qp(uint8_t type, const char *kernel_name, uint32_t pid)
 {
 	size_t entry = begin_attr(RDMA_NLDEV_ATTR_RES_QP_ENTRY | NLA_F_NESTED), at;
 
+	at = begin_attr(RDMA_NLDEV_ATTR_RES_TYPE);
+	answer[answer_len++] = (char)type;
+	end_attr(at);
 	at = begin_attr(kernel_name ? RDMA_NLDEV_ATTR_RES_KERN_NAME : RDMA_NLDEV_ATTR_RES_PID);
 	if (kernel_name) {
 		strcpy(answer + answer_len, kernel_name);
@@ -153,6 +156,11 @@ static void put_qp(const char *kernel_name, uint32_t pid)
 	}
 	end_attr(at);
 	end_attr(entry);
+}
+
+static void put_qp(const char *kernel_name, uint32_t pid)
+{
+	put_typed_qp(IBV_QPT_UD, kernel_name, pid);
 }
 
 static void put_message(uint16_t type, void (*fill)(void))
@@ -204,6 +212,29 @@ static void test_users(void **state)
 	/* Cut anywhere, nothing is read behind the end. */
 	for (size_t len = 0; len < answer_len; len++)
 		assert_true(md_resqp_parse_users(answer, len, threads, 4, &end) <= 2);
+}
+
+static void storage_of_the_kernel(void)
+{
+	put_typed_qp(1, "ib_core", 0); /* QP1 */
+	put_qp("ib_ipoib", 0);
+	put_typed_qp(IBV_QPT_RC, "nvme_rdma", 0);
+}
+
+static void test_kernel_users(void **state)
+{
+	pid_t threads[4] = {1, 1, 1, 1};
+	bool end;
+
+	(void)state;
+	answer_len = 0;
+	put_message(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET), storage_of_the_kernel);
+	put_message(NLMSG_DONE, NULL);
+	assert_int_equal(md_resqp_parse_users(answer, answer_len, threads, 4, &end), 1);
+	assert_int_equal(threads[0], 0); /* of no session */
+	assert_true(end);
+	for (size_t len = 0; len < answer_len; len++)
+		assert_true(md_resqp_parse_users(answer, len, threads, 4, &end) <= 1);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -320,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_still),
 		cmocka_unit_test(test_users),
+		cmocka_unit_test(test_kernel_users),
 		cmocka_unit_test_setup_teardown(test_run, setup_run, teardown_run),
 		cmocka_unit_test_setup_teardown(test_run_fails, setup_run, teardown_run),
 		cmocka_unit_test_setup_teardown(test_run_too_long, setup_run, teardown_run),
