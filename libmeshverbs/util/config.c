@@ -27,12 +27,12 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "on: a connection whose NIC or GID cannot reach the other end leaves through one that "
 	 "can, when the host at the other end has an agent, too. off: the NIC is the program's "
 	 "choice alone."},
-	{"meshverbs", "survive", "off",
+	{"meshverbs", "survive", "auto",
 	 "on: a connection that is at work moves to another NIC when a port on its path goes "
 	 "down or nothing gets through any more, each work request being executed exactly once. "
 	 "Polling costs more then, and for some queue pairs posting, too. Needs "
 	 "moves = on. auto: the same, on and to devices alone that have qualified on this host (`meshverbs qualify`); "
-	 "all others are as without it, at no cost. Still being tested."},
+	 "all others are as without it, at no cost. off: no connection at work moves."},
 	{"meshverbs", "hold_down_ms", "5000",
 	 "How long a path has to work again before connections that left it return, in "
 	 "milliseconds from 100 to 60000. Doubled each time it fails again soon after."},

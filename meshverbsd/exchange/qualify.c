@@ -356,12 +356,13 @@ static void begin_run(struct md_qualify *q, struct md_qualify_device *device)
 /* Whose turn is it? */
 static void consider(struct md_qualify *q)
 {
+	const struct mv_config *config = &agent_of(q)->options->config;
 	uint64_t now_ns = md_now();
 
 	if (q->running)
 		return; /* @waits says why it was interrupted, until it has ended */
-	q->waits = NULL;
-	if (agent_of(q)->options->config.qualify != MV_QUALIFY_AUTO)
+	q->waits = md_qualify_why_not(config);
+	if (q->waits || config->qualify != MV_QUALIFY_AUTO)
 		return;
 	for (size_t i = 0; i < q->n; i++) {
 		if (!md_qualify_is_due(&q->devices[i], now_ns) || !is_up(q, q->devices[i].name))

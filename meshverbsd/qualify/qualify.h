@@ -63,6 +63,9 @@ enum md_qualify_end {
 
 /* ---- qualify_plan.c: when a device's turn is. Pure. ---- */
 
+/** md_qualify_why_not - nothing is tried out that no program would use. Return: what is configured so; NULL: nothing. */
+const char *md_qualify_why_not(const struct mv_config *config);
+
 /** md_qualify_found - that is what the host has now: after a change nothing counts that was before */
 void md_qualify_found(struct md_qualify_device *device, const struct mv_qualified_key *key);
 /** md_qualify_counted - what its ports have counted */

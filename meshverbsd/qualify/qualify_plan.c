@@ -15,6 +15,13 @@ const char *md_qualify_state_name(enum md_qualify_state state)
 	return names[state];
 }
 
+const char *md_qualify_why_not(const struct mv_config *config)
+{
+	if (config->mode != MV_MODE_ON)
+		return "mode is not on";
+	return config->moves ? NULL : "moves = off";
+}
+
 void md_qualify_found(struct md_qualify_device *device, const struct mv_qualified_key *key)
 {
 	if (mv_qualified_same_key(&device->key, key))

@@ -1,15 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""survive = auto on two simulated hosts with two NICs each: the agents have all NICs qualified by themselves, and then a pulled cable is
+"""The default settings on two simulated hosts with two NICs each: the agents have all NICs qualified by themselves, and then a pulled cable is
 survived; with a verdict that says otherwise it is not, and doctor says why. Needs root; SIM_BUILD is the build."""
-import contextlib
 import json
-import os
 import pathlib
 import socket
-import stat
 import sys
-import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -18,39 +14,20 @@ sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
 from schedule.hosts import SERVER, until  # noqa: E402
-from schedule.watched import BUILD, ENDS, N_QPS, TOOL, TRAFFIC, Watched  # noqa: E402
-from launcher import agents  # noqa: E402
+from schedule.watched import BUILD, ENDS, N_QPS, TRAFFIC, Watched  # noqa: E402
+from launcher import agents, qualifier  # noqa: E402
 from nicmatrix.world import enter, need  # noqa: E402
 
-AUTO = hosts.SURVIVE.replace("survive = on\n", "survive = auto\n")
+AUTO = hosts.SURVIVE.replace("survive = on\n", "")
 NICS = {"mlx5_0", "mlx5_1"}
 VERDICT_S = 300  # four qualifications, each of seconds
 VERDICTS = pathlib.PurePath(agents.STATE_DIR, "qualified")
 
 
-@contextlib.contextmanager
-def program():
-    """What agents run as `meshverbs`: with the HCA in it, which they have not, and without their priority. A run that a busy machine
-    disturbed (exit status 3) is made again at once: the agent would wait for ten minutes."""
-    hca = next(BUILD.rglob("libsimhca.so"))
-    with tempfile.TemporaryDirectory(prefix="qualified-") as place:
-        file = pathlib.Path(place, "meshverbs")
-        file.write_text("#!/bin/sh\nfor try in 1 2 3 4 5; do\n"
-                        f'\tchrt --other 0 nice -n -35 env LD_PRELOAD={hca} {TOOL} "$@"\n\tstatus=$?\n'
-                        "\t[ $status = 3 ] || break\ndone\nexit $status\n")
-        file.chmod(0o755)
-        os.chmod(place, stat.S_IRWXU | stat.S_IXOTH | stat.S_IROTH)
-        os.environ["MESHVERBS_TEST_QUALIFY"] = str(file)
-        try:
-            yield
-        finally:
-            del os.environ["MESHVERBS_TEST_QUALIFY"]
-
-
 class Qualified(Watched):
     @classmethod
     def setUpClass(cls):
-        enter(cls, program())
+        enter(cls, qualifier.at_hand(BUILD))
         stage = cls.given(hosts.staged(BUILD, AUTO))
         cls.hosts = cls.given(hosts.Hosts.up(BUILD, stage, "qualified"))
 
@@ -76,8 +53,7 @@ class Qualified(Watched):
 
     def told(self, host):
         """What its directory tells programs: the NICs that have qualified."""
-        directory = agents.read(self.hosts.sim, host)
-        return {rail.device for rail in directory.rails if rail.host == host and rail.qualified} if directory else None
+        return qualifier.qualified(self.hosts.sim, host)
 
     def all_are(self, state):
         told = NICS if state == "qualified" else set()

@@ -672,11 +672,7 @@ class Agents(DoctorTest):
 
 
 class Qualified(DoctorTest):
-    """survive = auto"""
-
-    def setUp(self):
-        super().setUp()
-        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nsurvive = auto\n")
+    """survive = auto, the default"""
 
     def row(self, **members):
         self.qualified["devices"].append({"device": "mlx5_1", **members})
@@ -690,7 +686,7 @@ class Qualified(DoctorTest):
     def test_failed(self):
         self.row(state="failed", trial="flush", assumption="all work requests are flushed", reason="slot 3 was not")
         self.found("qualified", "mlx5_1", r'"all work requests are flushed" does not hold \(flush: slot 3 was not\); connections at work stay on it',
-                   "nothing has to be done")
+                   "nothing has to be done", level="note")
 
     def test_no_verdict(self):
         self.row(state="none")
@@ -706,9 +702,12 @@ class Qualified(DoctorTest):
         self.found("qualified", "mlx5_1", "not believed: x.json: others may write it", "correct or remove that file")
 
     def test_not_asked_for(self):
-        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nsurvive = auto\n[survive]\nqualify = never\n")
         self.row(state="none")
-        self.assertNotIn("qualified", [finding["check"] for finding in self.doctor()["findings"]])
+        for conf in ("[survive]\nqualify = never\n", "[meshverbs]\nmode = observe\n", "[meshverbs]\nmoves = off\n"):
+            with self.subTest(conf=conf):
+                self.file("etc/libibverbs.d/mesh/mesh.conf", conf)
+                self.assertNotIn("qualified", [finding["check"] for finding in self.doctor()["findings"]])
+                (self.dir / "rund/control").unlink(missing_ok=True)
 
 
 class Keys(DoctorTest):
@@ -802,17 +801,25 @@ class Keys(DoctorTest):
         self.keys["hosts"].append({"name": "c", "trust": "unpinned", "key": self.KEYS[2]})
         self.found("peer-identities", "c", "1 hosts beyond routers are not authenticated", "^meshverbs keys pin HOST KEY, or key=KEY in", level="note")
 
+    def routed_found(self, conf, state):
+        (self.dir / "rund/control").unlink()
+        if conf:
+            self.file("etc/libibverbs.d/mesh/mesh.conf", conf)
+        self.qualified["devices"] = [{"device": "mlx5_1", "state": state}]
+        self.found("peers-routed", "c", "^1 hosts are beyond routers and not authenticated: connections with them do not leave",
+                   "key=KEY.*or have a fleet key", level="note")
+
     def test_routed_hosts(self):
         def more(directory):
             for name, flags in (("c", Directory.ROUTED), ("d", Directory.ROUTED | Directory.AUTHENTICATED), ("e", 0)):
                 directory.host(name, flags=flags)
 
         self.peers = self.make_peers(more=more)
-        self.assertEqual([f["check"] for f in self.doctor()["findings"]], ["key"])  # nothing moves at work
-        (self.dir / "rund/control").unlink()
-        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nsurvive = on\n")
-        self.found("peers-routed", "c", "^1 hosts are beyond routers and not authenticated: connections with them do not leave",
-                   "key=KEY.*or have a fleet key", level="note")
+        self.qualified["devices"] = [{"device": "mlx5_1", "state": "failed"}]
+        self.assertNotIn("peers-routed", [f["check"] for f in self.doctor()["findings"]])  # nothing moves at work
+        for conf, state in ((None, "qualified"), ("[meshverbs]\nsurvive = on\n", "none")):
+            with self.subTest(conf=conf):
+                self.routed_found(conf, state)
         (self.dir / "rund/control").unlink()
         self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nsurvive = on\n[survive]\nunauthenticated = on\n")
         self.assertEqual([f["check"] for f in self.doctor()["findings"]], ["key"])

@@ -81,6 +81,9 @@ void doctor_fini(struct doctor *d);
  */
 void doctor_find(struct doctor *d, enum doctor_level level, char *thing, char *what, char *fix);
 
+/** doctor_moves_at_work - can connections leave a port while they are at work? So it is configured, and the agent says which devices have qualified. */
+bool doctor_moves_at_work(const struct doctor *d);
+
 /** doctor_skip - the running check cannot look, for that reason (a constant sentence part) */
 void doctor_skip(struct doctor *d, const char *why);
 

@@ -206,7 +206,7 @@ static void check_routed(struct doctor *d)
 		doctor_skip(d, "there is no directory of peers");
 		return;
 	}
-	if (!d->status.config.survive || d->status.config.survive_unauthenticated)
+	if (!doctor_moves_at_work(d) || d->status.config.survive_unauthenticated)
 		return;
 	for (uint32_t h = 1; h < dir->header->n_hosts; h++)
 		if (dir->hosts[h].agent_version && (dir->hosts[h].flags & (MV_PEER_ROUTED | MV_PEER_AUTHENTICATED)) == MV_PEER_ROUTED)

@@ -13,7 +13,7 @@ static void find_failed(struct doctor *d, const char *device, struct json_object
 {
 	const char *reason = agent_text(row, "reason");
 
-	doctor_find(d, DOCTOR_ACTION, words("%s", device),
+	doctor_find(d, DOCTOR_NOTE, words("%s", device),
 		    words("it has not qualified: \"%s\" does not hold (%s%s%s); connections at work stay on it, and none moves to it",
 			  agent_text(row, "assumption"), agent_text(row, "trial"), reason ? ": " : "", reason ? reason : ""),
 		    words("nothing has to be done: its programs have what they have without meshverbs; after an update of firmware, kernel or libmlx5 "
@@ -52,12 +52,28 @@ static void check_device(struct doctor *d, struct json_object *row)
 		find_unknown(d, device, state, row);
 }
 
+bool doctor_moves_at_work(const struct doctor *d)
+{
+	struct json_object *rows = agent_member(d->qualified, "devices", json_type_array);
+	const struct mv_config *config = &d->status.config;
+	bool some = false;
+	size_t i;
+
+	for (i = 0; rows && i < json_object_array_length(rows) && !some; i++) {
+		const char *state = agent_text(json_object_array_get_idx(rows, i), "state");
+
+		some = state && !strcmp(state, "qualified");
+	}
+	return config->survive == MV_SURVIVE_ON || (config->survive == MV_SURVIVE_AUTO && config->qualify != MV_QUALIFY_NEVER && some);
+}
+
 static void check_qualified(struct doctor *d)
 {
 	struct json_object *rows = agent_member(d->qualified, "devices", json_type_array);
 	size_t i;
 
-	if (d->status.config.survive != MV_SURVIVE_AUTO || d->status.config.qualify == MV_QUALIFY_NEVER)
+	if (d->status.config.survive != MV_SURVIVE_AUTO || d->status.config.qualify == MV_QUALIFY_NEVER || d->status.config.mode != MV_MODE_ON ||
+	    !d->status.config.moves)
 		return;
 	if (!d->qualified) {
 		doctor_skip(d, d->container ? "the agent answers on the host only" : "no agent answers");

@@ -53,6 +53,22 @@ static void test_decided_once(void **state)
 	assert_false(md_qualify_is_due(&device, UINT64_MAX - 1));
 }
 
+/* By itself the agent tries out nothing that no program would use. */
+static void test_not_where_nothing_moves(void **state)
+{
+	struct mv_config config;
+
+	(void)state;
+	mv_config_defaults(&config);
+	assert_null(md_qualify_why_not(&config));
+	config.moves = false;
+	assert_string_equal(md_qualify_why_not(&config), "moves = off");
+	config.mode = MV_MODE_OBSERVE;
+	assert_string_equal(md_qualify_why_not(&config), "mode is not on");
+	config.mode = MV_MODE_OFF;
+	assert_string_equal(md_qualify_why_not(&config), "mode is not on");
+}
+
 static void test_unsure_again(void **state)
 {
 	struct md_qualify_device device = {0};
@@ -347,6 +363,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_decided_once),
+		cmocka_unit_test(test_not_where_nothing_moves),
 		cmocka_unit_test(test_unsure_again),
 		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_still),

@@ -284,6 +284,7 @@ int oneconn_setup(void **state)
 	context.create_ah = create_ah;
 	context.destroy_ah = destroy_ah;
 	mesh_root.process = &process;
+	mesh_root.config.survive = MV_SURVIVE_ON;
 	mesh_root.config.move_timeout_ms = 2000;
 	mesh_root.config.hold_down_ms = 5000;
 	cq = (struct mesh_cq){.cq = &ibv_cq};

@@ -56,6 +56,7 @@ static int setup(void **state)
 	assert_true(strlen(tmp.path) < sizeof(mesh_root.run_dir));
 	strcpy(mesh_root.run_dir, tmp.path);
 	mesh_root.process = &process;
+	mesh_root.config.survive = MV_SURVIVE_ON;
 	clock_ns = 1000 * SECOND;
 	n_searches = 0;
 	return 0;

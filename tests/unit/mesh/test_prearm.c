@@ -47,6 +47,7 @@ static int setup(void **state)
 	memset(&process, 0, sizeof(process));
 	memset(conns, 0, sizeof(conns));
 	mesh_root.process = &process;
+	mesh_root.config.survive = MV_SURVIVE_ON;
 	for (i = 0; i < CONNS; i++) {
 		conns[i].mc = &context;
 		conns[i].qp = &qp;
