@@ -68,98 +68,6 @@ bool mv_move_next(struct mv_move *m, struct mv_move_action *ret)
 	return true;
 }
 
-void mv_move_header(const struct mv_move *m, enum mv_ctl_type type, struct mv_ctl_msg *ret)
-{
-	*ret = (struct mv_ctl_msg){.type = (uint8_t)type,
-				   .gid_type = m->local_type,
-				   .attempt = m->attempt,
-				   .to_attempt = m->peer_attempt,
-				   .nonce = m->nonce,
-				   .to_nonce = m->peer_nonce,
-				   .from = m->local,
-				   .to = m->peer,
-				   .from_psn = m->sq_psn,
-				   /* In RTR, it cannot open what takes its own. */
-				   .to_psn = m->peer_shown == MV_PROOF_TO ? MV_CTL_PSN_NONE : m->rq_psn};
-}
-
-/* Our end of a path, for OFFER, ANSWER and CONFIRM. */
-static void put_path(const struct mv_move_path *path, struct mv_ctl_msg *msg)
-{
-	msg->gid_type = path->type;
-	msg->request_id = path->offer;
-	msg->path = path->mine;
-	msg->path_peer_gid = path->peer.gid;
-	msg->path_lid = path->my_lid;
-	msg->mtu_bytes = path->my_mtu_bytes;
-	if (path->my_stays)
-		msg->flags |= MV_CTL_STAYS;
-}
-
-void mv_move_send_message(struct mv_move *m, const struct mv_ctl_msg *msg)
-{
-	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
-
-	if (action)
-		action->msg = *msg;
-}
-
-static bool names_path(enum mv_ctl_type type)
-{
-	return type == MV_CTL_OFFER || type == MV_CTL_ANSWER || type == MV_CTL_CONFIRM;
-}
-
-void mv_move_send(struct mv_move *m, enum mv_ctl_type type, uint8_t flags,
-		  enum mv_ctl_reason reason)
-{
-	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
-
-	if (!action)
-		return;
-	mv_move_header(m, type, &action->msg);
-	action->msg.flags = flags;
-	action->msg.reason = (uint8_t)reason;
-	if (names_path(type))
-		put_path(&m->next, &action->msg);
-	if (!m->live)
-		return;
-	action->msg.flags |= MV_CTL_MOVE;
-	action->msg.base = m->now.offer;
-	if (names_path(type))
-		action->msg.path_psn = m->next.my_psn;
-}
-
-void mv_move_repeat(struct mv_move *m, enum mv_ctl_type type)
-{
-	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
-
-	if (!action)
-		return;
-	mv_move_header(m, type, &action->msg);
-	action->msg.flags = MV_CTL_READY;
-	put_path(&m->now, &action->msg);
-}
-
-void mv_move_say(struct mv_move *m)
-{
-	if (m->state == MV_MOVE_ASKING && m->live)
-		mv_move_ask_live(m);
-	else if (m->state == MV_MOVE_ASKING)
-		mv_move_send(m, MV_CTL_HELLO, m->verdict == MV_PATH_ASK ? MV_CTL_ASKING : 0,
-			     MV_CTL_REASON_NONE);
-	else if (m->state == MV_MOVE_OFFERED)
-		mv_move_send(m, MV_CTL_OFFER, m->live && m->early ? MV_CTL_ASKING : 0,
-			     m->live ? m->reason : MV_CTL_REASON_NONE);
-	else if (m->state == MV_MOVE_ANSWERED)
-		mv_move_send(m, MV_CTL_ANSWER, MV_CTL_READY, MV_CTL_REASON_NONE);
-	else if (m->state == MV_MOVE_QUIESCING)
-		mv_move_push(m, MV_DO_QUIESCE);
-	else if (m->state == MV_MOVE_FENCING)
-		mv_move_say_confirm(m);
-	else if (m->state == MV_MOVE_FENCED)
-		mv_move_send_sync(m, m->next.offer, 0);
-}
-
 void mv_move_set_state(struct mv_move *m, enum mv_move_state state)
 {
 	m->state = state;
@@ -534,7 +442,7 @@ void mv_move_undelivered(struct mv_move *m)
 	m->undelivered = true;
 }
 
-/* ---- time --------------------------------------------------------------------------------------
+/* ---- names -------------------------------------------------------------------------------------
  */
 
 const char *mv_move_state_name(enum mv_move_state state)

@@ -5,8 +5,9 @@
 #include "move.h"
 
 /*
- * What the files of the transaction need of each other: move.c (life, outcomes, time), move_message.c (the peer's
- * messages on a connect), move_live.c and move_live_message.c (the same for a live QP).
+ * What the files of the transaction need of each other: move.c (life, outcomes), move_say.c
+ * (messages that are sent), move_message.c (the peer's messages on a connect), move_live.c and
+ * move_live_message.c (the same for a live QP).
  */
 
 /* What is to be done once the outcome of PREPARE, CONNECT or FENCE is known. */
