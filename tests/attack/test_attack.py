@@ -177,6 +177,8 @@ class LinkTest(AttackTest):
     def test_beacons_of_many_hosts(self):
         mallory = self.mallory()
         before = self.v.rss_kib()
+        # One that says that it will be silent for a minute.
+        mallory.send(link_local(1, 1), GROUP, self.beacon(wire.rail("mlx5_0", "m0", ["10.78.0.1"]), sender=b"L" * 16, name="seldom", interval_ms=60000))
         for number in range(20000):
             rail = wire.rail("mlx5_0", "m0", [f"10.77.{number >> 8}.{number & 255}"])
             mallory.send(link_local(1, 1), GROUP, self.beacon(rail, sender=number.to_bytes(16, "big"), name=f"h{number}"))
@@ -186,7 +188,9 @@ class LinkTest(AttackTest):
         self.assertLess(self.v.rss_kib() - before, 128 * 1024)
         self.with_alice()
         self.assert_alice_reaches_v()
-        wait_for(lambda: self.v.metrics()["hosts"] == 1, "they are forgotten")
+        # Each when its own time is over: the seldom one is still there.
+        wait_for(lambda: self.v.metrics()["hosts"] == 2, "they are forgotten")
+        self.assertEqual(self.v.directory().holders("10.78.0.1"), {"seldom"})
 
 
     def test_beacons_wake_processes_seldom(self):
@@ -617,6 +621,13 @@ class ProcessTest(AttackTest):
                     pass
         self.addCleanup(lambda: [sock.close() for sock in held])
         wait_for(lambda: self.answers(), "a place becomes free")
+        # The agent has hung up, or does when their turn has come.
+        for sock in held:
+            sock.settimeout(attacknet.WAIT_S)
+            try:
+                self.assertEqual(sock.recv(1), b"")
+            except ConnectionError:
+                pass
 
     def answers(self):
         try:
