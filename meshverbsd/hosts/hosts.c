@@ -97,15 +97,18 @@ static bool take_room(struct md_hosts *hosts, uint64_t now_ns)
 	return true;
 }
 
-static bool take_gids(struct md_hosts *hosts, uint32_t n, uint64_t now_ns)
+/* What is signed has a share of its own, for whoever makes up a host can make up its key; so have hosts that this one has to do with. */
+static bool take_gids(struct md_hosts *hosts, const struct md_host *host, uint32_t n, uint64_t now_ns)
 {
 	const uint64_t each = MD_S / MD_NEW_GIDS_RATE, most = MD_NEW_GIDS_BURST * each;
+	bool is_signed = md_host_is_vouched(host);
+	uint64_t *at_ns = &hosts->gids_at_ns[!is_signed ? 0 : md_host_is_wanted(host, now_ns) ? 2 : 1];
 
-	if (hosts->gids_at_ns < now_ns)
-		hosts->gids_at_ns = now_ns;
-	if (hosts->gids_at_ns - now_ns >= most)
+	if (*at_ns < now_ns)
+		*at_ns = now_ns;
+	if (*at_ns - now_ns >= most)
 		return false;
-	hosts->gids_at_ns += n * each;
+	*at_ns += n * each;
 	return true;
 }
 
@@ -178,9 +181,8 @@ static bool same_gids(const struct md_desc *a, const struct md_desc *b)
 	return true;
 }
 
-/* @rationed: nobody has proven it */
 static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
-		     const uint8_t *bytes, size_t len, bool rationed, uint64_t now_ns)
+		     const uint8_t *bytes, size_t len, bool proven, uint64_t now_ns)
 {
 	uint8_t content[MD_CONTENT_BYTES];
 	struct md_desc *desc;
@@ -199,7 +201,7 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 		return -ENOSPC;
 	}
 	same = host->desc && same_gids(host->desc, desc);
-	if (rationed && !same && !take_gids(hosts, desc->n_gids, now_ns)) {
+	if (!proven && !same && !take_gids(hosts, host, desc->n_gids, now_ns)) {
 		free(desc);
 		return -EAGAIN;
 	}
@@ -234,7 +236,7 @@ static int begin_partial(struct md_hosts *hosts, struct md_host *host,
 
 /* Return: 1 when the description is complete, 0 when pieces are missing, -errno. */
 static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
-		     bool rationed, uint64_t now_ns)
+		     bool proven, uint64_t now_ns)
 {
 	unsigned int n_pieces = md_beacon_pieces(beacon->desc_bytes);
 	struct md_partial *partial = host->partial;
@@ -242,7 +244,7 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 
 	if (n_pieces == 1) {
 		drop_partial(hosts, host);
-		err = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes, rationed, now_ns);
+		err = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes, proven, now_ns);
 		return err ? err : 1;
 	}
 	if (!partial || partial->generation != beacon->generation ||
@@ -257,7 +259,7 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 	partial->have |= 1ull << beacon->piece;
 	if (partial->have != (1ull << n_pieces) - 1)
 		return 0;
-	err = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes, rationed, now_ns);
+	err = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes, proven, now_ns);
 	drop_partial(hosts, host);
 	return err ? err : 1;
 }
@@ -290,7 +292,7 @@ static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 		hosts->n_held_back++;
 		return 0;
 	}
-	rc = add_piece(hosts, host, beacon, rationed, now_ns);
+	rc = add_piece(hosts, host, beacon, heard->proven, now_ns);
 	if (rc == -EAGAIN) {
 		hosts->n_held_back++;
 		return 0;

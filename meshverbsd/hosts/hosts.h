@@ -98,7 +98,7 @@ struct md_hosts {
 	size_t n, n_partial;
 	size_t bytes; /* of all descriptions */
 	uint64_t room_at_ns; /* MD_NEW_HOSTS_RATE: as if each new host took up 1/RATE seconds */
-	uint64_t gids_at_ns; /* MD_NEW_GIDS_RATE, likewise */
+	uint64_t gids_at_ns[3]; /* MD_NEW_GIDS_RATE, likewise: of what is not signed, is, and is of hosts that are wanted */
 	uint64_t n_refused; /* hosts for which there was no room */
 	uint64_t n_held_back; /* descriptions that were not taken yet, for MD_CHANGES_RATE or MD_NEW_GIDS_RATE */
 };

@@ -41,8 +41,9 @@
 #define MD_CHANGES_BURST 32 /* descriptions of one host, each unlike the one before */
 #define MD_CHANGES_RATE	 2
 /*
- * And list GIDs, a thousand in each of two dozen datagrams: who holds them is worked out anew. In all, of descriptions that are not signed
- * and list others than before; a port that goes and comes costs nothing of it. 10,000 hosts with 26 each start together.
+ * And list GIDs, a thousand in each of two dozen datagrams: who holds them is worked out anew. In all, of descriptions that
+ * list others than before: not signed; signed; and signed by hosts that md_host_is_wanted(). A port that goes and comes costs nothing
+ * of it. 10,000 hosts with 26 each start together.
  */
 #define MD_NEW_GIDS_BURST 262144
 #define MD_NEW_GIDS_RATE  32768

@@ -289,6 +289,47 @@ static void test_signed_changes(void **state)
 	md_hosts_fini(&hosts);
 }
 
+/* But who holds GIDs is worked out for so many of them, whoever signs that they are others; for hosts that are wanted for so many again. */
+static void test_signed_gids(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, NULL};
+	char texts[2][8192];
+	struct md_statement said[2];
+	unsigned int news, n_taken[2] = {0};
+	const unsigned int n = 200;
+	bool now = true; /* which of the two it is known with */
+
+	(void)state;
+	for (unsigned int t = 0; t < 2; t++) {
+		snprintf(texts[t], sizeof(texts[t]), "rail mlx5_0;");
+		for (unsigned int g = 0; g < n; g++)
+			snprintf(texts[t] + strlen(texts[t]), sizeof(texts[t]) - strlen(texts[t]), "gid 10.%u.0.%u/24 v2;", t + 1, g + 1);
+		peer.generation = t + 1;
+		peer.text = texts[t];
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+		said[t] = statement_of(100, peer.generation);
+	}
+	vouch(&said[1], 0);
+	for (unsigned int wanted = 0; wanted < 2; wanted++) {
+		host()->wanted_ns = wanted ? MD_S : 0;
+		for (unsigned int i = 0; i < 2 * MD_NEW_GIDS_BURST / n; i++) {
+			struct md_statement *next = &said[!now];
+
+			next->generation = ++peer.generation;
+			vouch(next, 0);
+			peer.text = texts[!now];
+			assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+			if (news & MD_NEWS_DESC) {
+				n_taken[wanted]++;
+				now = !now;
+			}
+		}
+		assert_in_range(n_taken[wanted], MD_NEW_GIDS_BURST / n, MD_NEW_GIDS_BURST / n + 1);
+	}
+	assert_true(hosts.n_held_back > 0);
+	md_hosts_fini(&hosts);
+}
+
 /* As soon as any other change: here an hour from now, when the last directory was made. */
 static bool is_due_at_once(struct md_agent *agent, bool exhausted, bool proven)
 {
@@ -334,7 +375,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_precedence), TEST(test_revoked),	 TEST(test_file),
 		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before),
-		TEST(test_signed_changes), TEST(test_signed_wakes),
+		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
