@@ -38,7 +38,7 @@ static int count(struct md_targets *targets, uint64_t account)
 			return -ENOMEM;
 		}
 	}
-	if (user->n >= MD_TARGETS_PER_ACCOUNT)
+	if (user->n >= (account == MD_TARGETS_OF_OTHERS ? MD_TARGETS_FOR_OTHERS : MD_TARGETS_PER_ACCOUNT))
 		return -ENOSPC;
 	user->n++;
 	return 0;
@@ -211,10 +211,13 @@ bool md_targets_may_answer(const struct md_targets *targets, const struct md_tar
 static bool take_room(struct md_targets *targets, uint64_t account, uint64_t now_ns)
 {
 	const uint64_t each = MD_S / MD_QUERY_RATE;
+	size_t used;
 
 	if (targets->room_at_ns < now_ns)
 		targets->room_at_ns = now_ns;
-	if (!md_has_room((targets->room_at_ns - now_ns + each - 1) / each, QUERY_BURST, account))
+	used = (targets->room_at_ns - now_ns + each - 1) / each;
+	/* What others have us ask waits for what our processes do. */
+	if (!md_has_room(used, QUERY_BURST, account) || (account == MD_TARGETS_OF_OTHERS && used >= QUERY_BURST / 2))
 		return false;
 	targets->room_at_ns += each;
 	return true;

@@ -69,6 +69,7 @@
 /* Queries across routers. */
 #define MD_TARGETS_MAX       16384 /* addresses that are asked: as many as there may be hosts */
 #define MD_TARGETS_PER_ACCOUNT 12288 /* of them, because processes of one account need them: see md_has_room() */
+#define MD_TARGETS_FOR_OTHERS 4096 /* because other hosts have said something from there: whoever has addresses can use them up */
 #define MD_FILE_ADDRS_MAX    4096 /* of the hosts file */
 #define MD_QUERY_NS          (5 * MD_S) /* how often a host behind a router is asked */
 #define MD_QUERY_RATE        250 /* all of them together, in a second */

@@ -355,6 +355,32 @@ static void test_targets_of_an_account(void **state)
 	assert_null(targets.users);
 }
 
+/* What others have said something from leaves room for what our processes need, who take it over one by one. */
+static void test_targets_for_others(void **state)
+{
+	union ibv_gid gid;
+	unsigned int before;
+
+	(void)state;
+	for (uint32_t i = 0; i < MD_TARGETS_FOR_OTHERS; i++) {
+		gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
+		assert_non_null(md_targets_use(&targets, &gid, MD_TARGETS_OF_OTHERS, MD_S));
+	}
+	gid = unit_gid("10.200.0.1");
+	assert_null(md_targets_use(&targets, &gid, MD_TARGETS_OF_OTHERS, MD_S));
+	/* Asked at once, however many of the others are due. */
+	tick(MD_S);
+	before = n_asked;
+	md_targets_ask_now(&targets, md_targets_use(&targets, &gid, 1000, MD_S), MD_S, ask, NULL);
+	assert_int_equal(n_asked, before + 1);
+	gid = mv_gid_from_ipv4(htonl(0x0a000001));
+	assert_non_null(md_targets_use(&targets, &gid, 1000, MD_S));
+	gid = unit_gid("10.200.0.2");
+	assert_non_null(md_targets_use(&targets, &gid, MD_TARGETS_OF_OTHERS, MD_S));
+	gid = unit_gid("10.200.0.3");
+	assert_null(md_targets_use(&targets, &gid, MD_TARGETS_OF_OTHERS, MD_S));
+}
+
 static void test_target_limit(void **state)
 {
 	union ibv_gid gid;
@@ -477,6 +503,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_host_at_an_address, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_targets_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_targets_for_others, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file_odd, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file_load, reset_targets, free_targets),
