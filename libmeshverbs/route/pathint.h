@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MV_PATHINT_H
+#define MV_PATHINT_H
+
+#include "pathfind.h"
+#include "topo.h"
+
+/* What pathjudge.c and pathfind.c share. */
+
+/* What the directory knows of the way between two GIDs, given that both are of one address family.
+ */
+enum reach {
+	REACH_APART, /* in different subnets */
+	REACH_UNKNOWN, /* a prefix is not known, the other one has nothing against it */
+	REACH_SUBNET, /* each one's prefix covers the other */
+};
+
+static inline bool covers(const struct mv_dir_gid *gid, const union ibv_gid *other)
+{
+	return mv_gid_in_prefix(other, &gid->gid, gid->prefix_len);
+}
+
+static inline enum reach reach_of(const struct mv_dir_gid *a, const struct mv_dir_gid *b)
+{
+	if ((a->prefix_len && !covers(a, &b->gid)) || (b->prefix_len && !covers(b, &a->gid)))
+		return REACH_APART;
+	return a->prefix_len && b->prefix_len ? REACH_SUBNET : REACH_UNKNOWN;
+}
+
+static inline bool is_up(const struct mv_dir_rail *rail)
+{
+	return rail->flags & MV_RAIL_UP;
+}
+
+/* InfiniBand's subnet prefix is the first half of a GID. */
+static inline bool same_ib_subnet(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return mv_gid_in_prefix(a, b, 64);
+}
+
+/** mv_path_own_rail - the rail of the program's own device and port; -1: not in the directory */
+ssize_t mv_path_own_rail(const struct mv_directory *dir, const struct mv_path_request *request);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "pathint.h"
+
+#include <string.h>
+
+/* ---- one pair of GIDs --------------------------------------------------------------------------
+ */
+
+/* Has the address left its host's table, which only keeps it? Then its port may be up, but is of no
+ * use to it. */
+static bool is_gone(const struct mv_directory *dir, const struct mv_dir_rail *rail,
+		    const union ibv_gid *gid)
+{
+	bool gone = false;
+
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++) {
+		if (!mv_gid_equal(&dir->gids[g].gid, gid))
+			continue;
+		if (!mv_dir_gid_is_kept(&dir->gids[g]))
+			return false;
+		gone = true;
+	}
+	return gone;
+}
+
+static bool carries(const struct mv_directory *dir, uint32_t rail, const union ibv_gid *gid)
+{
+	return is_up(&dir->rails[rail]) && !is_gone(dir, &dir->rails[rail], gid);
+}
+
+/* Subnets without a prefix of their own have this one, and routers forward nothing from or to it. */
+static bool has_default_prefix(const union ibv_gid *gid)
+{
+	static const union ibv_gid prefix = {.raw = {0xfe, 0x80}};
+
+	return mv_gid_in_prefix(gid, &prefix, 64);
+}
+
+/* ---- the program's own path --------------------------------------------------------------------
+ */
+
+/* Which host's rail is that: an index into dir->rails, or -1. */
+ssize_t mv_path_own_rail(const struct mv_directory *dir, const struct mv_path_request *request)
+{
+	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++)
+		if (dir->rails[r].port == request->port_num &&
+		    !strcmp(dir->rails[r].device, request->device))
+			return r;
+	return -1;
+}
+
+/*
+ * The program's entry as the directory has it. One that it does not have (an address of a moment
+ * ago, or of a container) is judged by what the request says: without a prefix there is little
+ * against it.
+ */
+static struct mv_dir_gid own_entry(const struct mv_directory *dir, uint32_t rail,
+				   const struct mv_path_request *request)
+{
+	const struct mv_dir_rail *own = &dir->rails[rail];
+
+	for (uint32_t g = own->first_gid; g < own->first_gid + own->n_gids; g++)
+		if (dir->gids[g].type == request->sgid_type &&
+		    mv_gid_equal(&dir->gids[g].gid, &request->sgid))
+			return dir->gids[g];
+	return (struct mv_dir_gid){.gid = request->sgid,
+				   .rail = rail,
+				   .vlan_id = MV_VLAN_NONE,
+				   .type = request->sgid_type};
+}
+
+/* The versions under which a rail has an address; 0 when the directory does not know any. */
+enum {
+	HAS_V1 = 1,
+	HAS_V2 = 2,
+};
+
+static unsigned int versions_of(const struct mv_directory *dir, const struct mv_dir_gid *gid)
+{
+	const struct mv_dir_rail *rail = &dir->rails[gid->rail];
+	unsigned int versions = 0;
+
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++) {
+		if (!mv_gid_equal(&dir->gids[g].gid, &gid->gid))
+			continue;
+		if (dir->gids[g].type == MV_GID_TYPE_ROCE_V1)
+			versions |= HAS_V1;
+		else if (dir->gids[g].type == MV_GID_TYPE_ROCE_V2)
+			versions |= HAS_V2;
+	}
+	return versions;
+}
+
+/* Addresses fit; do the RoCE versions? Which one the peer's program took, only the peer knows. */
+static enum mv_path_verdict judge_version(const struct mv_directory *dir,
+					  const struct mv_dir_gid *own,
+					  const struct mv_dir_gid *remote)
+{
+	unsigned int versions = versions_of(dir, remote);
+
+	if (own->type == MV_GID_TYPE_ROCE_V1 && (versions & HAS_V2))
+		return MV_PATH_ASK;
+	if (own->type == MV_GID_TYPE_ROCE_V2 && versions == HAS_V1)
+		return MV_PATH_APART;
+	return MV_PATH_WORKS;
+}
+
+static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gid *own,
+			  const struct mv_dir_gid *remote, bool routed)
+{
+	enum mv_gid_family a = mv_gid_family(&own->gid), b = mv_gid_family(&remote->gid);
+
+	/* IPv6 of both scopes mixes on a link; no route leads to or from a link-local address. */
+	if (a == MV_FAMILY_LINK_LOCAL || b == MV_FAMILY_LINK_LOCAL)
+		return a != MV_FAMILY_IPV4 && b != MV_FAMILY_IPV4 &&
+		       mv_directory_linked(dir, own->rail, remote->rail) &&
+		       (a != MV_FAMILY_LINK_LOCAL || a == b || routed);
+	return a == b && (routed || reach_of(own, remote) != REACH_APART);
+}
+
+/* A global own address; is the remote link-local one on several netdevs? */
+static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir_gid *own,
+			     const struct mv_dir_gid *remote)
+{
+	const struct mv_dir_rail *rail = &dir->rails[remote->rail];
+	unsigned int n = 0;
+
+	if (mv_gid_family(&own->gid) == MV_FAMILY_LINK_LOCAL ||
+	    mv_gid_family(&remote->gid) != MV_FAMILY_LINK_LOCAL)
+		return false;
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
+		n += dir->gids[g].type == remote->type &&
+		     mv_gid_equal(&dir->gids[g].gid, &remote->gid);
+	return n > 1;
+}
+
+/*
+ * Only the subnet managers know whether there is a router between two subnets. A program that asks
+ * for a path with a GRH mostly does so because there is one.
+ */
+static enum mv_path_verdict judge_ib(const union ibv_gid *own, const union ibv_gid *remote)
+{
+	if (same_ib_subnet(own, remote))
+		return MV_PATH_WORKS;
+	return has_default_prefix(own) || has_default_prefix(remote) ? MV_PATH_APART :
+								       MV_PATH_UNKNOWN;
+}
+
+/* Without a route of its own to a global address the kernel may find it on the link all the same. Beacons go without a tag. */
+static bool asks_on_link(const struct mv_directory *dir, const struct mv_dir_gid *own,
+			 const struct mv_dir_gid *remote)
+{
+	enum mv_gid_family family = mv_gid_family(&own->gid);
+
+	return family == mv_gid_family(&remote->gid) && family != MV_FAMILY_LINK_LOCAL &&
+	       own->vlan_id == remote->vlan_id &&
+	       mv_directory_linked(dir, own->rail, remote->rail) &&
+	       judge_version(dir, own, remote) != MV_PATH_APART;
+}
+
+static bool is_link_local(const union ibv_gid *gid)
+{
+	return mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL;
+}
+
+/* Where beacons do not come through (filtered multicast), or not yet, nothing is known of who is on the link. */
+static bool is_deaf(const struct mv_directory *dir, const struct mv_dir_gid *own,
+		    const struct mv_dir_gid *remote)
+{
+	return (is_link_local(&own->gid) || is_link_local(&remote->gid)) &&
+	       mv_gid_family(&own->gid) != MV_FAMILY_IPV4 &&
+	       mv_gid_family(&remote->gid) != MV_FAMILY_IPV4 &&
+	       !mv_directory_hears(dir, own->rail);
+}
+
+static enum mv_path_verdict judge_misfit(const struct mv_directory *dir,
+					 const struct mv_dir_gid *own,
+					 const struct mv_dir_gid *remote)
+{
+	if (asks_on_link(dir, own, remote))
+		return MV_PATH_OTHER_SUBNET;
+	return is_deaf(dir, own, remote) ? MV_PATH_UNKNOWN : MV_PATH_APART;
+}
+
+static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
+				       const struct mv_dir_gid *remote, bool routed)
+{
+	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
+	enum mv_path_verdict verdict;
+
+	if (!carries(dir, own->rail, &own->gid))
+		return MV_PATH_LOCAL_DOWN;
+	if (!carries(dir, remote->rail, &remote->gid))
+		return MV_PATH_REMOTE_DOWN;
+	if (a->link_layer != b->link_layer)
+		return MV_PATH_APART;
+	if (a->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return judge_ib(&own->gid, &remote->gid);
+	if (!addresses_fit(dir, own, remote, routed))
+		return judge_misfit(dir, own, remote);
+	verdict = judge_version(dir, own, remote);
+	if (verdict == MV_PATH_WORKS && netdev_ambiguous(dir, own, remote))
+		return MV_PATH_ASK;
+	return verdict;
+}
+
+/* When several rails have the destination: the one that the program can mean is the one that works.
+ */
+static unsigned int preference(enum mv_path_verdict verdict)
+{
+	switch (verdict) {
+	case MV_PATH_WORKS:
+		return 5;
+	case MV_PATH_ASK:
+		return 4;
+	case MV_PATH_UNKNOWN:
+		return 3;
+	case MV_PATH_OTHER_SUBNET:
+		return 2;
+	case MV_PATH_APART:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+struct judgement {
+	enum mv_path_verdict verdict;
+	uint32_t host, rail;
+	bool found, several_hosts;
+};
+
+static void take_better(struct judgement *best, enum mv_path_verdict verdict, uint32_t host,
+			uint32_t rail)
+{
+	if (best->found && best->host != host)
+		best->several_hosts = true;
+	if (best->found && preference(verdict) <= preference(best->verdict))
+		return;
+	best->found = true;
+	best->verdict = verdict;
+	best->host = host;
+	best->rail = rail;
+}
+
+/* Return: false when the destination is on this host or nowhere: then *ret_verdict says so. */
+static bool judge_all(const struct mv_directory *dir, const struct mv_path_request *request,
+		      const struct mv_dir_gid *own, struct judgement *best,
+		      enum mv_path_verdict *ret_verdict)
+{
+	for (ssize_t at = -1;
+	     (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
+		const struct mv_dir_gid *remote = &dir->gids[dir->order[at]];
+		uint32_t host = dir->rails[remote->rail].host;
+
+		if (!host) {
+			*ret_verdict = MV_PATH_SELF;
+			return false;
+		}
+		take_better(best, judge_pair(dir, own, remote, request->routed), host,
+			    remote->rail);
+	}
+	*ret_verdict = MV_PATH_UNKNOWN;
+	return best->found;
+}
+
+/*
+ * An address that several ports have is taken for that of the program's own. Of a port that is shut
+ * down there may be none any more; that of the program's own is known all the same.
+ */
+static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
+					   const struct mv_path_request *request, uint32_t rail,
+					   uint32_t *ret_host, uint32_t *ret_remote_rail)
+{
+	uint32_t remote = mv_gid_equal(&request->dgid, &request->sgid) ? rail : UINT32_MAX, r;
+
+	for (ssize_t at = -1;
+	     (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
+		r = dir->gids[dir->order[at]].rail;
+		if (!dir->rails[r].host && (remote == UINT32_MAX || r == rail))
+			remote = r;
+	}
+	if (remote == UINT32_MAX)
+		return MV_PATH_UNKNOWN;
+	*ret_host = 0;
+	*ret_remote_rail = remote;
+	if (!carries(dir, rail, &request->sgid))
+		return MV_PATH_LOCAL_DOWN;
+	return carries(dir, remote, &request->dgid) ? MV_PATH_WORKS : MV_PATH_REMOTE_DOWN;
+}
+
+/*
+ * Every netdev with a port of Ethernet has a GID there. An agent that knows none does not see the netdev, which is in another network
+ * namespace (a pod's), nor whether it has carrier.
+ */
+static bool is_elsewhere(const struct mv_dir_rail *rail)
+{
+	return !rail->n_gids && rail->link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
+				   const struct mv_path_request *request, uint32_t *ret_host,
+				   uint32_t *ret_remote_rail)
+{
+	ssize_t rail = mv_path_own_rail(dir, request);
+	enum mv_path_verdict verdict;
+	struct judgement best = {0};
+	struct mv_dir_gid own;
+
+	if (rail < 0 || mv_gid_is_zero(&request->dgid) || is_elsewhere(&dir->rails[rail]))
+		return MV_PATH_UNKNOWN;
+	if (request->own_host)
+		return judge_own_host(dir, request, (uint32_t)rail, ret_host, ret_remote_rail);
+	own = own_entry(dir, (uint32_t)rail, request);
+	if (!judge_all(dir, request, &own, &best, &verdict))
+		return verdict;
+	/* An address of several hosts (a link-local one chosen by hand): which one is meant is not
+	 * known. */
+	if (best.several_hosts && best.verdict != MV_PATH_WORKS && best.verdict != MV_PATH_ASK)
+		return MV_PATH_UNKNOWN;
+	if (mv_gid_is_zero(&request->sgid))
+		best.verdict = MV_PATH_NO_ENTRY;
+	if (best.verdict == MV_PATH_UNKNOWN)
+		return MV_PATH_UNKNOWN;
+	*ret_host = best.host;
+	*ret_remote_rail = best.rail;
+	return best.verdict;
+}
+
+/* ---- may they? -------------------------------------------------------------------------------
+ */
+
+/* Neither subnet, nor link, nor route. */
+static bool nothing_joins(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
+{
+	return mv_dir_gid_may_be_routed(own) && mv_dir_gid_may_be_routed(remote) &&
+	       mv_gid_family(&own->gid) == mv_gid_family(&remote->gid) && reach_of(own, remote) == REACH_APART &&
+	       !mv_directory_linked(dir, own->rail, remote->rail) && !mv_dir_gid_routed(own, remote);
+}
+
+bool mv_path_may_join(const struct mv_directory *dir, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	const struct mv_dir_gid *own = NULL;
+	ssize_t at = -1;
+	bool apart = false;
+
+	while ((at = mv_directory_find_gid(dir, local, (size_t)(at + 1))) >= 0)
+		if (!dir->rails[dir->gids[dir->order[at]].rail].host && mv_dir_gid_may_be_routed(&dir->gids[dir->order[at]]))
+			own = &dir->gids[dir->order[at]];
+	at = -1;
+	while (own && (at = mv_directory_find_gid(dir, remote, (size_t)(at + 1))) >= 0) {
+		const struct mv_dir_gid *there = &dir->gids[dir->order[at]];
+
+		if (!dir->rails[there->rail].host || !mv_dir_gid_may_be_routed(there))
+			continue;
+		if (!nothing_joins(dir, own, there))
+			return true;
+		apart = true;
+	}
+	return !apart;
+}
+
+/* ---- words -------------------------------------------------------------------------------------
+ */
+
+const char *mv_path_verdict_name(enum mv_path_verdict verdict)
+{
+	switch (verdict) {
+	case MV_PATH_UNKNOWN:
+		return "unknown";
+	case MV_PATH_SELF:
+		return "self";
+	case MV_PATH_WORKS:
+		return "works";
+	case MV_PATH_ASK:
+		return "ask";
+	case MV_PATH_LOCAL_DOWN:
+		return "local-down";
+	case MV_PATH_REMOTE_DOWN:
+		return "remote-down";
+	case MV_PATH_APART:
+		return "apart";
+	case MV_PATH_OTHER_SUBNET:
+		return "other-subnet";
+	case MV_PATH_NO_ENTRY:
+		return "no-entry";
+	}
+	return "invalid";
+}
+
+const char *mv_path_verdict_text(enum mv_path_verdict verdict)
+{
+	switch (verdict) {
+	case MV_PATH_UNKNOWN:
+		return "the destination's host is not in the directory, or only an InfiniBand "
+		       "router can lead to it";
+	case MV_PATH_SELF:
+		return "the destination is this host";
+	case MV_PATH_WORKS:
+		return "both ends fit, nothing has to be agreed upon";
+	case MV_PATH_ASK:
+		return "the peer has to say which RoCE version or netdev its entry has";
+	case MV_PATH_LOCAL_DOWN:
+		return "the program's port is down";
+	case MV_PATH_REMOTE_DOWN:
+		return "the destination's port is down";
+	case MV_PATH_APART:
+		return "the two addresses are of different subnets, links, families or RoCE "
+		       "versions";
+	case MV_PATH_OTHER_SUBNET:
+		return "the two addresses are of different subnets of one link, without a route";
+	case MV_PATH_NO_ENTRY:
+		return "the program's GID index is empty";
+	}
+	return "invalid";
+}
