@@ -183,6 +183,19 @@ class Kept(QualifyTest):
         self.assertRegex(err, "left out: MT_2_20.1_6.1_ab.json: it is about another combination")
         self.assertEqual(json.loads((self.dir / "file").read_text()), [some[1]])
 
+    def test_texts_for_a_terminal(self):
+        """What a file of others has in it commands no terminal."""
+        self.file = self.folder / "MT__31m_20.1_6.1_ab.json"
+        (self.dir / "fleet").write_text(json.dumps({**verdict("qualified", trial("prefix", "pass")), "board_id": "MT\x1b[31m"}))
+        rc, out, err = self.qualify("--import", str(self.dir / "fleet"))
+        self.assertEqual((rc, err), (0, ""))
+        self.assertIn("board MT?[31m,", out)
+        self.assertTrue(self.file.exists())
+        self.file.rename(self.folder / "MT\x1b[32m.json")
+        rc, out, err = self.qualify("--export", "-")
+        self.assertEqual((rc, json.loads(out)), (1, []))
+        self.assertIn("left out: MT?[32m.json: it is about another", err)
+
     def test_bad_import(self):
         good = verdict("qualified", trial("prefix", "pass"))
         (self.dir / "fleet").write_text(json.dumps([{**good, "verdict": "failed"}, good]))

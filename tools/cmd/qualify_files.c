@@ -11,6 +11,7 @@
 
 #include <json-c/json.h>
 
+#include "text.h"
 #include "verdicts.h"
 
 #define VERDICTS_MAX 4096
@@ -66,7 +67,7 @@ static bool add_verdict(struct json_object *list, int fd, const char *name, stru
 	char *text;
 
 	if (mv_verdicts_read(fd, name, q, why)) {
-		cli_error("left out: %s", why);
+		cli_error("left out: %s", text_clean(why));
 		return false;
 	}
 	text = mv_qualified_text(q);
@@ -157,8 +158,9 @@ static int store_one(int fd, struct json_object *object, size_t i, struct mv_qua
 		cli_error("verdict %zu of the list: %s", i + 1, strerror(-err));
 		return CLI_ERROR;
 	}
-	printf("%s: board %s, firmware %s, kernel %s, library %s\n", mv_verdict_text(q->verdict), q->key.board_id, q->key.firmware, q->key.kernel,
-	       q->key.libmlx5);
+	/* Somebody else's texts, for a terminal. */
+	printf("%s: board %s, firmware %s, kernel %s, library %s\n", mv_verdict_text(q->verdict), text_clean(q->key.board_id),
+	       text_clean(q->key.firmware), text_clean(q->key.kernel), text_clean(q->key.libmlx5));
 	return CLI_OK;
 }
 
