@@ -93,6 +93,7 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 		atomic_store_explicit(&mesh_root.process->standby_at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected ahead on %s: %s", conn->mc->device, conn->qpn,
 		       path.pd->rail->device, mesh_conn_why_not_connected(conn, err));
+		mesh_parity_forget(conn->held); /* a move tries again, and looks at other paths */
 		return;
 	}
 	mesh_count(MV_COUNT_AHEAD_CONNECTED);

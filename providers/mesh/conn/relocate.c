@@ -83,6 +83,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	mesh_conn_note_begin(conn, now_ns);
 	release(conn);
+	mesh_parity_forget(conn->held);
 	mesh_conn_say_unproved(conn);
 	if (mesh_live_lost(conn->held) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
@@ -376,10 +377,13 @@ static void do_surface(struct mesh_conn *conn, const struct mv_move_action *acti
 
 /*
  * Ports that flap: there is no path, or one is tried that is dead by then, at either end. That may be over in a moment. Or an end says
- * that an attempt which began earlier, or for another reason, has come to nothing: then it is there, and another one may succeed.
+ * that an attempt which began earlier, or for another reason, has come to nothing: then it is there, and another one may succeed. A NIC that
+ * makes poorer queue pairs goes on doing so.
  */
-static bool may_pass(const struct mv_move_action *action)
+static bool may_pass(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
+	if (mesh_parity_why(conn->held))
+		return false;
 	switch (action->reason) {
 	case MV_CTL_REASON_NO_PATH:
 	case MV_CTL_REASON_NO_RESOURCES:
@@ -418,7 +422,7 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 		       conn->qpn, conn->peer_host, why);
 		return;
 	}
-	if (mesh_live_broken(conn->held) && (!may_pass(action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
+	if (mesh_live_broken(conn->held) && (!may_pass(conn, action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}

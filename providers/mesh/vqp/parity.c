@@ -122,6 +122,11 @@ int mesh_parity_check(struct mesh_held *h, struct ibv_qp *qp, bool rts)
 	return h->poorer ? -EOPNOTSUPP : 0;
 }
 
+void mesh_parity_forget(struct mesh_held *h)
+{
+	h->poorer = NULL;
+}
+
 const char *mesh_parity_why(const struct mesh_held *h)
 {
 	return h->poorer;

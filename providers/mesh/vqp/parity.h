@@ -25,6 +25,8 @@ int mesh_parity_set(struct mesh_held *h, struct ibv_qp *qp);
 int mesh_parity_check(struct mesh_held *h, struct ibv_qp *qp, bool rts);
 /** mesh_parity_why - what made the last one poorer; NULL: it was as good, or something else failed; a constant */
 const char *mesh_parity_why(const struct mesh_held *h);
+/** mesh_parity_forget - that does not matter any more */
+void mesh_parity_forget(struct mesh_held *h);
 
 /** mesh_parity_may_learn - it is not known whether the program's own queue pair places data in order, and can be asked now: in RTS */
 bool mesh_parity_may_learn(struct mesh_held *h);

@@ -159,6 +159,23 @@ static void test_will_never_be(void **state)
 	assert_int_equal(cq.n_stash, 1);
 }
 
+/* The NIC of the only other path makes poorer queue pairs: nothing is waited for, and the program gets its errors. */
+static void test_poorer_next_one(void **state)
+{
+	const struct mv_move_action prepare = {.type = MV_DO_PREPARE, .local_gid = {.raw = {3}}, .remote_gid = {.raw = {4}}};
+
+	(void)state;
+	held.poorer = "this test says so";
+	conn.move.live = true;
+	assert_true(mesh_conn_live(&conn, &prepare, now_ns)); /* there may be another one, with another end */
+	assert_null(held.poorer);
+	conn.move.live = false;
+	held.poorer = "this test says so";
+	stay(MV_CTL_REASON_NO_PATH);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(cq.n_stash, 1);
+}
+
 /* Nobody needs to know any more whether the path of one that has failed works. */
 static void test_failed_one_is_not_watched(void **state)
 {
@@ -784,7 +801,7 @@ int main(void)
 		T(test_waits_for_its_turn),
 		T(test_no_path),
 		T(test_path_that_does_not_work),
-		T(test_will_never_be),
+		T(test_will_never_be), T(test_poorer_next_one),
 		T(test_peer_gave_up),
 		T(test_peer_has_atomics),
 		T(test_peer_does_not_answer),
