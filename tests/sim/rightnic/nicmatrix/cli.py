@@ -20,6 +20,7 @@ import topo as topologies
 TOPOLOGIES = ("triangle", "ring4")
 OTHERS = ("routed", "ibcards")
 BARE_S, STACKED_S = 12, 30
+BY_LID_S = 60  # bare, where no neighbour is looked for: what fails has used up its retries
 
 
 def parse(words):
@@ -47,7 +48,8 @@ def run_all(topology, cases, build, stage, jobs, notify, hosts_file=None):
             with contextlib.suppress(queue.Empty):
                 while True:
                     case = todo.get_nowait()
-                    result = drive.run(world, case, STACKED_S if stacked or case.right else BARE_S)
+                    bare_s = BY_LID_S if plans.by_lid(world.topo, case.client, case.client_nic) else BARE_S
+                    result = drive.run(world, case, STACKED_S if stacked or case.right else bare_s)
                     wrong = plans.judge(case, stacked, result)
                     with lock:
                         outcomes[case] = result, wrong
