@@ -181,6 +181,7 @@ bool qp_transmit(struct qp *qp, int budget);
 /* path.c, lid.c: from address vector to headers */
 bool lid_path(struct hca *h, const struct sim_port *port, uint32_t port_index, struct path *p);
 void lid_learn(struct hca *h, uint16_t lid, const uint8_t *mac);
+uint16_t qp_pkey(const struct qp *qp);
 bool lid_is_worth_waiting(const struct hca *h, uint16_t lid);
 const uint8_t *lid_address(const struct sim_state *st, uint16_t lid);
 uint16_t lid_of_address(const struct sim_state *st, const uint8_t *addr);

@@ -19,7 +19,7 @@ static void send_response(struct qp *qp, struct wire_packet *p, const uint8_t *p
 
 	if (!path_refresh(h, qp->dev, qp->attr.av_port, &qp->path))
 		return;
-	p->pkey = 0xffff;
+	p->pkey = qp_pkey(qp);
 	p->dest_qpn = qp->attr.dest_qpn;
 	frame = net_frame(h);
 	wire_begin(frame, &qp->path.wire, p);

@@ -78,7 +78,7 @@ static uint32_t describe(struct qp *qp, const struct send_wqe *w, struct wire_pa
 	bool first = r->cur_psn == w->first_psn, last = r->cur_psn == w->last_psn;
 
 	*ret_off = off;
-	p->pkey = 0xffff;
+	p->pkey = qp_pkey(qp);
 	p->dest_qpn = qp->attr.dest_qpn;
 	p->psn = r->cur_psn;
 	p->va = w->raddr + off;

@@ -16,6 +16,24 @@ static uint32_t port_of(const struct qp *qp)
 	return qp->type == IBV_QPT_UD ? qp->attr.port : qp->attr.av_port;
 }
 
+/** qp_pkey() - what its packets carry; 0: its place of the table is empty. A port of which nothing is said has the default partition. */
+uint16_t qp_pkey(const struct qp *qp)
+{
+	const struct sim_port *port = &qp->dev->ports[port_of(qp) - 1];
+
+	if (!port->pkeys[0])
+		return 0xffff;
+	return qp->attr.pkey_index < SIM_MAX_PKEYS ? port->pkeys[qp->attr.pkey_index] : 0;
+}
+
+/* The same partition, and not limited members both (IBTA 10.9.3). */
+static bool pkey_matches(const struct qp *qp, uint16_t pkey)
+{
+	uint16_t own = qp_pkey(qp);
+
+	return (own & 0x7fff) && !((own ^ pkey) & 0x7fff) && ((own | pkey) & 0x8000);
+}
+
 static bool transport_matches(const struct qp *qp, uint8_t opcode)
 {
 	switch (opcode & OP_TRANSPORT) {
@@ -147,7 +165,7 @@ void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t held_back)
 	if (!qp || !receives(qp) || !port_of(qp) || !port_up(qp))
 		return;
 	c = &qp->dev->ports[port_of(qp) - 1].counters;
-	if (!transport_matches(qp, p.opcode) || !addresses_match(h, qp, &p)) {
+	if (!transport_matches(qp, p.opcode) || !pkey_matches(qp, p.pkey) || !addresses_match(h, qp, &p)) {
 		count(&c->rx_no_qp);
 		return;
 	}

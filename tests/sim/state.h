@@ -35,6 +35,7 @@
 #define SIM_MAX_PORTS  2
 #define SIM_MAX_GIDS   256
 #define SIM_MAX_LIDS   256
+#define SIM_MAX_PKEYS  16
 #define SIM_MAX_SLOTS  64
 #define SIM_MAX_FAULTS 32
 #define SIM_MAX_EVENTS 256 /* power of two */
@@ -145,6 +146,7 @@ struct sim_port {
 	uint32_t ifindex; /* netdev that carries the port's packets */
 	char netdev[16];
 	uint8_t mac[6];
+	uint16_t pkeys[SIM_MAX_PKEYS]; /* the first ones; the rest of the table is empty */
 	uint8_t reserved[10];
 	struct sim_gid gids[SIM_MAX_GIDS];
 

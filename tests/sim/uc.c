@@ -48,7 +48,7 @@ static uint8_t send_one(struct qp *qp, struct send_wqe *w)
 	struct wire_packet p = {
 		.opcode = opcode_of(w, off == 0, last),
 		.solicited = last && w->solicited,
-		.pkey = 0xffff,
+		.pkey = qp_pkey(qp),
 		.dest_qpn = qp->attr.dest_qpn,
 		.psn = r->cur_psn,
 		.va = w->raddr,

@@ -63,7 +63,7 @@ static uint8_t send_one(struct qp *qp, struct send_wqe *w)
 		.opcode = OP_UD |
 			  (w->opcode == MLX5_OPCODE_SEND_IMM ? OP_SEND_ONLY_IMM : OP_SEND_ONLY),
 		.solicited = w->solicited,
-		.pkey = 0xffff,
+		.pkey = qp_pkey(qp),
 		.dest_qpn = w->av.dest_qpn,
 		.psn = qp->req.next_psn,
 		.imm = w->imm,

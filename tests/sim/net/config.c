@@ -38,6 +38,25 @@ static int guid_to(uint8_t out[8], const char *text)
 	return 0;
 }
 
+/* "ffff,8001": in hexadecimal. */
+static int pkeys_to(struct sim_port *p, const char *value)
+{
+	for (size_t i = 0; i < SIM_MAX_PKEYS; i++) {
+		char *end;
+		unsigned long pkey = strtoul(value, &end, 16);
+
+		if (end == value || pkey > UINT16_MAX)
+			return -EINVAL;
+		p->pkeys[i] = (uint16_t)pkey;
+		if (!*end)
+			return 0;
+		value = end + 1;
+		if (*end != ',')
+			return -EINVAL;
+	}
+	return -EINVAL;
+}
+
 static int dev_setting(struct sim_dev *d, const char *key, const char *value)
 {
 	struct sim_port *p = &d->ports[0];
@@ -69,6 +88,8 @@ static int dev_setting(struct sim_dev *d, const char *key, const char *value)
 		d->numa_node = atoi(value);
 		return 0;
 	}
+	if (!strcmp(key, "pkey_table"))
+		return pkeys_to(p, value);
 	if (!strcmp(key, "prefix"))
 		return number_to(&p->subnet_prefix, value, 16, UINT64_MAX);
 	if (number_to(&v, value, 10, UINT32_MAX))
@@ -108,6 +129,7 @@ static int read_dev(struct config *c, char **save)
 	d->vendor_id = VENDOR_MELLANOX;
 	d->n_ports = 1;
 	d->ports[0].max_mtu = IBV_MTU_4096;
+	d->ports[0].pkeys[0] = 0xffff;
 	while ((word = strtok_r(NULL, " ", save))) {
 		char *value = strchr(word, '=');
 

@@ -14,6 +14,7 @@ LINK_LAYERS = {"ethernet": "Ethernet", "infiniband": "InfiniBand"}
 ROCE_GIDS, IB_GIDS = 256, 8  # ConnectX: roce_address_table_size, and the IB table with one function
 ROCE_PKEYS, IB_PKEYS = 1, 128
 MAX_DEVICES, MAX_LIDS = 16, 255  # SIM_MAX_DEVS, SIM_MAX_LIDS less the end mark: tests/sim/state.h
+MAX_PKEYS = 16  # SIM_MAX_PKEYS
 DEFAULT_PREFIX = 0xFE80000000000000  # IB_DEFAULT_GID_PREFIX
 
 
@@ -36,6 +37,7 @@ class Device:
     fw_ver: str
     board_id: str
     firmware_us: int
+    pkeys: list
 
     @property
     def node_guid(self):
@@ -60,7 +62,7 @@ class HostPlan:
 OPTIONS = {  # of `port` lines: how the text becomes a value
     "link_layer": str, "rate": int, "lid": lambda t: int(t, 0), "subnet_prefix": lambda t: int(t, 0),
     "gids": int, "numa": int, "part_id": int, "fw": str, "board": str,
-    "firmware_us": int,
+    "firmware_us": int, "pkeys": lambda t: [int(word, 0) for word in t.split(",")],
 }
 
 
@@ -81,6 +83,11 @@ def options_of(nic):
     most = ROCE_GIDS if layer == "ethernet" else IB_GIDS
     if not 2 <= values.setdefault("gids", most) <= ROCE_GIDS:
         raise SimError(f"{nic.port}: gids={values['gids']} is not a table length from 2 to {ROCE_GIDS}")
+    pkeys = values.setdefault("pkeys", [0xFFFF])
+    if layer == "ethernet" and pkeys != [0xFFFF]:
+        raise SimError(f"{nic.port}: pkeys are of InfiniBand")
+    if not 1 <= len(pkeys) <= MAX_PKEYS or not pkeys[0] or not all(0 <= pkey <= 0xFFFF for pkey in pkeys):
+        raise SimError(f"{nic.port}: pkeys are 1 to {MAX_PKEYS} numbers of 16 bits, the first not 0")
     return values
 
 
@@ -123,7 +130,7 @@ def device(nic, minor, lids):
         n_pkeys=IB_PKEYS if infiniband else ROCE_PKEYS, numa_node=values.get("numa", -1),
         part_id=values.get("part_id", 4123), fw_ver=values.get("fw", "20.31.1014"),
         board_id=values.get("board", "MT_0000000224"),
-        firmware_us=values.get("firmware_us", 0))
+        firmware_us=values.get("firmware_us", 0), pkeys=values["pkeys"])
 
 
 def hosts(topo):
@@ -164,7 +171,7 @@ def daemon_config(plan, topo, state, socket, seed, stand_ins):
             f"node_guid={dev.node_guid} sys_image_guid={plan.devices[0].node_guid} "
             f"part_id={dev.part_id} hw_ver=0 numa={dev.numa_node} fw={dev.fw_ver} board={dev.board_id} "
             f"link_layer={dev.link_layer} speed={speed} width={width} gids={dev.n_gids} "
-            f"pkeys={dev.n_pkeys} lid={dev.lid} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us}")
+            f"pkeys={dev.n_pkeys} pkey_table={','.join(f'{pkey:x}' for pkey in dev.pkeys)} lid={dev.lid} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us}")
     for nic in plan.nics:
         lines += [f"vlan {nic.netdev}.{vid} {nic.netdev} {vid}" for vid in nic.vlans if stand_ins]
     lines += [f"lid {lid} {addr}" for lid, addr in lid_table(topo)]

@@ -201,7 +201,7 @@ class Tree:
                 sm_lid=f"0x{1 if infiniband else 0:x}", has_smi=int(infiniband),
                 cap_mask="0x2651e848" if infiniband else "0x00010000")
         for index in range(dev.n_pkeys):
-            put(path / "pkeys" / str(index), "0xffff" if index == 0 else "0x0000")
+            put(path / "pkeys" / str(index), f"0x{dev.pkeys[index] if index < len(dev.pkeys) else 0:04x}")
         for name in COUNTERS:
             put(path / "counters" / name, 0)
         for name in HW_COUNTERS:

@@ -40,6 +40,12 @@ class Plan(unittest.TestCase):
         self.assertEqual([(d.lid, d.n_gids, d.n_pkeys) for d in b.devices],
                          [(2, 8, 128), (0, 256, 1), (1, 8, 128)])
 
+    def test_pkeys(self):
+        topo = topologies.parse("host b\nnic b 0 10.0.1.1/24\nport b 0 link_layer=infiniband pkeys=0xffff,0,0x8001\n", "t")
+        (b,) = plan.hosts(topo)
+        self.assertEqual(b.devices[0].pkeys, [0xFFFF, 0, 0x8001])
+        self.assertIn(" pkey_table=ffff,0,8001 ", plan.daemon_config(b, topo, "s", "c", 1, False))
+
     def test_lid_table_has_an_address_for_every_lid(self):
         topo = topologies.parse("host a\nnic a 0 fd00::1/64 10.0.1.1/24\nnic a 1 10.0.0.1/24\nport a 0 link_layer=infiniband\n"
                                 "port a 1 link_layer=infiniband\n", "t")
@@ -54,7 +60,9 @@ class Plan(unittest.TestCase):
     def test_bad_options_name_the_port(self):
         for option, said in (("speed=3", "unknown port option 'speed'"), ("rate=30", "rate 30"), ("rate=x", "rate=x"),
                              ("link_layer=token", "'token'"), ("gids=999", "gids=999"),
-                             ("link_layer=infiniband lid=0xc000", "lid 49152")):
+                             ("link_layer=infiniband lid=0xc000", "lid 49152"), ("pkeys=0x8001", "pkeys"),
+                             ("link_layer=infiniband pkeys=0,0x8001", "pkeys"), ("link_layer=infiniband pkeys=0x18001", "pkeys"),
+                             ("link_layer=infiniband pkeys=" + ",".join(["1"] * 17), "pkeys")):
             with self.assertRaises(SimError, msg=option) as caught:
                 hosts(f"port b 3 {option}\n")
             self.assertIn("b.3", str(caught.exception))
