@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <json-c/json.h>
 
@@ -35,14 +34,6 @@ static void put_key(struct json_object *answer, const char *member, const struct
 
 	md_public_format(key, text);
 	json_object_object_add(answer, member, json_object_new_string(text));
-}
-
-static uint64_t realtime_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec;
 }
 
 /* Why no order about keys can be carried out. Return: false: nothing is against it. */
@@ -116,7 +107,7 @@ static void pin_key(struct md_agent *agent, const struct md_order *order, struct
 	}
 	if (had)
 		put_key(answer, "former_key", had);
-	err = md_pins_set(&trust->pins, order->host, &key, MD_PIN_OPERATOR, realtime_s());
+	err = md_pins_set(&trust->pins, order->host, &key, MD_PIN_OPERATOR, md_realtime_s());
 	if (err) {
 		fail(answer, "the key of host %s cannot be noted: %s", order->host,
 		     err == -EINVAL   ? "this is no name of a host"
@@ -186,7 +177,7 @@ static void revoke_key(struct md_agent *agent, const struct md_order *order, str
 		fail(answer, "this is the key of this host: meshverbs keys rotate makes another");
 		return;
 	}
-	err = md_pins_revoke(&trust->pins, order->host, &key, realtime_s());
+	err = md_pins_revoke(&trust->pins, order->host, &key, md_realtime_s());
 	if (err) {
 		fail(answer, "the key of host %s cannot be revoked: %s", order->host,
 		     err == -ENOSPC ? "too many are; meshverbs keys restore those of hosts that are gone" : md_strerror(err));

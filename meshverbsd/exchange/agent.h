@@ -146,6 +146,8 @@ bool md_agent_stop(struct md_agent *agent);
 
 /** md_now - CLOCK_BOOTTIME in ns */
 uint64_t md_now(void);
+/** md_realtime_s - CLOCK_REALTIME in seconds */
+uint64_t md_realtime_s(void);
 
 /* due.c: what is due when */
 int md_due_start(struct md_agent *agent);

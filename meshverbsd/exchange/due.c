@@ -19,6 +19,14 @@ uint64_t md_now(void)
 	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
 }
 
+uint64_t md_realtime_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec;
+}
+
 /* ---- directory ------------------------------------------------------------------------------- */
 
 void md_due_directory(struct md_agent *agent, bool urgent)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* This host's identity, and which key another host has to have. */
+/* This host's identity and statement, and the pins on the disk. */
 #include "agent.h"
 
 #include <errno.h>
@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "id.h"
@@ -17,26 +15,11 @@
 
 #define SAVE_NS	      (2 * MD_S) /* between two writings of the pins, each of all of them */
 #define SAVE_AGAIN_NS (60 * MD_S) /* after one that failed */
-/* So long after the start a host id goes from a host met for the first time to one that was known before the start. */
-#define NEWCOMER_NS (60 * MD_S)
-
-/* Bounds what forged statements cost. Neighbours that start together come to a few each. */
-static const struct md_rate all_verified = {.per_second = 500, .burst = 4096};
-static const struct md_rate group_verified = {.per_second = 50, .burst = 512};
-
 /* ---- start ----------------------------------------------------------------------------------- */
 
 static const char *state_dir(const struct md_agent *agent)
 {
 	return agent->options->state_dir;
-}
-
-static uint64_t realtime_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec;
 }
 
 static int make_identity(struct md_agent *agent)
@@ -100,7 +83,7 @@ static void on_gone(void *arg, const struct md_host *host)
 	struct md_agent *agent = arg;
 
 	if (md_host_is_vouched(host))
-		md_pins_seen(&agent->trust.pins, host->vouch->said.name, realtime_s() - (md_now() - host->heard_ns) / MD_S);
+		md_pins_seen(&agent->trust.pins, host->vouch->said.name, md_realtime_s() - (md_now() - host->heard_ns) / MD_S);
 	if (host->vouch)
 		md_secure_forget_peer(agent->secure, &host->id);
 }
@@ -238,282 +221,4 @@ size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t *
 	trust->count.sent++;
 	*ret = trust->statement;
 	return trust->statement_len;
-}
-
-/* ---- others' statements ---------------------------------------------------------------------- */
-
-static bool may_verify(struct md_trust *trust, const struct md_received *received, bool on_link, uint64_t now_ns)
-{
-	struct md_verifying *of_link = &trust->verifying[on_link ? 1 + received->ifindex % MD_LINK_SHARES : 0];
-	struct md_limit *group = &of_link->groups[md_hash64(&received->ip, sizeof(received->ip)) % 64];
-
-	if (md_limit_has(&of_link->all, &all_verified, now_ns) && md_limit_take(group, &group_verified, now_ns))
-		return md_limit_take(&of_link->all, &all_verified, now_ns);
-	trust->count.throttled++;
-	return false;
-}
-
-/* Is that the key, or one that the owner of the key has handed over to? */
-static bool follows(const struct md_trust *trust, const struct md_statement *said, const struct md_public *key)
-{
-	return md_public_is(&said->sign, key) ||
-	       (md_public_is(&said->former, key) && !md_pins_is_revoked(&trust->pins, &said->former));
-}
-
-/* Is its key revoked? Or the one that has signed that key, of a host of which no other is known: who has the former made the latter, too. */
-static bool is_revoked(const struct md_trust *trust, const struct md_statement *said)
-{
-	return md_pins_is_revoked(&trust->pins, &said->sign) ||
-	       (md_pins_is_revoked(&trust->pins, &said->former) && !md_pins_find(&trust->pins, said->name, NULL, NULL));
-}
-
-bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *said)
-{
-	const struct md_public *key = md_pins_find(&trust->pins, said->name, NULL, NULL);
-
-	return !is_revoked(trust, said) && (!key || follows(trust, said, key));
-}
-
-static void pin(struct md_agent *agent, const struct md_statement *said, enum md_pin_how how)
-{
-	struct md_trust *trust = &agent->trust;
-	char key[MD_PUBLIC_TEXT_SIZE];
-	int err = md_pins_set(&trust->pins, said->name, &said->sign, how, realtime_s());
-
-	md_public_format(&said->sign, key);
-	if (!err) {
-		md_say(MD_INFO, how == MD_PIN_ROTATED ? "host %s has a new key, which its former key has signed: %s" : "host %s: met for the first time, with the key %s",
-		       said->name, key);
-	} else if (!trust->pins_full) {
-		trust->pins_full = true;
-		md_say(MD_WARNING, "host %s cannot be noted with its key: %s: meshverbs keys forget hosts that are gone", said->name,
-		       md_strerror(err));
-	}
-}
-
-/* The host id of a host that is silent is that host's, as long as its key is pinned. NULL: nobody else's */
-static const struct md_bound *bound_to_another(const struct md_trust *trust, const struct md_statement *said)
-{
-	const struct md_public *pinned;
-	const struct md_bound *bound;
-
-	HASH_FIND(hh, trust->bound, said->host.bytes, sizeof(said->host.bytes), bound);
-	pinned = bound ? md_pins_find(&trust->pins, bound->name, NULL, NULL) : NULL;
-	return pinned && md_public_is(pinned, &bound->key) && !follows(trust, said, &bound->key) ? bound : NULL;
-}
-
-/* Without memory, or where there are too many, whoever comes first has the id, as without a note. */
-static void bind_id(struct md_trust *trust, const struct md_statement *said)
-{
-	struct md_bound *bound;
-
-	HASH_FIND(hh, trust->bound, said->host.bytes, sizeof(said->host.bytes), bound);
-	if (!bound && trust->n_bound < MD_PINS_MAX) {
-		bound = calloc(1, sizeof(*bound));
-		if (!bound)
-			return;
-		bound->id = said->host;
-		HASH_ADD(hh, trust->bound, id.bytes, sizeof(bound->id.bytes), bound);
-		if (!bound->hh.tbl) {
-			free(bound);
-			return;
-		}
-		trust->n_bound++;
-	}
-	if (!bound)
-		return;
-	memcpy(bound->name, said->name, sizeof(bound->name));
-	bound->key = said->sign;
-}
-
-static enum md_trust_in judge_pinned(struct md_agent *agent, const struct md_statement *said, const struct md_public *key,
-				     enum md_pin_how how)
-{
-	if (!follows(&agent->trust, said, key))
-		return MD_TRUST_CHANGED;
-	if (md_public_is(&said->sign, key))
-		return MD_TRUST_PINNED;
-	agent->trust.count.rotated++;
-	if (how != MD_PIN_HOSTS_FILE)
-		pin(agent, said, MD_PIN_ROTATED);
-	return MD_TRUST_PINNED;
-}
-
-/* Who has no file for an identity has another one after each start: such a one is good for as long as the host is heard. */
-static enum md_trust_in judge_new(struct md_agent *agent, const struct md_statement *said, bool on_link)
-{
-	if (!on_link)
-		return MD_TRUST_UNPINNED;
-	agent->trust.count.pinned++;
-	if (said->lasting)
-		pin(agent, said, MD_PIN_FIRST_CONTACT);
-	return MD_TRUST_PINNED;
-}
-
-static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host, const struct md_statement *said, bool on_link)
-{
-	const struct md_trust *trust = &agent->trust;
-	const struct md_public *key;
-	enum md_pin_how how;
-
-	if (is_revoked(trust, said))
-		return MD_TRUST_REVOKED;
-	if (bound_to_another(trust, said))
-		return MD_TRUST_CHANGED;
-	key = md_pins_find(&trust->pins, said->name, &how, NULL);
-	if (key)
-		return judge_pinned(agent, said, key, how);
-	if (md_host_is_vouched(host) && follows(trust, said, &host->vouch->said.sign))
-		return MD_TRUST_PINNED;
-	return judge_new(agent, said, on_link);
-}
-
-static void say_distrusted(const struct md_agent *agent, const struct md_statement *said, enum md_trust_in in)
-{
-	const struct md_public *pinned = md_pins_find(&agent->trust.pins, said->name, NULL, NULL);
-	const struct md_bound *bound = bound_to_another(&agent->trust, said);
-	char now[MD_PUBLIC_TEXT_SIZE], had[MD_PUBLIC_TEXT_SIZE];
-
-	md_public_format(&said->sign, now);
-	if (in == MD_TRUST_CHANGED && bound && !pinned) {
-		md_say(MD_WARNING, "host %s with the key %s has the host id of host %s, which is silent: not authenticated", said->name, now,
-		       bound->name);
-	} else if (in == MD_TRUST_REVOKED) {
-		md_say(MD_WARNING, "host %s has the key %s, which has been revoked%s: not authenticated", said->name, now,
-		       md_pins_is_revoked(&agent->trust.pins, &said->sign) ? "" : ", or rather the one that has signed it");
-	} else if (in == MD_TRUST_CHANGED && pinned) {
-		md_public_format(pinned, had);
-		md_say(MD_WARNING,
-		       "host %s has the key %s, but is known with %s: not authenticated; if it was installed anew: meshverbs keys forget %s",
-		       said->name, now, had, said->name);
-	}
-}
-
-/*
- * A host id says nothing of a key, and who speaks first after a start has any. So a newcomer with the host id of a host that was known
- * before the start has it until that host is heard.
- */
-static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vouch, const struct md_statement *said, uint64_t now_ns)
-{
-	const struct md_trust *trust = &agent->trust;
-	const struct md_public *key;
-	uint64_t since_s;
-
-	if (!vouch->is_new || now_ns - agent->begun_ns > NEWCOMER_NS || md_pins_is_revoked(&trust->pins, &said->sign))
-		return false;
-	key = md_pins_find(&trust->pins, said->name, NULL, &since_s);
-	return key && follows(trust, said, key) && since_s < agent->start / MD_S;
-}
-
-static void turn_out(struct md_agent *agent, struct md_host *host, const struct md_statement *said)
-{
-	md_say(MD_WARNING, "host %s, met for the first time, had the host id of host %s, which was known before", host->name, said->name);
-	bind_id(&agent->trust, said);
-	md_secure_forget_peer(agent->secure, &host->id);
-	md_hosts_unvouch(host);
-}
-
-/* Somebody with another key speaks as a host whose key is known. That one stays who it was. */
-static bool is_impostor(struct md_agent *agent, struct md_host *host, const struct md_received *received,
-			const struct md_statement *said, uint64_t now_ns)
-{
-	char theirs[MD_PUBLIC_TEXT_SIZE], known[MD_PUBLIC_TEXT_SIZE], at[MV_GID_STRLEN];
-	const struct md_net *net = md_view_net(agent->watch.view, received->ifindex);
-	union ibv_gid ip = md_paths_gid(&received->ip);
-	struct md_vouch *vouch = host->vouch;
-
-	if (!md_host_is_vouched(host) || follows(&agent->trust, said, &vouch->said.sign))
-		return false;
-	if (is_newcomers(agent, vouch, said, now_ns)) {
-		turn_out(agent, host, said);
-		return false;
-	}
-	agent->trust.count.impostors++;
-	if (now_ns < vouch->say_ns)
-		return true;
-	vouch->say_ns = now_ns + MD_SAY_AGAIN_NS;
-	md_public_format(&said->sign, theirs);
-	md_public_format(&vouch->said.sign, known);
-	md_say(MD_WARNING, "somebody at %s on %s, with the key %s, speaks as host %s, which has the key %s: ignored",
-	       mv_gid_format(&ip, at), net ? net->name : "no link of this host", theirs, host->name, known);
-	return true;
-}
-
-static bool is_old(const struct md_host *host, const struct md_statement *said)
-{
-	const struct md_statement *had = &host->vouch->said;
-
-	return said->start < had->start || (said->start == had->start && said->generation < had->generation);
-}
-
-static unsigned int take_statement(struct md_agent *agent, struct md_host *host, const struct md_statement *said,
-			   const uint8_t digest[MD_CONTENT_BYTES], bool on_link, uint64_t now_ns)
-{
-	bool was_vouched = md_host_is_vouched(host), was_known = md_pins_find(&agent->trust.pins, said->name, NULL, NULL);
-	bool again = was_vouched && host->vouch->said.start != said->start;
-	enum md_trust_in before = host->vouch ? host->vouch->trust : MD_TRUST_PINNED, in = judge(agent, host, said, on_link);
-	unsigned int news;
-
-	if (in == MD_TRUST_PINNED && md_secure_peer(agent->secure, &host->id, &said->box))
-		in = MD_TRUST_UNPINNED;
-	if (md_hosts_vouch(&agent->hosts, host, said, digest, in, &news))
-		return 0;
-	if (!was_vouched)
-		host->vouch->is_new = !was_known;
-	if (in == MD_TRUST_PINNED)
-		bind_id(&agent->trust, said);
-	if (in != before && in != MD_TRUST_PINNED) {
-		agent->trust.count.changed++;
-		say_distrusted(agent, said, in);
-	}
-	/* It knows nothing of us after a start, so what is sealed for it is lost. */
-	if (in == MD_TRUST_PINNED && (!was_vouched || again)) {
-		host->trust_asked = 0;
-		host->trust_ask_ns = 0;
-		md_trust_ask(agent, host, now_ns);
-	}
-	/* Flags in the directory; and nobody else takes its GIDs. */
-	if (was_vouched != md_host_is_vouched(host)) {
-		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
-		md_due_heard(agent, host, false, false);
-	}
-	return news;
-}
-
-unsigned int md_trust_statement(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
-				uint64_t now_ns)
-{
-	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
-	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
-	struct md_trust *trust = &agent->trust;
-	uint8_t digest[MD_CONTENT_BYTES];
-	struct md_statement said;
-
-	if (!trust->on || md_secure_has_key(agent->secure))
-		return 0;
-	trust->count.received++;
-	if (md_statement_decode(opened->payload, opened->payload_len, &opened->sender, opened->start, &said)) {
-		trust->count.rejected++;
-		return 0;
-	}
-	if (!host) /* it is heard of first */
-		return 0;
-	md_statement_digest(opened->payload, opened->payload_len, &said, digest);
-	if (host->vouch && !memcmp(digest, host->vouch->digest, sizeof(digest))) {
-		if (said.asks)
-			md_trust_send(agent, &received->ip, received->port, ifindex,
-				      md_udp_is_multicast(&received->to) ? NULL : &received->to, false);
-		return 0;
-	}
-	if ((host->vouch && md_public_is(&said.sign, &host->vouch->said.sign) && is_old(host, &said)) ||
-	    !may_verify(trust, received, opened->on_link, now_ns))
-		return 0;
-	if (!md_statement_verify(opened->payload, opened->payload_len, &said) || is_impostor(agent, host, received, &said, now_ns)) {
-		trust->count.rejected++;
-		return 0;
-	}
-	if (said.asks)
-		md_trust_send(agent, &received->ip, received->port, ifindex,
-			      md_udp_is_multicast(&received->to) ? NULL : &received->to, false);
-	return take_statement(agent, host, &said, digest, opened->on_link && md_view_net(agent->watch.view, received->ifindex), now_ns);
 }
