@@ -164,6 +164,19 @@ class Kept(QualifyTest):
         self.assertEqual(self.qualify("mlx5_0")[0], 0)
         self.assertEqual(json.loads(self.file.read_text()), said)
 
+    def test_not_kept(self):
+        """A host without agent, a container, a user: what was found out is said, and that nobody will go by it."""
+        said = verdict("qualified", trial("prefix", "pass"))
+        self.folder.rmdir()
+        self.says(said, said)
+        rc, out, err = self.qualify("mlx5_0")
+        why = "only root's verdicts decide where connections move" if os.geteuid() else "no agent has made /var/lib/meshverbs/qualified (survive = auto)"
+        self.assertEqual((rc, err.splitlines()[-1]), (0, f"meshverbs: the verdict on mlx5_0 is shown, and not kept: {why}"))
+        self.assertIn("qualified", out)
+        self.assertFalse(self.folder.exists())
+        # Who asks for some trials, or has the verdict written elsewhere, expects nothing else.
+        self.assertNotIn("not kept", self.qualify("mlx5_0", "--only", "prefix")[2])
+
     def test_export_import(self):
         some = [verdict("failed", trial("prefix", "fail", "no")), {**verdict("qualified", trial("prefix", "pass")), "firmware": "20.2"}]
         (self.dir / "fleet").write_text(json.dumps(some))

@@ -38,8 +38,13 @@ int qualify_keep(const struct cli *cli, const struct mv_qualified *q)
 
 	snprintf(path, sizeof(path), "%s" MV_VERDICTS_PATH, cli->root);
 	/* Without an agent nobody asks for it. */
-	if (geteuid() || access(path, F_OK))
+	if (geteuid() || access(path, F_OK)) {
+		if (cli->json)
+			return CLI_OK;
+		cli_error("the verdict on %s is shown, and not kept: %s", q->device,
+			  geteuid() ? "only root's verdicts decide where connections move" : "no agent has made " MV_VERDICTS_PATH " (survive = auto)");
 		return CLI_OK;
+	}
 	fd = open_folder(cli);
 	if (fd < 0)
 		return CLI_ERROR;

@@ -7,7 +7,7 @@
 
 /* The verdicts of this host, /var/lib/meshverbs/qualified (verdicts.h), for `meshverbs qualify`. What is wrong has been said. */
 
-/** qualify_keep - put one with the others, if this user may; Return: CLI_OK, also where it may not, or CLI_ERROR */
+/** qualify_keep - put one with the others, if this user may, else say that to people; Return: CLI_OK, also where it may not, or CLI_ERROR */
 int qualify_keep(const struct cli *cli, const struct mv_qualified *q);
 
 /** qualify_export - all of them as a JSON list to a file, "-": stdout; Return: CLI_OK; CLI_ATTENTION: some were left out; CLI_ERROR */
