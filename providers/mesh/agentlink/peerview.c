@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "peerview.h"
+#include "viewint.h"
 
 /* How long to believe that there is no agent before looking again. */
 #define RETRY_NS 1000000000ull
@@ -67,7 +67,7 @@ struct mesh_view_state {
 	struct qualified qualified[N_QUALIFIED];
 };
 
-MV_ACQUIRES(&mesh_root.process->view_lock) static int lock_view(void)
+int mesh_view_lock(void)
 {
 	int cancel = mesh_cancel_off();
 
@@ -75,7 +75,7 @@ MV_ACQUIRES(&mesh_root.process->view_lock) static int lock_view(void)
 	return cancel;
 }
 
-MV_RELEASES(&mesh_root.process->view_lock) static void unlock_view(int cancel)
+void mesh_view_unlock(int cancel)
 {
 	mesh_unlock(&mesh_root.process->view_lock);
 	mesh_cancel_restore(cancel);
@@ -124,7 +124,7 @@ static int map(struct mesh_view_state *view, uint64_t now_ns)
 }
 
 /* The current directory of a live agent, or NULL. Called with view_lock held. */
-static const struct mv_directory *current_directory(void)
+const struct mv_directory *mesh_view_directory(void)
 {
 	struct mesh_view_state *view = mesh_root.process->view;
 	uint64_t now = mesh_now_ns();
@@ -154,38 +154,38 @@ static const struct mv_directory *current_directory(void)
 void mesh_view_forget(void)
 {
 	struct mesh_view_state *view;
-	int cancel = lock_view();
+	int cancel = mesh_view_lock();
 
 	view = mesh_root.process->view;
 	if (view) {
 		put_aside(view);
 		view->retry_at_ns = 0;
 	}
-	unlock_view(cancel);
+	mesh_view_unlock(cancel);
 }
 
 void mesh_view_rest(void)
 {
 	struct mesh_view_state *view;
-	int cancel = lock_view();
+	int cancel = mesh_view_lock();
 
 	view = mesh_root.process->view;
 	if (view)
 		let_go_of_former(view);
-	unlock_view(cancel);
+	mesh_view_unlock(cancel);
 }
 
 void mesh_view_renew(void)
 {
 	struct mesh_view_state *view;
-	int cancel = lock_view();
+	int cancel = mesh_view_lock();
 
 	view = mesh_root.process->view;
 	if (view && view->dir.header)
 		map(view, mesh_now_ns());
 	else if (view)
 		view->retry_at_ns = 0;
-	unlock_view(cancel);
+	mesh_view_unlock(cancel);
 }
 
 static struct works *works_of(const struct mv_path_request *request)
@@ -289,7 +289,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 	ret->n_paths = 0;
 	ret->generation = 0;
 	mesh_lock(&mesh_root.process->view_lock);
-	dir = current_directory();
+	dir = mesh_view_directory();
 	if (dir) {
 		ret->generation = dir->header->generation;
 		ret->verdict = judge(dir, request, search != SEARCH_ALWAYS, &host, &rail);
@@ -341,16 +341,16 @@ static struct lid *lid_of(const char *device, uint8_t port_num, uint16_t dlid)
 
 int mesh_view_lid(const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
 {
-	int saved_errno = errno, cancel = lock_view(), err = -ENOENT;
+	int saved_errno = errno, cancel = mesh_view_lock(), err = -ENOENT;
 	const struct lid *lid;
 
-	if (current_directory()) {
+	if (mesh_view_directory()) {
 		lid = lid_of(device, port_num, dlid);
 		err = lid->err;
 		if (!err)
 			*ret = lid->ends;
 	}
-	unlock_view(cancel);
+	mesh_view_unlock(cancel);
 	errno = saved_errno;
 	return err;
 }
@@ -363,8 +363,8 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	int cancel, err = -ENOENT;
 	ssize_t at = -1;
 
-	cancel = lock_view();
-	dir = current_directory();
+	cancel = mesh_view_lock();
+	dir = mesh_view_directory();
 	while (dir && err && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
 		entry = &dir->gids[dir->order[at]];
 		rail = &dir->rails[entry->rail];
@@ -377,152 +377,8 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 		ret->link_layer = rail->link_layer;
 		err = 0;
 	}
-	unlock_view(cancel);
+	mesh_view_unlock(cancel);
 	return err;
-}
-
-bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote)
-{
-	const struct mv_directory *dir;
-	int cancel = lock_view();
-	bool may;
-
-	dir = current_directory();
-	may = !dir || mv_path_may_join(dir, local, remote);
-	unlock_view(cancel);
-	return may;
-}
-
-static bool is_near(const struct mv_directory *dir, const union ibv_gid *gid)
-{
-	const struct mv_dir_rail *rail;
-	uint32_t r, g;
-
-	for (r = 0; r < dir->hosts[0].n_rails; r++) {
-		rail = &dir->rails[r];
-		for (g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
-			if (dir->gids[g].prefix_len && mv_gid_in_prefix(gid, &dir->gids[g].gid, dir->gids[g].prefix_len))
-				return true;
-	}
-	return false;
-}
-
-bool mesh_view_is_stranger(const union ibv_gid *gid)
-{
-	enum mv_gid_family family = mv_gid_family(gid);
-	const struct mv_directory *dir;
-	bool stranger;
-	int cancel;
-
-	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
-		return false;
-	cancel = lock_view();
-	dir = current_directory();
-	stranger = dir && mv_directory_find_gid(dir, gid, 0) < 0 && !is_near(dir, gid);
-	unlock_view(cancel);
-	return stranger;
-}
-
-static bool is_alive(const struct mv_directory *dir, const union ibv_gid *gid)
-{
-	bool alive = false;
-	uint32_t host;
-	ssize_t at = -1;
-
-	while (!alive && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
-		host = dir->rails[dir->gids[dir->order[at]].rail].host;
-		alive = host && dir->hosts[host].agent_version;
-	}
-	return alive;
-}
-
-static bool is_own(const struct mv_directory *dir, const union ibv_gid *gid)
-{
-	bool own = false;
-	ssize_t at = -1;
-
-	while (!own && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
-		own = !dir->rails[dir->gids[dir->order[at]].rail].host;
-	return own;
-}
-
-bool mesh_view_alive(const union ibv_gid *gid)
-{
-	const struct mv_directory *dir;
-	int cancel = lock_view();
-	bool alive;
-
-	dir = current_directory();
-	alive = dir && is_alive(dir, gid);
-	unlock_view(cancel);
-	return alive;
-}
-
-bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
-{
-	const struct mv_directory *dir;
-	int cancel = lock_view();
-	bool has;
-
-	dir = current_directory();
-	has = !dir || (is_own(dir, local) && is_alive(dir, remote));
-	unlock_view(cancel);
-	return has;
-}
-
-static enum mesh_holder holder(const struct mv_directory *dir, const struct mv_host_id *host, const union ibv_gid *gid,
-			       uint32_t *ret_flags)
-{
-	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
-	const struct mv_dir_host *there;
-	ssize_t at = -1;
-
-	while (found != MESH_HOLDER_SAME && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
-		there = &dir->hosts[dir->rails[dir->gids[dir->order[at]].rail].host];
-		found = memcmp(&there->id, host, sizeof(*host)) ? MESH_HOLDER_OTHER : MESH_HOLDER_SAME;
-		*ret_flags = there->flags;
-	}
-	return found;
-}
-
-enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
-{
-	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
-	const struct mv_directory *dir;
-	int cancel = lock_view();
-
-	dir = current_directory();
-	if (dir)
-		found = holder(dir, host, gid, ret_flags);
-	unlock_view(cancel);
-	return found;
-}
-
-static bool is_of_rail(const struct mv_directory *dir, uint32_t rail, const union ibv_gid *gid)
-{
-	ssize_t at = -1;
-
-	while ((at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
-		if (dir->gids[dir->order[at]].rail == rail)
-			return true;
-	return false;
-}
-
-bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b)
-{
-	const struct mv_directory *dir;
-	bool same = mv_gid_equal(a, b);
-	ssize_t at = -1;
-	int cancel;
-
-	if (same)
-		return true;
-	cancel = lock_view();
-	dir = current_directory();
-	while (dir && !same && (at = mv_directory_find_gid(dir, a, (size_t)(at + 1))) >= 0)
-		same = is_of_rail(dir, dir->gids[dir->order[at]].rail, b);
-	unlock_view(cancel);
-	return same;
 }
 
 /* With more devices than places the first place serves several, each until the next is asked for. view_lock */
@@ -545,9 +401,9 @@ enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library)
 	enum mv_dir_qualified now = MV_DIR_QUALIFIED_UNKNOWN;
 	const struct mv_directory *dir;
 	struct qualified *known;
-	int cancel = lock_view();
+	int cancel = mesh_view_lock();
 
-	dir = current_directory();
+	dir = mesh_view_directory();
 	if (mesh_root.process->view) {
 		known = qualified_of(device, library);
 		if (dir)
@@ -556,15 +412,15 @@ enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library)
 			now = known->last;
 		known->last = now;
 	}
-	unlock_view(cancel);
+	mesh_view_unlock(cancel);
 	return now;
 }
 
 bool mesh_view_agent(void)
 {
-	int cancel = lock_view();
-	bool there = current_directory();
+	int cancel = mesh_view_lock();
+	bool there = mesh_view_directory();
 
-	unlock_view(cancel);
+	mesh_view_unlock(cancel);
 	return there;
 }

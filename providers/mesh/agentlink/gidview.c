@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <string.h>
+
+#include "viewint.h"
+
+/* What the directory says of GIDs: whose they are, whether their hosts live, and whether two of them are joined. */
+
+bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	const struct mv_directory *dir;
+	int cancel = mesh_view_lock();
+	bool may;
+
+	dir = mesh_view_directory();
+	may = !dir || mv_path_may_join(dir, local, remote);
+	mesh_view_unlock(cancel);
+	return may;
+}
+
+static bool is_near(const struct mv_directory *dir, const union ibv_gid *gid)
+{
+	const struct mv_dir_rail *rail;
+	uint32_t r, g;
+
+	for (r = 0; r < dir->hosts[0].n_rails; r++) {
+		rail = &dir->rails[r];
+		for (g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
+			if (dir->gids[g].prefix_len && mv_gid_in_prefix(gid, &dir->gids[g].gid, dir->gids[g].prefix_len))
+				return true;
+	}
+	return false;
+}
+
+bool mesh_view_is_stranger(const union ibv_gid *gid)
+{
+	enum mv_gid_family family = mv_gid_family(gid);
+	const struct mv_directory *dir;
+	bool stranger;
+	int cancel;
+
+	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
+		return false;
+	cancel = mesh_view_lock();
+	dir = mesh_view_directory();
+	stranger = dir && mv_directory_find_gid(dir, gid, 0) < 0 && !is_near(dir, gid);
+	mesh_view_unlock(cancel);
+	return stranger;
+}
+
+static bool is_alive(const struct mv_directory *dir, const union ibv_gid *gid)
+{
+	bool alive = false;
+	uint32_t host;
+	ssize_t at = -1;
+
+	while (!alive && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+		host = dir->rails[dir->gids[dir->order[at]].rail].host;
+		alive = host && dir->hosts[host].agent_version;
+	}
+	return alive;
+}
+
+static bool is_own(const struct mv_directory *dir, const union ibv_gid *gid)
+{
+	bool own = false;
+	ssize_t at = -1;
+
+	while (!own && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
+		own = !dir->rails[dir->gids[dir->order[at]].rail].host;
+	return own;
+}
+
+bool mesh_view_alive(const union ibv_gid *gid)
+{
+	const struct mv_directory *dir;
+	int cancel = mesh_view_lock();
+	bool alive;
+
+	dir = mesh_view_directory();
+	alive = dir && is_alive(dir, gid);
+	mesh_view_unlock(cancel);
+	return alive;
+}
+
+bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	const struct mv_directory *dir;
+	int cancel = mesh_view_lock();
+	bool has;
+
+	dir = mesh_view_directory();
+	has = !dir || (is_own(dir, local) && is_alive(dir, remote));
+	mesh_view_unlock(cancel);
+	return has;
+}
+
+static enum mesh_holder holder(const struct mv_directory *dir, const struct mv_host_id *host, const union ibv_gid *gid,
+			       uint32_t *ret_flags)
+{
+	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
+	const struct mv_dir_host *there;
+	ssize_t at = -1;
+
+	while (found != MESH_HOLDER_SAME && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+		there = &dir->hosts[dir->rails[dir->gids[dir->order[at]].rail].host];
+		found = memcmp(&there->id, host, sizeof(*host)) ? MESH_HOLDER_OTHER : MESH_HOLDER_SAME;
+		*ret_flags = there->flags;
+	}
+	return found;
+}
+
+enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
+{
+	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
+	const struct mv_directory *dir;
+	int cancel = mesh_view_lock();
+
+	dir = mesh_view_directory();
+	if (dir)
+		found = holder(dir, host, gid, ret_flags);
+	mesh_view_unlock(cancel);
+	return found;
+}
+
+static bool is_of_rail(const struct mv_directory *dir, uint32_t rail, const union ibv_gid *gid)
+{
+	ssize_t at = -1;
+
+	while ((at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
+		if (dir->gids[dir->order[at]].rail == rail)
+			return true;
+	return false;
+}
+
+bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b)
+{
+	const struct mv_directory *dir;
+	bool same = mv_gid_equal(a, b);
+	ssize_t at = -1;
+	int cancel;
+
+	if (same)
+		return true;
+	cancel = mesh_view_lock();
+	dir = mesh_view_directory();
+	while (dir && !same && (at = mv_directory_find_gid(dir, a, (size_t)(at + 1))) >= 0)
+		same = is_of_rail(dir, dir->gids[dir->order[at]].rail, b);
+	mesh_view_unlock(cancel);
+	return same;
+}
