@@ -98,6 +98,7 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 	for (uint32_t r = 0; r < desc->n_rails; r++) {
 		const struct mv_dir_rail *from = &desc->rails[r];
 		struct mv_dir_rail *rail = add_rail(maker, host);
+		bool from_anybody = from->link_layer == IBV_LINK_LAYER_INFINIBAND && !maker->from->fleet_key;
 		struct mv_dir_rail place = *rail;
 		uint32_t library;
 
@@ -112,7 +113,7 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 			struct mv_dir_gid *gid;
 			uint32_t at;
 
-			if (other && !md_gidmap_holds(maker->from->map, &other->id, &desc->gids[g].gid))
+			if (other && (from_anybody || !md_gidmap_holds(maker->from->map, &other->id, &desc->gids[g].gid)))
 				continue;
 			gid = add_gid(maker, rail);
 			at = gid->rail;

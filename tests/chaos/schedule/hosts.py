@@ -16,7 +16,7 @@ PAIR = REPO / "tests/topo/pair.topo"
 SURVIVE = "[meshverbs]\nbase = mlx5\nsurvive = on\n[log]\ntarget = /var/log/meshverbs.log\nlevel = debug\n"
 SERVER, CLIENT = "a", "b"
 CARRIER_SECONDS = 60
-KEY_FILE = "/etc/libibverbs.d/mesh/key"
+KEY_FILE = world.KEY_FILE
 world.PREFIX = "chaos"
 
 

@@ -692,6 +692,31 @@ static void test_routed(void **state)
 	assert_int_equal(flags_of(1), 0);
 }
 
+/* Return: how many GIDs of @n's host the directory has. */
+static uint32_t gids_of(unsigned int n, bool fleet_key)
+{
+	struct md_content_from what = from();
+	struct mv_host_id id = peers_id(n);
+	struct md_content content;
+	uint32_t n_gids = 0;
+
+	what.fleet_key = fleet_key;
+	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
+	for (uint32_t g = 0; g < content.dir.n_gids; g++)
+		n_gids += !memcmp(&content.dir.hosts[content.dir.rails[content.dir.gids[g].rail].host].id, &id, sizeof(id));
+	md_content_free(&content);
+	return n_gids;
+}
+
+/* Whoever may open an RDMA device can speak for any host on IPoIB: without a fleet key programs are told nothing of what others have there. */
+static void test_infiniband_of_others(void **state)
+{
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1 ib; gid fe80::1:2 ib; gid fec0::1:2 ib;", 1, 0, MD_S);
+	assert_int_equal(gids_of(1, false), 1);
+	assert_int_equal(gids_of(1, true), 3);
+}
+
 /* Whatever has failed: there is a good file under the name, and no other. */
 static void check_files(const struct tmpdir *tmp)
 {
@@ -885,6 +910,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_leaves_by_carrier, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_routed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_infiniband_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_faults, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_of_new_numbers, setup, teardown),

@@ -16,6 +16,7 @@ from launcher import agents, lifecycle, runtime
 from verbsmatrix.simhosts import Simulation
 
 PREFIX = "nics"
+KEY_FILE = "/etc/libibverbs.d/mesh/key"
 
 
 def skip(why):
@@ -102,6 +103,9 @@ class World:
             world = cls(place, bool(stage))
             if before_agents:
                 before_agents(world)
+            if stage and world.has_infiniband():  # without a fleet key nobody there is believed
+                for host in world.ends():
+                    world.write(host, KEY_FILE, "5a" * 32 + "\n")
             if stage:
                 world.start_agents(world.is_routed() if hosts_file is None else hosts_file)
             yield world
@@ -112,6 +116,9 @@ class World:
 
     def is_routed(self):
         return len(self.ends()) < len(self.pids)
+
+    def has_infiniband(self):
+        return any(nic.options.get("link_layer") == "infiniband" for host in self.topo.hosts.values() for nic in host.nics.values())
 
     def start_agents(self, hosts_file=False):
         hosts = self.ends()
