@@ -89,11 +89,19 @@ static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
 	return holder;
 }
 
-/* Link-local: also theirs. */
-static void join(struct md_holder *holder, const struct mv_host_id *id)
+/* Link-local: also theirs. Those of which anybody may have said so go when one comes that signs what it says. */
+static void join(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim)
 {
-	if (place_of(holder, id) == holder->n && holder->n < MD_GID_HOSTS_MAX)
-		holder->hosts[holder->n++] = *id;
+	if (holder->n && holder->vouched != claim->vouched) {
+		map->n_contested++;
+		if (holder->vouched)
+			return;
+		holder->n = 0;
+	}
+	if (place_of(holder, &claim->host) < holder->n || holder->n == MD_GID_HOSTS_MAX)
+		return;
+	holder->hosts[holder->n++] = claim->host;
+	holder->vouched = claim->vouched;
 }
 
 /* Does a claim take a GID from its holder, which is another host or nobody? */
@@ -168,7 +176,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 		}
 		claim.evidence = evidence_of(host, heard, gid, view, targets);
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
-			join(holder, &host->id);
+			join(map, holder, &claim);
 		else
 			contest(map, holder, &claim, kept);
 	}

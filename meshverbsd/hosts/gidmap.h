@@ -9,7 +9,7 @@
 
 /*
  * Whose GID is it? One holder for each, contested by the rules of claims.h; link-local ones belong to whoever says so,
- * up to MD_GID_HOSTS_MAX hosts. Kept up to date host by host; no I/O.
+ * up to MD_GID_HOSTS_MAX hosts, and while a host signs that it has one only to those that do. Kept up to date host by host; no I/O.
  */
 struct md_holder {
 	UT_hash_handle hh;
@@ -17,7 +17,7 @@ struct md_holder {
 	unsigned int n;
 	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
 	enum md_evidence evidence; /* of hosts[0] */
-	bool vouched; /* hosts[0] is */
+	bool vouched; /* hosts[0] is; link-local: all are, or none */
 	bool kept; /* by hosts[0], which does not have it at present (kept.h): anybody's who has, on equal evidence */
 };
 

@@ -225,6 +225,44 @@ static void test_link_local_are_shared(void **state)
 	assert_int_equal(md_gidmap_find(&map, &gid)->n, MD_GID_HOSTS_MAX - 1);
 }
 
+/* It says what it says with a signature from now on. */
+static void vouch(unsigned int n)
+{
+	struct md_statement said = {.host = peers_id(n), .start = host(n)->start, .generation = 1};
+	uint8_t digest[MD_CONTENT_BYTES] = {0};
+	unsigned int news;
+
+	memcpy(said.name, host(n)->name, sizeof(said.name));
+	memcpy(said.content, host(n)->content, sizeof(said.content));
+	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &news), 0);
+	md_gidmap_claim(&map, host(n), view, &targets);
+}
+
+/* Hosts that somebody makes up have no part in the link-local GID of one that signs, and keep it out no longer. */
+static void test_link_local_of_one_that_signs(void **state)
+{
+	union ibv_gid gid = unit_gid("fe80::2");
+	struct mv_host_id id = peers_id(5);
+	unsigned int n;
+
+	(void)state;
+	for (n = 1; n <= MD_GID_HOSTS_MAX; n++)
+		hear(n, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	hear(5, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	assert_false(md_gidmap_holds(&map, &id, &gid));
+	vouch(5);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, 1);
+	assert_true(md_gidmap_holds(&map, &id, &gid));
+	hear(6, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, 1);
+	/* Whoever claims first. */
+	md_gidmap_release(&map, &id, host(5)->desc);
+	assert_null(md_gidmap_find(&map, &gid));
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, 1);
+	assert_true(md_gidmap_holds(&map, &id, &gid));
+}
+
 /* ---- paths ----------------------------------------------------------------------------------- */
 
 static struct md_endpoint ends[MD_PATHS_MAX];
@@ -905,6 +943,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_own_are_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_link_local_of_one_that_signs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_probes_doubt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leaves_by_carrier, setup, teardown),
