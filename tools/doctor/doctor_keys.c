@@ -242,7 +242,7 @@ static void check_ipoib(struct doctor *d)
 	if (names.n)
 		doctor_find(d, DOCTOR_NOTE, names_words(&names),
 			    words("every user who may open an RDMA device can send any IP packet to IPoIB, also from the address and port of "
-				  "another host's agent"),
+				  "another host's agent; so no connection of InfiniBand moves without a fleet key"),
 			    words("have a fleet key on all hosts: meshverbsd --make-key"));
 }
 
