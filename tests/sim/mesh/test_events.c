@@ -128,9 +128,10 @@ static void test_calls_of_an_event(void **state)
 		one_event(i);
 	assert_int_equal(write(wake[1], "", 1), 1);
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	assert_int_equal(n_polls, N_EVENTS + 1); /* the last one ended it */
-	assert_int_equal(n_looks, N_EVENTS);
-	assert_int_equal(n_reads, 2 * N_EVENTS);
+	/* No more than that: a thread that did not run for a moment finds two events at once. The last poll ended it. */
+	assert_in_range(n_polls, 2, N_EVENTS + 1);
+	assert_in_range(n_looks, 1, N_EVENTS);
+	assert_in_range(n_reads, 2, 2 * N_EVENTS);
 }
 
 /* When it is time for a turn, an event ends it, too, and has been relayed. */
