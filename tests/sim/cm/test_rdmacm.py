@@ -8,6 +8,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import sys
 import time
 import unittest
@@ -21,6 +22,7 @@ from nicmatrix import REPO  # noqa: E402
 from nicmatrix.world import World, enter, need, staged  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
+RPING_MAY_WAIT = b"\0eventfd\0" in pathlib.Path(shutil.which("rping") or os.devnull).read_bytes()
 SECONDS = 60  # generous: each takes about a second
 PAIR = {"a": ("10.1.0.1", "10.2.0.1"), "b": ("10.1.0.2", "10.2.0.2")}
 # What each pair of the triangle has between it: client, server, the server's NIC, its address there.
@@ -42,8 +44,11 @@ class Cases:
     def end(self, program, host):
         """The exit status of an rping; None: it does not end.
 
-        rping of later versions of rdma-core may wait for ever, bare as well: a thread of it has seen that there is an event, the identifier is
-        destroyed, which takes the event away, and then the thread reads the event. With the identifier gone all else is done."""
+        An rping of later versions of rdma-core may wait for ever, bare as well. Its thread polls the event channel and an eventfd. The
+        thread has seen an event, the identifier is destroyed, the event goes with the identifier, and then the thread reads the event.
+        Such an rping has ended when its identifier has been gone for ten seconds. An rping without an eventfd has to exit."""
+        if not RPING_MAY_WAIT:
+            return program.wait(SECONDS)
         gone = 0
         for _ in range(10 * SECONDS):
             if program.poll() is not None or gone == 100:
