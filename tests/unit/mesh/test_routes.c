@@ -474,6 +474,14 @@ static int slow_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return refused_with;
 }
 
+static struct ibv_qp_attr rtr_to_b(void)
+{
+	return (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+				    .dest_qp_num = 8,
+				    .rq_psn = 0x11,
+				    .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.2.0.1")}}};
+}
+
 /*
  * The NIC that it would go to cannot be opened: as bare, at once. The peer, which may have no reason to stay, is told so: its program may only
  * receive, and nothing else would end that.
@@ -483,10 +491,7 @@ static void no_rail_to_be_had(void)
 	struct ibv_context *context = open_in(WORLD);
 	struct mesh_context *mc = mesh_context_get(context);
 	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-				   .dest_qp_num = 8,
-				   .rq_psn = 0x11,
-				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.2.0.1")}}};
+	struct ibv_qp_attr attr = rtr_to_b();
 
 	assert_true(rtr_holds(context));
 	assert_false(ah_is_the_programs(context));
@@ -649,16 +654,16 @@ static int modify_until_known(struct ibv_qp *qp, struct ibv_qp_attr *attr, int m
 	return ETIMEDOUT;
 }
 
-/* The stranger turns out to be a host that the connection cannot move to: the base, which took a second to refuse it, is not asked again. */
+/*
+ * While the base tries, the directory learns whose the address is, and the connection cannot move there. The base has needed a second to
+ * refuse it, so the base is not asked again.
+ */
 static void stranger_is_refused_once(void)
 {
 	struct ibv_context *context = open_in("host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;");
 	struct mesh_context *mc = mesh_context_get(context);
 	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-				   .dest_qp_num = 8,
-				   .rq_psn = 0x11,
-				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.2.0.1")}}};
+	struct ibv_qp_attr attr = rtr_to_b();
 
 	refusing = mesh_conn_new(mc, &qp);
 	no_rail = "mlx5_1 cannot be opened: No such file or directory";
