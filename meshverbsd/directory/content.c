@@ -91,14 +91,21 @@ static struct mv_dir_gid *add_gid(struct maker *maker, struct mv_dir_rail *rail)
 	return gid;
 }
 
-/* @other: NULL for this host, which has all its GIDs; of others only what they hold. */
+/* A GID of another host: does the host hold the GID, and may programs believe that? See md_content_from.fleet_key. */
+static bool is_told(const struct maker *maker, const struct md_host *other, const struct mv_dir_rail *rail, const union ibv_gid *gid)
+{
+	if (rail->link_layer == IBV_LINK_LAYER_INFINIBAND && !maker->from->fleet_key)
+		return false;
+	return md_gidmap_holds(maker->from->map, &other->id, gid);
+}
+
+/* @other: NULL for this host, which has all its GIDs; of others only what is_told(). */
 static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct md_desc *desc,
 		     const struct md_host *other)
 {
 	for (uint32_t r = 0; r < desc->n_rails; r++) {
 		const struct mv_dir_rail *from = &desc->rails[r];
 		struct mv_dir_rail *rail = add_rail(maker, host);
-		bool from_anybody = from->link_layer == IBV_LINK_LAYER_INFINIBAND && !maker->from->fleet_key;
 		struct mv_dir_rail place = *rail;
 		uint32_t library;
 
@@ -113,7 +120,7 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 			struct mv_dir_gid *gid;
 			uint32_t at;
 
-			if (other && (from_anybody || !md_gidmap_holds(maker->from->map, &other->id, &desc->gids[g].gid)))
+			if (other && !is_told(maker, other, from, &desc->gids[g].gid))
 				continue;
 			gid = add_gid(maker, rail);
 			at = gid->rail;

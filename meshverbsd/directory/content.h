@@ -24,8 +24,8 @@ struct md_content_from {
 	const struct md_gidmap *map;
 	const struct md_targets *targets;
 	/*
-	 * The fleet key is in use. Else nothing is said of the GIDs that others have on InfiniBand: whoever may open an RDMA device can send
-	 * any packet to IPoIB, and so speak for any host there.
+	 * The fleet key is in use. Without it the directory has no InfiniBand GIDs of other hosts: every user who may open an RDMA device
+	 * can send any packet to IPoIB, and so can speak for any host there.
 	 */
 	bool fleet_key;
 	/* MV_PEER_AUTHENTICATED: see there. NULL: nobody is. */
