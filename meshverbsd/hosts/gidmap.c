@@ -89,7 +89,7 @@ static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
 	return holder;
 }
 
-/* Link-local: also theirs. Those of which anybody may have said so go when one comes that signs what it says. */
+/* A link-local GID may have several holders. A host that signs what it says takes the place of those that do not. */
 static void join(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim)
 {
 	if (holder->n && holder->vouched != claim->vouched) {

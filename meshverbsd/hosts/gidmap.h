@@ -9,7 +9,7 @@
 
 /*
  * Whose GID is it? One holder for each, contested by the rules of claims.h; link-local ones belong to whoever says so,
- * up to MD_GID_HOSTS_MAX hosts, and while a host signs that it has one only to those that do. Kept up to date host by host; no I/O.
+ * up to MD_GID_HOSTS_MAX hosts. While one of these signs what it says, the others have to as well. Kept up to date host by host; no I/O.
  */
 struct md_holder {
 	UT_hash_handle hh;

@@ -242,7 +242,7 @@ static bool is_to_refuse(const struct mesh_view *view)
 	return mesh_judge_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
 }
 
-/* RTR with the log begun. @refused: the base has said so already, and is not asked again; or 0. conn->lock */
+/* RTR with the log begun. @refused: the error that the base has returned for it already, so it is not asked again; or 0. conn->lock */
 static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		      const struct mesh_view *view, int refused)
 {
@@ -342,8 +342,8 @@ static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int cancel = mesh_cancel_off(), err = 0, saved_errno = errno;
-	int refused = 0; /* what the base has said of a stranger */
-	bool stranger;	 /* not known who that is */
+	int refused = 0; /* the base's error, where the peer was not known yet */
+	bool stranger;	 /* the peer is not known yet */
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
 	struct mesh_view view;
