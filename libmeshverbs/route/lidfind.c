@@ -88,6 +88,7 @@ static uint32_t find_own(const struct mv_directory *dir, const char *device, uin
 /* Ports with that LID and prefix: those that are heard, and those that may be on the fabric of the program's port. */
 struct found {
 	uint32_t n_heard, n_possible, heard, possible;
+	bool untold; /* a port of another host has that LID, and the directory has no GID of the port */
 };
 
 static int find_all(const struct mv_directory *dir, uint32_t own, const union ibv_gid *own_gid, uint16_t dlid, struct found *ret)
@@ -99,6 +100,7 @@ static int find_all(const struct mv_directory *dir, uint32_t own, const union ib
 		if (dir->rails[r].lid != dlid)
 			continue;
 		gid = port_gid(dir, &dir->rails[r]);
+		ret->untold |= is_infiniband(&dir->rails[r]) && dir->rails[r].host && !dir->rails[r].n_gids;
 		if (!gid || !same_prefix(gid, own_gid))
 			continue;
 		if (!dir->rails[r].host)
@@ -129,7 +131,7 @@ int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port
 	if (err)
 		return err;
 	if (!found.n_heard && !found.n_possible)
-		return -ENOENT;
+		return found.untold ? -EACCES : -ENOENT;
 	if (found.n_heard > 1 || (!found.n_heard && (found.n_possible > 1 || !is_one_fabric(dir, own_gid))))
 		return -ENOTUNIQ;
 	remote = found.n_heard ? found.heard : found.possible;
@@ -151,6 +153,8 @@ const char *mv_lid_error_text(int err)
 		return "it is this host's own";
 	case -ENOENT:
 		return "no host with an agent is known to have it in this subnet";
+	case -EACCES:
+		return "a port of another host has it, and without a fleet key nothing is believed of that (meshverbsd --make-key)";
 	case -ENOTUNIQ:
 		return "several fabrics with this subnet prefix may have it";
 	default:

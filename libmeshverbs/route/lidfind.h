@@ -35,7 +35,8 @@ static inline bool mv_lid_is_unicast(uint16_t lid)
  * LIDs of a port beyond its base LID (LMC) are not known.
  *
  * Return: 0; -ENODEV: the program's port is not in the directory, or not of InfiniBand; -EINVAL: no unicast LID; -EALREADY: this host's
- * own; -ENOENT: nobody is known to have it; -ENOTUNIQ: which port is meant is not known.
+ * own; -ENOENT: nobody is known to have it; -EACCES: a port of another host has it, and the directory has no GIDs of that port, which is so
+ * without a fleet key; -ENOTUNIQ: which port is meant is not known.
  */
 int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
 

@@ -34,6 +34,7 @@ static const struct lid_case {
 	{"the own port is down", CARDS, "d1", 6, 0, "fe80::a1", "fe80::b1"},
 	{"both are down", CARDS, "d1", 5, 0, "fe80::a1", "fe80::b0"},
 	{"nobody's", CARDS, "d0", 7, -ENOENT, "", ""},
+	{"without a fleet key", CARDS_A "host b; rail d1 ib lid 6 dev ib1; link 0 2;", "d0", 6, -EACCES, "", ""},
 	{"our own", CARDS, "d0", 4, -EALREADY, "", ""},
 	{"itself", CARDS, "d0", 3, -EALREADY, "", ""},
 	{"none", CARDS, "d0", 0, -EINVAL, "", ""},

@@ -31,7 +31,8 @@ static void show_unknown(struct out *out, int err)
 
 static bool is_answer(int err)
 {
-	return err == -ESRCH || err == -ENODEV || err == -EINVAL || err == -EALREADY || err == -ENOENT || err == -ENOTUNIQ;
+	return err == -ESRCH || err == -ENODEV || err == -EINVAL || err == -EALREADY || err == -ENOENT || err == -EACCES ||
+	       err == -ENOTUNIQ;
 }
 
 static void choose_index(struct explain *explain, const union ibv_gid *gid)
