@@ -56,6 +56,8 @@ enum mv_dir_host_flags {
 	MV_PEER_AUTHENTICATED = 1,
 	/* Known by its answers only: no beacon of it has come by a link of this host, so anybody on the way may have given them. */
 	MV_PEER_ROUTED = 2,
+	/* Host 0: it has a fleet key, so nobody else is heard: what several hosts have is no attack. */
+	MV_PEER_FLEET_KEY = 4,
 };
 
 struct mv_dir_host {
@@ -90,6 +92,8 @@ struct mv_dir_rail {
 };
 
 #define MV_DIR_INDEX_NONE UINT32_MAX
+/* Part of the index: see mv_dir_gid_is_unmet(). Tables have 65,536 entries at most. */
+#define MV_DIR_INDEX_UNMET (1u << 31)
 
 struct mv_dir_gid {
 	union ibv_gid gid;
@@ -109,6 +113,23 @@ struct mv_dir_gid {
 };
 
 #define MV_DIR_ROUTED_RAILS 32
+
+/**
+ * mv_dir_gid_is_unmet - is an address of another host in a network of ours where that host was never heard?
+ *
+ * Without meshverbs a connection to it goes out on our link, and may reach a host without an agent. So who makes a connection does not
+ * believe that it is that host's. Not so with a fleet key. The agent says so, for the file has to be read by older plugins as well.
+ */
+static inline bool mv_dir_gid_is_unmet(const struct mv_dir_gid *gid)
+{
+	return gid->index != MV_DIR_INDEX_NONE && gid->index & MV_DIR_INDEX_UNMET;
+}
+
+/** mv_dir_gid_index - the index without what else is in that field; MV_DIR_INDEX_NONE stays */
+static inline uint32_t mv_dir_gid_index(const struct mv_dir_gid *gid)
+{
+	return mv_dir_gid_is_unmet(gid) ? gid->index & ~MV_DIR_INDEX_UNMET : gid->index;
+}
 
 /** mv_dir_gid_is_kept - has its host not got it at present, and is still known by it (meshverbsd/local/kept.h)? */
 static inline bool mv_dir_gid_is_kept(const struct mv_dir_gid *gid)

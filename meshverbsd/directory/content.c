@@ -91,12 +91,24 @@ static struct mv_dir_gid *add_gid(struct maker *maker, struct mv_dir_rail *rail)
 	return gid;
 }
 
-/* A GID of another host: does the host hold the GID, and may programs believe that? See md_content_from.fleet_key. */
-static bool is_told(const struct maker *maker, const struct md_host *other, const struct mv_dir_rail *rail, const union ibv_gid *gid)
+/*
+ * A GID of another host: does the host hold the GID, and may programs believe that? See md_content_from.fleet_key.
+ * @ret_index: what is told as the GID's index
+ */
+static bool is_told(const struct maker *maker, const struct md_host *other, const struct mv_dir_rail *rail, const struct mv_dir_gid *gid,
+		    uint32_t *ret_index)
 {
-	if (rail->link_layer == IBV_LINK_LAYER_INFINIBAND && !maker->from->fleet_key)
+	const struct md_holder *holder = md_gidmap_find(maker->from->map, &gid->gid);
+
+	*ret_index = gid->index;
+	if (!md_holder_has(holder, &other->id) || maker->from->fleet_key)
+		return md_holder_has(holder, &other->id);
+	/* One that is kept has no index that could say so. */
+	if (rail->link_layer == IBV_LINK_LAYER_INFINIBAND || (holder->unmet && mv_dir_gid_is_kept(gid)))
 		return false;
-	return md_gidmap_holds(maker->from->map, &other->id, gid);
+	if (holder->unmet)
+		*ret_index |= MV_DIR_INDEX_UNMET;
+	return true;
 }
 
 /* @other: NULL for this host, which has all its GIDs; of others only what is_told(). */
@@ -117,15 +129,16 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 		if (library)
 			rail->flags |= MV_RAIL_QUALIFIED;
 		for (uint32_t g = from->first_gid; g < from->first_gid + from->n_gids; g++) {
+			uint32_t at, index = desc->gids[g].index;
 			struct mv_dir_gid *gid;
-			uint32_t at;
 
-			if (other && !is_told(maker, other, from, &desc->gids[g].gid))
+			if (other && !is_told(maker, other, from, &desc->gids[g], &index))
 				continue;
 			gid = add_gid(maker, rail);
 			at = gid->rail;
 			*gid = desc->gids[g];
 			gid->rail = at;
+			gid->index = index;
 			if (other)
 				gid->routed_from = other->routed ? other->routed[g] : 0;
 			else
@@ -208,7 +221,7 @@ int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct 
 	self = add_host(&maker, from->self, from->name);
 	self->agent_version = MV_CTL_VERSION;
 	self->heard_ns = now_ns;
-	self->flags = MV_PEER_AUTHENTICATED;
+	self->flags = MV_PEER_AUTHENTICATED | (from->fleet_key ? MV_PEER_FLEET_KEY : 0);
 	add_desc(&maker, self, from->view->desc, NULL);
 	add_others(&maker);
 	HASH_ITER(hh, from->targets->by_gid, target, next)

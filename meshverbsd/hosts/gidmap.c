@@ -37,12 +37,15 @@ static unsigned int place_of(const struct md_holder *holder, const struct mv_hos
 	return i;
 }
 
+bool md_holder_has(const struct md_holder *holder, const struct mv_host_id *id)
+{
+	return holder && place_of(holder, id) < holder->n;
+}
+
 bool md_gidmap_holds(const struct md_gidmap *map, const struct mv_host_id *id,
 		     const union ibv_gid *gid)
 {
-	const struct md_holder *holder = find(map, gid);
-
-	return holder && place_of(holder, id) < holder->n;
+	return md_holder_has(find(map, gid), id);
 }
 
 /* Nets of ours on which a host is heard. */
@@ -59,19 +62,47 @@ static struct md_netset heard_on(const struct md_host *host, const struct md_vie
 	return set;
 }
 
-/* @heard: heard_on() of the host */
-static enum md_evidence evidence_of(const struct md_host *host, const struct md_netset *heard, const union ibv_gid *gid,
-				    const struct md_view *view, const struct md_targets *targets)
+/* Nets of ours that carry; with @host: without those by which it has ever been heard. */
+static struct md_netset running(const struct md_view *view, const struct md_host *host)
 {
-	const struct md_target *target = md_targets_find(targets, gid);
-	struct md_netset on_link;
+	struct md_netset set = {0};
 
-	if (target && target->name[0] && target->answered_ns && id_is(&target->host, &host->id))
+	for (size_t n = 0; n < view->n_nets; n++) {
+		const struct md_net *net = &view->nets[n];
+
+		if (net->running && view->desc->rails[net->rail].flags & MV_RAIL_UP && !(host && md_host_has_met(host, net->ifindex)))
+			md_netset_add(&set, n);
+	}
+	return set;
+}
+
+/* Where a host stands with our nets. */
+struct place {
+	struct md_netset heard; /* heard_on() */
+	struct md_netset running, unmet; /* running() */
+};
+
+static enum md_evidence evidence_of(const struct md_host *host, const struct place *place, const struct md_netset *on_link, bool answered,
+				    const struct md_target *target)
+{
+	if (answered && target->name[0])
 		return MD_EVIDENCE_FILE;
 	if (!host->n_sightings)
 		return MD_EVIDENCE_TOLD;
-	on_link = md_view_on_link(view, gid);
-	return md_netset_meets(&on_link, heard) ? MD_EVIDENCE_ON_LINK : MD_EVIDENCE_HEARD;
+	return md_netset_meets(on_link, &place->heard) ? MD_EVIDENCE_ON_LINK : MD_EVIDENCE_HEARD;
+}
+
+/* In a network of ours that carries, and heard on none such. */
+static bool is_unmet(const struct place *place, struct md_netset on_link)
+{
+	bool all = true, any = false;
+
+	for (size_t i = 0; i < sizeof(on_link.bits) / sizeof(on_link.bits[0]); i++) {
+		on_link.bits[i] &= place->running.bits[i];
+		any |= on_link.bits[i];
+		all &= !(on_link.bits[i] & ~place->unmet.bits[i]);
+	}
+	return any && all;
 }
 
 static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
@@ -118,7 +149,7 @@ static bool is_taken(const struct md_holder *holder, const struct md_claim *clai
 }
 
 static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim,
-		    bool kept)
+		    bool kept, bool unmet)
 {
 	/* Whoever has fallen silent has been released. */
 	if (!is_taken(holder, claim, kept)) {
@@ -132,6 +163,7 @@ static void contest(struct md_gidmap *map, struct md_holder *holder, const struc
 	holder->evidence = claim->evidence;
 	holder->vouched = claim->vouched;
 	holder->kept = kept;
+	holder->unmet = unmet;
 }
 
 /* As the one before it: RoCE v1 and v2 of one address. */
@@ -153,13 +185,17 @@ static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool k
 static bool claim_all(struct md_gidmap *map, const struct md_host *host, const struct md_netset *heard, const struct md_view *view,
 		      const struct md_targets *targets)
 {
+	const struct place place = {.heard = *heard, .running = running(view, NULL), .unmet = running(view, host)};
 	bool all = true;
 
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
 		bool kept = mv_dir_gid_is_kept(&host->desc->gids[g]);
 		struct md_claim claim = {.host = host->id, .vouched = md_host_is_vouched(host), .live = true};
+		const struct md_target *target;
+		struct md_netset on_link;
 		struct md_holder *holder;
+		bool answered;
 
 		if (is_repeated(host->desc, g))
 			continue;
@@ -174,11 +210,14 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 			all = false;
 			continue;
 		}
-		claim.evidence = evidence_of(host, heard, gid, view, targets);
+		target = md_targets_find(targets, gid);
+		answered = target && target->answered_ns && id_is(&target->host, &host->id);
+		on_link = md_view_on_link(view, gid);
+		claim.evidence = evidence_of(host, &place, &on_link, answered, target);
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
 			join(map, holder, &claim);
 		else
-			contest(map, holder, &claim, kept);
+			contest(map, holder, &claim, kept, !answered && is_unmet(&place, on_link));
 	}
 	return all;
 }
@@ -232,7 +271,7 @@ void md_gidmap_own(struct md_gidmap *map, const struct md_view *view)
 		HASH_DEL(map->by_gid, holder);
 		free(holder);
 	}
-	map->unsettled = true;
+	map->unsettled = map->other_view = true;
 }
 
 void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts,
@@ -243,9 +282,10 @@ void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts,
 	if (!map->unsettled)
 		return;
 	map->unsettled = false;
-	if (!map->n_contested)
+	if (!map->n_contested && !map->other_view)
 		return;
 	map->n_contested = 0;
+	map->other_view = false;
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
 		host->claimed_view = 0;

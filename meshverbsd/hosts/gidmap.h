@@ -18,6 +18,7 @@ struct md_holder {
 	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
 	enum md_evidence evidence; /* of hosts[0] */
 	bool vouched; /* hosts[0] is; link-local: all are, or none */
+	bool unmet; /* mv_dir_gid_is_unmet(), without a fleet key */
 	bool kept; /* by hosts[0], which does not have it at present (kept.h): anybody's who has, on equal evidence */
 };
 
@@ -25,6 +26,7 @@ struct md_gidmap {
 	struct md_holder *by_gid;
 	size_t n_contested; /* claims that failed since the last settlement */
 	bool unsettled; /* a holder has let go since, so that a failed claim may succeed now */
+	bool other_view; /* ours has changed since: so may have what all claims rest on */
 };
 
 /**
@@ -42,15 +44,18 @@ void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct m
 /** md_gidmap_release - a host is gone, or will claim anew */
 void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id, const struct md_desc *desc);
 
-/** md_gidmap_own - our own GIDs have changed: take them from whoever has them, and let the others be claimed */
+/** md_gidmap_own - our own view has changed: take them from whoever has them, and let the others be claimed */
 void md_gidmap_own(struct md_gidmap *map, const struct md_view *view);
 
-/** md_gidmap_settle - let all claim again, if some holder has let go of something that others wanted */
+/** md_gidmap_settle - let all claim again, if some holder has let go of something that others wanted, or our view has changed */
 void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts, const struct md_view *view,
 		      const struct md_targets *targets);
 
 /** md_gidmap_find - who has it; NULL: nobody */
 const struct md_holder *md_gidmap_find(const struct md_gidmap *map, const union ibv_gid *gid);
+
+/** md_holder_has - is that host one of them? @holder: NULL: nobody */
+bool md_holder_has(const struct md_holder *holder, const struct mv_host_id *id);
 
 /** md_gidmap_holds - is that host a holder? */
 bool md_gidmap_holds(const struct md_gidmap *map, const struct mv_host_id *id, const union ibv_gid *gid);

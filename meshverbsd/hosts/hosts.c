@@ -79,6 +79,7 @@ static void remove_host(struct md_hosts *hosts, struct md_host *host)
 		hosts->gone(hosts->arg, host);
 	free(host->vouch);
 	free(host->sightings);
+	free(host->met);
 	free(host);
 }
 
@@ -334,6 +335,32 @@ static int add_sighting(struct md_host *host, struct md_sighting **ret)
 	return 0;
 }
 
+bool md_host_has_met(const struct md_host *host, uint32_t ifindex)
+{
+	for (size_t i = 0; i < host->n_met; i++)
+		if (host->met[i] == ifindex)
+			return true;
+	return false;
+}
+
+/* Sightings expire, and this does not. */
+static int meet(struct md_host *host, uint32_t ifindex)
+{
+	uint32_t *grown;
+
+	if (md_host_has_met(host, ifindex))
+		return 0;
+	/* Netdevs that were made again have other numbers: the oldest one goes. */
+	if (host->n_met == MD_NETS_MAX)
+		memmove(host->met, host->met + 1, --host->n_met * sizeof(*host->met));
+	grown = reallocarray(host->met, host->n_met + 1, sizeof(*host->met));
+	if (!grown)
+		return -ENOMEM;
+	host->met = grown;
+	host->met[host->n_met++] = ifindex;
+	return 0;
+}
+
 /* A rail that sends over IPv6 and IPv4 is one sighting, with the address heard last. */
 static int hear_sighting(struct md_host *host, const struct md_heard *heard,
 			 const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
@@ -347,8 +374,10 @@ static int hear_sighting(struct md_host *host, const struct md_heard *heard,
 	/* Whoever forges the beacons of a host that is vouched for shall not have it forgotten soon. */
 	uint64_t least_ns = sighting && md_host_is_vouched(host) ? sighting->expires_ns : 0;
 	uint64_t expires_ns = now_ns + lifetime_ns(beacon->interval_ms);
-	int err = sighting ? 0 : add_sighting(host, &sighting);
+	int err = meet(host, heard->ifindex);
 
+	if (!err && !sighting)
+		err = add_sighting(host, &sighting);
 	if (err)
 		return err;
 	if (!known || has_rail != had_rail)

@@ -66,6 +66,8 @@ struct md_host {
 	struct md_partial *partial; /* NULL: none under way */
 	uint64_t heard_ns; /* at all */
 	bool neighbour; /* a beacon of it has come by a link of ours */
+	size_t n_met; /* up to MD_NETS_MAX */
+	uint32_t *met; /* the netdevs of ours by which one has come, since it is known */
 	struct in6_addr told_by; /* address that ENTRYs are taken from */
 	uint64_t told_expires_ns; /* how long an ENTRY counts; 0: none */
 	uint64_t queried_ns; /* when it was last asked for its description */
@@ -113,6 +115,9 @@ static inline bool md_host_is_wanted(const struct md_host *host, uint64_t now_ns
 {
 	return host->wanted_ns && now_ns - host->wanted_ns < MD_TARGET_IDLE_NS;
 }
+
+/** md_host_has_met - has a beacon of it ever come by that netdev, since it is known? */
+bool md_host_has_met(const struct md_host *host, uint32_t ifindex);
 
 /** md_host_takes_bundles - does its agent know bundle_wire.h? */
 static inline bool md_host_takes_bundles(const struct md_host *host)

@@ -174,6 +174,21 @@ class LinkTest(AttackTest):
         self.alice.start()
         wait_for(lambda: claim() and self.v.directory().holders("10.0.1.2") == self.alice_name, "alice is back")
 
+    def test_beacon_claims_an_address_on_anothers_link(self):
+        """It may be that of a host without an agent. Programs that connect to it are not led to mallory, whose port is down, he says."""
+        self.with_alice()
+        rail = wire.rail("mlx5_0", "m0", ["10.0.1.9", "10.0.2.9", "10.0.9.9"], flags=0)
+        mallory = self.mallory()
+
+        def claim():
+            mallory.send(link_local(1, 1), GROUP, self.beacon(rail))
+            return self.v.directory().holders("10.0.1.9") == {"mallory"}
+
+        wait_for(claim, "mallory is heard")
+        directory = self.v.directory()
+        self.assertEqual([directory.unmet(address) for address in ("10.0.1.9", "10.0.2.9", "10.0.9.9", "10.0.1.2")],
+                         [True, False, False, False])
+
     def test_beacons_of_many_hosts(self):
         mallory = self.mallory()
         before = self.v.rss_kib()

@@ -156,6 +156,10 @@ class Directory:
         """Is the port of that GID said to be up?"""
         return any(self.rails[entry[1]][11] & 1 for entry in self.gids if entry[0] == gid(address))
 
+    def unmet(self, address):
+        """Is it of a network of this host on whose link the GID's host was never heard?"""
+        return any(entry[2] >> 31 and entry[2] != 0xffffffff for entry in self.gids if entry[0] == gid(address))
+
     def names(self):
         return {host[1].rstrip(b"\0").decode() for host in self.hosts[1:]}
 

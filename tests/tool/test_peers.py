@@ -308,6 +308,16 @@ class ExplainTest(ToolTest):
                 self.assertEqual(" At work:        stays on its path: b is beyond a router and not authenticated; " in self.run_tool("explain", *args)[1],
                                  stays is not None)
 
+    def test_not_met(self):
+        """The address is of a network of ours, and the host that announces it was never heard there: it is not believed."""
+        args = ("--from", "mlx5_1", "--to", "10.2.0.9", "--index", "5")
+        self.peers.rail("mlx5_2", [(Directory.UNMET | 3, "10.2.0.9/24", 2)], flags=0)
+        self.directory(self.peers)
+        got = self.explain(*args)["directory"]
+        self.assertEqual((got["verdict"], got["host"], got["stays"], got["paths"]), ("unknown", None, "not met", []))
+        self.assertIn(" At work:        stays on its path: b announces the address, but was never heard ", self.run_tool("explain", *args)[1])
+        self.assertIn((3, "10.2.0.9"), [(gid["index"], gid["gid"]) for gid in self.run_json("peers")["gids"]])
+
     def test_other_rail(self):
         """Nothing of mlx5_1 leads to the peer's other address, but the peer has one that can be reached."""
         self.directory(self.peers)

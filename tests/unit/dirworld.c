@@ -124,6 +124,8 @@ static void add_gid(struct dirworld *w, char *at)
 	for (word = next_word(&at); *word; word = next_word(&at)) {
 		if (!strcmp(word, "vlan"))
 			gid->vlan_id = (uint16_t)next_number(&at);
+		else if (!strcmp(word, "unmet"))
+			gid->index |= MV_DIR_INDEX_UNMET;
 		else if (!strcmp(word, "routed"))
 			gid->routed_from |= 1u << next_number(&at);
 		else

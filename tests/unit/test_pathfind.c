@@ -59,7 +59,7 @@ static uint8_t type_of(const char *name)
 	return MV_GID_TYPE_ROCE_V2;
 }
 
-/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2]" */
+/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2|made]" */
 static struct mv_path_request request_of(const char *text, char device[64])
 {
 	char source[64], type[8], destination[64], option[16] = "";
@@ -71,6 +71,7 @@ static struct mv_path_request request_of(const char *text, char device[64])
 	request.sgid_type = type_of(type);
 	request.dgid = unit_gid(destination);
 	request.routed = !strcmp(option, "routed");
+	request.made = !strcmp(option, "made");
 	if (!strcmp(option, "port2"))
 		request.port_num = 2;
 	return request;
@@ -189,6 +190,14 @@ static const struct judge_case judge_cases[] = {
 	 "mlx5_0 fec0:0:0:1::1 ib fec0:0:0:2::2", MV_PATH_REMOTE_DOWN, 1, 2},
 	{"InfiniBand, perhaps a router, the same GID on Ethernet", IB_ROUTED_A "host b; rail d0; gid fec0:0:0:2::2/64 v2; rail d1 ib;"
 	 "gid fec0:0:0:2::2 ib;", "mlx5_0 fec0:0:0:1::1 ib fec0:0:0:2::2", MV_PATH_UNKNOWN, 77, 77},
+	{"unmet: down", PAIR_A "host b; rail mlx5_0 down; gid 10.1.0.2/24 v2 unmet;", "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_UNKNOWN, 77, 77},
+	{"unmet: up", PAIR_A "host b; rail mlx5_0; gid 10.1.0.2/24 v2 unmet;", "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_UNKNOWN, 77, 77},
+	{"unmet: of another subnet", "host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2; host b; rail d0; gid 10.2.0.2/24 v2 unmet;",
+	 "mlx5_0 10.1.0.1 v2 10.2.0.2",
+	 MV_PATH_UNKNOWN, 77, 77},
+	{"unmet, of a connection that is there", PAIR_A "host b; rail mlx5_0 down; gid 10.1.0.2/24 v2 unmet;",
+	 "mlx5_0 10.1.0.1 v2 10.1.0.2 made", MV_PATH_REMOTE_DOWN, 1, 1},
+	{"met, and down", PAIR_A "host b; rail mlx5_0 down; gid 10.1.0.2/24 v2;", "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_REMOTE_DOWN, 1, 1},
 	{"InfiniBand to Ethernet", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",
 	 "mlx5_0 fe80::1:1 ib fe80::b", MV_PATH_APART, 1, 1},
 };

@@ -179,7 +179,7 @@ static void show_gid(struct out *out, const struct mv_directory *dir, uint32_t g
 	out_text(out, "host", NULL, OUT_PLAIN, dir->hosts[rail->host].name);
 	out_text(out, "device", NULL, OUT_PLAIN, rail->device);
 	out_uint(out, "port", NULL, rail->port);
-	out_uint(out, "index", NULL, gid->index);
+	out_uint(out, "index", NULL, mv_dir_gid_index(gid));
 	out_gid(out, &gid->gid);
 	out_text(out, "type", NULL, OUT_PLAIN, mv_gid_type_name(gid->type));
 	if (gid->vlan_id == MV_VLAN_NONE)

@@ -97,16 +97,22 @@ bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 static enum mesh_holder holder(const struct mv_directory *dir, const struct mv_host_id *host, const union ibv_gid *gid,
 			       uint32_t *ret_flags)
 {
-	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
+	bool same = false, other = false;
 	const struct mv_dir_host *there;
 	ssize_t at = -1;
 
-	while (found != MESH_HOLDER_SAME && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+	while ((at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
 		there = &dir->hosts[dir->rails[dir->gids[dir->order[at]].rail].host];
-		found = memcmp(&there->id, host, sizeof(*host)) ? MESH_HOLDER_OTHER : MESH_HOLDER_SAME;
+		if (memcmp(&there->id, host, sizeof(*host))) {
+			other = true;
+			continue;
+		}
+		same = true;
 		*ret_flags = there->flags;
 	}
-	return found;
+	if (same)
+		return other && !(dir->hosts[0].flags & MV_PEER_FLEET_KEY) ? MESH_HOLDER_SHARED : MESH_HOLDER_SAME;
+	return other ? MESH_HOLDER_OTHER : MESH_HOLDER_UNKNOWN;
 }
 
 enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)

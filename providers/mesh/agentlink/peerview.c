@@ -199,7 +199,7 @@ static struct works *works_of(const struct mv_path_request *request)
 static bool is_same(const struct mv_path_request *known, const char *device, const struct mv_path_request *request)
 {
 	return mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
-	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->own_host == request->own_host &&
+	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->own_host == request->own_host && known->made == request->made &&
 	       known->port_num == request->port_num && !strcmp(device, request->device);
 }
 

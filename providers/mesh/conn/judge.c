@@ -154,7 +154,8 @@ static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choi
 					  .dgid = choice->dgid,
 					  .routed = choice->fits,
 					  .own_host = conn->own_host,
-					  .down_too = true};
+					  .down_too = true,
+					  .made = 1};
 	struct mesh_view view;
 	size_t i;
 

@@ -59,7 +59,8 @@ static bool port_is_down(const struct mesh_conn *conn, const struct mesh_conn_fa
 						.sgid_type = failure->gid_type,
 						.dgid = failure->peer_gid,
 						.routed = 1,
-						.own_host = conn->own_host};
+						.own_host = conn->own_host,
+						.made = 1};
 	struct mesh_view view;
 
 	mesh_view_verdict(&request, &view);

@@ -39,12 +39,21 @@ static bool has_zero_psns(const struct mesh_conn *conn)
 	return !conn->move.rq_psn && (!conn->move.sq_psn || conn->move.sq_psn == MV_CTL_PSN_NONE);
 }
 
+/* Which of several hosts says something is not known to who gets it. */
+static bool is_shared(const struct mesh_conn *conn)
+{
+	uint32_t flags;
+
+	return is_known(&conn->host_id) && !mesh_root.config.survive_unauthenticated &&
+	       mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags) == MESH_HOLDER_SHARED;
+}
+
 int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns)
 {
 	uint32_t sq_psn;
 
 	/* Where a PSN is proof there is no need to ask which host it is. */
-	if (conn->state == MESH_CONN_INIT || (has_zero_psns(conn) && !mesh_conn_is_of_peer(conn, &conn->peer.gid)))
+	if (conn->state == MESH_CONN_INIT || (has_zero_psns(conn) && (!mesh_conn_is_of_peer(conn, &conn->peer.gid) || is_shared(conn))))
 		return -EBADMSG;
 	if (conn->held)
 		return try(conn, conn->move.nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
@@ -59,12 +68,18 @@ int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusa
 
 const char *mesh_conn_unproved(const struct mesh_conn *conn)
 {
+	enum mesh_holder holder;
 	uint32_t flags;
 
 	if (mesh_root.config.survive_unauthenticated || conn->self || conn->own_host || !is_known(&conn->host_id))
 		return NULL;
+	holder = mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags);
 	/* Where nobody is known to have it, there is no path either. */
-	if (mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags) != MESH_HOLDER_SAME || flags & MV_PEER_AUTHENTICATED)
+	if (holder != MESH_HOLDER_SAME && holder != MESH_HOLDER_SHARED)
+		return NULL;
+	if (holder == MESH_HOLDER_SHARED && has_zero_psns(conn))
+		return "its PSNs are 0, and other hosts have the peer's GID, too";
+	if (flags & MV_PEER_AUTHENTICATED)
 		return NULL;
 	if (flags & MV_PEER_ROUTED)
 		return "that host is beyond a router, and not authenticated";

@@ -20,7 +20,8 @@ void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 					.sgid_type = moved ? conn->path.gid_type : conn->local_type,
 					.dgid = moved ? conn->path.peer_gid : conn->peer.gid,
 					.routed = 1,
-					.own_host = conn->own_host};
+					.own_host = conn->own_host,
+					.made = 1};
 }
 
 /* Index of the path that it is on; view->n_paths: it is not among them. */
@@ -138,7 +139,8 @@ static void home_request(const struct mesh_conn *conn, struct mv_path_request *r
 					.sgid_type = home->gid_type,
 					.dgid = home->peer_gid,
 					.routed = 1,
-					.own_host = conn->own_host};
+					.own_host = conn->own_host,
+					.made = 1};
 }
 
 size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret)

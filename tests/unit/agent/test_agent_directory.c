@@ -755,6 +755,96 @@ static void test_infiniband_of_others(void **state)
 	assert_int_equal(gids_of(1, true), 3);
 }
 
+/* Does the directory say that the GID is mv_dir_gid_is_unmet()? -1: it has no such GID. */
+static int unmet(const char *gid_text, bool fleet_key)
+{
+	struct md_content_from what = from();
+	const union ibv_gid gid = unit_gid(gid_text);
+	struct md_content content;
+	int ret = -1;
+
+	what.fleet_key = fleet_key;
+	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
+	for (uint32_t g = 0; g < content.dir.n_gids; g++)
+		if (mv_gid_equal(&content.dir.gids[g].gid, &gid))
+			ret = mv_dir_gid_is_unmet(&content.dir.gids[g]);
+	md_content_free(&content);
+	return ret;
+}
+
+#define UNMET_B "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1 down; gid 10.2.0.2/24 v2; gid 10.7.0.2/24 v2;"
+
+/* An address of a network of ours is not that of a host that was never heard there: it may be another's, which has no agent. */
+static void test_unmet(void **state)
+{
+	(void)state;
+	hear(1, 1, UNMET_B, 1, 0, MD_S);
+	assert_int_equal(unmet("10.1.0.2", false), false);
+	assert_int_equal(unmet("10.2.0.2", false), true);
+	assert_int_equal(unmet("10.7.0.2", false), false); /* beyond a router: nobody else is meant */
+	assert_int_equal(unmet("10.2.0.2", true), false);
+	assert_int_equal(unmet("10.2.0.1", false), false); /* our own */
+	assert_int_equal(holder("10.2.0.2"), 1);
+	/* Heard there, and what it is there counts as long as the host is known. */
+	hear(1, 1, UNMET_B, 2, 1, 2 * MD_S);
+	assert_int_equal(unmet("10.2.0.2", false), false);
+	md_hosts_forget_net(&hosts, 2);
+	hear(1, 2, UNMET_B, 1, 0, 3 * MD_S);
+	assert_int_equal(host(1)->n_sightings, 1);
+	assert_int_equal(unmet("10.2.0.2", false), false);
+	hear(1, 3, UNMET_B "gid 10.2.0.3/24 v2;", 1, 0, 3 * MD_S);
+	assert_int_equal(unmet("10.2.0.2", false), false);
+	assert_int_equal(unmet("10.2.0.3", false), false);
+}
+
+/* One that is kept has no index to say so with. */
+static void test_unmet_kept(void **state)
+{
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 kept;", 1, 0, MD_S);
+	assert_int_equal(unmet("10.2.0.2", false), -1);
+	assert_int_equal(unmet("10.2.0.2", true), false);
+	assert_int_equal(holder("10.2.0.2"), 1);
+}
+
+/* Who answers at the address has it. So does who stands with it in the hosts file, for which the agent asks there as well. */
+static void test_unmet_answers(void **state)
+{
+	const struct mv_host_id id = peers_id(1);
+	union ibv_gid gid = unit_gid("10.2.0.2");
+	struct md_target *target;
+
+	(void)state;
+	hear(1, 1, UNMET_B, 1, 0, MD_S);
+	target = md_targets_use(&targets, &gid, 0, MD_S);
+	assert_non_null(target);
+	host(1)->claimed_view = 0;
+	hear(1, 1, UNMET_B, 1, 0, MD_S);
+	assert_int_equal(unmet("10.2.0.2", false), true);
+	assert_true(md_target_answered(target, &id, MD_S));
+	host(1)->claimed_view = 0; /* as who takes the answer does */
+	hear(1, 1, UNMET_B, 1, 0, MD_S);
+	assert_int_equal(unmet("10.2.0.2", false), false);
+}
+
+/* Where our own port is down nothing of ours goes out there. When it is up again, all that was said before is looked at anew. */
+static void test_unmet_when_ours_is_up(void **state)
+{
+	struct mv_dir_rail *rail = &view->desc->rails[1];
+
+	(void)state;
+	rail->flags = 0;
+	view->nets[1].running = false;
+	hear(1, 1, UNMET_B, 1, 0, MD_S);
+	assert_int_equal(unmet("10.2.0.2", false), false);
+	rail->flags = MV_RAIL_UP;
+	view->nets[1].running = true;
+	view->number++;
+	md_gidmap_own(&map, view);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_int_equal(unmet("10.2.0.2", false), true);
+}
+
 /* Whatever has failed: there is a good file under the name, and no other. */
 static void check_files(const struct tmpdir *tmp)
 {
@@ -950,6 +1040,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_routed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_infiniband_of_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unmet, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unmet_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unmet_answers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unmet_when_ours_is_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_faults, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_of_new_numbers, setup, teardown),

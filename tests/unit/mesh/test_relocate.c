@@ -12,6 +12,7 @@
 
 #include "oneconn.h"
 #include "probed.h"
+#include "proved.h"
 #include "reasons.h"
 #include "relocate.h"
 #include "sealed.h"
@@ -276,6 +277,15 @@ static bool moves(void)
 	return can;
 }
 
+/* What a sealed message of the peer comes to. */
+static int opens(void)
+{
+	struct mv_ctl_msg msg = {.type = MV_CTL_HELLO, .from = conn.peer, .to = conn.local, .from_psn = conn.move.rq_psn, .to_psn = conn.move.sq_psn};
+
+	mv_proof_seal(&msg, NULL);
+	return mesh_conn_open(&conn, &msg, NULL, now_ns);
+}
+
 static void test_unproved(void **state)
 {
 	const struct mv_move_action prepare = {.type = MV_DO_PREPARE, .local_gid = {.raw = {3}}, .remote_gid = {.raw = {4}}};
@@ -320,6 +330,30 @@ static void test_unproved(void **state)
 	conn.own_host = false;
 	holder = MESH_HOLDER_UNKNOWN; /* no agent: whether there is a path is another question */
 	assert_true(moves());
+}
+
+/* Of a link-local GID that several hosts have, nobody knows which of them says something. */
+static void test_unproved_when_shared(void **state)
+{
+	(void)state;
+	is_unproved();
+	authenticated = true;
+	holder = MESH_HOLDER_SHARED;
+	assert_false(moves());
+	assert_non_null(strstr(mesh_conn_bound(&conn), "other hosts have the peer's GID"));
+	assert_int_equal(opens(), -EBADMSG);
+	holder = MESH_HOLDER_SAME;
+	assert_true(moves());
+	assert_int_equal(opens(), 0);
+	holder = MESH_HOLDER_SHARED;
+	mesh_root.config.survive_unauthenticated = true;
+	assert_true(moves());
+	assert_int_equal(opens(), 0);
+	mesh_root.config.survive_unauthenticated = false;
+	/* Who knows the PSNs is the peer. */
+	conn.move.rq_psn = conn.move.sq_psn = 1;
+	assert_true(moves());
+	assert_int_equal(opens(), 0);
 }
 
 /* Anybody on the way may be a host beyond a router, whatever the PSNs; where it is authenticated, nobody else is. */
@@ -807,6 +841,7 @@ int main(void)
 		T(test_peer_does_not_answer),
 		T(test_fails_at_once),
 		T(test_unproved),
+		T(test_unproved_when_shared),
 		T(test_unproved_beyond_a_router),
 		T(test_unproved_fails),
 		T(test_path_of_another_host),
