@@ -316,7 +316,7 @@ class ExplainTest(ToolTest):
         got = self.explain(*args)["directory"]
         self.assertEqual((got["verdict"], got["host"], got["stays"], got["paths"]), ("unknown", None, "not met", []))
         self.assertIn(" At work:        stays on its path: b announces the address, but was never heard ", self.run_tool("explain", *args)[1])
-        self.assertIn((3, "10.2.0.9"), [(gid["index"], gid["gid"]) for gid in self.run_json("peers")["gids"]])
+        self.assertIn((3, "::ffff:10.2.0.9"), [(gid["index"], gid["gid"]) for gid in self.run_json("peers")["gids"]])
 
     def test_other_rail(self):
         """Nothing of mlx5_1 leads to the peer's other address, but the peer has one that can be reached."""

@@ -845,6 +845,21 @@ static void test_unmet_when_ours_is_up(void **state)
 	assert_int_equal(unmet("10.2.0.2", false), true);
 }
 
+/* Two ports of ours are in one network, and only the one that carries counts: who was heard on the other is not there. */
+static void test_unmet_where_it_carries(void **state)
+{
+	(void)state;
+	md_view_free(view);
+	view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2; rail mlx5_2; gid 10.2.0.7/24 v2;");
+	hear(1, 1, UNMET_B, 3, 0, MD_S);
+	assert_int_equal(unmet("10.2.0.2", false), false);
+	view->desc->rails[2].flags = 0;
+	view->number++;
+	md_gidmap_own(&map, view);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_int_equal(unmet("10.2.0.2", false), true);
+}
+
 /* Whatever has failed: there is a good file under the name, and no other. */
 static void check_files(const struct tmpdir *tmp)
 {
@@ -1044,6 +1059,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unmet_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_when_ours_is_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unmet_where_it_carries, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_faults, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_of_new_numbers, setup, teardown),

@@ -54,7 +54,7 @@ bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool 
 
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
-	(void)request;
+	assert_true(request->made);
 	n_searched++;
 	*ret = view;
 }
@@ -66,6 +66,7 @@ bool unroutable; /* but for what the kernel had a way for */
 
 void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
 {
+	assert_true(request->made);
 	*ret = view;
 	if (unroutable && !request->routed)
 		ret->verdict = MV_PATH_APART;
