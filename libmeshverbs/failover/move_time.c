@@ -81,21 +81,25 @@ uint64_t mv_move_deadline(const struct mv_move *m)
 	return m->resend_at ? earlier_of(at, m->resend_at) : at;
 }
 
+static void give_up(struct mv_move *m)
+{
+	if (m->live && m->state == MV_MOVE_QUIESCING)
+		mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
+	else if (m->live)
+		mv_move_call_off(m, MV_CTL_REASON_TIMEOUT, MV_CTL_REASON_TIMEOUT, true);
+	else if (m->state == MV_MOVE_ANSWERED)
+		mv_move_activate(m, true);
+	else
+		mv_move_go_native(m,
+				  m->undelivered ? MV_CTL_REASON_UNREACHABLE : MV_CTL_REASON_NONE,
+				  MV_CTL_REASON_NATIVE, true);
+}
+
 void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 {
-	if (now_ns >= mv_move_give_up_at(m)) {
-		if (m->live && m->state == MV_MOVE_QUIESCING)
-			mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
-		else if (m->live)
-			mv_move_call_off(m, MV_CTL_REASON_TIMEOUT, MV_CTL_REASON_TIMEOUT, true);
-		else if (m->state == MV_MOVE_ANSWERED)
-			mv_move_activate(m, true);
-		else
-			mv_move_go_native(m,
-					  m->undelivered ? MV_CTL_REASON_UNREACHABLE : MV_CTL_REASON_NONE,
-					  MV_CTL_REASON_NATIVE, true);
-		return;
-	}
+	if (now_ns >= mv_move_give_up_at(m))
+		give_up(m);
+	/* One that fences first, and only then gives up, goes on to say what it says. */
 	if (!m->resend_at || now_ns < m->resend_at)
 		return;
 	m->resend_step = earlier_of(2 * m->resend_step, m->live ? m->times->live_resend_max_ns
