@@ -16,7 +16,7 @@ struct works {
 	bool valid;
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mv_path_request request; /* device: the one above */
-	uint32_t host;
+	uint32_t host, rail;
 };
 
 /*
@@ -195,28 +195,29 @@ static struct works *works_of(const struct mv_path_request *request)
 	return &mesh_root.process->view->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
 }
 
-/* All that mv_path_judge() reads of them. @device: of @known */
+/* All that mv_path_judge() reads of them, but for @made. @device: of @known */
 static bool is_same(const struct mv_path_request *known, const char *device, const struct mv_path_request *request)
 {
 	return mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
-	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->own_host == request->own_host && known->made == request->made &&
+	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->own_host == request->own_host &&
 	       known->port_num == request->port_num && !strcmp(device, request->device);
 }
 
-/* @ret_rail: not written when @known is enough: that it works */
-static enum mv_path_verdict judge(const struct mv_directory *dir, const struct mv_path_request *request, bool known,
-				  uint32_t *ret_host, uint32_t *ret_rail)
+static enum mv_path_verdict judge(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t *ret_host,
+				  uint32_t *ret_rail)
 {
 	struct works *works = works_of(request);
 	enum mv_path_verdict verdict;
 
-	if (known && works->valid && is_same(&works->request, works->device, request)) {
+	if (works->valid && is_same(&works->request, works->device, request)) {
 		*ret_host = works->host;
+		*ret_rail = works->rail;
 		return MV_PATH_WORKS;
 	}
 	verdict = mv_path_judge(dir, request, ret_host, ret_rail);
-	if (verdict == MV_PATH_WORKS) {
-		*works = (struct works){.valid = true, .request = *request, .host = *ret_host};
+	/* What works for one that is being made works for one that is there. */
+	if (verdict == MV_PATH_WORKS && !request->made) {
+		*works = (struct works){.valid = true, .request = *request, .host = *ret_host, .rail = *ret_rail};
 		snprintf(works->device, sizeof(works->device), "%s", request->device);
 	}
 	return verdict;
@@ -292,7 +293,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 	dir = mesh_view_directory();
 	if (dir) {
 		ret->generation = dir->header->generation;
-		ret->verdict = judge(dir, request, search != SEARCH_ALWAYS, &host, &rail);
+		ret->verdict = judge(dir, request, &host, &rail);
 	}
 	if (ret->verdict != MV_PATH_UNKNOWN) {
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));

@@ -143,9 +143,14 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 		view->verdict = MV_PATH_UNKNOWN;
 }
 
+enum other_way {
+	WAY_NONE,
+	WAY_UNQUALIFIED,
+	WAY_QUALIFIED,
+};
+
 /* Of another pair of rails: one that is down now may be all that is left later. */
-static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
-			    bool only_qualified)
+static enum other_way other_way(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr)
 {
 	struct mv_path_request request = {.device = conn->mc->device,
 					  .port_num = attr->ah_attr.port_num,
@@ -156,25 +161,28 @@ static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choi
 					  .own_host = conn->own_host,
 					  .down_too = true,
 					  .made = 1};
+	enum other_way found = WAY_NONE;
 	struct mesh_view view;
 	size_t i;
 
 	mesh_view_paths(&request, &view);
-	for (i = 0; i < view.n_paths; i++)
-		if (view.paths[i].stays != 3 && (!only_qualified || mesh_conn_may_go_by(conn, &view.paths[i].local_gid, view.paths[i].type)))
-			return true;
-	return false;
+	for (i = 0; i < view.n_paths && found != WAY_QUALIFIED; i++) {
+		if (view.paths[i].stays == 3)
+			continue;
+		found = mesh_conn_may_go_by(conn, &view.paths[i].local_gid, view.paths[i].type) ? WAY_QUALIFIED : WAY_UNQUALIFIED;
+	}
+	return found;
 }
 
-static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
-			    const struct mesh_view *view)
+/* Whether there is another way is asked afterwards. */
+static const char *bound_by(const struct mesh_conn *conn, const struct mesh_view *view)
 {
 	if (conn->mc->logged_only)
 		return "mode = observe";
 	if (mesh_pd_stays(conn->qp->pd))
 		return mesh_pd_stays(conn->qp->pd);
 	if (conn->own_host)
-		return has_another_way(conn, choice, attr, false) ? NULL : "its peer is on this host, which had no other rail when it was made";
+		return NULL;
 	if (!view->agent_version && conn->local_type == MV_GID_TYPE_IB)
 		return "the peer's host had no agent when it was made, or was in another subnet of InfiniBand";
 	if (!view->agent_version)
@@ -184,22 +192,27 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choi
 	if (view->verdict == MV_PATH_UNKNOWN)
 		return "its route could not be looked up when it was made";
 	/* A port that is down may come back, or the other path may: then there is somewhere to go. */
-	if (view->verdict != MV_PATH_WORKS && !is_down(view))
-		return "its path did not fit when it was made";
-	return has_another_way(conn, choice, attr, false) ? NULL : "no other rail reached one of the peer's when it was made";
+	return view->verdict == MV_PATH_WORKS || is_down(view) ? NULL : "its path did not fit when it was made";
 }
 
 const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
 				const struct mesh_view *view)
 {
+	enum other_way way;
 	const char *why;
 
 	if (mesh_root.config.survive == MV_SURVIVE_OFF)
 		return mesh_survives_why_not(conn->mc);
-	why = bound_by(conn, choice, attr, view);
-	if (!why)
-		why = mesh_survives_why_not(conn->mc);
-	if (!why && !has_another_way(conn, choice, attr, true))
+	why = bound_by(conn, view);
+	if (why)
+		return why;
+	way = other_way(conn, choice, attr);
+	if (way == WAY_NONE && conn->own_host)
+		return "its peer is on this host, which had no other rail when it was made";
+	if (way == WAY_NONE)
+		return "no other rail reached one of the peer's when it was made";
+	why = mesh_survives_why_not(conn->mc);
+	if (!why && way == WAY_UNQUALIFIED)
 		why = "no other NIC that reached the peer had qualified when it was made";
 	return why;
 }

@@ -213,6 +213,31 @@ static void check_holder(uint8_t host, const char *gid, enum mesh_holder expecte
 	assert_int_equal(flags, expected_flags);
 }
 
+/* What works for a connection that is there is not known to work for one that is being made; the other way round it is. */
+static void test_unmet(void **state)
+{
+	struct mv_path_request request = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2");
+	struct mesh_view view;
+
+	(void)state;
+	clock_ns += 2 * SECOND;
+	publish("host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2 unmet;");
+	request.made = 1;
+	mesh_view_verdict(&request, &view);
+	assert_int_equal(view.verdict, MV_PATH_WORKS);
+	request.made = 0;
+	mesh_view_verdict(&request, &view);
+	assert_int_equal(view.verdict, MV_PATH_UNKNOWN);
+	publish("host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2;");
+	mesh_view_verdict(&request, &view);
+	assert_int_equal(view.verdict, MV_PATH_WORKS);
+	request.made = 1;
+	mesh_view_paths(&request, &view); /* host and rail are those of before */
+	assert_int_equal(view.verdict, MV_PATH_WORKS);
+	assert_string_equal(view.host, "b");
+	assert_int_equal(view.paths[0].remote_rail, 1);
+}
+
 /* Hosts are numbered from 1. */
 static void test_holder(void **state)
 {
@@ -504,6 +529,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_renewed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unmet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_each_its_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lid, setup, teardown),
