@@ -23,6 +23,9 @@ import unittest
 import zlib
 
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
+# Tests of the suite that race: (id, what it says then, how often it is tried). Before rdma-core 44 both members of a multicast group send, so either
+# may receive what it has sent itself (7d311d53506f "tests: Move RDMACM tests to be in one direction"); bare as often as with meshverbs.
+RACES = [(r"\.test_rdmacm_async_(ex_)?multicast_traffic$", "ValueError: too many values to unpack (expected 2)", 6)]
 
 
 class Collector(unittest.TestResult):
@@ -104,6 +107,16 @@ def run_one(test, timeout):
     return {"outcome": outcome, "reason": steady(reason), "seconds": round(time.monotonic() - start, 2)}
 
 
+def run_tried(test, timeout):
+    """run_one(), again where the test itself races."""
+    entry = run_one(test, timeout)
+    for name, said, tries in RACES:
+        while re.search(name, test.id()) and entry["reason"] == said and tries > 1:
+            entry = run_one(test, timeout)
+            tries -= 1
+    return entry
+
+
 def child(test, reader, writer):
     os.close(reader)
     os.setsid()
@@ -153,7 +166,7 @@ def main():
         tests = [t for t in load(pathlib.Path(directory), options.dev, options.gid)
                  if re.search(options.only, t.id()) and zlib.crc32(f"{options.seed} {t.id()}".encode()) % options.one_in == 0]
         for test in tests[index::shares]:
-            print("@@" + json.dumps({"id": test.id(), **run_one(test, options.timeout)}), flush=True)
+            print("@@" + json.dumps({"id": test.id(), **run_tried(test, options.timeout)}), flush=True)
 
 
 if __name__ == "__main__":
