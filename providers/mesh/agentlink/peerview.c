@@ -53,6 +53,7 @@ struct lid {
 struct qualified {
 	char device[IBV_SYSFS_NAME_MAX]; /* "": nothing is here */
 	uint32_t library;
+	uint64_t n_dir; /* as in struct found: @last is what that one says */
 	enum mv_dir_qualified last;
 };
 
@@ -407,8 +408,10 @@ enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library)
 	dir = mesh_view_directory();
 	if (mesh_root.process->view) {
 		known = qualified_of(device, library);
-		if (dir)
+		if (dir && known->n_dir != mesh_root.process->view->n_dir) {
 			now = mv_directory_qualified(dir, device, library);
+			known->n_dir = mesh_root.process->view->n_dir;
+		}
 		if (now == MV_DIR_QUALIFIED_UNKNOWN)
 			now = known->last;
 		known->last = now;

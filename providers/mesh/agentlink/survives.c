@@ -22,14 +22,25 @@ static enum mv_dir_qualified ask(struct mesh_context *mc, const char *device)
 	return library ? mesh_view_qualified(device, library) : MV_DIR_QUALIFIED_NO;
 }
 
-bool mesh_survives_on(struct mesh_context *mc, const char *device)
+/* @ret_qualified: written with survive = auto, unless qualify = never */
+static bool survives(struct mesh_context *mc, const char *device, enum mv_dir_qualified *ret_qualified)
 {
 	if (mesh_root.config.survive != MV_SURVIVE_AUTO)
 		return mesh_root.config.survive == MV_SURVIVE_ON;
-	if (mesh_root.config.qualify == MV_QUALIFY_NEVER || ask(mc, device) != MV_DIR_QUALIFIED_YES)
+	if (mesh_root.config.qualify == MV_QUALIFY_NEVER)
+		return false;
+	*ret_qualified = ask(mc, device);
+	if (*ret_qualified != MV_DIR_QUALIFIED_YES)
 		return false;
 	atomic_store_explicit(&mesh_root.process->survives, true, memory_order_relaxed);
 	return true;
+}
+
+bool mesh_survives_on(struct mesh_context *mc, const char *device)
+{
+	enum mv_dir_qualified qualified;
+
+	return survives(mc, device, &qualified);
 }
 
 bool mesh_survives(struct mesh_context *mc)
@@ -46,15 +57,16 @@ bool mesh_survives_some(void)
 
 const char *mesh_survives_why_not(struct mesh_context *mc)
 {
+	enum mv_dir_qualified qualified = MV_DIR_QUALIFIED_NO;
 	bool other;
 
-	if (mesh_survives(mc))
+	if (survives(mc, mc->device, &qualified))
 		return NULL;
 	if (mesh_root.config.survive == MV_SURVIVE_OFF)
 		return "survive = off when it was made";
 	if (mesh_root.config.qualify == MV_QUALIFY_NEVER)
 		return "survive = auto and qualify = never when it was made";
-	other = ask(mc, mc->device) == MV_DIR_QUALIFIED_OTHER;
+	other = qualified == MV_DIR_QUALIFIED_OTHER;
 	if (!atomic_exchange_explicit(&mesh_root.process->unqualified_said, true, memory_order_relaxed))
 		mv_log(&mesh_root.log, MV_LOG_INFO,
 		       "%s: connections at work stay where they are (survive = auto): it has not qualified%s; see `meshverbs doctor`, and "

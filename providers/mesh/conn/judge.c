@@ -58,9 +58,9 @@ const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, c
 }
 
 /* One line for each such host, that says what to do. */
-static void say_version(const struct mesh_view *view)
+static void say_version(struct mesh_context *mc, const struct mesh_view *view)
 {
-	if (view->agent_version && view->agent_version != MV_CTL_VERSION)
+	if (view->agent_version && view->agent_version != MV_CTL_VERSION && (mesh_judge_needs_agreement(view) || mesh_survives(mc)))
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
 			    "host %s: its agent speaks version %u of the messages between processes, meshverbs here version %u: connections "
 			    "stay as their programs ask; upgrade %s",
@@ -133,8 +133,7 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 	if (is_to_look_up(mc, qp, attr, choice, view) &&
 	    mesh_lookup(&choice->dgid, choice->fits ? MESH_LOOKUP_WORKS : MESH_LOOKUP_BROKEN))
 		judge_by(mc, qp, attr, false, choice, view);
-	if (mesh_judge_needs_agreement(view) || mesh_survives(mc))
-		say_version(view);
+	say_version(mc, view);
 	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure)
 		judge_by(mc, qp, attr, true, choice, view);
