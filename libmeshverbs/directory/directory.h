@@ -56,8 +56,6 @@ enum mv_dir_host_flags {
 	MV_PEER_AUTHENTICATED = 1,
 	/* Known by its answers only: no beacon of it has come by a link of this host, so anybody on the way may have given them. */
 	MV_PEER_ROUTED = 2,
-	/* Host 0: it has a fleet key, so nobody else is heard: what several hosts have is no attack. */
-	MV_PEER_FLEET_KEY = 4,
 };
 
 struct mv_dir_host {

@@ -128,6 +128,8 @@ struct mv_ctl_msg {
 	 * was opened; MV_CTL_PSN_NONE: not that one. A decoded message has none.
 	 */
 	uint32_t from_psn, to_psn;
+	/* Not encoded: of what an agent has delivered, the id of the host that it had it from (MV_FRAME_DELIVER); 0: not told. */
+	uint8_t from_host[16];
 	/* OFFER, ANSWER, CONFIRM, AHEAD: the sender's end of the path; UD_PUT likewise. */
 	struct mv_ctl_end path;
 	union ibv_gid path_peer_gid; /* OFFER, AHEAD: the GID that the receiver is to use; UD_GET: likewise; ANSWER: repeats OFFER's path.gid */
@@ -226,6 +228,11 @@ enum mv_frame_type {
 	 */
 	MV_FRAME_LOOK,
 	MV_FRAME_LOOKED, /* agent: @dgid is known, or is not asked for; else CHANGED tells when it is known */
+	/*
+	 * agent: I can tell of each DELIVER which host it is from; a process that wants to know sends SENDERS, too. One that does not know
+	 * SENDERS drops it, and what is behind it in the packet.
+	 */
+	MV_FRAME_SENDERS,
 	MV_FRAME_TYPE_END,
 };
 
@@ -248,11 +255,11 @@ enum mv_probed {
 
 struct mv_frame {
 	uint8_t type; /* enum mv_frame_type */
-	uint8_t version; /* REGISTER, WELCOME, CHANGED, PROBES, PACKS: MV_CTL_VERSION */
+	uint8_t version; /* REGISTER, WELCOME, CHANGED, PROBES, PACKS, SENDERS: MV_CTL_VERSION */
 	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
 	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS, REFUSED: the local device of the QP */
 	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS, REFUSED: the local QP; UNREACHABLE: the one in SEND's message */
-	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH, SUSPECT, LOOK, LOOKED */
+	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH, SUSPECT, LOOK, LOOKED; DELIVER: id of the sender's host; 0: not told */
 	union ibv_gid sgid; /* WATCH, PATH, SUSPECT: of this host */
 	uint8_t watch; /* WATCH: mask of enum mv_watch */
 	uint8_t probed; /* PATH: enum mv_probed */

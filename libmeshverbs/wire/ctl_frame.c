@@ -30,7 +30,7 @@ static const struct {
 	[MV_FRAME_CLAIM] = {"claim", HAS_DEVICE | HAS_QPN | HAS_QP_TYPE},
 	[MV_FRAME_UNCLAIM] = {"unclaim", HAS_DEVICE | HAS_QPN},
 	[MV_FRAME_SEND] = {"send", HAS_DGID | HAS_MESSAGE},
-	[MV_FRAME_DELIVER] = {"deliver", HAS_DEVICE | HAS_QPN | HAS_MESSAGE},
+	[MV_FRAME_DELIVER] = {"deliver", HAS_DEVICE | HAS_QPN | HAS_DGID | HAS_MESSAGE},
 	[MV_FRAME_UNREACHABLE] = {"unreachable", HAS_DGID | HAS_QPN | HAS_MESSAGE},
 	[MV_FRAME_CHANGED] = {"changed", HAS_VERSION},
 	[MV_FRAME_STATUS] = {"status", HAS_DEVICE | HAS_QPN | HAS_TEXT},
@@ -42,6 +42,7 @@ static const struct {
 	[MV_FRAME_REFUSED] = {"refused", HAS_DEVICE | HAS_QPN},
 	[MV_FRAME_LOOK] = {"look", HAS_DGID},
 	[MV_FRAME_LOOKED] = {"looked", HAS_DGID},
+	[MV_FRAME_SENDERS] = {"senders", HAS_VERSION},
 };
 
 static unsigned int has_of(unsigned int type)

@@ -32,6 +32,7 @@ struct md_client {
 	bool registered;
 	/* Frames that go out at the end of the turn. */
 	bool packs; /* it takes several in one packet */
+	bool senders; /* it wants to know which host a message is from */
 	bool waits; /* in clients->waiting: there are some */
 	LIST_ENTRY(md_client) waiting;
 	uint8_t *out; /* MV_PACK_MAX_BYTES; NULL without @packs */
@@ -155,11 +156,12 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
 
 /**
  * md_clients_deliver - hand a message to who has claimed a QP
+ * @from: the host that it is from
  *
  * Return: whether somebody has. Where the socket is full the message is lost, as it may be anywhere.
  */
-bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn, const uint8_t *data,
-			uint16_t len);
+bool md_clients_deliver(struct md_clients *clients, const struct mv_host_id *from, const char *device, uint32_t qpn,
+			const uint8_t *data, uint16_t len);
 
 /**
  * md_clients_doubt - is a queue pair still its owner's? The kernel is to be asked again, with the next message of it

@@ -14,6 +14,7 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 	const struct mv_frame welcome = {.type = MV_FRAME_WELCOME, .version = MV_CTL_VERSION};
 	const struct mv_frame probes = {.type = MV_FRAME_PROBES, .version = MV_CTL_VERSION};
 	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
+	const struct mv_frame senders = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
 	size_t len = frame->len < sizeof(client->name) ? frame->len : sizeof(client->name) - 1;
 
 	memset(client->name, 0, sizeof(client->name));
@@ -29,6 +30,7 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 	if (client->clients->ops->probes && client->clients->ops->probes(client->clients->arg))
 		md_client_put(client, &probes);
 	md_client_put(client, &packs);
+	md_client_put(client, &senders); /* in a packet of its own: none are packed yet */
 	return 0;
 }
 
@@ -148,6 +150,9 @@ int md_client_frame(struct md_client *client, const struct mv_frame *frame)
 		return 0;
 	case MV_FRAME_WATCH:
 		on_watch(client, frame);
+		return 0;
+	case MV_FRAME_SENDERS:
+		client->senders = true;
 		return 0;
 	case MV_FRAME_PACKS:
 		on_packs(client);

@@ -89,7 +89,7 @@ bool md_client_put(struct md_client *client, const struct mv_frame *frame)
 	return true;
 }
 
-bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn,
+bool md_clients_deliver(struct md_clients *clients, const struct mv_host_id *from, const char *device, uint32_t qpn,
 			const uint8_t *data, uint16_t len)
 {
 	struct mv_frame frame = {.type = MV_FRAME_DELIVER, .qpn = qpn, .len = len};
@@ -101,6 +101,8 @@ bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t
 		return false;
 	memcpy(frame.device, key.device, sizeof(frame.device));
 	memcpy(frame.payload, data, len);
+	if (client->senders)
+		memcpy(frame.dgid.raw, from->bytes, sizeof(frame.dgid.raw));
 	if (md_client_put(client, &frame))
 		clients->count.delivered++;
 	else

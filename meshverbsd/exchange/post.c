@@ -9,8 +9,8 @@
 #include "paths.h"
 #include "say.h"
 
-/* Return: how many QPs of this host have got it. */
-static unsigned int deliver(struct md_agent *agent, const struct mv_ctl_msg *msg,
+/* @from: the host that it is from. Return: how many QPs of this host have got it. */
+static unsigned int deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 			    const uint8_t *data, uint16_t len)
 {
 	const char *devices[MD_RAILS_MAX];
@@ -23,7 +23,7 @@ static unsigned int deliver(struct md_agent *agent, const struct mv_ctl_msg *msg
 		if (!msg->to_attempt)
 			md_clients_doubt(&agent->clients, devices[i], msg->to.qpn);
 		delivered +=
-			md_clients_deliver(&agent->clients, devices[i], msg->to.qpn, data, len);
+			md_clients_deliver(&agent->clients, from, devices[i], msg->to.qpn, data, len);
 	}
 	return delivered;
 }
@@ -48,7 +48,7 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 	}
 	if (md_view_has_gid(agent->watch.view, dgid)) {
 		/* Whoever has not claimed it yet will ask when it has. */
-		if (!deliver(agent, msg, data, len))
+		if (!deliver(agent, &agent->hosts.self, msg, data, len))
 			agent->counts.messages_unclaimed++;
 		return 0;
 	}
@@ -339,7 +339,7 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		return;
 	}
 	if (md_carry_first(&agent->carry, &opened->sender, opened->start, parcel, now_ns) &&
-	    !deliver(agent, &msg, parcel->data, parcel->len))
+	    !deliver(agent, &opened->sender, &msg, parcel->data, parcel->len))
 		agent->counts.messages_unclaimed++;
 	send_receipt(agent, received, opened, parcel->id, now_ns);
 }

@@ -167,6 +167,7 @@ static void show(const struct mv_frame *frame)
 		printf("probes\n");
 		break;
 	case MV_FRAME_PACKS:
+	case MV_FRAME_SENDERS:
 		break; /* said to all */
 	case MV_FRAME_PATH:
 		printf("path %s %s %s\n", mv_gid_format(&frame->sgid, from),

@@ -290,13 +290,13 @@ static void test_frames(void **state)
 	static const char *const uses[MV_FRAME_TYPE_END] = {
 		[MV_FRAME_REGISTER] = "VP",     [MV_FRAME_WELCOME] = "V",
 		[MV_FRAME_CLAIM] = "TDQ",       [MV_FRAME_UNCLAIM] = "DQ",
-		[MV_FRAME_SEND] = "GP",         [MV_FRAME_DELIVER] = "DQP",
+		[MV_FRAME_SEND] = "GP",         [MV_FRAME_DELIVER] = "DGQP",
 		[MV_FRAME_UNREACHABLE] = "GQP", [MV_FRAME_STATUS] = "DQP",
 		[MV_FRAME_CHANGED] = "V",       [MV_FRAME_PROBES] = "V",
 		[MV_FRAME_WATCH] = "GSW",       [MV_FRAME_PATH] = "GSR",
 		[MV_FRAME_PACKS] = "V",         [MV_FRAME_SUSPECT] = "GS",
 		[MV_FRAME_REFUSED] = "DQ",      [MV_FRAME_LOOK] = "G",
-		[MV_FRAME_LOOKED] = "G",
+		[MV_FRAME_LOOKED] = "G",        [MV_FRAME_SENDERS] = "V",
 	};
 
 	(void)state;

@@ -97,22 +97,16 @@ bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 static enum mesh_holder holder(const struct mv_directory *dir, const struct mv_host_id *host, const union ibv_gid *gid,
 			       uint32_t *ret_flags)
 {
-	bool same = false, other = false;
+	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
 	const struct mv_dir_host *there;
 	ssize_t at = -1;
 
-	while ((at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+	while (found != MESH_HOLDER_SAME && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
 		there = &dir->hosts[dir->rails[dir->gids[dir->order[at]].rail].host];
-		if (memcmp(&there->id, host, sizeof(*host))) {
-			other = true;
-			continue;
-		}
-		same = true;
+		found = memcmp(&there->id, host, sizeof(*host)) ? MESH_HOLDER_OTHER : MESH_HOLDER_SAME;
 		*ret_flags = there->flags;
 	}
-	if (same)
-		return other && !(dir->hosts[0].flags & MV_PEER_FLEET_KEY) ? MESH_HOLDER_SHARED : MESH_HOLDER_SAME;
-	return other ? MESH_HOLDER_OTHER : MESH_HOLDER_UNKNOWN;
+	return found;
 }
 
 enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)

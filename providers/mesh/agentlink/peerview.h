@@ -97,13 +97,12 @@ bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 enum mesh_holder {
 	MESH_HOLDER_UNKNOWN, /* nobody is known to have it */
 	MESH_HOLDER_SAME,
-	MESH_HOLDER_SHARED, /* without a fleet key: that host and others have it, as they may one that is link-local */
 	MESH_HOLDER_OTHER, /* others have it, and that host has not */
 };
 
 /**
  * mesh_view_holder - has that host a GID?
- * @ret_flags: MESH_HOLDER_SAME, MESH_HOLDER_SHARED: enum mv_dir_host_flags
+ * @ret_flags: MESH_HOLDER_SAME: enum mv_dir_host_flags
  */
 enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
 

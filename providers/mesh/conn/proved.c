@@ -39,13 +39,14 @@ static bool has_zero_psns(const struct mesh_conn *conn)
 	return !conn->move.rq_psn && (!conn->move.sq_psn || conn->move.sq_psn == MV_CTL_PSN_NONE);
 }
 
-/* Which of several hosts says something is not known to who gets it. */
-static bool is_shared(const struct mesh_conn *conn)
+/* An agent of an older version does not tell which host it is. */
+static bool is_of_another_host(const struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 {
-	uint32_t flags;
+	static const uint8_t not_told[sizeof(msg->from_host)];
 
-	return is_known(&conn->host_id) && !mesh_root.config.survive_unauthenticated &&
-	       mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags) == MESH_HOLDER_SHARED;
+	_Static_assert(sizeof(msg->from_host) == sizeof(conn->host_id.bytes), "an id");
+	return is_known(&conn->host_id) && memcmp(msg->from_host, not_told, sizeof(not_told)) &&
+	       memcmp(msg->from_host, conn->host_id.bytes, sizeof(not_told));
 }
 
 int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns)
@@ -53,7 +54,7 @@ int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl
 	uint32_t sq_psn;
 
 	/* Where a PSN is proof there is no need to ask which host it is. */
-	if (conn->state == MESH_CONN_INIT || (has_zero_psns(conn) && (!mesh_conn_is_of_peer(conn, &conn->peer.gid) || is_shared(conn))))
+	if (conn->state == MESH_CONN_INIT || (has_zero_psns(conn) && (is_of_another_host(conn, msg) || !mesh_conn_is_of_peer(conn, &conn->peer.gid))))
 		return -EBADMSG;
 	if (conn->held)
 		return try(conn, conn->move.nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
@@ -68,18 +69,12 @@ int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusa
 
 const char *mesh_conn_unproved(const struct mesh_conn *conn)
 {
-	enum mesh_holder holder;
 	uint32_t flags;
 
 	if (mesh_root.config.survive_unauthenticated || conn->self || conn->own_host || !is_known(&conn->host_id))
 		return NULL;
-	holder = mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags);
 	/* Where nobody is known to have it, there is no path either. */
-	if (holder != MESH_HOLDER_SAME && holder != MESH_HOLDER_SHARED)
-		return NULL;
-	if (holder == MESH_HOLDER_SHARED && has_zero_psns(conn))
-		return "its PSNs are 0, and other hosts have the peer's GID, too";
-	if (flags & MV_PEER_AUTHENTICATED)
+	if (mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags) != MESH_HOLDER_SAME || flags & MV_PEER_AUTHENTICATED)
 		return NULL;
 	if (flags & MV_PEER_ROUTED)
 		return "that host is beyond a router, and not authenticated";

@@ -2,6 +2,7 @@
 #include "threadint.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "fetch.h"
 #include "paths.h"
@@ -43,6 +44,7 @@ static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64
 
 	if (mv_ctl_decode_keys(frame->payload, frame->len, &msg, &keys))
 		return;
+	memcpy(msg.from_host, frame->dgid.raw, sizeof(msg.from_host));
 	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
 		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
 		return;
@@ -133,6 +135,15 @@ static void take_packs(struct mesh_thread *thread)
 	mesh_unlock(&thread->helper.link_lock);
 }
 
+static void ask_for_senders(struct mesh_thread *thread)
+{
+	const struct mv_frame senders = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
+
+	mesh_lock(&thread->helper.link_lock);
+	mesh_agentlink_send(&thread->helper.link, &senders);
+	mesh_unlock(&thread->helper.link_lock);
+}
+
 /* A new connection has no claims, so there are none to end. */
 void mesh_thread_close_link(struct mesh_thread *thread)
 {
@@ -181,6 +192,8 @@ static bool take_inbound(struct lead *lead, uint64_t now_ns)
 		take_path(thread, frame, now_ns);
 	} else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION) {
 		take_packs(thread);
+	} else if (frame->type == MV_FRAME_SENDERS && frame->version == MV_CTL_VERSION) {
+		ask_for_senders(thread);
 	}
 	mesh_conn_put(in.conn);
 	return true;

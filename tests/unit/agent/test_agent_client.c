@@ -22,6 +22,7 @@
 #include "say.h"
 
 static struct md_clients clients;
+static const struct mv_host_id sender = {.bytes = {7, 7}};
 static unsigned int n_sent, n_gone;
 static struct mv_ctl_msg sent;
 static int send_result;
@@ -181,6 +182,7 @@ static int registered(void)
 	if (probing)
 		assert_int_equal(next_frame(fd, &frame), MV_FRAME_PROBES);
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PACKS);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_SENDERS);
 	return fd;
 }
 
@@ -344,6 +346,7 @@ static void test_pack_from_process(void **state)
 	assert_int_equal(clients.count.frames, 101);
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_WELCOME);
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PACKS);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_SENDERS);
 	/* What comes before one that is malformed has been said. */
 	len = pack_claim(buf, 0, 200);
 	memset(buf + len, 0xff, 30);
@@ -378,6 +381,26 @@ static void test_pack_from_process(void **state)
 	close(fd);
 }
 
+/* Only a process that has asked for it is told which host a message is from: an older one would drop the message. */
+static void test_senders(void **state)
+{
+	const struct mv_frame senders = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
+	static const union ibv_gid none;
+	struct mv_frame frame;
+	int fd = registered();
+
+	(void)state;
+	claim(fd, "mlx5_0", 1);
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
+	assert_memory_equal(frame.dgid.raw, none.raw, sizeof(none.raw));
+	put(fd, &senders);
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
+	assert_memory_equal(frame.dgid.raw, sender.bytes, sizeof(sender.bytes));
+	close(fd);
+}
+
 /* To a process: only one that says that it takes them gets them, at the end of a turn. */
 static void test_pack_to_process(void **state)
 {
@@ -391,11 +414,11 @@ static void test_pack_to_process(void **state)
 
 	(void)state;
 	claim(fd, "mlx5_0", 1);
-	assert_true(md_clients_deliver(&clients, "mlx5_0", 1, data, sizeof(data)));
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
 	put(fd, &packs);
 	for (n = 0; n < 3; n++)
-		assert_true(md_clients_deliver(&clients, "mlx5_0", 1, data, sizeof(data)));
+		assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
 	assert_int_equal(next_frame(fd, &frame), 0);
 	md_clients_flush(&clients);
 	len = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
@@ -409,7 +432,7 @@ static void test_pack_to_process(void **state)
 	assert_int_equal(next_frame(fd, &frame), 0);
 	/* One that does not read loses what there is no room for, and that is counted. */
 	for (n = 0; n < 1000000 && !clients.count.not_delivered; n++)
-		md_clients_deliver(&clients, "mlx5_0", 1, data, sizeof(data));
+		md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data));
 	assert_int_equal(clients.count.not_delivered, 1);
 	/* What it was promised comes when it reads. */
 	for (at = 0; (len = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0; md_clients_flush(&clients))
@@ -417,7 +440,7 @@ static void test_pack_to_process(void **state)
 	assert_true(at / clients.count.delivered >= sizeof(data));
 	assert_int_equal(at % (clients.count.delivered - 4), 0);
 	/* One that goes while something waits for it. */
-	assert_true(md_clients_deliver(&clients, "mlx5_0", 1, data, sizeof(data)));
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
 	close(fd);
 	run_events();
 	assert_int_equal(clients.n, 0);
@@ -467,7 +490,7 @@ static void test_refused_one_is_next(void **state)
 	assert_int_equal(clients.qps.n, 1);
 	send_message(b, "10.1.0.1", 1);
 	assert_int_equal(n_sent, 1);
-	assert_true(md_clients_deliver(&clients, "mlx5_0", 1, (const uint8_t *)"x", 1));
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(b, &frame), MV_FRAME_DELIVER);
 	/* Of one that ends; */
 	claim(c, "mlx5_0", 1);
@@ -576,9 +599,9 @@ static void test_deliver(void **state)
 
 	(void)state;
 	claim(fd, "mlx5_0", 7);
-	assert_false(md_clients_deliver(&clients, "mlx5_0", 8, (const uint8_t *)"x", 1));
-	assert_false(md_clients_deliver(&clients, "mlx5_1", 7, (const uint8_t *)"x", 1));
-	assert_true(md_clients_deliver(&clients, "mlx5_0", 7, (const uint8_t *)"xyz", 3));
+	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 8, (const uint8_t *)"x", 1));
+	assert_false(md_clients_deliver(&clients, &sender, "mlx5_1", 7, (const uint8_t *)"x", 1));
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 7, (const uint8_t *)"xyz", 3));
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
 	assert_string_equal(frame.device, "mlx5_0");
 	assert_int_equal(frame.qpn, 7);
@@ -593,11 +616,11 @@ static void test_deliver(void **state)
 	/* One that does not read its socket loses messages; the agent does not wait and does not
 	 * queue. */
 	for (int i = 0; i < 100000 && !clients.count.not_delivered; i++)
-		assert_true(md_clients_deliver(&clients, "mlx5_0", 7, (const uint8_t *)"x", 1));
+		assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 7, (const uint8_t *)"x", 1));
 	assert_true(clients.count.not_delivered > 0);
 	close(fd);
 	run_events();
-	assert_false(md_clients_deliver(&clients, "mlx5_0", 7, (const uint8_t *)"x", 1));
+	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 7, (const uint8_t *)"x", 1));
 }
 
 static void test_status(void **state)
@@ -1170,7 +1193,7 @@ static void test_stale_claim(void **state)
 	assert_int_equal(n_sent, 0);
 	send_message(b, "10.1.0.1", 5);
 	assert_int_equal(n_sent, 1);
-	assert_true(md_clients_deliver(&clients, "mlx5_0", 5, (const uint8_t *)"x", 1));
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 5, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(a, &frame), 0);
 	assert_int_equal(next_frame(b, &frame), MV_FRAME_DELIVER);
 	/* nor does it give it away, get it back, or take it along. */
@@ -1286,7 +1309,7 @@ static void test_process_has_ended(void **state)
 	assert_int_equal(owner_of(5), 2);
 	claim(b, "mlx5_0", 7);
 	md_clients_find(&clients, 2)->process = old->process;
-	assert_false(md_clients_deliver(&clients, "mlx5_0", 7, (const uint8_t *)"x", 1));
+	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 7, (const uint8_t *)"x", 1));
 	assert_false(has_qp(7));
 	md_clients_find(&clients, 2)->process = -1;
 	close(a);
@@ -1340,7 +1363,7 @@ static void test_kernel_that_cannot_be_asked(void **state)
 	assert_int_equal(clients.qps.n, 0);
 	send_message(a, "10.1.0.1", 1);
 	assert_int_equal(clients.count.not_its_own, 1);
-	assert_false(md_clients_deliver(&clients, "mlx5_0", 1, (const uint8_t *)"x", 1));
+	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 1, (const uint8_t *)"x", 1));
 	close(a);
 }
 
@@ -1361,7 +1384,7 @@ static void test_qp_given_away(void **state)
 	assert_int_equal(clients.count.not_its_own, 1);
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	assert_int_equal(frame.qpn, 1);
-	assert_false(md_clients_deliver(&clients, "mlx5_0", 2, (const uint8_t *)"x", 1));
+	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 2, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	assert_int_equal(frame.qpn, 2);
 	assert_false(has_qp(1) || has_qp(2));
@@ -1370,11 +1393,11 @@ static void test_qp_given_away(void **state)
 	send_message(a, "10.1.0.1", 3);
 	named = 0;
 	assert_int_equal(n_sent, 2);
-	assert_true(md_clients_deliver(&clients, "mlx5_0", 3, (const uint8_t *)"x", 1));
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 3, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_DELIVER);
 	/* A conversation of the number's next owner begins: its last one gets none of it, and says nothing in it. */
 	md_clients_doubt(&clients, "mlx5_0", 3);
-	assert_false(md_clients_deliver(&clients, "mlx5_0", 3, (const uint8_t *)"x", 1));
+	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 3, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	given_away = 0;
 	claim(a, "mlx5_0", 4);
@@ -1535,6 +1558,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_garbage, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pack_from_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pack_to_process, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_senders, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused_one_is_next, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),

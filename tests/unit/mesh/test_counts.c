@@ -23,6 +23,7 @@
 #include "count.h"
 #include "realagent.h"
 
+static const struct mv_host_id sender = {.bytes = {7}};
 static const char *dir;
 static struct mesh_agentlink link_;
 
@@ -114,6 +115,8 @@ static void test_packs(void **state)
 	assert_int_equal(got.type, MV_FRAME_WELCOME);
 	assert_int_equal(mesh_agentlink_recv(&link_, &got), 0);
 	assert_int_equal(got.type, MV_FRAME_PACKS);
+	assert_int_equal(mesh_agentlink_recv(&link_, &got), 0);
+	assert_int_equal(got.type, MV_FRAME_SENDERS);
 	mesh_agentlink_packs(&link_);
 	/* More than one packet has room for. */
 	for (frame.qpn = 1; frame.qpn <= 500; frame.qpn++)
@@ -127,7 +130,7 @@ static void test_packs(void **state)
 	assert_int_equal(clients.count.malformed, 0);
 
 	for (n = 1; n <= 40; n++)
-		assert_true(md_clients_deliver(&clients, "mlx5_0", n, data, sizeof(data)));
+		assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", n, data, sizeof(data)));
 	md_clients_flush(&clients);
 	for (n = 1; n <= 40; n++) {
 		assert_int_equal(mesh_agentlink_recv(&link_, &got), 0);

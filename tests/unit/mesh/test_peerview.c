@@ -83,7 +83,7 @@ static void write_at(const char *path, int flags, const void *from, size_t size,
 	close(fd);
 }
 
-static uint32_t flags_of_a, flags_of_b;
+static uint32_t flags_of_b;
 
 /* As an agent does it. @drained: a rail, or -1 */
 static void publish_drained(const char *text, int drained)
@@ -95,7 +95,6 @@ static void publish_drained(const char *text, int drained)
 	dirworld_init(&world, text);
 	world.image->heartbeat_ns = clock_ns;
 	world.image->generation = ++generation;
-	((struct mv_dir_host *)&world.dir.hosts[0])->flags = flags_of_a;
 	if (world.content.n_hosts > 1)
 		((struct mv_dir_host *)&world.dir.hosts[1])->flags = flags_of_b;
 	if (drained >= 0)
@@ -259,15 +258,9 @@ static void test_holder(void **state)
 	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, MV_PEER_AUTHENTICATED | MV_PEER_ROUTED);
 	/* A link-local address may be of both. */
 	publish("host a; rail d0; gid 10.1.0.1/24 v2; gid fe80::1 v2; host b; rail d0; gid fe80::1 v2; gid 10.1.0.2/24 v2;");
-	check_holder(1, "fe80::1", MESH_HOLDER_SHARED, flags_of_a);
-	check_holder(2, "fe80::1", MESH_HOLDER_SHARED, 0);
-	check_holder(3, "fe80::1", MESH_HOLDER_OTHER, 0);
-	/* All that are heard are of the fleet. */
-	flags_of_a = MV_PEER_FLEET_KEY;
-	publish("host a; rail d0; gid 10.1.0.1/24 v2; gid fe80::1 v2; host b; rail d0; gid fe80::1 v2; gid 10.1.0.2/24 v2;");
-	check_holder(1, "fe80::1", MESH_HOLDER_SAME, MV_PEER_FLEET_KEY);
+	check_holder(1, "fe80::1", MESH_HOLDER_SAME, 0);
 	check_holder(2, "fe80::1", MESH_HOLDER_SAME, 0);
-	flags_of_a = 0;
+	check_holder(3, "fe80::1", MESH_HOLDER_OTHER, 0);
 }
 
 /* Who asks nothing any more does not keep the files of former directories, but for the last one until there is time. */

@@ -28,6 +28,7 @@
 #define RECONNECT_NS (S / 2)
 #define N 4 /* the last one stays as it is */
 
+static const struct mv_host_id sender = {.bytes = {7}};
 static struct mesh_process process;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -566,6 +567,8 @@ static struct got {
 static _Atomic unsigned int n_got;
 static _Atomic uint64_t look_after_ns; /* each one */
 
+static _Atomic uint8_t of_host; /* the last message */
+
 uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now,
 				    uint64_t silent);
 
@@ -579,6 +582,7 @@ uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_ms
 	(void)silent;
 	if (n < sizeof(got) / sizeof(got[0]))
 		got[n] = (struct got){conn->qpn, msg->attempt};
+	atomic_store(&of_host, msg->from_host[0]);
 	atomic_store(&n_got, n + 1);
 	return now + atomic_load(&look_after_ns);
 }
@@ -611,7 +615,7 @@ static void deliver(uint32_t qpn, uint32_t attempt)
 {
 	struct mv_frame frame = message(qpn, attempt);
 
-	md_clients_deliver(&clients, frame.device, qpn, frame.payload, frame.len);
+	md_clients_deliver(&clients, &sender, frame.device, qpn, frame.payload, frame.len);
 }
 
 /* What came is what is wanted, in that order, and nobody has kept a reference. */
@@ -639,6 +643,7 @@ static void test_messages(void **state)
 		md_clients_flush(&clients);
 		settle();
 		assert_got(want, n);
+		assert_int_equal(atomic_load(&of_host), sender.bytes[0]);
 	}
 }
 
