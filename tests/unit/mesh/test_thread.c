@@ -636,6 +636,7 @@ static void test_messages(void **state)
 	static const struct got want[] = {{100, 1}, {101, 2}, {100, 3}, {102, 4}, {102, 5}, {101, 6}, {100, 7}};
 
 	(void)state;
+	atomic_store(&of_host, 0);
 	for (unsigned int n = 0; n <= sizeof(want) / sizeof(want[0]); n++) {
 		atomic_store(&n_got, 0);
 		for (unsigned int i = 0; i < n; i++)
