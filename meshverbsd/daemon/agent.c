@@ -141,7 +141,10 @@ static int start_identity(struct md_agent *agent)
 	secure.start = agent->start;
 	err = md_secure_new(&secure, &keys, md_now(), &agent->secure);
 	md_keys_wipe(&keys);
-	return err ? err : md_trust_start(agent);
+	if (err)
+		return err;
+	agent->gidmap.fleet_key = md_secure_has_key(agent->secure);
+	return md_trust_start(agent);
 }
 
 static int start_network(struct md_agent *agent)

@@ -92,23 +92,20 @@ static struct mv_dir_gid *add_gid(struct maker *maker, struct mv_dir_rail *rail)
 }
 
 /*
- * A GID of another host: does the host hold the GID, and may programs believe that? See md_content_from.fleet_key.
+ * A GID of another host: does the host hold the GID, and may programs believe that?
  * @ret_index: what is told as the GID's index
  */
-static bool is_told(const struct maker *maker, const struct md_host *other, const struct mv_dir_rail *rail, const struct mv_dir_gid *gid,
-		    uint32_t *ret_index)
+static bool is_told(const struct maker *maker, const struct md_host *other, const struct mv_dir_gid *gid, uint32_t *ret_index)
 {
 	const struct md_holder *holder = md_gidmap_find(maker->from->map, &gid->gid);
 
 	*ret_index = gid->index;
-	if (!md_holder_has(holder, &other->id) || maker->from->fleet_key)
-		return md_holder_has(holder, &other->id);
-	/* One that is kept has no index that could say so. */
-	if (rail->link_layer == IBV_LINK_LAYER_INFINIBAND || (holder->unmet && mv_dir_gid_is_kept(gid)))
+	if (!md_holder_has(holder, &other->id))
 		return false;
-	if (holder->unmet)
-		*ret_index |= MV_DIR_INDEX_UNMET;
-	return true;
+	if (!holder->unmet)
+		return true;
+	*ret_index |= MV_DIR_INDEX_UNMET;
+	return !mv_dir_gid_is_kept(gid); /* which has no index that could say so */
 }
 
 /* @other: NULL for this host, which has all its GIDs; of others only what is_told(). */
@@ -132,7 +129,7 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 			uint32_t at, index = desc->gids[g].index;
 			struct mv_dir_gid *gid;
 
-			if (other && !is_told(maker, other, from, &desc->gids[g], &index))
+			if (other && !is_told(maker, other, &desc->gids[g], &index))
 				continue;
 			gid = add_gid(maker, rail);
 			at = gid->rail;

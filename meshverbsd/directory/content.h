@@ -23,11 +23,6 @@ struct md_content_from {
 	const struct md_hosts *hosts;
 	const struct md_gidmap *map;
 	const struct md_targets *targets;
-	/*
-	 * The fleet key is in use. Without it the directory has no InfiniBand GIDs of other hosts: every user who may open an RDMA device
-	 * can send any packet to IPoIB, and so can speak for any host there.
-	 */
-	bool fleet_key;
 	/* MV_PEER_AUTHENTICATED: see there. NULL: nobody is. */
 	bool (*is_authenticated)(const void *arg, const struct md_host *host);
 	/* MV_RAIL_QUALIFIED: mv_dir_gid.library of a device of ours; 0: it has not. NULL: none has. */

@@ -99,7 +99,6 @@ static int write_directory(struct md_agent *agent, uint64_t now_ns)
 				       .hosts = &agent->hosts,
 				       .map = &agent->gidmap,
 				       .targets = &agent->targets,
-				       .fleet_key = md_secure_has_key(agent->secure),
 				       .is_authenticated = is_authenticated,
 				       .library = library,
 				       .arg = agent};

@@ -62,34 +62,34 @@ static struct md_netset heard_on(const struct md_host *host, const struct md_vie
 	return set;
 }
 
-/* Nets of ours that carry; with @host: without those by which it has ever been heard. */
-static struct md_netset running(const struct md_view *view, const struct md_host *host)
-{
-	struct md_netset set = {0};
-
-	for (size_t n = 0; n < view->n_nets; n++) {
-		const struct md_net *net = &view->nets[n];
-
-		if (net->running && view->desc->rails[net->rail].flags & MV_RAIL_UP && !(host && md_host_has_met(host, net->ifindex)))
-			md_netset_add(&set, n);
-	}
-	return set;
-}
-
 /* Where a host stands with our nets. */
 struct place {
 	struct md_netset heard; /* heard_on() */
-	struct md_netset running, unmet; /* running() */
+	struct md_netset met, running; /* those by which it has ever been heard; those that carry */
 };
 
+static struct place place_among(const struct md_host *host, const struct md_netset *heard, const struct md_view *view)
+{
+	struct place place = {.heard = *heard};
+
+	for (size_t n = 0; n < view->n_nets; n++) {
+		if (md_host_has_met(host, view->nets[n].ifindex))
+			md_netset_add(&place.met, n);
+		if (view->nets[n].running)
+			md_netset_add(&place.running, n);
+	}
+	return place;
+}
+
+/* @answered: at the GID */
 static enum md_evidence evidence_of(const struct md_host *host, const struct place *place, const struct md_netset *on_link, bool answered,
 				    const struct md_target *target)
 {
-	if (answered && target->name[0])
-		return MD_EVIDENCE_FILE;
-	if (!host->n_sightings)
-		return MD_EVIDENCE_TOLD;
-	return md_netset_meets(on_link, &place->heard) ? MD_EVIDENCE_ON_LINK : MD_EVIDENCE_HEARD;
+	if (answered)
+		return target->name[0] ? MD_EVIDENCE_FILE : MD_EVIDENCE_ON_LINK;
+	if (md_netset_meets(on_link, &place->heard) || (md_host_is_vouched(host) && md_netset_meets(on_link, &place->met)))
+		return MD_EVIDENCE_ON_LINK;
+	return host->n_sightings ? MD_EVIDENCE_HEARD : MD_EVIDENCE_TOLD;
 }
 
 /* In a network of ours that carries, and heard on none such. */
@@ -100,7 +100,7 @@ static bool is_unmet(const struct place *place, struct md_netset on_link)
 	for (size_t i = 0; i < sizeof(on_link.bits) / sizeof(on_link.bits[0]); i++) {
 		on_link.bits[i] &= place->running.bits[i];
 		any |= on_link.bits[i];
-		all &= !(on_link.bits[i] & ~place->unmet.bits[i]);
+		all &= !(on_link.bits[i] & place->met.bits[i]);
 	}
 	return any && all;
 }
@@ -144,7 +144,7 @@ static bool is_taken(const struct md_holder *holder, const struct md_claim *clai
 	if (!holder->n || id_is(&held.host, &claim->host))
 		return true;
 	if (holder->kept != kept)
-		return holder->kept && claim->evidence >= held.evidence;
+		return holder->kept && claim->evidence >= held.evidence && (!held.vouched || claim->evidence >= MD_EVIDENCE_ON_LINK);
 	return md_claim_wins(&held, claim);
 }
 
@@ -171,7 +171,13 @@ static bool is_repeated(const struct md_desc *desc, uint32_t g)
 {
 	const struct mv_dir_gid *gid = &desc->gids[g];
 
-	return g && mv_gid_equal(&gid[-1].gid, &gid->gid) && mv_dir_gid_is_kept(&gid[-1]) == mv_dir_gid_is_kept(gid);
+	return g && gid[-1].rail == gid->rail && mv_gid_equal(&gid[-1].gid, &gid->gid) &&
+	       mv_dir_gid_is_kept(&gid[-1]) == mv_dir_gid_is_kept(gid);
+}
+
+static bool is_infiniband(const struct md_desc *desc, uint32_t g)
+{
+	return desc->rails[desc->gids[g].rail].link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
 /* MD_EVIDENCE_OWN, without an entry for each of ours. What both sides only keep stays ours, too. */
@@ -185,7 +191,7 @@ static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool k
 static bool claim_all(struct md_gidmap *map, const struct md_host *host, const struct md_netset *heard, const struct md_view *view,
 		      const struct md_targets *targets)
 {
-	const struct place place = {.heard = *heard, .running = running(view, NULL), .unmet = running(view, host)};
+	const struct place place = place_among(host, heard, view);
 	bool all = true;
 
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
@@ -197,7 +203,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 		struct md_holder *holder;
 		bool answered;
 
-		if (is_repeated(host->desc, g))
+		if (is_repeated(host->desc, g) || (!map->fleet_key && is_infiniband(host->desc, g)))
 			continue;
 		if (is_ours(view, gid, kept)) {
 			map->n_contested++;
@@ -217,7 +223,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
 			join(map, holder, &claim);
 		else
-			contest(map, holder, &claim, kept, !answered && is_unmet(&place, on_link));
+			contest(map, holder, &claim, kept, !map->fleet_key && !answered && is_unmet(&place, on_link));
 	}
 	return all;
 }
@@ -259,6 +265,40 @@ void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id,
 	}
 }
 
+static uint64_t mix(uint64_t hash, const void *data, size_t len)
+{
+	const uint8_t *bytes = data;
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001b3u; /* FNV-1a, 64 bits */
+	return hash;
+}
+
+/* A link that is lost calls no claim into question, and is what has to be told without delay. */
+static void follow_ground(struct md_gidmap *map, const struct md_view *view)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+	size_t n_running = 0;
+
+	for (size_t n = 0; n < view->n_nets; n++) {
+		if (!view->nets[n].running)
+			continue;
+		n_running++;
+		hash = mix(hash, &view->nets[n].ifindex, sizeof(view->nets[n].ifindex));
+	}
+	for (size_t i = 0; i < view->n_onlinks; i++) {
+		const struct md_onlink *onlink = &view->onlinks[i];
+
+		hash = mix(hash, &onlink->ifindex, sizeof(onlink->ifindex));
+		hash = mix(hash, &onlink->prefix, sizeof(onlink->prefix));
+		hash = mix(hash, &onlink->prefix_len, sizeof(onlink->prefix_len));
+	}
+	if (hash != map->ground && n_running >= map->n_running)
+		map->other_ground = true;
+	map->ground = hash;
+	map->n_running = n_running;
+}
+
 void md_gidmap_own(struct md_gidmap *map, const struct md_view *view)
 {
 	for (uint32_t g = 0; g < view->desc->n_gids; g++) {
@@ -271,7 +311,8 @@ void md_gidmap_own(struct md_gidmap *map, const struct md_view *view)
 		HASH_DEL(map->by_gid, holder);
 		free(holder);
 	}
-	map->unsettled = map->other_view = true;
+	follow_ground(map, view);
+	map->unsettled = true;
 }
 
 void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts,
@@ -282,10 +323,10 @@ void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts,
 	if (!map->unsettled)
 		return;
 	map->unsettled = false;
-	if (!map->n_contested && !map->other_view)
+	if (!map->n_contested && !map->other_ground)
 		return;
 	map->n_contested = 0;
-	map->other_view = false;
+	map->other_ground = false;
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
 		host->claimed_view = 0;

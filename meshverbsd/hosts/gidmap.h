@@ -18,15 +18,22 @@ struct md_holder {
 	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
 	enum md_evidence evidence; /* of hosts[0] */
 	bool vouched; /* hosts[0] is; link-local: all are, or none */
-	bool unmet; /* mv_dir_gid_is_unmet(), without a fleet key */
+	bool unmet; /* mv_dir_gid_is_unmet() */
 	bool kept; /* by hosts[0], which does not have it at present (kept.h): anybody's who has, on equal evidence */
 };
 
 struct md_gidmap {
+	/*
+	 * The fleet key is in use. Without it no other host holds a GID of InfiniBand: every user who may open an RDMA device can send any packet
+	 * to IPoIB, and so can speak for any host there. To be set before the first claim.
+	 */
+	bool fleet_key;
 	struct md_holder *by_gid;
 	size_t n_contested; /* claims that failed since the last settlement */
 	bool unsettled; /* a holder has let go since, so that a failed claim may succeed now */
-	bool other_view; /* ours has changed since: so may have what all claims rest on */
+	uint64_t ground; /* a hash of what the claims of all rest on in our view */
+	size_t n_running; /* nets of ours */
+	bool other_ground; /* it has changed since */
 };
 
 /**

@@ -3,11 +3,17 @@
 
 #include <string.h>
 
+/* Whoever signs may have invented himself, and said first what another host has. */
+static bool may_be_a_thief(const struct md_claim *holder, const struct md_claim *claimant)
+{
+	return holder->evidence < MD_EVIDENCE_ON_LINK && claimant->evidence >= MD_EVIDENCE_ON_LINK;
+}
+
 bool md_claim_wins(const struct md_claim *holder, const struct md_claim *claimant)
 {
 	if (!memcmp(&holder->host, &claimant->host, sizeof(holder->host)) || !holder->live)
 		return true;
-	if (holder->vouched && claimant->evidence < MD_EVIDENCE_FILE)
+	if (holder->vouched && claimant->evidence < MD_EVIDENCE_FILE && !may_be_a_thief(holder, claimant))
 		return false;
 	return claimant->evidence > holder->evidence;
 }

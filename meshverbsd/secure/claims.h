@@ -13,8 +13,8 @@
  * stays. So a host that joins cannot draw another's connections to itself, and one that moves an
  * address waits for the old holder's entry to expire or to drop it.
  *
- * What a host that is vouched for says is signed. Its GIDs are taken by the hosts file only, as long as it is heard: others may say what
- * they like on the link that the GID belongs to.
+ * What a host that is vouched for says is signed. A GID that it was once heard with on the GID's link, or has answered at, is taken by the
+ * hosts file only, as long as it is heard: others may say what they like on that link.
  *
  * A GID that its host only keeps (kept.h) is taken on equal evidence by a host that has it, and by
  * its own host is given up to any such.
@@ -24,8 +24,11 @@
 enum md_evidence {
 	MD_EVIDENCE_TOLD, /* said by unicast, from wherever */
 	MD_EVIDENCE_HEARD, /* said by a beacon, on some link of ours */
-	MD_EVIDENCE_ON_LINK, /* said by a beacon on a link of ours that the GID's address belongs to
-			      */
+	/*
+	 * said by a beacon on a link of ours that the GID's address belongs to; of who is vouched for, also earlier, since the host is known.
+	 * Or the host has answered at that address.
+	 */
+	MD_EVIDENCE_ON_LINK,
 	MD_EVIDENCE_FILE, /* our administrator says so: the hosts file */
 	MD_EVIDENCE_OWN, /* it is in our own GID table */
 };

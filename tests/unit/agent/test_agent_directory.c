@@ -228,7 +228,7 @@ static void test_link_local_are_shared(void **state)
 /* It says what it says with a signature from now on. */
 static void vouch(unsigned int n)
 {
-	struct md_statement said = {.host = peers_id(n), .start = host(n)->start, .generation = 1};
+	struct md_statement said = {.host = peers_id(n), .start = host(n)->start, .generation = host(n)->generation};
 	uint8_t digest[MD_CONTENT_BYTES] = {0};
 	unsigned int news;
 
@@ -731,14 +731,13 @@ static void test_routed(void **state)
 }
 
 /* Return: how many GIDs of @n's host the directory has. */
-static uint32_t gids_of(unsigned int n, bool fleet_key)
+static uint32_t gids_of(unsigned int n)
 {
 	struct md_content_from what = from();
 	struct mv_host_id id = peers_id(n);
 	struct md_content content;
 	uint32_t n_gids = 0;
 
-	what.fleet_key = fleet_key;
 	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
 	for (uint32_t g = 0; g < content.dir.n_gids; g++)
 		n_gids += !memcmp(&content.dir.hosts[content.dir.rails[content.dir.gids[g].rail].host].id, &id, sizeof(id));
@@ -746,24 +745,37 @@ static uint32_t gids_of(unsigned int n, bool fleet_key)
 	return n_gids;
 }
 
+static void claim_again(bool fleet_key)
+{
+	struct md_host *each, *next;
+
+	map.fleet_key = fleet_key;
+	HASH_ITER(hh, hosts.by_id, each, next)
+	{
+		each->claimed_view = 0;
+		md_gidmap_claim(&map, each, view, &targets);
+	}
+}
+
 /* Whoever may open an RDMA device can speak for any host on IPoIB: without a fleet key programs are told nothing of what others have there. */
 static void test_infiniband_of_others(void **state)
 {
 	(void)state;
 	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1 ib; gid fe80::1:2 ib; gid fec0::1:2 ib;", 1, 0, MD_S);
-	assert_int_equal(gids_of(1, false), 1);
-	assert_int_equal(gids_of(1, true), 3);
+	assert_int_equal(gids_of(1), 1);
+	assert_int_equal(holder("fe80::1:2"), -1); /* nor do messages come in the name of one */
+	claim_again(true);
+	assert_int_equal(gids_of(1), 3);
 }
 
 /* Does the directory say that the GID is mv_dir_gid_is_unmet()? -1: it has no such GID. */
-static int unmet(const char *gid_text, bool fleet_key)
+static int unmet(const char *gid_text)
 {
 	struct md_content_from what = from();
 	const union ibv_gid gid = unit_gid(gid_text);
 	struct md_content content;
 	int ret = -1;
 
-	what.fleet_key = fleet_key;
 	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
 	for (uint32_t g = 0; g < content.dir.n_gids; g++)
 		if (mv_gid_equal(&content.dir.gids[g].gid, &gid))
@@ -779,22 +791,25 @@ static void test_unmet(void **state)
 {
 	(void)state;
 	hear(1, 1, UNMET_B, 1, 0, MD_S);
-	assert_int_equal(unmet("10.1.0.2", false), false);
-	assert_int_equal(unmet("10.2.0.2", false), true);
-	assert_int_equal(unmet("10.7.0.2", false), false); /* beyond a router: nobody else is meant */
-	assert_int_equal(unmet("10.2.0.2", true), false);
-	assert_int_equal(unmet("10.2.0.1", false), false); /* our own */
+	assert_int_equal(unmet("10.1.0.2"), false);
+	assert_int_equal(unmet("10.2.0.2"), true);
+	assert_int_equal(unmet("10.7.0.2"), false); /* beyond a router: nobody else is meant */
+	claim_again(true);
+	assert_int_equal(unmet("10.2.0.2"), false);
+	claim_again(false);
+	assert_int_equal(unmet("10.2.0.2"), true);
+	assert_int_equal(unmet("10.2.0.1"), false); /* our own */
 	assert_int_equal(holder("10.2.0.2"), 1);
 	/* Heard there, and what it is there counts as long as the host is known. */
 	hear(1, 1, UNMET_B, 2, 1, 2 * MD_S);
-	assert_int_equal(unmet("10.2.0.2", false), false);
+	assert_int_equal(unmet("10.2.0.2"), false);
 	md_hosts_forget_net(&hosts, 2);
 	hear(1, 2, UNMET_B, 1, 0, 3 * MD_S);
 	assert_int_equal(host(1)->n_sightings, 1);
-	assert_int_equal(unmet("10.2.0.2", false), false);
+	assert_int_equal(unmet("10.2.0.2"), false);
 	hear(1, 3, UNMET_B "gid 10.2.0.3/24 v2;", 1, 0, 3 * MD_S);
-	assert_int_equal(unmet("10.2.0.2", false), false);
-	assert_int_equal(unmet("10.2.0.3", false), false);
+	assert_int_equal(unmet("10.2.0.2"), false);
+	assert_int_equal(unmet("10.2.0.3"), false);
 }
 
 /* One that is kept has no index to say so with. */
@@ -802,9 +817,10 @@ static void test_unmet_kept(void **state)
 {
 	(void)state;
 	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 kept;", 1, 0, MD_S);
-	assert_int_equal(unmet("10.2.0.2", false), -1);
-	assert_int_equal(unmet("10.2.0.2", true), false);
+	assert_int_equal(unmet("10.2.0.2"), -1);
 	assert_int_equal(holder("10.2.0.2"), 1);
+	claim_again(true);
+	assert_int_equal(unmet("10.2.0.2"), false);
 }
 
 /* Who answers at the address has it. So does who stands with it in the hosts file, for which the agent asks there as well. */
@@ -820,11 +836,11 @@ static void test_unmet_answers(void **state)
 	assert_non_null(target);
 	host(1)->claimed_view = 0;
 	hear(1, 1, UNMET_B, 1, 0, MD_S);
-	assert_int_equal(unmet("10.2.0.2", false), true);
+	assert_int_equal(unmet("10.2.0.2"), true);
 	assert_true(md_target_answered(target, &id, MD_S));
 	host(1)->claimed_view = 0; /* as who takes the answer does */
 	hear(1, 1, UNMET_B, 1, 0, MD_S);
-	assert_int_equal(unmet("10.2.0.2", false), false);
+	assert_int_equal(unmet("10.2.0.2"), false);
 }
 
 /* Where our own port is down nothing of ours goes out there. When it is up again, all that was said before is looked at anew. */
@@ -836,13 +852,13 @@ static void test_unmet_when_ours_is_up(void **state)
 	rail->flags = 0;
 	view->nets[1].running = false;
 	hear(1, 1, UNMET_B, 1, 0, MD_S);
-	assert_int_equal(unmet("10.2.0.2", false), false);
+	assert_int_equal(unmet("10.2.0.2"), false);
 	rail->flags = MV_RAIL_UP;
 	view->nets[1].running = true;
 	view->number++;
 	md_gidmap_own(&map, view);
 	md_gidmap_settle(&map, &hosts, view, &targets);
-	assert_int_equal(unmet("10.2.0.2", false), true);
+	assert_int_equal(unmet("10.2.0.2"), true);
 }
 
 /* Two ports of ours are in one network, and only the one that carries counts: who was heard on the other is not there. */
@@ -852,12 +868,78 @@ static void test_unmet_where_it_carries(void **state)
 	md_view_free(view);
 	view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2; rail mlx5_2; gid 10.2.0.7/24 v2;");
 	hear(1, 1, UNMET_B, 3, 0, MD_S);
-	assert_int_equal(unmet("10.2.0.2", false), false);
-	view->desc->rails[2].flags = 0;
-	view->number++;
+	assert_int_equal(unmet("10.2.0.2"), false);
+	view->nets[2].running = false;
+	claim_again(false);
+	assert_int_equal(unmet("10.2.0.2"), true);
+}
+
+/* Who signs may have invented himself, and said first what another host has: heard on the GID's link, that host takes it, and keeps it. */
+static void test_thief(void **state)
+{
+	(void)state;
+	hear(6, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	vouch(6);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 6);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	vouch(1);
+	/* Also where its port is down, and it is heard elsewhere only; and to others on that link. */
+	md_hosts_forget_net(&hosts, 1);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	hear(6, 2, "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+}
+
+/* What a host that is vouched for only keeps is not everybody's who is heard anywhere. */
+static void test_thief_of_what_is_kept(void **state)
+{
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.8.0.2/24 kept; gid 10.1.0.2/24 kept;", 2, 0, MD_S);
+	vouch(1);
+	hear(7, 1, "rail mlx5_0; gid 10.8.0.2/24 v2; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	assert_int_equal(holder("10.8.0.2"), 1);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	hear(7, 1, "rail mlx5_0; gid 10.8.0.2/24 v2; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.8.0.2"), 1);
+	assert_int_equal(holder("10.1.0.2"), 7); /* heard where it belongs */
+}
+
+/* A host that has answered at an address beyond a router has it, whoever is heard to say so. */
+static void test_answered_is_no_hearsay(void **state)
+{
+	const struct mv_host_id id = peers_id(1);
+	union ibv_gid gid = unit_gid("10.9.0.2");
+	struct md_target *target = md_targets_use(&targets, &gid, 0, MD_S);
+
+	(void)state;
+	assert_non_null(target);
+	assert_true(md_target_answered(target, &id, MD_S));
+	tell(1, "rail mlx5_0; gid 10.9.0.2/24 v2;", "10.9.0.2", MD_S);
+	hear(6, 1, "rail mlx5_0; gid 10.9.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.9.0.2"), 1);
+}
+
+/* A link that is lost is told of at once: all claims are looked at again when there is one more. */
+static void test_ground(void **state)
+{
+	(void)state;
 	md_gidmap_own(&map, view);
-	md_gidmap_settle(&map, &hosts, view, &targets);
-	assert_int_equal(unmet("10.2.0.2", false), true);
+	assert_true(map.other_ground);
+	map.other_ground = false;
+	md_gidmap_own(&map, view);
+	assert_false(map.other_ground);
+	view->nets[1].running = false;
+	md_gidmap_own(&map, view);
+	assert_false(map.other_ground);
+	view->nets[1].running = true;
+	md_gidmap_own(&map, view);
+	assert_true(map.other_ground);
+	map.other_ground = false;
+	view->onlinks[1].prefix_len++;
+	md_gidmap_own(&map, view);
+	assert_true(map.other_ground);
 }
 
 /* Whatever has failed: there is a good file under the name, and no other. */
@@ -1060,6 +1142,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unmet_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_when_ours_is_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_where_it_carries, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_thief, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_thief_of_what_is_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_answered_is_no_hearsay, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ground, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_faults, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_of_new_numbers, setup, teardown),

@@ -354,8 +354,8 @@ static enum md_evidence plain_evidence(const struct md_host *host, const union i
 {
 	const struct md_target *target = md_targets_find(&targets, gid);
 
-	if (target && target->name[0] && target->answered_ns && !memcmp(&target->host, &host->id, sizeof(host->id)))
-		return MD_EVIDENCE_FILE;
+	if (target && target->answered_ns && !memcmp(&target->host, &host->id, sizeof(host->id)))
+		return target->name[0] ? MD_EVIDENCE_FILE : MD_EVIDENCE_ON_LINK;
 	if (!host->n_sightings)
 		return MD_EVIDENCE_TOLD;
 	for (size_t i = 0; i < host->n_sightings; i++)

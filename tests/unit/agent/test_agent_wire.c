@@ -106,6 +106,10 @@ static void test_desc_refuses(void **state)
 	REFUSED(gids[0].gid, unit_gid("ff02::1"));
 	REFUSED(gids[0].gid, unit_gid("224.0.0.1"));
 	REFUSED(gids[0].type, MV_GID_TYPE_ROCE_V2 + 1);
+	REFUSED(gids[0].index, 0x10000); /* more is part of the directory's, not of the host's */
+	REFUSED(gids[0].index, 0x7fffffff);
+	REFUSED(gids[0].index, MV_DIR_INDEX_UNMET);
+	REFUSED(gids[0].index, MV_DIR_INDEX_NONE);
 	REFUSED(gids[0].prefix_len, 129);
 	REFUSED(gids[0].vlan_id, 0xfff);
 	free(desc);
