@@ -90,8 +90,9 @@ struct mv_dir_rail {
 };
 
 #define MV_DIR_INDEX_NONE UINT32_MAX
-/* Part of the index: see mv_dir_gid_is_unmet(). Tables have 65,536 entries at most. */
-#define MV_DIR_INDEX_UNMET (1u << 31)
+/* Parts of the index: see mv_dir_gid_is_unmet(), mv_dir_gid_is_unanswered(). Tables have 65,536 entries at most. */
+#define MV_DIR_INDEX_UNMET      (1u << 31)
+#define MV_DIR_INDEX_UNANSWERED (1u << 30)
 
 struct mv_dir_gid {
 	union ibv_gid gid;
@@ -123,10 +124,20 @@ static inline bool mv_dir_gid_is_unmet(const struct mv_dir_gid *gid)
 	return gid->index != MV_DIR_INDEX_NONE && gid->index & MV_DIR_INDEX_UNMET;
 }
 
+/**
+ * mv_dir_gid_is_unanswered - is an address of another host in none of our networks, and has that host never answered there?
+ *
+ * The same, where a route leads there.
+ */
+static inline bool mv_dir_gid_is_unanswered(const struct mv_dir_gid *gid)
+{
+	return gid->index != MV_DIR_INDEX_NONE && gid->index & MV_DIR_INDEX_UNANSWERED;
+}
+
 /** mv_dir_gid_index - the index without what else is in that field; MV_DIR_INDEX_NONE stays */
 static inline uint32_t mv_dir_gid_index(const struct mv_dir_gid *gid)
 {
-	return mv_dir_gid_is_unmet(gid) ? gid->index & ~MV_DIR_INDEX_UNMET : gid->index;
+	return gid->index == MV_DIR_INDEX_NONE ? gid->index : gid->index & ~(MV_DIR_INDEX_UNMET | MV_DIR_INDEX_UNANSWERED);
 }
 
 /** mv_dir_gid_is_kept - has its host not got it at present, and is still known by it (meshverbsd/local/kept.h)? */

@@ -257,7 +257,7 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 			*ret_verdict = MV_PATH_SELF;
 			return false;
 		}
-		if (!request->made && mv_dir_gid_is_unmet(remote))
+		if (!request->made && (mv_dir_gid_is_unmet(remote) || (request->routed && mv_dir_gid_is_unanswered(remote))))
 			continue;
 		take_better(best, judge_pair(dir, own, remote, request->routed), host,
 			    remote->rail);

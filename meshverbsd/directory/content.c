@@ -102,9 +102,9 @@ static bool is_told(const struct maker *maker, const struct md_host *other, cons
 	*ret_index = gid->index;
 	if (!md_holder_has(holder, &other->id))
 		return false;
-	if (!holder->unmet)
+	if (!holder->doubts)
 		return true;
-	*ret_index |= MV_DIR_INDEX_UNMET;
+	*ret_index |= holder->doubts;
 	return !mv_dir_gid_is_kept(gid); /* which has no index that could say so */
 }
 

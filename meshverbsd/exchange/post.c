@@ -159,9 +159,10 @@ static bool on_look(void *arg, const struct md_client *client, const union ibv_g
 	enum mv_gid_family family = mv_gid_family(dgid);
 	const struct md_netset none = {0};
 	struct md_agent *agent = arg;
+	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, dgid);
 	struct md_netset near;
 
-	if ((family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6) || md_gidmap_find(&agent->gidmap, dgid) ||
+	if ((family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6) || (holder && !holder->doubts) ||
 	    md_view_has_gid(agent->watch.view, dgid))
 		return false;
 	near = md_view_on_link(agent->watch.view, dgid);

@@ -92,17 +92,29 @@ static enum md_evidence evidence_of(const struct md_host *host, const struct pla
 	return host->n_sightings ? MD_EVIDENCE_HEARD : MD_EVIDENCE_TOLD;
 }
 
-/* In a network of ours that carries, and heard on none such. */
-static bool is_unmet(const struct place *place, struct md_netset on_link)
+/* In a network of ours that carries, and heard on none such. @ret_near: whether it is in any of ours */
+static bool is_unmet(const struct place *place, struct md_netset on_link, bool *ret_near)
 {
 	bool all = true, any = false;
 
+	*ret_near = false;
 	for (size_t i = 0; i < sizeof(on_link.bits) / sizeof(on_link.bits[0]); i++) {
+		*ret_near |= on_link.bits[i];
 		on_link.bits[i] &= place->running.bits[i];
 		any |= on_link.bits[i];
 		all &= !(on_link.bits[i] & place->met.bits[i]);
 	}
 	return any && all;
+}
+
+/* May a GID that has not been answered at be that of a host without an agent, as far as who makes a connection is concerned? */
+static uint32_t doubts_of(const struct place *place, struct md_netset on_link)
+{
+	bool near;
+
+	if (is_unmet(place, on_link, &near))
+		return MV_DIR_INDEX_UNMET;
+	return near ? 0 : MV_DIR_INDEX_UNANSWERED;
 }
 
 static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
@@ -149,7 +161,7 @@ static bool is_taken(const struct md_holder *holder, const struct md_claim *clai
 }
 
 static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim,
-		    bool kept, bool unmet)
+		    bool kept, uint32_t doubts)
 {
 	/* Whoever has fallen silent has been released. */
 	if (!is_taken(holder, claim, kept)) {
@@ -163,7 +175,7 @@ static void contest(struct md_gidmap *map, struct md_holder *holder, const struc
 	holder->evidence = claim->evidence;
 	holder->vouched = claim->vouched;
 	holder->kept = kept;
-	holder->unmet = unmet;
+	holder->doubts = doubts;
 }
 
 /* As the one before it: RoCE v1 and v2 of one address. */
@@ -223,7 +235,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
 			join(map, holder, &claim);
 		else
-			contest(map, holder, &claim, kept, !map->fleet_key && !answered && is_unmet(&place, on_link));
+			contest(map, holder, &claim, kept, map->fleet_key || answered ? 0 : doubts_of(&place, on_link));
 	}
 	return all;
 }

@@ -18,7 +18,7 @@ struct md_holder {
 	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
 	enum md_evidence evidence; /* of hosts[0] */
 	bool vouched; /* hosts[0] is; link-local: all are, or none */
-	bool unmet; /* mv_dir_gid_is_unmet() */
+	uint32_t doubts; /* MV_DIR_INDEX_UNMET, MV_DIR_INDEX_UNANSWERED, or 0 */
 	bool kept; /* by hosts[0], which does not have it at present (kept.h): anybody's who has, on equal evidence */
 };
 

@@ -149,7 +149,7 @@ static const char *unmet_host(const struct dirview *view, const struct peer *pee
 	while (view->alive && (at = mv_directory_find_gid(dir, &peer->request.dgid, (size_t)(at + 1))) >= 0) {
 		const struct mv_dir_gid *gid = &dir->gids[dir->order[at]];
 
-		if (mv_dir_gid_is_unmet(gid))
+		if (mv_dir_gid_is_unmet(gid) || (peer->request.routed && mv_dir_gid_is_unanswered(gid)))
 			return dir->hosts[dir->rails[gid->rail].host].name;
 	}
 	return NULL;
@@ -163,8 +163,8 @@ static void show_at_work(struct out *out, const struct dirview *view, const stru
 	out_text(out, "stays", NULL, OUT_PLAIN, stranger ? "not authenticated" : unmet ? "not met" : NULL);
 	if (unmet)
 		out_textf(out, NULL, "At work", OUT_BAD,
-			  "stays on its path: %s announces the address, but was never heard on the link that the address belongs to, so it may "
-			  "be the address of a host without an agent; name it in the hosts file, or have a fleet key",
+			  "stays on its path: %s announces the address, but was never heard on the link that the address belongs to, nor has "
+			  "answered there, so it may be the address of a host without an agent; name it in the hosts file, or have a fleet key",
 			  unmet);
 	if (stranger)
 		out_textf(out, NULL, "At work", OUT_BAD,

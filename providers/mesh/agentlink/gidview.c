@@ -31,7 +31,17 @@ static bool is_near(const struct mv_directory *dir, const union ibv_gid *gid)
 	return false;
 }
 
-bool mesh_view_is_stranger(const union ibv_gid *gid)
+static bool is_known(const struct mv_directory *dir, const union ibv_gid *gid, bool routed)
+{
+	bool known = false;
+	ssize_t at = -1;
+
+	while (!known && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
+		known = !routed || !mv_dir_gid_is_unanswered(&dir->gids[dir->order[at]]);
+	return known;
+}
+
+bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 {
 	enum mv_gid_family family = mv_gid_family(gid);
 	const struct mv_directory *dir;
@@ -42,9 +52,26 @@ bool mesh_view_is_stranger(const union ibv_gid *gid)
 		return false;
 	cancel = mesh_view_lock();
 	dir = mesh_view_directory();
-	stranger = dir && mv_directory_find_gid(dir, gid, 0) < 0 && !is_near(dir, gid);
+	stranger = dir && !is_known(dir, gid, routed) && !is_near(dir, gid);
 	mesh_view_unlock(cancel);
 	return stranger;
+}
+
+bool mesh_view_is_doubted(const union ibv_gid *gid)
+{
+	const struct mv_directory *dir;
+	const struct mv_dir_gid *entry;
+	int cancel = mesh_view_lock();
+	bool doubted = false;
+	ssize_t at = -1;
+
+	dir = mesh_view_directory();
+	while (dir && !doubted && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+		entry = &dir->gids[dir->order[at]];
+		doubted = mv_dir_gid_is_unmet(entry) || mv_dir_gid_is_unanswered(entry);
+	}
+	mesh_view_unlock(cancel);
+	return doubted;
 }
 
 static bool is_alive(const struct mv_directory *dir, const union ibv_gid *gid)

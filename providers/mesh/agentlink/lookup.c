@@ -109,14 +109,14 @@ static bool still_looks(int fd, const union ibv_gid *dgid, bool *ret_ended)
 }
 
 /* The directory is there before the agent says that there is a new one. Return: whether the agent has ended the connection. */
-static bool wait_for(int fd, const union ibv_gid *dgid, uint64_t until_ns)
+static bool wait_for(int fd, const union ibv_gid *dgid, bool routed, uint64_t until_ns)
 {
 	const struct mv_frame look = {.type = MV_FRAME_LOOK, .dgid = *dgid};
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
 	uint64_t now_ns = mesh_now_ns(), repeat_ns = 0;
 	bool ended = false;
 
-	for (; now_ns < until_ns && mesh_view_is_stranger(dgid); now_ns = mesh_now_ns()) {
+	for (; now_ns < until_ns && mesh_view_is_stranger(dgid, routed); now_ns = mesh_now_ns()) {
 		if (now_ns >= repeat_ns && !put(fd, &look))
 			break;
 		if (now_ns >= repeat_ns)
@@ -132,17 +132,17 @@ bool mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
 {
 	uint64_t now_ns = mesh_now_ns();
 	int saved_errno = errno, fd;
-	bool known, ended = false;
+	bool known, ended = false, routed = what == MESH_LOOKUP_WORKS;
 
 	if (is_vain(dgid, what, now_ns))
 		return false;
 	fd = mesh_agentlink_connect(mesh_root.run_dir);
 	if (fd >= 0) {
 		if (put_register(fd))
-			ended = wait_for(fd, dgid, now_ns + (what == MESH_LOOKUP_BROKEN ? 250 : 100) * MS);
+			ended = wait_for(fd, dgid, routed, now_ns + (what == MESH_LOOKUP_BROKEN ? 250 : 100) * MS);
 		close(fd);
 	}
-	known = !mesh_view_is_stranger(dgid);
+	known = !mesh_view_is_stranger(dgid, routed);
 	if (!known)
 		note_vain(dgid, what, ended, mesh_now_ns());
 	errno = saved_errno;

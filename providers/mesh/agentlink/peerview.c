@@ -57,6 +57,15 @@ struct qualified {
 	enum mv_dir_qualified last;
 };
 
+/* Pairs of which the base has lately refused a connection. */
+#define N_ABSENT  16 /* a power of two */
+#define ABSENT_NS 10000000000ull /* the kernel finds out in a second or three, for each of hundreds of queue pairs again */
+
+struct absent {
+	union ibv_gid local, remote;
+	uint64_t until_ns; /* 0: nothing is here */
+};
+
 struct mesh_view_state {
 	struct mv_directory dir; /* header NULL: none mapped */
 	struct mv_directory former; /* likewise; nobody looks anything up in it */
@@ -66,6 +75,7 @@ struct mesh_view_state {
 	struct found found[N_FOUND];
 	struct lid lids[N_LIDS];
 	struct qualified qualified[N_QUALIFIED];
+	struct absent absent[N_ABSENT];
 };
 
 int mesh_view_lock(void)
@@ -418,6 +428,34 @@ enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library)
 	}
 	mesh_view_unlock(cancel);
 	return now;
+}
+
+static struct absent *absent_of(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	return &mesh_root.process->view->absent[(remote->raw[15] ^ remote->raw[14] ^ local->raw[15]) & (N_ABSENT - 1)];
+}
+
+void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
+{
+	int cancel = mesh_view_lock();
+
+	if (mesh_root.process->view)
+		*absent_of(local, remote) = (struct absent){.local = *local, .remote = *remote, .until_ns = now_ns + ABSENT_NS};
+	mesh_view_unlock(cancel);
+}
+
+bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
+{
+	int cancel = mesh_view_lock();
+	const struct absent *absent;
+	bool is_absent = false;
+
+	if (mesh_root.process->view) {
+		absent = absent_of(local, remote);
+		is_absent = now_ns < absent->until_ns && mv_gid_equal(&absent->local, local) && mv_gid_equal(&absent->remote, remote);
+	}
+	mesh_view_unlock(cancel);
+	return is_absent;
 }
 
 bool mesh_view_agent(void)

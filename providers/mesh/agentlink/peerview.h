@@ -62,10 +62,19 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 
 /**
  * mesh_view_is_stranger - could only a query tell whose an address is?
+ * @routed: a route leads there
  *
- * There is a live agent, the directory does not have it, and it is in no network of this host's rails, where beacons would tell.
+ * There is a live agent, the directory does not have it, and it is in no network of this host's rails, where beacons would tell. Where a
+ * route leads there, a host has to have answered at the address.
  */
-bool mesh_view_is_stranger(const union ibv_gid *gid);
+bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
+
+/** mesh_view_is_doubted - is it, for who makes a connection, perhaps not the address of the host that announces it? */
+bool mesh_view_is_doubted(const union ibv_gid *gid);
+
+/** mesh_view_note_absent - the base has refused a connection from @local to @remote: there is nobody, for the next ten seconds */
+void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
+bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
 
 /** mesh_view_may_join - mv_path_may_join(); true where the directory cannot be read */
 bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote);

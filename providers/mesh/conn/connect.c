@@ -343,7 +343,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 {
 	int cancel = mesh_cancel_off(), err = 0, saved_errno = errno;
 	int refused = 0; /* the base's error, where the peer was not known yet */
-	bool stranger;	 /* the peer is not known yet */
+	bool stranger, doubted; /* the peer is not known yet; who says that he is the peer is not believed */
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
 	struct mesh_view view;
@@ -352,7 +352,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 
 	if (conn && is_connected(conn, attr, mask, &err))
 		goto out;
-	mesh_judge_rtr(mc, qp, attr, &choice, &view);
+	mesh_judge_rtr(mc, qp, attr, false, &choice, &view);
 judged:
 	if (mesh_judge_needs_agreement(&view)) {
 		if (!mesh_is_rtr(mask))
@@ -377,14 +377,20 @@ judged:
 		mesh_paths_why_not(&choice);
 	}
 native:
-	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&choice.dgid);
+	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&choice.dgid, choice.fits);
+	doubted = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_doubted(&choice.dgid);
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view, refused);
 	if (!refused || !err)
 		saved_errno = errno;
-	/* The base looks for a neighbour that is not there for a second and more: its host may have answered the agent by then. */
-	if (err && stranger && !mesh_view_is_stranger(&choice.dgid)) {
+	/*
+	 * The base looks for a neighbour that is not there for a second and more: its host may have answered the agent by then. And where
+	 * nobody is there, there is no host without an agent.
+	 */
+	if (err && (doubted || (stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits)))) {
 		refused = err;
-		mesh_judge_rtr(mc, qp, attr, &choice, &view);
+		if (doubted)
+			mesh_view_note_absent(&choice.gid, &choice.dgid, mesh_now_ns());
+		mesh_judge_rtr(mc, qp, attr, true, &choice, &view);
 		if (mesh_judge_needs_agreement(&view))
 			goto judged;
 	}

@@ -55,11 +55,12 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 
 /**
  * mesh_judge_rtr - judge.c: the source GID index that fits what the program asks for, and whether there is a path
+ * @refused: the base has refused it: there is nobody without an agent whom it could have reached
  * @choice: filled
  * @view: filled; MV_PATH_UNKNOWN where nothing can be said: also where what it would rest on could not be looked up
  */
-void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
-		    struct mesh_view *view);
+void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused,
+		    struct mesh_choice *choice, struct mesh_view *view);
 /** mesh_judge_needs_agreement - the connection cannot work as it is, or only the peer knows */
 bool mesh_judge_needs_agreement(const struct mesh_view *view);
 /** mesh_judge_cannot_move - why a connection that cannot work as it is is left as it is; NULL when it can be moved */

@@ -84,11 +84,11 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, str
 	return true;
 }
 
-static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool sure,
+/* @refused: the base has refused it, so nothing can be taken from who is there without an agent */
+static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, bool sure,
 		     struct mesh_choice *choice, struct mesh_view *view)
 {
-	struct mv_path_request request = {.device = mc->device,
-					  .port_num = attr->ah_attr.port_num};
+	struct mv_path_request request = {.device = mc->device, .port_num = attr->ah_attr.port_num, .made = refused};
 	bool connected = mc->sees_peers && qp->qp_type == IBV_QPT_RC;
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
@@ -118,7 +118,7 @@ static bool is_to_look_up(struct mesh_context *mc, const struct ibv_qp *qp, cons
 {
 	return view->verdict == MV_PATH_UNKNOWN && mc->sees_peers && !mc->logged_only && qp->qp_type == IBV_QPT_RC &&
 	       attr->ah_attr.is_global && choice->type != MV_GID_TYPE_IB && (choice->fits ? mesh_survives(mc) : choice->sure || choice->down) &&
-	       mesh_view_is_stranger(&choice->dgid);
+	       mesh_view_is_stranger(&choice->dgid, choice->fits);
 }
 
 static bool is_down(const struct mesh_view *view)
@@ -126,17 +126,21 @@ static bool is_down(const struct mesh_view *view)
 	return view->verdict == MV_PATH_LOCAL_DOWN || view->verdict == MV_PATH_REMOTE_DOWN;
 }
 
-void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
+void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, struct mesh_choice *choice,
 		    struct mesh_view *view)
 {
-	judge_by(mc, qp, attr, false, choice, view);
+	judge_by(mc, qp, attr, refused, false, choice, view);
+	if (!refused && view->verdict == MV_PATH_UNKNOWN && mesh_view_is_absent(&choice->gid, &choice->dgid, mesh_now_ns())) {
+		refused = true;
+		judge_by(mc, qp, attr, refused, false, choice, view);
+	}
 	if (is_to_look_up(mc, qp, attr, choice, view) &&
 	    mesh_lookup(&choice->dgid, choice->fits ? MESH_LOOKUP_WORKS : MESH_LOOKUP_BROKEN))
-		judge_by(mc, qp, attr, false, choice, view);
+		judge_by(mc, qp, attr, refused, false, choice, view);
 	say_version(mc, view);
 	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure)
-		judge_by(mc, qp, attr, true, choice, view);
+		judge_by(mc, qp, attr, refused, true, choice, view);
 	/* Without an answer there may be a route all the same. A port that is down is the agent's news, and no route helps against it. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure && !is_down(view))
 		view->verdict = MV_PATH_UNKNOWN;

@@ -61,10 +61,10 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (ah)
 		return ah;
 	if (choice.index == attr->grh.sgid_index) {
-		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid);
+		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid, false);
 		ah = mc->create_ah(pd, attr);
 		/* The base has looked for a neighbour for a second and more: the host may have answered the agent by then. */
-		if (!ah && stranger && !mesh_view_is_stranger(&attr->grh.dgid))
+		if (!ah && stranger && !mesh_view_is_stranger(&attr->grh.dgid, false))
 			ah = choose_keeping_errno(mc, pd, attr, &choice);
 		return ah;
 	}

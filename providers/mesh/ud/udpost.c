@@ -39,7 +39,7 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	if (choice->type == MV_GID_TYPE_IB)
 		return false;
 	mesh_view_judge(&request, view);
-	if (view->verdict == MV_PATH_UNKNOWN && !choice->fits && !mc->logged_only && mesh_view_is_stranger(&request.dgid) &&
+	if (view->verdict == MV_PATH_UNKNOWN && !choice->fits && !mc->logged_only && mesh_view_is_stranger(&request.dgid, false) &&
 	    mesh_lookup(&request.dgid, MESH_LOOKUP_BROKEN))
 		mesh_view_judge(&request, view);
 	switch (view->verdict) {

@@ -126,7 +126,7 @@ int __wrap_mesh_view_lid(const char *of, uint8_t port_num, uint16_t dlid, struct
 }
 
 bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what);
-bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid);
+bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
 
 static unsigned int n_lookups, n_lookups_of_broken; /* waits for the agent to find out whose an address is, in vain */
 
@@ -138,8 +138,9 @@ bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
 	return false;
 }
 
-bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid)
+bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 {
+	(void)routed;
 	return mv_directory_find_gid(&world.dir, gid, 0) < 0;
 }
 
