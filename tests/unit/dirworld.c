@@ -126,6 +126,8 @@ static void add_gid(struct dirworld *w, char *at)
 			gid->vlan_id = (uint16_t)next_number(&at);
 		else if (!strcmp(word, "unmet"))
 			gid->index |= MV_DIR_INDEX_UNMET;
+		else if (!strcmp(word, "unanswered"))
+			gid->index |= MV_DIR_INDEX_UNANSWERED;
 		else if (!strcmp(word, "routed"))
 			gid->routed_from |= 1u << next_number(&at);
 		else

@@ -9,7 +9,7 @@
  *
  *   host NAME                                    the first one is this host
  *   rail DEVICE [down] [drained] [excluded] [ib] [lid N] [numa N] [rate MBPS] [mtu BYTES] [port N] [dev NETDEV]
- *   gid ADDRESS[/LEN] v1|v2|ib|v?|kept [vlan N] [unmet] [routed RAIL ...]
+ *   gid ADDRESS[/LEN] v1|v2|ib|v?|kept [vlan N] [unmet|unanswered] [routed RAIL ...]
  *                                                LEN as people write it: of the address itself; rails of the first host, from 0
  *   link LOCAL_RAIL REMOTE_RAIL                  counted over the whole directory, from 0
  *

@@ -843,6 +843,26 @@ static void test_unmet_answers(void **state)
 	assert_int_equal(unmet("10.2.0.2"), false);
 }
 
+/* The same where routers lead: there a host has to have answered. */
+static void test_unanswered(void **state)
+{
+	const struct mv_host_id id = peers_id(1);
+	union ibv_gid gid = unit_gid("10.7.0.2");
+	struct md_target *target;
+
+	(void)state;
+	hear(1, 1, UNMET_B, 1, 0, MD_S);
+	assert_true(md_gidmap_find(&map, &gid)->doubts == MV_DIR_INDEX_UNANSWERED);
+	target = md_targets_use(&targets, &gid, 0, MD_S);
+	assert_non_null(target);
+	assert_true(md_target_answered(target, &id, MD_S));
+	claim_again(false);
+	assert_int_equal(md_gidmap_find(&map, &gid)->doubts, 0);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	gid = unit_gid("10.1.0.2");
+	assert_int_equal(md_gidmap_find(&map, &gid)->doubts, 0);
+}
+
 /* Where our own port is down nothing of ours goes out there. When it is up again, all that was said before is looked at anew. */
 static void test_unmet_when_ours_is_up(void **state)
 {
@@ -1140,6 +1160,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unmet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_answers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unanswered, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_when_ours_is_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_where_it_carries, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief, setup, teardown),

@@ -237,6 +237,32 @@ static void test_unmet(void **state)
 	assert_int_equal(view.paths[0].remote_rail, 1);
 }
 
+/* What may be the address of a host without an agent, and what the base has found out about it. */
+static void test_doubted(void **state)
+{
+	const union ibv_gid a = unit_gid("10.1.0.1"), unmet = unit_gid("10.1.0.2"), unanswered = unit_gid("10.9.0.2"), b = unit_gid("10.1.0.3");
+
+	(void)state;
+	assert_false(mesh_view_is_doubted(&unmet)); /* no agent */
+	clock_ns += 2 * SECOND;
+	publish("host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2 unmet; gid 10.9.0.2/24 v2 unanswered; gid 10.1.0.3/24 v2;");
+	assert_true(mesh_view_is_doubted(&unmet));
+	assert_true(mesh_view_is_doubted(&unanswered));
+	assert_false(mesh_view_is_doubted(&b));
+	assert_false(mesh_view_is_doubted(&a));
+	/* Only where a route leads is there anything to ask. */
+	assert_true(mesh_view_is_stranger(&unanswered, true));
+	assert_false(mesh_view_is_stranger(&unanswered, false));
+	assert_false(mesh_view_is_stranger(&unmet, true));
+
+	assert_false(mesh_view_is_absent(&a, &unmet, clock_ns));
+	mesh_view_note_absent(&a, &unmet, clock_ns);
+	assert_true(mesh_view_is_absent(&a, &unmet, clock_ns + 9 * SECOND));
+	assert_false(mesh_view_is_absent(&a, &unmet, clock_ns + 10 * SECOND));
+	assert_false(mesh_view_is_absent(&b, &unmet, clock_ns));
+	assert_false(mesh_view_is_absent(&a, &b, clock_ns));
+}
+
 /* Hosts are numbered from 1. */
 static void test_holder(void **state)
 {
@@ -523,6 +549,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_doubted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_each_its_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lid, setup, teardown),

@@ -144,6 +144,33 @@ bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 	return mv_directory_find_gid(&world.dir, gid, 0) < 0;
 }
 
+bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid);
+bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
+void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
+
+bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid)
+{
+	ssize_t at = mv_directory_find_gid(&world.dir, gid, 0);
+
+	return at >= 0 && mv_dir_gid_is_unmet(&world.dir.gids[world.dir.order[at]]);
+}
+
+static union ibv_gid absent;
+
+bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
+{
+	(void)local;
+	(void)now_ns;
+	return mv_gid_equal(&absent, remote);
+}
+
+void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
+{
+	assert_int_equal(local->raw[15], 1);
+	(void)now_ns;
+	absent = *remote;
+}
+
 static struct ibv_context *open_in(const char *text)
 {
 	struct ibv_context *context;
@@ -655,6 +682,16 @@ static int modify_until_known(struct ibv_qp *qp, struct ibv_qp_attr *attr, int m
 	return ETIMEDOUT;
 }
 
+static int modify_in_vain(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	(void)qp;
+	(void)attr;
+	(void)mask;
+	n_refused++;
+	errno = ETIMEDOUT;
+	return ETIMEDOUT;
+}
+
 /*
  * While the base tries, the directory learns whose the address is, and the connection cannot move there. The base has needed a second to
  * refuse it, so the base is not asked again.
@@ -686,6 +723,45 @@ static void stranger_is_refused_once(void)
 	end(context);
 }
 
+#define DOUBTED                                                                                             \
+	"host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;"                         \
+	"host m; rail mlx5_0 down; gid 10.1.0.9/24 v2 unmet; rail mlx5_1; gid 10.8.0.9/24 v2; link 1 3;"
+
+/* It may be the address of a host without an agent: if the base reaches that, there the connection stays. */
+static void doubted_is_reached(void)
+{
+	struct ibv_context *context = open_in(DOUBTED);
+
+	assert_false(rtr_holds_to(context, "10.1.0.9"));
+	assert_true(mv_gid_is_zero(&absent));
+	end(context);
+}
+
+/* Where nobody is, it is the announcer's; for a while the base is not asked first. */
+static void doubted_is_not_there(void)
+{
+	struct ibv_context *context = open_in(DOUBTED);
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_qp_attr attr = rtr_to_b();
+	unsigned int before = n_held;
+
+	attr.ah_attr.grh.dgid = gid("10.1.0.9");
+	refusing = mesh_conn_new(mc, &qp);
+	base_modify = mc->modify_qp;
+	mc->modify_qp = modify_in_vain;
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
+	assert_int_equal(n_refused, 1);
+	assert_int_equal(n_held, before + 1);
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
+	assert_int_equal(n_held, before + 2); /* before the base refuses it again */
+	assert_int_equal(n_refused, 2);
+	mc->modify_qp = base_modify;
+	mesh_conn_unlink(refusing);
+	mesh_conn_put(refusing);
+	end(context);
+}
+
 TEST(no_route_is_known)
 TEST(no_socket)
 TEST(no_descriptor)
@@ -707,6 +783,8 @@ TEST(no_rail_to_be_had)
 TEST(stranger)
 TEST(stranger_without_netlink)
 TEST(stranger_is_refused_once)
+TEST(doubted_is_reached)
+TEST(doubted_is_not_there)
 
 int main(void)
 {
@@ -732,6 +810,8 @@ int main(void)
 		cmocka_unit_test(test_stranger),
 		cmocka_unit_test(test_stranger_without_netlink),
 		cmocka_unit_test(test_stranger_is_refused_once),
+		cmocka_unit_test(test_doubted_is_reached),
+		cmocka_unit_test(test_doubted_is_not_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
