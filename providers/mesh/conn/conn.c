@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "conntable.h"
-#include "path_failures.h"
 
 #define MIN_BUCKETS 64u
 
@@ -139,7 +138,7 @@ static void destroy(struct mesh_conn *conn)
 {
 	mesh_conn_free_keys(conn);
 	mesh_turns_forget(conn);
-	mesh_path_failures_free(conn);
+	free(conn->failures);
 	mesh_lock_fini(&conn->key_lock);
 	mesh_lock_fini(&conn->lock);
 	free(conn);

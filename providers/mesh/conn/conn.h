@@ -432,42 +432,14 @@ uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 void mesh_conn_work(struct mesh_conn *conn);
 /** mesh_conn_unreachable - the agent could not bring a message to the peer's */
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+
+/* How long the helper thread waits for a connection that somebody else is at, and before it looks again. */
+#define MESH_CONN_PATIENCE_NS 1000000l
+
 /** mesh_conn_enter - take conn->lock for the helper thread. Return: false when somebody else has it for longer. */
 bool mesh_conn_enter(struct mesh_conn *conn) MV_TRY_ACQUIRES(&conn->lock);
-/** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */
-int mesh_conn_shadow_rts(struct mesh_conn *conn);
-
-/* negotiate.c, for relocate.c and native.c: with conn->lock held. */
-
-/** mesh_conn_release_path - give up the agreed path. Return: 0; -EBUSY: the peer has used it, so there is no other any more */
-int mesh_conn_release_path(struct mesh_conn *conn);
-
-/** mesh_conn_open_path - what an action wants as a path; @ret->pd is to be put, also after a failure, if it is there */
-int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,
-			char *why, size_t why_size);
-/** mesh_conn_path_limits - the largest path MTU our end of a path can do, and its LID; 0 or -EIO; helper thread */
-int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
-			  uint16_t *ret_lid);
-/** mesh_conn_pkey_index - the program's P_Key index, as a port of a NIC has it; shadowattr.c. Return: 0; -ENOENT: that has not the P_Key */
-int mesh_conn_pkey_index(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, uint16_t *ret_index);
-/** mesh_conn_shadow_attr - what a queue pair on a NIC is to be made with. Return: as mesh_conn_pkey_index() */
-int mesh_conn_shadow_attr(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, struct mesh_shadow_attr *ret);
-/** mesh_conn_why_not_connected - a queue pair of ours was not connected: @err: -errno, or that it is poorer than the first */
-const char *mesh_conn_why_not_connected(const struct mesh_conn *conn, int err);
-/** mesh_conn_path_attr - the program's RTR attributes, made to fit a path; 0 or -errno */
-int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
-			const struct mv_move_action *action, struct ibv_qp_attr *ret);
-/**
- * mesh_conn_refuse_peer - from now on a peer that asks is told that this end stays as its program asked; conn->lock
- *
- * Without conn->lock, which who connects the base's QP has for seconds. mesh_conn_refuse_no_more() - the other way; conn->lock
- */
-void mesh_conn_refuse_peer(struct mesh_conn *conn);
-void mesh_conn_refuse_no_more(struct mesh_conn *conn);
-/** mesh_conn_tell - tell the agent, for `meshverbs qps` and `meshverbs drain`; what gets lost is told again by mesh_conn_run() */
-void mesh_conn_tell(struct mesh_conn *conn);
-/** mesh_conn_tell_later - the same, when hundreds of moves are through */
-void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_exit - give it back, and note whom to tell of keys: mesh_conn_key_peer(); a worker, too */
+void mesh_conn_exit(struct mesh_conn *conn) MV_RELEASES(&conn->lock);
 
 /** mesh_conns_are_driven - does the program post to one of the newest of that PD, or poll its CQs, by itself? driven.c */
 bool mesh_conns_are_driven(struct mesh_context *mc, const struct ibv_pd *pd);

@@ -7,6 +7,7 @@
 #include "count.h"
 #include "live.h"
 #include "native.h"
+#include "negotiateint.h"
 #include "reasons.h"
 #include "relocate.h"
 #include "srq.h"

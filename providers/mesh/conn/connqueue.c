@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <time.h>
+
 #include "conntable.h"
 #include "survives.h"
 
@@ -277,4 +279,28 @@ void mesh_conns_port_down(void)
 		return;
 	mesh_conns_queue_all(false);
 	mesh_thread_wake(true);
+}
+
+MV_LOCKS_UNCHECKED bool mesh_conn_enter(struct mesh_conn *conn)
+{
+	struct timespec until;
+
+	if (atomic_load_explicit(&conn->at_work, memory_order_acquire))
+		return false;
+	if (mesh_trylock(&conn->lock))
+		return true;
+	/* The program, most likely, in the middle of a modify_qp of its own. */
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += MESH_CONN_PATIENCE_NS;
+	if (until.tv_nsec >= 1000000000l) {
+		until.tv_nsec -= 1000000000l;
+		until.tv_sec++;
+	}
+	return mesh_lock_until(&conn->lock, &until);
+}
+
+void mesh_conn_exit(struct mesh_conn *conn)
+{
+	mesh_conn_key_peer(conn);
+	mesh_unlock(&conn->lock);
 }

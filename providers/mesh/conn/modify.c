@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "connectint.h"
+#include "connpath.h"
 #include "heldint.h"
 #include "live.h"
 #include "qpmade.h"

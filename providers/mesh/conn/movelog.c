@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "connstatus.h"
 #include "count.h"
 #include "live.h"
+#include "parity.h"
 #include "prearm.h"
 #include "reasons.h"
 #include "turns.h"
@@ -26,19 +28,6 @@ const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 	return mesh_cq_names_qps(conn->mc, conn->qp->send_cq) && mesh_cq_names_qps(conn->mc, conn->qp->recv_cq) ?
 		       "its work requests cannot be logged" :
 		       "its CQ does not say whose completions are polled (IBV_WC_EX_WITH_QP_NUM)";
-}
-
-/* Hundreds move at once, and writing a line takes as long as half of a move: so it is said when there is time. */
-void mesh_conn_log_moved(struct mesh_conn *conn)
-{
-	char from[MV_GID_STRLEN], to[MV_GID_STRLEN];
-
-	if (!conn->untold_move)
-		return;
-	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: %s; moved to %s (%s) to %s", conn->mc->device, conn->qpn,
-	       conn->peer_host, mv_ctl_reason_text(conn->untold_move), conn->path.device, mv_gid_format(&conn->path.gid, from),
-	       mv_gid_format(&conn->path.peer_gid, to));
-	conn->untold_move = MV_CTL_REASON_NONE;
 }
 
 static void log_failed(const struct mesh_conn *conn, const char *why)
@@ -101,6 +90,68 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 	mesh_conn_unwatch(conn);
 	log_failed(conn, why);
 	mesh_conn_tell(conn);
+}
+
+/*
+ * Ports that flap: there is no path, or one is tried that is dead by then, at either end. That may be over in a moment. Or an end says
+ * that an attempt which began earlier, or for another reason, has come to nothing: then it is there, and another one may succeed. A NIC that
+ * makes poorer queue pairs goes on doing so.
+ */
+static bool may_pass(const struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	if (mesh_parity_why(conn->held))
+		return false;
+	switch (action->reason) {
+	case MV_CTL_REASON_NO_PATH:
+	case MV_CTL_REASON_NO_RESOURCES:
+		return true;
+	case MV_CTL_REASON_TIMEOUT:
+	case MV_CTL_REASON_BUSY:
+	case MV_CTL_REASON_HEALED:
+		return !action->timed_out;
+	default:
+		return false;
+	}
+}
+
+/* The peer is told UNSUPPORTED. This end knows what cannot be moved. */
+static const char *why_stays(const struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	const char *bound = action->reason == MV_CTL_REASON_UNSUPPORTED ? mesh_conn_bound(conn) : NULL;
+
+	if (action->timed_out)
+		return "the peer's process did not answer";
+	if (!bound && conn->held)
+		bound = mesh_parity_why(conn->held);
+	return bound ? bound : mv_ctl_reason_text(action->reason);
+}
+
+void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	const char *why = why_stays(conn, action);
+
+	mesh_conn_count_stayed(conn, action);
+	conn->probed.prepares = false;
+	/* There was a suspicion, ours or the peer's, and nothing has been done that anybody could notice. */
+	if (action->unsure && !mesh_live_broken(conn->held)) {
+		mesh_conn_stands_by_again(conn, mesh_now_ns());
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: prepared to move, and stays: %s", conn->mc->device,
+		       conn->qpn, conn->peer_host, why);
+		return;
+	}
+	if (mesh_live_broken(conn->held) && (!may_pass(conn, action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
+		mesh_conn_fail(conn, why);
+		return;
+	}
+	conn->stayed = why;
+	conn->stayed_ns = mesh_now_ns();
+	mesh_conn_back_off(conn);
+	if (action->timed_out)
+		mesh_conn_unclaimed(conn); /* the agent may have refused to take it, and what it sends */
+	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < MESH_HOLD_MAX_NS / 2)
+		conn->home.hold_ns *= 2; /* what the peer does not want now it may never want */
+	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
+	       conn->peer_host, why);
 }
 
 /* The end that hears of it from its peer first has no reason of its own to start from. */

@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "connpath.h"
+#include "connstatus.h"
 #include "count.h"
 #include "paths.h"
+#include "ways.h"
 #include "relocate.h"
 #include "srq.h"
 #include "ud.h"
@@ -285,6 +288,53 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 		err = base_to_rts(conn);
 	/* A peer that is gone shows by the first send, as on a path that works. */
 	settle(conn, action->gid_type, receives || gone, err);
+}
+
+/*
+ * Bare, what was made while a port was down works when that is back; a drained one works until it is pulled; what goes to another
+ * subnet of the link does if the kernel finds a neighbour, else the base refuses. What fits now, a peer that comes late judges
+ * likewise, and goes there. Whether an index of RoCE v1 is right only the peer could say. And where no agent knows of the peer any
+ * more, ours or its own, nobody is left with whom another path could be agreed upon: what was held for that is as bare.
+ */
+static bool seems_to_work(const struct mesh_view *view)
+{
+	return view->verdict == MV_PATH_WORKS || view->verdict == MV_PATH_ASK || view->verdict == MV_PATH_OTHER_SUBNET ||
+	       view->verdict == MV_PATH_UNKNOWN || view->drained;
+}
+
+/* An agent that is started anew knows nothing for a moment. */
+static uint64_t works_since(struct mesh_conn *conn, enum mv_path_verdict verdict, uint64_t now_ns)
+{
+	bool known = verdict != MV_PATH_UNKNOWN;
+
+	if (!conn->works_since_ns || conn->works_known != known)
+		conn->works_since_ns = now_ns;
+	conn->works_known = known;
+	return conn->works_since_ns;
+}
+
+/*
+ * Judged as at RTR. A port that has been down may flap: as one that is gone home to, it has to work for a while. ASK, and an index
+ * that is empty, are for the transaction.
+ */
+uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
+{
+	uint64_t hold_down_ns = mesh_root.config.hold_down_ms * 1000000ull, at = mv_move_native_at(&conn->move), since;
+	struct mv_path_request request;
+	struct mesh_view view;
+
+	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->verdict == MV_PATH_ASK || conn->verdict == MV_PATH_NO_ENTRY)
+		return UINT64_MAX;
+	mesh_way_now(conn, &request);
+	/* While the own port was down there was no route. Now the base is to say. */
+	request.routed = conn->fits || conn->verdict == MV_PATH_LOCAL_DOWN;
+	mesh_view_verdict(&request, &view);
+	if (!seems_to_work(&view)) {
+		conn->works_since_ns = 0;
+		return UINT64_MAX;
+	}
+	since = works_since(conn, view.verdict, now_ns);
+	return at > since + hold_down_ns ? at : since + hold_down_ns;
 }
 
 /* The base's has not been connected. */

@@ -51,6 +51,17 @@ uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_take_receives - a message, before the transaction gets it: does the peer receive? Return: whether it is to be dropped */
 bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
 
+/**
+ * mesh_conn_native_at - it is held, and nobody has answered: when is it to be tried as the program asked?
+ *
+ * That is if its path seems to work, or nobody is left to agree with.
+ *
+ * Notes since when the path works: to be called with all news.
+ *
+ * Return: ns; UINT64_MAX: when something changes.
+ */
+uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns);
+
 /** mesh_conn_native - carry out NATIVE; what fails is the program's. Posting is stopped, and goes on afterwards. */
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action);
 

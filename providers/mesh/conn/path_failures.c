@@ -118,12 +118,6 @@ void mesh_path_failures_forget(struct mesh_conn *conn)
 		conn->failures->noted = false;
 }
 
-void mesh_path_failures_free(struct mesh_conn *conn)
-{
-	free(conn->failures);
-	conn->failures = NULL;
-}
-
 /* Where retries are soon used up all paths may be gone for a moment, so in the time for which errors wait each may be tried again. */
 bool mesh_path_failures_any(const struct mesh_conn *conn)
 {

@@ -13,9 +13,6 @@
 /** mesh_path_failures_update - take note of what is known by now; costs nothing where nothing has failed */
 void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_path_failures_free - the connection ends */
-void mesh_path_failures_free(struct mesh_conn *conn);
-
 /** mesh_path_failures_forget - another queue pair takes over: it has not failed yet */
 void mesh_path_failures_forget(struct mesh_conn *conn);
 

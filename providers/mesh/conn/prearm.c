@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "connpath.h"
 #include "count.h"
 #include "keyahead.h"
 #include "live.h"

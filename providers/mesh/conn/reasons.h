@@ -12,9 +12,6 @@
 /* A home that keeps failing is left alone for this long at most. */
 #define MESH_HOLD_MAX_NS (600 * 1000000000ull)
 
-/** mesh_conn_bound - why it stays where it is whatever happens; NULL: it can be moved; a constant; any thread */
-const char *mesh_conn_bound(const struct mesh_conn *conn);
-
 /** mesh_conn_settled - the connection has been made: this is where it belongs */
 void mesh_conn_settled(struct mesh_conn *conn);
 
@@ -46,17 +43,6 @@ bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
 
 /** mesh_conn_unwatch - its paths need not be probed any more; program's thread, too */
 void mesh_conn_unwatch(struct mesh_conn *conn);
-
-/**
- * mesh_conn_native_at - it is held, and nobody has answered: when is it to be tried as the program asked?
- *
- * That is if its path seems to work, or nobody is left to agree with.
- *
- * Notes since when the path works: to be called with all news.
- *
- * Return: ns; UINT64_MAX: when something changes.
- */
-uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns);
 
 /** mesh_conn_note_sure - the move under way has a reason, and not only a suspicion: note that, if it is not noted yet; a worker, too */
 void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "connpath.h"
+#include "connstatus.h"
 #include "count.h"
 #include "detect.h"
 #include "live.h"
@@ -375,68 +377,6 @@ static void do_surface(struct mesh_conn *conn, const struct mv_move_action *acti
 	}
 }
 
-/*
- * Ports that flap: there is no path, or one is tried that is dead by then, at either end. That may be over in a moment. Or an end says
- * that an attempt which began earlier, or for another reason, has come to nothing: then it is there, and another one may succeed. A NIC that
- * makes poorer queue pairs goes on doing so.
- */
-static bool may_pass(const struct mesh_conn *conn, const struct mv_move_action *action)
-{
-	if (mesh_parity_why(conn->held))
-		return false;
-	switch (action->reason) {
-	case MV_CTL_REASON_NO_PATH:
-	case MV_CTL_REASON_NO_RESOURCES:
-		return true;
-	case MV_CTL_REASON_TIMEOUT:
-	case MV_CTL_REASON_BUSY:
-	case MV_CTL_REASON_HEALED:
-		return !action->timed_out;
-	default:
-		return false;
-	}
-}
-
-/* The peer is told UNSUPPORTED. This end knows what cannot be moved. */
-static const char *why_stays(const struct mesh_conn *conn, const struct mv_move_action *action)
-{
-	const char *bound = action->reason == MV_CTL_REASON_UNSUPPORTED ? mesh_conn_bound(conn) : NULL;
-
-	if (action->timed_out)
-		return "the peer's process did not answer";
-	if (!bound && conn->held)
-		bound = mesh_parity_why(conn->held);
-	return bound ? bound : mv_ctl_reason_text(action->reason);
-}
-
-static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
-{
-	const char *why = why_stays(conn, action);
-
-	mesh_conn_count_stayed(conn, action);
-	conn->probed.prepares = false;
-	/* There was a suspicion, ours or the peer's, and nothing has been done that anybody could notice. */
-	if (action->unsure && !mesh_live_broken(conn->held)) {
-		mesh_conn_stands_by_again(conn, mesh_now_ns());
-		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: prepared to move, and stays: %s", conn->mc->device,
-		       conn->qpn, conn->peer_host, why);
-		return;
-	}
-	if (mesh_live_broken(conn->held) && (!may_pass(conn, action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
-		mesh_conn_fail(conn, why);
-		return;
-	}
-	conn->stayed = why;
-	conn->stayed_ns = mesh_now_ns();
-	mesh_conn_back_off(conn);
-	if (action->timed_out)
-		mesh_conn_unclaimed(conn); /* the agent may have refused to take it, and what it sends */
-	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < MESH_HOLD_MAX_NS / 2)
-		conn->home.hold_ns *= 2; /* what the peer does not want now it may never want */
-	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
-	       conn->peer_host, why);
-}
-
 static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -485,7 +425,7 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 		do_fence(conn, now_ns);
 		return true;
 	case MV_DO_STAY:
-		do_stay(conn, action);
+		mesh_conn_stay(conn, action);
 		return true;
 	case MV_DO_SURFACE:
 		do_surface(conn, action);
@@ -499,10 +439,4 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 	default:
 		return false;
 	}
-}
-
-struct mesh_pd *mesh_conn_key_pd(const struct mesh_conn *conn)
-{
-	/* A peer that has our word that the old path is fenced may be on the next one already. */
-	return conn->fenced ? conn->next_path.pd : conn->path.pd;
 }

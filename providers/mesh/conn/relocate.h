@@ -37,9 +37,6 @@ void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_fail - it cannot be saved: the program gets its errors; @why: for the log */
 void mesh_conn_fail(struct mesh_conn *conn, const char *why);
 
-/** mesh_conn_log_moved - say that it has, if it is not in the log yet; conn->lock; any thread */
-void mesh_conn_log_moved(struct mesh_conn *conn);
-
 /** mesh_conn_log_unlogged - it is native, and will stay where it is; conn->lock; any thread */
 void mesh_conn_log_unlogged(const struct mesh_conn *conn);
 
@@ -57,15 +54,14 @@ void mesh_conn_last_word(struct mesh_conn *conn);
 /** mesh_conn_leave - the QP goes: what is kept for moves of it goes, too; after mesh_held_destroy() */
 void mesh_conn_leave(struct mesh_conn *conn);
 
-/** mesh_conn_key_pd - where keys that the peer asks for have to be good; NULL: not known yet */
-struct mesh_pd *mesh_conn_key_pd(const struct mesh_conn *conn);
-
 /* relocate.c movelog.c */
 
 /** mesh_conn_count_moved - it has moved */
 void mesh_conn_count_moved(struct mesh_conn *conn);
 /** mesh_conn_count_stayed - it has not */
 void mesh_conn_count_stayed(struct mesh_conn *conn, const struct mv_move_action *action);
+/** mesh_conn_stay - carry out MV_DO_STAY: a move has come to nothing */
+void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action);
 /** mesh_conn_log_steps - when each step of a move was; for bench/failover */
 void mesh_conn_log_steps(const struct mesh_conn *conn);
 

@@ -9,7 +9,6 @@
 #include "live.h"
 #include "pdstay.h"
 #include "proved.h"
-#include "relocate.h"
 
 /*
  * Remote keys. The program uses keys of its peer's own device; on the path they are others. They are asked for when
@@ -202,9 +201,16 @@ uint32_t mesh_conn_next_request(struct mesh_conn *conn)
 	return id;
 }
 
+/* Where keys that the peer asks for have to be good; NULL: not known yet. */
+static struct mesh_pd *key_pd(const struct mesh_conn *conn)
+{
+	/* A peer that has our word that the old path is fenced may be on the next one already. */
+	return conn->fenced ? conn->next_path.pd : conn->path.pd;
+}
+
 static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 {
-	struct mesh_pd *pd = mesh_conn_key_pd(conn);
+	struct mesh_pd *pd = key_pd(conn);
 	struct mv_ctl_msg msg;
 	int err;
 

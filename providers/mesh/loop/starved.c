@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "connectint.h"
+#include "connstatus.h"
 #include "count.h"
 #include "heldint.h"
 #include "live.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "connstatus.h"
 #include "guarded.h"
 #include "heldint.h"
 #include "live.h"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "connpath.h"
 #include "fault.h"
 #include "guarded.h"
 #include "heldint.h"

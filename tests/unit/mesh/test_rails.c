@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "connpath.h"
 #include "fault.h"
 #include "prearm.h"
 #include "ud.h"

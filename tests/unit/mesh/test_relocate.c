@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "connstatus.h"
 #include "oneconn.h"
 #include "probed.h"
 #include "proved.h"

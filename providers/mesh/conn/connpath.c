@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "connpath.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "parity.h"
+
+/* How long what a port said of itself is believed. */
+#define PORT_NS 50000000ull
+
+/* What a queue pair on another NIC has to be like: as the program's, with what has another number there. */
+
+static uint16_t own_pkey_index(const struct mesh_conn *conn)
+{
+	return conn->rtr_mask & IBV_QP_PKEY_INDEX ? conn->rtr.pkey_index : conn->init.pkey_index;
+}
+
+/* The program's P_Key index, as a port of a NIC has it. Return: 0; -ENOENT: that has not the P_Key. */
+static int pkey_index(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, uint16_t *ret_index)
+{
+	*ret_index = own_pkey_index(conn);
+	if (gid_type != MV_GID_TYPE_IB)
+		return 0;
+	return mesh_rail_find_pkey(rail, port, conn->qp->context, conn->rtr.ah_attr.port_num, *ret_index, ret_index);
+}
+
+int mesh_conn_shadow_attr(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, struct mesh_shadow_attr *ret)
+{
+	*ret = (struct mesh_shadow_attr){.port_num = port, .qp_access_flags = conn->init.qp_access_flags};
+	return pkey_index(conn, rail, port, gid_type, &ret->pkey_index);
+}
+
+static enum ibv_mtu mtu_of(unsigned int bytes)
+{
+	enum ibv_mtu mtu = IBV_MTU_4096;
+
+	while (mtu > IBV_MTU_256 && mesh_mtu_bytes(mtu) > bytes)
+		mtu--;
+	return mtu;
+}
+
+int mesh_conn_release_path(struct mesh_conn *conn)
+{
+	int err = conn->held ? mesh_held_unprepare(conn->held) : 0;
+
+	if (err)
+		return err;
+	if (conn->path.pd)
+		mesh_pd_put(conn->path.pd);
+	conn->path.pd = NULL;
+	conn->shadow_connected = false;
+	conn->shadow_rts = false;
+	return 0;
+}
+
+/* Hundreds that move at once ask the device once. */
+static int ask_port(struct mesh_rail *rail, uint8_t port_num)
+{
+	uint64_t now_ns = mesh_now_ns(), old_ns = 0;
+	struct ibv_port_attr port;
+	int command, err;
+
+	mesh_lock(&rail->gid_lock);
+	if (rail->asked_port == port_num)
+		old_ns = rail->asked_ns;
+	mesh_unlock(&rail->gid_lock);
+	/* What it was like once is as good as what a firmware that hangs will say. */
+	if (old_ns && (now_ns < old_ns + PORT_NS || mesh_device_stuck(rail->commands)))
+		return 0;
+	command = mesh_command_begin(rail->commands);
+	err = ibv_query_port(rail->context, port_num, &port);
+	mesh_command_end(rail->commands, command);
+	if (err)
+		return -EIO;
+	mesh_lock(&rail->gid_lock);
+	rail->asked_ns = now_ns;
+	rail->asked_port = port_num;
+	rail->active_mtu = (uint8_t)port.active_mtu;
+	rail->lid = port.lid;
+	mesh_unlock(&rail->gid_lock);
+	return 0;
+}
+
+int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
+			  uint16_t *ret_lid)
+{
+	struct mesh_rail *rail = path->pd->rail;
+	unsigned int mtu;
+
+	if (ask_port(rail, path->port))
+		return -EIO;
+	mesh_lock(&rail->gid_lock);
+	mtu = mesh_mtu_bytes(rail->active_mtu);
+	*ret_lid = rail->lid;
+	mesh_unlock(&rail->gid_lock);
+	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
+		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
+	*ret_mtu_bytes = (uint16_t)mtu;
+	/* The subnet manager has not been there yet, or not again. */
+	return path->gid_type == MV_GID_TYPE_IB && !mv_lid_is_unicast(*ret_lid) ? -EIO : 0;
+}
+
+/*
+ * Where something is made ahead, there is all that is needed. Whether its descriptors are ours still the helper thread looks from time to
+ * time: six system calls for each of hundreds that move at once would take longer than all else that they do here.
+ */
+static struct mesh_pd *spare_on(const struct mesh_conn *conn, const char *device)
+{
+	struct mesh_pd *spare = conn->home.spare;
+
+	if (!spare || mesh_rail_lost(spare->rail) || mesh_rail_taken(spare->rail) || strcmp(spare->rail->device, device))
+		return NULL;
+	return mesh_pd_ref(spare);
+}
+
+static struct mesh_pd *pd_on(struct mesh_conn *conn, const char *device, char *why, size_t why_size)
+{
+	struct mesh_pd *pd = spare_on(conn, device);
+	struct mesh_rail *rail = pd ? NULL : mesh_rail_get(device, why, why_size);
+
+	if (rail)
+		pd = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, why_size);
+	mesh_rail_put(rail); /* the pd has a reference */
+	return pd;
+}
+
+int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,
+			char *why, size_t why_size)
+{
+	struct mesh_view_rail place;
+	int err;
+
+	err = mesh_view_rail(&action->local_gid, action->gid_type, &place);
+	if (err) {
+		snprintf(why, why_size, "the rail is not in the directory any more");
+		return err;
+	}
+	/* The peer's routes lead here, as it says; ours have to lead there. */
+	if (!mesh_view_may_join(&action->local_gid, &action->remote_gid)) {
+		snprintf(why, why_size, "no route of this host leads there");
+		return -EHOSTUNREACH;
+	}
+	ret->pd = pd_on(conn, place.device, why, why_size);
+	if (!ret->pd)
+		return -EIO;
+	memcpy(ret->device, place.device, sizeof(ret->device));
+	ret->port = place.port;
+	ret->gid = action->local_gid;
+	ret->gid_type = action->gid_type;
+	ret->sq_psn = MV_CTL_PSN_NONE;
+	return 0;
+}
+
+int mesh_conn_shadow_rts(struct mesh_conn *conn)
+{
+	struct ibv_qp_attr attr = conn->rts;
+	int err;
+
+	if (conn->shadow_rts)
+		return 0;
+	if (conn->path.sq_psn != MV_CTL_PSN_NONE)
+		attr.sq_psn = conn->path.sq_psn;
+	err = mesh_held_rts(conn->held, &attr, conn->rts_mask);
+	if (!err)
+		conn->shadow_rts = true;
+	return err;
+}
+
+const char *mesh_conn_why_not_connected(const struct mesh_conn *conn, int err)
+{
+	const char *poorer = mesh_parity_why(conn->held);
+
+	return err == -EOPNOTSUPP && poorer ? poorer : strerrordesc_np(-err);
+}
+
+int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
+			const struct mv_move_action *action, struct ibv_qp_attr *ret)
+{
+	*ret = conn->rtr;
+	ret->dest_qp_num = action->peer.qpn;
+	ret->path_mtu = mtu_of(action->mtu_bytes);
+	ret->ah_attr.port_num = path->port;
+	ret->ah_attr.dlid = action->peer_lid;
+	ret->ah_attr.grh.dgid = action->peer.gid;
+	if (path->gid_type == MV_GID_TYPE_IB) {
+		int err = pkey_index(conn, path->pd->rail, path->port, path->gid_type, &ret->pkey_index);
+
+		ret->ah_attr.src_path_bits = 0; /* the peer knows the base LID */
+		if (err || !ret->ah_attr.is_global)
+			return err;
+	}
+	ret->ah_attr.is_global = 1;
+	/* A program may have meant "this link only" for a path that was never used. */
+	if (path->gid_type != MV_GID_TYPE_IB && ret->ah_attr.grh.hop_limit < 64)
+		ret->ah_attr.grh.hop_limit = 64;
+	return mesh_rail_recall_gid(path->pd->rail, path->port, &path->gid, path->gid_type, &action->peer.gid,
+				    &ret->ah_attr.grh.sgid_index);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "connstatus.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "live.h"
+#include "proved.h"
+#include "unqualified.h"
+
+/* When the agent has not read what it was told before, or has messages to carry first. */
+#define TELL_AGAIN_NS 50000000ull
+/* What has moved is told of and logged so long after its move: the others that move with it wait for the same threads. */
+#define TELL_MOVED_NS 200000000ull
+
+const char *mesh_conn_bound(const struct mesh_conn *conn)
+{
+	if (conn->state == MESH_CONN_HELD || conn->state == MESH_CONN_INIT)
+		return NULL;
+	if (conn->state == MESH_CONN_FAILED)
+		return "it has failed";
+	if (!conn->held)
+		return conn->unlogged;
+	if (atomic_load_explicit(&conn->refused, memory_order_relaxed))
+		return "the agent refuses to register it";
+	if (mesh_live_lost(conn->held))
+		return mesh_live_lost(conn->held);
+	return mesh_conn_unproved(conn) ? mesh_conn_unproved(conn) : mesh_conn_unqualified(conn);
+}
+
+/* Hundreds move at once, and writing a line takes as long as half of a move: so it is said when there is time. */
+void mesh_conn_log_moved(struct mesh_conn *conn)
+{
+	char from[MV_GID_STRLEN], to[MV_GID_STRLEN];
+
+	if (!conn->untold_move)
+		return;
+	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: %s; moved to %s (%s) to %s", conn->mc->device, conn->qpn,
+	       conn->peer_host, mv_ctl_reason_text(conn->untold_move), conn->path.device, mv_gid_format(&conn->path.gid, from),
+	       mv_gid_format(&conn->path.peer_gid, to));
+	conn->untold_move = MV_CTL_REASON_NONE;
+}
+
+static const char *state_name(const struct mesh_conn *conn)
+{
+	static const char *const names[] = {[MESH_CONN_INIT] = "init",
+					    [MESH_CONN_NATIVE] = "native",
+					    [MESH_CONN_HELD] = "held",
+					    [MESH_CONN_MOVED] = "moved",
+					    [MESH_CONN_FAILED] = "failed"};
+
+	return names[conn->state];
+}
+
+/* Where a queue pair waits for the next move. */
+static const char *ahead_on(const struct mesh_conn *conn)
+{
+	return conn->held && conn->home.spare && mesh_live_armed(conn->held) ? conn->home.spare->rail->device : "";
+}
+
+/* What is still being connected has no work that could move, and is not said to be movable. */
+static const char *movable_text(const struct mesh_conn *conn, const char *bound)
+{
+	bool at_work = (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && conn->rts_mask;
+
+	if (bound)
+		return ",\"movable\":false";
+	return at_work ? ",\"movable\":true" : "";
+}
+
+/* For `meshverbs qps`. */
+void mesh_conn_tell(struct mesh_conn *conn)
+{
+	char local[MV_GID_STRLEN], peer[MV_GID_STRLEN], rail[MV_GID_STRLEN], to[MV_GID_STRLEN];
+	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = conn->qpn};
+	const char *bound = mesh_conn_bound(conn), *why = bound ? bound : conn->stayed, *movable = movable_text(conn, bound);
+	int len;
+
+	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
+	len = snprintf((char *)frame.payload, sizeof(frame.payload),
+		       "{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
+		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
+		       "\"ahead\":\"%s\"%s%s%s%s}",
+		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->verdict),
+		       mv_gid_format(&conn->local.gid, local), mv_gid_format(&conn->peer.gid, peer), conn->peer.qpn,
+		       conn->peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
+		       mv_gid_format(&conn->path.peer_gid, to), ahead_on(conn), movable, why ? ",\"why\":\"" : "",
+		       why ? why : "", why ? "\"" : "");
+	if (len < 0 || (size_t)len >= sizeof(frame.payload))
+		return;
+	frame.len = (uint16_t)len;
+	conn->told = mesh_thread_frame(&frame) != -EAGAIN;
+	conn->told_state = conn->state;
+	conn->told_bound = bound;
+	conn->told_movable = movable;
+	conn->told_stayed = conn->stayed;
+}
+
+void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
+{
+	/* One that moves again meanwhile is not told of later for it. */
+	if (conn->told || now_ns >= conn->tell_at_ns)
+		conn->tell_at_ns = now_ns + TELL_MOVED_NS;
+	conn->told = false;
+}
+
+uint64_t mesh_conn_tell_news(struct mesh_conn *conn, uint64_t now_ns)
+{
+	const char *bound = mesh_conn_bound(conn);
+
+	if (atomic_exchange_explicit(&conn->tell, false, memory_order_relaxed) || !conn->told ||
+	    conn->told_state != conn->state || conn->told_stayed != conn->stayed ||
+	    conn->told_bound != bound || strcmp(conn->told_movable, movable_text(conn, bound))) {
+		if (now_ns < conn->tell_at_ns)
+			return conn->tell_at_ns;
+		mesh_conn_log_moved(conn);
+		mesh_conn_tell(conn);
+	}
+	return conn->told ? UINT64_MAX : now_ns + TELL_AGAIN_NS;
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
+#include "live.h"
+#include "native.h"
+#include "negotiateint.h"
+#include "proved.h"
+#include "relocate.h"
+
+/* Messages of the peer: opened, and given to the transaction, or answered where there is none. Helper thread. */
+
+/* Where many move, one that is through is looked at so long after that. */
+#define LOOK_LATER_NS 100000000ull
+
+/* A peer that wants to move need not wait for one that is not there any more. */
+static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	struct mv_move_action action;
+
+	mv_move_abort(&conn->move, now_ns);
+	if (conn->move.state == MV_MOVE_FAILED)
+		mv_move_message(&conn->move, msg, now_ns);
+	while (mv_move_next(&conn->move, &action))
+		if (action.type == MV_DO_SEND)
+			mesh_thread_send(&action.msg);
+}
+
+/* It is not negotiating. conn->lock */
+static void answer_native(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+{
+	struct mv_ctl_msg reply;
+
+	if (conn->gone || (conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_FAILED) ||
+	    !mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
+				   conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
+				   conn->rtr.rq_psn & 0xffffff, conn->attempt, conn->nonce, msg, &reply))
+		return;
+	/* Its program has ended it, which is no news of the path. */
+	if (conn->state == MESH_CONN_FAILED && !conn->rtr_error)
+		reply.reason = MV_CTL_REASON_GONE;
+	mesh_thread_send(&reply);
+}
+
+/* It takes our own PSN, which is not known in RTR. Who stays there has to say so. conn->lock */
+static void meet_unopened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	if (mesh_conn_negotiates(conn)) {
+		mv_move_unopened(&conn->move, msg, now_ns);
+		mesh_conn_act(conn, now_ns, false);
+	} else if (mesh_conn_may_speak(conn->rtr_ns, now_ns)) {
+		answer_native(conn, msg);
+	}
+}
+
+/* conn->lock */
+static void take_opened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns)
+{
+	if (mesh_conn_take_receives(conn, msg))
+		return;
+	if (conn->state == MESH_CONN_FAILED && conn->held && !conn->gone && msg->flags & MV_CTL_MOVE) {
+		answer_failed(conn, msg, now_ns);
+	} else if (mesh_conn_negotiates(conn)) {
+		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg)) {
+			mesh_conn_peer_left(conn);
+			mesh_conn_peer_gone(conn);
+		}
+		mv_move_message(&conn->move, msg, now_ns);
+		mesh_conn_keys_came(conn, msg, keys);
+		mesh_conn_act(conn, now_ns, false);
+	} else {
+		answer_native(conn, msg);
+	}
+}
+
+/* conn->lock */
+static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, const struct mv_ctl_keys *sealed_keys,
+			 uint64_t now_ns)
+{
+	struct mv_ctl_keys keys = *sealed_keys;
+	struct mv_ctl_msg msg = *sealed;
+	int err = mesh_conn_open(conn, &msg, &keys, now_ns);
+
+	if (!err)
+		take_opened(conn, &msg, &keys, now_ns);
+	else if (err == -ENOKEY)
+		meet_unopened(conn, &msg, now_ns);
+}
+
+void mesh_conn_refuse_peer(struct mesh_conn *conn)
+{
+	const struct mesh_conn_refusal refusal = {.on = true,
+						  .local_type = conn->local_type,
+						  .local = conn->local,
+						  .peer = conn->peer,
+						  .rq_psn = conn->rtr.rq_psn & 0xffffff,
+						  .attempt = conn->attempt,
+						  .nonce = conn->nonce,
+						  .rtr_ns = conn->rtr_ns};
+
+	mesh_lock(&conn->key_lock);
+	conn->refusal = refusal;
+	mesh_unlock(&conn->key_lock);
+}
+
+void mesh_conn_refuse_no_more(struct mesh_conn *conn)
+{
+	mesh_lock(&conn->key_lock);
+	conn->refusal.on = false;
+	mesh_unlock(&conn->key_lock);
+}
+
+/* No conn->lock. Return: whether that is all there is to say. */
+static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint64_t now_ns)
+{
+	struct mv_ctl_msg msg = *sealed, reply;
+	struct mesh_conn_refusal refusal;
+	int err;
+
+	mesh_lock(&conn->key_lock);
+	refusal = conn->refusal;
+	mesh_unlock(&conn->key_lock);
+	if (!refusal.on)
+		return false;
+	err = mesh_conn_open_refused(conn, &refusal, &msg, now_ns);
+	if ((!err || (err == -ENOKEY && mesh_conn_may_speak(refusal.rtr_ns, now_ns))) &&
+	    mv_move_answer_native(&refusal.local, &refusal.peer, refusal.local_type, MV_CTL_PSN_NONE, refusal.rq_psn, refusal.attempt,
+				  refusal.nonce, &msg, &reply))
+		mesh_thread_send(&reply);
+	return true;
+}
+
+void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
+{
+	const struct mv_ctl_keys none = {0};
+	struct mv_ctl_msg bye = conn->late_bye;
+
+	conn->late_bye.type = 0;
+	if (bye.type)
+		take_message(conn, &bye, &none, now_ns);
+}
+
+/* It has moved, or has not, and there is nothing that it would have to do soon. */
+static bool is_through(struct mesh_conn *conn)
+{
+	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->stayed && !conn->pathless_ns &&
+	       !mesh_live_broken(conn->held) && !mesh_conn_asks(conn);
+}
+
+/*
+ * Where many move, most have nothing to do after a message but to wait for the next one, or are through: whether there is a way home, and
+ * what the next move needs, can be looked at when the others are, too.
+ */
+static uint64_t look_after_message(struct mesh_conn *conn, uint64_t now_ns, uint64_t late_ns)
+{
+	uint64_t at_ns;
+
+	if (!mesh_many_move() || !mesh_conn_negotiates(conn) || conn->fencing || mv_move_peek(&conn->move) || mesh_live_lost(conn->held))
+		return now_ns;
+	if (!conn->move.live)
+		return is_through(conn) ? now_ns + LOOK_LATER_NS : now_ns;
+	at_ns = mv_move_deadline(&conn->move);
+	return conn->move.state == MV_MOVE_QUIESCING || at_ns >= UINT64_MAX - late_ns ? now_ns : at_ns + late_ns;
+}
+
+uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns,
+			   uint64_t silent_ns)
+{
+	uint64_t at;
+
+	if (refuse(conn, msg, now_ns))
+		return UINT64_MAX;
+	if (!mesh_conn_enter(conn)) {
+		/* The peer repeats all but its last one. The connection is queued again when whoever has it is through. */
+		if (msg->type == MV_CTL_BYE)
+			conn->late_bye = *msg;
+		return now_ns;
+	}
+	take_message(conn, msg, keys, now_ns);
+	mesh_turns_note(conn, false, now_ns);
+	at = look_after_message(conn, now_ns, now_ns - silent_ns);
+	mesh_conn_exit(conn);
+	return at;
+}
+
+void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	if (!mesh_conn_enter(conn))
+		return;
+	if (mesh_conn_negotiates(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt) {
+		/* On a busy host an agent may be late; it is gone when its beacons are. */
+		if (mesh_view_alive(&conn->peer.gid))
+			mv_move_undelivered(&conn->move);
+		else
+			mv_move_unreachable(&conn->move, now_ns);
+		mesh_conn_act(conn, now_ns, false);
+	}
+	mesh_turns_note(conn, false, now_ns);
+	mesh_conn_exit(conn);
+}

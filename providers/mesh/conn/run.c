@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "connstatus.h"
+#include "live.h"
+#include "native.h"
+#include "negotiateint.h"
+#include "reasons.h"
+#include "relocate.h"
+
+/* What the helper thread does for one connection in its turn: all that is due, and until when it may leave the connection alone. */
+
+/* When there was no memory for what wakes a program that waits for completion events. */
+#define WAKE_AGAIN_NS 250000000ull
+#define LOCKED_NS     1000000ull /* to look whether somebody still posts */
+#define FAIL_AGAIN_NS 10000000ull /* to look whether all is done before what has to fail */
+
+/* It may be that its path works meanwhile. Return: when to look again, should it go on doing so. */
+static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
+{
+	uint64_t at = mesh_conn_native_at(conn, now_ns);
+
+	conn->native_due = at <= silent_ns;
+	if (!conn->native_due)
+		return at < UINT64_MAX - now_ns ? at + (now_ns - silent_ns) : UINT64_MAX;
+	if (mesh_conn_is_in_batch(conn) || mesh_work_submit(conn, &conn->peer.gid, true))
+		return UINT64_MAX; /* who comes from a worker is queued again */
+	/* It may take seconds, and this thread has others to look after. */
+	conn->native_due = false;
+	mv_move_tried(&conn->move, false, now_ns);
+	return mv_move_native_at(&conn->move);
+}
+
+uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
+{
+	uint64_t deadline = UINT64_MAX, keys, tell, fence, move, again, back, await;
+	bool ticked;
+
+	if (!mesh_conn_enter(conn)) {
+		/* One that comes from a worker is queued again then. */
+		return atomic_load_explicit(&conn->at_work, memory_order_acquire) ? UINT64_MAX : now_ns + MESH_CONN_PATIENCE_NS;
+	}
+	mesh_conn_take_late_bye(conn, now_ns);
+	if (mesh_conn_negotiates(conn) && atomic_load_explicit(&conn->refused, memory_order_relaxed))
+		mv_move_unreachable(&conn->move, now_ns);
+	if (mesh_conn_negotiates(conn)) {
+		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
+			mv_move_work_waits(&conn->move, now_ns);
+		ticked = mv_move_deadline(&conn->move) <= silent_ns;
+		if (ticked) {
+			mv_move_tick(&conn->move, now_ns);
+			mesh_conn_act(conn, now_ns, false);
+		}
+		/* One move is over before the next begins; who comes from a worker is queued again. */
+		if (mesh_conn_negotiates(conn) && !(ticked && mv_move_peek(&conn->move)))
+			deadline = mesh_conn_check(conn, now_ns, silent_ns);
+		mesh_conn_fence(conn, now_ns);
+		mesh_conn_act(conn, now_ns, false);
+	}
+	if (mesh_conn_negotiates(conn)) {
+		back = look_back(conn, now_ns, silent_ns);
+		if (back < deadline)
+			deadline = back;
+	}
+	if (mesh_conn_negotiates(conn)) {
+		await = mesh_conn_await_peer(conn, now_ns);
+		if (await < deadline)
+			deadline = await;
+	}
+	if (mesh_conn_negotiates(conn)) {
+		move = mv_move_deadline(&conn->move);
+		if (move < UINT64_MAX - now_ns)
+			move += now_ns - silent_ns;
+		if (move < deadline)
+			deadline = move;
+		fence = mesh_conn_fence_at(conn);
+		if (fence < deadline)
+			deadline = fence;
+		/* What has just begun may have come to nothing already. */
+		again = mesh_conn_again_at(conn, now_ns);
+		if (again < deadline)
+			deadline = again;
+		keys = mesh_conn_run_keys(conn, now_ns);
+		if (keys < deadline)
+			deadline = keys;
+	}
+	if (conn->state == MESH_CONN_FAILED)
+		mesh_conn_unwatch(conn);
+	if (!conn->gone && conn->held && !mesh_live_wake(conn->held) && deadline > now_ns + WAKE_AGAIN_NS)
+		deadline = now_ns + WAKE_AGAIN_NS;
+	if (!conn->gone && conn->held && mesh_live_waits(conn->held) && deadline > now_ns + LOCKED_NS)
+		deadline = now_ns + LOCKED_NS;
+	if (!conn->gone && conn->held && deadline > now_ns + FAIL_AGAIN_NS && mesh_live_waits_to_fail(conn->held))
+		deadline = now_ns + FAIL_AGAIN_NS;
+	if (mesh_conn_negotiates(conn) && conn->in_batch && deadline > now_ns + LOCKED_NS)
+		deadline = now_ns + LOCKED_NS;
+	if (mesh_conn_negotiates(conn) && conn->entry_again_ns > now_ns && deadline > conn->entry_again_ns)
+		deadline = conn->entry_again_ns;
+	if (mesh_conn_negotiates(conn) && conn->device_again_ns && deadline > conn->device_again_ns)
+		deadline = conn->device_again_ns;
+	tell = conn->gone ? UINT64_MAX : mesh_conn_tell_news(conn, now_ns);
+	if (tell < deadline)
+		deadline = tell;
+	mesh_turns_note(conn, true, now_ns);
+	mesh_conn_exit(conn);
+	return deadline;
+}
