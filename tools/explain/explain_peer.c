@@ -131,7 +131,7 @@ static bool is_reached(const struct dirview *view, const struct peer *peer, bool
 	return peer->n_paths && view->dir.hosts[peer->host].agent_version;
 }
 
-/* As the plugin has it, providers/mesh/proved.c. */
+/* As the plugin has it, providers/mesh/conn/proved.c. */
 static bool is_stranger(const struct dirview *view, const struct peer *peer)
 {
 	const struct mv_dir_host *host = &view->dir.hosts[peer->host];

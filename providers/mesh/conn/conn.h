@@ -399,40 +399,6 @@ bool mesh_conns_next_turn(enum mesh_turn turn);
  */
 size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, const struct mesh_conn *after);
 
-/** mesh_conns_close - a context is being closed: drop its connections; end.c */
-void mesh_conns_close(struct mesh_context *mc);
-
-/* end.c, query.c, ece.c: what the program does to its QPs. Contracts are those of libibverbs. */
-int mesh_destroy_qp(struct ibv_qp *qp);
-int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
-int mesh_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
-
-/*
- * negotiate.c: what the helper thread does for one connection; each takes conn->lock. It does not wait for it: a message
- * that comes while a worker has it counts as lost, as any may be. But for BYE, which nobody repeats: mesh_conn_run() takes that.
- */
-
-/**
- * mesh_conn_run - carry out what the move wants
- * @silent_ns: all that the peer had sent by then has been taken
- *
- * Return: when to come again (ns), UINT64_MAX: on events only.
- */
-uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns);
-/**
- * mesh_conn_message - a message of the peer
- * @silent_ns: as for mesh_conn_run()
- *
- * Return: when it is to be looked at (ns); @now_ns: at once. Later than that it is where many move, and this one has nothing to do but to
- * wait, or is through.
- */
-uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns,
-			   uint64_t silent_ns);
-/** mesh_conn_work - what may take seconds; a worker thread, worker.c */
-void mesh_conn_work(struct mesh_conn *conn);
-/** mesh_conn_unreachable - the agent could not bring a message to the peer's */
-void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
-
 /* How long the helper thread waits for a connection that somebody else is at, and before it looks again. */
 #define MESH_CONN_PATIENCE_NS 1000000l
 

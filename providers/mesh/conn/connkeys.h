@@ -4,7 +4,7 @@
 
 #include "conn.h"
 
-/* Part of conn.h: keys of the peer, and workers. */
+/* Part of conn.h: keys of the peer. */
 
 /* remotekeys.c: the peer's keys, and ours for the peer */
 
@@ -57,19 +57,6 @@ void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey);
 /** mesh_conn_keys_use - the next QP is about to do the work: what is known for it; mesh_conn_keys_begin() follows */
 void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret);
-
-/* worker.c; both for the helper thread */
-
-/**
- * mesh_work_submit - have a worker call mesh_conn_work(), soon
- * @to: destination that may not be there
- * @tries: nobody waits for it: it is done behind what else there is, a few at a time
- *
- * Return: false without memory or threads: the caller has to do it.
- */
-bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool tries);
-/** mesh_work_run - start another worker when work has waited; returns when to come again */
-uint64_t mesh_work_run(uint64_t now_ns);
 
 /* remotekeys.c keydrops.c */
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "connectint.h"
+#include "connect.h"
 #include "connstatus.h"
 #include "count.h"
 #include "heldint.h"

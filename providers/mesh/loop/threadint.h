@@ -2,7 +2,7 @@
 #ifndef MESH_THREADINT_H
 #define MESH_THREADINT_H
 
-#include "conn.h"
+#include "connect.h"
 #include "handoff.h"
 #include "helper.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conn.h"
+#include "connect.h"
 #include "held.h"
 #include "keys.h"
 #include "paths.h"

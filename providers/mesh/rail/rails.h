@@ -38,7 +38,7 @@ struct mesh_rail {
 	_Atomic bool taken; /* they are not ours any more; written once */
 	_Atomic bool fatal; /* the device said so: the helper thread has to lose it; written once */
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
-	/* What a port was like a moment ago; gid_lock; negotiate.c. */
+	/* What a port was like a moment ago; gid_lock; connpath.c. */
 	uint64_t asked_ns;
 	uint8_t asked_port, active_mtu;
 	uint16_t lid;

@@ -12,7 +12,7 @@ struct mesh_pd; /* rails.h: a protection domain's counterpart on another rail */
 /*
  * Held and moved queue pairs: RC queue pairs of the program whose work does not go to the base's QP.
  *
- * The life of one, as its caller (conn.c) drives it:
+ * The life of one, as its callers (connect.c, negotiate.c) drive it:
  *
  *   INIT      mesh_recvlog_begin()       receives are noted down as they are posted
  *   RTR       mesh_held_new()            from now on sends wait; receives still go to the base, too

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "conn.h"
+#include "connect.h"
 #include "guarded.h"
 #include "heldint.h"
 #include "rails.h"

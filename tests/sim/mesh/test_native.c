@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "conn.h"
+#include "connect.h"
 #include "guarded.h"
 #include "native.h"
 #include "heldint.h"

@@ -2,7 +2,7 @@
 #ifndef MESH_TEST_SEALED_H
 #define MESH_TEST_SEALED_H
 
-#include "conn.h"
+#include "connect.h"
 
 /* Messages that come to a connection, sealed with their from_psn and to_psn as their sender would. */
 

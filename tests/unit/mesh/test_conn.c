@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "conn.h"
+#include "connect.h"
 #include "udint.h"
 
 int __wrap_mesh_thread_wake(bool urgent);

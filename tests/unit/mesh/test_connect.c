@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "conn.h"
 #include "fault.h"
 #include "heldint.h"
+#include "negotiateint.h"
 #include "tmpdir.h"
 #include "udint.h"
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "conn.h"
 #include "heldint.h"
 #include "live.h"
+#include "negotiateint.h"
 #include "pdstay.h"
 #include "sealed.h"
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "negotiateint.h"
 #include "oneconn.h"
 #include "reasons.h"
 #include "relocate.h"

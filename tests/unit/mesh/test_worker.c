@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "conn.h"
+#include "negotiateint.h"
 
 #define MS 1000000ull
 #define N_CONNS 32

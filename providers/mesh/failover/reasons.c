@@ -7,7 +7,6 @@
 #include "detect.h"
 #include "live.h"
 #include "path_failures.h"
-#include "paths.h"
 #include "prearm.h"
 #include "probed.h"
 #include "proved.h"

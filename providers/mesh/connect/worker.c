@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "conn.h"
+#include "negotiateint.h"
 #include "ourthreads.h"
 
 /*

@@ -8,10 +8,10 @@
 #include "connstatus.h"
 #include "count.h"
 #include "paths.h"
-#include "ways.h"
 #include "relocate.h"
 #include "srq.h"
 #include "ud.h"
+#include "ways.h"
 
 #define ENTRY_NS 10000000ull /* to look whether a GID is there again */
 #define ASK_PEER_NS     1000000ull /* from one question whether the peer receives to the next; doubles up to the second */

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "conn.h"
+#include "connect.h"
 #include "paths.h"
 
 /* What the files of the program's queue pairs share: modify.c connect.c judge.c query.c end.c. Any thread of the program's. */
@@ -87,7 +87,5 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
  * Return: what mc->modify_qp() does.
  */
 int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
-/** mesh_conn_say_bye - end.c: tell the peer that this connection ends. Called with conn->lock held. */
-void mesh_conn_say_bye(struct mesh_conn *conn);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef MESH_NEGOTIATEINT_H
 #define MESH_NEGOTIATEINT_H
 
-#include "conn.h"
+#include "connect.h"
 
 /* What the files of the agreement share: negotiate.c messages.c run.c, and connect.c. With conn->lock held, unless it says otherwise. */
 
@@ -19,5 +19,16 @@ void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns);
  */
 void mesh_conn_refuse_peer(struct mesh_conn *conn);
 void mesh_conn_refuse_no_more(struct mesh_conn *conn);
+
+/** mesh_conn_work - what may take seconds; a worker thread; takes conn->lock */
+void mesh_conn_work(struct mesh_conn *conn);
+/**
+ * mesh_work_submit - worker.c: have a worker call mesh_conn_work(), soon; helper thread
+ * @to: destination that may not be there
+ * @tries: nobody waits for it: it is done behind what else there is, a few at a time
+ *
+ * Return: false without memory or threads: the caller has to do it.
+ */
+bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool tries);
 
 #endif
