@@ -128,8 +128,6 @@ struct mv_ctl_msg {
 	 * was opened; MV_CTL_PSN_NONE: not that one. A decoded message has none.
 	 */
 	uint32_t from_psn, to_psn;
-	/* Not encoded: of what an agent has delivered, the id of the host that it had it from (MV_FRAME_DELIVER); 0: not told. */
-	uint8_t from_host[16];
 	/* OFFER, ANSWER, CONFIRM, AHEAD: the sender's end of the path; UD_PUT likewise. */
 	struct mv_ctl_end path;
 	union ibv_gid path_peer_gid; /* OFFER, AHEAD: the GID that the receiver is to use; UD_GET: likewise; ANSWER: repeats OFFER's path.gid */

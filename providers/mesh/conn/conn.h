@@ -178,6 +178,7 @@ struct mesh_conn {
 	struct mesh_conn *next_follower;
 	/* The helper thread's own. */
 	struct mesh_conn *next_taken;
+	struct mv_host_id late_bye_from;
 	struct mv_ctl_msg late_bye; /* came when the thread could not have the lock; type 0: none */
 	struct mv_proof_limit proof_limit; /* of messages in the peer's name that did not open */
 

@@ -11,8 +11,8 @@
 /* Argument: the connection; the second: of one that is connected to itself. */
 extern const struct mesh_held_ops mesh_conn_held_ops, mesh_conn_self_ops;
 
-/** mesh_conn_key_message - KEY_*; takes conn->lock */
-void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint64_t now_ns);
+/** mesh_conn_key_message - KEY_*; takes conn->lock. @from: as of mesh_conn_open() */
+void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *sealed, uint64_t now_ns);
 /** mesh_conn_run_keys - send and resend questions; conn->lock held; returns when to come again */
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_asks - has the peer been asked for a key, or told to forget one, and has not answered yet? */

@@ -40,21 +40,17 @@ static bool has_zero_psns(const struct mesh_conn *conn)
 }
 
 /* An agent of an older version does not tell which host it is. */
-static bool is_of_another_host(const struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+static bool is_another_host(const struct mesh_conn *conn, const struct mv_host_id *from)
 {
-	static const uint8_t not_told[sizeof(msg->from_host)];
-
-	_Static_assert(sizeof(msg->from_host) == sizeof(conn->host_id.bytes), "an id");
-	return is_known(&conn->host_id) && memcmp(msg->from_host, not_told, sizeof(not_told)) &&
-	       memcmp(msg->from_host, conn->host_id.bytes, sizeof(not_told));
+	return is_known(&conn->host_id) && is_known(from) && memcmp(from, &conn->host_id, sizeof(*from));
 }
 
-int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns)
+int mesh_conn_open(struct mesh_conn *conn, const struct mv_host_id *from, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns)
 {
 	uint32_t sq_psn;
 
 	/* Where a PSN is proof there is no need to ask which host it is. */
-	if (conn->state == MESH_CONN_INIT || (has_zero_psns(conn) && (is_of_another_host(conn, msg) || !mesh_conn_is_of_peer(conn, &conn->peer.gid))))
+	if (conn->state == MESH_CONN_INIT || (has_zero_psns(conn) && (is_another_host(conn, from) || !mesh_conn_is_of_peer(conn, &conn->peer.gid))))
 		return -EBADMSG;
 	if (conn->held)
 		return try(conn, conn->move.nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);

@@ -9,11 +9,12 @@
 
 /**
  * mesh_conn_open - open a message of the connection; conn->lock
+ * @from: the host that the agent had it from; zero: not told
  * @msg, @keys: opened in place; @keys: NULL: none are expected
  *
  * Return: as mv_proof_open(); -EBADMSG also where too many have failed lately.
  */
-int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns);
+int mesh_conn_open(struct mesh_conn *conn, const struct mv_host_id *from, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns);
 /** mesh_conn_open_refused - the same without conn->lock, for one that is being connected */
 int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusal *refusal, struct mv_ctl_msg *msg, uint64_t now_ns);
 /**

@@ -228,7 +228,7 @@ static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 	mesh_thread_send(&msg);
 }
 
-void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint64_t now_ns)
+void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *sealed, uint64_t now_ns)
 {
 	struct mv_ctl_msg opened = *sealed, reply;
 	const struct mv_ctl_msg *msg = &opened;
@@ -236,7 +236,7 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *seal
 
 	if (!mesh_conn_enter(conn))
 		return; /* it comes again */
-	if (conn->gone || !conn->held || mesh_conn_open(conn, &opened, NULL, now_ns) || !mv_move_is_from_peer(&conn->move, msg))
+	if (conn->gone || !conn->held || mesh_conn_open(conn, from, &opened, NULL, now_ns) || !mv_move_is_from_peer(&conn->move, msg))
 		goto out;
 	switch (msg->type) {
 	case MV_CTL_KEY_GET:

@@ -29,13 +29,14 @@ void mesh_conn_say_bye(struct mesh_conn *conn);
 uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns);
 /**
  * mesh_conn_message - a message of the peer
+ * @from: as of mesh_conn_open()
  * @silent_ns: as for mesh_conn_run()
  *
  * Return: when it is to be looked at (ns); @now_ns: at once. Later than that it is where many move, and this one has nothing to do but to
  * wait, or is through.
  */
-uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns,
-			   uint64_t silent_ns);
+uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys,
+			   uint64_t now_ns, uint64_t silent_ns);
 /** mesh_conn_unreachable - the agent could not bring a message to the peer's */
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_work_run - start another worker when work has waited; helper thread. Returns when to come again */

@@ -73,12 +73,12 @@ static void take_opened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, co
 }
 
 /* conn->lock */
-static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, const struct mv_ctl_keys *sealed_keys,
-			 uint64_t now_ns)
+static void take_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *sealed,
+			 const struct mv_ctl_keys *sealed_keys, uint64_t now_ns)
 {
 	struct mv_ctl_keys keys = *sealed_keys;
 	struct mv_ctl_msg msg = *sealed;
-	int err = mesh_conn_open(conn, &msg, &keys, now_ns);
+	int err = mesh_conn_open(conn, from, &msg, &keys, now_ns);
 
 	if (!err)
 		take_opened(conn, &msg, &keys, now_ns);
@@ -136,7 +136,7 @@ void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 
 	conn->late_bye.type = 0;
 	if (bye.type)
-		take_message(conn, &bye, &none, now_ns);
+		take_message(conn, &conn->late_bye_from, &bye, &none, now_ns);
 }
 
 /* It has moved, or has not, and there is nothing that it would have to do soon. */
@@ -162,8 +162,8 @@ static uint64_t look_after_message(struct mesh_conn *conn, uint64_t now_ns, uint
 	return conn->move.state == MV_MOVE_QUIESCING || at_ns >= UINT64_MAX - late_ns ? now_ns : at_ns + late_ns;
 }
 
-uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns,
-			   uint64_t silent_ns)
+uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys,
+			   uint64_t now_ns, uint64_t silent_ns)
 {
 	uint64_t at;
 
@@ -171,11 +171,13 @@ uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 		return UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
 		/* The peer repeats all but its last one. The connection is queued again when whoever has it is through. */
-		if (msg->type == MV_CTL_BYE)
+		if (msg->type == MV_CTL_BYE) {
+			conn->late_bye_from = *from;
 			conn->late_bye = *msg;
+		}
 		return now_ns;
 	}
-	take_message(conn, msg, keys, now_ns);
+	take_message(conn, from, msg, keys, now_ns);
 	mesh_turns_note(conn, false, now_ns);
 	at = look_after_message(conn, now_ns, now_ns - silent_ns);
 	mesh_conn_exit(conn);

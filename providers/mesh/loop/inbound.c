@@ -39,12 +39,13 @@ uint64_t mesh_thread_time_of_silence(const struct mesh_thread *thread, uint64_t 
 static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
 	struct mv_ctl_keys keys;
+	struct mv_host_id from;
 	struct mv_ctl_msg msg;
 	uint64_t at = now_ns;
 
 	if (mv_ctl_decode_keys(frame->payload, frame->len, &msg, &keys))
 		return;
-	memcpy(msg.from_host, frame->dgid.raw, sizeof(msg.from_host));
+	memcpy(from.bytes, frame->dgid.raw, sizeof(from.bytes));
 	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
 		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
 		return;
@@ -52,9 +53,9 @@ static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64
 	if (!conn)
 		return;
 	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
-		mesh_conn_key_message(conn, &msg, now_ns);
+		mesh_conn_key_message(conn, &from, &msg, now_ns);
 	else
-		at = mesh_conn_message(conn, &msg, &keys, now_ns, silent_ns);
+		at = mesh_conn_message(conn, &from, &msg, &keys, now_ns, silent_ns);
 	if (at <= now_ns)
 		mesh_conn_queue(conn, false);
 	else

@@ -4,6 +4,8 @@
 
 #include "connect.h"
 
+static struct mv_host_id said_by; /* the host that they are from; zero: not told */
+
 /* Messages that come to a connection, sealed with their from_psn and to_psn as their sender would. */
 
 static inline uint64_t message_comes(struct mesh_conn *to, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t at_ns,
@@ -13,7 +15,7 @@ static inline uint64_t message_comes(struct mesh_conn *to, const struct mv_ctl_m
 	struct mv_ctl_msg sealed = *msg;
 
 	mv_proof_seal(&sealed, &sealed_keys);
-	return mesh_conn_message(to, &sealed, &sealed_keys, at_ns, silent_ns);
+	return mesh_conn_message(to, &said_by, &sealed, &sealed_keys, at_ns, silent_ns);
 }
 
 static inline void key_message_comes(struct mesh_conn *to, const struct mv_ctl_msg *msg)
@@ -21,7 +23,7 @@ static inline void key_message_comes(struct mesh_conn *to, const struct mv_ctl_m
 	struct mv_ctl_msg sealed = *msg;
 
 	mv_proof_seal(&sealed, NULL);
-	mesh_conn_key_message(to, &sealed, mesh_now_ns());
+	mesh_conn_key_message(to, &said_by, &sealed, mesh_now_ns());
 }
 
 #endif

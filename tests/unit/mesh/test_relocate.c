@@ -285,11 +285,11 @@ static int opens(uint8_t host)
 				 .from = conn.peer,
 				 .to = conn.local,
 				 .from_psn = conn.move.rq_psn,
-				 .to_psn = conn.move.sq_psn,
-				 .from_host = {host}};
+				 .to_psn = conn.move.sq_psn};
+	const struct mv_host_id from = {.bytes = {host}};
 
 	mv_proof_seal(&msg, NULL);
-	return mesh_conn_open(&conn, &msg, NULL, now_ns);
+	return mesh_conn_open(&conn, &from, &msg, NULL, now_ns);
 }
 
 static void test_unproved(void **state)
@@ -685,6 +685,24 @@ static void test_late_bye_of_another(void **state)
 	assert_null(held.guard->lost);
 }
 
+/* So it is where the PSNs prove nothing: the host that it was from is kept with it. */
+static void test_late_bye_of_another_host(void **state)
+{
+	(void)state;
+	is_well();
+	conn.move.peer_attempt = 3;
+	conn.host_id.bytes[0] = 5;
+	holder = MESH_HOLDER_SAME;
+	for (said_by.bytes[0] = 6; said_by.bytes[0] >= 5; said_by.bytes[0]--) {
+		conn.at_work = true;
+		say_bye(3);
+		conn.at_work = false;
+		mesh_conn_run(&conn, now_ns, now_ns);
+		assert_int_equal(held.guard->lost != NULL, said_by.bytes[0] == 5);
+	}
+	said_by.bytes[0] = 0;
+}
+
 /* It goes while ours is being fenced: what that flushes is not the program's to see. */
 static void test_bye_while_fencing(void **state)
 {
@@ -858,7 +876,7 @@ int main(void)
 		T(test_bye_in_a_call),
 		T(test_peer_does_not_say), T(test_follows), T(test_follows_for_few), T(test_leads_by_failing), T(test_leads),
 		T(test_waits_anew), T(test_confirms), T(test_sync_confirms),
-		T(test_look_after_message), T(test_late_bye_of_another),
+		T(test_look_after_message), T(test_late_bye_of_another), T(test_late_bye_of_another_host),
 		T(test_bye_while_fencing),
 		T(test_last_word),
 		T(test_lost_meanwhile),

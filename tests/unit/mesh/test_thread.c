@@ -569,11 +569,11 @@ static _Atomic uint64_t look_after_ns; /* each one */
 
 static _Atomic uint8_t of_host; /* the last message */
 
-uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now,
+uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now,
 				    uint64_t silent);
 
 /* The helper thread */
-uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now,
+uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now,
 				    uint64_t silent)
 {
 	unsigned int n = atomic_load(&n_got);
@@ -582,7 +582,7 @@ uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_ms
 	(void)silent;
 	if (n < sizeof(got) / sizeof(got[0]))
 		got[n] = (struct got){conn->qpn, msg->attempt};
-	atomic_store(&of_host, msg->from_host[0]);
+	atomic_store(&of_host, from->bytes[0]);
 	atomic_store(&n_got, n + 1);
 	return now + atomic_load(&look_after_ns);
 }
