@@ -284,16 +284,21 @@ class Process:
 
     def receive(self, timeout=WAIT_S):
         """The next message that is delivered; None: none within that time."""
+        return self.receive_from(timeout)[1]
+
+    def receive_from(self, timeout=WAIT_S):
+        """(id of the host that it is from, the next message that is delivered); the id is zero but for who has sent SENDERS."""
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0:
             self.sock.settimeout(left)
             try:
-                kind, _, _, payload = wire.parse_frame(self.sock.recv(2048))
+                raw = self.sock.recv(2048)
             except TimeoutError:
-                return None
+                break
+            kind, _, _, payload = wire.parse_frame(raw)
             if kind == wire.DELIVER:
-                return payload
-        return None
+                return raw[8:24], payload
+        return None, None
 
     def refused(self, timeout=WAIT_S):
         """(device, QPN) of the next claim that is refused."""

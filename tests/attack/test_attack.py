@@ -508,6 +508,17 @@ class ForgedMessageTest(AttackTest):
         self.assertEqual(self.ours.receive(), message)
         self.assert_nothing_came()
 
+    def test_message_names_its_host(self):
+        """A link-local GID may have several holders: whose message it is the process is told, and that is not what the message says."""
+        self.ours.sock.send(wire.frame(wire.SENDERS, version=wire.CTL_VERSION))
+        stranger = self.stranger()
+        self.mallory().send(link_local(1, 1), GROUP, self.beacon(
+            wire.rail("mlx5_0", "m0", ["10.0.2.2", "fe80::77"]), interval_ms=60000, generation=2, counter=2))
+        wait_for(lambda: self.v.directory().holders("fe80::77") == {"mallory"}, "mallory has it")
+        message = wire.message(("fe80::77", 5), V)
+        stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
+        self.assertEqual(self.ours.receive_from(), (stranger.sender, message))
+
     def test_path_of_another_host(self):
         """Who holds an end of a connection cannot have it moved to somebody else's address: not alice's, not v's own."""
         stranger = self.stranger()

@@ -117,7 +117,7 @@ def message(sender, receiver, kind=HELLO, tag=0, attempt=1, path=None, nonces=(1
 
 
 REGISTER, WELCOME, CLAIM, UNCLAIM, SEND, DELIVER, UNREACHABLE, STATUS, CHANGED = range(1, 10)
-REFUSED = 15
+REFUSED, SENDERS = 15, 18
 
 
 def frame(kind, device="", qpn=0, dgid=None, payload=b"", version=0, qp_type=0):
