@@ -227,20 +227,44 @@ static unsigned int preference(enum mv_path_verdict verdict)
 struct judgement {
 	enum mv_path_verdict verdict;
 	uint32_t host, rail;
-	bool found, several_hosts;
+	bool found, several_hosts, several_fit;
 };
+
+static bool fits(enum mv_path_verdict verdict)
+{
+	return verdict == MV_PATH_WORKS || verdict == MV_PATH_ASK;
+}
 
 static void take_better(struct judgement *best, enum mv_path_verdict verdict, uint32_t host,
 			uint32_t rail)
 {
-	if (best->found && best->host != host)
+	if (best->found && best->host != host) {
 		best->several_hosts = true;
+		best->several_fit |= fits(verdict) && fits(best->verdict);
+	}
 	if (best->found && preference(verdict) <= preference(best->verdict))
 		return;
 	best->found = true;
 	best->verdict = verdict;
 	best->host = host;
 	best->rail = rail;
+}
+
+static bool is_of(const struct mv_directory *dir, uint32_t host, const struct mv_path_request *request)
+{
+	return !request->host || !memcmp(&dir->hosts[host].id, request->host, sizeof(*request->host));
+}
+
+/*
+ * Is it, for who makes a connection, perhaps not that host's? The GID of an InfiniBand port of one host is as good as any to an Ethernet
+ * neighbour who wants to be taken for that host.
+ */
+static bool is_doubtful(const struct mv_directory *dir, const struct mv_path_request *request, const struct mv_dir_gid *own,
+			const struct mv_dir_gid *remote)
+{
+	return mv_dir_gid_is_unmet(remote) || (request->routed && mv_dir_gid_is_unanswered(remote)) ||
+	       (dir->rails[own->rail].link_layer == IBV_LINK_LAYER_INFINIBAND && mv_gid_family(&remote->gid) != MV_FAMILY_IPV4 &&
+		dir->rails[remote->rail].link_layer != IBV_LINK_LAYER_INFINIBAND);
 }
 
 /* Return: false when the destination is on this host or nowhere: then *ret_verdict says so. */
@@ -257,7 +281,7 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 			*ret_verdict = MV_PATH_SELF;
 			return false;
 		}
-		if (!request->made && (mv_dir_gid_is_unmet(remote) || (request->routed && mv_dir_gid_is_unanswered(remote))))
+		if (request->made ? !is_of(dir, host, request) : is_doubtful(dir, request, own, remote))
 			continue;
 		take_better(best, judge_pair(dir, own, remote, request->routed), host,
 			    remote->rail);
@@ -318,7 +342,10 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 		return verdict;
 	/* An address of several hosts (a link-local one chosen by hand): which one is meant is not
 	 * known. */
-	if (best.several_hosts && best.verdict != MV_PATH_WORKS && best.verdict != MV_PATH_ASK)
+	if (best.several_hosts && !fits(best.verdict))
+		return MV_PATH_UNKNOWN;
+	/* Or it is chosen by who wants to be taken for a host on the same link. The PSNs will tell. */
+	if (best.several_fit && !request->proved && !request->made)
 		return MV_PATH_UNKNOWN;
 	if (mv_gid_is_zero(&request->sgid))
 		best.verdict = MV_PATH_NO_ENTRY;

@@ -153,7 +153,7 @@ static bool ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t 
 	return true;
 }
 
-/* Of who is on a link beacons tell, and to ask would have the kernel look for a neighbour. */
+/* Of who is on a link beacons tell, and to ask would have the kernel look for a neighbour. Not of those whose beacons do not come through. */
 static bool on_look(void *arg, const struct md_client *client, const union ibv_gid *dgid)
 {
 	enum mv_gid_family family = mv_gid_family(dgid);
@@ -166,7 +166,7 @@ static bool on_look(void *arg, const struct md_client *client, const union ibv_g
 	    md_view_has_gid(agent->watch.view, dgid))
 		return false;
 	near = md_view_on_link(agent->watch.view, dgid);
-	return !memcmp(&near, &none, sizeof(near)) && ask_for(agent, dgid, client->account->id);
+	return (holder || !memcmp(&near, &none, sizeof(near))) && ask_for(agent, dgid, client->account->id);
 }
 
 static const struct md_client_ops client_ops = {on_send, on_devices, on_gone, on_watch, probes, on_look};

@@ -156,7 +156,7 @@ static bool is_taken(const struct md_holder *holder, const struct md_claim *clai
 	if (!holder->n || id_is(&held.host, &claim->host))
 		return true;
 	if (holder->kept != kept)
-		return holder->kept && claim->evidence >= held.evidence && (!held.vouched || claim->evidence >= MD_EVIDENCE_ON_LINK);
+		return holder->kept && claim->evidence >= held.evidence && (!held.vouched || (claim->vouched && claim->evidence >= MD_EVIDENCE_ON_LINK));
 	return md_claim_wins(&held, claim);
 }
 

@@ -6,7 +6,7 @@
 /* Whoever signs may have invented himself, and said first what another host has. */
 static bool may_be_a_thief(const struct md_claim *holder, const struct md_claim *claimant)
 {
-	return holder->evidence < MD_EVIDENCE_ON_LINK && claimant->evidence >= MD_EVIDENCE_ON_LINK;
+	return holder->evidence < MD_EVIDENCE_ON_LINK && claimant->vouched && claimant->evidence >= MD_EVIDENCE_ON_LINK;
 }
 
 bool md_claim_wins(const struct md_claim *holder, const struct md_claim *claimant)

@@ -59,7 +59,7 @@ static uint8_t type_of(const char *name)
 	return MV_GID_TYPE_ROCE_V2;
 }
 
-/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2|made]" */
+/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2|made|proved]" */
 static struct mv_path_request request_of(const char *text, char device[64])
 {
 	char source[64], type[8], destination[64], option[16] = "";
@@ -72,6 +72,7 @@ static struct mv_path_request request_of(const char *text, char device[64])
 	request.dgid = unit_gid(destination);
 	request.routed = !strcmp(option, "routed");
 	request.made = !strcmp(option, "made");
+	request.proved = !strcmp(option, "proved");
 	if (!strcmp(option, "port2"))
 		request.port_num = 2;
 	return request;
@@ -169,6 +170,11 @@ static const struct judge_case judge_cases[] = {
 	 "mlx5_0 fe80::a v2 fe80::a", MV_PATH_SELF, 77, 77},
 	{"an address of two hosts, one on the link", "host a; rail mlx5_0; gid fe80::a v2; host b; rail mlx5_0; gid fe80::1 v2;"
 	 "host c; rail mlx5_0; gid fe80::1 v2; link 0 2;", "mlx5_0 fe80::a v2 fe80::1", MV_PATH_WORKS, 2, 2},
+	{"an address of two hosts on the link", PAIR "host c; rail mlx5_0; gid fe80::b v2; link 0 2;", "mlx5_0 fe80::a v2 fe80::b", MV_PATH_UNKNOWN, 77, 77},
+	{"an address of two hosts on the link, PSNs tell", PAIR "host c; rail mlx5_0; gid fe80::b v2; link 0 2;",
+	 "mlx5_0 fe80::a v2 fe80::b proved", MV_PATH_WORKS, 1, 1},
+	{"an address of two hosts on the link, found out before", PAIR "host c; rail mlx5_0; gid fe80::b v2; link 0 2;",
+	 "mlx5_0 fe80::a v2 fe80::b made", MV_PATH_WORKS, 1, 1},
 	{"an address of two hosts, none on the link", "host a; rail mlx5_0; gid fe80::a v2; host b; rail mlx5_0;"
 	 "gid fe80::1 v2; host c; rail mlx5_0; gid fe80::1 v2;", "mlx5_0 fe80::a v2 fe80::1", MV_PATH_UNKNOWN, 77, 77},
 	{"an address of two rails of one host", "host a; rail mlx5_0; gid fe80::a v2; host b; rail mlx5_0 down; gid fe80::1 v2;"
@@ -202,7 +208,9 @@ static const struct judge_case judge_cases[] = {
 	{"unanswered, and no route", PAIR_A "host b; rail mlx5_0; gid 10.9.0.2/24 v2 unanswered;", "mlx5_0 10.1.0.1 v2 10.9.0.2", MV_PATH_APART, 1, 1},
 	{"met, and down", PAIR_A "host b; rail mlx5_0 down; gid 10.1.0.2/24 v2;", "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_REMOTE_DOWN, 1, 1},
 	{"InfiniBand to Ethernet", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",
-	 "mlx5_0 fe80::1:1 ib fe80::b", MV_PATH_APART, 1, 1},
+	 "mlx5_0 fe80::1:1 ib fe80::b", MV_PATH_UNKNOWN, 77, 77},
+	{"InfiniBand to Ethernet, found out before", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",
+	 "mlx5_0 fe80::1:1 ib fe80::b made", MV_PATH_APART, 1, 1},
 };
 /* clang-format on */
 

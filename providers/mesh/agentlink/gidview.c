@@ -31,28 +31,28 @@ static bool is_near(const struct mv_directory *dir, const union ibv_gid *gid)
 	return false;
 }
 
-static bool is_known(const struct mv_directory *dir, const union ibv_gid *gid, bool routed)
+static bool is_doubted(const struct mv_dir_gid *gid, bool routed)
 {
-	bool known = false;
-	ssize_t at = -1;
-
-	while (!known && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
-		known = !routed || !mv_dir_gid_is_unanswered(&dir->gids[dir->order[at]]);
-	return known;
+	return mv_dir_gid_is_unmet(gid) || (routed && mv_dir_gid_is_unanswered(gid));
 }
 
 bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 {
 	enum mv_gid_family family = mv_gid_family(gid);
 	const struct mv_directory *dir;
-	bool stranger;
+	bool stranger = false;
+	ssize_t at;
 	int cancel;
 
 	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
 		return false;
 	cancel = mesh_view_lock();
 	dir = mesh_view_directory();
-	stranger = dir && !is_known(dir, gid, routed) && !is_near(dir, gid);
+	at = dir ? mv_directory_find_gid(dir, gid, 0) : -1;
+	if (at >= 0)
+		stranger = is_doubted(&dir->gids[dir->order[at]], routed); /* such an address has one holder */
+	else if (dir)
+		stranger = !is_near(dir, gid);
 	mesh_view_unlock(cancel);
 	return stranger;
 }
@@ -60,16 +60,13 @@ bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 bool mesh_view_is_doubted(const union ibv_gid *gid)
 {
 	const struct mv_directory *dir;
-	const struct mv_dir_gid *entry;
 	int cancel = mesh_view_lock();
 	bool doubted = false;
 	ssize_t at = -1;
 
 	dir = mesh_view_directory();
-	while (dir && !doubted && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
-		entry = &dir->gids[dir->order[at]];
-		doubted = mv_dir_gid_is_unmet(entry) || mv_dir_gid_is_unanswered(entry);
-	}
+	while (dir && !doubted && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
+		doubted = is_doubted(&dir->gids[dir->order[at]], true);
 	mesh_view_unlock(cancel);
 	return doubted;
 }

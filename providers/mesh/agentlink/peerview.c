@@ -206,7 +206,7 @@ static struct works *works_of(const struct mv_path_request *request)
 	return &mesh_root.process->view->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
 }
 
-/* All that mv_path_judge() reads of them, but for @made. @device: of @known */
+/* All that mv_path_judge() reads of them, but for @made, @proved and @host. @device: of @known */
 static bool is_same(const struct mv_path_request *known, const char *device, const struct mv_path_request *request)
 {
 	return mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
@@ -220,7 +220,8 @@ static enum mv_path_verdict judge(const struct mv_directory *dir, const struct m
 	struct works *works = works_of(request);
 	enum mv_path_verdict verdict;
 
-	if (works->valid && is_same(&works->request, works->device, request)) {
+	if (works->valid && is_same(&works->request, works->device, request) && (request->made || request->proved || !works->request.proved) &&
+	    (!request->host || !memcmp(&dir->hosts[works->host].id, request->host, sizeof(*request->host)))) {
 		*ret_host = works->host;
 		*ret_rail = works->rail;
 		return MV_PATH_WORKS;

@@ -64,8 +64,8 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
  * mesh_view_is_stranger - could only a query tell whose an address is?
  * @routed: a route leads there
  *
- * There is a live agent, the directory does not have it, and it is in no network of this host's rails, where beacons would tell. Where a
- * route leads there, a host has to have answered at the address.
+ * There is a live agent, and the directory does not have it, and it is in no network of this host's rails, where beacons would tell; or it
+ * is in doubt.
  */
 bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
 

@@ -26,6 +26,11 @@ static bool is_known(const struct mv_host_id *host)
 	return memcmp(host, &none, sizeof(none));
 }
 
+const struct mv_host_id *mesh_conn_peer_host(const struct mesh_conn *conn)
+{
+	return is_known(&conn->host_id) ? &conn->host_id : NULL;
+}
+
 bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid)
 {
 	uint32_t flags;

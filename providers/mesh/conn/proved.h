@@ -23,6 +23,8 @@ int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusa
  * Return: false: by the directory others have it, and the host that had the peer's when the connection was made has not. conn->lock
  */
 bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid);
+/** mesh_conn_peer_host - the host that had the peer's GID when the connection was made; NULL: not known. conn->lock */
+const struct mv_host_id *mesh_conn_peer_host(const struct mesh_conn *conn);
 /**
  * mesh_conn_unproved - why it does not move while it is at work: nothing proves the peer; conn->lock
  *

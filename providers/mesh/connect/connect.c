@@ -340,6 +340,12 @@ static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 	return again;
 }
 
+/* What a kernel says that has looked for the neighbour, or for a route, in vain (drivers/infiniband/core/addr.c). */
+static bool is_nobody_there(int err)
+{
+	return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
+}
+
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int cancel = mesh_cancel_off(), err = 0, saved_errno = errno;
@@ -387,7 +393,7 @@ native:
 	 * The base looks for a neighbour that is not there for a second and more: its host may have answered the agent by then. And where
 	 * nobody is there, there is no host without an agent.
 	 */
-	if (err && (doubted || (stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits)))) {
+	if (err && ((doubted && is_nobody_there(err)) || (stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits)))) {
 		refused = err;
 		if (doubted)
 			mesh_view_note_absent(&choice.gid, &choice.dgid, mesh_now_ns());

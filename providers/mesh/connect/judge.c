@@ -5,6 +5,7 @@
 #include "connectint.h"
 #include "lookup.h"
 #include "pdstay.h"
+#include "proved.h"
 #include "survives.h"
 #include "unqualified.h"
 
@@ -88,7 +89,7 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, str
 static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, bool sure,
 		     struct mesh_choice *choice, struct mesh_view *view)
 {
-	struct mv_path_request request = {.device = mc->device, .port_num = attr->ah_attr.port_num, .made = refused};
+	struct mv_path_request request = {.device = mc->device, .port_num = attr->ah_attr.port_num, .made = refused, .proved = (attr->rq_psn & 0xffffff) != 0};
 	bool connected = mc->sees_peers && qp->qp_type == IBV_QPT_RC;
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
@@ -163,7 +164,8 @@ static enum other_way other_way(const struct mesh_conn *conn, const struct mesh_
 					  .routed = choice->fits,
 					  .own_host = conn->own_host,
 					  .down_too = true,
-					  .made = 1};
+					  .made = 1,
+					  .host = mesh_conn_peer_host(conn)};
 	enum other_way found = WAY_NONE;
 	struct mesh_view view;
 	size_t i;

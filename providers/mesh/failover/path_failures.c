@@ -7,6 +7,7 @@
 
 #include "live.h"
 #include "probed.h"
+#include "proved.h"
 #include "ways.h"
 
 /* ---- the list ------------------------------------------------------------------------------------------------ */
@@ -60,7 +61,8 @@ static bool port_is_down(const struct mesh_conn *conn, const struct mesh_conn_fa
 						.dgid = failure->peer_gid,
 						.routed = 1,
 						.own_host = conn->own_host,
-						.made = 1};
+						.made = 1,
+						.host = mesh_conn_peer_host(conn)};
 	struct mesh_view view;
 
 	mesh_view_verdict(&request, &view);

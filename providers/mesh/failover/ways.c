@@ -21,7 +21,8 @@ void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 					.dgid = moved ? conn->path.peer_gid : conn->peer.gid,
 					.routed = 1,
 					.own_host = conn->own_host,
-					.made = 1};
+					.made = 1,
+					.host = mesh_conn_peer_host(conn)};
 }
 
 /* Index of the path that it is on; view->n_paths: it is not among them. */
@@ -140,7 +141,8 @@ static void home_request(const struct mesh_conn *conn, struct mv_path_request *r
 					.dgid = home->peer_gid,
 					.routed = 1,
 					.own_host = conn->own_host,
-					.made = 1};
+					.made = 1,
+					.host = mesh_conn_peer_host(conn)};
 }
 
 size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret)

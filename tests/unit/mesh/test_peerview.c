@@ -235,6 +235,13 @@ static void test_unmet(void **state)
 	assert_int_equal(view.verdict, MV_PATH_WORKS);
 	assert_string_equal(view.host, "b");
 	assert_int_equal(view.paths[0].remote_rail, 1);
+	/* Once it is known whose it is, nobody else's counts. */
+	request.host = &(struct mv_host_id){.bytes = {2}};
+	mesh_view_verdict(&request, &view);
+	assert_int_equal(view.verdict, MV_PATH_WORKS);
+	request.host = &(struct mv_host_id){.bytes = {3}};
+	mesh_view_verdict(&request, &view);
+	assert_int_equal(view.verdict, MV_PATH_UNKNOWN);
 }
 
 /* What may be the address of a host without an agent, and what the base has found out about it. */
@@ -253,7 +260,9 @@ static void test_doubted(void **state)
 	/* Only where a route leads is there anything to ask. */
 	assert_true(mesh_view_is_stranger(&unanswered, true));
 	assert_false(mesh_view_is_stranger(&unanswered, false));
-	assert_false(mesh_view_is_stranger(&unmet, true));
+	assert_true(mesh_view_is_stranger(&unmet, true));
+	assert_true(mesh_view_is_stranger(&unmet, false));
+	assert_false(mesh_view_is_stranger(&b, true));
 
 	assert_false(mesh_view_is_absent(&a, &unmet, clock_ns));
 	mesh_view_note_absent(&a, &unmet, clock_ns);

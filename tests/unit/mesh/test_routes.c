@@ -682,14 +682,16 @@ static int modify_until_known(struct ibv_qp *qp, struct ibv_qp_attr *attr, int m
 	return ETIMEDOUT;
 }
 
+static int vain_with = ETIMEDOUT;
+
 static int modify_in_vain(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	(void)qp;
 	(void)attr;
 	(void)mask;
 	n_refused++;
-	errno = ETIMEDOUT;
-	return ETIMEDOUT;
+	errno = vain_with;
+	return vain_with;
 }
 
 /*
@@ -750,6 +752,13 @@ static void doubted_is_not_there(void)
 	refusing = mesh_conn_new(mc, &qp);
 	base_modify = mc->modify_qp;
 	mc->modify_qp = modify_in_vain;
+	/* That says nothing of who is there. */
+	vain_with = EINVAL;
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), EINVAL);
+	assert_int_equal(n_held, before);
+	assert_true(mv_gid_is_zero(&absent));
+	n_refused = 0;
+	vain_with = ETIMEDOUT;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
 	assert_int_equal(n_refused, 1);
 	assert_int_equal(n_held, before + 1);
