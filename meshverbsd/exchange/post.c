@@ -153,7 +153,10 @@ static bool ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t 
 	return true;
 }
 
-/* Of who is on a link beacons tell, and to ask would have the kernel look for a neighbour. Not of those whose beacons do not come through. */
+/*
+ * Of who is on a link beacons tell, and to ask would have the kernel look for a neighbour. An address in doubt is asked for all the same: the
+ * beacons may not come through.
+ */
 static bool on_look(void *arg, const struct md_client *client, const union ibv_gid *dgid)
 {
 	enum mv_gid_family family = mv_gid_family(dgid);

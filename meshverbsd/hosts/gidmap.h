@@ -19,7 +19,7 @@ struct md_holder {
 	enum md_evidence evidence; /* of hosts[0] */
 	bool vouched; /* hosts[0] is; link-local: all are, or none */
 	uint32_t doubts; /* MV_DIR_INDEX_UNMET, MV_DIR_INDEX_UNANSWERED, or 0 */
-	bool kept; /* by hosts[0], which does not have it at present (kept.h): anybody's who has, on equal evidence */
+	bool kept; /* by hosts[0], which does not have it at present (kept.h): another's who has it: claims.h */
 };
 
 struct md_gidmap {
@@ -51,7 +51,7 @@ void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct m
 /** md_gidmap_release - a host is gone, or will claim anew */
 void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id, const struct md_desc *desc);
 
-/** md_gidmap_own - our own view has changed: take them from whoever has them, and let the others be claimed */
+/** md_gidmap_own - our own view has changed: take our GIDs from whoever has them, and let others claim what is not ours any more */
 void md_gidmap_own(struct md_gidmap *map, const struct md_view *view);
 
 /** md_gidmap_settle - let all claim again, if some holder has let go of something that others wanted, or our view has changed */

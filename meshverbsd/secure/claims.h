@@ -14,10 +14,11 @@
  * address waits for the old holder's entry to expire or to drop it.
  *
  * What a host that is vouched for says is signed. A GID that it was once heard with on the GID's link, or has answered at, is taken by the
- * hosts file only, as long as it is heard: others may say what they like on that link.
+ * hosts file only, as long as it is heard: others may say what they like on that link. Any other GID of such a host goes to another one
+ * that is vouched for, and is heard on that link or has answered there: whoever signs may have invented himself.
  *
- * A GID that its host only keeps (kept.h) is taken on equal evidence by a host that has it, and by
- * its own host is given up to any such.
+ * A GID that its host only keeps (kept.h) is taken on equal evidence by a host that has it; from a host that is vouched for only by
+ * another such, with MD_EVIDENCE_ON_LINK at least. Our own host gives one up to anybody.
  *
  * Link-local GIDs are everybody's own on every link, and are not claimed (always both).
  */

@@ -24,7 +24,7 @@ import zlib
 
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 # Tests of the suite that race: (id, what it says then, how often it is tried). Before rdma-core 44 both members of a multicast group send, so either
-# may receive what it has sent itself (7d311d53506f "tests: Move RDMACM tests to be in one direction"); bare as often as with meshverbs.
+# may receive what it has sent itself (7d311d53506f "tests: Move RDMACM tests to be in one direction"); bare as well.
 RACES = [(r"\.test_rdmacm_async_(ex_)?multicast_traffic$", "ValueError: too many values to unpack (expected 2)", 6)]
 
 
