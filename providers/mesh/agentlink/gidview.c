@@ -146,6 +146,31 @@ enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv
 	return found;
 }
 
+/* A host that has the GID on several rails counts once. */
+static bool is_first_of_host(const struct mv_directory *dir, size_t n, uint32_t host, const union ibv_gid *gid)
+{
+	ssize_t at = -1;
+
+	while ((at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0 && (size_t)at < n)
+		if (dir->rails[dir->gids[dir->order[at]].rail].host == host)
+			return false;
+	return true;
+}
+
+unsigned int mesh_view_n_holders(const union ibv_gid *gid)
+{
+	const struct mv_directory *dir;
+	int cancel = mesh_view_lock();
+	unsigned int n = 0;
+	ssize_t at = -1;
+
+	dir = mesh_view_directory();
+	while (dir && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
+		n += is_first_of_host(dir, (size_t)at, dir->rails[dir->gids[dir->order[at]].rail].host, gid);
+	mesh_view_unlock(cancel);
+	return n;
+}
+
 static bool is_of_rail(const struct mv_directory *dir, uint32_t rail, const union ibv_gid *gid)
 {
 	ssize_t at = -1;

@@ -115,6 +115,9 @@ enum mesh_holder {
  */
 enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
 
+/** mesh_view_n_holders - how many hosts have a GID by the directory; 0: none, or there is no directory. Any thread */
+unsigned int mesh_view_n_holders(const union ibv_gid *gid);
+
 /** mesh_view_same_rail - does one rail, of whatever host, have both addresses? Any thread */
 bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b);
 

@@ -47,7 +47,7 @@ static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64
 		return;
 	memcpy(from.bytes, frame->dgid.raw, sizeof(from.bytes));
 	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
-		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
+		mesh_ud_message(frame->device, frame->qpn, &from, &msg, now_ns);
 		return;
 	}
 	if (!conn)

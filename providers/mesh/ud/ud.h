@@ -71,8 +71,11 @@ uint64_t mesh_ud_run(uint64_t now_ns);
 bool mesh_ud_has_claim(const char *device, uint32_t qpn);
 /** mesh_ud_claim_all - a new agent: tell it of all QPs again */
 void mesh_ud_claim_all(void);
-/** mesh_ud_message - UD_GET or UD_PUT for the QP of that number */
-void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+/**
+ * mesh_ud_message - UD_GET or UD_PUT for the QP of that number
+ * @from: the host that the agent had it from; zero: not told
+ */
+void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_ud_unreachable - the agent could not bring a message of ours to the peer's */
 void mesh_ud_unreachable(const struct mv_ctl_msg *msg, uint64_t now_ns);
 /**

@@ -85,6 +85,7 @@ struct mesh_ud_peer {
 	union ibv_gid asked_gid; /* of our outlet, as told in UD_GET */
 	uint8_t asked_type;
 	char host[64]; /* whose it is, for people; "": not known */
+	struct mv_host_id host_id; /* the host that it was met on; zero: not known */
 	unsigned int n_asked; /* questions since one was answered with a way: which path comes next */
 	uint32_t request_id;
 	uint64_t resend_at_ns, step_ns, give_up_ns; /* ASKING; FAILED: resend_at_ns is when to try again */

@@ -217,6 +217,36 @@ static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
 	tell_status(peer);
 }
 
+/* ---- whose it is ---------------------------------------------------------------------------------------------- */
+
+static bool is_known(const struct mv_host_id *host)
+{
+	static const struct mv_host_id none;
+
+	return memcmp(host, &none, sizeof(none));
+}
+
+/*
+ * The host that the peer was met on, as long as that host has the peer's GID by the directory. A link-local GID may have other holders as
+ * well, which do not speak for the peer. NULL: not known, or it has lost the GID: it started anew, or the address went to another host.
+ */
+static const struct mv_host_id *host_of(const struct mesh_ud_peer *peer)
+{
+	uint32_t flags;
+
+	if (!is_known(&peer->host_id) || mesh_view_holder(&peer->host_id, &peer->end.gid, &flags) == MESH_HOLDER_OTHER)
+		return NULL;
+	return &peer->host_id;
+}
+
+/* An agent of an older version does not tell which host a message is from. */
+static bool is_of_another_host(const struct mesh_ud_peer *peer, const struct mv_host_id *from)
+{
+	const struct mv_host_id *host = host_of(peer);
+
+	return host && is_known(from) && memcmp(from, host, sizeof(*host));
+}
+
 /* ---- asking -------------------------------------------------------------------------------------------------- */
 
 static void begin(const struct mesh_ud_peer *peer, enum mv_ctl_type type, struct mv_ctl_msg *ret)
@@ -251,11 +281,15 @@ static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
 		.sgid_type = peer->local_type,
 		.dgid = peer->end.gid,
 		.routed = peer->routed,
+		.host = host_of(peer),
 	};
 
+	request.made = request.host != NULL;
 	mesh_view_paths(&request, ret);
-	if (ret->host[0])
-		snprintf(peer->host, sizeof(peer->host), "%s", ret->host);
+	if (!ret->host[0])
+		return;
+	snprintf(peer->host, sizeof(peer->host), "%s", ret->host);
+	peer->host_id = ret->host_id;
 }
 
 #define SAME_PATH 4u /* times it is asked for, for questions get lost */
@@ -336,17 +370,23 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 
 /* ---- messages ------------------------------------------------------------------------------------------------ */
 
-static int answer(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, struct mv_ctl_msg *reply, uint64_t now_ns)
+/* @peer: NULL: not known yet */
+static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
+		  struct mv_ctl_msg *reply, uint64_t now_ns)
 {
-	struct mesh_ud_peer *peer = mesh_ud_peer_find(u, &msg->from.gid, msg->from.qpn);
 	struct mesh_ud_port *outlet;
 	char why[256];
 	int err;
 
+	/* Which of several hosts the peer is on, nothing tells. */
+	if (!peer && mesh_view_n_holders(&msg->from.gid) > 1)
+		return MV_CTL_REASON_NO_PATH;
 	if (!peer)
 		peer = mesh_ud_peer_new(u, &msg->from, &msg->to.gid, MV_GID_TYPE_ROCE_V2, msg->rkey);
 	if (!peer)
 		return MV_CTL_REASON_NO_RESOURCES;
+	if (is_known(from))
+		peer->host_id = *from;
 	outlet = outlet_on(u, &msg->path_peer_gid, msg->gid_type, why, sizeof(why));
 	if (!outlet) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams: %s", u->mc->device, why);
@@ -364,8 +404,9 @@ static int answer(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, struct mv_
 	return MV_CTL_REASON_NONE;
 }
 
-static void got_question(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, uint64_t now_ns)
+static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
+	struct mesh_ud_peer *peer = mesh_ud_peer_find(u, &msg->from.gid, msg->from.qpn);
 	struct mv_ctl_msg reply = {
 		.type = MV_CTL_UD_PUT,
 		.attempt = 1,
@@ -379,17 +420,19 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, uin
 
 	if (msg->key != u->qkey)
 		return; /* its datagrams would not be received either */
-	reply.reason = (uint8_t)answer(u, msg, &reply, now_ns);
+	if (peer && is_of_another_host(peer, from))
+		return;
+	reply.reason = (uint8_t)answer(u, peer, from, msg, &reply, now_ns);
 	mesh_thread_send(&reply);
 }
 
-static void got_answer(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, uint64_t now_ns)
+static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	struct mesh_ud_peer *peer = mesh_ud_peer_find(u, &msg->from.gid, msg->from.qpn);
 	struct mesh_ud_port *outlet;
 	char why[256];
 
-	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED)
+	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED || is_of_another_host(peer, from))
 		return;
 	outlet = msg->reason ? NULL : outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
 	if (outlet && !set_path(peer, outlet, &peer->asked_gid, peer->asked_type, &msg->path))
@@ -398,7 +441,7 @@ static void got_answer(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, uint6
 		next_path(peer);
 }
 
-void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	int cancel = mesh_ud_lock();
 	struct mesh_ud_qp *u;
@@ -407,9 +450,9 @@ void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_ctl_msg *
 		if (u->qpn == qpn && !strcmp(u->mc->device, device))
 			break;
 	if (u && msg->type == MV_CTL_UD_GET)
-		got_question(u, msg, now_ns);
+		got_question(u, from, msg, now_ns);
 	else if (u && msg->type == MV_CTL_UD_PUT)
-		got_answer(u, msg, now_ns);
+		got_answer(u, from, msg, now_ns);
 	mesh_ud_unlock(cancel);
 }
 

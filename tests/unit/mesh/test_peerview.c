@@ -202,6 +202,13 @@ static void test_same_rail(void **state)
 	assert_false(mesh_view_same_rail(&first, &nobody));
 }
 
+static unsigned int n_holders(const char *gid)
+{
+	const union ibv_gid at = unit_gid(gid);
+
+	return mesh_view_n_holders(&at);
+}
+
 static void check_holder(uint8_t host, const char *gid, enum mesh_holder expected, uint32_t expected_flags)
 {
 	const struct mv_host_id id = {.bytes = {host}};
@@ -280,6 +287,7 @@ static void test_holder(void **state)
 
 	(void)state;
 	check_holder(2, "10.1.0.2", MESH_HOLDER_UNKNOWN, 0);
+	assert_int_equal(n_holders("10.1.0.2"), 0);
 	clock_ns += 2 * SECOND;
 	publish(A B);
 	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, 0);
@@ -292,10 +300,13 @@ static void test_holder(void **state)
 	flags_of_b = 0;
 	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, MV_PEER_AUTHENTICATED | MV_PEER_ROUTED);
 	/* A link-local address may be of both. */
-	publish("host a; rail d0; gid 10.1.0.1/24 v2; gid fe80::1 v2; host b; rail d0; gid fe80::1 v2; gid 10.1.0.2/24 v2;");
+	publish("host a; rail d0; gid 10.1.0.1/24 v2; gid fe80::1 v2; host b; rail d0; gid fe80::1 v2; gid 10.1.0.2/24 v2; "
+		"rail d1; gid fe80::1 v2;");
 	check_holder(1, "fe80::1", MESH_HOLDER_SAME, 0);
 	check_holder(2, "fe80::1", MESH_HOLDER_SAME, 0);
 	check_holder(3, "fe80::1", MESH_HOLDER_OTHER, 0);
+	assert_int_equal(n_holders("10.1.0.2"), 1);
+	assert_int_equal(n_holders("fe80::1"), 2);
 }
 
 /* Who asks nothing any more does not keep the files of former directories, but for the last one until there is time. */

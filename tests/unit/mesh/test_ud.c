@@ -249,13 +249,20 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *ret)
 
 /* ---- the agent ------------------------------------------------------------------------------------------------- */
 
+static const struct mv_host_id host_b = {.bytes = {'b'}}, host_c = {.bytes = {'c'}};
 static struct mesh_view view;
+static const struct mv_host_id no_host;
+static struct mv_host_id last_host; /* that paths were looked for to; zero: any */
+static enum mesh_holder holder; /* what the directory says of the peer's GID, and the host it was met on */
+static unsigned int n_holders; /* of the peer's GID */
 static struct mv_ctl_msg asked; /* last */
 static unsigned int n_asked;
 
 void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
 int __wrap_mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
+enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
+unsigned int __wrap_mesh_view_n_holders(const union ibv_gid *gid);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 void __wrap_mesh_thread_rail(struct mesh_rail *rail);
@@ -272,7 +279,23 @@ void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_v
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	assert_string_equal(request->device, "mlx5_0");
+	assert_true(request->made == !!request->host);
+	last_host = request->host ? *request->host : no_host;
 	*ret = view;
+}
+
+enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
+{
+	(void)gid;
+	assert_memory_equal(host, &host_b, sizeof(*host));
+	*ret_flags = 0;
+	return holder;
+}
+
+unsigned int __wrap_mesh_view_n_holders(const union ibv_gid *gid)
+{
+	(void)gid;
+	return n_holders;
 }
 
 static union ibv_gid gid(unsigned int rail, unsigned int host)
@@ -325,7 +348,7 @@ static void paths(enum mv_path_verdict verdict, unsigned int first, unsigned int
 {
 	unsigned int which[] = {first, second};
 
-	view = (struct mesh_view){.verdict = verdict};
+	view = (struct mesh_view){.verdict = verdict, .host_id = verdict == MV_PATH_UNKNOWN ? no_host : host_b};
 	snprintf(view.host, sizeof(view.host), "%s", verdict == MV_PATH_UNKNOWN ? "" : "b");
 	for (; view.n_paths < 2 && which[view.n_paths] < N_RAILS; view.n_paths++)
 		view.paths[view.n_paths] = (struct mv_path){
@@ -413,7 +436,7 @@ static void answer(enum mv_ctl_reason reason)
 		.path = {.gid = asked.path_peer_gid, .qpn = PATH_QPN + asked_rail()},
 	};
 
-	mesh_ud_message("mlx5_0", QPN, &msg, now_ns);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &msg, now_ns);
 }
 
 static void ready_by(struct mesh_ud_peer *peer, unsigned int rail)
@@ -454,6 +477,8 @@ static int setup(void **state)
 	}
 	now_ns = 100 * SECOND_NS;
 	n_asked = 0;
+	holder = MESH_HOLDER_SAME;
+	n_holders = 1;
 	paths(MV_PATH_APART, 1, 2);
 	return 0;
 }
@@ -595,7 +620,7 @@ static void test_silent_neighbour(void **state)
 	silent = true;
 	n_waited = 0;
 	for (i = 0; i < 30; i++) {
-		mesh_ud_message("mlx5_0", QPN, &theirs, now_ns);
+		mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
 		assert_int_equal(asked.type, MV_CTL_UD_PUT);
 		assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
 		now_ns += SECOND_NS / 2;
@@ -603,7 +628,7 @@ static void test_silent_neighbour(void **state)
 	assert_int_equal(n_waited, 4); /* of 30 */
 	silent = false;
 	now_ns += 4 * SECOND_NS;
-	mesh_ud_message("mlx5_0", QPN, &theirs, now_ns);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
 	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
 	assert_int_equal(peer->state, MESH_UD_READY);
 }
@@ -625,7 +650,7 @@ static void test_two_ways(void **state)
 	struct mv_ctl_msg other = theirs; /* as we would have asked for theirs */
 
 	(void)state;
-	mesh_ud_message("mlx5_0", QPN, &theirs, now_ns);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
 	assert_int_equal(asked.type, MV_CTL_UD_PUT);
 	other.path = asked.path;
 	other.path_peer_gid = theirs.path.gid;
@@ -711,7 +736,7 @@ static void test_relay_is_lost(void **state)
 	question.to = (struct mv_ctl_end){.gid = gid(0, 1), .qpn = QPN};
 	question.path = (struct mv_ctl_end){.gid = gid(1, 2), .qpn = PATH_QPN};
 	question.path_peer_gid = gid(1, 1);
-	mesh_ud_message("mlx5_0", QPN, &question, now_ns);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &question, now_ns);
 	peer = mesh_ud_peer_find(&u, &to, PEER_QPN);
 	assert_non_null(peer);
 	assert_int_not_equal(peer->relay->qp->qp_num, relay);
@@ -734,6 +759,104 @@ static void test_all_is_lost(void **state)
 	assert_int_equal(n_objects, 0);
 }
 
+/* A question for a way by a rail, in the peer's name. */
+static struct mv_ctl_msg question_by(unsigned int rail)
+{
+	return (struct mv_ctl_msg){
+		.type = MV_CTL_UD_GET,
+		.gid_type = MV_GID_TYPE_ROCE_V2,
+		.key = QKEY,
+		.rkey = QKEY,
+		.from = {.gid = gid(0, 2), .qpn = PEER_QPN},
+		.to = {.gid = gid(0, 1), .qpn = QPN},
+		.path = {.gid = gid(rail, 2), .qpn = PATH_QPN + rail},
+		.path_peer_gid = gid(rail, 1),
+	};
+}
+
+static bool is_last_host(const struct mv_host_id *host)
+{
+	return !memcmp(&last_host, host, sizeof(*host));
+}
+
+/* Another holder of the peer's GID does not speak for the peer. */
+static void test_another_host(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+	struct mv_ctl_msg forged = {
+		.type = MV_CTL_UD_PUT,
+		.request_id = asked.request_id,
+		.from = asked.to,
+		.to = asked.from,
+		.path = {.gid = asked.path_peer_gid, .qpn = PATH_QPN + 1},
+	};
+
+	(void)state;
+	assert_true(is_last_host(&no_host));
+	mesh_ud_message("mlx5_0", QPN, &host_c, &forged, now_ns);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	assert_int_equal(asked.type, MV_CTL_UD_GET); /* it had no answer */
+	ready_by(peer, 1);
+	n_holders = 2;
+	go_on(peer);
+	assert_true(is_last_host(&host_b));
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 1);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+}
+
+/* The peer's address is on another host by now; or its host started anew, and has another id. */
+static void test_host_has_changed(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	ready_by(peer, 1);
+	holder = MESH_HOLDER_OTHER;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+	assert_memory_equal(&peer->host_id, &host_c, sizeof(host_c));
+}
+
+/* An agent of an older version does not tell which host asks. */
+static void test_host_is_not_told(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	ready_by(peer, 1);
+	mesh_ud_message("mlx5_0", QPN, &no_host, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+	assert_memory_equal(&peer->host_id, &host_b, sizeof(host_b));
+}
+
+/* A stranger who asks first may be any of the hosts that have his GID. */
+static void test_several_holders_ask(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+
+	(void)state;
+	n_holders = 2;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(asked.type, MV_CTL_UD_PUT);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
+	assert_null(u.peers);
+	n_holders = 1;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	assert_memory_equal(&u.peers->host_id, &host_b, sizeof(host_b));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -751,6 +874,10 @@ int main(void)
 		TEST(test_other_outlet_is_lost),
 		TEST(test_relay_is_lost),
 		TEST(test_all_is_lost),
+		TEST(test_another_host),
+		TEST(test_host_has_changed),
+		TEST(test_host_is_not_told),
+		TEST(test_several_holders_ask),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
