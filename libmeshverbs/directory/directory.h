@@ -114,24 +114,31 @@ struct mv_dir_gid {
 #define MV_DIR_ROUTED_RAILS 32
 
 /**
- * mv_dir_gid_is_unmet - is an address of another host in a network of ours where that host was never heard?
+ * mv_dir_gid_is_unmet - is another host's address in a network of this host on whose link that host was never heard?
  *
- * Without meshverbs a connection to it goes out on our link, and may reach a host without an agent. So who makes a connection does not
- * believe that it is that host's. Not so with a fleet key. The agent says so, for the file has to be read by older plugins as well.
+ * The agent sets the bit, and never with a fleet key. The bit is part of the index, so that older plugins can read the file.
  */
 static inline bool mv_dir_gid_is_unmet(const struct mv_dir_gid *gid)
 {
 	return gid->index != MV_DIR_INDEX_NONE && gid->index & MV_DIR_INDEX_UNMET;
 }
 
-/**
- * mv_dir_gid_is_unanswered - is an address of another host in none of our networks, and has that host never answered there?
- *
- * The same, where a route leads there.
- */
+/** mv_dir_gid_is_unanswered - is another host's address in no network of this host, and has that host never answered there? */
 static inline bool mv_dir_gid_is_unanswered(const struct mv_dir_gid *gid)
 {
 	return gid->index != MV_DIR_INDEX_NONE && gid->index & MV_DIR_INDEX_UNANSWERED;
+}
+
+/**
+ * mv_dir_gid_is_in_doubt - may the address belong to a host without an agent, instead of the host that announces it?
+ * @routed: a route leads from this host to the address
+ *
+ * Without meshverbs a new connection to the address goes out on a link of this host, or by the route, and may reach a host without an
+ * agent. So a new connection does not take the announcing host for its peer.
+ */
+static inline bool mv_dir_gid_is_in_doubt(const struct mv_dir_gid *gid, bool routed)
+{
+	return mv_dir_gid_is_unmet(gid) || (routed && mv_dir_gid_is_unanswered(gid));
 }
 
 /** mv_dir_gid_index - the index without what else is in that field; MV_DIR_INDEX_NONE stays */

@@ -33,7 +33,7 @@ struct mv_path_request {
 	uint8_t routed; /* not 0: mv_decide() found a way from the program's entry to @dgid */
 	uint8_t own_host; /* not 0: @dgid is this host's, too, and the way from a port to itself is its own loop */
 	uint8_t down_too; /* mv_path_find(): not 0: ports need not be up */
-	uint8_t made; /* not 0: the connection is there; whose @dgid is was found out before: mv_dir_gid_is_unmet(), ..._unanswered() do not count */
+	uint8_t made; /* not 0: the connection exists, and the host at @dgid is known: mv_dir_gid_is_in_doubt() does not count */
 	uint8_t proved; /* not 0: only the peer can speak for itself, whoever has @dgid as well: the initial PSNs are not 0 */
 	const struct mv_host_id *host; /* with @made: only this host's GIDs count; NULL: any host's */
 };

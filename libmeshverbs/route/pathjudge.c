@@ -255,16 +255,20 @@ static bool is_of(const struct mv_directory *dir, uint32_t host, const struct mv
 	return !request->host || !memcmp(&dir->hosts[host].id, request->host, sizeof(*request->host));
 }
 
-/*
- * Is it, for who makes a connection, perhaps not that host's? The GID of an InfiniBand port of one host is as good as any to an Ethernet
- * neighbour who wants to be taken for that host.
- */
-static bool is_doubtful(const struct mv_directory *dir, const struct mv_path_request *request, const struct mv_dir_gid *own,
+/* A host on Ethernet can announce the GID of another host's InfiniBand port. A connection from an InfiniBand port does not go there. */
+static bool is_ib_gid_on_ethernet(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
+{
+	return dir->rails[own->rail].link_layer == IBV_LINK_LAYER_INFINIBAND && mv_gid_family(&remote->gid) != MV_FAMILY_IPV4 &&
+	       dir->rails[remote->rail].link_layer != IBV_LINK_LAYER_INFINIBAND;
+}
+
+/* Is the host that announces the destination taken for the peer? The peer's host of a connection that exists is known. */
+static bool is_believed(const struct mv_directory *dir, const struct mv_path_request *request, const struct mv_dir_gid *own,
 			const struct mv_dir_gid *remote)
 {
-	return mv_dir_gid_is_unmet(remote) || (request->routed && mv_dir_gid_is_unanswered(remote)) ||
-	       (dir->rails[own->rail].link_layer == IBV_LINK_LAYER_INFINIBAND && mv_gid_family(&remote->gid) != MV_FAMILY_IPV4 &&
-		dir->rails[remote->rail].link_layer != IBV_LINK_LAYER_INFINIBAND);
+	if (request->made)
+		return is_of(dir, dir->rails[remote->rail].host, request);
+	return !mv_dir_gid_is_in_doubt(remote, request->routed) && !is_ib_gid_on_ethernet(dir, own, remote);
 }
 
 /* Return: false when the destination is on this host or nowhere: then *ret_verdict says so. */
@@ -281,7 +285,7 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 			*ret_verdict = MV_PATH_SELF;
 			return false;
 		}
-		if (request->made ? !is_of(dir, host, request) : is_doubtful(dir, request, own, remote))
+		if (!is_believed(dir, request, own, remote))
 			continue;
 		take_better(best, judge_pair(dir, own, remote, request->routed), host,
 			    remote->rail);

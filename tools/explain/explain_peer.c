@@ -140,8 +140,8 @@ static bool is_stranger(const struct dirview *view, const struct peer *peer)
 	       !(host->flags & MV_PEER_AUTHENTICATED);
 }
 
-/* The host that announces the destination, and is not believed: mv_dir_gid_is_unmet(). NULL: none */
-static const char *unmet_host(const struct dirview *view, const struct peer *peer)
+/* The host that announces the destination, if that address is in doubt; else NULL */
+static const char *doubted_host(const struct dirview *view, const struct peer *peer)
 {
 	const struct mv_directory *dir = &view->dir;
 	ssize_t at = -1;
@@ -149,7 +149,7 @@ static const char *unmet_host(const struct dirview *view, const struct peer *pee
 	while (view->alive && (at = mv_directory_find_gid(dir, &peer->request.dgid, (size_t)(at + 1))) >= 0) {
 		const struct mv_dir_gid *gid = &dir->gids[dir->order[at]];
 
-		if (mv_dir_gid_is_unmet(gid) || (peer->request.routed && mv_dir_gid_is_unanswered(gid)))
+		if (mv_dir_gid_is_in_doubt(gid, peer->request.routed))
 			return dir->hosts[dir->rails[gid->rail].host].name;
 	}
 	return NULL;
@@ -157,15 +157,15 @@ static const char *unmet_host(const struct dirview *view, const struct peer *pee
 
 static void show_at_work(struct out *out, const struct dirview *view, const struct peer *peer)
 {
-	const char *unmet = unmet_host(view, peer);
+	const char *doubted = doubted_host(view, peer);
 	bool stranger = is_stranger(view, peer);
 
-	out_text(out, "stays", NULL, OUT_PLAIN, stranger ? "not authenticated" : unmet ? "not met" : NULL);
-	if (unmet)
+	out_text(out, "stays", NULL, OUT_PLAIN, stranger ? "not authenticated" : doubted ? "not met" : NULL);
+	if (doubted)
 		out_textf(out, NULL, "At work", OUT_BAD,
 			  "stays on its path: %s announces the address, but was never heard on the link that the address belongs to, nor has "
 			  "answered there, so it may be the address of a host without an agent; name it in the hosts file, or have a fleet key",
-			  unmet);
+			  doubted);
 	if (stranger)
 		out_textf(out, NULL, "At work", OUT_BAD,
 			  "stays on its path: %s is beyond a router and not authenticated; name its key in the hosts file (key=), or have a "

@@ -31,11 +31,6 @@ static bool is_near(const struct mv_directory *dir, const union ibv_gid *gid)
 	return false;
 }
 
-static bool is_doubted(const struct mv_dir_gid *gid, bool routed)
-{
-	return mv_dir_gid_is_unmet(gid) || (routed && mv_dir_gid_is_unanswered(gid));
-}
-
 bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 {
 	enum mv_gid_family family = mv_gid_family(gid);
@@ -50,14 +45,14 @@ bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 	dir = mesh_view_directory();
 	at = dir ? mv_directory_find_gid(dir, gid, 0) : -1;
 	if (at >= 0)
-		stranger = is_doubted(&dir->gids[dir->order[at]], routed); /* such an address has one holder */
+		stranger = mv_dir_gid_is_in_doubt(&dir->gids[dir->order[at]], routed); /* such an address has one holder */
 	else if (dir)
 		stranger = !is_near(dir, gid);
 	mesh_view_unlock(cancel);
 	return stranger;
 }
 
-bool mesh_view_is_doubted(const union ibv_gid *gid)
+bool mesh_view_is_doubted(const union ibv_gid *gid, bool routed)
 {
 	const struct mv_directory *dir;
 	int cancel = mesh_view_lock();
@@ -66,7 +61,7 @@ bool mesh_view_is_doubted(const union ibv_gid *gid)
 
 	dir = mesh_view_directory();
 	while (dir && !doubted && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
-		doubted = is_doubted(&dir->gids[dir->order[at]], true);
+		doubted = mv_dir_gid_is_in_doubt(&dir->gids[dir->order[at]], routed);
 	mesh_view_unlock(cancel);
 	return doubted;
 }

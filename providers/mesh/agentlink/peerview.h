@@ -61,18 +61,22 @@ struct mesh_view_rail {
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
 
 /**
- * mesh_view_is_stranger - could only a query tell whose an address is?
+ * mesh_view_is_stranger - can only a query tell which host has an address?
  * @routed: a route leads there
  *
- * There is a live agent, and the directory does not have it, and it is in no network of this host's rails, where beacons would tell; or it
- * is in doubt.
+ * True for an address in doubt (mesh_view_is_doubted()), and for an address that the directory does not have and that is in no network of
+ * this host's rails: beacons tell of the addresses in those. False without a live agent, and for link-local addresses.
  */
 bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
 
-/** mesh_view_is_doubted - is it, for who makes a connection, perhaps not the address of the host that announces it? */
-bool mesh_view_is_doubted(const union ibv_gid *gid);
+/** mesh_view_is_doubted - mv_dir_gid_is_in_doubt() of an address; false without a live agent, and where no host announces the address */
+bool mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
 
-/** mesh_view_note_absent - the base has refused a connection from @local to @remote: there is nobody, for the next ten seconds */
+/**
+ * mesh_view_note_absent - the kernel has found no host at @remote for a connection from @local
+ *
+ * mesh_view_is_absent() says so for the next ten seconds.
+ */
 void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
 bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
 

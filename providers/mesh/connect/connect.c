@@ -385,7 +385,7 @@ judged:
 	}
 native:
 	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&choice.dgid, choice.fits);
-	doubted = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_doubted(&choice.dgid);
+	doubted = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_doubted(&choice.dgid, choice.fits);
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view, refused);
 	if (!refused || !err)
 		saved_errno = errno;

@@ -251,20 +251,22 @@ static void test_unmet(void **state)
 	assert_int_equal(view.verdict, MV_PATH_UNKNOWN);
 }
 
-/* What may be the address of a host without an agent, and what the base has found out about it. */
+/* Addresses that may belong to a host without an agent, and where the kernel has found no host. */
 static void test_doubted(void **state)
 {
 	const union ibv_gid a = unit_gid("10.1.0.1"), unmet = unit_gid("10.1.0.2"), unanswered = unit_gid("10.9.0.2"), b = unit_gid("10.1.0.3");
 
 	(void)state;
-	assert_false(mesh_view_is_doubted(&unmet)); /* no agent */
+	assert_false(mesh_view_is_doubted(&unmet, true)); /* no agent */
 	clock_ns += 2 * SECOND;
 	publish("host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2 unmet; gid 10.9.0.2/24 v2 unanswered; gid 10.1.0.3/24 v2;");
-	assert_true(mesh_view_is_doubted(&unmet));
-	assert_true(mesh_view_is_doubted(&unanswered));
-	assert_false(mesh_view_is_doubted(&b));
-	assert_false(mesh_view_is_doubted(&a));
-	/* Only where a route leads is there anything to ask. */
+	assert_true(mesh_view_is_doubted(&unmet, true));
+	assert_true(mesh_view_is_doubted(&unmet, false));
+	/* Without a route no packet gets to an address of no network of this host. */
+	assert_true(mesh_view_is_doubted(&unanswered, true));
+	assert_false(mesh_view_is_doubted(&unanswered, false));
+	assert_false(mesh_view_is_doubted(&b, true));
+	assert_false(mesh_view_is_doubted(&a, true));
 	assert_true(mesh_view_is_stranger(&unanswered, true));
 	assert_false(mesh_view_is_stranger(&unanswered, false));
 	assert_true(mesh_view_is_stranger(&unmet, true));

@@ -138,21 +138,20 @@ bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
 	return false;
 }
 
-bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
-{
-	(void)routed;
-	return mv_directory_find_gid(&world.dir, gid, 0) < 0;
-}
-
-bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid);
+bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
 bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
 void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
 
-bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid)
+bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed)
 {
 	ssize_t at = mv_directory_find_gid(&world.dir, gid, 0);
 
-	return at >= 0 && mv_dir_gid_is_unmet(&world.dir.gids[world.dir.order[at]]);
+	return at >= 0 && mv_dir_gid_is_in_doubt(&world.dir.gids[world.dir.order[at]], routed);
+}
+
+bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
+{
+	return mv_directory_find_gid(&world.dir, gid, 0) < 0 || __wrap_mesh_view_is_doubted(gid, routed);
 }
 
 static union ibv_gid absent;
