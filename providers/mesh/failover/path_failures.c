@@ -50,26 +50,19 @@ static void add(struct mesh_conn *conn, uint64_t now_ns)
 	snprintf(failure->device, sizeof(failure->device), "%s", request.device);
 }
 
-/* ---- what is known of them ----------------------------------------------------------------------------------- */
+/* ---- what is known of the failed paths ----------------------------------------------------------------------- */
 
 static bool port_is_down(const struct mesh_conn *conn, const struct mesh_conn_failure *failure)
 {
-	const struct mv_path_request request = {.device = failure->device,
-						.port_num = failure->port,
-						.sgid = failure->gid,
-						.sgid_type = failure->gid_type,
-						.dgid = failure->peer_gid,
-						.routed = 1,
-						.own_host = conn->own_host,
-						.made = 1,
-						.host = mesh_conn_peer_host(conn)};
+	const struct mv_path_request request =
+		mesh_way_between(conn, failure->device, failure->port, failure->gid_type, &failure->gid, &failure->peer_gid);
 	struct mesh_view view;
 
 	mesh_view_verdict(&request, &view);
 	return view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN;
 }
 
-/* It was down, and is up again: what was wrong may have been that. */
+/* Was a port down, or the path silent, and is no longer? Then that may have been the failure. */
 static bool has_come_back(const struct mesh_conn *conn, struct mesh_conn_failure *failure)
 {
 	enum mv_probed probed = mesh_probed_find(&failure->gid, &failure->peer_gid);
@@ -100,12 +93,12 @@ void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns)
 
 	if (!failed && !(failures && failures->n))
 		return;
-	/* Few connections ever fail. Without memory no path is barred, and this is tried again. */
+	/* Allocated late: few connections ever fail. Without memory no path is barred, until the next call has memory. */
 	if (!failures)
 		failures = conn->failures = calloc(1, sizeof(*failures));
 	if (!failures)
 		return;
-	/* Work got through before this path failed: what failed earlier is another matter. */
+	/* Work got through since the earlier failures: they are over. */
 	if (!(failed && failures->noted) && mesh_live_got_through(conn->held))
 		failures->n = 0;
 	if (failed && !failures->noted)
@@ -120,7 +113,7 @@ void mesh_path_failures_forget(struct mesh_conn *conn)
 		conn->failures->noted = false;
 }
 
-/* Where retries are soon used up all paths may be gone for a moment, so in the time for which errors wait each may be tried again. */
+/* With few retries all paths may fail within a moment. So during the first part of the time that errors wait, no path is barred. */
 bool mesh_path_failures_any(const struct mesh_conn *conn)
 {
 	const struct mesh_conn_failures *failures = conn->failures;

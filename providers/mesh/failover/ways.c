@@ -10,22 +10,32 @@
 #include "proved.h"
 #include "unqualified.h"
 
-void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
+struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char *device, uint8_t port, uint8_t gid_type,
+					const union ibv_gid *gid, const union ibv_gid *peer_gid)
 {
-	bool moved = conn->state == MESH_CONN_MOVED;
-
-	*ret = (struct mv_path_request){.device = moved ? conn->path.device : conn->mc->device,
-					.port_num = moved ? conn->path.port : conn->rtr.ah_attr.port_num,
-					.sgid = moved ? conn->path.gid : conn->local.gid,
-					.sgid_type = moved ? conn->path.gid_type : conn->local_type,
-					.dgid = moved ? conn->path.peer_gid : conn->peer.gid,
+	return (struct mv_path_request){.device = device,
+					.port_num = port,
+					.sgid = *gid,
+					.sgid_type = gid_type,
+					.dgid = *peer_gid,
 					.routed = 1,
 					.own_host = conn->own_host,
 					.made = 1,
 					.host = mesh_conn_peer_host(conn)};
 }
 
-/* Index of the path that it is on; view->n_paths: it is not among them. */
+void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
+{
+	const struct mesh_conn_path *path = &conn->path;
+
+	if (conn->state == MESH_CONN_MOVED)
+		*ret = mesh_way_between(conn, path->device, path->port, path->gid_type, &path->gid, &path->peer_gid);
+	else
+		*ret = mesh_way_between(conn, conn->mc->device, conn->rtr.ah_attr.port_num, conn->local_type, &conn->local.gid,
+					&conn->peer.gid);
+}
+
+/* Index of the path that the work goes by; view->n_paths: the view does not have that path. */
 static size_t current(const struct mv_path_request *request, const struct mesh_view *view)
 {
 	size_t i;
@@ -37,7 +47,7 @@ static size_t current(const struct mv_path_request *request, const struct mesh_v
 	return i;
 }
 
-/* Which of its two ends is to blame that @left does not work is not known. */
+/* Which end of @left is broken is not known, so a path that shares either end with @left is trusted less. */
 unsigned int mesh_way_doubt(const struct mv_path *path, const struct mv_path *left)
 {
 	switch (mesh_probed_find(&path->local_gid, &path->remote_gid)) {
@@ -50,7 +60,7 @@ unsigned int mesh_way_doubt(const struct mv_path *path, const struct mv_path *le
 	}
 }
 
-/* Those that are known to work come first; else the order is as it was. */
+/* Stable: paths that are known to work first. */
 static void sort(struct mv_path *paths, size_t n, const struct mv_path *left)
 {
 	unsigned int doubts[MV_MOVE_MAX_PATHS], d;
@@ -90,7 +100,7 @@ size_t mesh_ways_from(const char *device, const struct mv_path *paths, size_t n)
 	return i;
 }
 
-/* One that goes with others goes first where they are. */
+/* A self-connected QP follows another connection: the path from that connection's rail comes first. */
 static void prefer_led(const struct mesh_conn *conn, struct mv_path *paths, size_t n)
 {
 	char device[IBV_SYSFS_NAME_MAX];
@@ -108,7 +118,7 @@ static void prefer_led(const struct mesh_conn *conn, struct mv_path *paths, size
 	paths[0] = path;
 }
 
-/* All paths but those between the two ports that it is on: with other addresses they are as dead. */
+/* All paths but those between the two ports of the current path: other addresses of these ports are as dead. */
 static size_t others(const struct mesh_conn *conn, const struct mv_path_request *request, enum mv_ctl_reason reason,
 		     struct mesh_view *view)
 {
@@ -129,37 +139,22 @@ static size_t others(const struct mesh_conn *conn, const struct mv_path_request 
 	return n;
 }
 
-/* Where it belongs. */
-static void home_request(const struct mesh_conn *conn, struct mv_path_request *ret)
-{
-	const struct mesh_conn_home *home = &conn->home;
-
-	*ret = (struct mv_path_request){.device = home->device,
-					.port_num = home->port,
-					.sgid = home->gid,
-					.sgid_type = home->gid_type,
-					.dgid = home->peer_gid,
-					.routed = 1,
-					.own_host = conn->own_host,
-					.made = 1,
-					.host = mesh_conn_peer_host(conn)};
-}
-
 size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret)
 {
-	struct mv_path_request request;
+	const struct mesh_conn_home *home = &conn->home;
+	const struct mv_path_request request =
+		mesh_way_between(conn, home->device, home->port, home->gid_type, &home->gid, &home->peer_gid);
 	struct mesh_view view;
 	size_t i;
 
-	home_request(conn, &request);
-	/* Of all that are away, each asks with each news, mostly while home does not work. */
+	/* Each connection away from home asks with each new directory, mostly while home does not work: the cheap question first. */
 	mesh_view_verdict(&request, &view);
 	if (view.verdict != MV_PATH_WORKS)
 		return 0;
 	mesh_view_paths(&request, &view);
 	for (i = 0; i < view.n_paths; i++) {
-		if (mv_gid_equal(&view.paths[i].local_gid, &conn->home.gid) && view.paths[i].type == conn->home.gid_type &&
-		    mv_gid_equal(&view.paths[i].remote_gid, &conn->home.peer_gid)) {
+		if (mv_gid_equal(&view.paths[i].local_gid, &home->gid) && view.paths[i].type == home->gid_type &&
+		    mv_gid_equal(&view.paths[i].remote_gid, &home->peer_gid)) {
 			*ret = view.paths[i];
 			return view.verdict == MV_PATH_WORKS;
 		}
