@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "probed.h"
+#include "proved.h"
 #include "reasons.h"
 #include "relocate.h"
 #include "srq.h"
@@ -55,6 +56,7 @@ bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool 
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	assert_true(request->made);
+	assert_ptr_equal(request->host, mesh_conn_peer_host(&conn));
 	n_searched++;
 	*ret = view;
 }
@@ -67,6 +69,7 @@ bool unroutable; /* but for what the kernel had a way for */
 void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	assert_true(request->made);
+	assert_ptr_equal(request->host, mesh_conn_peer_host(&conn));
 	*ret = view;
 	if (unroutable && !request->routed)
 		ret->verdict = MV_PATH_APART;
