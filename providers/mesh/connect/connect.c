@@ -340,7 +340,22 @@ static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 	return again;
 }
 
-/* What a kernel says that has looked for the neighbour, or for a route, in vain (drivers/infiniband/core/addr.c). */
+/* A line for each such address. A connection that could not move anyway loses nothing. */
+static void log_doubted(struct mesh_context *mc, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, const struct mesh_choice *choice)
+{
+	int saved_errno = errno;
+	char to[MV_GID_STRLEN];
+
+	if (mc->can_move && qp->qp_type == IBV_QPT_RC && mesh_survives(mc))
+		mv_log_once(&mesh_root.log, MV_LOG_WARN,
+			    "%s port %u to %s: the host that announces the address was never heard on the address's link, nor has answered "
+			    "there: the address may belong to a host without an agent, so a connection is first made as without meshverbs, "
+			    "and stays if that works; name the address in the hosts file, or have a fleet key",
+			    mc->device, attr->ah_attr.port_num, mv_gid_format(&choice->dgid, to));
+	errno = saved_errno;
+}
+
+/* Errors of the kernel when it finds no neighbour, or no route (drivers/infiniband/core/addr.c). */
 static bool is_nobody_there(int err)
 {
 	return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
@@ -349,8 +364,8 @@ static bool is_nobody_there(int err)
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int cancel = mesh_cancel_off(), err = 0, saved_errno = errno;
-	int refused = 0; /* the base's error, where the peer was not known yet */
-	bool stranger, doubted; /* the peer is not known yet; who says that he is the peer is not believed */
+	int refused = 0; /* the base's error of the first try, while the peer was not known, or was in doubt */
+	bool stranger, doubted, absent;
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
 	struct mesh_view view;
@@ -363,7 +378,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 judged:
 	if (mesh_judge_needs_agreement(&view)) {
 		if (!mesh_is_rtr(mask))
-			goto native; /* which says what is wrong with it */
+			goto native; /* the base says what is wrong with the attributes */
 		why = mesh_judge_cannot_move(mc, conn, qp->qp_num, &view);
 		if (!why && mc->logged_only) {
 			log_would_move(mc, attr, &choice, &view);
@@ -385,18 +400,19 @@ judged:
 	}
 native:
 	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&choice.dgid, choice.fits);
-	doubted = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_doubted(&choice.dgid, choice.fits);
+	doubted = stranger && mesh_view_is_doubted(&choice.dgid, choice.fits);
+	if (doubted)
+		log_doubted(mc, qp, attr, &choice);
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view, refused);
 	if (!refused || !err)
 		saved_errno = errno;
-	/*
-	 * The base looks for a neighbour that is not there for a second and more: its host may have answered the agent by then. And where
-	 * nobody is there, there is no host without an agent.
-	 */
-	if (err && ((doubted && is_nobody_there(err)) || (stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits)))) {
+	/* Where nobody is, no host without an agent is either: the host that announces the address is believed. */
+	absent = doubted && is_nobody_there(err);
+	if (absent)
+		mesh_view_note_absent(&choice.gid, &choice.dgid, mesh_now_ns());
+	/* The base looks for a missing neighbour for a second or more. By then the peer's host may have answered the agent. */
+	if (absent || (err && stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits))) {
 		refused = err;
-		if (doubted)
-			mesh_view_note_absent(&choice.gid, &choice.dgid, mesh_now_ns());
 		mesh_judge_rtr(mc, qp, attr, true, &choice, &view);
 		if (mesh_judge_needs_agreement(&view))
 			goto judged;

@@ -361,12 +361,25 @@ static void another_version(void)
 	end(context);
 }
 
-/* What the log has; there is one line for each host, with both versions. */
-static unsigned int lines_with(const char *path, const char *text)
+static char log_path[32];
+
+static void log_to_file(void)
+{
+	int fd;
+
+	strcpy(log_path, "/tmp/test_routes.XXXXXX");
+	fd = mkstemp(log_path);
+	assert_true(fd >= 0);
+	close(fd);
+	mv_log_init(&mesh_root.log, log_path, MV_LOG_INFO);
+}
+
+/* Lines of the log that have the text. */
+static unsigned int lines_with(const char *text)
 {
 	unsigned int n = 0;
 	char line[1024];
-	FILE *file = fopen(path, "r");
+	FILE *file = fopen(log_path, "r");
 
 	while (file && fgets(line, sizeof(line), file))
 		n += !!strstr(line, text);
@@ -375,24 +388,21 @@ static unsigned int lines_with(const char *path, const char *text)
 	return n;
 }
 
-/* An agent of before: it is one that nobody here can talk to, either. */
+/* An older agent, which nobody here can talk to, either. The log has one line for its host, with both versions. */
 static void version_before(void)
 {
 	struct ibv_context *context = open_in(WORLD);
-	char path[] = "/tmp/test_routes.XXXXXX", text[128];
-	int fd = mkstemp(path);
+	char text[128];
 
-	assert_true(fd >= 0);
-	close(fd);
-	mv_log_init(&mesh_root.log, path, MV_LOG_INFO);
+	log_to_file();
 	((struct mv_dir_host *)&world.dir.hosts[1])->agent_version = MV_CTL_VERSION - 1;
 	assert_false(rtr_holds(context));
 	assert_false(rtr_holds(context));
 	snprintf(text, sizeof(text), "host b: its agent speaks version %u of the messages between processes, meshverbs here version %u", MV_CTL_VERSION - 1,
 		 MV_CTL_VERSION);
-	assert_int_equal(lines_with(path, text), 1);
-	assert_int_equal(lines_with(path, "upgrade that host"), 1);
-	unlink(path);
+	assert_int_equal(lines_with(text), 1);
+	assert_int_equal(lines_with("upgrade that host"), 1);
+	unlink(log_path);
 	end(context);
 }
 
@@ -724,11 +734,13 @@ static void stranger_is_refused_once(void)
 	end(context);
 }
 
-#define DOUBTED                                                                                             \
+#define ANNOUNCED(doubt)                                                                                    \
 	"host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;"                         \
-	"host m; rail mlx5_0 down; gid 10.1.0.9/24 v2 unmet; rail mlx5_1; gid 10.8.0.9/24 v2; link 1 3;"
+	"host m; rail mlx5_0 down; gid 10.1.0.9/24 v2" doubt "; rail mlx5_1; gid 10.8.0.9/24 v2; link 1 3;"
+#define DOUBTED ANNOUNCED(" unmet")
+#define MET     ANNOUNCED("")
 
-/* It may be the address of a host without an agent: if the base reaches that, there the connection stays. */
+/* It may be the address of a host without an agent: if the base reaches that host, the connection stays there. */
 static void doubted_is_reached(void)
 {
 	struct ibv_context *context = open_in(DOUBTED);
@@ -738,7 +750,60 @@ static void doubted_is_reached(void)
 	end(context);
 }
 
-/* Where nobody is, it is the announcer's; for a while the base is not asked first. */
+/* The log has one line for each address in doubt, if connections of the device could move at all. */
+static void doubted_is_logged(void)
+{
+	struct ibv_context *context = open_in(DOUBTED);
+
+	log_to_file();
+	assert_false(rtr_holds_to(context, "10.1.0.9"));
+	assert_int_equal(lines_with("10.1.0.9"), 0); /* survive = off */
+	mesh_root.config.survive = MV_SURVIVE_ON;
+	assert_false(rtr_holds_to(context, "10.9.0.1")); /* no host announces this one */
+	assert_int_equal(lines_with("hosts file"), 0);
+	assert_false(rtr_holds_to(context, "10.1.0.9"));
+	assert_false(rtr_holds_to(context, "10.1.0.9"));
+	assert_int_equal(lines_with("mlx5_0 port 1 to 10.1.0.9: the host that announces the address was never heard on "), 1);
+	assert_int_equal(lines_with("; name the address in the hosts file, or have a fleet key"), 1);
+	unlink(log_path);
+	end(context);
+}
+
+/* While the base tries, the announcing host shows up on the link. */
+static int modify_until_met(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	(void)qp;
+	(void)attr;
+	(void)mask;
+	dirworld_fini(&world);
+	dirworld_init(&world, MET);
+	errno = EINVAL;
+	return EINVAL;
+}
+
+/* The connection is judged anew. The base's error does not say that nobody is at the address. */
+static void doubted_is_met(void)
+{
+	struct ibv_context *context = open_in(DOUBTED);
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_qp_attr attr = rtr_to_b();
+	unsigned int before = n_held;
+
+	attr.ah_attr.grh.dgid = gid("10.1.0.9");
+	refusing = mesh_conn_new(mc, &qp);
+	base_modify = mc->modify_qp;
+	mc->modify_qp = modify_until_met;
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), EINVAL);
+	assert_int_equal(n_held, before + 1);
+	assert_true(mv_gid_is_zero(&absent));
+	mc->modify_qp = base_modify;
+	mesh_conn_unlink(refusing);
+	mesh_conn_put(refusing);
+	end(context);
+}
+
+/* Where nobody is, the address belongs to the announcing host. For a while the base is not asked first. */
 static void doubted_is_not_there(void)
 {
 	struct ibv_context *context = open_in(DOUBTED);
@@ -751,7 +816,7 @@ static void doubted_is_not_there(void)
 	refusing = mesh_conn_new(mc, &qp);
 	base_modify = mc->modify_qp;
 	mc->modify_qp = modify_in_vain;
-	/* That says nothing of who is there. */
+	/* This error does not say that nobody is there. */
 	vain_with = EINVAL;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), EINVAL);
 	assert_int_equal(n_held, before);
@@ -792,6 +857,8 @@ TEST(stranger)
 TEST(stranger_without_netlink)
 TEST(stranger_is_refused_once)
 TEST(doubted_is_reached)
+TEST(doubted_is_logged)
+TEST(doubted_is_met)
 TEST(doubted_is_not_there)
 
 int main(void)
@@ -819,6 +886,8 @@ int main(void)
 		cmocka_unit_test(test_stranger_without_netlink),
 		cmocka_unit_test(test_stranger_is_refused_once),
 		cmocka_unit_test(test_doubted_is_reached),
+		cmocka_unit_test(test_doubted_is_logged),
+		cmocka_unit_test(test_doubted_is_met),
 		cmocka_unit_test(test_doubted_is_not_there),
 	};
 
