@@ -158,7 +158,7 @@ class Directory:
         self.hosts, self.rails, self.gids, self.links = [], [], [], []
 
     AUTHENTICATED, ROUTED = 1, 2
-    UNMET = 1 << 31  # in a GID's index
+    UNMET, UNANSWERED = 1 << 31, 1 << 30  # in a GID's index
 
     def host(self, name, agent_version=CTL_VERSION, heard_s=0.5, flags=0):
         self.hosts.append({"name": name, "first": len(self.rails), "n": 0, "version": agent_version, "heard_s": heard_s, "flags": flags})

@@ -318,6 +318,15 @@ class ExplainTest(ToolTest):
         self.assertIn(" At work:        stays on its path: b announces the address, but was never heard ", self.run_tool("explain", *args)[1])
         self.assertIn((3, "::ffff:10.2.0.9"), [(gid["index"], gid["gid"]) for gid in self.run_json("peers")["gids"]])
 
+    def test_not_answered(self):
+        """The address is of no network of ours, and the host that announces it has never answered there. A route leads there out of eth0 only."""
+        self.peers.rail("mlx5_2", [(Directory.UNANSWERED | 3, "10.9.0.9/24", 2)])
+        self.directory(self.peers)
+        for device, index, stays in (("mlx5_0", 3, "not met"), ("mlx5_1", 5, None)):
+            with self.subTest(device=device):
+                got = self.explain("--from", device, "--to", "10.9.0.9", "--index", str(index))["directory"]
+                self.assertEqual(got["stays"], stays)
+
     def test_other_rail(self):
         """Nothing of mlx5_1 leads to the peer's other address, but the peer has one that can be reached."""
         self.directory(self.peers)
