@@ -154,8 +154,8 @@ static bool ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t 
 }
 
 /*
- * Of who is on a link beacons tell, and to ask would have the kernel look for a neighbour. An address in doubt is asked for all the same: the
- * beacons may not come through.
+ * A process asks whose a GID is. A GID that no host announces is not asked on a link: beacons tell of the hosts there, and a query has
+ * the kernel look for a neighbour. An address in doubt is asked anywhere: its host's beacons may not get through.
  */
 static bool on_look(void *arg, const struct md_client *client, const union ibv_gid *dgid)
 {
@@ -165,11 +165,12 @@ static bool on_look(void *arg, const struct md_client *client, const union ibv_g
 	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, dgid);
 	struct md_netset near;
 
-	if ((family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6) || (holder && !holder->doubts) ||
-	    md_view_has_gid(agent->watch.view, dgid))
+	if ((family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6) || md_view_has_gid(agent->watch.view, dgid))
 		return false;
+	if (holder)
+		return holder->doubts && ask_for(agent, dgid, client->account->id);
 	near = md_view_on_link(agent->watch.view, dgid);
-	return (holder || !memcmp(&near, &none, sizeof(near))) && ask_for(agent, dgid, client->account->id);
+	return !memcmp(&near, &none, sizeof(near)) && ask_for(agent, dgid, client->account->id);
 }
 
 static const struct md_client_ops client_ops = {on_send, on_devices, on_gone, on_watch, probes, on_look};

@@ -857,6 +857,29 @@ class Routed(AgentTest):
         talk.expect("looked 10.2.0.2")
         self.assertEqual(self.b.peers(), [])
 
+    def test_look_in_doubt(self):
+        """b announces an address of the link of a and r, where no beacon of b is heard: a process's question has a ask there."""
+        self.b.ip("addr", "add", "10.1.0.77/32", "dev", "eth0")
+        self.b.device("mlx5_0", "eth0", ["10.2.0.2", "10.1.0.77"])
+        # a finds b at that address: r answers ARP for b, and forwards.
+        self.r.ip("route", "add", "10.1.0.77/32", "dev", "eth1")
+        self.r.sysctl("ipv4/conf/eth0/proxy_arp", 1)
+        (self.a.dir / "hosts").write_text("b 10.2.0.2\n")
+        self.a.start()
+        self.b.start()
+        asked = lambda: {entry["address"]: entry["answers"] for entry in self.a.get("peers")["asked"]}  # noqa: E731
+        wait_for("b", lambda: self.a.peers() == ["b"])
+        talk = self.a.talk()
+        talk.say("look 10.1.0.78")  # no host announces this one
+        talk.expect("looked 10.1.0.78")
+        self.assertEqual(asked(), {"10.2.0.2": True})
+        talk.say("look 10.1.0.77")
+        wait_for("an answer there", lambda: asked() == {"10.2.0.2": True, "10.1.0.77": True})
+        self.assertNotIn("looked 10.1.0.77", talk.poll())
+        # The answer has ended the doubt.
+        talk.say("look 10.1.0.77")
+        talk.expect("looked 10.1.0.77")
+
     def test_another_rail(self):
         """A host that answers at one address stays known by another when the first one's rail fails; news does not wait for its turn."""
         for host, subnet, other in ((self.a, 3, 4), (self.b, 4, 3)):
