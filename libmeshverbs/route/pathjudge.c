@@ -6,8 +6,7 @@
 /* ---- one pair of GIDs --------------------------------------------------------------------------
  */
 
-/* Has the address left its host's table, which only keeps it? Then its port may be up, but is of no
- * use to it. */
+/* Has the host lost the address, and is still known by it? Then the port may be up, but does not serve the address. */
 static bool is_gone(const struct mv_directory *dir, const struct mv_dir_rail *rail,
 		    const union ibv_gid *gid)
 {
@@ -39,7 +38,7 @@ static bool has_default_prefix(const union ibv_gid *gid)
 /* ---- the program's own path --------------------------------------------------------------------
  */
 
-/* Which host's rail is that: an index into dir->rails, or -1. */
+/* The program's own rail: an index into dir->rails, or -1. */
 ssize_t mv_path_own_rail(const struct mv_directory *dir, const struct mv_path_request *request)
 {
 	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++)
@@ -50,9 +49,8 @@ ssize_t mv_path_own_rail(const struct mv_directory *dir, const struct mv_path_re
 }
 
 /*
- * The program's entry as the directory has it. One that it does not have (an address of a moment
- * ago, or of a container) is judged by what the request says: without a prefix there is little
- * against it.
+ * The program's entry as the directory has it. An entry that the directory does not have (an address of a moment ago, or of a container)
+ * is judged by the request: no prefix is known, so little speaks against it.
  */
 static struct mv_dir_gid own_entry(const struct mv_directory *dir, uint32_t rail,
 				   const struct mv_path_request *request)
@@ -91,7 +89,7 @@ static unsigned int versions_of(const struct mv_directory *dir, const struct mv_
 	return versions;
 }
 
-/* Addresses fit; do the RoCE versions? Which one the peer's program took, only the peer knows. */
+/* The addresses fit. Do the RoCE versions? Only the peer knows which version its program took. */
 static enum mv_path_verdict judge_version(const struct mv_directory *dir,
 					  const struct mv_dir_gid *own,
 					  const struct mv_dir_gid *remote)
@@ -118,7 +116,7 @@ static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gi
 	return a == b && (routed || reach_of(own, remote) != REACH_APART);
 }
 
-/* A global own address; is the remote link-local one on several netdevs? */
+/* Is the own address global, and is the remote link-local address on several netdevs? */
 static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir_gid *own,
 			     const struct mv_dir_gid *remote)
 {
@@ -146,7 +144,7 @@ static enum mv_path_verdict judge_ib(const union ibv_gid *own, const union ibv_g
 								       MV_PATH_UNKNOWN;
 }
 
-/* Without a route of its own to a global address the kernel may find it on the link all the same. Beacons go without a tag. */
+/* Without a route to a global address, the kernel may still find the address on the link. Beacons are sent without a VLAN tag. */
 static bool asks_on_link(const struct mv_directory *dir, const struct mv_dir_gid *own,
 			 const struct mv_dir_gid *remote)
 {
@@ -163,7 +161,7 @@ static bool is_link_local(const union ibv_gid *gid)
 	return mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL;
 }
 
-/* Where beacons do not come through (filtered multicast), or not yet, nothing is known of who is on the link. */
+/* Which hosts are on the link is unknown where no beacons get through (filtered multicast), or not yet. */
 static bool is_deaf(const struct mv_directory *dir, const struct mv_dir_gid *own,
 		    const struct mv_dir_gid *remote)
 {
@@ -204,8 +202,7 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 	return verdict;
 }
 
-/* When several rails have the destination: the one that the program can mean is the one that works.
- */
+/* Several rails may have the destination: the program means a rail that works. */
 static unsigned int preference(enum mv_path_verdict verdict)
 {
 	switch (verdict) {
@@ -271,7 +268,7 @@ static bool is_believed(const struct mv_directory *dir, const struct mv_path_req
 	return !mv_dir_gid_is_in_doubt(remote, request->routed) && !is_ib_gid_on_ethernet(dir, own, remote);
 }
 
-/* Return: false when the destination is on this host or nowhere: then *ret_verdict says so. */
+/* Return: false: the destination is on this host, or on no host that is believed: *ret_verdict says which. */
 static bool judge_all(const struct mv_directory *dir, const struct mv_path_request *request,
 		      const struct mv_dir_gid *own, struct judgement *best,
 		      enum mv_path_verdict *ret_verdict)
@@ -295,8 +292,8 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 }
 
 /*
- * An address that several ports have is taken for that of the program's own. Of a port that is shut
- * down there may be none any more; that of the program's own is known all the same.
+ * If several ports have the address, the program's own port is taken. A port that is shut down may have lost its addresses; the request
+ * still names that of the program's own port.
  */
 static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
 					   const struct mv_path_request *request, uint32_t rail,
@@ -320,8 +317,8 @@ static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
 }
 
 /*
- * Every netdev with a port of Ethernet has a GID there. An agent that knows none does not see the netdev, which is in another network
- * namespace (a pod's), nor whether it has carrier.
+ * Is the port's netdev in another network namespace (a pod's)? Every Ethernet port with a netdev has a GID. So where the agent knows no
+ * GID, it does not see the netdev, nor whether the netdev has carrier.
  */
 static bool is_elsewhere(const struct mv_dir_rail *rail)
 {
@@ -344,11 +341,10 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 	own = own_entry(dir, (uint32_t)rail, request);
 	if (!judge_all(dir, request, &own, &best, &verdict))
 		return verdict;
-	/* An address of several hosts (a link-local one chosen by hand): which one is meant is not
-	 * known. */
+	/* Several hosts have the address (link-local, chosen by hand). Which host is meant is not known. */
 	if (best.several_hosts && !fits(best.verdict))
 		return MV_PATH_UNKNOWN;
-	/* Or it is chosen by who wants to be taken for a host on the same link. The PSNs will tell. */
+	/* Or a host took the address to be taken for another host of the link. PSNs other than 0 will tell. */
 	if (best.several_fit && !request->proved && !request->made)
 		return MV_PATH_UNKNOWN;
 	if (mv_gid_is_zero(&request->sgid))
@@ -363,7 +359,7 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 /* ---- may they? -------------------------------------------------------------------------------
  */
 
-/* Neither subnet, nor link, nor route. */
+/* The two addresses share neither subnet nor link, and no route joins them. */
 static bool nothing_joins(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
 {
 	return mv_dir_gid_may_be_routed(own) && mv_dir_gid_may_be_routed(remote) &&

@@ -9,7 +9,7 @@
 #include "paths.h"
 #include "say.h"
 
-/* @from: the host that it is from. Return: how many QPs of this host have got it. */
+/* @from: the sender's host. Return: the number of QPs of this host that the message was delivered to. */
 static unsigned int deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 			    const uint8_t *data, uint16_t len)
 {
@@ -17,8 +17,7 @@ static unsigned int deliver(struct md_agent *agent, const struct mv_host_id *fro
 	size_t n = md_view_devices(agent->watch.view, &msg->to.gid, devices, MD_RAILS_MAX);
 	unsigned int delivered = 0;
 
-	/* Link-local addresses may be on several devices. Who is not meant sees that by the ends.
-	 */
+	/* A link-local address may be on several devices. A QP that is not meant sees that by the ends. */
 	for (size_t i = 0; i < n; i++) {
 		if (!msg->to_attempt)
 			md_clients_doubt(&agent->clients, devices[i], msg->to.qpn);
@@ -28,7 +27,7 @@ static unsigned int deliver(struct md_agent *agent, const struct mv_host_id *fro
 	return delivered;
 }
 
-/* A path, if the message names one: the sender's end. */
+/* Does the message name a path? Then by the sender's end. */
 static bool names_path(const struct mv_ctl_msg *msg)
 {
 	return !mv_gid_is_zero(&msg->path.gid);
@@ -47,7 +46,7 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 		return -EADDRNOTAVAIL;
 	}
 	if (md_view_has_gid(agent->watch.view, dgid)) {
-		/* Whoever has not claimed it yet will ask when it has. */
+		/* A process that has not claimed the QP yet will ask when it has. */
 		if (!deliver(agent, &agent->hosts.self, msg, data, len))
 			agent->counts.messages_unclaimed++;
 		return 0;
@@ -80,8 +79,8 @@ static void on_gone(void *arg, struct md_client *client)
 }
 
 /*
- * Only between an address of ours and one of a host with an agent: nobody else is to be bothered by what a process wants. But what
- * it has watched may change while one of the two is gone: it does not say so again.
+ * A process may watch a path between an address of this host and an address of a host with an agent: no other host gets probes. A path
+ * that the process watches already may change its mask while one of the two addresses is gone: the process does not say so again.
  */
 static int on_watch(void *arg, struct md_client *client, const union ibv_gid *local, const union ibv_gid *remote,
 		    uint8_t watch)
@@ -175,7 +174,7 @@ static bool on_look(void *arg, const struct md_client *client, const union ibv_g
 
 static const struct md_client_ops client_ops = {on_send, on_devices, on_gone, on_watch, probes, on_look};
 
-/* Of a process that is gone nobody has a share any more. */
+/* A query for a process that is gone counts as for other hosts. */
 static bool ask(void *arg, const union ibv_gid *dgid, uint64_t number)
 {
 	struct md_agent *agent = arg;
@@ -244,7 +243,7 @@ void md_post_init(struct md_agent *agent)
 {
 	uint64_t first_id;
 
-	/* Far from wrapping around, and never 0. */
+	/* Far from wrapping around, and not 0. */
 	randombytes_buf(&first_id, sizeof(first_id));
 	md_carry_init(&agent->carry, &carry_ops, agent, (first_id >> 2) + 1);
 	agent->bundles.send = send_bundle;
@@ -255,7 +254,7 @@ void md_post_init(struct md_agent *agent)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-/* What is said to who has sent something: from where he has sent it to. */
+/* The place of an answer to a datagram: to its source, from the address that it was sent to. */
 static struct md_bundle_to back_to(const struct md_received *received, const struct md_opened *opened)
 {
 	return (struct md_bundle_to){.host = opened->sender,
@@ -275,7 +274,7 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 	const struct md_bundle_to to = back_to(received, opened);
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
-	/* Who sends bundles takes them. */
+	/* A sender of bundles takes bundles. */
 	if (opened->kind == MD_KIND_BUNDLE)
 		md_bundles_add(&agent->bundles, &to, &wire, now_ns);
 	else
@@ -284,8 +283,8 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 }
 
 /*
- * Does the host that sent it hold the GID that it is from, and that of the path that it offers? One that is not sealed says nothing
- * of its sender but the address that it comes from, which has to be that host's.
+ * Does the sender's host hold the GID that the message is from, and the GID of the path that the message offers? A message that is not
+ * sealed proves nothing but its source address, which has to be that host's.
  */
 static bool is_theirs(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
 		      const struct mv_ctl_msg *msg)
@@ -300,7 +299,7 @@ static bool is_theirs(struct md_agent *agent, const struct md_received *received
 	       (opened->sealed || md_paths_is_of(host, &from));
 }
 
-/* That address has shown that it receives, so nobody else is bothered. Its agent repeats the message. */
+/* A query to the source of a message bothers no other host. The agent there repeats the message. */
 static void ask_who_is_there(struct md_agent *agent, const struct md_received *received)
 {
 	const union ibv_gid gid = md_paths_gid(&received->ip);
@@ -309,7 +308,7 @@ static void ask_who_is_there(struct md_agent *agent, const struct md_received *r
 		ask_for(agent, &gid, MD_TARGETS_OF_OTHERS);
 }
 
-/* Nobody is known to have that GID: it may be a first contact. Else it is worth a line, once in a while. */
+/* One line, once in a while. Not for a GID that no host announces: that may be a first contact. */
 static void complain(struct md_agent *agent, const struct md_received *received, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	const union ibv_gid at = md_paths_gid(&received->ip);
@@ -332,7 +331,7 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.payloads_malformed++;
 		return;
 	}
-	/* No receipt: the sender's directory is wrong, and its process is to know. */
+	/* No receipt: the sender's directory is wrong, and the process there has to learn that. */
 	if (!md_view_has_gid(agent->watch.view, &msg.to.gid)) {
 		agent->counts.messages_not_ours++;
 		return;
@@ -372,7 +371,7 @@ static void count_bad(struct md_agent *agent, int err)
 
 /* ---- do they take bundles? ------------------------------------------------------------------- */
 
-/* The host that a datagram says it comes from, if it comes from where that host is; else NULL. */
+/* The host that a datagram names as its sender, if the datagram comes from an address of that host; else NULL. */
 static struct md_host *host_at(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
@@ -405,7 +404,7 @@ void md_post_ask(struct md_agent *agent, const struct md_endpoint *to)
 	send_bundle(agent, &place, payload, md_bundle_end(&w, 0));
 }
 
-/* Old agents drop the question. So it is asked before there is anything to be sent in bundles, and seldom. */
+/* Old agents drop the question. So it is asked early, before anything is to be sent in bundles, and seldom. */
 static void ask_for_bundles(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
 {
 	struct md_host *host = host_at(agent, received, opened);
@@ -423,7 +422,7 @@ static const struct md_rate messages_rate = {.per_second = MD_MESSAGES_RATE, .bu
 static const struct md_rate unknown_rate = {.per_second = MD_MESSAGES_RATE / 16, .burst = MD_MESSAGES_BURST / 16};
 static const struct md_rate all_rate = {.per_second = MD_MESSAGES_ALL_RATE, .burst = MD_MESSAGES_ALL_BURST};
 
-/* May the host at that address, NULL: none that is known, send so many? What is dropped has no receipt, and comes once more. */
+/* May @host (NULL: an unknown one) send @n messages now? A message that is dropped has no receipt, and is sent again. */
 static bool may_send(struct md_agent *agent, const struct md_opened *opened, struct md_host *host, uint32_t n, uint64_t now_ns)
 {
 	struct md_limit *own = host ? &host->messages : &agent->messages_unknown;

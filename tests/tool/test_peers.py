@@ -319,7 +319,7 @@ class ExplainTest(ToolTest):
         self.assertIn((3, "::ffff:10.2.0.9"), [(gid["index"], gid["gid"]) for gid in self.run_json("peers")["gids"]])
 
     def test_not_answered(self):
-        """The address is of no network of ours, and the host that announces it has never answered there. A route leads there out of eth0 only."""
+        """The address is of no network of ours, and its host has never answered there. A route leads there out of eth0 only."""
         self.peers.rail("mlx5_2", [(Directory.UNANSWERED | 3, "10.9.0.9/24", 2)])
         self.directory(self.peers)
         for device, index, stays in (("mlx5_0", 3, "not met"), ("mlx5_1", 5, None)):

@@ -9,7 +9,7 @@
 struct peer {
 	struct mv_path_request request;
 	enum mv_path_verdict verdict;
-	uint32_t host, rail; /* with verdicts that name them */
+	uint32_t host, rail; /* valid if names_host() */
 	bool hole; /* explain_is_hole() */
 	bool foreign; /* the entry's netdev is in another network namespace, whose routes only the kernel knows */
 	struct mv_path paths[MV_PATH_FIND_MAX];
@@ -29,8 +29,7 @@ static bool needs_path(const struct peer *peer)
 	return names_host(peer) && peer->verdict != MV_PATH_WORKS;
 }
 
-/* The entry that the program's queue pair would use: its own, repaired if need be, or the best one.
- */
+/* The GID table entry that the program's queue pair would use: its own, repaired if need be, or the best one. */
 static void choose_entry(const struct mv_topo *topo, const struct explain *explain,
 			 const struct mv_gid_entry *best, struct peer *peer)
 {
@@ -44,7 +43,7 @@ static void choose_entry(const struct mv_topo *topo, const struct explain *expla
 		decision = explain_decide(topo, explain,
 					  explain->has_index ? explain->index : entry->index);
 		entry = mv_port_gid(explain->port, decision.sgid_index);
-		/* As the plugin has it, providers/mesh/gid/paths.c. */
+		/* As in the plugin: providers/mesh/gid/paths.c. */
 		request->routed =
 			decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 			(decision.action == MV_KEEP && (decision.reason == MV_REASON_FITS ||
@@ -121,7 +120,7 @@ static void outcome_text(const struct dirview *view, const struct peer *peer, ch
 			 rails[path->remote_rail].device, mv_gid_format(&path->remote_gid, remote));
 }
 
-/* The directory knows of both ends; where it does not, the decision stands. */
+/* The directory decides where it knows both ends; else the decision without it stands. */
 static bool is_reached(const struct dirview *view, const struct peer *peer, bool reached)
 {
 	if (peer->hole)
@@ -131,7 +130,7 @@ static bool is_reached(const struct dirview *view, const struct peer *peer, bool
 	return peer->n_paths && view->dir.hosts[peer->host].agent_version;
 }
 
-/* As the plugin has it, providers/mesh/conn/proved.c. */
+/* As in the plugin: providers/mesh/conn/proved.c. */
 static bool is_stranger(const struct dirview *view, const struct peer *peer)
 {
 	const struct mv_dir_host *host = &view->dir.hosts[peer->host];
@@ -197,7 +196,7 @@ int explain_peer(struct out *out, const struct cli *cli, const struct mv_topo *t
 	struct dirview view;
 	int rc;
 
-	/* Address handles are another matter: nobody is asked for those. */
+	/* For an address handle no peer is asked. */
 	rc = explain->transport == MV_DATAGRAM ? -ENOENT : dirview_open(cli, &view);
 	if (rc == -ENOENT) {
 		out_text(out, "directory", NULL, OUT_PLAIN, NULL);

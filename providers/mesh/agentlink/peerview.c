@@ -57,9 +57,9 @@ struct qualified {
 	enum mv_dir_qualified last;
 };
 
-/* Pairs of which the base has lately refused a connection. */
+/* Pairs of GIDs between which the kernel has lately found no host. */
 #define N_ABSENT  16 /* a power of two */
-#define ABSENT_NS 10000000000ull /* the kernel finds out in a second or three, for each of hundreds of queue pairs again */
+#define ABSENT_NS 10000000000ull /* the kernel needs 1 to 3 s to find out, and would again for each of hundreds of queue pairs */
 
 struct absent {
 	union ibv_gid local, remote;

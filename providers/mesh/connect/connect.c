@@ -14,10 +14,10 @@
 #include "survives.h"
 
 /*
- * A queue pair of the program goes to RTR: it is connected. A connection whose path works goes straight through to the base.
+ * A queue pair of the program goes to RTR: the program connects it. A connection whose path works goes straight through to the base.
  */
 
-/* @held: NULL: the base's functions are on it */
+/* @held: NULL: the queue pair has the base's functions */
 static int modify_base(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	return held ? mesh_held_modify_base(held, attr, mask) : mc->modify_qp(qp, attr, mask);
@@ -51,7 +51,7 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 	return errno;
 }
 
-/* Grows with each connect on this host, so that no late message of a QP's earlier life is taken for one of this. */
+/* The number grows with each connect on this host, so a late message to an earlier connection of the same QP number is recognized. */
 static uint32_t next_attempt(void)
 {
 	_Atomic uint64_t *last = &mesh_root.process->last_attempt;
@@ -67,7 +67,7 @@ static uint32_t next_attempt(void)
 	return (uint32_t)next;
 }
 
-/* What nobody can guess who does not receive what we send. Return: 0: a filter of system calls of the program's is in the way. */
+/* A random number: only a receiver of our messages can know it. Return: 0: the program's filter of system calls forbids getrandom(). */
 static uint64_t next_nonce(void)
 {
 	uint64_t nonce;
@@ -77,7 +77,7 @@ static uint64_t next_nonce(void)
 	return nonce ? nonce : 1;
 }
 
-/* Is it its own peer? */
+/* Is the connection's peer its own QP? */
 static bool is_itself(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
 		      const struct mesh_view *view)
 {
@@ -104,7 +104,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->host_id = view->host_id;
 }
 
-/* Take the QP's work into our hands and start asking the peer. Called with conn->lock held. */
+/* Takes over the QP's work, and starts to ask the peer. Called with conn->lock held. */
 static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 {
 	struct mv_move_begin begin = {.local = conn->local,
@@ -134,7 +134,7 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 	return 0;
 }
 
-/* Return: 0; -errno: it is as it was, but for the log of its receives. */
+/* Return: 0; -errno: the connection is as before, without the log of its receives. */
 static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		const struct mesh_view *view)
 {
@@ -155,8 +155,8 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 	if (!err)
 		return 0;
 	mesh_lock(&conn->lock);
-	mesh_conn_listen_no_more(conn); /* nobody posts, in RTR */
-	mesh_held_destroy(conn->held); /* its receives are at the base, too */
+	mesh_conn_listen_no_more(conn); /* in RTR nobody posts */
+	mesh_held_destroy(conn->held); /* the base has the receives, too */
 	conn->held = NULL;
 	conn->state = MESH_CONN_INIT;
 	mesh_conn_key_peer(conn);
@@ -208,8 +208,8 @@ static void adopt(struct mesh_conn *conn)
 }
 
 /*
- * There is no way to RTR but from INIT, and what does the work of a connection goes on. The base's QP is not asked: it may still
- * be in INIT, when another one is in its place. Called with conn->lock held, not in MESH_CONN_INIT. Return: what mc->modify_qp() does.
+ * A second RTR of a connected QP is refused: RTR follows INIT only. The base's QP is not asked where @conn->held does its work: that QP
+ * may still be in INIT. Called with conn->lock held, not in MESH_CONN_INIT. Return: as mc->modify_qp().
  */
 static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
@@ -217,18 +217,18 @@ static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 }
 
 /*
- * The peer may be held, and ask. Without an answer a program of its that only receives would wait for ever; bare it had an error at RTR.
- * The base may look for the neighbour for seconds now, with conn->lock held. conn->lock
+ * The peer may be held, and ask. A peer's program that only receives would wait for ever without an answer; without meshverbs it has an
+ * error at RTR. The base may look for the neighbour for seconds now, with conn->lock held. conn->lock
  */
 static void begin_refusing(struct mesh_conn *conn)
 {
 	mesh_conn_refuse_peer(conn);
-	atomic_store_explicit(&conn->at_work, true, memory_order_release); /* the helper thread does not try to lock it */
+	atomic_store_explicit(&conn->at_work, true, memory_order_release); /* the helper thread does not try to take conn->lock */
 	mesh_conn_connected(conn, &conn->local.gid, false);
 	mesh_thread_wake(true);
 }
 
-/* @err: what RTR came to: the program may try again, or is connected, and its peer is answered as any. conn->lock */
+/* @err: the result of RTR. From now on the peer is answered like any other: the program is connected, or may try again. conn->lock */
 static void end_refusing(struct mesh_conn *conn, int err)
 {
 	if (!err)
@@ -237,13 +237,13 @@ static void end_refusing(struct mesh_conn *conn, int err)
 	mesh_conn_queue(conn, true);
 }
 
-/* Is there a peer that may be told that this end stays? */
+/* Can the peer be told that this end stays? */
 static bool is_to_refuse(const struct mesh_view *view)
 {
 	return mesh_judge_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
 }
 
-/* RTR with the log begun. @refused: the error that the base has returned for it already, so it is not asked again; or 0. conn->lock */
+/* RTR, and the log of work begins. @refused: the base's error for an earlier try: the base is not asked again; or 0. conn->lock */
 static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		      const struct mesh_view *view, int refused)
 {
@@ -281,7 +281,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	return 0;
 }
 
-/* What it receives is not noted. */
+/* For a QP without a log of its receives. */
 static void log_unknown(struct mesh_context *mc, const struct ibv_qp *qp)
 {
 	int saved_errno = errno;
@@ -314,7 +314,7 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	if (err)
 		goto out;
 	if (logged || view->agent_version) {
-		/* So that the peer, if it sees things differently, gets an answer; also where the route could not be looked up. */
+		/* A peer that judges otherwise gets an answer, also where the route could not be looked up. */
 		if (logged && conn->self)
 			mesh_conn_follows(conn);
 		mesh_conn_connected(conn, &choice->gid, !logged);
@@ -327,7 +327,7 @@ out:
 	return err;
 }
 
-/* Return: whether it is connected already, with what to say in @ret_err. */
+/* Is the QP connected already? Then @ret_err is the result of this RTR. */
 static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, int *ret_err)
 {
 	bool again;
@@ -340,7 +340,7 @@ static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 	return again;
 }
 
-/* A line for each such address. A connection that could not move anyway loses nothing. */
+/* One line for each address. A connection that can never move loses nothing by the doubt. */
 static void log_doubted(struct mesh_context *mc, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, const struct mesh_choice *choice)
 {
 	int saved_errno = errno;
@@ -384,7 +384,7 @@ judged:
 			log_would_move(mc, attr, &choice, &view);
 			goto native;
 		}
-		/* Before the program is told that it is connected: nobody could give it an error that it does not wait for. */
+		/* Before the program is told that it is connected: later no error could be given to a program that waits for none. */
 		if (!why)
 			why = mesh_judge_why_no_rail(mc, qp, &view, no_rail, sizeof(no_rail));
 		if (!why) {

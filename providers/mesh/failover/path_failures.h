@@ -5,24 +5,24 @@
 #include "conn.h"
 
 /*
- * Paths on which the work of one connection has used up its retries. Probes and carrier may say that such a path works: they are of
- * another size and kind than the work. So a connection that has failed goes to none of them again until work of its own has got
- * through, or the path has been seen to be down and to come back. With conn->lock held, by the helper thread or a worker.
+ * Paths on which the work of one connection has used up its retries. Probes and carrier may say that such a path works: probes are of
+ * another size and kind than the work. So a connection that has failed takes none of these paths again until its own work has got
+ * through, or the path was seen down, and came back. Called with conn->lock held, by the helper thread or a worker.
  */
 
-/** mesh_path_failures_update - take note of what is known by now; costs nothing where nothing has failed */
+/** mesh_path_failures_update - bring the list up to date; costs nothing where nothing has failed */
 void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_path_failures_forget - another queue pair takes over: it has not failed yet */
+/** mesh_path_failures_forget - another queue pair takes over, which has not failed yet */
 void mesh_path_failures_forget(struct mesh_conn *conn);
 
-/** mesh_path_failures_has - did the work not get through on a path, nor elsewhere since? */
+/** mesh_path_failures_has - has the work failed on a path, and got through nowhere since? */
 bool mesh_path_failures_has(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote);
 
-/** mesh_path_failures_bar - has the connection failed, and may not go to that path? @local, @remote: GIDs of its ends */
+/** mesh_path_failures_bar - has the connection failed, and may not take the path between @local and @remote? */
 bool mesh_path_failures_bar(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote);
 
-/** mesh_path_failures_any - is a path barred because the work did not get through there? */
+/** mesh_path_failures_any - is any path barred? */
 bool mesh_path_failures_any(const struct mesh_conn *conn);
 
 #endif
