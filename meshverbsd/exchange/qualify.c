@@ -2,99 +2,21 @@
 #include "qualify.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "agent.h"
 #include "say.h"
 #include "verdicts.h"
 
-#define LOOK_NS	      (5 * MD_S) /* from one look to the next */
-#define USED_NS	      (MD_S / 4) /* from one look at who uses devices to the next, during a run */
-#define LIBRARY_NS    (600 * MD_S)
-#define HELPER_NS     (20 * MD_S)
-#define LINKER_CACHE  "/etc/ld.so.cache"
-#define SELF	      "/proc/self/exe"
-#define SOCKET	      "/run/meshverbs-qualify.socket"
-
-/* ---- a look at this host: an errand ---------------------------------------------------------- */
-
-/* A file of one line, in sysfs. Return: whether it is there. */
-static bool read_line(const char *path, char *ret, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
-
-	if (fd >= 0)
-		close(fd);
-	ret[n > 0 ? n : 0] = '\0';
-	ret[strcspn(ret, "\n")] = '\0';
-	return n > 0 && ret[0];
-}
-
-static uint64_t read_count(const char *sysfs, const char *device, unsigned int port, const char *name)
-{
-	char path[256], text[32];
-
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/counters/%s", sysfs, device, port, name);
-	return read_line(path, text, sizeof(text)) ? strtoull(text, NULL, 10) : 0;
-}
-
-/* Return: whether it is an mlx5 device, of which a verdict can be had. */
-static bool read_key(const char *sysfs, const char *device, struct mv_qualified_key *ret)
-{
-	struct utsname system;
-	char path[256], vendor[16];
-
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/vendor", sysfs, device);
-	if (!read_line(path, vendor, sizeof(vendor)) || strcmp(vendor, "0x15b3"))
-		return false;
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/board_id", sysfs, device);
-	if (!read_line(path, ret->board_id, sizeof(ret->board_id)))
-		strcpy(ret->board_id, "unknown");
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/fw_ver", sysfs, device);
-	if (!read_line(path, ret->firmware, sizeof(ret->firmware)))
-		strcpy(ret->firmware, "unknown");
-	uname(&system);
-	snprintf(ret->kernel, sizeof(ret->kernel), "%s", system.release);
-	return true;
-}
-
-static void look_at(struct md_qualify_look *look, struct md_qualify_look_device *device, struct mv_qualified *verdict)
-{
-	memset(&device->key, 0, sizeof(device->key));
-	device->words = 0;
-	device->err = -ENODEV;
-	snprintf(device->why, sizeof(device->why), "no mlx5 device");
-	if (!read_key(look->sysfs, device->name, &device->key))
-		return;
-	for (unsigned int port = 1; port < 32; port++)
-		if (device->ports & (1u << port))
-			device->words += read_count(look->sysfs, device->name, port, "port_xmit_data") +
-					 read_count(look->sysfs, device->name, port, "port_rcv_data");
-	snprintf(device->why, sizeof(device->why), "no libmlx5 is found on this host");
-	if (!look->libmlx5[0])
-		return;
-	strcpy(device->key.libmlx5, look->libmlx5);
-	device->err = mv_verdicts_load(look->dir_fd, &device->key, verdict, device->why);
-}
-
-static void run_look(struct md_errand *errand)
-{
-	struct md_qualify_look *look = md_errand_of(errand, struct md_qualify_look, errand);
-	struct stat st;
-
-	for (size_t i = 0; i < look->n; i++)
-		look_at(look, &look->devices[i], &look->verdicts[i]);
-	look->cache_time = (struct timespec){0};
-	if (!stat(LINKER_CACHE, &st))
-		look->cache_time = st.st_mtim;
-}
+#define LOOK_NS	   (5 * MD_S) /* from one look to the next */
+#define USED_NS	   (MD_S / 4) /* the same during a run, for who uses devices */
+#define LIBRARY_NS (600 * MD_S)
+#define HELPER_NS  (20 * MD_S)
+#define SELF	   "/proc/self/exe"
+#define SOCKET	   "/run/meshverbs-qualify.socket"
 
 /* ---- what came of it ------------------------------------------------------------------------- */
 
@@ -467,7 +389,7 @@ void md_qualify_start(struct md_agent *agent)
 	if (config->survive != MV_SURVIVE_AUTO || config->qualify == MV_QUALIFY_NEVER || open_folder(q, agent->options->state_dir))
 		return;
 	q->look.verdicts = calloc(MD_RAILS_MAX, sizeof(*q->look.verdicts));
-	q->look.errand = (struct md_errand){.run = run_look, .done = look_done};
+	q->look.errand = (struct md_errand){.run = md_qualify_look_run, .done = look_done};
 	q->look.sysfs = agent->options->sysfs;
 	q->look.dir_fd = q->dir_fd;
 	q->run.event = q->library.event = agent->event;

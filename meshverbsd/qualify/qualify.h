@@ -109,15 +109,13 @@ static inline bool md_qualify_runs(const struct md_qualify_run *run)
 	return run->fd >= 0 || run->child;
 }
 
-/* ---- qualify.c ---- */
-
-struct md_agent;
+/* ---- qualify_look.c: what this host has now ---- */
 
 struct md_qualify_look {
-	struct md_errand errand;
+	struct md_errand errand; /* run: md_qualify_look_run() */
+	/* Filled by the caller: sysfs, dir_fd, libmlx5, and name and ports of n devices. */
 	const char *sysfs;
 	int dir_fd;
-	struct timespec dir_time; /* of the folder when verdicts were last read */
 	char libmlx5[MV_BUILD_ID_TEXT];
 	size_t n;
 	struct md_qualify_look_device {
@@ -131,6 +129,13 @@ struct md_qualify_look {
 	struct mv_qualified *verdicts; /* n of them */
 	struct timespec cache_time; /* of the linker's cache, where libmlx5 is found */
 };
+
+/** md_qualify_look_run - read key, counters and verdict of each device of a struct md_qualify_look; in the errands' thread */
+void md_qualify_look_run(struct md_errand *errand);
+
+/* ---- exchange/qualify.c ---- */
+
+struct md_agent;
 
 struct md_qualify {
 	bool on; /* survive = auto, and not qualify = never */
