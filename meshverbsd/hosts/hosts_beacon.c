@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A beacon, or an answer to a query, has come. */
+#include "hostsint.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool id_is(const struct mv_host_id *a, const struct mv_host_id *b)
+{
+	return !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+/* Beacons from another address overrule an answer. An earlier answer from another address overrules one that is not proven. */
+static bool is_overruled(const struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
+{
+	if (!heard->answer)
+		return false;
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (host->sightings[i].ifindex == heard->ifindex &&
+		    IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &heard->ip))
+			return false;
+	if (host->n_sightings)
+		return true;
+	return !heard->proven && host->told_expires_ns > now_ns &&
+	       !IN6_ARE_ADDR_EQUAL(&host->told_by, &heard->ip);
+}
+
+static void hear_restart(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard)
+{
+	host->start = heard->start;
+	host->counter = 0;
+	/* Generations begin anew. The old description stays valid until the new one is there. */
+	host->generation = 0;
+	for (size_t i = 0; i < host->n_sightings; i++)
+		host->sightings[i].generation = 0;
+	md_hosts_drop_partial(hosts, host);
+}
+
+static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
+		      const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
+{
+	int err;
+
+	if (is_overruled(host, heard, now_ns))
+		return 0;
+	if (md_host_is_vouched(host) &&
+	    (heard->start != host->vouch->said.start || strcmp(beacon->name, host->vouch->said.name)))
+		return -EPERM;
+	if (heard->start != host->start) {
+		hear_restart(hosts, host, heard);
+		*news |= MD_NEWS_HOST;
+	}
+	if (heard->counter > host->counter)
+		host->counter = heard->counter;
+	host->heard_ns = now_ns;
+	if (!md_host_is_vouched(host))
+		host->agent_version = beacon->agent_version;
+	if (strcmp(host->name, beacon->name)) {
+		memcpy(host->name, beacon->name, sizeof(host->name));
+		*news |= MD_NEWS_NAME;
+	}
+	if (heard->answer) {
+		host->told_by = heard->ip;
+		host->told_expires_ns = now_ns + md_host_lifetime_ns(beacon->interval_ms);
+	} else {
+		err = md_host_hear_sighting(host, heard, beacon, now_ns, news);
+		if (err)
+			return err;
+		host->neighbour = true;
+	}
+	return md_hosts_hear_desc(hosts, host, heard, beacon, now_ns, news);
+}
+
+int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
+		  const struct md_beacon *beacon, uint64_t now_ns, unsigned int *ret_news)
+{
+	struct md_host *host = md_hosts_find(hosts, &heard->sender);
+	unsigned int news = 0;
+	int err;
+
+	if (id_is(&heard->sender, &hosts->self))
+		return -EALREADY;
+	/*
+	 * A lower start number is of a former life. An unproven start number is not compared: a forged one must not shut out the true one.
+	 * Counters are not compared either: copies of a beacon overtake each other on several links, and each copy tells of its link.
+	 */
+	if (host && heard->proven && heard->start < host->start)
+		return -ESTALE;
+	if (!host) {
+		err = md_hosts_add(hosts, heard, now_ns, &host);
+		if (err)
+			return err;
+		host->start = heard->start;
+		news |= MD_NEWS_HOST;
+	}
+	err = hear_known(hosts, host, heard, beacon, now_ns, &news);
+	*ret_news = news;
+	return err;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Descriptions of hosts: their pieces are collected, and a complete one takes the place of the former. */
+#include "hostsint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void md_hosts_drop_partial(struct md_hosts *hosts, struct md_host *host)
+{
+	if (!host->partial)
+		return;
+	free(host->partial);
+	host->partial = NULL;
+	hosts->n_partial--;
+}
+
+static void free_desc(struct md_hosts *hosts, struct md_host *host)
+{
+	hosts->bytes -= md_desc_bytes(host->desc);
+	free(host->desc);
+	host->desc = NULL;
+	free(host->near);
+	host->near = NULL;
+	host->near_view = 0;
+	free(host->routed);
+	host->routed = NULL;
+	host->routes_number = 0;
+	host->cut_changes = 0;
+}
+
+void md_hosts_drop_desc(struct md_hosts *hosts, struct md_host *host)
+{
+	if (!host->desc)
+		return;
+	if (hosts->leaving)
+		hosts->leaving(hosts->arg, host);
+	host->claimed_view = 0;
+	free_desc(hosts, host);
+}
+
+/* The next description has the same GIDs, so the routes to them stay as they are. */
+static void replace_desc(struct md_hosts *hosts, struct md_host *host)
+{
+	uint64_t routes_number = host->routes_number;
+	uint32_t *routed = host->routed;
+
+	host->routed = NULL;
+	free_desc(hosts, host);
+	host->routed = routed;
+	host->routes_number = routes_number;
+}
+
+/*
+ * Token buckets: MD_NEW_GIDS_BURST GIDs, refilled at MD_NEW_GIDS_RATE. Unsigned hosts, signed hosts and signed hosts that are wanted have
+ * one each: an attacker who makes up hosts can make up keys as well, but cannot make a host wanted.
+ */
+static bool take_gids(struct md_hosts *hosts, const struct md_host *host, uint32_t n, uint64_t now_ns)
+{
+	const uint64_t each = MD_S / MD_NEW_GIDS_RATE, most = MD_NEW_GIDS_BURST * each;
+	bool is_signed = md_host_is_vouched(host);
+	uint64_t *at_ns = &hosts->gids_at_ns[!is_signed ? 0 : md_host_is_wanted(host, now_ns) ? 2 : 1];
+
+	if (*at_ns < now_ns)
+		*at_ns = now_ns;
+	if (*at_ns - now_ns >= most)
+		return false;
+	*at_ns += n * each;
+	return true;
+}
+
+static bool same_rail(const struct md_desc *a, const struct md_desc *b, uint16_t r)
+{
+	return r < a->n_rails && r < b->n_rails && a->rails[r].port == b->rails[r].port &&
+	       !strcmp(a->rails[r].device, b->rails[r].device);
+}
+
+/*
+ * A new or removed device may have changed the numbers of the host's rails. A sighting whose number means another rail now says nothing
+ * of links until that rail is heard again. That is soon: a host that has changed sends beacons everywhere. A beacon may come before
+ * its description. Its sighting (same generation) uses the numbers of the new description.
+ */
+static void follow_numbers(struct md_host *host, const struct md_desc *desc, uint64_t generation)
+{
+	for (size_t i = 0; i < host->n_sightings; i++) {
+		struct md_sighting *sighting = &host->sightings[i];
+
+		if (sighting->generation == generation)
+			sighting->has_rail = sighting->rail < desc->n_rails;
+		else if (sighting->has_rail)
+			sighting->has_rail = same_rail(host->desc, desc, sighting->rail);
+	}
+}
+
+/* Is there memory for @desc in place of the description that the host has? */
+static bool has_memory(const struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc)
+{
+	size_t had = host->desc ? md_desc_bytes(host->desc) : 0, wants = md_desc_bytes(desc);
+	size_t max = md_host_is_vouched(host) ? MD_HOSTS_BYTES_MAX : MD_HOSTS_BYTES_UNSIGNED;
+
+	return wants <= had || hosts->bytes - had + wants <= max;
+}
+
+/* Compares what gidmap.c and routes.c use of GIDs. Most changes are ports that go down or up, and leave this as it is. */
+static bool same_gids(const struct md_desc *a, const struct md_desc *b)
+{
+	if (a->n_gids != b->n_gids)
+		return false;
+	for (uint32_t g = 0; g < a->n_gids; g++)
+		if (!mv_gid_equal(&a->gids[g].gid, &b->gids[g].gid) || mv_dir_gid_is_kept(&a->gids[g]) != mv_dir_gid_is_kept(&b->gids[g]) ||
+		    mv_dir_gid_may_be_routed(&a->gids[g]) != mv_dir_gid_may_be_routed(&b->gids[g]))
+			return false;
+	return true;
+}
+
+static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
+		     const uint8_t *bytes, size_t len, bool proven, uint64_t now_ns)
+{
+	uint8_t content[MD_CONTENT_BYTES];
+	struct md_desc *desc;
+	bool same;
+	int err;
+
+	md_statement_content(beacon->name, beacon->agent_version, bytes, len, content);
+	if (md_host_is_vouched(host) && memcmp(content, host->vouch->said.content, sizeof(content)))
+		return -EPERM;
+	err = md_desc_decode(bytes, len, &desc);
+	if (err)
+		return err;
+	if (!has_memory(hosts, host, desc)) {
+		free(desc);
+		hosts->n_refused++;
+		return -ENOSPC;
+	}
+	same = host->desc && same_gids(host->desc, desc);
+	if (!proven && !same && !take_gids(hosts, host, desc->n_gids, now_ns)) {
+		free(desc);
+		return -EAGAIN;
+	}
+	follow_numbers(host, desc, beacon->generation);
+	if (same)
+		replace_desc(hosts, host);
+	else
+		md_hosts_drop_desc(hosts, host);
+	hosts->bytes += md_desc_bytes(desc);
+	host->desc = desc;
+	host->generation = beacon->generation;
+	memcpy(host->content, content, sizeof(content));
+	host->content_version = host->agent_version = beacon->agent_version;
+	return 0;
+}
+
+static int begin_partial(struct md_hosts *hosts, struct md_host *host,
+			 const struct md_beacon *beacon, uint64_t now_ns)
+{
+	md_hosts_drop_partial(hosts, host);
+	if (hosts->n_partial >= MD_PARTIAL_MAX)
+		return -ENOSPC;
+	host->partial = malloc(sizeof(*host->partial) + beacon->desc_bytes);
+	if (!host->partial)
+		return -ENOMEM;
+	hosts->n_partial++;
+	*host->partial = (struct md_partial){.generation = beacon->generation,
+					     .begun_ns = now_ns,
+					     .desc_bytes = beacon->desc_bytes};
+	return 0;
+}
+
+/* Return: 1 when the description is complete, 0 when pieces are missing, -errno. */
+static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
+		     bool proven, uint64_t now_ns)
+{
+	unsigned int n_pieces = md_beacon_pieces(beacon->desc_bytes);
+	struct md_partial *partial = host->partial;
+	int err;
+
+	if (n_pieces == 1) {
+		md_hosts_drop_partial(hosts, host);
+		err = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes, proven, now_ns);
+		return err ? err : 1;
+	}
+	if (!partial || partial->generation != beacon->generation ||
+	    partial->desc_bytes != beacon->desc_bytes) {
+		err = begin_partial(hosts, host, beacon, now_ns);
+		if (err)
+			return err;
+		partial = host->partial;
+	}
+	memcpy(partial->bytes + (size_t)beacon->piece * MD_PIECE_BYTES, beacon->data,
+	       beacon->piece_bytes);
+	partial->have |= 1ull << beacon->piece;
+	if (partial->have != (1ull << n_pieces) - 1)
+		return 0;
+	err = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes, proven, now_ns);
+	md_hosts_drop_partial(hosts, host);
+	return err ? err : 1;
+}
+
+_Static_assert(MD_PIECES_MAX < 64, "a bit per piece");
+
+static const struct md_rate changes_rate = {.per_second = MD_CHANGES_RATE, .burst = MD_CHANGES_BURST};
+
+int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon,
+		       uint64_t now_ns, unsigned int *news)
+{
+	uint32_t n_up = host->desc ? md_desc_n_up(host->desc) : 0;
+	/* a signed description is compared with its statement, by take_desc() */
+	bool rationed = !heard->proven && !md_host_is_vouched(host);
+	int rc;
+
+	if (host->desc && host->generation == beacon->generation)
+		return 0;
+	/* A late beacon. An unproven generation is not compared: anybody may send any number. */
+	if (host->desc && heard->proven && beacon->generation < host->generation)
+		return 0;
+	if (md_host_is_vouched(host) && beacon->generation < host->vouch->said.generation)
+		return 0;
+	/* No description, or one that is newer than the statement. The caller asks for both. */
+	if (beacon->piece == MD_NO_PIECE || (md_host_is_vouched(host) && beacon->generation != host->vouch->said.generation)) {
+		*news |= MD_NEWS_WANTED;
+		return 0;
+	}
+	if (host->desc && rationed && !md_limit_has(&host->changes, &changes_rate, now_ns)) {
+		hosts->n_held_back++;
+		return 0;
+	}
+	rc = add_piece(hosts, host, beacon, heard->proven, now_ns);
+	if (rc == -EAGAIN) {
+		hosts->n_held_back++;
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	if (rc && rationed)
+		md_limit_take(&host->changes, &changes_rate, now_ns);
+	if (rc)
+		*news |= md_desc_n_up(host->desc) < n_up ? MD_NEWS_DESC | MD_NEWS_DOWN : MD_NEWS_DESC;
+	return 0;
+}
