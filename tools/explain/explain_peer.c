@@ -43,7 +43,7 @@ static void choose_entry(const struct mv_topo *topo, const struct explain *expla
 		decision = explain_decide(topo, explain,
 					  explain->has_index ? explain->index : entry->index);
 		entry = mv_port_gid(explain->port, decision.sgid_index);
-		/* As in the plugin: providers/mesh/gid/paths.c. */
+		/* As in the plugin: providers/mesh/gid/paths_choose.c. */
 		request->routed =
 			decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 			(decision.action == MV_KEEP && (decision.reason == MV_REASON_FITS ||

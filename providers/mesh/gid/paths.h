@@ -10,16 +10,15 @@
 #include "decide.h"
 
 /*
- * Between the verbs objects and the engine's decision: keeps the GID tables of each context and the
- * netdevs of the process current, and asks. Everything here takes process->paths_lock itself and may be
- * called from any thread of a process whose generation the context has.
+ * The source GID of a connection or address handle: keeps the GID tables of each context and the netdevs of the process current, and
+ * asks the engine for the decision. Each function takes process->paths_lock. Any thread of the process that opened the context may call.
  */
 
 /**
  * mesh_paths_open - read a new context's GID tables for the first time
  * @why: on failure, a sentence for the operator
  *
- * These are the addresses the program will read when it looks for itself.
+ * The program reads the same addresses when it looks for itself.
  *
  * Return: 0, -ENOTSUP when the library has no GID table query or the device no Ethernet or InfiniBand
  * port, -ENOMEM, or what the query returned.
@@ -41,16 +40,16 @@ struct mesh_choice {
 	uint8_t index; /* to use: the program's own unless something else is clearly right */
 	bool fits; /* packets from there reach the destination, as far as netdevs, prefixes and routes tell */
 	/*
-	 * Netdevs and GID tables were read for it. Else they may be as they were a moment ago, or nothing could be looked up: then @fits is
-	 * false, which says nothing, and @gid may be old. Only what is sure may be acted upon.
+	 * Netdevs and GID tables were read for this choice, so it may be acted upon. Otherwise they may be out of date; if nothing could be
+	 * looked up, @fits is false, which means nothing, and @gid may be old.
 	 */
 	bool sure;
-	bool down; /* its netdev is down, perhaps as of a moment ago */
-	union ibv_gid gid; /* what the program means by its index; zero: not known */
+	bool down; /* its netdev is down; without @sure: was */
+	union ibv_gid gid; /* of the entry that the program means by its index; zero: not known */
 	enum mv_gid_type type;
-	union ibv_gid dgid; /* what the program means as destination, be it by a LID; zero: not known. Of who judges a connection */
+	union ibv_gid dgid; /* of the destination, which the program may have given by LID; zero: not known. Filled by connect/judge.c */
 	bool differs; /* something else than "keep" was decided, whether or not it could be done */
-	char why_not[512]; /* a line for the operator when nothing can be done alone; "": there is no need */
+	char why_not[512]; /* a line for the operator when this host alone can do nothing; "": no need */
 };
 
 /** mesh_choice_none - nothing is known, the program's index stays */
@@ -71,39 +70,38 @@ static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
  * mesh_paths_choose - the source GID index to use towards a destination
  * @ah: the program's address, with is_global set
  * @transport: see mv_decide()
- * @sure: to be acted upon whatever it says, if @ret->sure. Else it may rest on what was read earlier, as long as it says
- *        that the program's own index stays.
+ * @sure: read everything now; if @ret->sure, any answer may be acted upon. Without @sure an answer that keeps the program's index may
+ *        rest on earlier reads.
  *
- * To be called with cancellation off. A repair or replacement is logged; @why_not is left to the caller, who may know more than this host
- * does alone.
+ * To be called with cancellation off. A repair or replacement is logged. @why_not is not: the caller may have other means than this host
+ * alone, and calls mesh_paths_why_not() if not.
  */
 void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const struct ibv_ah_attr *ah,
 		       enum mv_transport transport, bool sure, struct mesh_choice *ret);
 
-/** mesh_paths_why_not - write that line, once per text */
+/** mesh_paths_why_not - log @why_not, once per text */
 void mesh_paths_why_not(const struct mesh_choice *choice);
 
 /**
  * mesh_paths_watch - the helper thread is about to sleep until something changes
+ * @ret_busy: set: another thread has paths_lock, and may wait long for the kernel's rtnl lock; try again soon
  *
- * @ret_busy: set: somebody is deciding, and the kernel may have him wait for its locks for long, as connections that move must not;
- *            to be tried again soon
- *
- * Takes what has changed until now. Until mesh_paths_unwatch() decisions need no system call to know that nothing else did. Never waits.
+ * Takes the changes until now. From here to mesh_paths_unwatch() a decision needs no system call to know that nothing has changed. Never
+ * waits.
  *
  * Return: descriptor to poll for POLLIN, good until mesh_paths_unwatch(); -1: nothing to watch now.
  */
 int mesh_paths_watch(bool *ret_busy);
-/** mesh_paths_unwatch - it is awake, and may be long with something else: who decides, looks */
+/** mesh_paths_unwatch - the helper thread is awake and busy: each decision looks for changes itself */
 void mesh_paths_unwatch(void);
 
-#define MESH_PATHS_TWINS 8 /* so many entries with one address are looked at */
+#define MESH_PATHS_TWINS 8 /* entries with one address that are looked at */
 
 /**
  * mesh_paths_towards - which of several entries with one address, of several netdevs of a port, leads to a destination?
  * @entries: @n, at least one
  *
- * By what is known of netdevs and their prefixes; the kernel is not asked, and nobody waited for. Any thread.
+ * Compares the prefixes of netdevs as last read. Asks the kernel nothing, and never waits. Any thread.
  *
  * Return: one of @entries; the first one where nothing is known.
  */
@@ -119,11 +117,11 @@ int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_g
 		    const union ibv_gid *dgid, uint8_t *ret_index);
 
 /**
- * mesh_paths_refusal - what the program is told where neither the right index nor its own could be connected with
- * @right: errno with the former
- * @own: with the latter: what it would have been told without us
+ * mesh_paths_refusal - the errno for the program where RTR failed with the right index and with its own
+ * @right: errno with the right index
+ * @own: errno with the program's own index, as without the plugin
  *
- * But that its own entry is empty is not why the path is dead.
+ * ENODATA (its own entry is empty) gives way to ETIMEDOUT, which is why the path is dead.
  */
 static inline int mesh_paths_refusal(int right, int own)
 {
@@ -135,7 +133,7 @@ static inline int mesh_paths_refusal(int right, int own)
  * @verbs: the device, open
  * @index: where the program has it
  *
- * Reads the table. Return: false as well where that cannot be done.
+ * Reads the table. Return: false also where the table cannot be read.
  */
 bool mesh_paths_lack(struct mesh_context *mc, struct ibv_context *verbs, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
 		     uint8_t index);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_PATHSINT_H
+#define MESH_PATHSINT_H
+
+#include "paths.h"
+#include "topo_netlink.h"
+
+/* What the files paths*.c share. */
+
+/* What the process knows of its network namespace. Made with the first decision; under paths_lock. */
+struct mesh_paths {
+	uint64_t generation; /* of the process that made it */
+	uint64_t number; /* each struct has another, from 1; see process->paths_watched */
+	uint64_t network_namespace; /* of the sockets */
+	struct mv_netlink netlink;
+	bool current; /* @net has every change that netlink has told of */
+	bool told; /* netlink has told of a change since @net was dumped */
+	bool broken; /* the program has closed a descriptor and uses its number */
+	uint64_t changed_ns; /* last change of netdevs or addresses that was noticed; before the first: when the socket was opened */
+	uint64_t n_routes; /* changes of routes and rules; from 1 */
+	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
+};
+
+/* ---- paths.c; all but the first two with paths_lock held ---- */
+
+/** mesh_paths_lock - returns what mesh_paths_unlock() takes; no cancellation meanwhile, for cancellation points are passed */
+MV_ACQUIRES(&mesh_root.process->paths_lock) int mesh_paths_lock(void);
+MV_RELEASES(&mesh_root.process->paths_lock) void mesh_paths_unlock(int cancel);
+
+/**
+ * mesh_paths_get - the paths of this process, opened if need be
+ * @look: the caller looks for changes, so the descriptor is checked; set when the caller has to
+ *
+ * Return: NULL when the network namespace cannot be looked at; the reason is logged.
+ */
+struct mesh_paths *mesh_paths_get(uint64_t generation, bool *look);
+/** mesh_paths_own - the paths of this process; NULL: none */
+struct mesh_paths *mesh_paths_own(void);
+/** mesh_paths_namespace - the network namespace of this thread, as a number; 0 where /proc is not mounted */
+uint64_t mesh_paths_namespace(void);
+/** mesh_paths_is_watched - does the helper thread sleep until something changes? It may wake up at any time */
+bool mesh_paths_is_watched(const struct mesh_paths *paths);
+/** mesh_paths_notice - take what netlink has told; the descriptor has been checked */
+void mesh_paths_notice(struct mesh_paths *paths, uint64_t now_ns);
+/** mesh_paths_check_requests - before each request: is the descriptor for requests intact? 0 or -EBADF */
+int mesh_paths_check_requests(struct mesh_paths *paths);
+/** mesh_paths_read_net - dump netdevs and addresses; 0 or -errno, which is logged */
+int mesh_paths_read_net(struct mesh_paths *paths);
+
+/* ---- paths_tables.c ---- */
+
+/** mesh_paths_refresh_tables - read a context's GID tables; 0 or -errno, which is logged; with paths_lock held */
+int mesh_paths_refresh_tables(struct mesh_context *mc, struct ibv_context *verbs, uint64_t now_ns);
+
+/* ---- paths_log.c ---- */
+
+/** mesh_paths_log_decision - log a repair or a replacement; write choice->why_not for what cannot be repaired */
+void mesh_paths_log_decision(const struct mesh_paths *paths, const struct mesh_context *mc, const struct mv_request *request,
+			     const struct mv_decision *decision, struct mesh_choice *choice);
+
+#endif
