@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "trial.h"
 
 #define TRIES    3
 #define TRIAL_NS 4500000000ull /* a slow device is not to take the time of the trials behind this one */

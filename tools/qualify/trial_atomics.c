@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "round.h"
+#include "trial.h"
 
 /* Fewer than 256: the round looks at the counter's first byte. */
 static void fill(struct q_bench *b, struct round *r)

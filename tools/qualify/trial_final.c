@@ -3,6 +3,7 @@
 
 #include "psn.h"
 #include "round.h"
+#include "trial.h"
 
 #define ROUNDS 12
 

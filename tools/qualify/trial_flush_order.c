@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "flushing.h"
+#include "trial.h"
 
 static enum mv_trial_verdict look(const struct flushing *f, struct mv_qualified_trial *t)
 {

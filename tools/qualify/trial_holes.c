@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bench.h"
 #include "psn.h"
+#include "trial.h"
 
 #define ROUNDS    6
 #define MESSAGES  8

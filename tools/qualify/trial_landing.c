@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "stream.h"
+#include "trial.h"
 
 #define ROUNDS 20
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "round.h"
+#include "trial.h"
 
 /* A slot for each packet, so fewer messages. */
 static void fill(struct q_bench *b, struct round *r)

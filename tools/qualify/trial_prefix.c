@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "round.h"
+#include "trial.h"
 
 static void add(struct round *r, enum ibv_wr_opcode opcode, uint32_t length, bool inlined)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <stdio.h>
 
-#include "bench.h"
 #include "psn.h"
+#include "trial.h"
 
 #define BYTES     (64u << 10)
 #define ANSWER_NS 10000000000ull

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <string.h>
 
-#include "bench.h"
 #include "psn.h"
+#include "trial.h"
 
 #define READS      48 /* of a pass, each with a place of its own */
 #define PASSES     8  /* over the same places, each with other bytes; one pass unless that is over before it can be cut */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "round.h"
+#include "trial.h"
 
 /* READs leave nothing at the responder: the WRITEs between them show how many PSNs each took. */
 static void fill(struct q_bench *b, struct round *r)

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "bench.h"
+#include "trial.h"
 
 #define MESSAGE_BYTES (256u << 10)
 #define MESSAGES      16

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <string.h>
 
-#include "bench.h"
+#include "trial.h"
 
 #define RECEIVES  1024
 #define ROUNDS    8

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "trial.h"
 
 #define TIMES    20
 #define MR_BYTES (1u << 20)

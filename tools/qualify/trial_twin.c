@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bench.h"
+#include "trial.h"
 
 /* Since rdma-core 44. */
 typedef int in_order_fn(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "stream.h"
+#include "trial.h"
 
 #define ROUNDS  20
 #define FLAG_NS 10000000000ull

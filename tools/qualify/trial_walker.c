@@ -5,8 +5,8 @@
 
 #include <infiniband/mlx5dv.h>
 
-#include "bench.h"
 #include "psn.h"
+#include "trial.h"
 #include "wrmlx5.h"
 
 /* What the plugin reads from the rings of libmlx5 against what was posted, by ibv_post_send() and by ibv_wr_*(). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef QUALIFY_BENCH_H
-#define QUALIFY_BENCH_H
+#ifndef TESTBENCH_BENCH_H
+#define TESTBENCH_BENCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 #include "qualified.h"
 
 /*
- * What trials work with: the device under test, the port that talks to it, queue pairs, memory. One thread. Functions return 0 or
- * -errno; those that return a verdict end a trial.
+ * The bench of a trial: the device under test, the port that talks to it, queue pairs, memory. One thread. Functions return 0 or
+ * -errno. A function that returns a verdict ends the trial.
  */
 
 struct mlx5dv_obj;
@@ -29,20 +29,20 @@ struct q_port {
 };
 
 struct q_bench {
-	struct q_port dut; /* responder, or owner of the queue that is looked at */
+	struct q_port dut; /* the device under test: responder, or owner of the queue that is looked at */
 	struct q_port away; /* of another device of this host that reaches @dut; ctx NULL: none */
 	struct q_port second; /* of another device that reaches itself; ctx NULL: none */
 	struct q_port *peer; /* @away, or @dut */
-	const struct mv_config_list *exclude; /* devices that are left alone, unless they are named */
-	bool reaches_itself; /* @dut */
+	const struct mv_config_list *exclude; /* devices that are opened only if the caller names them */
+	bool reaches_itself; /* @dut reaches itself */
 	uint64_t random; /* state */
-	uint64_t until_ns; /* a trial that has not ended by then is unsure */
+	uint64_t until_ns; /* deadline of the trial, which is unsure afterwards */
 };
 
 /* ---- time, chance ---- */
 uint64_t q_now_ns(void);
 void q_sleep_ns(uint64_t ns);
-/** q_pause_after - in a loop that waits: leave the processor to others, once it has waited for a while */
+/** q_pause_after - in a loop that polls since @began_ns: yield the CPU, once that was a while ago */
 void q_pause_after(uint64_t began_ns);
 /** q_random - 0 .. @n - 1 */
 uint32_t q_random(struct q_bench *b, uint32_t n);
@@ -86,9 +86,9 @@ struct q_way {
 	enum ibv_mtu mtu;
 	uint8_t rd_atomic, timeout, retry_cnt, rnr_retry; /* of both */
 };
-/** q_way - what trials take unless they need another */
+/** q_way - the default of trials */
 struct q_way q_way(struct q_bench *b, enum ibv_mtu mtu);
-/** q_connect - both through RESET to RTS, completions of before taken away */
+/** q_connect - bring both through RESET to RTS, and discard old completions */
 int q_connect(struct q_qp *a, struct q_qp *b, const struct q_way *way);
 int q_to_rts(struct q_qp *qp, const struct q_qp *to, const struct q_way *way, uint32_t send_psn, uint32_t recv_psn);
 int q_to_init(struct q_qp *qp);
@@ -114,16 +114,16 @@ int q_post_recv(struct q_qp *qp, uint64_t wr_id, const struct q_mem *mem, size_t
 int q_poll(struct ibv_cq *cq, struct ibv_wc *ret);
 /** q_wait - as q_poll(), but waits; -ETIMEDOUT */
 int q_wait(struct ibv_cq *cq, uint64_t ns, struct ibv_wc *ret);
-/** q_drain - take away what is there */
+/** q_drain - discard all completions that are there */
 int q_drain(struct ibv_cq *cq);
-/** q_wait_byte - until memory has that value. Return: whether it came */
+/** q_wait_byte - poll memory for a value. Return: whether it came */
 bool q_wait_byte(const volatile uint8_t *at, uint8_t value, uint64_t ns);
 
 uint32_t q_mtu_bytes(enum ibv_mtu mtu);
 
 /* ---- the bench ---- */
 /**
- * q_bench_open - open a device and what may talk to it
+ * q_bench_open - open a device and its peer
  * @peer: another device, or NULL: another one if one reaches it, else itself
  * @why: for an error, in words
  *
@@ -131,15 +131,5 @@ uint32_t q_mtu_bytes(enum ibv_mtu mtu);
  */
 int q_bench_open(struct q_bench *b, const char *device, const char *peer, char *why, size_t why_size);
 void q_bench_close(struct q_bench *b);
-
-/* ---- trials ---- */
-struct q_trial {
-	const char *name, *assumption, *source;
-	enum mv_trial_verdict (*run)(struct q_bench *b, struct mv_qualified_trial *t);
-};
-
-extern const struct q_trial trial_prefix, trial_packets, trial_reads_counted, trial_atomics, trial_final, trial_holes, trial_landing,
-	trial_flush, trial_flush_order, trial_srq, trial_srq_drain, trial_reads, trial_walker, trial_psns, trial_two_ports, trial_twin,
-	trial_times;
 
 #endif

@@ -1,96 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Verbs as trials use them. */
+/* Memory, queue pairs and completions of trials. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "bench.h"
 #include "psn.h"
 
 #define ALL_REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
-#define SPIN_NS    2000000ull /* then polls leave the processor to others */
-#define NAP_NS     50000ull
-
-/* ---- time, chance ------------------------------------------------------------------------------ */
-
-uint64_t q_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
-void q_sleep_ns(uint64_t ns)
-{
-	struct timespec left = {.tv_sec = (time_t)(ns / 1000000000ull), .tv_nsec = (long)(ns % 1000000000ull)};
-
-	while (nanosleep(&left, &left) && errno == EINTR)
-		;
-}
-
-/* xorshift64* */
-uint32_t q_random(struct q_bench *b, uint32_t n)
-{
-	uint64_t x = b->random;
-
-	x ^= x >> 12;
-	x ^= x << 25;
-	x ^= x >> 27;
-	b->random = x;
-	return (uint32_t)((x * 0x2545f4914f6cdd1dull >> 32) % n);
-}
-
-bool q_has_time(const struct q_bench *b)
-{
-	return q_now_ns() < b->until_ns;
-}
-
-/* ---- verdicts ---------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 2, 0))) static void say(struct mv_qualified_trial *t, const char *fmt, va_list args)
-{
-	vsnprintf(t->reason, sizeof(t->reason), fmt, args);
-}
-
-#define VERDICT(NAME, VALUE)                                                                                                               \
-	enum mv_trial_verdict NAME(struct mv_qualified_trial *t, const char *fmt, ...)                                                     \
-	{                                                                                                                                  \
-		va_list args;                                                                                                              \
-                                                                                                                                           \
-		va_start(args, fmt);                                                                                                       \
-		say(t, fmt, args);                                                                                                         \
-		va_end(args);                                                                                                              \
-		return VALUE;                                                                                                              \
-	}
-
-VERDICT(q_fail, MV_TRIAL_FAIL)
-VERDICT(q_unsure, MV_TRIAL_UNSURE)
-VERDICT(q_skip, MV_TRIAL_SKIPPED)
-
-enum mv_trial_verdict q_broken(struct mv_qualified_trial *t, const char *step, int err)
-{
-	return q_unsure(t, "%s: %s", step, strerror(-err));
-}
-
-void q_figure(struct mv_qualified_trial *t, const char *name, double value)
-{
-	struct mv_qualified_figure *f = NULL;
-
-	for (size_t i = 0; i < t->n_figures; i++)
-		if (!strcmp(t->figures[i].name, name))
-			f = &t->figures[i];
-	if (!f && t->n_figures == MV_QUALIFIED_FIGURES)
-		return;
-	if (!f)
-		f = &t->figures[t->n_figures++];
-	snprintf(f->name, sizeof(f->name), "%s", name);
-	f->value = value;
-}
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
@@ -323,12 +242,6 @@ int q_poll(struct ibv_cq *cq, struct ibv_wc *ret)
 }
 
 /* Others want the processor, too. */
-void q_pause_after(uint64_t began_ns)
-{
-	if (q_now_ns() - began_ns > SPIN_NS)
-		q_sleep_ns(NAP_NS);
-}
-
 int q_wait(struct ibv_cq *cq, uint64_t ns, struct ibv_wc *ret)
 {
 	uint64_t began_ns = q_now_ns();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef QUALIFY_STREAM_H
-#define QUALIFY_STREAM_H
+#ifndef TESTBENCH_STREAM_H
+#define TESTBENCH_STREAM_H
 
 #include "bench.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef QUALIFY_FLUSHING_H
-#define QUALIFY_FLUSHING_H
+#ifndef TESTBENCH_FLUSHING_H
+#define TESTBENCH_FLUSHING_H
 
 #include "bench.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef QUALIFY_ROUND_H
-#define QUALIFY_ROUND_H
+#ifndef TESTBENCH_ROUND_H
+#define TESTBENCH_ROUND_H
 
 #include "bench.h"
 
