@@ -11,6 +11,8 @@
 
 #include "abi.h"
 #include "calibrate.h"
+#include "cancel.h"
+#include "clock.h"
 #include "config.h"
 #include "counts.h"
 #include "cpus.h"
@@ -236,11 +238,6 @@ void mesh_hook_bases(struct mesh_root *root);
  */
 bool mesh_calibrated(struct mesh_root *root);
 
-/* clock.c */
-
-/** mesh_now_ns - CLOCK_BOOTTIME, so deadlines go on while a host sleeps */
-uint64_t mesh_now_ns(void);
-
 static inline int mesh_positive(int err)
 {
 	return err < 0 ? -err : err;
@@ -249,23 +246,6 @@ static inline int mesh_positive(int err)
 static inline uint32_t mesh_mtu_bytes(enum ibv_mtu mtu)
 {
 	return 128u << mtu; /* IBV_MTU_256 is 1 */
-}
-
-/*
- * A thread may be cancelled in the middle of a verbs call. Bare, few of these calls pass a cancellation point;
- * ours would, with a lock held. So cancellation waits until we are done.
- */
-static inline int mesh_cancel_off(void)
-{
-	int old;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-	return old;
-}
-
-static inline void mesh_cancel_restore(int old)
-{
-	pthread_setcancelstate(old, &old);
 }
 
 #endif

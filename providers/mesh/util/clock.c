@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include <time.h>
+#include "clock.h"
 
-#include "mesh.h"
+#include <time.h>
 
 uint64_t mesh_now_ns(void)
 {

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "mesh.h"
+#include "cancel.h"
 
 bool mesh_is_socket(int fd, uint64_t ino)
 {
@@ -32,7 +32,7 @@ static int open_both(struct mesh_wake *wake)
 	struct stat st;
 	int i, fd[2];
 
-	/* Not SOCK_DGRAM: if somebody closes both, who sleeps in ppoll() is not told of that. */
+	/* Not SOCK_DGRAM: a thread in ppoll() would not notice that the program closes both. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd))
 		return -errno;
 	for (i = 0; i < 2; i++) {
