@@ -5,9 +5,8 @@
 #include "move.h"
 
 /*
- * What the files of the transaction need of each other: move.c (life, outcomes), move_say.c
- * (messages that are sent), move_message.c (the peer's messages on a connect), move_live.c and
- * move_live_message.c (the same for a live QP).
+ * What the files of the transaction share: move.c (life, outcomes), move_say.c (messages that are sent), move_message.c (the peer's
+ * messages on a connect), move_live.c and move_live_message.c (the same for a live QP).
  */
 
 /* What is to be done once the outcome of PREPARE, CONNECT or FENCE is known. */
@@ -126,8 +125,7 @@ void mv_move_number(struct mv_move *m, uint32_t offer);
 
 void mv_move_take_paths(struct mv_move *m, const struct mv_path *paths, size_t n_paths);
 
-/* ---- a live QP: move_live.c, move_live_message.c -----------------------------------------------
- */
+/* ---- a live QP: move_live.c, move_live_message.c ----------------------------------------------- */
 
 /* A move begins, by our caller's wish or the peer's. */
 void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish,
@@ -172,8 +170,7 @@ void mv_move_send_refusal(struct mv_move *m, uint32_t number, enum mv_ctl_reason
 /* A message of a move (MV_CTL_MOVE or SYNC), to whatever state; its ends are ours, and it is proved. */
 void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 
-/* ---- move_message.c ----------------------------------------------------------------------------
- */
+/* ---- move_message.c ---------------------------------------------------------------------------- */
 
 /*
  * Takes note of the sender's attempt. Return: false for a message that is not of the peer's present life.

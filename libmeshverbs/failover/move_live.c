@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The move of a live QP: what our caller does, and the steps; messages: move_live_message.c. */
+/* The move of a live QP: what our caller does, and the steps. Messages: move_live_message.c. */
+#include "move_live.h"
+
 #include <errno.h>
 
 #include "move_internal.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The messages that one end of a live QP gets from the other: move.h says how they go. */
+/* The messages that one end of a live QP gets from the other: move_live.h has their order. */
 #include "move_internal.h"
+#include "move_live.h"
 
 /*
  * Another life of a peer that has named ours. If its program has connected its QP anew, the QP that ours is connected to is gone. Only

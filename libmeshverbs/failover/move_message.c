@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The messages that one end of a connect gets from the other: move.h says how they go. */
+/* The messages that one end of a connect gets from the other: move.h has their order. */
 #include "move.h"
 
 #include "move_internal.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "move.h"
+#include "move_live.h"
 
 #define MS 1000000ull
 

@@ -2,6 +2,7 @@
 #ifndef UNIT_LIVEMOVE_H
 #define UNIT_LIVEMOVE_H
 
+#include "move_live.h"
 #include "moves.h"
 
 /*

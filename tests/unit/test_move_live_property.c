@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "move.h"
+#include "move_live.h"
 #include "proof.h"
 #include "psn.h"
 #include "random.h"

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "live.h"
+#include "move_live.h"
 #include "native.h"
 #include "negotiateint.h"
 #include "proved.h"

@@ -6,6 +6,7 @@
 #include "connpath.h"
 #include "heldint.h"
 #include "live.h"
+#include "move_live.h"
 #include "qpmade.h"
 #include "relocate.h"
 #include "srq.h"

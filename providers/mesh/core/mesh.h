@@ -18,7 +18,7 @@
 #include "cpus.h"
 #include "library.h"
 #include "log.h"
-#include "move.h"
+#include "move_times.h"
 #include "ranks.h"
 
 /*

@@ -8,6 +8,7 @@
 #include "connstatus.h"
 #include "count.h"
 #include "live.h"
+#include "move_live.h"
 #include "parity.h"
 #include "prearm.h"
 #include "reasons.h"

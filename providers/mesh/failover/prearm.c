@@ -9,6 +9,7 @@
 #include "keyahead.h"
 #include "live.h"
 #include "memlock.h"
+#include "move_live.h"
 #include "parity.h"
 #include "proved.h"
 #include "reasons.h"

@@ -6,6 +6,7 @@
 
 #include "detect.h"
 #include "live.h"
+#include "move_live.h"
 #include "path_failures.h"
 #include "prearm.h"
 #include "probed.h"

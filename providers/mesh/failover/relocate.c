@@ -10,6 +10,7 @@
 #include "count.h"
 #include "detect.h"
 #include "live.h"
+#include "move_live.h"
 #include "parity.h"
 #include "path_failures.h"
 #include "prearm.h"

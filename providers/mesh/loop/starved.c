@@ -8,6 +8,7 @@
 #include "count.h"
 #include "heldint.h"
 #include "live.h"
+#include "move_live.h"
 #include "reasons.h"
 #include "relocate.h"
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "connstatus.h"
+#include "move_live.h"
 #include "oneconn.h"
 #include "probed.h"
 #include "proved.h"

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "detect.h"
+#include "move_live.h"
 #include "ports.h"
 #include "move_internal.h"
 #include "oneconn.h"

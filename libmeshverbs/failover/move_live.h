@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MV_MOVE_LIVE_H
+#define MV_MOVE_LIVE_H
+
+#include "move.h"
+
+/*
+ * The move of a live QP: the transaction of move.h, with an old QP that has to be fenced before the new QP may be used. A move begins on
+ * an end that is settled (ACTIVE or NATIVE), on one end or on both at once, with mv_move_start(). Each message names the path that is being
+ * left by the number of its offer (0: the program's own):
+ *
+ *   follower --HELLO--> leader           "I want to leave this path" (only if it begins)
+ *   leader   WANTED, and then            its caller answers with mv_move_start()
+ *   leader   PREPARE
+ *   leader   --OFFER--> follower
+ *   follower PREPARE, CONNECT, QUIESCE
+ *   follower --ANSWER(READY)--> leader
+ *   leader   CONNECT, QUIESCE            up to here the old QP is at work and either end may call the move off: STAY
+ *   leader   --CONFIRM--> follower       from here on each end FENCEs its old QP, both at the same time. If many QPs move at once, the
+ *                                        leader saves this message: it fences, and its SYNC stands for CONFIRM
+ *   each     --SYNC--> the other         once it has fenced: what its old QP executed
+ *   each     ACTIVATE                    once it has fenced and has the peer's SYNC: replays, and goes on
+ *
+ * Ahead of time: what takes long before CONFIRM can be done while the path still works. An end that has made a QP for its next move (the
+ * QP that will answer PREPARE) tells the peer in AHEAD, and connects it to the QP that the peer tells of: STANDBY. The states do not know of
+ * this. At CONNECT the caller finds the QP connected, to the same QP with the same PSNs, or connects it then. So an AHEAD that is lost, late
+ * or wrong costs time and nothing else.
+ *
+ * QUIESCE: the fence discards what is on its way. All of that can be had again, except the result of an atomic. So while the path works,
+ * the caller posts no more atomics and waits for those that are outstanding. On a dead path they are lost as they would be without a move,
+ * and nothing is waited for. Each end finishes this before it says so to the other. So neither fence, which cuts both directions, finds
+ * an atomic.
+ *
+ * Order: nothing is fenced before both ends have connected QPs on the new path (CONFIRM says so, and so does a SYNC). Nothing is posted
+ * there before both have fenced. A leader that does not know its peer's attempt asks for it first, by a HELLO that the follower answers
+ * with its own. A leader whose OFFER goes to an attempt that has not named the leader's own, and is not answered, does the same. That HELLO
+ * reaches the peer in whichever life it is; so does the HELLO of a follower in the same position.
+ *
+ * Before FENCE, giving up costs nothing: the QP stays where it is, and its own retries go on (STAY). STAY also follows if nothing is agreed
+ * upon, or atomics do not finish, in half of move_ns. A leader takes seven eighths of that at most. So its CONFIRM, even when put off by
+ * live_resend_ns, finds a follower that still waits; a follower's time begins anew with each offer.
+ *
+ * After FENCE there is no way back. If the peer's SYNC does not come in half of move_ns, or the peer says that it gave up, the QP fails as
+ * it would have failed without us: SURFACE. What the peer says after its SYNC changes nothing. The peer may have had more luck and be
+ * ACTIVE. Its QP then finds nobody there, as if this end's program had died. No work request is executed twice, because the peer posts
+ * only what our SYNC says we have not executed.
+ *
+ * A QP that is connected to itself is both ends, and leads. It has itself done what the other end would answer. So nothing is sent, and
+ * the steps are PREPARE, CONNECT, QUIESCE, FENCE, ACTIVATE.
+ *
+ * A second failure during a move: before FENCE, mv_move_start() again, with other paths. After FENCE, the move ends as it would have ended
+ * (messages do not need the path), and the next move starts from there.
+ */
+
+/**
+ * mv_move_ahead - tell the peer of a QP that is ready to be the next one
+ * @mine: on the path that would be taken; @peer_gid: its other end
+ * @lid, @mtu_bytes: as for mv_move_prepared()
+ * @ready: it is connected to the peer's
+ *
+ * Without effect on an end that is not settled. The message may be lost, and the caller may try again. It also tells the peer this end's
+ * attempt: a leader that has to ask for the attempt first loses a round trip in the move. A QP that is connected to itself sends nothing,
+ * and STANDBY follows.
+ */
+void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid, uint8_t type, uint16_t lid,
+		   uint16_t mtu_bytes, bool ready);
+
+/**
+ * mv_move_start - the QP is to leave its path
+ * @reason: MV_CTL_REASON_PORT, _PATH, _DRAIN or _HOME
+ * @paths: @n_paths, best first, copied; only a leader's are used (the caller of a follower judges the leader's path at PREPARE)
+ *
+ * On an end that is settled. During a move, as long as nothing is fenced, a leader begins anew with these paths. A follower whose leader
+ * is unsure tells the leader.
+ *
+ * Return: 0; -EBUSY: fenced already, or still being connected: call again after ACTIVATE; -EINVAL: the QP has failed.
+ */
+int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n_paths,
+		  uint64_t now_ns);
+
+/**
+ * mv_move_expect - the path may be found dead soon: agree on another one meanwhile
+ * @paths: as for mv_move_start()
+ *
+ * On a leader that is settled. As mv_move_start() with MV_CTL_REASON_PATH, but neither end does what its program could notice. PREPARE and
+ * CONNECT (@early) take QPs that were made ahead, and fail where there are none. The leader's QUIESCE and all that follows wait for
+ * mv_move_sure(); a follower has no QUIESCE. The QPs take their places only then: the leader's with QUIESCE, the follower's with FENCE.
+ * After mv_move_cancel(), or without an agreement, STAY is @unsure.
+ *
+ * Return: 0; -EBUSY, -EINVAL: not on such an end.
+ */
+int mv_move_expect(struct mv_move *m, const struct mv_path *paths, size_t n_paths, uint64_t now_ns);
+
+/**
+ * mv_move_sure - the path of mv_move_expect() is dead
+ * @reason: MV_CTL_REASON_PORT or _PATH
+ *
+ * The agreement holds. The peer may say the same. Without effect on an end that does not move on a suspicion.
+ */
+void mv_move_sure(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns);
+
+/**
+ * mv_move_cancel - the reason to move is gone (the port came back before anything was fenced)
+ *
+ * The old QP must be able to go on: a QP that went to ERR by itself has to be moved. If the peer has a reason of its own, or has heard
+ * CONFIRM, the move goes on. A follower can call off only its own wish. STAY says that the move is off.
+ */
+void mv_move_cancel(struct mv_move *m, uint64_t now_ns);
+
+/**
+ * mv_move_refuse - no move at all
+ * @reason: MV_CTL_REASON_OFF, _UNSUPPORTED, _NO_PATH, ...
+ *
+ * Answers WANTED, QUIESCE, or (instead of mv_move_prepared()) PREPARE of a live QP. A follower whose leader is unsure calls this when it
+ * cannot keep its answer; the leader may be sure by then, and have fenced. The peer is told and stays where it is.
+ */
+void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns);
+
+/**
+ * mv_move_abort - the program brought its QP to ERR, and may still have it
+ *
+ * A move under way is called off (STAY, SURFACE), and the peer is told. No other move begins.
+ */
+void mv_move_abort(struct mv_move *m, uint64_t now_ns);
+
+/**
+ * mv_move_fenced - outcome of FENCE
+ * @sync: what the old QP executed; NULL: not known (the device is gone): SURFACE follows
+ *
+ * The receives must be on the new QP by now, for the peer may send.
+ */
+void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t now_ns);
+
+/**
+ * mv_move_quiesced - outcome of QUIESCE: no atomic is outstanding that the fence could lose
+ * @many: many QPs move at once, so a saved message is worth more than that both ends fence at the same time: a leader sends no CONFIRM
+ *	before its SYNC, which says the same, unless the fence takes live_resend_ns
+ */
+void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns);
+
+/**
+ * mv_move_owes_sync - may the peer have fenced its QP, and wait for our SYNC?
+ *
+ * If so, and the program destroys its QP (or brings it to ERR), the caller fences it and sends mv_move_last_sync() before it tells the
+ * peer that the QP goes. Afterwards nobody could say what the QP had executed.
+ */
+bool mv_move_owes_sync(const struct mv_move *m);
+
+/** mv_move_last_sync - that last SYNC; @sync: as for mv_move_fenced(); in FENCED it is @m->my_sync */
+void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync, struct mv_ctl_msg *ret);
+
+#endif
