@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The key of the fleet, and cookies, which prove addresses without a key."""
+import signal
+import time
+
+import agentcase
+from agentcase import AgentTest
+from hosts import WAIT_S
+
+
+class Keys(AgentTest):
+    def test_with_key(self):
+        a, b = self.pair()
+        for host in (a, b):
+            self.key(host, "11" * 32)
+        a.start()
+        b.start()
+        self.assertTrue(a.get("status")["has_key"])
+        self.converge(a, b)
+        pa, pb = a.talk(), b.talk()
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1)
+        b.stop(signal.SIGKILL)
+        b.start()
+        self.converge(a, b)
+        pb = b.talk()
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 2)
+
+    def test_other_key_or_none(self):
+        a, b = self.pair()
+        self.key(a, "11" * 32)
+        a.start()
+        b.start()
+        time.sleep(1)
+        self.assertEqual((a.peers(), b.peers()), ([], []))
+        self.assertGreater(a.metric("datagrams_rejected")["plain"], 0)
+        # Each says so, once.
+        for host in (a, b):
+            self.assertEqual(host.log.read_text().count("dropped from fe80::"), 1, host.log.read_text())
+        b.stop()
+        self.key(b, "22" * 32)
+        b.start()
+        time.sleep(1)
+        self.assertEqual((a.peers(), b.peers()), ([], []))
+        self.key(b, "11" * 32)
+        b.agent.send_signal(signal.SIGHUP)
+        self.converge(a, b)
+
+    def test_bad_key_file(self):
+        a, _ = self.pair()
+        self.key(a, "too short")
+        a.start(wait=False)
+        self.assertEqual(a.agent.wait(timeout=WAIT_S), 1)
+        a.agent = None
+        self.assertIn(f"{a.dir}/key", a.log.read_text())
+
+
+class Cookies(AgentTest):
+    """They live for four seconds at least and for eight at most here (CMakeLists.txt), instead of one minute and two."""
+
+    def met(self, watch):
+        """Two processes have spoken."""
+        a, b = self.pair()
+        for host in (a, b):
+            host.program = f"{agentcase.BUILD}/tests/agent/agent-hasty"
+            host.settings["probe_interval_ms"] = 50
+            host.start()
+        self.converge(a, b)
+        pa, pb = a.talk("one"), b.talk("two")
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        if watch:
+            pa.say("watch 10.1.0.1 10.1.0.2 1")
+            pa.expect("path 10.1.0.1 10.1.0.2 up")
+        self.message(pa, pb, 1)
+        return a, b, pa, pb
+
+    def refused_after(self, seconds, b, pa, pb, number):
+        """They do not speak for so long, and then again. Returns how many messages are refused."""
+        time.sleep(seconds)
+        refused = b.metric("datagrams_rejected")["unproven"]
+        self.message(pa, pb, number)
+        return b.metric("datagrams_rejected")["unproven"] - refused
+
+    def test_renewed(self):
+        """An agent that does not run for seconds renews them too late. One that never renews them is refused each time: the next test."""
+        _, b, pa, pb = self.met(watch=True)
+        self.assertIn(0, (self.refused_after(9, b, pa, pb, 2 + number) for number in range(4)))
+
+    def test_not_renewed_for_nobody(self):
+        a, b, pa, pb = self.met(watch=False)
+        time.sleep(9)
+        sent = a.metric("bundles_sent")
+        time.sleep(1)
+        self.assertEqual(a.metric("bundles_sent"), sent)
+        self.assertGreater(self.refused_after(0, b, pa, pb, 2), 0)

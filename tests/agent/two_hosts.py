@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Two hosts on a link find each other and carry messages."""
+import json
+import signal
+import sys
+import time
+
+import hosts
+from agentcase import AgentTest, EXPIRY, SOON
+from hosts import wait_for
+
+
+class Pair(AgentTest):
+    def test_converge_and_carry(self):
+        a, b = self.pair()
+        for host in (a, b):
+            host.settings["beacon_interval_ms"] = 60000
+        a.start()
+        b.start()
+        self.assertLess(self.converge(a, b), SOON)
+        host = a.get("peers")["hosts"][0]
+        self.assertEqual([rail["device"] for rail in host["rails"]], ["mlx5_0"])
+        self.assertEqual({gid["gid"] for gid in host["rails"][0]["gids"]}, {"10.1.0.2"})
+        self.assertEqual(host["heard"][0]["netdev"], "eth0")
+
+        pa, pb = a.talk("one"), b.talk("two")
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        for number in range(1, 20):
+            self.message(pa, pb, number)
+        pb.say("send 10.1.0.2 22 10.1.0.1 11 77")
+        pa.expect("deliver mlx5_0 11 10.1.0.2 22 77")
+        # Each came once, though sent over several ways.
+        self.assertEqual(sorted(pb.poll()), sorted(set(pb.poll())))
+        self.assertEqual(b.metric("messages_received"), 19)
+        wait_for("receipts", lambda: a.metric("messages_arrived") == 19)
+        self.assertEqual(a.metric("messages_waiting"), 0)
+
+    def test_last_words(self):
+        """What a process says before it ends arrives, even if the first copies do not."""
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa, pb = a.talk("one"), b.talk("two")
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1) # the neighbours are known
+        with a.mute("eth0"):
+            pa.say("send 10.1.0.1 11 10.1.0.2 22 2")
+            wait_for("it goes", lambda: a.metric("messages_accepted") == 2)
+            pa.close()
+            wait_for("it is gone", lambda: a.metric("processes") == 0)
+            self.assertNotIn("deliver mlx5_0 22 10.1.0.1 11 2", pb.poll())
+        pb.expect("deliver mlx5_0 22 10.1.0.1 11 2")
+        wait_for("receipt", lambda: a.metric("messages_waiting") == 0)
+        self.assertEqual(a.metric("messages_arrived"), 2)
+
+    def test_processes_of_one_host(self):
+        a, _ = self.pair()
+        a.start()
+        one, two = a.talk("one"), a.talk("two")
+        one.claim("mlx5_0", 11)
+        two.claim("mlx5_0", 22)
+        two.say("claim mlx5_0 11")  # is the other one's
+        wait_for("refusal", lambda: a.metric("claims_refused") == 1)
+        one.say("send 10.1.0.1 11 10.1.0.1 22 1")
+        two.expect("deliver mlx5_0 22 10.1.0.1 11 1")
+        two.say("send 10.1.0.1 11 10.1.0.1 11 2")  # in the other one's name
+        two.say("send 10.1.0.1 22 10.1.0.1 11 3")
+        one.expect("deliver mlx5_0 11 10.1.0.1 22 3")
+        self.assertNotIn("deliver mlx5_0 11 10.1.0.1 11 2", one.poll())
+        self.assertEqual(a.metric("claims_refused"), 1)
+        self.assertEqual(a.metric("messages_forged"), 1)
+        one.say('status mlx5_0 11 {"state":"active"}')
+        wait_for("status", lambda: any("status" in qp for qp in a.get("qps")["qps"]))
+        qps = {qp["qpn"]: qp for qp in a.get("qps")["qps"]}
+        self.assertEqual(qps[11]["status"], {"state": "active"})
+        self.assertEqual(qps[11]["name"], "one")
+        self.assertEqual(qps[11]["pid"], one.process.pid)
+        self.assertEqual(qps[11]["comm"], "agent-talk")
+        one.close()
+        self.world.talks.remove(one)
+        wait_for("the claim goes with its process, to who was refused it",
+                 lambda: sorted((qp["qpn"], qp["name"]) for qp in a.get("qps")["qps"]) == [(11, "two"), (22, "two")])
+
+    def test_drain(self):
+        a, b = self.pair()
+        self.world.cable(a, "eth1", b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        b.device("mlx5_1", "eth1", ["10.2.0.2"])
+        for host in (a, b):
+            host.settings["beacon_interval_ms"] = 60000
+            host.start()
+        self.converge(a, b)
+        seen = lambda: {rail["device"]: (rail["up"], rail["drained"]) for host in b.get("peers")["hosts"]
+                        for rail in host["rails"]}
+        order = lambda **words: json.loads(a.ask(json.dumps(words)))
+        self.assertEqual(order(do="drain", device="mlx5_0"), {"device": "mlx5_0", "drained": True})
+        self.assertLess(wait_for("b sees it", lambda: seen() == {"mlx5_0": (False, True), "mlx5_1": (True, False)})[1], SOON)
+        self.assertEqual((a.control_dir / "drained").read_text(), "mlx5_0\n")
+        self.assertIn("there are: mlx5_0, mlx5_1", order(do="drain", device="mlx5_7")["error"])
+        self.assertIn("last port that is up", order(do="drain", device="mlx5_1")["error"])
+        self.assertEqual(order(do="undrain", device="mlx5_1"), {"error": "mlx5_1 is not drained"})
+
+        a.stop(signal.SIGKILL)
+        a.start()
+        self.assertEqual([(rail["device"], rail["up"], rail["drained"]) for rail in a.get("status")["rails"]],
+                         [("mlx5_0", False, True), ("mlx5_1", True, False)])
+        self.assertEqual(order(do="drain", device="mlx5_1", force=True), {"device": "mlx5_1", "drained": True})
+        for device in ("mlx5_0", "mlx5_1"):
+            self.assertEqual(order(do="undrain", device=device), {"device": device, "drained": False})
+        wait_for("b sees both", lambda: seen() == {"mlx5_0": (True, False), "mlx5_1": (True, False)})
+
+    def test_drain_is_for_few(self):
+        a, _ = self.pair()
+        a.start()
+        code = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+                "s.sendall(sys.argv[2].encode() + b'\\n'); print(s.recv(4096).decode())")
+        for user, error in (("1", "only root and the user of the agent may drain a device, and not in a container"), (str(hosts.NOBODY), None)):
+            said = json.loads(hosts.sh("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", sys.executable, "-c", code,
+                                       str(a.control_dir / "control"),
+                                       json.dumps({"do": "drain", "device": "mlx5_0", "force": True})))
+            self.assertEqual(said.get("error"), error)
+        # Where it cannot be noted, it is not done.
+        self.assertEqual(json.loads(a.ask('{"do": "undrain", "device": "mlx5_0"}'))["drained"], False)
+        (a.control_dir / "drained.new").mkdir()
+        self.assertIn("cannot be noted in", json.loads(a.ask('{"do": "drain", "device": "mlx5_0", "force": true}'))["error"])
+        self.assertEqual([rail["drained"] for rail in a.get("status")["rails"]], [False])
+
+    def test_restart_after_kill(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa, pb = a.talk(), b.talk()
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1)
+        before, id_before = b.get("status"), a.get("peers")["hosts"][0]["id"]
+
+        b.stop(signal.SIGKILL)
+        pb.expect("closed")
+        self.assertTrue((b.run_dir / "agent").exists())  # stale
+        b.start()
+        # a never missed it; it is the same host in a new life.
+        self.assertEqual(a.peers(), ["b"])
+        self.assertEqual(a.get("peers")["hosts"][0]["id"], id_before)
+        self.assertNotEqual(b.get("status")["pid"], before["pid"])
+        self.converge(a, b)
+        pb = b.talk()
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 2)
+        # The other way round, too: b's ids begin anew.
+        pb.say("send 10.1.0.2 22 10.1.0.1 11 5")
+        pa.expect("deliver mlx5_0 11 10.1.0.2 22 5")
+
+    def test_expiry(self):
+        a, b = self.pair()
+        b.settings["beacon_interval_ms"] = 2000
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa = a.talk()
+        pa.claim("mlx5_0", 11)
+        killed = time.monotonic()
+        b.stop(signal.SIGKILL)
+        # Not expired yet: its agent does not answer.
+        pa.say("send 10.1.0.1 11 10.1.0.2 22 1")
+        wait_for("b expires", lambda: a.peers() == [])
+        self.assertGreater(time.monotonic() - killed, 2)  # after 3.5 intervals
+        pa.expect("unreachable 10.1.0.2 22 1")
+        # Now nobody has that address; it is asked, in vain.
+        pa.say("send 10.1.0.1 11 10.1.0.2 22 2")
+        pa.expect("unreachable 10.1.0.2 22 2")
+        asked = a.metric("queries_sent")
+        self.assertGreater(asked, 0)
+        # For a while that is known.
+        pa.say("send 10.1.0.1 11 10.1.0.2 22 3")
+        pa.expect("unreachable 10.1.0.2 22 3")
+        self.assertEqual(a.metric("queries_sent"), asked)
+
+    def test_agent_that_was_late_forgets_nobody(self):
+        """Also not one of which nothing has come meanwhile: here because it has been stopped, too."""
+        a, b = self.pair()
+        c = self.world.host("c")
+        self.world.cable(a, "eth1", c, "eth0", ["10.2.0.1/24"], ["10.2.0.3/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        c.device("mlx5_0", "eth0", ["10.2.0.3"])
+        for host in (a, b, c):
+            host.start()
+        wait_for("a knows both", lambda: a.peers() == ["b", "c"])
+        time.sleep(0.3)
+        writes = a.metric("directory_writes")
+        for host in (a, c):
+            host.agent.send_signal(signal.SIGSTOP)
+        time.sleep(EXPIRY + 2)
+        for host in (c, a):
+            host.agent.send_signal(signal.SIGCONT)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            self.assertEqual(a.peers(), ["b", "c"])
+            time.sleep(0.005)
+        self.assertEqual(a.metric("directory_writes"), writes)
+        # Who is gone is forgotten all the same.
+        c.stop(signal.SIGKILL)
+        wait_for("c expires", lambda: a.peers() == ["b"])
+
+    def test_message_before_claim_is_not_unreachable(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa = a.talk()
+        pa.claim("mlx5_0", 11)
+        pa.say("send 10.1.0.1 11 10.1.0.2 22 1")
+        wait_for("receipt", lambda: a.metric("messages_arrived") == 1)
+        time.sleep(1.2)
+        self.assertEqual(pa.poll(), [hosts.WELCOME, "probes"])
+        self.assertEqual(b.metric("messages_unclaimed"), 1)
+
+    def test_ipv4_only(self):
+        a, b = self.pair(ipv6=False)
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa, pb = a.talk(), b.talk()
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1)
+
+    def test_one_without_ipv6(self):
+        a, b = self.pair()
+        b.sysctl("ipv6/conf/eth0/disable_ipv6", 1)
+        a.start()
+        b.start()
+        self.converge(a, b)
+
+    def test_changes_are_told(self):
+        a, b = self.pair()
+        for host in (a, b):
+            host.settings["beacon_interval_ms"] = 60000
+        a.start()
+        b.start()
+        self.converge(a, b)
+        time.sleep(1)  # the bursts of the start are over
+        gids = lambda: {gid["gid"] for gid in b.get("peers")["hosts"][0]["rails"][0]["gids"]}
+        a.device("mlx5_0", "eth0", ["10.1.0.1", "10.1.0.9"])
+        a.ip("addr", "add", "10.1.0.9/24", "dev", "eth0")
+        _, took = wait_for("new address", lambda: gids() == {"10.1.0.1", "10.1.0.9"})
+        self.assertLess(took, SOON)
+        # A port that goes down is told by the other one.
+        self.world.cable(a, "eth1", b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        b.device("mlx5_1", "eth1", ["10.2.0.2"])
+        a.ip("addr", "add", "10.2.0.99/24", "dev", "eth1")
+        b.ip("addr", "add", "10.2.0.98/24", "dev", "eth1")
+        up = lambda: [rail["up"] for host in b.get("peers")["hosts"] for rail in host["rails"]]
+        wait_for("two rails", lambda: up() == [True, True])
+        wait_for("heard on both", lambda: len(b.get("peers")["hosts"][0]["heard"]) == 2)
+        a.device("mlx5_0", "eth0", ["10.1.0.1", "10.1.0.9"], state="1: DOWN")
+        a.ip("link", "set", "eth0", "down")
+        _, took = wait_for("port down", lambda: up() == [False, True])
+        self.assertLess(took, SOON)
+        # b's carrier is gone with it: nothing is heard there any more.
+        wait_for("one link", lambda: [h["netdev"] for h in b.get("peers")["hosts"][0]["heard"]] == ["eth1"])
+
+    def test_many_addresses(self):
+        """A description in pieces; signs of life afterwards; and one that missed it asks for it."""
+        a, b = self.pair()
+        addrs = [f"10.1.1.{n}" for n in range(1, 101)]
+        for addr in addrs:
+            a.ip("addr", "add", f"{addr}/16", "dev", "eth0")
+        a.device("mlx5_0", "eth0", ["10.1.0.1"] + addrs)
+        a.start()
+        time.sleep(1.5)  # its bursts are over
+        b.start()
+        self.converge(a, b)
+        self.assertEqual(len(b.get("peers")["hosts"][0]["rails"][0]["gids"]), 202)
+        sent = a.metric("beacons_sent")
+        time.sleep(1.5)
+        # About five signs of life, not five times five pieces.
+        self.assertLess(a.metric("beacons_sent") - sent, 12)
+        self.assertGreater(a.metric("beacons_sent") - sent, 0)
+
+    def test_nothing_changes_nothing_is_written(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        time.sleep(1)
+        before = a.get("metrics")
+        time.sleep(1.5)
+        after = a.get("metrics")
+        self.assertEqual(after["directory_writes"], before["directory_writes"])
+        self.assertGreater(after["beacons_unchanged"], before["beacons_unchanged"])
+        self.assertEqual(after["beacons_rejected"], 0)
+
+    def test_exclude(self):
+        a, b = self.pair()
+        a.settings["exclude_default_route"] = "off"
+        a.start()
+        b.start()
+        self.converge(a, b)
+        a.stop()
+        a.ip("route", "add", "default", "via", "10.1.0.2")
+        self.world.cable(a, "eth1", b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        a.settings["exclude_default_route"] = "on"
+        a.start()
+        self.assertEqual([rail["excluded"] for rail in a.get("status")["rails"]], [True, False])
+        wait_for("b knows", lambda: [r["excluded"] for h in b.get("peers")["hosts"] for r in h["rails"]] == [True, False])
+        # Both lead elsewhere: nobody's management.
+        a.ip("route", "add", "default", "via", "10.2.0.2", "metric", "100")
+        wait_for("none is excluded", lambda: not any(rail["excluded"] for rail in a.get("status")["rails"]))
+
+    def test_excluded_is_not_counted(self):
+        """Nobody waits for a port to come up that the administrator has excluded."""
+        a, b = self.pair()
+        self.world.cable(a, "eth1", b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        a.start()
+        self.assertEqual((a.metric("rails"), a.metric("rails_up")), (2, 2))
+        a.stop()
+        a.common["exclude"] = "mlx5_1"
+        a.start()
+        self.assertEqual([rail["excluded"] for rail in a.get("status")["rails"]], [False, True])
+        self.assertEqual((a.metric("rails"), a.metric("rails_up")), (1, 1))
+        # One of those that count is counted when it is down, too.
+        a.device("mlx5_0", "eth0", ["10.1.0.1"], state="1: DOWN")
+        a.ip("link", "set", "eth0", "down")
+        wait_for("it is down", lambda: a.metric("rails_up") == 0)
+        self.assertEqual(a.metric("rails"), 1)
