@@ -17,7 +17,7 @@ except ImportError:
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCS = sorted((TOP / "docs").glob("*.md"))
 PAGES = [TOP / "README.md", *DOCS]
-GUIDES = [TOP / "CONTRIBUTING.md", *sorted((TOP / "tests").rglob("README.md"))]
+GUIDES = [TOP / "CONTRIBUTING.md", *sorted((TOP / "sim").rglob("README.md")), *sorted((TOP / "tests").rglob("README.md"))]
 EXAMPLES = sorted((TOP / "docs/examples").glob("*.yaml"))
 TOOL = os.environ["MESHVERBS_TOOL"]
 
@@ -53,13 +53,13 @@ class DocsTest(unittest.TestCase):
 
     def test_paths_of_the_tree_exist(self):
         for page in PAGES:
-            for path in re.findall(r"`((?:tests|tools|docs|libmeshverbs|meshverbsd|providers|scripts)/[\w./-]+)`", page.read_text()):
+            for path in re.findall(r"`((?:sim|tests|tools|docs|libmeshverbs|meshverbsd|providers|scripts)/[\w./-]+)`", page.read_text()):
                 self.assertTrue((TOP / path).exists(), f"{page.name}: {path}")
 
     def test_programs_of_the_tree_can_be_run(self):
         """What a command line or the first column of a table of commands begins with."""
         for page in [*PAGES, *GUIDES]:
-            for path in re.findall(r"^(?: {4}|\| `)(?:[A-Z_]+=\S+ )*((?:tests|bench|scripts)/[\w./-]+)", page.read_text(), re.M):
+            for path in re.findall(r"^(?: {4}|\| `)(?:[A-Z_]+=\S+ )*((?:sim|tests|bench|scripts)/[\w./-]+)", page.read_text(), re.M):
                 file = TOP / path
                 if not file.is_dir():
                     self.assertTrue(os.access(file, os.X_OK), f"{page}: {path}")

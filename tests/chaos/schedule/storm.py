@@ -209,7 +209,7 @@ def main(words=None):
     need("ip", "nft", "bridge")
     build = pathlib.Path(args.build).resolve()
     beside = build.parent / "release"
-    sim = pathlib.Path(args.sim).resolve() if args.sim else beside if (beside / "tests/sim/libsimhca.so").exists() else build
+    sim = pathlib.Path(args.sim).resolve() if args.sim else beside if (beside / "sim/libsimhca.so").exists() else build
     program = build / "tests/chaos/chaos-traffic"
     if not program.exists():
         sys.exit(f"storm: no {program}; build it")

@@ -77,7 +77,7 @@ def ctests(folder, done):  # pylint: disable=unused-argument
 # a.0 reaches b.0, and nothing else does
 NICS = "$REPO/tests/sim/rightnic/matrix $BUILD --topology triangle --only '[ab]\\.. < [ab]\\..' --jobs 1"
 # UCX of some suites is built without InfiniBand: what rests on it is left out, which judge.left_out() finds in the output.
-ASK_UCX = ("found=$($REPO/tests/sim/sim run pair a -- ucx_info -d | sed -n 's/^# *Transport: //p' | sort -u | tr '\\n' ' '); "
+ASK_UCX = ("found=$($REPO/sim/sim run pair a -- ucx_info -d | sed -n 's/^# *Transport: //p' | sort -u | tr '\\n' ' '); "
            "case $found in *rc_verbs* | '') ;; *) set -- {}; echo \"left out: {}: UCX has the transports $found\" ;; esac; ")
 # MPICH of bullseye uses sockets, and no UCX.
 ASK_MPICH = ("device=$(mpichversion | sed -n 's/^MPICH Device:[[:space:]]*//p'); "
@@ -100,7 +100,7 @@ PLAYS = (
         ("pulled-stacked", True, f"{PULLED} --half stacked"),
         ("pulled-bare", False, f"{PULLED} --half bare")), pulled),
     Play("rdmacm", "librdmacm's programs: right NIC, triangle, cable pulled", (
-        ("rdmacm", True, "python3 $REPO/tests/sim/cm/test_rdmacm.py ${SHORT:+Programs Stacked Survival.test_both_ends}"),), unittests),
+        ("rdmacm", True, "python3 $REPO/tests/sim/hosts/test_rdmacm.py ${SHORT:+Programs Stacked Survival.test_both_ends}"),), unittests),
     Play("choose", "programs that choose: triangle, a port down", (
         ("choose-bare", False, f"export RIGHTNIC_HALF=bare; {CHOOSE}"),
         ("choose-stacked", True, f"export RIGHTNIC_HALF=stacked; {CHOOSE}")), unittests),

@@ -26,7 +26,7 @@ VERSIONS = {"rdma-core": "libibverbs1", "perftest": "perftest", "UCX": "ucx-util
             "libfabric": "libfabric-bin", "systemd": "systemd", "glibc": "libc6"}
 TREE = f"/home/builder/one/meshverbs-{debs.version()}"
 BUILD = "/home/builder/sim"  # with the simulator alone: the play `unit` builds the rest
-SIMULATOR = ["tests/sim/libsimhca.so", "tests/sim/net/simhostd", "tests/sim/sim_ncclish"]
+SIMULATOR = ["sim/libsimhca.so", "sim/simhostd", "tests/sim/verbs/sim_ncclish"]
 # Like a machine's root, in namespaces of its own: whatever is mounted, bound or left running goes when the command ends.
 ENTER = r"""
 root=$1 stage=$2; shift 2
@@ -208,8 +208,8 @@ def short(version):
 def is_built(line):
     """Whether a line of git ls-tree names something that ends up in packages or in the simulator."""
     path = line.split("\t", 1)[1]
-    if path.startswith("tests/"):
-        return bool(re.search(r"^tests/sim/.*\.(c|h|txt)$", path))
+    if path.startswith(("sim/", "tests/")):
+        return bool(re.search(r"^(tests/)?sim/.*\.(c|h|txt)$", path))
     return not re.search(r"\.(md|svg|png)$|^scripts/|^check$|^demo$|^bench/", path)
 
 

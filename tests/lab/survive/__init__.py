@@ -5,4 +5,4 @@ import sys
 
 LAB = pathlib.Path(__file__).resolve().parent.parent
 REPO = LAB.parents[1]
-sys.path[:0] = [str(LAB), str(REPO / "tests/topo"), str(REPO / "tests/sim/net"), str(REPO / "tests/chaos")]
+sys.path[:0] = [str(LAB), str(REPO / "tests/topo"), str(REPO / "sim"), str(REPO / "tests/chaos")]

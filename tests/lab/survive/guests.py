@@ -39,7 +39,7 @@ MANY = 1 << 20
 
 
 def rule_of(words):
-    """The nftables statement for a fault in the words of the simulator (tests/sim/faults.c): drop [class=] [skip=] [limit=]."""
+    """The nftables statement for a fault in the words of the simulator (sim/hca/faults/faults.c): drop [class=] [skip=] [limit=]."""
     given = dict(word.split("=", 1) for word in words.split() if "=" in word)
     if "class" not in given:
         return "drop"  # all that there is, the agents' datagrams included

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Simulated mlx5 hosts (tests/sim) with the interface of a lab: the same programs, another kind of hosts."""
+"""Simulated mlx5 hosts (sim/sim) with the interface of a lab: the same programs, another kind of hosts."""
 import contextlib
 import os
 import pathlib
@@ -11,12 +11,12 @@ import tempfile
 from rdmalab import LabError
 from rdmalab.job import Waiting
 
-TESTS = pathlib.Path(__file__).resolve().parents[2]
-sys.path += [str(TESTS / "topo"), str(TESTS / "sim/net")]
+REPO = pathlib.Path(__file__).resolve().parents[3]
+sys.path += [str(REPO / "tests/topo"), str(REPO / "sim")]
 import topo as topology  # noqa: E402
 from launcher import SimError, lifecycle, runtime  # noqa: E402
 
-SIM = str(TESTS / "sim/sim")
+SIM = str(REPO / "sim/sim")
 # What a package does to a host: its files, over the machine's, for this host alone, then its postinst.
 INSTALL = r"""
 set -e

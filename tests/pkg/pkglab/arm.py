@@ -85,7 +85,7 @@ class Cache:
 
 def overlay(root, build):
     """ib_write_bw and ibv_devinfo of arm64, on a simulated host whose HCA library is built for arm64, too."""
-    hca = f"{TREE}/meshverbs-{debs.version()}/units/tests/sim/libsimhca.so"
+    hca = f"{TREE}/meshverbs-{debs.version()}/units/sim/libsimhca.so"
     with Cache(root), simulated.Hosts(root, build) as hosts:
         def program(*argv, settings=()):
             words = [word for setting in (f"LD_PRELOAD={hca}", *settings) for word in ("-E", setting)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Programs of a root file system on simulated hosts (tests/sim)."""
+"""Programs of a root file system on simulated hosts (sim/sim)."""
 import json
 import os
 import re
@@ -8,10 +8,10 @@ import time
 
 from . import REPO, Failed, check
 
-SIM, INROOT = str(REPO / "tests/sim/sim"), str(REPO / "tests/pkg/inroot")
+SIM, INROOT = str(REPO / "sim/sim"), str(REPO / "tests/pkg/inroot")
 SECONDS = 60
-TRUST = "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"  # as tests/sim/net/launcher/agents.py
-NCCLISH = "tests/sim/sim_ncclish"
+TRUST = "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"  # as sim/launcher/agents.py
+NCCLISH = "tests/sim/verbs/sim_ncclish"
 
 
 class Hosts:

@@ -17,7 +17,7 @@ import unittest
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[2]
-sys.path[:0] = [str(HERE.parent / "net/tests"), str(REPO / "tests/lab")]
+sys.path[:0] = [str(HERE.parent / "hosts"), str(REPO / "tests/lab")]
 from test_hosts import PREFIX, act, prepare, read, runtime, until  # noqa: E402
 from verbsmatrix.simhosts import Simulation  # noqa: E402
 

@@ -16,7 +16,7 @@ import unittest
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[2]
-sys.path[:0] = [str(HERE.parent / place) for place in ("net/tests", "rightnic")] + [str(REPO / "tests/lab")]
+sys.path[:0] = [str(HERE.parent / place) for place in ("hosts", "rightnic")] + [str(REPO / "tests/lab")]
 from test_hosts import PREFIX, act, prepare, until  # noqa: E402
 from nicmatrix.world import World, staged  # noqa: E402
 from launcher import directory  # noqa: E402

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-#include "../state.h"
+#include "state.h"
 
 static struct sim_state *host;
 

@@ -18,7 +18,7 @@ import unittest
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[2]
-sys.path[:0] = [str(HERE.parent / place) for place in ("net/tests", "accept", "rightnic")] + [str(REPO / "tests/lab")]
+sys.path[:0] = [str(HERE.parent / place) for place in ("hosts", "accept", "rightnic")] + [str(REPO / "tests/lab")]
 import test_gid  # noqa: E402
 from test_hosts import PREFIX, prepare, until  # noqa: E402
 from nicmatrix import cases as plans, drive  # noqa: E402

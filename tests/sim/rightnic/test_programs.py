@@ -30,7 +30,7 @@ from verbsmatrix.simhosts import call  # noqa: E402
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
 SHORT = os.environ.get("RIGHTNIC_SHORT")  # one of each kind, drawn with this seed
 HALF = os.environ.get("RIGHTNIC_HALF")  # only this half of the proof
-NCCLISH = str(BUILD / "tests/sim/sim_ncclish")
+NCCLISH = str(BUILD / "tests/sim/verbs/sim_ncclish")
 MPI = str(HERE.parent / "accept/mpi")
 UCX = ["UCX_TLS=rc_verbs,ud_verbs,self"]  # and no UCX_NET_DEVICES
 RNG = random.Random(SHORT)

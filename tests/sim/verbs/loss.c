@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "../state.h"
+#include "state.h"
 #include "pair.h"
 
 #define REQUESTS  3000

@@ -5,4 +5,4 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
 REPO = HERE.parents[2]
-sys.path[:0] = [str(REPO / "tests/sim/net"), str(REPO / "tests/lab"), str(REPO / "tests/topo")]
+sys.path[:0] = [str(REPO / "sim"), str(REPO / "tests/lab"), str(REPO / "tests/topo")]

@@ -81,8 +81,8 @@ def main(words=None):
     need("ip")
     build = pathlib.Path(args.build).resolve()
     beside = build.parent / "release"
-    sim = pathlib.Path(args.sim).resolve() if args.sim else beside if (beside / "tests/sim/libsimhca.so").exists() else build
-    program = build / "tests/sim/sim_connstress"
+    sim = pathlib.Path(args.sim).resolve() if args.sim else beside if (beside / "sim/libsimhca.so").exists() else build
+    program = build / "tests/sim/verbs/sim_connstress"
     if not program.exists():
         sys.exit(f"stress: no {program}; build it")
     seed = args.seed if args.seed is not None else random.randrange(1 << 32)

@@ -5,4 +5,4 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
 REPO = HERE.parents[2]
-sys.path[:0] = [str(REPO / path) for path in ("tests/sim/net", "tests/lab", "tests/topo", "tests/sim/rightnic", "tests/chaos")]
+sys.path[:0] = [str(REPO / path) for path in ("sim", "tests/lab", "tests/topo", "tests/sim/rightnic", "tests/chaos")]

@@ -76,7 +76,7 @@ def mpi(name, rounds, settings="", **more):
 
 def nccl(transfers, size):
     """What NCCL's net_ib does, with the queues of 2.30: senders have no receive queue. A ring of two, so both ends send."""
-    command = (f"{{build}}/tests/sim/sim_ncclish RANK {{peer}} {{here}} -d {{dev}} -g {{gid}} -p {{port}} -n {transfers} -s {size} "
+    command = (f"{{build}}/tests/sim/verbs/sim_ncclish RANK {{peer}} {{here}} -d {{dev}} -g {{gid}} -p {{port}} -n {transfers} -s {size} "
                f"-r 1 -t {LIMIT_S} -z")
     return Case(Program("NCCL 2.30's net_ib", command.replace("RANK", "0"), command.replace("RANK", "1"),
                         r"rank 1 of 2: (?P<count>\d+) transfers out, \d+ in with \d+ bytes, all right", forbidden="ncclish: transfer"),

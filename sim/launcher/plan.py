@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""From a topology to what each simulated host is made of; pure, touches nothing on the machine."""
+import dataclasses
+import ipaddress
+
+from . import SimError
+
+MGMT_NET = ipaddress.ip_network("192.0.2.0/24")  # documentation range: meets no real network
+RATES = {  # Gbit/s: ibv_port_attr.active_speed, .active_width, name in sysfs
+    10: (1, 2, "4X SDR"), 25: (32, 1, "1X EDR"), 40: (4, 2, "4X QDR"), 50: (64, 1, "1X HDR"),
+    56: (16, 2, "4X FDR"), 100: (32, 2, "4X EDR"), 200: (64, 2, "4X HDR"), 400: (128, 2, "4X NDR"),
+}
+LINK_LAYERS = {"ethernet": "Ethernet", "infiniband": "InfiniBand"}
+ROCE_GIDS, IB_GIDS = 256, 8  # ConnectX: roce_address_table_size, and the IB table with one function
+ROCE_PKEYS, IB_PKEYS = 1, 128
+MAX_DEVICES, MAX_LIDS = 16, 255  # SIM_MAX_DEVS, SIM_MAX_LIDS less the end mark: sim/common/state.h
+MAX_PKEYS = 16  # SIM_MAX_PKEYS
+DEFAULT_PREFIX = 0xFE80000000000000  # IB_DEFAULT_GID_PREFIX
+
+
+@dataclasses.dataclass
+class Device:
+    """One mlx5 device with one port, and the netdev that carries its packets."""
+    name: str
+    minor: int
+    netdev: str
+    mac: str
+    pci: str
+    link_layer: str
+    rate: int
+    lid: int
+    subnet_prefix: int
+    n_gids: int
+    n_pkeys: int
+    numa_node: int
+    part_id: int
+    fw_ver: str
+    board_id: str
+    firmware_us: int
+    pkeys: list
+
+    @property
+    def node_guid(self):
+        """EUI-64 of the MAC address, as mlx5 makes it: ff:fe in the middle is replaced by 03:00."""
+        octets = self.mac.split(":")
+        return "".join(octets[:3] + ["03", "00"] + octets[3:])
+
+    @property
+    def hca_type(self):
+        return f"MT{self.part_id}"
+
+
+@dataclasses.dataclass
+class HostPlan:
+    name: str
+    number: int
+    mgmt: ipaddress.IPv4Interface
+    devices: list
+    nics: list
+
+
+OPTIONS = {  # of `port` lines: how the text becomes a value
+    "link_layer": str, "rate": int, "lid": lambda t: int(t, 0), "subnet_prefix": lambda t: int(t, 0),
+    "gids": int, "numa": int, "part_id": int, "fw": str, "board": str,
+    "firmware_us": int, "pkeys": lambda t: [int(word, 0) for word in t.split(",")],
+}
+
+
+def options_of(nic):
+    values = {}
+    for key, text in nic.options.items():
+        if key not in OPTIONS:
+            raise SimError(f"{nic.port}: unknown port option '{key}'; known: {' '.join(OPTIONS)}")
+        try:
+            values[key] = OPTIONS[key](text)
+        except ValueError:
+            raise SimError(f"{nic.port}: '{key}={text}' is not a number") from None
+    layer = values.setdefault("link_layer", "ethernet")
+    if layer not in LINK_LAYERS:
+        raise SimError(f"{nic.port}: link_layer '{layer}' is none of: {' '.join(LINK_LAYERS)}")
+    if values.setdefault("rate", 100) not in RATES:
+        raise SimError(f"{nic.port}: rate {values['rate']} is none of: {' '.join(map(str, RATES))}")
+    most = ROCE_GIDS if layer == "ethernet" else IB_GIDS
+    if not 2 <= values.setdefault("gids", most) <= ROCE_GIDS:
+        raise SimError(f"{nic.port}: gids={values['gids']} is not a table length from 2 to {ROCE_GIDS}")
+    pkeys = values.setdefault("pkeys", [0xFFFF])
+    if layer == "ethernet" and pkeys != [0xFFFF]:
+        raise SimError(f"{nic.port}: pkeys are of InfiniBand")
+    if not 1 <= len(pkeys) <= MAX_PKEYS or not pkeys[0] or not all(0 <= pkey <= 0xFFFF for pkey in pkeys):
+        raise SimError(f"{nic.port}: pkeys are 1 to {MAX_PKEYS} numbers of 16 bits, the first not 0")
+    return values
+
+
+def lids_of(topo):
+    """{port: LID} of all InfiniBand ports: the given ones, and the lowest free ones for the rest."""
+    lids, wanting = {}, []
+    for nic in topo.nics():
+        values = options_of(nic)
+        if values["link_layer"] != "infiniband":
+            continue
+        if not nic.addrs:
+            raise SimError(f"{nic.port}: an InfiniBand port needs an address, its packets travel in UDP; "
+                           f"write e.g.: nic {nic.host} {nic.index} 10.1.0.{nic.index + 1}/24")
+        if "lid" not in values:
+            wanting.append(nic.port)
+        elif not 1 <= values["lid"] <= 0xBFFF or values["lid"] in lids.values():
+            raise SimError(f"{nic.port}: lid {values['lid']} is no unicast LID (1 to 0xbfff) or is taken")
+        else:
+            lids[nic.port] = values["lid"]
+    free = (lid for lid in range(1, 0xC000) if lid not in lids.values())
+    lids.update((port, next(free)) for port in wanting)
+    return lids
+
+
+def lid_table(topo):
+    """[(LID, address of the netdev behind it)], the same on every host."""
+    nics = {nic.port: nic for nic in topo.nics()}
+    return [(lid, nics[port].addrs[0].ip)
+            for port, lid in sorted(lids_of(topo).items(), key=lambda item: item[1])]
+
+
+def device(nic, minor, lids):
+    values = options_of(nic)
+    infiniband = values["link_layer"] == "infiniband"
+    return Device(
+        name=f"mlx5_{nic.index}", minor=minor, netdev=nic.netdev, mac=nic.mac,
+        pci=nic.pci or f"0000:{0xC1 + 2 * minor:02x}:00.0", link_layer=values["link_layer"],
+        rate=values["rate"], lid=lids.get(nic.port, 0),
+        subnet_prefix=values.get("subnet_prefix", DEFAULT_PREFIX), n_gids=values["gids"],
+        n_pkeys=IB_PKEYS if infiniband else ROCE_PKEYS, numa_node=values.get("numa", -1),
+        part_id=values.get("part_id", 4123), fw_ver=values.get("fw", "20.31.1014"),
+        board_id=values.get("board", "MT_0000000224"),
+        firmware_us=values.get("firmware_us", 0), pkeys=values["pkeys"])
+
+
+def hosts(topo):
+    """[HostPlan] in file order; SimError names the port whose options cannot be."""
+    if len(topo.hosts) > MGMT_NET.num_addresses - 3:
+        raise SimError(f"{topo.path}: {len(topo.hosts)} hosts do not fit {MGMT_NET}")
+    lids = lids_of(topo)
+    if len(lids) > MAX_LIDS:
+        raise SimError(f"{topo.path}: {len(lids)} InfiniBand ports, at most {MAX_LIDS} fit")
+    plans = []
+    for host in topo.hosts.values():
+        nics = sorted(host.nics.values(), key=lambda nic: nic.index)
+        if len(nics) > MAX_DEVICES:
+            raise SimError(f"{topo.path}: host {host.name} has {len(nics)} NICs, at most {MAX_DEVICES} fit")
+        plans.append(HostPlan(
+            host.name, host.number, ipaddress.ip_interface(f"{MGMT_NET[host.number]}/{MGMT_NET.prefixlen}"),
+            [device(nic, minor, lids) for minor, nic in enumerate(nics)], nics))
+    return plans
+
+
+def etc_hosts(topo):
+    """/etc/hosts of every host: NAME is the management address, NAME-LINK those on a cable or switch."""
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
+    for host in topo.hosts.values():
+        lines.append(f"{MGMT_NET[host.number]} {host.name}")
+        lines += [f"{addr.ip} {host.name}-{nic.link}"
+                  for nic in host.nics.values() if nic.link for addr in nic.addrs]
+    return "\n".join(lines) + "\n"
+
+
+def daemon_config(plan, topo, state, socket, seed, stand_ins):
+    """The text that simhostd reads; one statement per line, see sim/net/config.c."""
+    lines = [f"host {plan.name}", f"state {state}", f"socket {socket}", f"seed {seed}"]
+    for dev in plan.devices:
+        speed, width, _ = RATES[dev.rate]
+        lines.append(
+            f"dev {dev.name} minor={dev.minor} netdev={dev.netdev} pci={dev.pci} "
+            f"node_guid={dev.node_guid} sys_image_guid={plan.devices[0].node_guid} "
+            f"part_id={dev.part_id} hw_ver=0 numa={dev.numa_node} fw={dev.fw_ver} board={dev.board_id} "
+            f"link_layer={dev.link_layer} speed={speed} width={width} gids={dev.n_gids} "
+            f"pkeys={dev.n_pkeys} pkey_table={','.join(f'{pkey:x}' for pkey in dev.pkeys)} lid={dev.lid} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us}")
+    for nic in plan.nics:
+        lines += [f"vlan {nic.netdev}.{vid} {nic.netdev} {vid}" for vid in nic.vlans if stand_ins]
+    lines += [f"lid {lid} {addr}" for lid, addr in lid_table(topo)]
+    return "\n".join(lines) + "\n"
