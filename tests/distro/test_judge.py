@@ -213,7 +213,7 @@ class Command(unittest.TestCase):
 class Source(unittest.TestCase):
     def test_what_makes_packages_old(self):
         for path, built in (("providers/mesh/post/post.c", True), ("debian/control", True), ("sim/hca/transport/qp.c", True), ("tests/sim/verbs/CMakeLists.txt", True),
-                            ("docs/guarantees.md", False), ("sim/launcher/plan.py", False), ("tests/unit/test_gid.c", False), ("tests/distro/run", False), ("tests/lab/rdmalab/lab.py", False)):
+                            ("docs/guarantees.md", False), ("sim/launcher/plan.py", False), ("tests/unit/gid/test_gid.c", False), ("tests/distro/run", False), ("tests/lab/rdmalab/lab.py", False)):
             self.assertEqual(suite.is_built(f"100644 blob 0123\t{path}"), built, path)
 
     def test_versions(self):

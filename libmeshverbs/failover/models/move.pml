@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The connect transaction of move.c, for spin: what test_move_property.c tries by chance is tried here in
- * every order. tests/unit/check_model runs it, and runs it again with each of the mistakes below.
+ * every order. tests/unit/failover/check_model runs it, and runs it again with each of the mistakes below.
  *
  * The network is the set of all messages ever sent. A receiver may take any of them, at any time, as often as
  * it likes: that is delay, reordering and repetition; a message that is sent once and not repeated may be lost

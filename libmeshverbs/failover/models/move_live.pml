@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The move of a live QP of move_live.c, for spin: what test_move_live_property.c tries by chance is tried here in
- * every order. tests/unit/check_model runs it, and runs it again with each of the mistakes below. move.pml has the connect,
+ * every order. tests/unit/failover/check_model runs it, and runs it again with each of the mistakes below. move.pml has the connect,
  * the lives of a QP and attempts, which are not modelled here.
  *
  * The network is the set of all messages ever sent; a receiver may take any of them, at any time, as often as it

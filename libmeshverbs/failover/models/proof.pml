@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * How the two ends of a connection prove to each other that they know its PSNs (proof.h, move_message.c), for spin: the first words of
- * both, HELLO and what answers it, in every order, with somebody who forges messages. tests/unit/check_model runs it as it does the
+ * both, HELLO and what answers it, in every order, with somebody who forges messages. tests/unit/failover/check_model runs it as it does the
  * transaction (move.pml), which takes proved messages for granted.
  *
  * An end is in RTR, where it knows its peer's PSN, or in RTS, where it knows both. The seal is three bits: which PSNs it takes, and whether
