@@ -13,7 +13,8 @@ function(mv_share)
   endforeach()
 endfunction()
 
-# mv_with_shared(RET FILE ...): for add_executable(), the objects of those that are shared in place of them. These are named without a folder.
+# mv_with_shared(RET FILE ...): for add_executable(), the objects of those that are shared in place of them. Those are named without
+# a folder.
 function(mv_with_shared ret)
   set(sources)
   foreach(file IN LISTS ARGN)
