@@ -56,6 +56,8 @@ enum mv_dir_host_flags {
 	MV_PEER_AUTHENTICATED = 1,
 	/* Known by its answers only: no beacon of it has come by a link of this host, so anybody on the way may have given them. */
 	MV_PEER_ROUTED = 2,
+	/* Host 0 only: this host has a fleet key, and so has every other host that it knows. */
+	MV_PEER_FLEET_KEY = 4,
 };
 
 struct mv_dir_host {

@@ -84,6 +84,16 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
 				   uint32_t *ret_host, uint32_t *ret_remote_rail);
 
 /**
+ * mv_path_is_hearsay - does only a host on another link say that the destination is that host?
+ * @remote_rail: from mv_path_judge()
+ *
+ * A link-local address belongs to a host on the link of the program's own port. So a host that is not heard there may be another one than
+ * the program means: a host without an agent may have the address. Nothing is hearsay where PSNs prove the peer (@proved), nor with a
+ * fleet key.
+ */
+bool mv_path_is_hearsay(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t remote_rail);
+
+/**
  * mv_path_find - paths between this host and another, best first
  * @remote_host: from mv_path_judge()
  * @remote_rail: the rail the peer's program uses

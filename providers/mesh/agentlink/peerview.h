@@ -16,6 +16,7 @@
 struct mesh_view {
 	enum mv_path_verdict verdict;
 	char host[64]; /* of the destination; "" when not known */
+	bool hearsay; /* mv_path_is_hearsay() */
 	bool drained; /* MV_PATH_LOCAL_DOWN, MV_PATH_REMOTE_DOWN: by the administrator of that port */
 	uint32_t agent_version; /* of that host; 0: no agent heard */
 	struct mv_host_id host_id; /* likewise; zero: not known */

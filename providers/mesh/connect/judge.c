@@ -4,6 +4,7 @@
 
 #include "connectint.h"
 #include "lookup.h"
+#include "neighbour.h"
 #include "pdstay.h"
 #include "proved.h"
 #include "survives.h"
@@ -85,6 +86,17 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, str
 	return true;
 }
 
+/* The view is as of a peer that no host announces. */
+static void forget_peer(struct mesh_view *view)
+{
+	view->verdict = MV_PATH_UNKNOWN;
+	view->host[0] = '\0';
+	view->hearsay = false;
+	view->agent_version = 0;
+	memset(&view->host_id, 0, sizeof(view->host_id));
+	view->n_paths = 0;
+}
+
 /* @refused: the base has refused it, so nothing can be taken from who is there without an agent */
 static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, bool sure,
 		     struct mesh_choice *choice, struct mesh_view *view)
@@ -93,11 +105,7 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	bool connected = mc->sees_peers && qp->qp_type == IBV_QPT_RC;
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
-	view->verdict = MV_PATH_UNKNOWN;
-	view->host[0] = '\0';
-	view->agent_version = 0;
-	memset(&view->host_id, 0, sizeof(view->host_id));
-	view->n_paths = 0;
+	forget_peer(view);
 	if (attr->ah_attr.is_global) {
 		mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
 		choice->dgid = attr->ah_attr.grh.dgid;
@@ -145,6 +153,8 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 	/* Without an answer there may be a route all the same. A port that is down is the agent's news, and no route helps against it. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure && !is_down(view))
 		view->verdict = MV_PATH_UNKNOWN;
+	if (mesh_judge_needs_agreement(view) && mesh_neighbour_is_meant(mc, attr->ah_attr.port_num, choice, &choice->dgid, view))
+		forget_peer(view);
 }
 
 enum other_way {

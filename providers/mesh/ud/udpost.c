@@ -6,6 +6,7 @@
 #include "count.h"
 #include "cqint.h"
 #include "lookup.h"
+#include "neighbour.h"
 #include "udint.h"
 
 /* What the program does with an address behind another rail: the address handle, and posting to it. */
@@ -21,7 +22,7 @@ static const union ibv_gid nowhere = {
 };
 
 /* @view: filled */
-static bool reaches_by_another_rail(const struct mesh_context *mc, const struct ibv_ah_attr *attr,
+static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah_attr *attr,
 				    const struct mesh_choice *choice, struct mesh_view *view)
 {
 	struct mv_path_request request = {
@@ -67,7 +68,7 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 		mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s port %u: datagrams to %s on host %s would go by another NIC: observing only",
 			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view->host);
 	}
-	return !why && !mc->logged_only;
+	return !why && !mc->logged_only && !mesh_neighbour_is_meant(mc, attr->port_num, choice, &attr->grh.dgid, view);
 }
 
 /* Would posts pass by us? One that does not goes to where the handle leads: nowhere. */
