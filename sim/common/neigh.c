@@ -16,8 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RESOLVE_TIMEOUT_NS 1000000000ull /* as the kernel's ib_core waits for a RoCE destination   \
-					  */
+/*
+ * The kernel's ib_core waits for a second. The kernel repeats its question to the network after a second, so here the answer to the second
+ * question counts as well: on a busy machine the first one gets lost at times.
+ */
+#define RESOLVE_TIMEOUT_NS 1200000000ull
 #define USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
 struct request {
