@@ -7,7 +7,7 @@
 #include "srqint.h"
 
 /*
- * Posting to an SRQ and polling from it. Hot: no allocation, no system call, no log; but a home that has run out has the
+ * Posting to an SRQ and polling from it. Hot: no allocation, no system call, no log but of an SRQ that is full; but a home that has run out has the
  * helper thread woken, and so does one that is left without while the program posts.
  */
 
@@ -131,16 +131,37 @@ static uint32_t outstanding(const struct mesh_srq *m)
 	return n;
 }
 
+/* Programs like UCX end with this error, so the log says what the plugin has counted. @home: NULL: none was asked. lock */
+static int refuse_full(const struct mesh_srq *m, const struct mesh_srq_home *home)
+{
+	const struct mesh_srq_home *shadow;
+	uint32_t n_shadows = 0, n_there = 0;
+
+	for (shadow = m->shadows; shadow; shadow = shadow->next) {
+		n_shadows++;
+		n_there += shadow->log.n_left;
+	}
+	mv_log_once(&mesh_root.log, MV_LOG_INFO,
+		    "%s: a receive does not fit into an SRQ of %u: %s; there are %u on the program's NIC, %u on %u other NICs, %u nowhere yet, "
+		    "%u of connections that move",
+		    m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->base.log.n_left, n_there, n_shadows,
+		    m->pool.n_left + m->reserve.log.n_left, m->n_kept);
+	return ENOMEM;
+}
+
 static int post_split(struct mesh_srq *m, const struct ibv_recv_wr *wr)
 {
 	struct mesh_srq_home *home = mesh_srq_poorest(m);
+	int err;
 
 	if (outstanding(m) >= m->max_wr)
-		return ENOMEM;
+		return refuse_full(m, NULL);
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > m->max_sge)
 		return EINVAL;
-	if (home)
-		return mesh_srq_post_to(home, wr->wr_id, wr->sg_list, wr->num_sge);
+	if (home) {
+		err = mesh_srq_post_to(home, wr->wr_id, wr->sg_list, wr->num_sge);
+		return err == ENOMEM ? refuse_full(m, home) : err;
+	}
 	mesh_srqlog_push(&m->pool, wr->wr_id, wr->sg_list, wr->num_sge);
 	return 0;
 }

@@ -200,22 +200,45 @@ static void test_joins_port_down(void **state)
 	free(h);
 }
 
-/* As many as the program's SRQ takes, wherever they are. */
+/* Does a file have a line with that text? */
+static bool has_line(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "r");
+	char line[1024];
+	bool has = false;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		has |= !!strstr(line, text);
+	fclose(file);
+	return has;
+}
+
+/* As many as the program's SRQ takes, wherever they are. The log says where. */
 static void test_full(void **state)
 {
+	char log[] = "/tmp/test_srq.XXXXXX", there[80];
+	int fd = mkstemp(log);
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
 	struct hub *h = calloc(1, sizeof(*h));
 	uint32_t i;
 
 	(void)state;
 	assert_non_null(h);
+	assert_true(fd >= 0);
+	close(fd);
 	hub_open(h, &bare);
 	pair_open(h, 0, &moved);
 	pair_open(h, 1, &bare);
 	for (i = 0; i < h->end.srq_size; i++)
 		assert_int_equal(ibv_post_srq_recv(h->end.srq, &wr, &bad), 0);
+	mv_log_init(&mesh_root.log, log, MV_LOG_INFO);
 	assert_int_equal(ibv_post_srq_recv(h->end.srq, &wr, &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr);
+	snprintf(there, sizeof(there), "%u on 1 other NICs, 0 nowhere yet, 0 of connections that move", h->end.srq_size / 2);
+	assert_true(has_line(log, "it is full; there are "));
+	assert_true(has_line(log, there));
+	unlink(log);
 	/* All of them fit into either. */
 	pair_close(h, 0);
 	assert_int_equal(ibv_post_srq_recv(h->end.srq, &wr, &bad), ENOMEM);
