@@ -16,7 +16,7 @@
 #define UNTAKEN	   (3 * WINDOW) /* receives that may complete before any is polled; with the sends they fill the CQ */
 #define PATIENCE_NS 1000000000ull /* without any completion */
 #define LOOK_NS	    5000000ull /* without one, until the port is looked at */
-#define REST_NS	    200000000ull /* for completions of what was received before ERR */
+#define REST_NS	    2000000000ull /* for completions of what was received before ERR; a receive whose completion is not seen is lost */
 #define REST_STEP_US 20
 #define PSN_MASK    0xffffffu
 
