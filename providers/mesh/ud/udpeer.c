@@ -17,6 +17,12 @@
 #define GIVE_UP_NS    10000000000ull
 #define AGAIN_NS      1000000000ull /* after a failure, with the next datagram */
 #define REFRESH_NS    5000000000ull /* asked again while in use: the peer may have forgotten us, or have moved */
+/*
+ * To make an address handle takes a second where the neighbour is silent. A question of another host says which neighbour that is. So all
+ * questions together have a quarter of the time, and four seconds in a row.
+ */
+#define PART	      4u
+#define IN_A_ROW_NS   (PART * 4000000000ull)
 
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey)
@@ -239,6 +245,32 @@ static const struct mv_host_id *host_of(const struct mesh_ud_peer *peer)
 	return &peer->host_id;
 }
 
+/*
+ * May a GID be that host's, as far as the directory says? In doubt is an address that may belong to a host without an agent: datagrams go there
+ * as without meshverbs, and nowhere else in that name. @from: zero: not told
+ */
+static bool is_believed(const struct mv_host_id *from, const union ibv_gid *gid)
+{
+	uint32_t flags;
+
+	return !is_known(from) || (mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME && !mesh_view_is_doubted(gid, true));
+}
+
+/* Is there room for one more peer that the program has sent nothing to? */
+static bool has_room_for(const struct mv_host_id *from)
+{
+	unsigned int n = 0, n_of_host = 0;
+	const struct mesh_ud_peer *peer;
+	const struct mesh_ud_qp *u;
+
+	for (u = mesh_root.ud.qps; u; u = u->next)
+		for (peer = u->peers; peer; peer = peer->next) {
+			n += !peer->spoken;
+			n_of_host += !peer->spoken && !memcmp(&peer->host_id, from, sizeof(*from));
+		}
+	return n < UD_MAX_STRANGERS && n_of_host < UD_MAX_OF_A_HOST;
+}
+
 /* An agent of an older version does not tell which host a message is from. */
 static bool is_of_another_host(const struct mesh_ud_peer *peer, const struct mv_host_id *from)
 {
@@ -370,17 +402,29 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 
 /* ---- messages ------------------------------------------------------------------------------------------------ */
 
+static void note_time(uint64_t began_ns)
+{
+	uint64_t *until_ns = &mesh_root.ud.asked_until_ns;
+
+	*until_ns = (*until_ns > began_ns ? *until_ns : began_ns) + PART * (mesh_now_ns() - began_ns);
+}
+
 /* @peer: NULL: not known yet */
 static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 		  struct mv_ctl_msg *reply, uint64_t now_ns)
 {
 	struct mesh_ud_port *outlet;
+	uint64_t began_ns;
 	char why[256];
 	int err;
 
 	/* Which of several hosts the peer is on, nothing tells. */
 	if (!peer && mesh_view_n_holders(&msg->from.gid) > 1)
 		return MV_CTL_REASON_NO_PATH;
+	if (mesh_root.ud.asked_until_ns > now_ns + IN_A_ROW_NS)
+		return MV_CTL_REASON_NO_PATH;
+	if (!peer && !has_room_for(from))
+		return MV_CTL_REASON_NO_RESOURCES;
 	if (!peer)
 		peer = mesh_ud_peer_new(u, &msg->from, &msg->to.gid, MV_GID_TYPE_ROCE_V2, msg->rkey);
 	if (!peer)
@@ -392,7 +436,9 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams: %s", u->mc->device, why);
 		return MV_CTL_REASON_NO_PATH;
 	}
+	began_ns = mesh_now_ns();
 	err = set_path(peer, outlet, &msg->path_peer_gid, msg->gid_type, &msg->path);
+	note_time(began_ns);
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams by %s: %s", u->mc->device,
 			    outlet->rail->rail->device, strerrordesc_np(-err));
@@ -422,6 +468,9 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, co
 		return; /* its datagrams would not be received either */
 	if (peer && is_of_another_host(peer, from))
 		return;
+	/* The directory may have the host a moment later: whoever asks in earnest asks again. */
+	if (!is_believed(from, &msg->from.gid) || !is_believed(from, &msg->path.gid) || !mesh_view_may_join(&msg->path_peer_gid, &msg->path.gid))
+		return;
 	reply.reason = (uint8_t)answer(u, peer, from, msg, &reply, now_ns);
 	mesh_thread_send(&reply);
 }
@@ -434,7 +483,7 @@ static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, cons
 
 	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED || is_of_another_host(peer, from))
 		return;
-	outlet = msg->reason ? NULL : outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
+	outlet = msg->reason || !is_believed(from, &msg->path.gid) ? NULL : outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
 	if (outlet && !set_path(peer, outlet, &peer->asked_gid, peer->asked_type, &msg->path))
 		ready(peer, now_ns);
 	else

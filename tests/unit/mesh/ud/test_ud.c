@@ -254,6 +254,7 @@ static struct mesh_view view;
 static const struct mv_host_id no_host;
 static struct mv_host_id last_host; /* that paths were looked for to; zero: any */
 static enum mesh_holder holder; /* what the directory says of the peer's GID, and the host it was met on */
+static bool c_has_it; /* host c has the GID, too */
 static unsigned int n_holders; /* of the peer's GID */
 static struct mv_ctl_msg asked; /* last */
 static unsigned int n_asked;
@@ -263,6 +264,8 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 int __wrap_mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
 enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
 unsigned int __wrap_mesh_view_n_holders(const union ibv_gid *gid);
+bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
+bool __wrap_mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 void __wrap_mesh_thread_rail(struct mesh_rail *rail);
@@ -287,9 +290,27 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
 {
 	(void)gid;
-	assert_memory_equal(host, &host_b, sizeof(*host));
 	*ret_flags = 0;
+	if (!memcmp(host, &host_c, sizeof(*host)))
+		return c_has_it ? MESH_HOLDER_SAME : MESH_HOLDER_OTHER;
+	assert_memory_equal(host, &host_b, sizeof(*host));
 	return holder;
+}
+
+static union ibv_gid doubted; /* this address is in doubt */
+static bool apart; /* no two addresses are joined */
+
+bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed)
+{
+	assert_true(routed);
+	return mv_gid_equal(gid, &doubted);
+}
+
+bool __wrap_mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	assert_int_equal(local->raw[15], 1);
+	assert_int_equal(remote->raw[15], 2);
+	return !apart;
 }
 
 unsigned int __wrap_mesh_view_n_holders(const union ibv_gid *gid)
@@ -479,6 +500,9 @@ static int setup(void **state)
 	n_asked = 0;
 	holder = MESH_HOLDER_SAME;
 	n_holders = 1;
+	c_has_it = true;
+	doubted = (union ibv_gid){0};
+	apart = false;
 	paths(MV_PATH_APART, 1, 2);
 	return 0;
 }
@@ -857,6 +881,112 @@ static void test_several_holders_ask(void **state)
 	assert_memory_equal(&u.peers->host_id, &host_b, sizeof(host_b));
 }
 
+/* The question of a host that is not believed to have the address that it asks for, or to have it there, has no answer. */
+static void test_not_believed(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	ready_by(peer, 1);
+	doubted = theirs.path.gid;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	doubted = theirs.from.gid;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	/* Nor that of a host that another one's address went to, in doubt. */
+	holder = MESH_HOLDER_OTHER;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	doubted = (union ibv_gid){0};
+	c_has_it = false;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	holder = MESH_HOLDER_SAME;
+	apart = true;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.type, MV_CTL_UD_GET);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 1);
+	apart = false;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+}
+
+/* Nor does an answer lead to an address in doubt. */
+static void test_answer_not_believed(void **state)
+{
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	doubted = asked.path_peer_gid;
+	answer(MV_CTL_REASON_NONE);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	doubted = (union ibv_gid){0};
+	answer(MV_CTL_REASON_NONE);
+	assert_int_equal(peer->state, MESH_UD_READY);
+}
+
+static unsigned int n_of_peers(void)
+{
+	const struct mesh_ud_peer *peer;
+	unsigned int n = 0;
+
+	for (peer = u.peers; peer; peer = peer->next)
+		n++;
+	return n;
+}
+
+/* Whoever asks under many numbers leaves room for others, and for those that the program speaks to. */
+static void test_many_strangers(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+	struct mv_host_id host = host_b;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < UD_MAX_PEERS; i++) {
+		theirs.from.qpn = 0x1000 + i;
+		mesh_ud_message("mlx5_0", QPN, &host, &theirs, now_ns);
+	}
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_RESOURCES);
+	assert_int_equal(n_of_peers(), UD_MAX_OF_A_HOST);
+	u.peers->spoken = true;
+	theirs.from.qpn = 0x2000;
+	mesh_ud_message("mlx5_0", QPN, &host, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	u.peers->next->spoken = false;
+	/* Of hosts that are not told apart. */
+	host = no_host;
+	for (i = 0; i < UD_MAX_PEERS; i++) {
+		theirs.from.qpn = 0x3000 + i;
+		mesh_ud_message("mlx5_0", QPN, &host, &theirs, now_ns);
+	}
+	assert_true(n_of_peers() < UD_MAX_STRANGERS);
+	ready_by(new_peer(), 1);
+}
+
+/* Each question names another neighbour, and all of them are silent. */
+static void test_many_silent_neighbours(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+	uint64_t began_ns = now_ns;
+	unsigned int i;
+
+	(void)state;
+	silent = true;
+	n_waited = 0;
+	for (i = 0; i < 100; i++) {
+		theirs.path.gid.raw[14] = (uint8_t)i;
+		mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+		now_ns += SECOND_NS / 10;
+	}
+	assert_in_range(n_waited, 4, 4 + (now_ns - began_ns) / (4 * SECOND_NS) + 1);
+	silent = false;
+	now_ns += 20 * SECOND_NS;
+	theirs = question_by(2);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -878,6 +1008,10 @@ int main(void)
 		TEST(test_host_has_changed),
 		TEST(test_host_is_not_told),
 		TEST(test_several_holders_ask),
+		TEST(test_not_believed),
+		TEST(test_answer_not_believed),
+		TEST(test_many_strangers),
+		TEST(test_many_silent_neighbours),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
