@@ -28,30 +28,30 @@
 
 struct json_object;
 
-/* What was asked for on the command line. */
+/* Options of the command line. */
 struct md_options {
 	const char *run_dir, *control_dir, *sysfs;
-	const char *state_dir; /* where the identity is; NULL: this host has none */
-	const char *tool; /* the program `meshverbs` */
+	const char *state_dir; /* holds the identity; NULL: this host has none */
+	const char *tool; /* path of the program `meshverbs` */
 	const char *config_file;
-	const char *conf_dir; /* of which the unit hands on a copy: LoadCredential= */
-	struct mv_config config; /* with --port in it */
+	const char *conf_dir; /* the unit passes a copy of this folder: LoadCredential= */
+	struct mv_config config; /* --port included */
 	bool trusts; /* see struct md_clients */
 };
 
-/* A beacon that is due for one address only. */
+/* A beacon to be sent to a single address. */
 struct md_greeting {
 	uint64_t due_ns;
 	struct in6_addr ip;
 	uint32_t ifindex;
 };
 
-#define MD_GREETINGS_MAX 256 /* newcomers of one moment on links with many; others hear the next beacon */
+#define MD_GREETINGS_MAX 256 /* newcomers waiting for a greeting on links with many hosts; further ones hear the next beacon */
 
-/* Counters; those of one part stand in that part. */
+/* Counters. Counters of a part, e.g. md_probes, are in its struct. */
 struct md_counts {
 	uint64_t beacons_sent, beacons_received, beacons_rejected;
-	uint64_t beacons_unchanged; /* of those received */
+	uint64_t beacons_unchanged; /* the part of beacons_received that had no news */
 	uint64_t queries_sent, queries_received, queries_refused, entries_sent, entries_received, entries_rejected;
 	uint64_t datagrams_sent, datagrams_failed, datagrams_held, datagrams_received;
 	uint64_t verdicts[MD_OPEN_N_VERDICTS];
@@ -62,18 +62,18 @@ struct md_counts {
 	uint64_t published, publish_failed;
 };
 
-/* Everything. The event loop's thread, but for what is out on errands. */
+/* The whole agent. Only the event loop's thread uses it, except fields that an errand's thread has for the time of an errand. */
 struct md_agent {
 	const struct md_options *options;
 	sd_event *event;
-	uint64_t say_theirs_ns; /* no message of somebody else's host is told of in the log before */
+	uint64_t say_theirs_ns; /* md_say() does not report messages in the name of other hosts before this time */
 	struct md_rundir rundir;
-	/* Messages of hosts that are wanted; of others that are not sealed and that are; and of hosts that are not known. */
+	/* Rate limits of messages: of hosts that are wanted; of other hosts, index 0 not sealed, index 1 sealed; of unknown hosts. */
 	struct md_limit messages_wanted, messages[2], messages_unknown;
-	/* Answers to hosts that are wanted, and to others. */
+	/* Rate limits of answers to queries: to hosts that are wanted; to all others; to each group of source addresses of the others. */
 	struct md_limit answers_wanted, answers, answers_of[MD_SOURCE_GROUPS];
-	struct md_limit wakes; /* directories that what nobody has proven asks for */
-	uint64_t refused_order_ns; /* nobody is named in the log as one whose order is refused before */
+	struct md_limit wakes; /* rate limit of directories that are written for unproven news */
+	uint64_t refused_order_ns; /* the log does not name anybody whose order is refused before this time */
 	struct mv_host_id id;
 	char name[64];
 	uint64_t start, begun_ns;
@@ -90,7 +90,7 @@ struct md_agent {
 	struct md_gidmap gidmap;
 	struct md_targets targets;
 	struct md_routes routes;
-	struct mv_netlink route_netlink; /* its requests; not subscribed */
+	struct mv_netlink route_netlink; /* for route look-ups; not subscribed to notifications */
 	struct md_announce announce;
 	struct md_carry carry;
 	struct md_bundles bundles;
@@ -101,82 +101,86 @@ struct md_agent {
 	struct md_qualify qualify;
 	struct md_counts counts;
 
-	/* What beacons say. */
+	/* Content of our beacons. */
 	uint64_t generation;
 	uint32_t desc_len;
 	uint8_t desc[MD_DESC_BYTES_MAX];
 
 	struct md_greeting greetings[MD_GREETINGS_MAX];
 	size_t n_greetings;
-	uint64_t ipv4_until_ns[MD_NETS_MAX]; /* by place in view->nets: somebody there speaks IPv4 only */
+	uint64_t ipv4_until_ns[MD_NETS_MAX]; /* by index in view->nets: until then some host on that net is taken to speak IPv4 only */
 
-	/* When what is due; 0: at once. */
-	uint64_t publish_ns; /* UINT64_MAX: nothing to publish */
-	bool publish_unproven; /* for what counts in @wakes, besides others perhaps */
+	/* Times of the next run; 0: at once. */
+	uint64_t publish_ns; /* UINT64_MAX: no directory is to be written */
+	bool publish_unproven; /* the next directory has unproven news, which @wakes pays for */
 	uint64_t published_ns, publish_cost_ns;
 	uint64_t renew_ns; /* of md_renew_next() */
 	uint64_t heartbeat_ns, targets_ns, count_ns;
-	uint64_t echoes_room_ns; /* MD_ECHOES_PER_S */
+	uint64_t echoes_room_ns; /* token bucket: MD_ECHOES_PER_S */
 
 	sd_event_source *io6, *io4, *timer, *post, *sigterm, *sigint, *sighup;
 };
 
 /**
- * md_agent_start - bring everything up
+ * md_agent_start - start all parts of the agent; errors are logged
  * @agent: zeroed
  *
- * What is wrong has been logged.
- *
- * Return: 0 or -errno; in either case md_agent_stop() is to be called.
+ * Return: 0 or -errno; in either case call md_agent_stop().
  */
 int md_agent_start(struct md_agent *agent, const struct md_options *options);
 
-/** md_agent_run - until a signal ends it; 0 or -errno */
+/** md_agent_run - run the event loop until a signal ends it; Return: 0 or -errno */
 int md_agent_run(struct md_agent *agent);
 
 /**
- * md_agent_stop - take everything down
+ * md_agent_stop - stop all parts and free them
  *
- * Return: true; false: a system call of an errand, or of md_clients.closer, has not come back, so the process has to end by
- * _exit(2), and nothing may be released before. What the next agent needs has been, if it is the closer's.
+ * Return: true. False: a system call of an errand, or of md_clients.closer, still blocks. Then free nothing and end by
+ * _exit(2). If the closer's call blocks, all that the next agent needs has been released.
  */
 bool md_agent_stop(struct md_agent *agent);
 
 /* ---- between the files of the agent ------------------------------------------------------------ */
 
-/** md_now - CLOCK_BOOTTIME in ns */
+/** md_now - Return: CLOCK_BOOTTIME in ns */
 uint64_t md_now(void);
-/** md_realtime_s - CLOCK_REALTIME in seconds */
+/** md_realtime_s - Return: CLOCK_REALTIME in seconds */
 uint64_t md_realtime_s(void);
 
-/* due.c: what is due when */
+/* due.c: the timer. Return: 0 or -errno. */
 int md_due_start(struct md_agent *agent);
-/* It has to be written anew; @urgent: somebody's port went down, and connections wait for that. */
+/* The directory has to be written anew. @urgent: a port of some host went down, and connections wait for the news. */
 void md_due_directory(struct md_agent *agent, bool urgent);
-/* The same after what that host has said, no more often than MD_WAKES_RATE unless that is proven, or urgent or signed for paths that are watched. */
+/*
+ * The directory has to be written anew for news of @host. Limited to MD_WAKES_RATE, except for proven news, and for
+ * urgent or signed news of a host on a path that is watched.
+ */
 void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven);
 
-/* files.c: what the administrator writes; mistakes are logged */
+/* files.c: files that the administrator writes; mistakes are logged. */
 void md_files_hosts(struct md_agent *agent);
 /*
- * Return: 0, also without a key file if nobody named one; -errno: there is one that cannot be used, or was to be one, and going on
- * without would be no protection.
+ * Return: 0, also if no key file was named and none exists. -errno: the key file cannot be used, or was named and does
+ * not exist; to go on without a key would leave the host without the protection that was asked for.
  */
 int md_files_keys(const struct md_options *options, struct md_keys *ret);
 void md_files_reload_keys(struct md_agent *agent);
 
-/* talk.c: what goes out */
+/* talk.c: datagrams that are sent. */
 struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex);
-/* Return: 0; -ENETDOWN: nothing would come of it, see md_paths_leave(); another -errno. Counted. */
+/*
+ * @ifindex: 0: as routes say. @from: source address; NULL: the kernel chooses. Return: 0; -ENETDOWN: not sent, because
+ * the netdev has no carrier, see md_paths_leave(); another -errno. Counts the datagram.
+ */
 int md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
 		const struct in6_addr *from, const void *bytes, size_t len);
 void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip, uint16_t port,
 		  uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
-/* What only that host shall read, if it seals: md_seal_for(). */
+/* Like md_talk_send(), sealed for @host if both hosts have each other's keys: md_seal_for(). */
 void md_talk_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
 		      uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
-void md_talk_describe(struct md_agent *agent); /* the view has changed: make the description anew */
-void md_talk_beacons(struct md_agent *agent, uint64_t now_ns); /* all that are due */
+void md_talk_describe(struct md_agent *agent); /* the view has changed: encode the description anew */
+void md_talk_beacons(struct md_agent *agent, uint64_t now_ns); /* send all beacons that are due */
 void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
 void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns);
 uint64_t md_talk_next(const struct md_agent *agent);
@@ -184,57 +188,62 @@ void md_talk_entry(struct md_agent *agent, const struct md_received *query, cons
 void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
 void md_talk_ask(void *agent, const struct md_target *target);
 
-/* ident/trust.c, ident/peers.c: identities of hosts, and who is believed to be whom. Without one of our own all this does nothing. */
-int md_trust_start(struct md_agent *agent); /* before the network; 0 or -errno: it could not be tried */
-void md_trust_stop(struct md_agent *agent); /* after the errands' thread */
-void md_trust_describe(struct md_agent *agent); /* what we say of ourselves has changed: sign it */
-size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t **ret); /* 0: there is none */
+/* exchange/trust.c, trust_statement.c, peers.c: identities of hosts. None of these does anything while this host has no identity. */
+int md_trust_start(struct md_agent *agent); /* to be called before the network is opened; Return: 0 or -errno */
+void md_trust_stop(struct md_agent *agent); /* to be called after the errands' thread has ended */
+void md_trust_describe(struct md_agent *agent); /* our description has changed: sign it */
+/* Return: length of our statement; 0: none. *@ret: owned by @agent, until the next call */
+size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t **ret);
 void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex, const struct in6_addr *from,
 		   bool asks);
-/* Return: mask of enum md_news. */
+/* A statement has arrived. Return: mask of enum md_news. */
 unsigned int md_trust_statement(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
 				uint64_t now_ns);
 void md_trust_confirm(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *host);
 void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns);
 void md_trust_learned(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
-void md_trust_look(struct md_agent *agent, uint64_t now_ns); /* what is due; see md_trust_next() */
+void md_trust_look(struct md_agent *agent, uint64_t now_ns); /* to be called at md_trust_next() */
 uint64_t md_trust_next(const struct md_agent *agent);
-void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns); /* for a statement, or a confirmation */
-uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns); /* Return: in how long to look again */
-/* Other keys are pinned now: hosts of that name, or all whose standing that changes (NULL), have to show theirs again. */
+/* send @host a request for its statement, or for a confirmation */
+void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns);
+uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns); /* Return: ns until the next call */
+/*
+ * Pinned keys have changed: the hosts of that name lose their authentication and have to show their keys again. NULL:
+ * all hosts for which the change makes a difference.
+ */
 void md_trust_review(struct md_agent *agent, const char *name);
-/* ident/orders.c: "key-..."; @answer gets what was done, or "error". For who may give orders. */
+/* ident/orders.c: carry out an order "key-...". @answer gets the result, or "error". The caller checks who may give orders. */
 void md_trust_carry_out(struct md_agent *agent, const struct md_order *order, struct json_object *answer);
-/* Is that key believed of a host of that name? */
+/* Is the key of the statement acceptable for a host of its name? */
 bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *said);
-/* Does what that host says come with its pinned key, or the fleet's? */
+/* Do messages of the host come sealed by its pinned key, or by the fleet key? */
 bool md_trust_is_authenticated(const struct md_agent *agent, const struct md_host *host);
 
-/* Routes to a host that has answered, and further addresses of it to be asked. */
+/* A host has answered: look up routes to it, and add its further addresses as targets. */
 void md_due_routes(struct md_agent *agent, struct md_host *host);
 
-/* listen.c: what comes in */
+/* listen.c: datagrams that arrive. */
 int md_listen_start(struct md_agent *agent);
-bool md_listen_drain(struct md_agent *agent); /* take all that has arrived; false: there may be more */
+bool md_listen_drain(struct md_agent *agent); /* read all datagrams that have arrived; false: there may be more */
 
-/* post.c: messages of processes */
+/* post.c: messages of processes. */
 void md_post_init(struct md_agent *agent);
 void md_post_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_post_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
-void md_post_flush(struct md_agent *agent); /* the end of a turn: what waits for company has waited enough */
+void md_post_flush(struct md_agent *agent); /* end of a loop iteration: send batched messages and frames */
 
-/* An empty bundle, sent as a message would be; the answer is another one. */
+/* Sends an empty bundle; an agent that takes bundles answers by another empty one. */
 void md_post_ask(struct md_agent *agent, const struct md_endpoint *to);
 
-/* renew.c: cookies */
+/* renew.c: cookies. */
 void md_renew_look(struct md_agent *agent, uint64_t now_ns);
-uint64_t md_renew_next(const struct md_agent *agent); /* when to call it; UINT64_MAX: nothing is to be done */
+uint64_t md_renew_next(const struct md_agent *agent); /* next call of md_renew_look(); UINT64_MAX: none */
 
-/* prober.c: probes of paths, to and from the network and processes */
+/* prober.c: connects probes of paths with the network and processes. */
 void md_prober_init(struct md_agent *agent);
 void md_prober_tick(struct md_agent *agent);
-/* Came in by a netdev that has not the address it was sent to? Counted. */
+/* Did the datagram arrive on a netdev that does not have its destination address? Counted. */
 bool md_prober_is_astray(struct md_agent *agent, const struct md_received *received);
 void md_prober_probe(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_prober_echo(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What is due when: the directory, expiry, beacons, queries, repetitions. One timer for all of it.
- */
+/* One timer for the agent: directory, expiry, beacons, queries, repetitions. */
 #include "agent.h"
 
 #include <time.h>
@@ -34,7 +33,7 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 	uint64_t now_ns = md_now(), spacing_ns = MD_PUBLISH_SHARE * agent->publish_cost_ns;
 	uint64_t delay_ns = urgent ? 0 : MD_PUBLISH_DELAY_NS, at_ns;
 
-	/* Until the first one of this agent is due, a former agent's may say more. */
+	/* The first directory waits for its time even if urgent: the file of the former agent may know more hosts. */
 	if (agent->publish_ns != UINT64_MAX && (!urgent || !agent->counts.published))
 		return;
 	if (!urgent && spacing_ns < MD_PUBLISH_NS)
@@ -48,7 +47,10 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 
 static const struct md_rate wakes_rate = {.per_second = MD_WAKES_RATE, .burst = MD_WAKES_BURST};
 
-/* Each directory wakes all processes of this host. A host can be made up with a key of its own: one that nobody watches is rationed. */
+/*
+ * Every new directory wakes all processes of this host. An attacker can invent hosts with keys, so the news of a host
+ * is rationed unless a process watches a path to it.
+ */
 void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven)
 {
 	uint64_t now_ns = md_now(), at_ns;
@@ -65,7 +67,7 @@ void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgen
 		agent->publish_ns = at_ns;
 }
 
-/* What we only keep is not ours as soon as others have it. */
+/* A GID that we only keep is given up as soon as another host has it. */
 static void yield_kept(struct md_agent *agent)
 {
 	const struct md_view *view = agent->watch.view;
@@ -74,7 +76,7 @@ static void yield_kept(struct md_agent *agent)
 		const union ibv_gid *gid = &view->desc->gids[g].gid;
 
 		if (view->kept_until_ns[g] && mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_gidmap_find(&agent->gidmap, gid)) {
-			md_watch_drained(&agent->watch); /* there may be another view now */
+			md_watch_drained(&agent->watch); /* this may replace agent->watch.view */
 			return;
 		}
 	}
@@ -130,20 +132,20 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 		md_clients_changed(&agent->clients);
 		if (!agent->counts.published++) {
 			sd_notify(0, "READY=1");
-			sd_event_set_watchdog(agent->event, true); /* without, it just runs unwatched */
+			sd_event_set_watchdog(agent->event, true); /* failure is harmless: the agent runs without watchdog */
 		}
 		return;
 	}
 	if (!agent->counts.publish_failed++)
 		md_say(MD_ERROR, "cannot write %s/" MV_DIRECTORY_FILE ": %s",
 		       agent->options->run_dir, md_strerror(err));
-	/* Full file systems and memory may get room again. */
+	/* A full file system, or lack of memory, may pass. */
 	agent->publish_ns = agent->published_ns + MD_S;
 }
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-/* Should the rail fail by which it answers, it has to be known by others, each once. */
+/* Query the host at one address of each of its further rails as well, in case the rail of the known address fails. */
 static void learn_addresses(struct md_agent *agent, const struct md_host *host)
 {
 	union ibv_gid told_by = md_paths_gid(&host->told_by);
@@ -177,8 +179,8 @@ static void look_at_routes(struct md_agent *agent, uint64_t now_ns)
 /* ---- time ------------------------------------------------------------------------------------ */
 
 /*
- * Without a processor (others have it, we are stopped, the machine is suspended) we have heard nobody, and what has come since is in
- * the sockets at best: hosts that are there would be forgotten, and connections made without them.
+ * While the agent had no processor (busy host, SIGSTOP, suspend) it heard no host, and datagrams wait in the sockets at
+ * best. Read them first: otherwise hosts that are alive would expire, and connections be made without them.
  */
 static void expire(struct md_agent *agent, uint64_t now_ns)
 {
@@ -199,7 +201,7 @@ static void count_heard(struct md_agent *agent, uint64_t now_ns)
 	agent->count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
 }
 
-/* Receipts that nobody has had the time to take count. */
+/* Read receipts that wait in the sockets before anything is repeated. */
 static void repeat(struct md_agent *agent, uint64_t now_ns)
 {
 	md_listen_drain(agent);
@@ -250,7 +252,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		md_trust_next(agent),
 		agent->probes.next_ns,
 		agent->routes.next_ns,
-		md_bundles_next(&agent->bundles), /* on_post() sees to it */
+		md_bundles_next(&agent->bundles), /* on_post() flushes the bundles */
 	};
 	uint64_t next_ns = UINT64_MAX;
 
@@ -268,7 +270,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-/* After whatever has happened: what waits for company goes; and one timer, set for what is due next. */
+/* Runs after all other events of a loop iteration: sends batched messages, and sets the timer for the next time that is due. */
 static int on_post(sd_event_source *source, void *arg)
 {
 	struct md_agent *agent = arg;
@@ -291,7 +293,7 @@ int md_due_start(struct md_agent *agent)
 	if (err < 0)
 		return err;
 	md_expiry_begin(&agent->expiry, md_udp_dropped(&agent->udp), md_now());
-	/* A former agent's directory serves until the neighbours have answered. */
+	/* The directory of a former agent remains in use until the neighbours have answered. */
 	agent->published.dir_fd = agent->rundir.fd;
 	agent->publish_ns = md_now();
 	if (md_publish_exists(agent->rundir.fd))

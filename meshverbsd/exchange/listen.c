@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What other agents say: datagrams to the parts they are for. */
+/* Datagrams of other agents are passed to the parts that they are for. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -9,7 +9,7 @@
 #include "paths.h"
 #include "say.h"
 
-/* A host is not asked for its description more often. */
+/* Least time between two requests for one host's description. */
 #define WANTED_NS (200 * MD_MS)
 
 static int decode(struct md_agent *agent, const struct md_opened *opened, struct md_beacon *ret)
@@ -23,7 +23,7 @@ static int decode(struct md_agent *agent, const struct md_opened *opened, struct
 	return err;
 }
 
-/* What is new of a host has to get into the directory, and to who waits for it. */
+/* Passes news of a host on: to the directory, and to messages that wait for the host. */
 static void take_news(struct md_agent *agent, const struct md_heard *heard, unsigned int news,
 		      uint64_t now_ns)
 {
@@ -61,7 +61,7 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 	unsigned int news;
 
 	agent->counts.beacons_received++;
-	/* From a netdev that we do not announce ourselves on, or from nowhere. */
+	/* We announce nothing on this netdev, or the beacon names no rail. */
 	if (!net || decode(agent, opened, &beacon) || beacon.rail == MD_NO_RAIL ||
 	    md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
 		agent->counts.beacons_rejected++;
@@ -79,7 +79,7 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 		md_talk_greet(agent, &received->ip, received->ifindex, now_ns);
 }
 
-/* Has this been asked for? Then *@ret_target is the target, or NULL for a neighbour. */
+/* Did we ask for this answer? *@ret_target: the target that was queried; NULL: a neighbour was asked for its description. */
 static bool is_expected(struct md_agent *agent, const struct md_received *received,
 			const struct md_opened *opened, uint64_t now_ns,
 			struct md_target **ret_target)
@@ -120,7 +120,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.entries_rejected++;
 		return;
 	}
-	/* It will be asked again when we choose, so how long it counts is ours to know. */
+	/* The answer is valid until our next query, whose time we choose. */
 	beacon.interval_ms = md_targets_interval_ms(&agent->targets);
 	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
 		agent->counts.entries_rejected++;
@@ -129,7 +129,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	host = md_hosts_find(&agent->hosts, &opened->sender);
 	if (host && target && md_target_is_wanted(target))
 		host->wanted_ns = now_ns;
-	/* Its address counts as a way to it from now on, and the hosts file speaks for it. */
+	/* The target's address now is a path to the host, and counts as evidence for its claims. */
 	if (target && md_target_answered(target, &opened->sender, now_ns)) {
 		if (host)
 			host->claimed_view = 0;
@@ -146,7 +146,7 @@ static void on_statement(struct md_agent *agent, const struct md_received *recei
 	take_news(agent, &heard, md_trust_statement(agent, received, opened, now_ns), now_ns);
 }
 
-/* Our cookie was missing; it is there now, so what was refused can be said again. */
+/* The other agent refused a datagram for want of a cookie. The cookie is here now, so send again. */
 static void on_learned(struct md_agent *agent, const struct md_received *received,
 		       const struct md_opened *opened, uint64_t now_ns)
 {
@@ -163,7 +163,7 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		break;
 	case MD_KIND_MESSAGE:
 	case MD_KIND_BUNDLE:
-		/* What processes say to a host goes to that host, whoever says that he is it. */
+		/* Only to an address of that host: otherwise any sender could pose as that host and have its messages. */
 		host = md_hosts_find(&agent->hosts, &opened->sender);
 		if (!host || !md_paths_is_of(host, &to))
 			break;
@@ -178,12 +178,12 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		md_trust_learned(agent, received, opened);
 		break;
 	default:
-		/* Answers: who wanted one asks again. */
+		/* Answers: the agent that wanted one asks again. */
 		break;
 	}
 }
 
-/* Who changes asks those that it asks regularly: so they ask in turn. */
+/* An agent that has changed queries the agents that it queries regularly. We query it in turn, to learn of the change. */
 static void on_hint(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened, uint64_t now_ns)
 {
 	struct md_reader r = {.buf = opened->payload, .len = opened->payload_len};
@@ -234,7 +234,7 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 	}
 }
 
-/* Has to leave from the address that was spoken to, or its cookie does not fit. */
+/* A reply has to leave from the address to which the datagram was sent: the cookie includes that address. */
 static void reply(struct md_agent *agent, const struct md_received *received,
 		  const struct md_opened *opened)
 {
@@ -245,7 +245,7 @@ static void reply(struct md_agent *agent, const struct md_received *received,
 		    opened->reply_len);
 }
 
-/* What somebody has to set right, said once for each kind; counters tell the rest. */
+/* Logs verdicts that somebody has to act on, the first of each kind; counters have the rest. */
 static void complain(const struct md_agent *agent, const struct md_received *received,
 		     enum md_verdict verdict)
 {
@@ -270,8 +270,8 @@ static void complain(const struct md_agent *agent, const struct md_received *rec
 }
 
 /*
- * Where an agent runs, no other program has its port, on whatever address of that host. A key says more than that, and comes through
- * whatever changes ports on the way.
+ * The agent owns its port on all addresses of its host, so another source port means another program. With a fleet key
+ * the port is not checked: the key proves more, and middleboxes may change ports.
  */
 static bool is_from_agent(const struct md_agent *agent, const struct md_received *received)
 {

@@ -27,7 +27,7 @@ struct list {
 	size_t n, max;
 };
 
-/* One that is drained hears all the same. */
+/* A drained rail still receives. */
 static bool rail_hears(const struct mv_dir_rail *rail)
 {
 	return rail->flags & (MV_RAIL_UP | MV_RAIL_DRAINED);
@@ -41,7 +41,7 @@ static bool is_cut(const struct md_host *host, uint32_t ifindex)
 	return false;
 }
 
-/* Return: it, if it is new and there was room. */
+/* Return: the new entry; NULL: the pair is in the list already, or the list is full. */
 static struct md_endpoint *add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex, bool said_down)
 {
 	if (list->n == list->max)
@@ -74,7 +74,7 @@ static bool is_known(const struct md_desc *desc, const struct md_near *near, siz
 	return false;
 }
 
-/* Each pair once. Return: how many, at most MD_PATHS_MAX. */
+/* Each pair once. Return: number of pairs. */
 static size_t find_near(const struct md_view *view, const struct md_desc *desc, struct md_near ret[static MD_PATHS_MAX])
 {
 	const struct mv_dir_gid *last = NULL;
@@ -85,10 +85,10 @@ static size_t find_near(const struct md_view *view, const struct md_desc *desc, 
 		const struct mv_dir_rail *rail = &desc->rails[gid->rail];
 		struct md_netset on_link;
 
-		/* One that is only kept is no address of anybody. */
+		/* A GID that is only kept is no address of the host now. */
 		if (mv_dir_gid_is_kept(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
 			continue;
-		/* As RoCE v1 and v2. */
+		/* The entry before is the same GID, as RoCE v1 and RoCE v2. */
 		if (last && mv_gid_equal(&last->gid, &gid->gid))
 			continue;
 		last = gid;
@@ -103,7 +103,7 @@ static size_t find_near(const struct md_view *view, const struct md_desc *desc, 
 	return n_ret;
 }
 
-/* Without memory they are looked for again next time. */
+/* Out of memory: the next call searches again. */
 static void keep_near(struct md_host *host, uint64_t view_number, const struct md_near *near, size_t n)
 {
 	struct md_near *copy = n ? malloc(n * sizeof(*copy)) : NULL;
@@ -117,8 +117,8 @@ static void keep_near(struct md_host *host, uint64_t view_number, const struct m
 }
 
 /*
- * Messages come by thousands, when queue pairs move, and there may be hundreds of addresses and of networks: what does not change
- * from one to the next is kept.
+ * The pairs are cached: thousands of messages are sent when queue pairs move, and a host may have hundreds of
+ * addresses, and we hundreds of networks.
  */
 static void add_on_link(struct list *list, const struct md_view *view, struct md_host *host)
 {
@@ -141,7 +141,7 @@ static void add_on_link(struct list *list, const struct md_view *view, struct md
 	}
 }
 
-/* Out of each rail from which a route leads there. */
+/* One pair for each of our rails from which a route leads to the GID. */
 static void add_by_routes(struct list *list, const struct md_view *view, const struct md_host *host, uint32_t g)
 {
 	const union ibv_gid *gid = &host->desc->gids[g].gid, *source;
@@ -167,7 +167,7 @@ static void add_routes(struct list *list, const struct md_view *view, const stru
 			add_by_routes(list, view, host, g);
 }
 
-/* Every address that is asked and has been answered by this host. */
+/* Addresses of the host at which it answers queries. */
 static void add_routed(struct list *list, const struct md_targets *targets,
 		       const struct md_host *host)
 {
@@ -185,7 +185,10 @@ static void add_routed(struct list *list, const struct md_targets *targets,
 	}
 }
 
-/* That there is no answer from an address that it has not, or that does not hear, says nothing of our netdev. */
+/*
+ * Does the host receive at this GID? Silence of a GID that the host does not have, or of a port that is down, says
+ * nothing of our netdev.
+ */
 static bool hears_at(const struct md_host *host, const union ibv_gid *gid)
 {
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++)
@@ -194,7 +197,7 @@ static bool hears_at(const struct md_host *host, const union ibv_gid *gid)
 	return false;
 }
 
-/* Whether a path to it is doubted, or answers; by which netdev. */
+/* Return: the netdev of a path to the host, if the path is doubted (@doubted), or answers (!@doubted); else 0. */
 static uint32_t netdev_of(const struct md_view *view, const struct md_host *host, const struct md_probe *p, bool doubted)
 {
 	if (!p->has_host || memcmp(&p->host, &host->id, sizeof(host->id)) || md_probe_is_doubted(p) != doubted ||
@@ -214,7 +217,7 @@ static void find_cut(const struct md_view *view, const struct md_probes *probes,
 		if (ifindex && host->n_cut < MD_CUT_MAX && !is_cut(host, ifindex))
 			host->cut[host->n_cut++] = ifindex;
 	}
-	/* It may have several ports there, of which one is heard. */
+	/* A netdev is not cut if another port of the host answers by it. */
 	HASH_ITER(hh, probes->by_key, p, next) {
 		if (!host->n_cut)
 			break;
@@ -264,7 +267,7 @@ bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at)
 		if (IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &at->ip) &&
 		    (!at->ifindex || at->ifindex == host->sightings[i].ifindex))
 			return true;
-	/* Link-local ones are anybody's, so it has to be heard there. */
+	/* Link-local addresses are not unique: the host has to be heard at it. */
 	if (IN6_IS_ADDR_LINKLOCAL(&at->ip))
 		return false;
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++)
@@ -273,7 +276,7 @@ bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at)
 	return false;
 }
 
-/* To an address on none of our links. Routes are asked only where it matters. */
+/* For an address on none of our links. Routes are looked up only if a netdev of ours has no carrier. */
 static bool leaves_by_route(const struct md_view *view, const struct md_paths_ops *ops, void *arg, const struct in6_addr *to)
 {
 	const struct md_net *net;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Has the other host our public key? Each of two hosts that have seen the other's statement asks by a datagram that is sealed
- * pairwise; what the other one sends sealed, the answer first of all, proves it. From then on messages of the two are sealed.
+ * Does the other host have our public key? Two hosts that have each other's statement ask each other by CONFIRM, sealed
+ * pairwise. Any sealed datagram of the other host, first of all the answer, proves it. From then on their messages are
+ * sealed.
  */
 #include "agent.h"
 
@@ -10,10 +11,10 @@
 #include "say.h"
 
 #define LOOK_NS	      (250 * MD_MS)
-#define ASK_NS	      MD_S /* until a host is asked again; doubles */
-#define ASKED_MAX     6 /* so often */
+#define ASK_NS	      MD_S /* until the host is asked again; doubles each time */
+#define ASKED_MAX     6 /* number of times a host is asked */
 #define ASKED_IN_LOOK 32
-#define STRANGER_NS   MD_S /* between two answers to who seals with a key that is none of ours */
+#define STRANGER_NS   MD_S /* between two answers to a host that seals with an unknown key */
 
 static const struct md_rate asked_rate = {.per_second = 128, .burst = 256};
 
@@ -27,7 +28,7 @@ void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t p
 		md_talk_send(agent, MD_KIND_IDENTITY, ip, port, ifindex, from, statement, len);
 }
 
-/* Where a host is heard, or has answered. */
+/* Return: false: the host has neither been heard nor answered. */
 static bool find_place(const struct md_host *host, struct in6_addr *ret_ip, uint32_t *ret_ifindex)
 {
 	if (host->n_sightings) {
@@ -52,7 +53,7 @@ static void ask_at(struct md_agent *agent, const struct md_host *host, const str
 {
 	static const uint8_t question = '?';
 
-	/* It may have lost ours, or not have heard it. */
+	/* Ask for the host's statement. With ours along, since the host may have lost it, or never had it. */
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, !host->vouch);
 	if (md_host_is_vouched(host))
 		md_talk_send_for(agent, &host->id, MD_KIND_CONFIRM, ip, agent->udp.port, ifindex, NULL, &question, 1);
@@ -70,7 +71,7 @@ void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
 	ask_at(agent, host, &ip, ifindex);
 }
 
-/* Of whom there is something to be learnt. */
+/* True: the host's statement, or its confirmation, is missing. */
 static bool is_wanting(const struct md_agent *agent, const struct md_host *host)
 {
 	if (host->trust_asked >= ASKED_MAX)
@@ -87,7 +88,7 @@ uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
 	{
 		if (!is_wanting(agent, host) || now_ns < host->trust_ask_ns)
 			continue;
-		/* Those that have just been heard speak for themselves. */
+		/* A host that was heard just now sends its statement by itself. */
 		if (!host->trust_asked && !host->vouch && !host->trust_ask_ns) {
 			host->trust_ask_ns = now_ns + ASK_NS;
 			continue;
@@ -116,10 +117,10 @@ void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
 	if (!host)
 		return;
 	md_say(MD_DEBUG, "host %s: seals what it sends", host->name);
-	md_due_heard(agent, host, false, false); /* its flag in the directory */
+	md_due_heard(agent, host, false, false); /* the directory has a flag for hosts that seal */
 }
 
-/* It has another key of ours than we have, or we have none of its. */
+/* The host sealed with another key of ours than the present one, or we do not have its key. */
 void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns)
 {
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
@@ -132,7 +133,7 @@ void md_trust_stranger(struct md_agent *agent, const struct md_received *receive
 	if (!host || now_ns < host->trust_stranger_ns)
 		return;
 	host->trust_stranger_ns = now_ns + STRANGER_NS;
-	/* Nothing shows that it comes from there, so nobody is told who has not shown it before. */
+	/* The source address is not proven, so the answer goes to a known address of the host. */
 	if (is_place(host, &received->ip, ifindex) || find_place(host, &ip, &ifindex))
 		md_trust_send(agent, &ip, agent->udp.port, ifindex, NULL, true);
 }
@@ -162,7 +163,7 @@ void md_trust_review(struct md_agent *agent, const char *name)
 		md_secure_forget_peer(agent->secure, &host->id);
 		md_hosts_unvouch(host);
 		host->trust_asked = 0;
-		host->trust_ask_ns = 1; /* at once */
+		host->trust_ask_ns = 1; /* in the next look */
 	}
 	agent->trust.look_ns = 0;
 	md_due_directory(agent, false);

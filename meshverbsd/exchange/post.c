@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Messages between processes: from a process into the network, and from there to a process. */
+/* Messages between processes of different hosts: from a process to the network, and from the network to a process. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "paths.h"
 #include "say.h"
 
-/* @from: the sender's host. Return: the number of QPs of this host that the message was delivered to. */
+/* @from: host of the sender. Return: number of QPs of this host to which the message was delivered. */
 static unsigned int deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 			    const uint8_t *data, uint16_t len)
 {
@@ -17,7 +17,7 @@ static unsigned int deliver(struct md_agent *agent, const struct mv_host_id *fro
 	size_t n = md_view_devices(agent->watch.view, &msg->to.gid, devices, MD_RAILS_MAX);
 	unsigned int delivered = 0;
 
-	/* A link-local address may be on several devices. A QP that is not meant sees that by the ends. */
+	/* A link-local address may be on several devices. A QP for which the message is not meant recognises that by its ends. */
 	for (size_t i = 0; i < n; i++) {
 		if (!msg->to_attempt)
 			md_clients_doubt(&agent->clients, devices[i], msg->to.qpn);
@@ -27,7 +27,7 @@ static unsigned int deliver(struct md_agent *agent, const struct mv_host_id *fro
 	return delivered;
 }
 
-/* Does the message name a path? Then by the sender's end. */
+/* Does the message name a path? Its GID has to be one of the sender's host. */
 static bool names_path(const struct mv_ctl_msg *msg)
 {
 	return !mv_gid_is_zero(&msg->path.gid);
@@ -46,7 +46,7 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 		return -EADDRNOTAVAIL;
 	}
 	if (md_view_has_gid(agent->watch.view, dgid)) {
-		/* A process that has not claimed the QP yet will ask when it has. */
+		/* No process has claimed the QP yet. After the claim that process asks by itself. */
 		if (!deliver(agent, &agent->hosts.self, msg, data, len))
 			agent->counts.messages_unclaimed++;
 		return 0;
@@ -79,8 +79,9 @@ static void on_gone(void *arg, struct md_client *client)
 }
 
 /*
- * A process may watch a path between an address of this host and an address of a host with an agent: no other host gets probes. A path
- * that the process watches already may change its mask while one of the two addresses is gone: the process does not say so again.
+ * A process may watch a path from an address of this host to an address of a host with an agent; other hosts get no
+ * probes. For a path that the process watches already, the mask may change although one of the addresses is gone,
+ * because the process would not ask again later.
  */
 static int on_watch(void *arg, struct md_client *client, const union ibv_gid *local, const union ibv_gid *remote,
 		    uint8_t watch)
@@ -153,8 +154,9 @@ static bool ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t 
 }
 
 /*
- * A process asks whose a GID is. A GID that no host announces is not asked on a link: beacons tell of the hosts there, and a query has
- * the kernel look for a neighbour. An address in doubt is asked anywhere: its host's beacons may not get through.
+ * A process asks which host has a GID. Without a holder, GIDs in our subnets are not queried: beacons tell of hosts on
+ * our links, and a query would make the kernel resolve a neighbour. A holder in doubt is queried anywhere, because the
+ * beacons of the true owner may not get through.
  */
 static bool on_look(void *arg, const struct md_client *client, const union ibv_gid *dgid)
 {
@@ -174,7 +176,7 @@ static bool on_look(void *arg, const struct md_client *client, const union ibv_g
 
 static const struct md_client_ops client_ops = {on_send, on_devices, on_gone, on_watch, probes, on_look};
 
-/* A query for a process that is gone counts as for other hosts. */
+/* A query for a process that has ended is charged to the account of other hosts. */
 static bool ask(void *arg, const union ibv_gid *dgid, uint64_t number)
 {
 	struct md_agent *agent = arg;
@@ -243,7 +245,7 @@ void md_post_init(struct md_agent *agent)
 {
 	uint64_t first_id;
 
-	/* Far from wrapping around, and not 0. */
+	/* A quarter of the range at most, so that numbers never wrap around; not 0. */
 	randombytes_buf(&first_id, sizeof(first_id));
 	md_carry_init(&agent->carry, &carry_ops, agent, (first_id >> 2) + 1);
 	agent->bundles.send = send_bundle;
@@ -254,7 +256,7 @@ void md_post_init(struct md_agent *agent)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-/* The place of an answer to a datagram: to its source, from the address that it was sent to. */
+/* Answers go to the source of a datagram, from the address to which it was sent. */
 static struct md_bundle_to back_to(const struct md_received *received, const struct md_opened *opened)
 {
 	return (struct md_bundle_to){.host = opened->sender,
@@ -274,7 +276,7 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 	const struct md_bundle_to to = back_to(received, opened);
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
-	/* A sender of bundles takes bundles. */
+	/* A host that sends bundles takes bundles. */
 	if (opened->kind == MD_KIND_BUNDLE)
 		md_bundles_add(&agent->bundles, &to, &wire, now_ns);
 	else
@@ -283,8 +285,8 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 }
 
 /*
- * Does the sender's host hold the GID that the message is from, and the GID of the path that the message offers? A message that is not
- * sealed proves nothing but its source address, which has to be that host's.
+ * Does the sender's host hold the GID that the message is from, and the GID of the path that the message names? A
+ * message that is not sealed proves its source address only, which has to be an address of that host.
  */
 static bool is_theirs(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
 		      const struct mv_ctl_msg *msg)
@@ -299,7 +301,7 @@ static bool is_theirs(struct md_agent *agent, const struct md_received *received
 	       (opened->sealed || md_paths_is_of(host, &from));
 }
 
-/* A query to the source of a message bothers no other host. The agent there repeats the message. */
+/* A query to the source of the message concerns no other host. The agent there repeats the message later. */
 static void ask_who_is_there(struct md_agent *agent, const struct md_received *received)
 {
 	const union ibv_gid gid = md_paths_gid(&received->ip);
@@ -308,7 +310,7 @@ static void ask_who_is_there(struct md_agent *agent, const struct md_received *r
 		ask_for(agent, &gid, MD_TARGETS_OF_OTHERS);
 }
 
-/* One line, once in a while. Not for a GID that no host announces: that may be a first contact. */
+/* One line each MD_SAY_AGAIN_NS. Nothing about a GID without holder: that may be a first contact. */
 static void complain(struct md_agent *agent, const struct md_received *received, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	const union ibv_gid at = md_paths_gid(&received->ip);
@@ -331,7 +333,7 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.payloads_malformed++;
 		return;
 	}
-	/* No receipt: the sender's directory is wrong, and the process there has to learn that. */
+	/* No receipt: the sender's directory is wrong, and the sending process has to learn that. */
 	if (!md_view_has_gid(agent->watch.view, &msg.to.gid)) {
 		agent->counts.messages_not_ours++;
 		return;
@@ -369,9 +371,9 @@ static void count_bad(struct md_agent *agent, int err)
 		agent->counts.payloads_malformed++;
 }
 
-/* ---- do they take bundles? ------------------------------------------------------------------- */
+/* ---- does the host take bundles? --------------------------------------------------------------- */
 
-/* The host that a datagram names as its sender, if the datagram comes from an address of that host; else NULL. */
+/* Return: the host that a datagram names as sender, if the datagram comes from an address of that host; else NULL. */
 static struct md_host *host_at(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
@@ -404,7 +406,7 @@ void md_post_ask(struct md_agent *agent, const struct md_endpoint *to)
 	send_bundle(agent, &place, payload, md_bundle_end(&w, 0));
 }
 
-/* Old agents drop the question. So it is asked early, before anything is to be sent in bundles, and seldom. */
+/* Old agents drop the question. So it is asked seldom, and before there is anything to send in bundles. */
 static void ask_for_bundles(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
 {
 	struct md_host *host = host_at(agent, received, opened);
@@ -422,7 +424,7 @@ static const struct md_rate messages_rate = {.per_second = MD_MESSAGES_RATE, .bu
 static const struct md_rate unknown_rate = {.per_second = MD_MESSAGES_RATE / 16, .burst = MD_MESSAGES_BURST / 16};
 static const struct md_rate all_rate = {.per_second = MD_MESSAGES_ALL_RATE, .burst = MD_MESSAGES_ALL_BURST};
 
-/* May @host (NULL: an unknown one) send @n messages now? A message that is dropped has no receipt, and is sent again. */
+/* May @host (NULL: unknown host) send @n messages now? A dropped message has no receipt, so its sender repeats it. */
 static bool may_send(struct md_agent *agent, const struct md_opened *opened, struct md_host *host, uint32_t n, uint64_t now_ns)
 {
 	struct md_limit *own = host ? &host->messages : &agent->messages_unknown;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Probes of paths: between probes.h, the network and processes. */
+/* Connects probes.h with the network and with processes. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* As md_is_of_path() says: the netdev and our own address belong to the address. */
+/* A probe belongs to a path, so the netdev and our own address are given: md_is_of_path(). */
 static int send_over(struct md_agent *agent, enum md_kind kind, const struct in6_addr *from, const struct in6_addr *to,
 		      uint16_t port, uint32_t ifindex, const struct md_probe_wire *wire)
 {
@@ -30,7 +30,7 @@ static int send_probe(void *arg, const struct md_probe_key *path, const struct m
 
 	if (!ifindex)
 		return -EADDRNOTAVAIL;
-	/* Nobody answers there, and the kernel would ask for the neighbour until nobody does: see md_paths_leave(). */
+	/* The port is down, so there is no answer, and the kernel would try to resolve the neighbour: see md_paths_leave(). */
 	if (md_paths_said_down(&agent->hosts, &agent->gidmap, &path->remote))
 		return -EHOSTDOWN;
 	return send_over(agent, MD_KIND_PROBE, &from, &to, agent->udp.port, ifindex, probe);
@@ -49,7 +49,7 @@ static bool host_of(void *arg, const struct md_probe_key *path, struct mv_host_i
 	const struct md_agent *agent = arg;
 	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, &path->remote);
 
-	/* A link-local address may be on several hosts: then its first echo tells. */
+	/* Several hosts may have a link-local address. The first echo tells which. */
 	if (!holder || holder->n != 1)
 		return false;
 	*ret = holder->hosts[0];
@@ -84,7 +84,7 @@ void md_prober_init(struct md_agent *agent)
 
 void md_prober_tick(struct md_agent *agent)
 {
-	/* What has arrived counts, though nobody had the time to take it. */
+	/* Echoes that wait in the sockets have arrived in time. */
 	bool drained = md_listen_drain(agent);
 
 	md_probes_tick(&agent->probes, drained, md_udp_dropped(&agent->udp), md_now());
@@ -102,7 +102,7 @@ static bool take_echo_room(struct md_agent *agent, uint64_t now_ns)
 	return true;
 }
 
-/* Payload of both kinds. Return: whether it can be used. */
+/* Payload of PROBE and ECHO. Return: false: unusable, counted. */
 static bool decode(struct md_agent *agent, const struct md_opened *opened, struct md_probe_wire *ret)
 {
 	int err = md_probe_decode(opened->payload, opened->payload_len, ret);
@@ -115,8 +115,8 @@ static bool decode(struct md_agent *agent, const struct md_opened *opened, struc
 }
 
 /*
- * Hosts answer for all their addresses on all links: what came in by another netdev says nothing of the path. It is dropped before it
- * is looked at, so that no cookie is made of it.
+ * Linux answers for all addresses of a host on all links, so a probe that arrived on another netdev says nothing of its
+ * path. Such a datagram is dropped unread, before a cookie is made for its source.
  */
 bool md_prober_is_astray(struct md_agent *agent, const struct md_received *received)
 {
@@ -133,7 +133,7 @@ static struct md_probe_key path_of(const struct md_received *received)
 	return (struct md_probe_key){.local = md_paths_gid(&received->to), .remote = md_paths_gid(&received->ip)};
 }
 
-/* Is it answered? Who asks is told of what is not for want of room. */
+/* Is there room to answer? A refused probe is counted in the next echo, so that the other end knows of the shortage. */
 static bool has_echo_room(struct md_agent *agent, const struct md_probe_key *path)
 {
 	switch (md_probes_answer(&agent->probes, path)) {
@@ -161,9 +161,10 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	if (!decode(agent, opened, &probe) || !has_echo_room(agent, &path))
 		return;
 	/*
-	 * Not those that were dropped unseen (MD_OPEN_THROTTLED) or got no challenge: strangers could make all rounds void with a few
-	 * hundred datagrams a second, and no path would ever be found dead. Who has a cookie is not concerned, and there are
-	 * challenges for more paths than there are echoes for.
+	 * @dropped does not count datagrams that were dropped before they were decoded (MD_OPEN_THROTTLED), or that got
+	 * no challenge. Otherwise strangers could void every round with a few hundred datagrams a second, and no path
+	 * would ever be found dead. Senders with a cookie are not affected, and there are challenges for more paths
+	 * than echoes.
 	 */
 	echo = probe;
 	echo.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes_refused;

@@ -11,14 +11,14 @@
 #include "say.h"
 #include "verdicts.h"
 
-#define LOOK_NS	   (5 * MD_S) /* from one look to the next */
-#define USED_NS	   (MD_S / 4) /* the same during a run, for who uses devices */
+#define LOOK_NS	   (5 * MD_S) /* from one look at devices to the next */
+#define USED_NS	   (MD_S / 4) /* the same while a qualification runs: a program may need the device */
 #define LIBRARY_NS (600 * MD_S)
 #define HELPER_NS  (20 * MD_S)
 #define SELF	   "/proc/self/exe"
 #define SOCKET	   "/run/meshverbs-qualify.socket"
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------- */
 
 static struct md_agent *agent_of(struct md_qualify *q)
 {
@@ -53,7 +53,7 @@ static void say_change(const struct md_qualify_device *device)
 	}
 }
 
-/* Return: whether processes have to be told. */
+/* Return: true: processes have to be told. */
 static bool take_device(struct md_qualify *q, const struct md_qualify_look_device *seen, const struct mv_qualified *verdict)
 {
 	struct md_qualify_device *device = find_device(q, seen->name);
@@ -115,7 +115,7 @@ static void look_done(struct md_errand *errand)
 	consider(q);
 }
 
-/* Each device once, with the ports that are up. */
+/* Lists each device once, with a mask of its ports that are up. */
 static void fill_look(struct md_qualify *q)
 {
 	const struct md_agent *agent = agent_of(q);
@@ -149,9 +149,9 @@ static void give_look(struct md_qualify *q)
 	md_errands_give(&agent_of(q)->errands, &q->look.errand);
 }
 
-/* ---- who uses devices ------------------------------------------------------------------------ */
+/* ---- are devices in use? ---------------------------------------------------------------------- */
 
-/* Return: who; NULL: nobody. */
+/* Return: text for people; NULL: nobody uses the device. */
 static const char *who_uses(struct md_qualify *q, const char *device, pid_t ours)
 {
 	struct md_agent *agent = agent_of(q);
@@ -163,7 +163,7 @@ static const char *who_uses(struct md_qualify *q, const char *device, pid_t ours
 			return "programs have queue pairs";
 	if (foreign > 0)
 		return "programs or the kernel have queue pairs";
-	/* Simulated devices are none of the kernel's. */
+	/* Simulated devices are unknown to the kernel. */
 	return foreign < 0 && !agent->options->trusts ? "the kernel does not say who uses the devices" : NULL;
 }
 
@@ -198,7 +198,7 @@ static void ended(struct md_qualify *q, enum md_qualify_end end, const char *why
 {
 	struct md_qualify_device *device = q->running;
 
-	/* Devices of one combination have one verdict. */
+	/* Devices with equal keys (model, firmware, kernel, libmlx5) share a verdict. */
 	for (size_t i = 0; i < q->n; i++)
 		if (mv_qualified_same_key(&q->devices[i].key, &device->key))
 			md_qualify_ended(&q->devices[i], end, why, md_now());
@@ -211,7 +211,7 @@ static void ended(struct md_qualify *q, enum md_qualify_end end, const char *why
 	give_look(q);
 }
 
-/* Of this host as it is now. Return: what is wrong with it; NULL: it has been put with the others. */
+/* Stores the verdict of a run, if it is about this host's present state. Return: NULL; otherwise the reason for which it is refused. */
 static const char *take_verdict(struct md_qualify *q, const char *text, size_t len)
 {
 	struct mv_qualified *verdict = calloc(1, sizeof(*verdict));
@@ -229,7 +229,7 @@ static const char *take_verdict(struct md_qualify *q, const char *text, size_t l
 	return why;
 }
 
-/* The line of learn_session(). */
+/* Skips the line that learn_session() reads. */
 static void skip_session(const char **text, size_t *len)
 {
 	const char *end = *len ? memchr(*text, '\n', *len) : NULL;
@@ -275,14 +275,14 @@ static void begin_run(struct md_qualify *q, struct md_qualify_device *device)
 		ended(q, MD_QUALIFY_CANNOT, md_strerror(err));
 }
 
-/* Whose turn is it? */
+/* Chooses the next device to qualify, and starts it. */
 static void consider(struct md_qualify *q)
 {
 	const struct mv_config *config = &agent_of(q)->options->config;
 	uint64_t now_ns = md_now();
 
 	if (q->running)
-		return; /* @waits says why it was interrupted, until it has ended */
+		return; /* @waits keeps the reason of an interruption until the run has ended */
 	q->waits = md_qualify_why_not(config);
 	if (q->waits || config->qualify != MV_QUALIFY_AUTO)
 		return;
@@ -325,7 +325,7 @@ static bool library_is_old(const struct md_qualify *q)
 	       q->library_time.tv_nsec != q->look.cache_time.tv_nsec;
 }
 
-/* It is named first: its queue pairs are none of a program that has come. */
+/* The run names its session in its first line. Queue pairs of that session are its own, not those of a program. */
 static void learn_session(struct md_qualify_run *run)
 {
 	char line[32];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Cookies of agents that will be needed at once. A cookie lives for a minute or two (secure.h), and only what goes from agent to agent
- * renews it: messages and their receipts. Beacons have that of their link, probes those of their path. So agents that have long had
- * nothing to carry, as those of processes at work have not, would have their first message refused: the first of a move, for
- * which a program waits, and where agents get a processor once a second that takes two seconds more.
+ * Renews cookies of agents that may be needed without delay. A cookie lives for one or two minutes (secure.h). Only
+ * messages and receipts renew it: beacons have the cookie of their link, probes that of their path. Two agents whose
+ * processes only exchange data have no messages for long. Then the first message of a move would be refused for want of
+ * a cookie, while a program waits; on a host where the agent gets a processor once a second, that costs two seconds.
  */
 #include "agent.h"
 
-/* A cookie lives for a whole epoch at least; agents may be late. */
+/* A cookie lives for one epoch at least. The rest of the epoch allows for late agents. */
 #define RENEW_NS (MD_COOKIE_EPOCH_NS / 3 * 2)
 
-/* Who takes no bundles gets none; who may is asked a few times. */
+/* Agents that take no bundles are not asked. Agents that may take bundles are asked MD_BUNDLES_ASK_MAX times. */
 static bool is_to_be_asked(struct md_host *host)
 {
 	if (md_host_takes_bundles(host))
@@ -21,7 +21,10 @@ static bool is_to_be_asked(struct md_host *host)
 	return true;
 }
 
-/* Where nobody is heard the kernel would ask for the neighbour, and who connects a queue pair then waits for it: see md_paths_leave(). */
+/*
+ * At an address where no host is heard the kernel would try to resolve the neighbour, and a connecting queue pair would
+ * wait for that: see md_paths_leave().
+ */
 static bool is_heard(const struct md_host *host, const struct md_endpoint *at)
 {
 	for (size_t i = 0; i < host->n_sightings; i++)
@@ -40,7 +43,7 @@ static void renew(struct md_agent *agent, const struct md_host *host, const unio
 			md_post_ask(agent, &to[i]);
 }
 
-/* The host at the other end of a path that is watched and works, if its turn has come; else NULL. */
+/* Return: the host at the remote end of a watched path that works, if its cookies are due; else NULL. */
 static struct md_host *due_host(struct md_agent *agent, const struct md_probe *probe, uint64_t now_ns)
 {
 	struct md_host *host;

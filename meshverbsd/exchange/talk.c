@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the agent says to other agents: beacons, answers, queries. */
+/* Datagrams to other agents: beacons, answers, queries. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "route.h"
 
 /*
- * How secure.h names an address: link-local ones with their netdev. Others without, in both
- * directions: what was sent as routes say may be answered through any netdev.
+ * Address as key of a cookie (secure.h). Link-local addresses include the netdev. Other addresses do not: the answer to
+ * a routed datagram may arrive on another netdev.
  */
 struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex)
 {
@@ -24,7 +24,7 @@ struct leaving {
 	const struct in6_addr *from;
 };
 
-/* Asked anew each time: notices of a carrier that is lost come too late for probes. */
+/* Asks the kernel each time: for probes, the notification of a lost carrier comes too late. */
 static bool runs(void *arg, const struct md_net *net)
 {
 	const struct leaving *leaving = arg;
@@ -109,7 +109,7 @@ static int send_multicast(struct md_agent *agent, const struct md_net *net, bool
 {
 	struct in6_addr group = md_udp_group(ipv6);
 	uint8_t datagram[MD_DATAGRAM_MAX_BYTES];
-	/* As md_talk_addr(): an IPv4 neighbour's challenge comes from an address without netdev. */
+	/* Without netdev for IPv4, as in md_talk_addr(). */
 	size_t datagram_len = md_seal(agent->secure, kind, NULL, ipv6 ? net->ifindex : 0,
 				      payload, len, md_now(), datagram);
 	int err = md_udp_send(&agent->udp, &group, agent->udp.port, net->ifindex, NULL, datagram,
@@ -128,7 +128,7 @@ static void send_to_link(struct md_agent *agent, const struct md_net *net, enum 
 	size_t place = (size_t)(net - agent->watch.view->nets);
 	bool heard = false;
 
-	/* An address that is still being tried (duplicate detection) cannot send. */
+	/* If no beacon was sent over IPv6, send over IPv4: IPv6 addresses in duplicate address detection cannot send. */
 	if (net->has_ipv6)
 		heard = !send_multicast(agent, net, true, kind, payload, len);
 	if (net->has_ipv4 && (!heard || agent->ipv4_until_ns[place] > now_ns))
@@ -144,7 +144,10 @@ static void send_beacon(struct md_agent *agent, const struct md_net *net,
 	send_to_link(agent, net, MD_KIND_BEACON, payload, len, now_ns);
 }
 
-/* Before what it speaks for: who knows us takes that only so. And after it: who does not has to hear of us first. */
+/*
+ * Sent twice, before and after the beacon. Before: hosts that know us accept the beacon only with its statement. After:
+ * hosts that do not know us have to hear the beacon first.
+ */
 static void send_statement(struct md_agent *agent, const struct md_net *net, uint64_t now_ns)
 {
 	const uint8_t *statement;
@@ -166,7 +169,7 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 	fill_beacon(agent, &beacon);
 	beacon.rail = (uint16_t)net->rail;
 	beacon.interval_ms = outlet->interval_ms;
-	/* A single piece is little more than a sign of life. */
+	/* A single piece costs little more than a beacon without any. */
 	if (!whole && n_pieces > 1) {
 		md_beacon_cut(&beacon, agent->desc, MD_NO_PIECE);
 		send_beacon(agent, net, &beacon, now_ns);
@@ -182,7 +185,7 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 		send_statement(agent, net, now_ns);
 }
 
-/* To one neighbour: a newcomer among many, or who has asked for proof. */
+/* Sends a beacon to one neighbour: a newcomer on a link with many hosts, or a host that asked for proof. */
 void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
 {
 	const struct md_net *net = md_view_net(agent->watch.view, ifindex);
@@ -259,7 +262,7 @@ static const struct md_rate answers_rate = {.per_second = MD_ANSWERS_RATE, .burs
 static const struct md_rate host_rate = {.per_second = MD_ANSWERS_HOST_RATE, .burst = MD_ANSWERS_HOST_BURST};
 static const struct md_rate group_rate = {.per_second = MD_ANSWERS_GROUP_RATE, .burst = MD_ANSWERS_GROUP_BURST};
 
-/* Who floods has used up his own share first. */
+/* Limits in this order: a flooding group of addresses uses up its own share first. */
 static bool may_answer(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened, uint64_t now_ns)
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
@@ -312,7 +315,7 @@ void md_talk_ask(void *arg, const struct md_target *target)
 		md_talk_query(agent, &ip, 0);
 		return;
 	}
-	/* It may be on any link of ours. */
+	/* The address may be on any link of ours. */
 	for (size_t i = 0; i < view->n_nets; i++)
 		if (view->nets[i].running && view->nets[i].has_ipv6)
 			md_talk_query(agent, &ip, view->nets[i].ifindex);

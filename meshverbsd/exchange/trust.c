@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* This host's identity and statement, and the pins on the disk. */
+/* This host's identity and statement, and the file of pinned keys. */
 #include "agent.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include "paths.h"
 #include "say.h"
 
-#define SAVE_NS	      (2 * MD_S) /* between two writings of the pins, each of all of them */
-#define SAVE_AGAIN_NS (60 * MD_S) /* after one that failed */
+#define SAVE_NS	      (2 * MD_S) /* least time between two writes of the file; each writes all pins */
+#define SAVE_AGAIN_NS (60 * MD_S) /* after a failed write */
 /* ---- start ----------------------------------------------------------------------------------- */
 
 static const char *state_dir(const struct md_agent *agent)
@@ -41,7 +41,7 @@ static int make_identity(struct md_agent *agent)
 	return 0;
 }
 
-/* A file that is there and cannot be used is the administrator's to look at: peers would take another key for somebody else's. */
+/* An identity file that cannot be used is left for the administrator: with a new key, peers would not recognise this host. */
 static int load_identity(struct md_agent *agent)
 {
 	struct md_trust *trust = &agent->trust;
@@ -162,7 +162,7 @@ static void on_saved(struct md_errand *errand)
 	if (trust->save_err && trust->save_err != trust->said_err)
 		md_say(MD_ERROR, MD_PINS_FILE " cannot be written: %s: what is learnt of keys from now on is forgotten with this agent",
 		       md_strerror(trust->save_err));
-	if (trust->save_err) { /* once more, when there is room again */
+	if (trust->save_err) { /* try again when there may be room */
 		trust->pins.dirty = true;
 		trust->save_ns = md_now() + SAVE_AGAIN_NS;
 	}

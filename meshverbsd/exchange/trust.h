@@ -8,7 +8,7 @@
 #include "secure_limit.h"
 #include "statement.h"
 
-/* A host id with which a host was heard whose key is pinned. */
+/* The host id under which a host with a pinned key was heard. */
 struct md_bound {
 	UT_hash_handle hh;
 	struct mv_host_id id;
@@ -16,38 +16,41 @@ struct md_bound {
 	struct md_public key;
 };
 
-/* Who this host is, and who others have to be. The functions are in agent.h. */
+/* This host's identity, and the keys that other hosts have to have. Functions: agent.h. */
 struct md_trust {
 	bool on;
-	char why[192]; /* why not, for people */
-	int dir_fd; /* STATE_DIR; -1: there is none */
+	char why[192]; /* reason for people, if not @on */
+	int dir_fd; /* STATE_DIR; -1: none */
 	char machine_id[64];
 	struct md_identity identity;
 	struct md_pins pins;
-	bool pins_lost; /* the file could not be read: it is not overwritten */
-	bool pins_full; /* said already */
-	struct md_bound *bound; /* since the start; MD_PINS_MAX at most */
+	bool pins_lost; /* the file could not be read, so it is not overwritten */
+	bool pins_full; /* the log has said that no more pins fit */
+	struct md_bound *bound; /* by host id, of this run; at most MD_PINS_MAX */
 	size_t n_bound;
-	uint64_t rotated_ns; /* 0: not since the start */
+	uint64_t rotated_ns; /* last rotation of the own key; 0: none in this run */
 
-	/* The next identity on its way to the disk: the errand's thread has it meanwhile. */
+	/* The next identity is being written. Until the errand is done, its thread owns these fields. */
 	struct md_errand rotate;
 	struct md_identity next;
 	int rotate_err;
 
-	/* What we sign; 0: nothing yet. */
+	/* Our statement; length 0: none yet. */
 	size_t statement_len;
 	uint8_t statement[MD_STATEMENT_MAX];
 
-	/* The pins on their way to the disk: the errand's thread has the text meanwhile. */
+	/* The pins are being written. Until the errand is done, its thread owns the text. */
 	struct md_errand save;
 	char *save_text;
 	size_t save_len;
 	int save_err, said_err;
-	uint64_t save_ns; /* not before */
+	uint64_t save_ns; /* no write before */
 
-	uint64_t look_ns; /* when hosts are looked through */
-	/* Statements verified, of all and of groups of source addresses: of what routers have forwarded, and of each link, as in secure.h. */
+	uint64_t look_ns; /* next look at hosts */
+	/*
+	 * Rate limits of verifying statements, total and by group of source addresses. Index 0: datagrams that routers
+	 * forwarded. Others: a share for each link, as in secure.h.
+	 */
 	struct md_verifying {
 		struct md_limit all, groups[64];
 	} verifying[1 + MD_LINK_SHARES];

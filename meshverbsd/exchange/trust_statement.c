@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which key another host has to have: statements that come in. */
+/* Statements of other hosts: is the key right? */
 #include "agent.h"
 
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 #include "paths.h"
 #include "say.h"
 
-/* So long after the start a host id goes from a host met for the first time to one that was known before the start. */
+/* For so long after the start, a host known before the start takes its host id back from a host that was met for the first time. */
 #define NEWCOMER_NS (60 * MD_S)
 
-/* Bounds what forged statements cost. Neighbours that start together come to a few each. */
+/* Bounds the cost of forged statements. When neighbours start together, each needs a few verifications. */
 static const struct md_rate all_verified = {.per_second = 500, .burst = 4096};
 static const struct md_rate group_verified = {.per_second = 50, .burst = 512};
 
-/* ---- others' statements ---------------------------------------------------------------------- */
+/* ---- statements of other hosts -------------------------------------------------------------- */
 
 static bool may_verify(struct md_trust *trust, const struct md_received *received, bool on_link, uint64_t now_ns)
 {
@@ -29,14 +29,17 @@ static bool may_verify(struct md_trust *trust, const struct md_received *receive
 	return false;
 }
 
-/* Is that the key, or one that the owner of the key has handed over to? */
+/* Is the statement signed with @key, or with a key that the owner of @key has signed as its successor? */
 static bool follows(const struct md_trust *trust, const struct md_statement *said, const struct md_public *key)
 {
 	return md_public_is(&said->sign, key) ||
 	       (md_public_is(&said->former, key) && !md_pins_is_revoked(&trust->pins, &said->former));
 }
 
-/* Is its key revoked? Or the one that has signed that key, of a host of which no other is known: who has the former made the latter, too. */
+/*
+ * Is the statement's key revoked? Or its former key, if no key is pinned for the host: the thief of the former key may
+ * have made the new one.
+ */
 static bool is_revoked(const struct md_trust *trust, const struct md_statement *said)
 {
 	return md_pins_is_revoked(&trust->pins, &said->sign) ||
@@ -67,7 +70,7 @@ static void pin(struct md_agent *agent, const struct md_statement *said, enum md
 	}
 }
 
-/* The host id of a host that is silent is that host's, as long as its key is pinned. NULL: nobody else's */
+/* The host id of a silent host stays reserved while that host's key is pinned. Return: the host that owns the id; NULL: none. */
 static const struct md_bound *bound_to_another(const struct md_trust *trust, const struct md_statement *said)
 {
 	const struct md_public *pinned;
@@ -78,7 +81,7 @@ static const struct md_bound *bound_to_another(const struct md_trust *trust, con
 	return pinned && md_public_is(pinned, &bound->key) && !follows(trust, said, &bound->key) ? bound : NULL;
 }
 
-/* Without memory, or where there are too many, whoever comes first has the id, as without a note. */
+/* Without memory, or with too many notes, the first host to claim an id has it. */
 static void bind_id(struct md_trust *trust, const struct md_statement *said)
 {
 	struct md_bound *bound;
@@ -115,7 +118,7 @@ static enum md_trust_in judge_pinned(struct md_agent *agent, const struct md_sta
 	return MD_TRUST_PINNED;
 }
 
-/* Who has no file for an identity has another one after each start: such a one is good for as long as the host is heard. */
+/* A host without identity file has a new key after each start. Such a key is valid as long as the host is heard, and is not pinned. */
 static enum md_trust_in judge_new(struct md_agent *agent, const struct md_statement *said, bool on_link)
 {
 	if (!on_link)
@@ -166,8 +169,8 @@ static void say_distrusted(const struct md_agent *agent, const struct md_stateme
 }
 
 /*
- * A host id says nothing of a key, and who speaks first after a start has any. So a newcomer with the host id of a host that was known
- * before the start has it until that host is heard.
+ * Host ids prove nothing, and the first to speak after a start may have any key. So if a newcomer uses the id of a host
+ * known before the start, the newcomer loses the id as soon as that host is heard.
  */
 static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vouch, const struct md_statement *said, uint64_t now_ns)
 {
@@ -189,7 +192,7 @@ static void turn_out(struct md_agent *agent, struct md_host *host, const struct 
 	md_hosts_unvouch(host);
 }
 
-/* Somebody with another key speaks as a host whose key is known. That one stays who it was. */
+/* A statement with another key names a host whose key is known. The known host keeps its standing. */
 static bool is_impostor(struct md_agent *agent, struct md_host *host, const struct md_received *received,
 			const struct md_statement *said, uint64_t now_ns)
 {
@@ -242,13 +245,13 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 		agent->trust.count.changed++;
 		say_distrusted(agent, said, in);
 	}
-	/* It knows nothing of us after a start, so what is sealed for it is lost. */
+	/* After a start the host knows nothing of us, so messages sealed for it would be lost. */
 	if (in == MD_TRUST_PINNED && (!was_vouched || again)) {
 		host->trust_asked = 0;
 		host->trust_ask_ns = 0;
 		md_trust_ask(agent, host, now_ns);
 	}
-	/* Flags in the directory; and nobody else takes its GIDs. */
+	/* The directory has a flag for it; and GIDs of a vouched host are safe from other claims. */
 	if (was_vouched != md_host_is_vouched(host)) {
 		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
 		md_due_heard(agent, host, false, false);
@@ -272,7 +275,7 @@ unsigned int md_trust_statement(struct md_agent *agent, const struct md_received
 		trust->count.rejected++;
 		return 0;
 	}
-	if (!host) /* it is heard of first */
+	if (!host) /* a beacon or an answer has to come first */
 		return 0;
 	md_statement_digest(opened->payload, opened->payload_len, &said, digest);
 	if (host->vouch && !memcmp(digest, host->vouch->digest, sizeof(digest))) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Three quarters of what the unit allows (MemoryMax=): with the directory, that before it and the image of the next one. */
+/* The unit has MemoryMax=1G; this is three quarters. Besides the map: the directory, the directory before, the image of the next. */
 _Static_assert(MD_HOSTS_BYTES_MAX / sizeof(struct mv_dir_gid) * (sizeof(struct md_holder) + 32) + 4 * (uint64_t)MD_HOSTS_BYTES_MAX <
 		       (uint64_t)3 << 28,
 	       "hosts that a neighbour makes up leave the agent alive");
@@ -48,7 +48,7 @@ bool md_gidmap_holds(const struct md_gidmap *map, const struct mv_host_id *id,
 	return md_holder_has(find(map, gid), id);
 }
 
-/* Nets of ours on which a host is heard. */
+/* Return: the nets of ours on which the host is heard. */
 static struct md_netset heard_on(const struct md_host *host, const struct md_view *view)
 {
 	struct md_netset set = {0};
@@ -62,10 +62,10 @@ static struct md_netset heard_on(const struct md_host *host, const struct md_vie
 	return set;
 }
 
-/* Where a host stands with our nets. */
+/* A host's relation to our nets. */
 struct place {
 	struct md_netset heard; /* heard_on() */
-	struct md_netset met, running; /* those by which it has ever been heard; those that carry */
+	struct md_netset met, running; /* met: nets on which the host was ever heard. running: nets of ours whose link is up. */
 };
 
 static struct place place_among(const struct md_host *host, const struct md_netset *heard, const struct md_view *view)
@@ -81,7 +81,7 @@ static struct place place_among(const struct md_host *host, const struct md_nets
 	return place;
 }
 
-/* @answered: at the GID */
+/* @answered: the host has answered a query that was sent to the GID */
 static enum md_evidence evidence_of(const struct md_host *host, const struct place *place, const struct md_netset *on_link, bool answered,
 				    const struct md_target *target)
 {
@@ -92,7 +92,10 @@ static enum md_evidence evidence_of(const struct md_host *host, const struct pla
 	return host->n_sightings ? MD_EVIDENCE_HEARD : MD_EVIDENCE_TOLD;
 }
 
-/* In a network of ours that carries, and heard on none such. @ret_near: whether it is in any of ours */
+/*
+ * True: the GID is in a subnet of ours whose link is up, and the host was never heard on any such link. @ret_near: the
+ * GID is in any subnet of ours, up or down
+ */
 static bool is_unmet(const struct place *place, struct md_netset on_link, bool *ret_near)
 {
 	bool all = true, any = false;
@@ -107,7 +110,7 @@ static bool is_unmet(const struct place *place, struct md_netset on_link, bool *
 	return any && all;
 }
 
-/* May a GID that has not been answered at be that of a host without an agent, as far as who makes a connection is concerned? */
+/* Return: why a GID at which no host has answered may belong to a host without an agent. The code that connects checks this. */
 static uint32_t doubts_of(const struct place *place, struct md_netset on_link)
 {
 	bool near;
@@ -147,7 +150,7 @@ static void join(struct md_gidmap *map, struct md_holder *holder, const struct m
 	holder->vouched = claim->vouched;
 }
 
-/* Does a claim take a GID from its holder, which is another host or nobody? */
+/* True: the claim wins the GID. The holder is another host or nobody. */
 static bool is_taken(const struct md_holder *holder, const struct md_claim *claim, bool kept)
 {
 	const struct md_claim held = {
@@ -163,7 +166,7 @@ static bool is_taken(const struct md_holder *holder, const struct md_claim *clai
 static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim,
 		    bool kept, uint32_t doubts)
 {
-	/* Whoever has fallen silent has been released. */
+	/* The holder is alive: a host that fell silent has been released before. */
 	if (!is_taken(holder, claim, kept)) {
 		map->n_contested++;
 		return;
@@ -178,7 +181,7 @@ static void contest(struct md_gidmap *map, struct md_holder *holder, const struc
 	holder->doubts = doubts;
 }
 
-/* As the one before it: RoCE v1 and v2 of one address. */
+/* The entry before has the same address: the table lists one address as RoCE v1 and as RoCE v2. */
 static bool is_repeated(const struct md_desc *desc, uint32_t g)
 {
 	const struct mv_dir_gid *gid = &desc->gids[g];
@@ -192,14 +195,14 @@ static bool is_infiniband(const struct md_desc *desc, uint32_t g)
 	return desc->rails[desc->gids[g].rail].link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-/* MD_EVIDENCE_OWN, without an entry for each of ours. What both sides only keep stays ours, too. */
+/* Our own GIDs (MD_EVIDENCE_OWN) have no entries in the map. A GID that both hosts merely keep stays ours. */
 static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool kept)
 {
 	return mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_view_has_gid(view, gid) &&
 	       (kept || !md_view_keeps_gid(view, gid));
 }
 
-/* Return: whether there was memory for all. */
+/* Return: false: out of memory for at least one GID, which was left out. */
 static bool claim_all(struct md_gidmap *map, const struct md_host *host, const struct md_netset *heard, const struct md_view *view,
 		      const struct md_targets *targets)
 {
@@ -245,7 +248,7 @@ void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct m
 {
 	const struct md_netset heard = heard_on(host, view);
 
-	/* A view of number 0 is nobody's: see struct md_view. */
+	/* View number 0 means "never claimed": see struct md_view. */
 	if (host->claimed_view && host->claimed_view == view->number && !memcmp(&host->claimed_on, &heard, sizeof(heard)))
 		return;
 	host->claimed_on = heard;
@@ -286,7 +289,10 @@ static uint64_t mix(uint64_t hash, const void *data, size_t len)
 	return hash;
 }
 
-/* A link that is lost calls no claim into question, and is what has to be told without delay. */
+/*
+ * Claims have to be settled anew when a net of ours comes up or a subnet changes. A link that only goes down calls no
+ * claim into question, and the news of it must reach programs without delay.
+ */
 static void follow_ground(struct md_gidmap *map, const struct md_view *view)
 {
 	uint64_t hash = 0xcbf29ce484222325u;

@@ -8,63 +8,65 @@
 #include "view.h"
 
 /*
- * Whose GID is it? One holder for each, contested by the rules of claims.h; link-local ones belong to whoever says so,
- * up to MD_GID_HOSTS_MAX hosts. While one of these signs what it says, the others have to as well. Kept up to date host by host; no I/O.
+ * Map from each GID to the host that has it (its holder). A GID has one holder; hosts compete for it by the rules of
+ * claims.h. A link-local GID is different: every host that claims it is a holder, up to MD_GID_HOSTS_MAX. If one holder
+ * of a link-local GID signs its description, only hosts that sign theirs are holders. Updated host by host. No I/O, no
+ * locks: one thread.
  */
 struct md_holder {
 	UT_hash_handle hh;
 	union ibv_gid gid;
 	unsigned int n;
 	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
-	enum md_evidence evidence; /* of hosts[0] */
-	bool vouched; /* hosts[0] is; link-local: all are, or none */
+	enum md_evidence evidence; /* for the claim of hosts[0] */
+	bool vouched; /* hosts[0] signs its description. Link-local: either all holders sign, or none */
 	uint32_t doubts; /* MV_DIR_INDEX_UNMET, MV_DIR_INDEX_UNANSWERED, or 0 */
-	bool kept; /* by hosts[0], which does not have it at present (kept.h): another's who has it: claims.h */
+	bool kept; /* hosts[0] only keeps the GID (kept.h) and does not have it now. A host that has it wins: claims.h */
 };
 
 struct md_gidmap {
 	/*
-	 * The fleet key is in use. Without it no other host holds a GID of InfiniBand: every user who may open an RDMA device can send any packet
-	 * to IPoIB, and so can speak for any host there. To be set before the first claim.
+	 * True: the fleet key is in use. False: no other host can hold an InfiniBand GID, because every user who may
+	 * open an RDMA device can send any packet to IPoIB, and so can pose as any host there. To be set before the
+	 * first claim.
 	 */
 	bool fleet_key;
 	struct md_holder *by_gid;
-	size_t n_contested; /* claims that failed since the last settlement */
-	bool unsettled; /* a holder has let go since, so that a failed claim may succeed now */
-	uint64_t ground; /* a hash of what the claims of all rest on in our view */
-	size_t n_running; /* nets of ours */
-	bool other_ground; /* it has changed since */
+	size_t n_contested; /* claims that failed since the last md_gidmap_settle() */
+	bool unsettled; /* a holder has released a GID since then, so a claim that failed may succeed now */
+	uint64_t ground; /* hash of our running nets and their subnets, on which all claims are judged */
+	size_t n_running; /* nets of ours whose link is up */
+	bool other_ground; /* @ground has changed since the last md_gidmap_settle() */
 };
 
 /**
- * md_gidmap_claim - a host says that it has these GIDs
+ * md_gidmap_claim - enter a host as holder of the GIDs in its description
+ * @view: our own view. Other hosts cannot hold our GIDs, except those that we only keep
+ * @targets: tells which claims the hosts file supports
  *
- * Does nothing if none of what that depends on has changed since it did so last.
- * @view: our own; its GIDs are nobody else's, but for those that it only keeps
- * @targets: to know which claims the hosts file supports
- *
- * To be called again when its description, or where it is heard, has changed. What has no memory is left out.
+ * To be called again when the host's description changes, or the set of nets on which the host is heard. Does nothing
+ * if neither these nor @view have changed since the last call. A GID for which there is no memory is left out.
  */
 void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct md_view *view,
 		     const struct md_targets *targets);
 
-/** md_gidmap_release - a host is gone, or will claim anew */
+/** md_gidmap_release - remove a host as holder of the GIDs in @desc: the host is gone, or will claim anew */
 void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id, const struct md_desc *desc);
 
-/** md_gidmap_own - our own view has changed: take our GIDs from whoever has them, and let others claim what is not ours any more */
+/** md_gidmap_own - our own view has changed: our GIDs lose their other holders. md_gidmap_settle() lets hosts claim the rest */
 void md_gidmap_own(struct md_gidmap *map, const struct md_view *view);
 
-/** md_gidmap_settle - let all claim again, if some holder has let go of something that others wanted, or our view has changed */
+/** md_gidmap_settle - let all hosts claim anew, if a contested GID was released or our view has changed */
 void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts, const struct md_view *view,
 		      const struct md_targets *targets);
 
-/** md_gidmap_find - who has it; NULL: nobody */
+/** md_gidmap_find - Return: the holder, owned by @map; NULL: none */
 const struct md_holder *md_gidmap_find(const struct md_gidmap *map, const union ibv_gid *gid);
 
-/** md_holder_has - is that host one of them? @holder: NULL: nobody */
+/** md_holder_has - is the host one of the holders? @holder may be NULL: false */
 bool md_holder_has(const struct md_holder *holder, const struct mv_host_id *id);
 
-/** md_gidmap_holds - is that host a holder? */
+/** md_gidmap_holds - is the host a holder of the GID? */
 bool md_gidmap_holds(const struct md_gidmap *map, const struct mv_host_id *id, const union ibv_gid *gid);
 
 void md_gidmap_fini(struct md_gidmap *map);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The table of hosts: they come, expire and go. */
+/* The table of hosts: hosts are added, expire and are removed. */
 #include "hostsint.h"
 
 #include <errno.h>
@@ -84,7 +84,7 @@ bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
 
 static void put_off(uint64_t *time_ns, uint64_t heard_ns, uint64_t since_ns, uint64_t now_ns)
 {
-	/* A host that was heard after @since_ns has its full time already. */
+	/* A host that was heard after @since_ns already has its full lifetime. */
 	if (heard_ns <= since_ns && now_ns > since_ns)
 		*time_ns += now_ns - since_ns;
 }

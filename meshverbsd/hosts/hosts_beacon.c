@@ -81,8 +81,9 @@ int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
 	if (id_is(&heard->sender, &hosts->self))
 		return -EALREADY;
 	/*
-	 * A lower start number is of a former life. An unproven start number is not compared: a forged one must not shut out the true one.
-	 * Counters are not compared either: copies of a beacon overtake each other on several links, and each copy tells of its link.
+	 * A lower start number means a former life of the agent. An unproven start number is not compared: a forged one
+	 * must not shut out the true one. Counters are not compared either: a host sends one beacon on several links,
+	 * the copies overtake each other, and each copy shows which link works.
 	 */
 	if (host && heard->proven && heard->start < host->start)
 		return -ESTALE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Descriptions of hosts: their pieces are collected, and a complete one takes the place of the former. */
+/* Descriptions of hosts: pieces are collected; a complete description replaces the former one. */
 #include "hostsint.h"
 
 #include <errno.h>
@@ -52,8 +52,9 @@ static void replace_desc(struct md_hosts *hosts, struct md_host *host)
 }
 
 /*
- * Token buckets: MD_NEW_GIDS_BURST GIDs, refilled at MD_NEW_GIDS_RATE. Unsigned hosts, signed hosts and signed hosts that are wanted have
- * one each: an attacker who makes up hosts can make up keys as well, but cannot make a host wanted.
+ * Token buckets: MD_NEW_GIDS_BURST GIDs, refilled at MD_NEW_GIDS_RATE. There is one bucket for unsigned hosts, one for
+ * signed hosts, and one for signed hosts that are wanted. An attacker who invents hosts can invent keys as well, but
+ * cannot make a host wanted.
  */
 static bool take_gids(struct md_hosts *hosts, const struct md_host *host, uint32_t n, uint64_t now_ns)
 {
@@ -76,9 +77,10 @@ static bool same_rail(const struct md_desc *a, const struct md_desc *b, uint16_t
 }
 
 /*
- * A new or removed device may have changed the numbers of the host's rails. A sighting whose number means another rail now says nothing
- * of links until that rail is heard again. That is soon: a host that has changed sends beacons everywhere. A beacon may come before
- * its description. Its sighting (same generation) uses the numbers of the new description.
+ * A new or removed device may have changed the numbers of the host's rails. A sighting whose number now means another
+ * rail says nothing of links until that rail is heard again. That is soon, because a host that has changed sends
+ * beacons on all links. A beacon may arrive before its description. Its sighting has the same generation and uses the
+ * numbers of the new description.
  */
 static void follow_numbers(struct md_host *host, const struct md_desc *desc, uint64_t generation)
 {
@@ -92,7 +94,7 @@ static void follow_numbers(struct md_host *host, const struct md_desc *desc, uin
 	}
 }
 
-/* Is there memory for @desc in place of the description that the host has? */
+/* Is there memory to replace the host's description by @desc? */
 static bool has_memory(const struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc)
 {
 	size_t had = host->desc ? md_desc_bytes(host->desc) : 0, wants = md_desc_bytes(desc);
@@ -101,7 +103,7 @@ static bool has_memory(const struct md_hosts *hosts, const struct md_host *host,
 	return wants <= had || hosts->bytes - had + wants <= max;
 }
 
-/* Compares what gidmap.c and routes.c use of GIDs. Most changes are ports that go down or up, and leave this as it is. */
+/* Compares the fields of GIDs that gidmap.c and routes.c use. Most changes are ports that go down or up; these fields stay equal then. */
 static bool same_gids(const struct md_desc *a, const struct md_desc *b)
 {
 	if (a->n_gids != b->n_gids)
@@ -204,18 +206,18 @@ int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struc
 		       uint64_t now_ns, unsigned int *news)
 {
 	uint32_t n_up = host->desc ? md_desc_n_up(host->desc) : 0;
-	/* a signed description is compared with its statement, by take_desc() */
+	/* Not rationed: proven ones, and signed ones, which take_desc() compares with the statement. */
 	bool rationed = !heard->proven && !md_host_is_vouched(host);
 	int rc;
 
 	if (host->desc && host->generation == beacon->generation)
 		return 0;
-	/* A late beacon. An unproven generation is not compared: anybody may send any number. */
+	/* The beacon is late. An unproven generation is not compared: anybody may send any number. */
 	if (host->desc && heard->proven && beacon->generation < host->generation)
 		return 0;
 	if (md_host_is_vouched(host) && beacon->generation < host->vouch->said.generation)
 		return 0;
-	/* No description, or one that is newer than the statement. The caller asks for both. */
+	/* The beacon has no description, or one that differs from the statement's generation. The caller asks for both. */
 	if (beacon->piece == MD_NO_PIECE || (md_host_is_vouched(host) && beacon->generation != host->vouch->said.generation)) {
 		*news |= MD_NEWS_WANTED;
 		return 0;

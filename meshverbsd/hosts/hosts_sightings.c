@@ -40,14 +40,14 @@ bool md_host_has_met(const struct md_host *host, uint32_t ifindex)
 	return false;
 }
 
-/* Sightings expire; the list of netdevs that the host has met does not. */
+/* The list of netdevs on which the host was met does not expire, unlike sightings. */
 static int meet(struct md_host *host, uint32_t ifindex)
 {
 	uint32_t *grown;
 
 	if (md_host_has_met(host, ifindex))
 		return 0;
-	/* A netdev that was made again has another number, so old numbers may be of no use: the oldest entry goes. */
+	/* Drop the oldest entry. A netdev that was created again has a new ifindex, so old entries may be useless. */
 	if (host->n_met == MD_NETS_MAX)
 		memmove(host->met, host->met + 1, --host->n_met * sizeof(*host->met));
 	grown = reallocarray(host->met, host->n_met + 1, sizeof(*host->met));
@@ -64,11 +64,11 @@ int md_host_hear_sighting(struct md_host *host, const struct md_heard *heard, co
 {
 	struct md_sighting *sighting = find_sighting(host, heard->ifindex, beacon->rail);
 	bool known = sighting && sighting->start == heard->start;
-	/* The number keeps its meaning until the next description is there. */
+	/* The rail number keeps its meaning until the next description is there. */
 	bool had_rail = sighting && sighting->has_rail;
 	bool has_rail = had_rail || (host->desc && beacon->generation == host->generation &&
 				     beacon->rail < host->desc->n_rails);
-	/* Forged beacons must not shorten the time of a host that is vouched for. */
+	/* Forged beacons must not shorten the lifetime of a host that is vouched for. */
 	uint64_t least_ns = sighting && md_host_is_vouched(host) ? sighting->expires_ns : 0;
 	uint64_t expires_ns = now_ns + md_host_lifetime_ns(beacon->interval_ms);
 	int err = meet(host, heard->ifindex);

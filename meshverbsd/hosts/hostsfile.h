@@ -6,19 +6,19 @@
 #include "targets.h"
 
 /*
- * The hosts file: NAME ADDRESS... [key=KEY] on each line, addresses as IP addresses or GIDs; '#' begins a comment. With a key, a host
- * of that name has to have it.
+ * The hosts file. Each line is: NAME ADDRESS... [key=KEY]. An address is an IP address or a GID; '#' begins a comment.
+ * A key pins the host of that name: no other key is accepted.
  */
 
-/** Called for each line that cannot be used; @line 0: for the file as a whole. */
+/** Called for each line that cannot be used. @line: from 1; 0: the file as a whole. @text: valid during the call. */
 typedef void (*md_hostsfile_report)(void *arg, unsigned int line, const char *text);
 
 /**
- * md_hostsfile_parse - take the addresses of a text
- * @text: @len bytes, need not end in NUL
+ * md_hostsfile_parse - add the addresses and keys of a text to @targets and @pins
+ * @text: @len bytes, no NUL needed at the end
  *
- * Lines that cannot be used are reported and left out; so are addresses beyond MD_FILE_ADDRS_MAX, zero, multicast and
- * link-local ones, for which nobody can be asked.
+ * A line that cannot be used is reported, and left out. Addresses that are zero, multicast or link-local cannot be
+ * asked, so they are reported and left out, as are those beyond MD_FILE_ADDRS_MAX.
  *
  * Return: number of reports.
  */
@@ -26,9 +26,12 @@ unsigned int md_hostsfile_parse(struct md_targets *targets, struct md_pins *pins
 				void *arg);
 
 /**
- * md_hostsfile_load - read the file
+ * md_hostsfile_load - read the file and parse it
  *
- * One that does not exist is no error. One that cannot be read, or is longer than 1 MiB, is reported with line 0.
+ * A file that does not exist counts as empty. A file that cannot be read, or is longer than 1 MiB, is reported with
+ * line 0.
+ *
+ * Return: number of reports.
  */
 unsigned int md_hostsfile_load(struct md_targets *targets, struct md_pins *pins, const char *path, md_hostsfile_report report, void *arg);
 

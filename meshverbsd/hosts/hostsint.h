@@ -4,9 +4,9 @@
 
 #include "hosts.h"
 
-/* What the files hosts*.c share. */
+/* Shared by the files hosts*.c only. */
 
-/** md_host_lifetime_ns - how long a host counts that sends a beacon every @interval_ms */
+/** md_host_lifetime_ns - how long a host counts as alive after a beacon, if it sends one each @interval_ms */
 static inline uint64_t md_host_lifetime_ns(uint32_t interval_ms)
 {
 	return (uint64_t)interval_ms * MD_EXPIRY_TENTHS / 10 * MD_MS;
@@ -14,25 +14,25 @@ static inline uint64_t md_host_lifetime_ns(uint32_t interval_ms)
 
 /* ---- hosts.c ---- */
 
-/** md_hosts_add - a new host; 0, -ENOSPC: MD_HOSTS_MAX or MD_NEW_HOSTS_RATE, -ENOMEM */
+/** md_hosts_add - add a host. Return: 0; -ENOSPC: MD_HOSTS_MAX or MD_NEW_HOSTS_RATE; -ENOMEM */
 int md_hosts_add(struct md_hosts *hosts, const struct md_heard *heard, uint64_t now_ns, struct md_host **ret);
 
 /* ---- hosts_desc.c ---- */
 
-/** md_hosts_hear_desc - take what a beacon says of its host's description; errors as md_hosts_hear() */
+/** md_hosts_hear_desc - take the description, or the piece of one, in a beacon. Return: as md_hosts_hear() */
 int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon,
 		       uint64_t now_ns, unsigned int *news);
-/** md_hosts_drop_partial - free pieces of a description that is not complete; there may be none */
+/** md_hosts_drop_partial - free the pieces of an incomplete description, if any */
 void md_hosts_drop_partial(struct md_hosts *hosts, struct md_host *host);
-/** md_hosts_drop_desc - free the description, after md_hosts.leaving(); there may be none */
+/** md_hosts_drop_desc - call md_hosts.leaving() and free the description, if any */
 void md_hosts_drop_desc(struct md_hosts *hosts, struct md_host *host);
 
 /* ---- hosts_sightings.c ---- */
 
-/** md_host_hear_sighting - a beacon has come in by a netdev of ours; 0, -ENOSPC, -ENOMEM */
+/** md_host_hear_sighting - a beacon has arrived on a netdev of ours. Return: 0; -ENOSPC; -ENOMEM */
 int md_host_hear_sighting(struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon, uint64_t now_ns,
 			  unsigned int *news);
-/** md_host_sweep_sightings - remove sightings that have expired, and those on netdev @ifindex (0: none); true: there were any */
+/** md_host_sweep_sightings - remove expired sightings, and all on netdev @ifindex (0: none). Return: true: any removed */
 bool md_host_sweep_sightings(struct md_host *host, uint64_t now_ns, uint32_t ifindex);
 
 #endif

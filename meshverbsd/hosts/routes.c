@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An address of a rail from which packets to @to could be routed. */
+/* True: packets from our address may be routed to @to. */
 static bool is_source(const struct mv_dir_gid *own, const union ibv_gid *to)
 {
 	return !mv_dir_gid_is_kept(own) && mv_dir_gid_may_be_routed(own) && mv_gid_family(&own->gid) == mv_gid_family(to);
@@ -21,7 +21,7 @@ const union ibv_gid *md_routes_source(const struct md_desc *own, uint32_t rail, 
 struct look {
 	struct md_routes *routes;
 	const struct md_view *view;
-	unsigned int left; /* look-ups */
+	unsigned int left; /* look-ups that are left */
 };
 
 static bool rail_leads(struct look *look, uint32_t rail, const union ibv_gid *to)
@@ -46,7 +46,7 @@ static bool rail_leads(struct look *look, uint32_t rail, const union ibv_gid *to
 	return false;
 }
 
-/* Bit per rail of ours. */
+/* Return: mask of our rails from which a route leads to @to. */
 static uint32_t rails_to(struct look *look, const union ibv_gid *to)
 {
 	uint32_t n = look->view->desc->n_rails, rails = 0;
@@ -87,7 +87,7 @@ static bool look_at(struct md_routes *routes, const struct md_view *view, struct
 	return changed;
 }
 
-/* What was looked up at once counts when it has been: the last one may take more than there was. */
+/* The bucket may be overdrawn by one host, since the number of look-ups is known only afterwards. */
 static bool has_room(uint64_t *room_at_ns, uint64_t now_ns)
 {
 	if (*room_at_ns < now_ns)
@@ -119,7 +119,7 @@ void md_routes_changed(struct md_routes *routes, uint64_t at_ns)
 		routes->next_ns = at_ns;
 }
 
-/* Return: whether none is left that waits for a turn. */
+/* Return: true: no host waits for a further turn. */
 static bool look_at_some(struct md_routes *routes, const struct md_view *view, struct md_hosts *hosts, bool wanted, uint64_t most,
 			 uint64_t now_ns, bool *changed)
 {
@@ -151,7 +151,7 @@ bool md_routes_again(struct md_routes *routes, const struct md_view *view, struc
 	routes->next_ns = UINT64_MAX;
 	all = look_at_some(routes, view, hosts, true, most, now_ns, &changed);
 	all &= look_at_some(routes, view, hosts, false, most, now_ns, &changed);
-	/* The last one may have taken several turns' share. */
+	/* The last host may have used the share of several turns. */
 	if (!all)
 		routes->next_ns = now_ns + MD_ROUTES_TURN_NS * (1 + (routes->n_looked - before) / MD_ROUTES_PER_TURN);
 	return changed;

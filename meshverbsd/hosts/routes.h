@@ -5,51 +5,50 @@
 #include "hosts.h"
 
 /*
- * Rails that are routed: out of which netdevs of ours do the kernel's routes lead to the addresses of hosts beyond routers? Of hosts
- * that have answered a query; those that beacons reach are known by links and subnets. No clock.
+ * Routed rails: from which netdevs of ours do the kernel's routes lead to the addresses of hosts beyond routers? Only
+ * hosts that have answered a query are looked up; for hosts whose beacons arrive, links and subnets tell. No clock, no
+ * locks: one thread.
  */
 struct md_routes {
-	/* Do the kernel's tables lead from an address of ours out of its netdev to another one? 1, 0, -errno. */
+	/* Asks the kernel: does a route lead from address @from out of netdev @ifindex to @to? Return: 1; 0; -errno. */
 	int (*leads)(void *arg, uint32_t ifindex, const union ibv_gid *from, const union ibv_gid *to);
 	void *arg;
-	uint64_t number; /* of what routes depend on, from 1: grows with each change */
-	uint64_t next_ns; /* when hosts are to be looked at again; UINT64_MAX: not at all */
-	uint64_t n_looked; /* look-ups */
-	/* Of hosts that md_host_is_wanted(), and of others: */
-	uint64_t room_at_ns[2]; /* MD_ROUTES_RATE */
-	uint64_t round[2]; /* in which each host has one turn: who changes all the time keeps nobody waiting */
+	uint64_t number; /* from 1; grows whenever routes or our addresses change */
+	uint64_t next_ns; /* next call of md_routes_again(); UINT64_MAX: none */
+	uint64_t n_looked; /* look-ups so far */
+	/* Index 1: for hosts that md_host_is_wanted(). Index 0: for all others. */
+	uint64_t room_at_ns[2]; /* token buckets: MD_ROUTES_RATE */
+	uint64_t round[2]; /* each host has one turn in a round: a host that changes all the time does not delay the others */
 };
 
 /**
- * md_routes_of - look up the routes to a host, unless that has been done since anything changed, or when md_routes_again() comes to it
+ * md_routes_of - look up the routes to a host, if something has changed since they were last looked up
  *
- * From each rail the first MD_ROUTES_TRIES addresses that routers forward for (mv_dir_gid_may_be_routed()), to each of the host's;
- * MD_ROUTES_MAX look-ups for a host at most. What is in a network of the rail's is no matter of routes. Beyond MD_ROUTES_BURST and
- * MD_ROUTES_RATE it is left to md_routes_again(): @next_ns says when.
+ * From each rail at most MD_ROUTES_TRIES of our addresses are tried (those that mv_dir_gid_may_be_routed()), for each
+ * address of the host; at most MD_ROUTES_MAX look-ups for one host. Addresses in a subnet of the rail need no route and
+ * are skipped. Beyond MD_ROUTES_BURST and MD_ROUTES_RATE the host waits for md_routes_again(), whose time is @next_ns.
  *
- * Return: whether @host->routed has changed.
+ * Return: true: @host->routed has changed.
  */
 bool md_routes_of(struct md_routes *routes, const struct md_view *view, struct md_host *host, uint64_t now_ns);
 
-/**
- * md_routes_changed - routes, or addresses of ours, may be others now: to be looked at at @at_ns
- */
+/** md_routes_changed - routes, or addresses of ours, may have changed: md_routes_again() is due at @at_ns at the latest */
 void md_routes_changed(struct md_routes *routes, uint64_t at_ns);
 
 /**
- * md_routes_again - look at hosts again, at MD_ROUTES_PER_TURN look-ups in a turn, those that are wanted first
+ * md_routes_again - look up routes of hosts that wait, MD_ROUTES_PER_TURN look-ups in a turn, wanted hosts first
  *
- * Return: whether anything has changed.
+ * Return: true: md_host.routed of any host has changed.
  */
 bool md_routes_again(struct md_routes *routes, const struct md_view *view, struct md_hosts *hosts, uint64_t now_ns);
 
-/** md_routes_forget - our rails have other numbers: what is known of routes means others */
+/** md_routes_forget - our rails have new numbers: forget all routes, whose masks use the old numbers */
 void md_routes_forget(struct md_routes *routes, struct md_hosts *hosts);
 
 /**
- * md_routes_source - the address of a rail of ours that routes to @gid are looked up from
+ * md_routes_source - the address of our rail from which routes to @gid are looked up
  *
- * Return: NULL: there is none.
+ * Return: a GID in @own; NULL: the rail has none that fits.
  */
 const union ibv_gid *md_routes_source(const struct md_desc *own, uint32_t rail, const union ibv_gid *gid);
 

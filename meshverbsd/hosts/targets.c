@@ -8,7 +8,7 @@
 
 #include "hosts.h"
 
-/* Queries that may be sent at once, before MD_QUERY_RATE counts. */
+/* Queries in a row, before MD_QUERY_RATE limits them. */
 #define QUERY_BURST 64
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid)
@@ -19,7 +19,7 @@ struct md_target *md_targets_find(const struct md_targets *targets, const union 
 	return target;
 }
 
-/* One more. Return: 0; -ENOSPC; -ENOMEM. */
+/* Charge one target to an account. Return: 0; -ENOSPC; -ENOMEM. */
 static int count(struct md_targets *targets, uint64_t account)
 {
 	struct md_target_user *user;
@@ -115,12 +115,12 @@ void md_targets_forget_file(struct md_targets *targets)
 {
 	struct md_target *target, *next;
 
-	/* One that a process needs stays. Another one is forgotten with the next tick. */
+	/* A target that a process needs stays. The next tick removes the others. */
 	HASH_ITER(hh, targets->by_gid, target, next)
 	target->name[0] = '\0';
 }
 
-/* What others have had us ask is a process's of ours from when that needs it. */
+/* A target on the account of other hosts moves to the account of the first process of ours that needs it. */
 static void take_over(struct md_targets *targets, struct md_target *target, uint64_t account)
 {
 	if (target->account != MD_TARGETS_OF_OTHERS || account == MD_TARGETS_OF_OTHERS || count(targets, account))
@@ -216,7 +216,7 @@ static bool take_room(struct md_targets *targets, uint64_t account, uint64_t now
 	if (targets->room_at_ns < now_ns)
 		targets->room_at_ns = now_ns;
 	used = (targets->room_at_ns - now_ns + each - 1) / each;
-	/* What others have us ask waits for what our processes do. */
+	/* The half of the burst that is left is for targets of our processes. */
 	if (!md_has_room(used, QUERY_BURST, account) || (account == MD_TARGETS_OF_OTHERS && used >= QUERY_BURST / 2))
 		return false;
 	targets->room_at_ns += each;
@@ -232,13 +232,13 @@ void md_targets_ask_now(struct md_targets *targets, struct md_target *target, ui
 		target->n_hints = 0;
 	target->regular_ns = now_ns + md_targets_interval_ms(targets) * MD_MS;
 	if (is_answering(target)) {
-		/* Questions of processes may come in between, and count for no more. */
+		/* Queries in between, made for a process, do not count as tries. */
 		if (!target->n_tries || target->next_ns <= now_ns) {
 			target->n_tries++;
 			target->next_ns = now_ns + MD_QUERY_RETRY_NS;
 		}
 	} else {
-		/* What was asked last a minute ago begins a new time of silence. */
+		/* If the last query is MD_SILENT_NS or longer ago, a new time of silence begins. */
 		if (!target->silent_since_ns || now_ns - target->asked_ns >= MD_SILENT_NS)
 			target->silent_since_ns = now_ns;
 		target->next_ns = target->regular_ns;
@@ -247,7 +247,7 @@ void md_targets_ask_now(struct md_targets *targets, struct md_target *target, ui
 	ask(arg, target);
 }
 
-/* One query or answer may be lost. */
+/* A single lost query or answer does not make a target silent. */
 static void give_up(struct md_target *target, uint64_t now_ns)
 {
 	if (target->n_tries < MD_QUERY_TRIES)
@@ -287,7 +287,7 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 		if (target->next_ns < next_ns)
 			next_ns = target->next_ns;
 	}
-	/* Those for which there was no room wait for some. */
+	/* A target is still due: MD_QUERY_RATE held it back. Come back when the bucket is full. */
 	return next_ns > now_ns ? next_ns : now_ns + QUERY_BURST * MD_S / MD_QUERY_RATE;
 }
 
