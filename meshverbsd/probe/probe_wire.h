@@ -6,26 +6,27 @@
 #include <stdint.h>
 
 /*
- * Payload of the kinds PROBE and ECHO; an echo repeats its probe's nonce and number. The path is that of the datagram: from one
- * address to the other, and back between the same two. Pure.
+ * Payload of PROBE and ECHO. An echo repeats nonce and number of its probe. The path is that of the datagram: from its
+ * source to its destination address; the echo goes the reverse way. Pure.
  */
 #define MD_PROBE_BYTES 24
 
 struct md_probe_wire {
-	uint64_t nonce; /* of who asks, for this path: who has not seen the probe cannot answer */
-	uint64_t number; /* of the probe, grows */
-	/* One field on the wire, by kind: */
+	uint64_t nonce; /* chosen by the sender for the path; an end that has not seen the probe cannot forge an echo */
+	uint64_t number; /* of the probe, growing */
+	/* One field on the wire, by kind. */
 	union {
 		uint32_t dropped; /* ECHO: datagrams that its sender has lost, or left unanswered, for want of room */
-		uint32_t behind; /* PROBE: how many numbers before it the newest one that was answered is; 0: it is not said */
+		uint32_t behind; /* PROBE: its number minus the newest number that was answered; 0: not said */
 	};
 };
 
-/** md_probe_encode - write one; @buf: MD_PROBE_BYTES; returns its length */
+/** md_probe_encode - write a payload; @buf: MD_PROBE_BYTES. Return: its length */
 size_t md_probe_encode(const struct md_probe_wire *probe, uint8_t *buf);
 
 /**
- * md_probe_decode - read and check one
+ * md_probe_decode - parse and check a payload
+ * @ret: written on success only
  *
  * Return: 0; -EBADMSG; -EPROTONOSUPPORT for another version.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What is known of paths, who is told of it, and when they are probed next. */
+/* State of paths, notification of processes, schedule of probes. */
 #include "probes_internal.h"
 
-/* A path that does not answer is probed ten times as seldom after this many intervals, and a hundred times after ten times as many. */
+/* After this many intervals of silence, a path is probed a tenth as often; after ten times as many, a hundredth. */
 #define BRISK_INTERVALS 50
 
 void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, void *arg, uint64_t interval_ns,
@@ -26,9 +26,9 @@ struct md_probe *md_probes_find(const struct md_probes *probes, const struct md_
 	return p;
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- notification ---------------------------------------------------------------------------- */
 
-/* Who only works there has no use for a silence that proves nothing. */
+/* A process that only works on the path is not told SILENT: silence that proves nothing is of no use to it. */
 static enum mv_probed as_seen_by(const struct md_probe_watch *watch, enum mv_probed state)
 {
 	return watch->watch == MV_WATCH_WORK && state == MV_PROBED_SILENT ? MV_PROBED_UP : state;
@@ -41,7 +41,7 @@ void md_probe_tell(struct md_probes *probes, struct md_probe *p)
 	LIST_FOREACH(watch, &p->watches, of_path) {
 		enum mv_probed state = as_seen_by(watch, p->state);
 
-		/* Whoever was warned waits for what comes of that. */
+		/* A warned process is told once the warning is over. */
 		if (watch->told && (watch->warned ? p->warned : watch->told_probed == state))
 			continue;
 		watch->told = probes->ops->tell(probes->arg, watch->client, &p->key, state);
@@ -73,7 +73,7 @@ void md_probes_tell_the_rest(struct md_probes *probes)
 	md_probe_tell(probes, p);
 }
 
-/* ---- when ------------------------------------------------------------------------------------ */
+/* ---- schedule -------------------------------------------------------------------------------- */
 
 void md_probe_set_rounds(struct md_probes *probes, struct md_probe *p, unsigned int rounds)
 {
@@ -154,8 +154,8 @@ void md_probes_find_next(struct md_probes *probes, uint64_t now_ns)
 }
 
 /*
- * What is due earlier than it was moves the next tick. What is due later leaves it: a tick that finds nothing due, and sets the time
- * as it is, costs less than to look at all of them each time.
+ * Moves the next tick to an earlier time, never to a later one: an idle tick, which computes the time anew, costs less
+ * than a search of all paths at each change.
  */
 void md_probes_not_after(struct md_probes *probes, uint64_t at_ns)
 {

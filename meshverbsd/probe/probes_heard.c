@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What comes in over paths. */
+/* Probes and echoes that arrive. */
 #include "probes_internal.h"
 
-/* With more paths some tick is due soon anyway, and to find out which one costs more than a tick in vain. */
+/*
+ * With more paths, put_off() leaves the tick as it is: an idle tick is soon due anyway, and costs less than a search of
+ * all paths.
+ */
 #define FEW_PATHS 64
-/* A path that answers after those who work there were warned: until they are warned again. */
+/* After a false alarm, no warning of the path for this time. */
 #define WARN_AGAIN_NS (10 * MD_S)
 
-/* A witness has come: those that wait for one need not wait longer. */
+/* A path to the host answers again, so suspects of that host have a witness and need not wait. */
 static void wake_suspects(struct md_probes *probes, const struct md_probe *of, uint64_t now_ns)
 {
 	struct md_probe *p, *next;
@@ -31,7 +34,7 @@ static void clear_suspicion(struct md_probes *probes, struct md_probe *p, uint64
 		wake_suspects(probes, p, now_ns);
 }
 
-/* It answers. */
+/* The path answers: tells the processes that were warned. */
 static void end_warning(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
 	if (!p->warned)
@@ -41,7 +44,10 @@ static void end_warning(struct md_probes *probes, struct md_probe *p, uint64_t n
 	md_probe_tell(probes, p);
 }
 
-/* A sixteenth less for each interval, in which there may have been no echo of ours: see md_probes_heard(). */
+/*
+ * @slow_us loses a sixteenth of its distance to @rtt_us for each interval. There may be intervals without own echo:
+ * md_probes_heard().
+ */
 static void time_it(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
 	uint64_t n = 1 + (now_ns - p->timed_ns) / md_probes_interval(probes);
@@ -95,7 +101,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	md_probes_set_next(probes, p->next_ns < probes->regular_ns ? p->next_ns : probes->regular_ns);
 }
 
-/* Did the answer to the probe before this one arrive, and not long after it went? */
+/* Does the peer's probe say that our echo of its previous probe arrived, at most two intervals ago? */
 static bool confirms(const struct md_probes *probes, const struct md_probe *p, const struct md_probe_wire *probe, uint64_t now_ns)
 {
 	return probe->nonce == p->heard_nonce && probe->behind && probe->number - probe->behind == p->heard_number &&
@@ -107,7 +113,7 @@ static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_n
 	bool was_first = p->next_ns <= probes->regular_ns;
 
 	p->next_ns = md_probe_behind_peer(probes, p);
-	md_probes_not_after(probes, p->next_ns); /* earlier than it was, if paths have become fewer */
+	md_probes_not_after(probes, p->next_ns); /* may be earlier than before, if there are fewer paths now */
 	probes->count.spared++;
 	if (was_first && !probes->untold && probes->n <= FEW_PATHS)
 		md_probes_find_next(probes, now_ns);
@@ -115,7 +121,7 @@ static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_n
 
 static void probe_now(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
-	/* No more often than suspects are probed, whatever the peer says. */
+	/* At most as often as a suspect is probed, whatever the peer says. */
 	if (p->next_ns <= now_ns || now_ns - p->sent_ns < md_probes_part(probes))
 		return;
 	p->next_ns = now_ns;
@@ -136,7 +142,10 @@ void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, 
 	p->heard_nonce = probe->nonce;
 	p->heard_number = probe->number;
 	p->heard_ns = now_ns;
-	/* One of ours that is under way tells more; where both are, time and again, one of the two ends is next to rest. */
+	/*
+	 * Our own probe under way tells more, so we do not rest then. If both ends probe at the same time again and
+	 * again, the end with the larger address rests.
+	 */
 	settled = p->n_scheduled && p->state == MV_PROBED_UP && p->answered == p->number;
 	rests = settled || (p->awaited && p->state == MV_PROBED_UP && memcmp(&path->local, &path->remote, sizeof(path->local)) > 0);
 	if (rests && confirmed && now_ns - p->sent_ns < MD_PROBE_OWN_NS)
@@ -153,7 +162,7 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
 		return;
 	clear_suspicion(probes, p, now_ns);
 	end_warning(probes, p, now_ns);
-	p->number = p->answered; /* the one under way has been dropped */
+	p->number = p->answered; /* the probe under way was refused */
 	if (p->n_scheduled) {
 		p->next_ns = now_ns;
 		md_probes_not_after(probes, now_ns);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What is sent over paths, and what it says that no answer comes. */
+/* Sends probes, and judges paths that do not answer. */
 #include "probes_internal.h"
 
-/* Nobody is warned before that can be over so soon: who is warned does not wait for ever (providers/mesh/pathmon/probed.h). */
+/* No warning before DOWN can follow within this time: a warned process waits for a limited time (providers/mesh/pathmon/probed.h). */
 #define WARN_AHEAD_NS (MD_S / 10)
 
-/* The first turn in which it was asked from that one on, of those that are remembered. 0: none. */
+/* Return: the first remembered turn >= @from in which the path was probed as suspect or witness; 0: none. */
 static uint64_t first_turn(const struct md_probe *p, uint64_t from)
 {
 	uint64_t first = 0;
@@ -22,14 +22,14 @@ static bool is_asked_in_this_turn(const struct md_probes *probes, const struct m
 }
 
 /*
- * Of those that were asked after the suspect, in the same turn, and have answered: the one with the newest answer. Or in a later turn:
- * many suspects are not all asked in the same turns, but have the same witnesses.
+ * Return: the path to the suspect's host with the newest echo, of those probed after the suspect: in the same turn, or
+ * a later one. Many suspects are probed in different turns, but share witnesses.
  */
 static struct md_probe *witness_of(const struct md_probes *probes, const struct md_probe *suspect)
 {
 	struct md_probe *p, *next, *best = NULL;
 
-	/* Not asked itself. */
+	/* The suspect itself was not probed yet. */
 	if (!suspect->turn_counted_from)
 		return NULL;
 	HASH_ITER(hh, probes->by_key, p, next)
@@ -39,7 +39,10 @@ static struct md_probe *witness_of(const struct md_probes *probes, const struct 
 	return best;
 }
 
-/* Who has it watched is to know first which of the other paths are better: those that were asked before the witness, in vain, are not. */
+/*
+ * Marks other paths SILENT that were probed before the witness and did not answer. Processes that have to choose
+ * another path learn that first.
+ */
 static void judge_others(struct md_probes *probes, const struct md_probe *suspect, const struct md_probe *witness)
 {
 	uint64_t from = suspect->turn_counted_from, first;
@@ -59,7 +62,7 @@ static unsigned int rounds_needed(const struct md_probes *probes)
 	return MD_PROBE_PARTS * (probes->multiplier - 1);
 }
 
-/* Early enough to be of use, and not so early that those who are warned lose patience. */
+/* Late enough that a warned process does not give up waiting for the verdict. */
 static bool is_time_to_warn(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
 	uint64_t rest = (rounds_needed(probes) - p->rounds) * md_probe_pace_on_grid(probes, p, now_ns);
@@ -111,14 +114,14 @@ static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_vo
 
 	if (witness) {
 		count_round(probes, p, witness, now_ns);
-		/* However much is known by now, it counts once. */
+		/* However many echoes of the witness have arrived, they are one round. */
 		p->turn_counted_from = first_turn(p, witness->turn_answered + 1);
 		return;
 	}
 	probes->count.void_rounds++;
 	if (is_void)
 		p->turn_counted_from = 0;
-	/* For those who wait for it to work steadily. */
+	/* For processes that wait until the path works steadily. */
 	if (now_ns - p->suspect_ns >= probes->multiplier * probes->interval_ns)
 		md_probe_set_state(probes, p, MV_PROBED_SILENT);
 }
@@ -138,13 +141,13 @@ static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns
 	}
 }
 
-/* The newest probe may be on its way still; more than that is silence. */
+/* The echo of the newest probe may be under way. Two probes without echo are silence. */
 static bool answers(const struct md_probe *p)
 {
 	return p->number - p->answered < 2;
 }
 
-/* Is the case against it among the few that are furthest? */
+/* Is the suspect one of the MD_SCARCE_SUSPECTS with the most rounds? */
 static bool is_among_first(const struct md_probes *probes, const struct md_probe *suspect)
 {
 	const struct md_probe *p, *next;
@@ -161,8 +164,8 @@ static bool is_among_first(const struct md_probes *probes, const struct md_probe
 }
 
 /*
- * Whoever answers has room. Of the others, those that are about to be found dead, one after another; and now and then everyone, who
- * might answer again.
+ * Paths that answer may always send. Other paths may while the buffer has room; then only the suspects closest to a
+ * verdict, and each path once in MD_SCARCE_NS, because it may answer again.
  */
 static bool has_room(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
@@ -191,7 +194,7 @@ enum md_probes_answer md_probes_answer(const struct md_probes *probes, const str
 	return p && p->state == MV_PROBED_DOWN ? MD_PROBES_LEAVE : MD_PROBES_REFUSE;
 }
 
-/* In a turn of suspects and witnesses, or by itself. */
+/* @in_turn: as suspect or witness, so that its echo counts as evidence */
 static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_turn, uint64_t now_ns)
 {
 	uint64_t behind = p->number + 1 - p->answered;
@@ -215,7 +218,7 @@ static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_tur
 		probes->count.sent++;
 }
 
-/* Those of one kind. Return: how many. */
+/* Probes witnesses of one kind: those that answer, or those that do not. Return: number probed. */
 static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, const struct md_probe *suspect, unsigned int max,
 					uint64_t now_ns)
 {
@@ -234,7 +237,10 @@ static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, c
 		send_probe(probes, p, true, now_ns);
 		if (p->n_scheduled) {
 			md_probe_await(probes, p);
-			/* That one is as good as its own; but who does not answer has to be looked at. */
+			/*
+			 * This probe replaces the scheduled one. A path that does not answer keeps its schedule,
+			 * because it has to be reviewed.
+			 */
 			if (answer)
 				md_probe_schedule(probes, p, now_ns);
 		}
@@ -243,10 +249,10 @@ static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, c
 	return n;
 }
 
-/* What is probed right behind the suspects of this turn. Return: how many. */
+/* Probes witnesses right after the suspects of this turn. Return: number probed. */
 static unsigned int send_witnesses(struct md_probes *probes, const struct md_probe *suspect, uint64_t now_ns)
 {
-	/* However many are dead already, they come last. */
+	/* Paths that do not answer come last, so that they do not take the places of those that do. */
 	unsigned int n = send_witnesses_that(true, probes, suspect, MD_WITNESSES_MAX, now_ns);
 
 	return n + send_witnesses_that(false, probes, suspect, MD_WITNESSES_MAX - n, now_ns);
@@ -265,13 +271,13 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 	}
 	probes->dropped = dropped;
 	probes->turn++;
-	/* Those that are due a little later keep step. */
+	/* Suspects that are due a little later are probed in this turn too, so that they stay in step. */
 	HASH_ITER(hh, probes->by_key, p, next) {
 		uint64_t due_ns = md_probe_due(probes, p);
 
 		if (!p->n_scheduled || due_ns > now_ns + (p->suspect ? slack : 0) || n_sent >= MD_PROBES_PER_TURN)
 			continue;
-		/* Being late takes nothing from the proof: both echoes had the same time, and more of it. */
+		/* A late tick weakens no proof: both echoes had the same additional time. */
 		late |= now_ns > due_ns + probes->interval_ns;
 		review(probes, p, now_ns);
 		send_probe(probes, p, p->suspect, now_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Who has which paths watched. */
+/* Watches: which processes watch which paths. */
 #include "probes_internal.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static struct md_probe *add(struct md_probes *probes, const struct md_probe_key 
 	if (!p)
 		return NULL;
 	p->key = *path;
-	/* Any number will do that others cannot tell. */
+	/* The nonce only has to be one that others cannot tell. */
 	probes->nonce = probes->nonce * 6364136223846793005ull + 1442695040888963407ull;
 	p->nonce = probes->nonce;
 	p->next_ns = UINT64_MAX;
@@ -40,7 +40,7 @@ static bool is_scheduled(uint8_t watch)
 	return watch & (MV_WATCH_WORK | MV_WATCH_HOME);
 }
 
-/* @before, @after: what one process has it watched for */
+/* @before, @after: mask of one process for the path */
 static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_t before, uint8_t after, uint64_t now_ns)
 {
 	bool was = p->n_scheduled;
@@ -63,7 +63,7 @@ static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_
 		md_probes_set_next(probes, UINT64_MAX);
 }
 
-/* A path counts once for an account, however many processes of it have it watched. */
+/* A path counts once for an account, however many of its processes watch the path. */
 static bool is_watched_by(const struct md_probe *p, uint64_t account)
 {
 	const struct md_probe_watch *watch;
@@ -74,7 +74,7 @@ static bool is_watched_by(const struct md_probe *p, uint64_t account)
 	return false;
 }
 
-/* One more path. Return: 0; -EDQUOT; -ENOMEM. */
+/* Charges one path to an account. Return: 0; -EDQUOT; -ENOMEM. */
 static int count_path(struct md_probes *probes, uint64_t account)
 {
 	struct md_probe_user *user;
@@ -142,7 +142,7 @@ void md_probes_fini(struct md_probes *probes)
 	struct md_probe *p, *next;
 
 	HASH_ITER(hh, probes->by_key, p, next) {
-		/* The last one takes the path with it. */
+		/* Removing the last watch frees the path. */
 		for (size_t more = 1; more;) {
 			struct md_probe_watch *watch = LIST_FIRST(&p->watches);
 
@@ -234,7 +234,7 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 	}
 	count_scheduled(probes, watch->probe, watch->watch, mask, now_ns);
 	watch->watch = mask;
-	/* An answer is waited for; but who was warned has one, and is told what comes of that. */
+	/* The process waits for an answer. A warned process knows the state, and is told how the warning ends. */
 	watch->told = watch->told && watch->warned && watch->probe->warned;
 	md_probe_tell(probes, watch->probe);
 	md_probes_tell_soon(probes, now_ns);
