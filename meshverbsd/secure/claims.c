@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Whoever signs may have invented himself, and said first what another host has. */
+/* The holder may have invented itself, and may have claimed first a GID that another host has. */
 static bool may_be_a_thief(const struct md_claim *holder, const struct md_claim *claimant)
 {
 	return holder->evidence < MD_EVIDENCE_ON_LINK && claimant->vouched && claimant->evidence >= MD_EVIDENCE_ON_LINK;

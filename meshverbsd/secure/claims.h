@@ -8,43 +8,43 @@
 #include "directory.h"
 
 /*
- * Two hosts say that they have the same GID: whose is it? A GID is taken from who has it only by
- * somebody with better evidence, or when who had it has fallen silent; among equals the first one
- * stays. So a host that joins cannot draw another's connections to itself, and one that moves an
- * address waits for the old holder's entry to expire or to drop it.
+ * Which host has a GID that two hosts claim? A claim needs better evidence than the holder's, unless the holder has
+ * fallen silent. With equal evidence the holder keeps the GID. So a host that joins cannot draw another host's
+ * connections to itself, and an address that moves to another host is free when the old holder drops it or expires.
  *
- * What a host that is vouched for says is signed. A GID that it was once heard with on the GID's link, or has answered at, is taken by the
- * hosts file only, as long as it is heard: others may say what they like on that link. Any other GID of such a host goes to another one
- * that is vouched for, and is heard on that link or has answered there: whoever signs may have invented himself.
+ * Claims of a vouched host are signed. Take a GID with which the vouched host was once heard on the GID's link, or at
+ * which it has answered: as long as that host is heard, only the hosts file can take the GID from it, because anybody
+ * on that link can claim anything. Any other GID of a vouched host is weaker, because a signer may have invented
+ * itself: another vouched host takes the GID if it is heard on that link, or has answered at the GID.
  *
- * A GID that its host only keeps (kept.h) is taken on equal evidence by a host that has it; from a host that is vouched for only by
- * another such, with MD_EVIDENCE_ON_LINK at least. Our own host gives one up to anybody.
+ * A GID that its host only keeps (kept.h) goes to a host that has it, with equal evidence. A vouched host yields a kept
+ * GID only to another vouched host with MD_EVIDENCE_ON_LINK or better. Our own host yields a kept GID to any host.
  *
- * Link-local GIDs are everybody's own on every link, and are not claimed (always both).
+ * Link-local GIDs are not unique, so several hosts have each of them: see gidmap.h.
  */
 enum md_evidence {
-	MD_EVIDENCE_TOLD, /* said by unicast, from wherever */
-	MD_EVIDENCE_HEARD, /* said by a beacon, on some link of ours */
+	MD_EVIDENCE_TOLD, /* claimed by unicast, from anywhere */
+	MD_EVIDENCE_HEARD, /* claimed by a beacon on some link of ours */
 	/*
-	 * said by a beacon on a link of ours that the GID's address belongs to; of who is vouched for, also earlier, since the host is known.
-	 * Or the host has answered at that address.
+	 * claimed by a beacon on a link of ours in whose subnet the GID is. For a vouched host: now, or at any time
+	 * since the host is known. Or the host has answered at that address.
 	 */
 	MD_EVIDENCE_ON_LINK,
-	MD_EVIDENCE_FILE, /* our administrator says so: the hosts file */
-	MD_EVIDENCE_OWN, /* it is in our own GID table */
+	MD_EVIDENCE_FILE, /* the hosts file says so */
+	MD_EVIDENCE_OWN, /* the GID is in our own GID table */
 };
 
 struct md_claim {
 	struct mv_host_id host;
 	enum md_evidence evidence;
-	bool vouched; /* its identity is pinned, and has signed this */
-	bool live; /* heard within the expiry time, and still says so; always for FILE and OWN */
+	bool vouched; /* the host's identity is pinned, and has signed the claim */
+	bool live; /* the host was heard within the expiry time, and still claims the GID; always true for FILE and OWN */
 };
 
 /**
- * md_claim_wins - does a new claim take a GID from who has it?
+ * md_claim_wins - does a new claim take the GID from its holder?
  *
- * A claim of the same host always does: it is that host's news.
+ * A new claim of the holder itself always wins: it is an update.
  */
 bool md_claim_wins(const struct md_claim *holder, const struct md_claim *claimant);
 

@@ -43,7 +43,7 @@ struct md_peer_key *md_peer_keys_find(const struct md_peer_keys *keys, const str
 	return keys->on ? md_table_find(&keys->table, host) : NULL;
 }
 
-/* Which end is which does not count. Return: false: a public key of low order, which is nobody's. */
+/* Both ends compute the same key. Return: false: a public key of low order, which no host can have. */
 static bool make(const struct md_peer_keys *keys, const struct md_public *box, struct md_sealing_key *ret)
 {
 	bool first = memcmp(&keys->box, box, sizeof(*box)) < 0;
@@ -77,7 +77,7 @@ int md_peer_keys_set(struct md_peer_keys *keys, const struct mv_host_id *host, c
 	if (md_public_is(&peer->box, box))
 		return 0;
 	peer->box = *box;
-	/* The old one still opens what is under way. */
+	/* The old key still opens datagrams under way. */
 	if (peer->now.id)
 		peer->other = peer->now;
 	memset(&peer->now, 0, sizeof(peer->now));
@@ -119,7 +119,7 @@ const struct md_sealing_key *md_peer_key_open(const struct md_peer_keys *keys, s
 	key = with_id(peer, id);
 	if (key || peer->number == keys->number)
 		return key;
-	/* Made once for each of this end's keys, whatever comes. */
+	/* Computed once for each key of this end, whatever arrives. */
 	if (!make(keys, &peer->box, &peer->other))
 		return NULL;
 	peer->number = keys->number;

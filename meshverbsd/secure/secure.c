@@ -93,7 +93,7 @@ bool md_secure_has_key(const struct md_secure *s)
 	return s->n_keys > 0;
 }
 
-/* Hosts with identities. */
+/* ---- hosts with identities ---- */
 
 void md_secure_identity(struct md_secure *s, const struct md_identity *identity)
 {
@@ -117,7 +117,7 @@ bool md_secure_peer_seals(const struct md_secure *s, const struct mv_host_id *ho
 	return peer && peer->seals;
 }
 
-/* Sending. */
+/* ---- sending ---- */
 
 struct md_addr md_link_of(uint32_t ifindex)
 {
@@ -176,7 +176,10 @@ static const struct md_sealing_key *fleet_key(const struct md_secure *s)
 	return s->n_keys ? &s->keys[0] : NULL;
 }
 
-/* A host that has not sealed anything yet may not be able to open what is sealed: only the question whether it can is. */
+/*
+ * A host that has not sealed anything may be unable to open sealed datagrams. So only CONFIRM, which asks for that, is
+ * sealed then.
+ */
 static const struct md_sealing_key *pairwise_key(struct md_secure *s, const struct mv_host_id *host, enum md_kind kind)
 {
 	struct md_peer_key *peer = host && md_is_pairwise(kind) ? md_peer_keys_find(&s->peers, host) : NULL;

@@ -14,172 +14,166 @@
 #include "start.h"
 
 /*
- * What every datagram between agents goes through, in both directions. docs/security.md says what
- * is defended against whom; here is how.
+ * Protection of all datagrams between agents, in both directions. docs/security.md has the threats; this is the
+ * mechanism.
  *
  * On the wire, integers big endian:
  *
  *    0  magic "MVDG"       4  version    5  kind    6  protection (0 plain, 1 sealed, 2 sealed pairwise)
  *    7  about: CHALLENGE: kind of the datagram it answers; else 0
  *    8  key id             16  sender's host id      32  sender's start number   40  counter
- *   48  cookie: the receiver's, for the address this comes from; zero: not known yet
- *   64  mine: the sender's, for the address this goes to
+ *   48  cookie: made by the receiver for the sender's address; zero: not known yet
+ *   64  mine: cookie made by the sender for the receiver's address
  *   80  plain: payload; sealed: nonce (24), then the payload encrypted, then 16 bytes of tag
  *
- * Cookies prove two things without state: a cookie is a keyed hash, under a secret of its maker
- * that changes with each start and every minute, of the address it was given to. Who sends one back
- * can receive at the address it sends from (return routability), and has made the datagram lately
- * and for this receiver (freshness). Every unicast datagram needs one; who sends one without gets a
- * CHALLENGE, which is a header only, so never larger than what it answers. Learning cookies and
- * answering challenges happens in here; the agent only sends the reply when there is one.
+ * A cookie is a keyed hash of the address that it is made for, with a secret that its maker changes at each start and
+ * every minute. So cookies need no state, and a returned cookie proves two things: its sender can receive at its source
+ * address (return routability), and has made the datagram lately and for this receiver (freshness). Every unicast
+ * datagram needs a cookie. A datagram without a valid one is answered by a CHALLENGE, which is a header only and so
+ * never larger than the datagram. This file learns cookies and answers challenges; the agent only sends the reply, if
+ * any.
  *
- * With a key, datagrams are encrypted (XChaCha20-Poly1305, all before the nonce's end
- * authenticated) and each counter is taken once: a window of MD_WINDOW counters for each sender.
- * That window is made only by a datagram with a valid cookie, and forgotten only when the last
- * datagram it let pass has a cookie that is no longer valid; so neither a restart of the receiver,
- * nor of the sender, nor a full table lets an old datagram in, whatever the clocks say. A beacon
- * (multicast, no cookie) of an unknown sender is therefore challenged first.
+ * With a fleet key, datagrams are encrypted (XChaCha20-Poly1305; all bytes up to the end of the nonce are
+ * authenticated), and each counter is accepted once: there is a window of MD_WINDOW counters for each sender. A window
+ * begins only with a datagram that has a valid cookie, and is forgotten only when no cookie of its last datagram can be
+ * valid any more. So no old datagram is accepted after a restart of the receiver or of the sender, or when the table is
+ * full, whatever the clocks say. A beacon is multicast and has no cookie, so the beacon of an unknown sender is
+ * challenged first.
  *
- * Beacons are taken with hop limit 255 only, which none has that a router forwarded, and over IPv6
- * from link-local addresses only. Without a key, nothing else is known about who sends them but
- * that it is on the link.
+ * Beacons are accepted with hop limit 255 only, which no forwarded packet has, and over IPv6 from link-local addresses
+ * only. Without a key, nothing else is known of a beacon's sender but that it is on the link.
  *
- * Not thread-safe: one thread, or one at a time. Nothing is allocated after md_secure_new(). Times
- * are CLOCK_BOOTTIME, in ns.
+ * Not thread-safe: one thread at a time. No allocation after md_secure_new(). Times are CLOCK_BOOTTIME, in ns.
  */
 
 #define MD_PORT               28791
 #define MD_HEADER_BYTES       80
 #define MD_HEADER_SENDER_AT   16
-#define MD_SEALED_BYTES       40 /* what sealing adds: nonce and tag */
-#define MD_DATAGRAM_MAX_BYTES 1232 /* fits the smallest IPv6 MTU */
+#define MD_SEALED_BYTES       40 /* overhead of sealing: nonce and tag */
+#define MD_DATAGRAM_MAX_BYTES 1232 /* fits the smallest IPv6 MTU, 1280 */
 #define MD_PAYLOAD_MAX_BYTES  (MD_DATAGRAM_MAX_BYTES - MD_HEADER_BYTES - MD_SEALED_BYTES)
-#define MD_WINDOW             1024 /* counters behind the newest that are still taken, once each */
-#ifndef MD_COOKIE_EPOCH_NS /* tests have not the time */
-#define MD_COOKIE_EPOCH_NS    (60 * 1000000000ull) /* a cookie lives for one to two of these */
+#define MD_WINDOW             1024 /* counters behind the newest that are still accepted, once each */
+#ifndef MD_COOKIE_EPOCH_NS /* tests set a shorter one */
+#define MD_COOKIE_EPOCH_NS    (60 * 1000000000ull) /* a cookie is valid for one to two epochs */
 #endif
 
-/* What a datagram is for. Payloads are the agent's affair. */
+/* Kinds of datagrams. The agent defines their payloads. */
 enum md_kind {
-	MD_KIND_BEACON = 1, /* multicast to a link, or by unicast to one neighbour of it */
-	MD_KIND_QUERY, /* which host are you? Has the generation of who asks: MD_QUERY_BYTES */
-	MD_KIND_ENTRY, /* answer: this one, with these rails */
+	MD_KIND_BEACON = 1, /* multicast to a link, or unicast to a neighbour on it */
+	MD_KIND_QUERY, /* which host are you? Payload: generation of the asker, MD_QUERY_BYTES */
+	MD_KIND_ENTRY, /* answer to QUERY: this host, with these rails */
 	MD_KIND_MESSAGE, /* from process to process */
-	MD_KIND_CHALLENGE, /* secure.c's own: here is your cookie */
-	MD_KIND_PROOF, /* secure.c's own: here it is back */
-	/* Agents from before these take them for no datagram of an agent, and drop them. */
-	MD_KIND_PROBE, /* does anything get through between these two addresses? */
-	MD_KIND_ECHO, /* answer: yes */
-	MD_KIND_BUNDLE, /* many of what MESSAGE carries; to those only who have sent one: likewise */
-	MD_KIND_IDENTITY, /* statement.h: multicast to a link, or by unicast; without a fleet key only: likewise */
-	MD_KIND_CONFIRM, /* sealed with a pairwise key: can you open this? And the answer: likewise */
+	MD_KIND_CHALLENGE, /* internal to secure.c: here is your cookie */
+	MD_KIND_PROOF, /* internal to secure.c: here is the cookie back */
+	/* Older agents do not know the kinds from here on, and drop them as not of an agent. */
+	MD_KIND_PROBE, /* do packets get through between these two addresses? */
+	MD_KIND_ECHO, /* answer to PROBE: yes */
+	MD_KIND_BUNDLE, /* many MESSAGEs; sent only to agents that have sent one */
+	MD_KIND_IDENTITY, /* statement.h: multicast to a link, or unicast; only without a fleet key */
+	MD_KIND_CONFIRM, /* question, sealed pairwise: can you open this? And the answer to it */
 	MD_KIND_END,
 };
 
-/* The other end of a datagram. */
+/* The other end of a datagram, and the way to it. */
 struct md_addr {
 	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
 	uint16_t port; /* host byte order */
 	/*
-	 * The netdev it arrives on or leaves by: always with link-local addresses and beacons. With
-	 * others it may be 0, but the same then for what is sent to an address and what comes from
-	 * it.
+	 * The netdev of arrival or departure. Always set with link-local addresses and beacons. With other addresses it
+	 * may be 0, then in both directions.
 	 */
 	uint32_t ifindex;
 	/*
-	 * This end's address, for what goes over a path (md_is_of_path()), else zero: what the other end has given us as a cookie is for
-	 * the address that we send from. Cookies that we give do not depend on it.
+	 * Address of this end, for datagrams of a path (md_is_of_path()); else zero. Cookies given to us are stored for
+	 * this address, because the other end made them for it. Cookies that we make do not depend on it.
 	 */
 	struct in6_addr local;
-	uint32_t arrived; /* the netdev that it came in by, whatever the address: so it is rationed, and nothing else depends on it */
+	uint32_t arrived; /* the netdev of arrival, always set; chooses the rate limits, and nothing else */
 };
 
 enum md_verdict {
-	MD_OPEN_OK, /* take it */
-	MD_OPEN_LEARNED, /* a CHALLENGE: what @about names may be sent again now, a beacon to that
-			    address alone */
+	MD_OPEN_OK, /* accept */
+	MD_OPEN_LEARNED, /* a CHALLENGE: send what @about names again; a beacon to that address only */
 	MD_OPEN_PROVEN, /* a PROOF: nothing to do */
-	/* From here on: dropped, to be counted. */
-	MD_OPEN_UNPROVEN, /* no cookie, or an old one; a reply tells the right one */
-	MD_OPEN_NOT_OURS, /* no datagram of an agent: length, magic, or a field that cannot be */
-	MD_OPEN_VERSION, /* of another version */
-	MD_OPEN_OWN, /* our own, come back */
-	MD_OPEN_SAME_ID, /* of another agent that has our host id */
+	/* From here on: drop and count. */
+	MD_OPEN_UNPROVEN, /* no cookie, or an old one; the reply has the right one */
+	MD_OPEN_NOT_OURS, /* no datagram of an agent: bad length, magic or field */
+	MD_OPEN_VERSION, /* another version */
+	MD_OPEN_OWN, /* our own datagram, returned */
+	MD_OPEN_SAME_ID, /* another agent has our host id */
 	MD_OPEN_OFF_LINK, /* a beacon that may have been forwarded: hop limit or source address */
 	MD_OPEN_PLAIN, /* not sealed, but we have a key */
 	MD_OPEN_SEALED, /* sealed, but we have no key */
-	MD_OPEN_OTHER_KEY, /* sealed with a key that we do not have */
+	MD_OPEN_OTHER_KEY, /* sealed with an unknown key */
 	MD_OPEN_FORGED, /* authentication failed */
-	MD_OPEN_REPLAY, /* taken before */
-	MD_OPEN_TOO_OLD, /* behind the window: may have been taken before */
-	MD_OPEN_OLD_START, /* of an earlier life of its sender */
+	MD_OPEN_REPLAY, /* accepted before */
+	MD_OPEN_TOO_OLD, /* behind the window: may have been accepted before */
+	MD_OPEN_OLD_START, /* from a former life of its sender */
 	MD_OPEN_NO_ROOM, /* a new sender, and no window may be forgotten yet */
-	MD_OPEN_THROTTLED, /* too many forgeries lately to look at it */
-	MD_OPEN_PORT, /* no key, and not from the port of agents: any user of that host may have sent it (the agent looks) */
-	MD_OPEN_UNSEALED, /* of a host that seals what it sends to this one, and this is not */
-	MD_OPEN_STRANGER, /* sealed with a pairwise key, but that host's public key is not known, or another one */
+	MD_OPEN_THROTTLED, /* too many forgeries lately, not decrypted */
+	MD_OPEN_PORT, /* no key, and not from the agents' port: any user of that host may have sent it; set by the agent */
+	MD_OPEN_UNSEALED, /* not sealed, though its sender seals for us */
+	MD_OPEN_STRANGER, /* sealed pairwise, but the sender's public key is unknown or has changed */
 	MD_OPEN_N_VERDICTS,
 };
 
 /*
- * Each link has limits of its own, and so has what routers have forwarded: who floods one link, or from afar, keeps nothing out that
- * comes by others. Netdevs of one number modulo this have one together.
+ * Rate limits are separate for each link, and for forwarded datagrams, so that a flood on one link, or from afar, keeps
+ * out no datagram of other links. Netdevs with equal ifindex modulo MD_LINK_SHARES share limits.
  */
 #define MD_LINK_SHARES 32
 
 #define MD_SOURCE_GROUPS 256
 
 struct md_opened {
-	/* OK, LEARNED, PROVEN. Without a key these are what the sender says. */
+	/* Kinds of OK, LEARNED, PROVEN. Without a key, these fields are what the sender claims. */
 	enum md_kind kind;
-	enum md_kind about; /* LEARNED */
+	enum md_kind about; /* with LEARNED */
 	struct mv_host_id sender;
 	/*
-	 * Who answers for it: with a key the sender, without one the address that it came from,
-	 * which is all that has been proven then. What is remembered of a sender, and the sender
-	 * must not be able to forge, goes under this.
+	 * Identity under which facts about the sender are remembered. With a key: the sender. Without: a hash of the
+	 * source address, which is all that the sender has proven.
 	 */
 	struct mv_host_id voucher;
-	uint64_t start, counter; /* of one sender's datagrams, the one with the larger (start,
-				    counter) is newer */
-	bool sealed; /* with the fleet key, or pairwise: the sender is who it says */
-	uint32_t group; /* of source addresses, as they are rationed: below MD_SOURCE_GROUPS */
-	bool on_link; /* no router has forwarded it: its sender is a neighbour, or has taken a neighbour's address */
-	bool confirmed; /* the first one of that sender that was sealed pairwise: it has this host's public key */
+	uint64_t start, counter; /* of two datagrams of a sender, the one with the larger (start, counter) is newer */
+	bool sealed; /* with the fleet key or pairwise: the sender is authentic */
+	uint32_t group; /* group of source addresses for rate limits, below MD_SOURCE_GROUPS */
+	bool on_link; /* no router has forwarded it: its sender is a neighbour, or uses a neighbour's address */
+	bool confirmed; /* the sender's first datagram that is sealed pairwise: it has our public key */
 	size_t payload_len;
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
-	/* To be sent to where the datagram came from, whatever the verdict; 0: nothing. */
+	/* To be sent to the source of the datagram, whatever the verdict; length 0: nothing. */
 	size_t reply_len;
 	uint8_t reply[MD_HEADER_BYTES + MD_SEALED_BYTES];
 };
 
 struct md_secure_config {
 	struct mv_host_id host;
-	uint64_t start; /* larger than at any earlier start of this host: md_start_number() */
-	size_t max_senders; /* replay windows; 0: 16384. About 200 bytes each, with a key only */
-	size_t max_cookies; /* of others; 0: 16384. About 100 bytes each */
+	uint64_t start; /* larger than at any former start of this host: md_start_number() */
+	size_t max_senders; /* replay windows; 0: 16384. About 200 bytes each; used with a key only */
+	size_t max_cookies; /* cookies given to us; 0: 16384. About 100 bytes each */
 };
 
 struct md_secure;
 
 /**
- * md_secure_new - begin
- * @keys: copied; with n == 0 there is no protection but cookies and hop limits
+ * md_secure_new - create the state
+ * @keys: copied; n == 0: no protection but cookies and hop limits
+ * @ret: free with md_secure_free()
  *
- * Return: 0; -ENOMEM; -EIO when libsodium cannot start (no source of random numbers).
+ * Return: 0; -ENOMEM; -EIO: libsodium cannot start (no source of random numbers).
  */
 int md_secure_new(const struct md_secure_config *config, const struct md_keys *keys,
 		  uint64_t now_ns, struct md_secure **ret);
-void md_secure_free(struct md_secure *s); /* wipes keys; NULL is fine */
+void md_secure_free(struct md_secure *s); /* wipes keys; NULL is allowed */
 
 /**
- * md_secure_reload - use other keys from now on
+ * md_secure_reload - use other keys
  *
- * Windows and cookies stay: a rotation (the old key second in the new file, or the new one second
- * in the old) loses nothing.
+ * Windows and cookies stay. A rotation loses nothing: first the new key as second line, then the lines swapped.
  *
- * Return: true when there was no key and now is one, or the other way round: what was learnt until
- * now deserves another degree of trust.
+ * Return: true: there was no key and now is one, or the reverse. Then whatever was learnt before has another degree of
+ * trust.
  */
 bool md_secure_reload(struct md_secure *s, const struct md_keys *keys);
 
@@ -187,63 +181,60 @@ bool md_secure_reload(struct md_secure *s, const struct md_keys *keys);
 bool md_secure_has_key(const struct md_secure *s);
 
 /*
- * Identities (ident/): without a fleet key, messages between two hosts that know each other's public keys are sealed with a key of the
- * two. What else agents say to each other stays plain: cookies protect it as they do without identities, and what a beacon says of a
- * host is signed (statement.h). With a fleet key all this does nothing.
+ * Identities (ident/), without a fleet key: messages between two hosts that know each other's public keys are sealed
+ * pairwise. All other datagrams stay plain: cookies protect them, and descriptions of hosts are signed (statement.h).
+ * With a fleet key, these functions have no effect.
  */
 
-/** md_secure_identity - use this identity from now on; a second call is a rotation */
+/** md_secure_identity - use this identity; a second call is a rotation. Copied */
 void md_secure_identity(struct md_secure *s, const struct md_identity *identity);
-/** md_secure_peer - that is a host's public key, as its statement says; 0 or -ENOSPC */
+/** md_secure_peer - set the public key of a host, from its statement. Return: 0 or -ENOSPC */
 int md_secure_peer(struct md_secure *s, const struct mv_host_id *host, const struct md_public *box);
 void md_secure_forget_peer(struct md_secure *s, const struct mv_host_id *host);
-/** md_secure_peer_seals - has that host sealed something for this one? From then on only what is sealed is taken from it. */
+/** md_secure_peer_seals - has the host sealed a datagram for us? From then on its unsealed messages are refused. */
 bool md_secure_peer_seals(const struct md_secure *s, const struct mv_host_id *host);
 
 /**
  * md_seal - make a datagram
  * @to: NULL: multicast on @ifindex
- * @kind: not secure.c's own
+ * @kind: none that is internal to secure.c
  * @payload: at most MD_PAYLOAD_MAX_BYTES
  * @ret: MD_DATAGRAM_MAX_BYTES, filled from the start
  *
- * The same datagram must not be sent to two addresses, or twice: each has another cookie, and
- * another counter. Replies and answers have to leave from the address that the datagram was sent
- * to, or cookies do not fit.
+ * Do not send a datagram twice, or to two addresses: cookie and counter are for one datagram. Send replies and answers
+ * from the address to which the datagram was sent, because cookies are made for that address.
  *
- * Return: its length, at least 1.
+ * Return: length of the datagram, at least 1.
  */
 size_t md_seal(struct md_secure *s, enum md_kind kind, const struct md_addr *to, uint32_t ifindex,
 	       const void *payload, size_t payload_len, uint64_t now_ns, uint8_t *ret);
 
-/** md_seal_for - the same for one host, with the key of that pair if there is one and the kind is one of md_is_pairwise() */
+/** md_seal_for - like md_seal(), for one host: sealed pairwise if the keys are known and md_is_pairwise(@kind) */
 size_t md_seal_for(struct md_secure *s, const struct mv_host_id *host, enum md_kind kind, const struct md_addr *to,
 		   uint32_t ifindex, const void *payload, size_t payload_len, uint64_t now_ns, uint8_t *ret);
 
 /**
- * md_open - judge a datagram that has arrived
- * @datagram: @len bytes; longer ones than MD_DATAGRAM_MAX_BYTES are refused
+ * md_open - check a datagram that has arrived
+ * @datagram: @len bytes; refused if longer than MD_DATAGRAM_MAX_BYTES
  * @hop_limit: as received (IPV6_HOPLIMIT, IP_TTL); -1: not known
  *
- * Return: verdict. @ret's payload and sender are valid for OK, LEARNED and PROVEN, its reply
- * always.
+ * Return: the verdict. In @ret, payload and sender are valid for OK, LEARNED and PROVEN; the reply is always valid.
  */
 enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len,
 			const struct md_addr *from, int hop_limit, uint64_t now_ns,
 			struct md_opened *ret);
 
 /**
- * md_is_of_path - is a datagram a PROBE, an ECHO, or a CHALLENGE to one of them?
+ * md_is_of_path - is a datagram a PROBE, an ECHO, or a CHALLENGE to either? Looks at the kind only.
  *
- * Nothing else of it has been looked at. What goes over one path has cookies of that path: the netdev and this end's
- * address belong to struct md_addr then, or probes from several addresses, or out of several netdevs, to one address would take each
- * other's cookie away.
+ * Datagrams of a path have cookies of that path: struct md_addr then includes the netdev and this end's address.
+ * Otherwise probes to one address, from several addresses or netdevs, would replace each other's cookies.
  */
 bool md_is_of_path(const uint8_t *datagram, size_t len);
 
-/** md_verdict_name - "replay": for counters; lower case, '_' between words; "?" beyond the enum */
+/** md_verdict_name - name of a counter, e.g. "replay": lower case, '_' between words; "?" beyond the enum. Constant string */
 const char *md_verdict_name(enum md_verdict verdict);
-/** md_verdict_text - a sentence part for people */
+/** md_verdict_text - part of a sentence for people. Constant string */
 const char *md_verdict_text(enum md_verdict verdict);
 
 #endif

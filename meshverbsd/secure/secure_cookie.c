@@ -6,7 +6,7 @@
 
 #include <sodium.h>
 
-/* An address without the padding of its struct. */
+/* struct md_addr without padding. */
 struct key {
 	uint8_t ip[16], local[16];
 	uint32_t ifindex;
@@ -14,7 +14,7 @@ struct key {
 };
 
 struct given {
-	struct key key; /* of the table */
+	struct key key; /* key of the table */
 	struct md_cookie cookie;
 };
 
@@ -45,7 +45,7 @@ static void turn_epoch(struct md_cookies *cookies, uint64_t now_ns)
 		return;
 	if (epoch == cookies->epoch + 1)
 		memcpy(cookies->secrets[1], cookies->secrets[0], sizeof(cookies->secrets[1]));
-	else /* slept through, or a clock that went back: none of the old ones counts */
+	else /* suspended for long, or the clock went back: old cookies are void */
 		randombytes_buf(cookies->secrets[1], sizeof(cookies->secrets[1]));
 	randombytes_buf(cookies->secrets[0], sizeof(cookies->secrets[0]));
 	cookies->epoch = epoch;
@@ -60,7 +60,7 @@ static struct key key_of(const struct md_addr *addr)
 	return key;
 }
 
-/* Packets of an address that is the same on all links may come in by any of them. */
+/* Packets from other addresses may arrive on any link, so their cookies do not include the netdev. */
 static bool is_of_a_link(const struct in6_addr *ip)
 {
 	return IN6_IS_ADDR_LINKLOCAL(ip) || IN6_IS_ADDR_UNSPECIFIED(ip);

@@ -9,36 +9,35 @@
 #include "secure_table.h"
 
 /*
- * Cookies: those we give, of which only the secrets are kept, and those we were given, for
- * addresses we send to. When there is no room for another of these the one not used for longest is
- * forgotten, which costs its peer's next datagram a challenge.
+ * Cookies. Of cookies that we make, only the secrets are stored. Cookies that we were given are stored by address. If
+ * the table is full, the least recently used is dropped, and the next datagram to that address is challenged.
  */
 struct md_cookie {
 	uint8_t bytes[16];
 };
 
 struct md_cookies {
-	uint64_t epoch; /* of secrets[0] */
-	uint8_t secrets[2][16]; /* of this epoch and the one before */
-	struct md_table given; /* by address */
+	uint64_t epoch; /* epoch of secrets[0] */
+	uint8_t secrets[2][16]; /* of this epoch and of the one before */
+	struct md_table given; /* cookies given to us, by address */
 };
 
 int md_cookies_init(struct md_cookies *cookies, size_t max, uint64_t now_ns); /* 0 or -ENOMEM */
 void md_cookies_fini(struct md_cookies *cookies);
 
-/** md_cookie_make - the cookie for @addr; for a link when its ip is zero */
+/** md_cookie_make - make the cookie for @addr; a zero ip: for a whole link */
 struct md_cookie md_cookie_make(struct md_cookies *cookies, const struct md_addr *addr,
 				uint64_t now_ns);
 
-/** md_cookie_valid - have we given @cookie to @addr in this epoch or the one before? */
+/** md_cookie_valid - did we make @cookie for @addr, in this epoch or the one before? */
 bool md_cookie_valid(struct md_cookies *cookies, const struct md_addr *addr,
 		     const struct md_cookie *cookie, uint64_t now_ns);
 
-/** md_cookie_keep - @addr has given us this one */
+/** md_cookie_keep - store a cookie that @addr has given us */
 void md_cookie_keep(struct md_cookies *cookies, const struct md_addr *addr,
 		    const struct md_cookie *cookie);
 
-/** md_cookie_given - what @addr has given us; zero: nothing */
+/** md_cookie_given - Return: the cookie that @addr has given us; zero: none */
 struct md_cookie md_cookie_given(struct md_cookies *cookies, const struct md_addr *addr);
 
 #endif

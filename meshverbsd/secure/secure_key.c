@@ -13,7 +13,7 @@
 #include <sodium.h>
 
 #define FILE_MAX_BYTES   4096
-#define SECRET_MAX_BYTES 1024 /* of one line, decoded */
+#define SECRET_MAX_BYTES 1024 /* of one line, after decoding */
 
 static_assert(MD_KEY_TEXT_SIZE ==
 		      sodium_base64_ENCODED_LEN(MD_KEY_BYTES, sodium_base64_VARIANT_ORIGINAL),
@@ -25,7 +25,7 @@ static int fail(int err, char *why, size_t why_size, const char *text)
 	return err;
 }
 
-/* A line without blanks at its ends. */
+/* A line without white space at its ends. */
 struct line {
 	const char *text;
 	size_t len;
@@ -51,8 +51,7 @@ static struct line next_line(const char **at, const char *end)
 	return line;
 }
 
-/* Hex first: in base64 the same digits would be another key, and somebody who writes 64 of them
- * means hex. */
+/* Hex before base64: 64 hex digits are valid base64 as well, but are meant as hex. */
 static bool decode(const struct line *line, uint8_t *secret, size_t *ret_len)
 {
 	static const int variants[] = {
@@ -146,7 +145,7 @@ static int check_file(const struct stat *st, char *why, size_t why_size)
 	return 0;
 }
 
-/* Reads all of it: -EINVAL if it is longer than @size. */
+/* Reads the whole file. -EINVAL: longer than @size. */
 static ssize_t read_all(int fd, char *buf, size_t size, char *why, size_t why_size)
 {
 	size_t len = 0;
@@ -185,7 +184,7 @@ int md_keys_load(const char *path, struct md_keys *ret, char *ret_why, size_t wh
 {
 	int fd, rc;
 
-	/* Not blocking: a FIFO is refused, not waited for. */
+	/* O_NONBLOCK: a FIFO is refused at once. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return fail(-errno, ret_why, why_size, strerror(errno));

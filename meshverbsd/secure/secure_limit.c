@@ -6,7 +6,7 @@ static uint64_t interval_ns(const struct md_rate *rate)
 	return 1000000000ull / rate->per_second;
 }
 
-/* How much of the bucket is used. More than it holds means that the clock went back: start anew. */
+/* Used part of the bucket. More than the whole bucket means that the clock went back: the bucket is full then. */
 static uint64_t used_ns(const struct md_limit *limit, const struct md_rate *rate, uint64_t now_ns)
 {
 	uint64_t used = limit->full_at_ns > now_ns ? limit->full_at_ns - now_ns : 0;

@@ -5,9 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * A token bucket in one word: the time at which it would be full again. Zeroed: full.
- */
+/* Token bucket in one word: the time at which the bucket will be full. Zeroed: full. Not thread-safe. */
 struct md_limit {
 	uint64_t full_at_ns;
 };
@@ -17,13 +15,13 @@ struct md_rate {
 	uint32_t burst; /* at least 1 */
 };
 
-/** md_limit_has - is there a token? */
+/** md_limit_has - is there a token? Takes none */
 bool md_limit_has(const struct md_limit *limit, const struct md_rate *rate, uint64_t now_ns);
 
-/** md_limit_take - take a token; false: there is none */
+/** md_limit_take - take a token. Return: false: there is none */
 bool md_limit_take(struct md_limit *limit, const struct md_rate *rate, uint64_t now_ns);
 
-/** md_limit_take_some - take @n tokens; false: there are fewer */
+/** md_limit_take_some - take @n tokens. Return: false: there are fewer, and none is taken */
 bool md_limit_take_some(struct md_limit *limit, const struct md_rate *rate, uint32_t n, uint64_t now_ns);
 
 #endif

@@ -7,15 +7,15 @@
 #include "secure_state.h"
 
 /*
- * What strangers can make us do, for each group of source addresses and altogether, on each link and from beyond routers. A forgery
- * costs some two microseconds, an answer some three.
+ * Limits of the work that strangers can cause: for each group of source addresses and in total, for each link and for
+ * forwarded datagrams. A forgery costs some two microseconds, an answer some three.
  */
 static const struct md_rate group_forgeries = {.per_second = 500, .burst = 1000};
 static const struct md_rate all_forgeries = {.per_second = 20000, .burst = 4000};
 /*
- * An agent that starts, or wakes up, is probed by everybody on all paths at once, with cookies that are worth nothing any more. A path
- * whose probe is refused there while another one's is not would look dead; so they have as much as probes and echoes have
- * (bounds.h), and a network may have all paths.
+ * When an agent starts or wakes up, all others probe it on all paths at once, with void cookies. A path whose probe is
+ * refused, while probes of other paths are answered, would look dead. So challenges of paths have the limits of probes
+ * and echoes (bounds.h), and one group of addresses may have all paths.
  */
 static const struct md_rate group_challenges[] = {
 	[MD_SHARE_OTHERS] = {.per_second = 32, .burst = 64},
@@ -29,7 +29,7 @@ static const struct md_rate all_challenges[] = {
 static_assert(sizeof(struct mv_host_id) == crypto_shorthash_siphashx24_BYTES,
 	      "a voucher is a SipHash");
 
-/* One datagram on its way through md_open(). */
+/* A datagram in md_open(). */
 struct incoming {
 	struct md_header header;
 	const uint8_t *datagram;
@@ -37,7 +37,7 @@ struct incoming {
 	const struct md_addr *from;
 	int hop_limit;
 	uint64_t now_ns;
-	bool fresh; /* its cookie is valid */
+	bool fresh; /* the cookie is valid */
 };
 
 static bool is_handshake(enum md_kind kind)
@@ -77,8 +77,8 @@ static bool is_on_link(const struct incoming *in)
 }
 
 /*
- * A challenge may answer a multicast, which had the cookie for its whole link. That one does for
- * nothing else, and only with a key: everybody there has heard it.
+ * A challenge may answer a multicast, which had the cookie of the whole link. Everybody on the link has heard that
+ * cookie, so it counts for a challenge only, and only with a key.
  */
 static bool has_valid_cookie(struct md_secure *s, const struct incoming *in)
 {
@@ -90,7 +90,7 @@ static bool has_valid_cookie(struct md_secure *s, const struct incoming *in)
 	       md_cookie_valid(&s->cookies, &link, &in->header.cookie, in->now_ns);
 }
 
-/* A source address; link-local ones are others on each link. */
+/* A source address; a link-local one together with its link. */
 struct source {
 	uint8_t ip[16];
 	uint32_t ifindex;
@@ -104,7 +104,7 @@ static struct source source_of(const struct md_addr *from)
 	return source;
 }
 
-/* Sources are counted by address; those who have a whole IPv6 network count as one. */
+/* Group of a source for rate limits: an address, or an IPv6 network of 64 bits. */
 static unsigned int group_of(const struct md_secure *s, const struct md_addr *from)
 {
 	struct source source = source_of(from);
@@ -134,8 +134,7 @@ static struct md_link_limits *limits_of(struct md_secure *s, const struct incomi
 	return in->hop_limit == 255 ? &s->links[in->from->arrived % MD_LINK_SHARES] : &s->far;
 }
 
-/* One limit for what goes there and back: who answers no more challenges than we send meets none.
- */
+/* The same limit for challenges sent and accepted: a host that accepts no more challenges than others send loses none. */
 static bool take_challenge(const struct md_secure *s, struct md_source_limits shares[MD_N_SHARES],
 			   const struct incoming *in)
 {
@@ -235,7 +234,7 @@ static enum md_verdict open_pairwise(struct md_secure *s, const struct incoming 
 	return MD_OPEN_OK;
 }
 
-/* A neighbour's announcement, for which there is no cookie. */
+/* Announcements of neighbours, BEACON and IDENTITY, have no cookie. */
 static bool is_announcement(const struct incoming *in)
 {
 	return in->header.kind == MD_KIND_BEACON || (in->header.kind == MD_KIND_IDENTITY && is_on_link(in));
@@ -252,7 +251,7 @@ static enum md_verdict open_plain(struct md_secure *s, const struct incoming *in
 
 	if (in->header.key_id || payload_len > sizeof(ret->payload))
 		return MD_OPEN_NOT_OURS;
-	/* Nobody challenges a beacon without a key, and to repeat one is much work. */
+	/* Without a key beacons are not challenged. And a challenged beacon would be sent again, which is much work. */
 	if (in->header.about == MD_KIND_BEACON)
 		return MD_OPEN_NOT_OURS;
 	if (!in->fresh && !is_announcement(in))

@@ -9,12 +9,11 @@
 #include <sodium.h>
 
 /*
- * All links are index + 1, so that zeroed memory is an empty table and costs no page until used.
- * What is not used is zero.
+ * Links are index + 1, so that zeroed memory is an empty table, and takes no pages until used. Unused entries are zero.
  */
 struct md_table_link {
-	uint32_t chain; /* next in its bucket */
-	uint32_t newer, older; /* order of use; older also links unused entries */
+	uint32_t chain; /* next entry in its bucket */
+	uint32_t newer, older; /* order of use; @older also links unused entries */
 };
 
 static_assert(sizeof(((struct md_table *)0)->secret) == crypto_shorthash_KEYBYTES,
@@ -118,7 +117,7 @@ static uint32_t take_unused(struct md_table *table)
 		table->unused = table->links[number - 1].older;
 	else if (table->n < table->max)
 		number =
-			(uint32_t)table->n + 1; /* with none unused, those in use are the first n */
+			(uint32_t)table->n + 1; /* no freed entry: entries 1 to n are in use */
 	return number;
 }
 

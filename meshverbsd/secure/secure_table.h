@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 /*
- * A table of at most so many entries, all memory taken at the start: found by key, ordered by use.
- * Strangers choose the keys, so they are hashed with a secret.
+ * Hash table with a fixed number of entries, in order of use. All memory is allocated at the start. Strangers choose
+ * the keys, so they are hashed with a secret. Not thread-safe.
  */
 struct md_table {
-	size_t max, n; /* entries; constant, current */
+	size_t max, n; /* entries: limit and present number */
 	size_t key_bytes, entry_bytes; /* constant */
-	uint32_t mask; /* number of buckets - 1 */
+	uint32_t mask; /* number of buckets - 1, a power of two minus 1 */
 	uint32_t newest, oldest, unused; /* heads of lists: index + 1, 0: none */
 	uint8_t *entries; /* max * entry_bytes */
 	struct md_table_link *links; /* max */
@@ -21,26 +21,26 @@ struct md_table {
 };
 
 /**
- * md_table_init - an empty table
+ * md_table_init - make an empty table
  * @max: 1 .. 2^24
- * @entry_bytes: of an entry, which begins with @key_bytes of key; a multiple of 8
+ * @key_bytes: length of the key at the start of each entry
+ * @entry_bytes: length of an entry; a multiple of 8
  *
  * Return: 0 or -ENOMEM.
  */
 int md_table_init(struct md_table *table, size_t max, size_t key_bytes, size_t entry_bytes);
-void md_table_fini(struct md_table *table); /* also of a zeroed one; wipes entries */
+void md_table_fini(struct md_table *table); /* also for a zeroed table; wipes entries */
 
-/** md_table_find - the entry with that key, or NULL */
+/** md_table_find - Return: the entry with that key, owned by the table; NULL: none */
 void *md_table_find(const struct md_table *table, const void *key);
 
-/** md_table_add - a new entry, zero but for its key; NULL: full. There must be none with that key.
- */
+/** md_table_add - add an entry, zeroed except for its key, which must be new. Return: NULL: full */
 void *md_table_add(struct md_table *table, const void *key);
 
-/** md_table_touch - @entry was used just now */
+/** md_table_touch - mark @entry as most recently used */
 void md_table_touch(struct md_table *table, void *entry);
 
-/** md_table_oldest - the entry not used for longest; NULL: empty */
+/** md_table_oldest - Return: the least recently used entry; NULL: empty */
 void *md_table_oldest(const struct md_table *table);
 
 void md_table_remove(struct md_table *table, void *entry);

@@ -3,19 +3,19 @@
 
 #include <string.h>
 
-/* The counters of a window lie in one word more than they fill. */
+/* One word more than MD_WINDOW counters need, since the window seldom begins at a word's start. */
 #define WORD_BITS 64
 #define N_WORDS   (MD_WINDOW / WORD_BITS + 1)
 
-/* A datagram may carry a cookie made as late as the moment it was taken. */
+/* The cookie of a datagram may have been made as late as the moment of its arrival. */
 #define COOKIE_LIFE_NS (2 * MD_COOKIE_EPOCH_NS)
 
 struct sender {
 	struct mv_host_id id; /* key of the table */
 	uint64_t start;
-	uint64_t newest; /* largest counter taken */
-	uint64_t taken_ns; /* when it last took one */
-	uint64_t words[N_WORDS]; /* bit c % 64 of word c / 64 % N_WORDS: counter c was taken */
+	uint64_t newest; /* largest counter accepted */
+	uint64_t taken_ns; /* when a datagram was last accepted */
+	uint64_t words[N_WORDS]; /* bit c % 64 of word c / 64 % N_WORDS: counter c was accepted */
 };
 
 int md_windows_init(struct md_windows *windows, size_t max_senders)
@@ -39,7 +39,7 @@ static uint64_t bit_of(uint64_t counter)
 	return 1ull << counter % WORD_BITS;
 }
 
-/* Words that come into the window have bits of counters N_WORDS * 64 ago. */
+/* Clears words that enter the window: they have bits of counters N_WORDS * 64 ago. */
 static void advance(struct sender *sender, uint64_t counter)
 {
 	uint64_t first = sender->newest / WORD_BITS + 1, last = counter / WORD_BITS;
@@ -63,8 +63,7 @@ static enum md_verdict take_counter(struct sender *sender, uint64_t counter)
 	return MD_OPEN_OK;
 }
 
-/* Everything up to the first counter counts as taken: it may have been, by a window now forgotten.
- */
+/* All counters up to the first count as accepted: a window that is forgotten now may have accepted them. */
 static void begin(struct sender *sender, uint64_t start, uint64_t counter)
 {
 	sender->start = start;
@@ -92,7 +91,7 @@ static struct sender *add_sender(struct md_windows *windows, const struct mv_hos
 	return md_table_add(&windows->senders, id);
 }
 
-/* Of another life than the one the window is for. */
+/* The datagram has another start number than the window. */
 static enum md_verdict take_start(struct sender *sender, uint64_t start, uint64_t counter,
 				  bool fresh, uint64_t now_ns)
 {

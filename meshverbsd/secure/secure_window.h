@@ -9,11 +9,10 @@
 #include "secure_table.h"
 
 /*
- * Replay windows of all senders. The rule that keeps them safe: a window begins with a fresh
- * datagram only, one with a cookie that is valid now, and takes nothing older than that; and it is
- * forgotten, or begun anew for a sender's smaller start number, only when the last datagram it took
- * is so long ago that no cookie in it can still be valid. Whatever it ever took is not fresh then,
- * and cannot begin the next window.
+ * Replay windows of all senders, with one rule. A window begins only with a fresh datagram, whose cookie is valid now,
+ * and accepts none older than that. A window is forgotten, or restarted for a smaller start number, only when its last
+ * accepted datagram is so old that no cookie in it can be valid. Then no datagram that the window ever accepted is
+ * fresh, so none of them can begin the next window.
  */
 struct md_windows {
 	struct md_table senders;
@@ -23,11 +22,11 @@ int md_windows_init(struct md_windows *windows, size_t max_senders); /* 0 or -EN
 void md_windows_fini(struct md_windows *windows);
 
 /**
- * md_windows_take - may this authentic datagram be taken?
+ * md_windows_take - may an authentic datagram be accepted?
  * @fresh: its cookie is valid
  *
- * Return: MD_OPEN_OK, and it will not be taken a second time; MD_OPEN_UNPROVEN: it is the sender's
- * first, or the first of its new life, and not fresh; REPLAY, TOO_OLD, OLD_START, NO_ROOM.
+ * Return: MD_OPEN_OK: accepted, and never again; MD_OPEN_UNPROVEN: the first datagram of the sender, or of its new
+ * life, and not fresh; MD_OPEN_REPLAY; MD_OPEN_TOO_OLD; MD_OPEN_OLD_START; MD_OPEN_NO_ROOM.
  */
 enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host_id *sender,
 				uint64_t start, uint64_t counter, bool fresh, uint64_t now_ns);

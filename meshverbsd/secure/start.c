@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #define START_FILE "start"
-/* A number further in the future than this is no earlier start, or its clock was worse than none.
- */
+/* A last number that is further in the future is wrong, and is ignored. */
 #define AHEAD_MAX_NS (10ull * 365 * 86400 * 1000000000)
 
 static uint64_t read_last(int dir_fd)
@@ -33,7 +32,7 @@ static uint64_t read_last(int dir_fd)
 	return errno || *end != '\n' ? 0 : last;
 }
 
-/* Aside and renamed, so that a crash leaves the old one or the new one. */
+/* Written to another file and renamed, so that a crash leaves the old number or the new one. */
 static void write_last(int dir_fd, uint64_t start)
 {
 	static const char aside[] = START_FILE ".new";

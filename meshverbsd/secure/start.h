@@ -5,13 +5,13 @@
 #include <stdint.h>
 
 /**
- * md_start_number - a number larger than at any earlier start of this host's agent
- * @dir_fd: of CONTROL_DIR, where the last one is kept in the file "start"; -1: none
+ * md_start_number - a number larger than at any former start of this host's agent
+ * @dir_fd: of CONTROL_DIR, which has the last number in the file "start"; -1: none
  * @realtime_ns: CLOCK_REALTIME
  *
- * It is the time, or the last number plus one if the clock was set back. Where the file cannot be
- * read or written it is the time alone: then peers that have a key ignore a host whose clock was
- * set back until they forget its former life (two cookie epochs).
+ * The number is the time, or the last number plus one if the clock was set back. If the file cannot be read or written,
+ * the number is the time. Then, if the clock was set back, peers with a key ignore this host until they forget its
+ * former life (two cookie epochs).
  *
  * Return: the number, never 0.
  */
