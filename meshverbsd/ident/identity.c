@@ -46,7 +46,7 @@ int md_identity_make(struct md_identity *ret)
 	return 0;
 }
 
-/* What a key signs to say which key follows it: nothing else that it signs begins so. */
+/* The bytes that a key signs to name its successor. No other signed message begins with this text. */
 struct endorsed {
 	char what[16];
 	struct md_public former, key;
@@ -171,7 +171,7 @@ struct parser {
 	bool has_secret, has_machine, has_former;
 };
 
-/* A line: a word, and one or two values. Return: whether it is understood. */
+/* A line: a keyword and one value, or two for "former". Return: false: not understood. */
 static bool parse_line(struct parser *parser, char *line)
 {
 	char *save, *word = strtok_r(line, " \t\r", &save), *value, *second, *third;
@@ -311,7 +311,7 @@ int md_identity_save(int dir_fd, const char *machine_id, struct md_identity *ide
 	md_identity_format(identity, machine_id, text);
 	err = write_file(fd, text);
 	sodium_memzero(text, sizeof(text));
-	/* As md_identity_load() finds it. */
+	/* mtime as md_identity_load() will read it. */
 	if (!err && fstat(fd, &st))
 		err = -errno;
 	if (close(fd) && !err)

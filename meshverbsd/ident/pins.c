@@ -250,7 +250,7 @@ static bool parse_line(struct md_pins *pins, char *line)
 		;
 	if (how == MD_PIN_HOSTS_FILE)
 		return false;
-	/* Somebody has written both lines: nobody is to have that key. */
+	/* The file pins a revoked key: the revocation wins. */
 	if (how != MD_PIN_REVOKED && md_pins_is_revoked(pins, &key))
 		return true;
 	return how == MD_PIN_REVOKED ? !md_pins_revoke(pins, name, &key, since_s) : !md_pins_set(pins, name, &key, how, since_s);
@@ -309,7 +309,7 @@ char *md_pins_format(const struct md_pins *pins, size_t *ret_len)
 
 /* ---- file ------------------------------------------------------------------------------------ */
 
-/* Return: bytes read; -EFBIG: more than @size. */
+/* Return: bytes read; -EFBIG: @size or more. */
 static ssize_t read_all(int fd, char *buf, size_t size)
 {
 	size_t len = 0;

@@ -32,7 +32,7 @@ void md_statement_content(const char *name, uint32_t agent_version, const uint8_
 	crypto_generichash_final(&state, ret, MD_CONTENT_BYTES);
 }
 
-/* What is signed: this, then the payload before the signature with "asks" 0. */
+/* Signed are this prefix, then the payload before the signature, with "asks" 0. */
 struct prefix {
 	char what[16];
 	struct mv_host_id host;

@@ -5,19 +5,20 @@
 #include "statement.h"
 
 enum md_trust_in {
-	MD_TRUST_UNPINNED, /* has shown a key, but not as a neighbour: the hosts file or the administrator may name that key */
-	MD_TRUST_PINNED, /* the key that a host of this name has to have */
-	MD_TRUST_CHANGED, /* a host of this name has to have another key */
-	MD_TRUST_REVOKED, /* nobody with this key is believed */
+	/* the host has shown a key, but not as a neighbour; the hosts file or the administrator may pin that key */
+	MD_TRUST_UNPINNED,
+	MD_TRUST_PINNED, /* the host has the key that is pinned for its name */
+	MD_TRUST_CHANGED, /* another key is pinned for its name, or for its host id */
+	MD_TRUST_REVOKED, /* the key is revoked */
 };
 
-/* What a host has shown by a statement that was verified. */
+/* Result of a host's verified statement. */
 struct md_vouch {
 	enum md_trust_in trust;
-	struct md_statement said; /* the newest one */
+	struct md_statement said; /* the newest statement */
 	uint8_t digest[MD_CONTENT_BYTES];
-	bool is_new; /* its name was met for the first time */
-	uint64_t say_ns; /* nothing is said before of somebody else who speaks as this host */
+	bool is_new; /* no key was pinned for its name before */
+	uint64_t say_ns; /* the log does not report impostors of this host before this time */
 };
 
 #endif
