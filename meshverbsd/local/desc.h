@@ -6,34 +6,34 @@
 #include "bounds.h"
 
 /*
- * The description of a host: its rails with their GIDs, as they stand in the directory, only that counts begin
- * at zero for each host: rails[].first_gid points into gids[], rails[].host is 0, gids[].rail into rails[].
- * Immutable once made; a host that changes gets another one.
+ * Description of a host: its rails and GIDs, as in the directory, but counted from zero for each host:
+ * rails[].first_gid is an index in gids[], gids[].rail is an index in rails[], rails[].host is 0. Immutable once made;
+ * when a host changes, a new one replaces it.
  */
 struct md_desc {
 	uint32_t n_rails, n_gids;
-	struct mv_dir_rail *rails; /* inside this allocation, as gids */
+	struct mv_dir_rail *rails; /* inside this allocation, as are @gids */
 	struct mv_dir_gid *gids; /* ordered by rail */
 };
 
-/* Bytes enough for any encoded description: 4, then per rail 2 names, 17 and its GIDs of 24. */
+/* Largest encoded description: 4 bytes, for each rail 2 names and 17 bytes, for each GID 24 bytes. */
 #define MD_DESC_BYTES_MAX (4 + MD_RAILS_MAX * (1 + 63 + 1 + 15 + 17) + MD_GIDS_MAX * 24)
 
 /**
- * md_desc_new - room for a description, all zero
+ * md_desc_new - allocate a description, zeroed
  *
- * Return: it, to be released with free(); NULL without memory.
+ * Return: release with free(); NULL: no memory.
  */
 struct md_desc *md_desc_new(uint32_t n_rails, uint32_t n_gids);
 
-/** md_desc_bytes - what it takes in memory */
+/** md_desc_bytes - bytes of memory that a description takes */
 size_t md_desc_bytes(const struct md_desc *desc);
 
-/** md_desc_n_up - how many of its rails are up */
+/** md_desc_n_up - number of rails that are up */
 uint32_t md_desc_n_up(const struct md_desc *desc);
 
 /**
- * md_desc_encode - write a description
+ * md_desc_encode - encode a description
  * @desc: at most MD_RAILS_MAX rails, MD_GIDS_MAX GIDs
  * @buf: MD_DESC_BYTES_MAX
  *
@@ -42,13 +42,13 @@ uint32_t md_desc_n_up(const struct md_desc *desc);
 size_t md_desc_encode(const struct md_desc *desc, uint8_t *buf);
 
 /**
- * md_desc_decode - read and check a description
- * @ret: to be released with free()
+ * md_desc_decode - parse and check a description
+ * @ret: written on success only; release with free()
  *
- * Refuses what is longer or shorter than it says, more rails or GIDs than the limits, names with anything but
- * printable ASCII or with '/', values outside their enums and ranges, zero and multicast GIDs, and a port twice.
+ * Refuses: a length that does not fit; too many rails or GIDs; names that are not printable ASCII, or contain '/';
+ * values outside their ranges; zero and multicast GIDs; a port that is listed twice.
  *
- * Return: 0, -EBADMSG, -ENOMEM.
+ * Return: 0; -EBADMSG; -ENOMEM.
  */
 int md_desc_decode(const uint8_t *buf, size_t len, struct md_desc **ret);
 

@@ -24,7 +24,7 @@ bool md_drained_has(const struct md_drained *drained, const char *device)
 	return drained && find(drained, device) < drained->n;
 }
 
-/* What a file of sysfs can be called, and a line can hold. */
+/* Names that sysfs allows and that fit on a line. */
 static bool is_name(const char *name, size_t len)
 {
 	if (!len || len >= IBV_SYSFS_NAME_MAX || name[0] == '.')
@@ -119,7 +119,7 @@ static int write_names(int fd, const struct md_drained *drained)
 	return 0;
 }
 
-/* Aside and renamed, so that a crash leaves the old one or the new one. */
+/* Written to another file and renamed, so that a crash leaves the old file or the new one. */
 int md_drained_save(int dir_fd, const struct md_drained *drained)
 {
 	static const char aside[] = DRAINED_FILE ".new";

@@ -16,7 +16,7 @@ struct keeper {
 	uint64_t now_ns;
 	bool (*taken)(void *arg, const union ibv_gid *gid);
 	void *arg;
-	/* What the view is to get. */
+	/* Becomes part of the view. */
 	struct md_desc *desc;
 	uint32_t *ifindexes;
 	uint64_t *until_ns;
@@ -31,7 +31,7 @@ static uint32_t same_rail(const struct md_desc *desc, const struct mv_dir_rail *
 	return NO_RAIL;
 }
 
-/* A link-local one may be on several rails, and is each one's own. */
+/* Several rails may have the same link-local GID; these are different GIDs. */
 static bool has(const struct md_desc *desc, uint32_t n_gids, uint32_t r, const union ibv_gid *gid)
 {
 	bool link_local = mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL;
@@ -43,7 +43,10 @@ static bool has(const struct md_desc *desc, uint32_t n_gids, uint32_t r, const u
 	return false;
 }
 
-/* Until when GID @g of the old view is kept, now on rail @r. 0: not at all */
+/*
+ * Return: time until which GID @g of the old view is kept, on rail @r of the new view; UINT64_MAX: while the port is
+ * down; 0: not kept.
+ */
 static uint64_t until(const struct keeper *k, uint32_t g, uint32_t r)
 {
 	const union ibv_gid *gid = &k->old->desc->gids[g].gid;
@@ -54,7 +57,7 @@ static uint64_t until(const struct keeper *k, uint32_t g, uint32_t r)
 		return 0;
 	if (mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && k->taken && k->taken(k->arg, gid))
 		return 0;
-	/* A netdev that has left, perhaps for another network namespace, is not waited for. */
+	/* A netdev that has gone, e.g. to another network namespace, may never return. */
 	if (!(k->view->running & (1ull << r)) &&
 	    mv_topo_netdev(k->topo, k->view->rail_ifindexes[r]))
 		return UINT64_MAX;
@@ -80,7 +83,7 @@ static void put(struct keeper *k, const struct mv_dir_gid *gid, uint32_t r, uint
 	desc->rails[r].n_gids++;
 }
 
-/* Those of both RoCE versions are one, for there is no version any more. */
+/* A GID with entries for both RoCE versions is kept once, because kept GIDs have no version. */
 static void put_kept(struct keeper *k, uint32_t r, uint32_t max)
 {
 	const struct md_desc *old = k->old->desc;
@@ -97,7 +100,7 @@ static void put_kept(struct keeper *k, uint32_t r, uint32_t max)
 	}
 }
 
-/* GIDs stand rail by rail. */
+/* GIDs are ordered by rail. */
 static void put_all(struct keeper *k)
 {
 	const struct md_desc *now = k->view->desc;
@@ -111,7 +114,7 @@ static void put_all(struct keeper *k)
 		k->desc->rails[r].n_gids = 0;
 		for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++, left--)
 			put(k, &now->gids[g], r, k->view->gid_ifindexes[g], 0);
-		/* What there is goes before what there was. */
+		/* Present GIDs have precedence over kept ones. */
 		put_kept(k, r, MD_GIDS_MAX - left);
 	}
 }
@@ -129,7 +132,7 @@ static bool any_gone(const struct keeper *k)
 	return false;
 }
 
-/* A netdev is known by its GIDs, and may have lost all of them. */
+/* The netdev of a rail is found by its GIDs, which may all have gone. Use the former one. */
 static void remember_netdevs(struct md_view *view, const struct md_view *old)
 {
 	for (uint32_t r = 0; r < old->desc->n_rails; r++) {

@@ -7,21 +7,22 @@
 #include "view.h"
 
 /*
- * GIDs of ours that have just gone. Who manages addresses takes those of a port that has lost its carrier away (systemd-networkd at
- * once, NetworkManager some seconds later, the kernel those of IPv6 when a netdev is shut down), and gives them back some time after
- * the carrier. By them processes know connections, also those that have moved elsewhere, and they say where messages go. So a GID
- * stays in our description, as long as its port is not up though its netdev is there, and MD_KEPT_NS longer: with no index and of no type, so that no path is made of
- * it, and without a netdev, so that nothing is sent from it. Nothing else remembers it: an agent that starts again knows it no more.
+ * Kept GIDs: GIDs of ours that have just gone. When a port loses its carrier, address managers remove its addresses
+ * (systemd-networkd at once, NetworkManager some seconds later, the kernel removes IPv6 addresses when a netdev is shut
+ * down), and add them again some time after the carrier returns. But processes identify connections by these GIDs, also
+ * connections that have moved to another port, and messages are addressed to them. So a GID stays in our description
+ * while its port is down and its netdev exists, and MD_KEPT_NS longer. A kept GID has no index and no type, so no path
+ * uses it, and no netdev, so nothing is sent from it. Kept GIDs are lost when the agent restarts.
  */
 
 /**
- * md_kept_add - keep what has gone since
- * @view: of now, has kept nothing yet
- * @old: the one before, with what it has kept
- * @topo: that @view was made from
- * @taken: has another host that GID now? Such a one is not kept. May be NULL: none has
+ * md_kept_add - add kept GIDs to a new view
+ * @view: the new view, without kept GIDs
+ * @old: the view before, with its kept GIDs
+ * @topo: from which @view was made
+ * @taken: does another host have the GID now? Then it is not kept. NULL: no host has any
  *
- * Return: 0; -ENOMEM: @view is as it was.
+ * Return: 0; -ENOMEM: @view is unchanged, except for its rails' netdevs.
  */
 int md_kept_add(struct md_view *view, const struct md_view *old, const struct mv_topo *topo, uint64_t now_ns,
 		bool (*taken)(void *arg, const union ibv_gid *gid), void *arg);

@@ -21,7 +21,7 @@ static void run(struct md_errand *errand)
 			int err6 = md_udp_join(m->udp, member->ifindex, true);
 			int err4 = md_udp_join(m->udp, member->ifindex, false);
 
-			member->err = err4 ? err6 : 0; /* one of them will do */
+			member->err = err4 ? err6 : 0; /* one family is enough */
 		} else {
 			md_udp_leave(m->udp, member->ifindex, true);
 			md_udp_leave(m->udp, member->ifindex, false);
@@ -43,7 +43,7 @@ static void want(struct md_members *m, const struct md_net *net)
 	member->wanted = true;
 }
 
-/* There were MD_NETS_MAX at most, for none but wanted ones are kept, and as many come. */
+/* At most MD_NETS_MAX members are kept, all wanted, and at most as many are added. */
 static void set(struct md_members *m, const struct md_view *view)
 {
 	for (size_t i = 0; i < m->n; i++)

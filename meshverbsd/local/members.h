@@ -8,31 +8,31 @@
 #include "view.h"
 
 /*
- * Netdevs on which beacons are received: those of the view. Joining and leaving are errands (errands.h). What could not be joined is
- * tried again with the next view.
+ * Multicast membership: the netdevs of the view, on which beacons are received. Joining and leaving is done by an
+ * errand (errands.h). A join that failed is tried again with the next view.
  */
 struct md_member {
 	uint32_t ifindex;
 	char name[IFNAMSIZ];
 	bool wanted;
-	bool said; /* that nothing can be heard there */
-	int err; /* of the last try to join */
+	bool said; /* the log has said that no beacons are received there */
+	int err; /* result of the last join */
 };
 
 struct md_members {
 	struct md_errand errand;
-	struct md_errands *errands; /* the caller's, started */
-	struct md_udp *udp; /* the caller's, open as long as the errand is out */
-	/* While the errand is out, its thread's; else of the event loop. */
-	struct md_member members[2 * MD_NETS_MAX]; /* with those that are left */
+	struct md_errands *errands; /* owned by the caller, started */
+	struct md_udp *udp; /* owned by the caller, open while the errand is out */
+	/* Owned by the errand's thread while the errand is out, else by the event loop. */
+	struct md_member members[2 * MD_NETS_MAX]; /* with members that have to leave */
 	size_t n;
-	const struct md_view *view; /* the caller's, that came while the errand was out; NULL: none */
+	const struct md_view *view; /* owned by the caller; a view that came while the errand was out; NULL: none */
 };
 
-/** md_members_start - join those of @view before it returns */
+/** md_members_start - join the netdevs of @view; blocks */
 void md_members_start(struct md_members *m, const struct md_view *view);
 
-/** md_members_follow - join and leave: the view has changed. @view stays until the next call */
+/** md_members_follow - the view has changed: join and leave. @view has to stay valid until the next call */
 void md_members_follow(struct md_members *m, const struct md_view *view);
 
 #endif

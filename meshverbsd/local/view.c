@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Headers of a RoCE v2 packet at their largest, as the kernel reckons (rdma/ib_addr.h): GRH, UDP,
- * BTH, extended transport headers, ICRC. */
+/* Largest headers of a RoCE v2 packet, as in the kernel's rdma/ib_addr.h: GRH, UDP, BTH, extended transport headers, ICRC. */
 #define ROCE_HEADER_BYTES 96
 
 _Static_assert(MD_RAILS_MAX <= 64, "one word says which ones run");
@@ -17,7 +16,7 @@ struct maker {
 	const struct mv_config *config;
 	const struct md_drained *drained;
 	struct md_view *view;
-	uint32_t n_gids; /* filled so far */
+	uint32_t n_gids; /* number filled in so far */
 };
 
 static uint16_t roce_mtu(uint32_t netdev_mtu)
@@ -40,7 +39,7 @@ static bool runs(const struct mv_netdev *netdev)
 	return netdev->up && netdev->running;
 }
 
-/* Of those on several partitions one that can be heard. */
+/* Among netdevs of several partitions, prefer one that runs. */
 static const struct mv_netdev *ipoib_netdev(const struct mv_topo *topo, const struct mv_port *port)
 {
 	const struct mv_netdev *first = NULL;
@@ -56,7 +55,7 @@ static const struct mv_netdev *ipoib_netdev(const struct mv_topo *topo, const st
 	return first;
 }
 
-/* The netdev of the port itself: not of a VLAN, if that can be helped. */
+/* The netdev of the port itself, not of a VLAN, if possible. */
 static const struct mv_netdev *port_netdev(const struct mv_topo *topo, const struct mv_port *port)
 {
 	const struct mv_netdev *vlan = NULL;
@@ -87,7 +86,7 @@ static void fill_gid(struct mv_dir_gid *ret, const struct mv_topo *topo,
 	for (size_t i = 0; i < topo->n_addrs; i++) {
 		const struct mv_addr *addr = &topo->addrs[i];
 
-		/* On point-to-point links the network is the peer's, and says nothing of ours. */
+		/* On point-to-point links the subnet is the peer's, not ours. */
 		if (addr->ifindex == netdev->ifindex && mv_gid_equal(&addr->gid, &entry->gid) &&
 		    mv_gid_in_prefix(&addr->gid, &addr->prefix, addr->prefix_len))
 			ret->prefix_len = addr->prefix_len;
@@ -130,7 +129,7 @@ static void add_gids(struct maker *maker, const struct mv_port *port, uint32_t r
 
 		if (!netdev && port->link_layer != IBV_LINK_LAYER_INFINIBAND)
 			continue;
-		/* Nothing that a description cannot say. */
+		/* Leave out GIDs that a description cannot express. */
 		if (family == MV_FAMILY_NONE || family == MV_FAMILY_MULTICAST ||
 		    (netdev && netdev->vlan_id != MV_VLAN_NONE && netdev->vlan_id >= 0xfff))
 			continue;
@@ -169,7 +168,7 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 	if (netdev) {
 		maker->view->rail_ifindexes[r] = netdev->ifindex;
 		memcpy(rail->netdev, netdev->name, sizeof(rail->netdev));
-		/* That of InfiniBand is not the netdev's: ports are asked for it where it matters. */
+		/* The MTU of InfiniBand is a property of the port, not of the netdev; it is read from the port where needed. */
 		rail->mtu_bytes = ethernet ? roce_mtu(netdev->mtu_bytes) : 0;
 	}
 	if (port->state == IBV_PORT_ACTIVE && (!ethernet || (netdev && runs(netdev))))
@@ -180,7 +179,7 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 		rail->flags |= MV_RAIL_UP;
 	if (mv_config_list_match(&maker->config->exclude, device->name))
 		rail->flags |= MV_RAIL_EXCLUDED;
-	/* First, so that a netdev that cannot be told from its VLANs is still the rail's. */
+	/* The port's netdev comes first, so that it belongs to this rail even if it cannot be told from its VLANs. */
 	if (netdev && !(rail->flags & MV_RAIL_EXCLUDED))
 		add_net(maker, netdev, r);
 	if (!ethernet && !(rail->flags & MV_RAIL_EXCLUDED))
@@ -200,7 +199,7 @@ static void add_rails(struct maker *maker)
 	maker->view->desc->n_gids = maker->n_gids;
 }
 
-/* The rail with the default route, if some other one with GIDs is left. */
+/* Excludes the rail with the default route, if another rail with GIDs is left. */
 static void exclude_default(struct md_view *view, uint32_t default_ifindex)
 {
 	const struct md_net *net = md_view_net(view, default_ifindex);
@@ -229,7 +228,7 @@ static void add_onlinks(struct maker *maker)
 		if ((family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6) ||
 		    !md_view_net(view, addr->ifindex))
 			continue;
-		/* One member after the other: padding stays zero, so that views can be compared. */
+		/* Fields are set one by one, so that padding stays zero and views can be compared by memcmp(). */
 		onlink = &view->onlinks[view->n_onlinks++];
 		onlink->ifindex = addr->ifindex;
 		onlink->prefix = addr->prefix;
@@ -237,7 +236,7 @@ static void add_onlinks(struct maker *maker)
 	}
 }
 
-/* As many rails and GIDs as there may be: what is left out makes both fewer. */
+/* Allocates for the largest possible number of rails and GIDs; some may be left out. */
 static int make_room(struct maker *maker)
 {
 	size_t n_rails = 0, n_gids = 0;
@@ -376,7 +375,10 @@ struct md_netset md_view_on_link(const struct md_view *view, const union ibv_gid
 		const struct md_onlink *onlink = &view->onlinks[i];
 		const struct md_net *net;
 
-		/* Those of one netdev mostly follow one another. An IPv6 prefix below 96 bits would take mapped IPv4 ones in. */
+		/*
+		 * Addresses of one netdev are mostly adjacent. The check of families keeps an IPv6 prefix of fewer than
+		 * 96 bits from matching mapped IPv4 addresses.
+		 */
 		if (onlink->ifindex == found || !mv_gid_in_prefix(gid, &onlink->prefix, onlink->prefix_len) ||
 		    mv_gid_family(&onlink->prefix) != family)
 			continue;

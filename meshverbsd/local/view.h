@@ -9,21 +9,21 @@
 #include "topo.h"
 
 /*
- * What this host has to tell and where: its own description, the netdevs that beacons go out of, and the networks
- * that are on their links. Made from a topology snapshot; pure, immutable.
+ * View of this host, for other hosts: its description, the netdevs on which beacons are sent, and the subnets on their
+ * links. Made from a topology snapshot. Pure; immutable once made.
  */
 
-/* A netdev of a RoCE port, or a VLAN of one; a netdev of IP over InfiniBand. */
+/* The netdev of a RoCE port, or a VLAN of it; or a netdev of IP over InfiniBand. */
 struct md_net {
 	uint32_t ifindex;
-	uint32_t rail; /* in the description */
+	uint32_t rail; /* index in the description */
 	char name[IF_NAMESIZE];
-	bool running; /* up, with carrier */
-	bool has_ipv6; /* a link-local address, without which no IPv6 beacon can be sent */
+	bool running; /* IFF_UP and IFF_RUNNING */
+	bool has_ipv6; /* has a link-local address, without which no IPv6 beacon can be sent */
 	bool has_ipv4;
 };
 
-/* Some of a view's nets: bit n of them is nets[n]. */
+/* A subset of a view's nets: bit n stands for nets[n]. */
 struct md_netset {
 	uint64_t bits[MD_NETS_MAX / 64];
 };
@@ -47,7 +47,7 @@ static inline bool md_netset_meets(const struct md_netset *a, const struct md_ne
 	return both;
 }
 
-/* An address of one of these netdevs with its network. */
+/* The subnet of an address of one of the nets. */
 struct md_onlink {
 	uint32_t ifindex;
 	union ibv_gid prefix;
@@ -55,70 +55,70 @@ struct md_onlink {
 };
 
 struct md_view {
-	uint64_t number; /* watch.c's, of all that there have been: what follows from a view may be kept with it. 0: none */
+	uint64_t number; /* serial number given by watch.c, from 1; caches that depend on a view store it. 0: not numbered */
 	struct md_desc *desc;
 	size_t n_nets, n_onlinks;
 	struct md_net nets[MD_NETS_MAX];
 	struct md_onlink *onlinks;
 	uint32_t *gid_ifindexes; /* netdev of each GID of @desc; 0: none */
-	uint64_t running; /* bit per rail: its port is active, its netdev runs; also of one that is drained */
-	uint32_t rail_ifindexes[MD_RAILS_MAX]; /* netdev of each rail, or that it had when that could be told; 0: not known */
-	uint64_t *kept_until_ns; /* of each GID of @desc: how long it is kept though it has gone (kept.h), 0: it is there; NULL: all are */
+	uint64_t running; /* bit per rail: the port is active and its netdev runs. Also for drained rails */
+	uint32_t rail_ifindexes[MD_RAILS_MAX]; /* netdev of each rail; the former one if it has no GIDs now; 0: not known */
+	uint64_t *kept_until_ns; /* for each GID of @desc: until when it is kept (kept.h), 0: it is present; NULL: all are present */
 };
 
 /**
  * md_view_make - describe this host
  * @topo: with devices, netdevs and addresses
- * @drained: devices that are announced as down, with MV_RAIL_DRAINED, whatever they are; NULL: none
- * @default_ifindex: the one netdev that holds the default route, 0: none, or several
- * @ret: to be released with md_view_free()
+ * @drained: devices that are announced as down, with MV_RAIL_DRAINED, whatever their state; NULL: none
+ * @default_ifindex: the only netdev with a default route; 0: none, or several
+ * @ret: release with md_view_free()
  *
- * GIDs whose netdev is of another network namespace are left out (InfiniBand's have no netdev and stay); so is what
- * exceeds the limits. config->exclude sets MV_RAIL_EXCLUDED and takes the port's netdevs out of the nets; the rail
- * of @default_ifindex gets the flag if config->exclude_default_route and some other rail is left, but keeps its
- * netdevs.
+ * GIDs whose netdev is in another network namespace are left out (InfiniBand GIDs have no netdev and stay), and
+ * whatever exceeds the limits. config->exclude sets MV_RAIL_EXCLUDED, and leaves out the port's netdevs.
+ * config->exclude_default_route sets the flag for the rail of @default_ifindex if another rail is left; that rail keeps
+ * its netdevs.
  *
  * Return: 0 or -ENOMEM.
  */
 int md_view_make(const struct mv_topo *topo, const struct mv_config *config, const struct md_drained *drained,
 		 uint32_t default_ifindex, struct md_view **ret);
-void md_view_free(struct md_view *view); /* NULL is fine */
+void md_view_free(struct md_view *view); /* NULL is allowed */
 
-/** md_view_same - do both say the same? How long GIDs are kept does not count. */
+/** md_view_same - do both views have the same content? The times of kept GIDs do not count. */
 bool md_view_same(const struct md_view *a, const struct md_view *b);
 
-/** md_view_net - the net of an interface, NULL: none */
+/** md_view_net - Return: the net of an interface, owned by @view; NULL: none */
 const struct md_net *md_view_net(const struct md_view *view, uint32_t ifindex);
 
 /**
- * md_view_gid_ifindex - the netdev that an address of ours is on
+ * md_view_gid_ifindex - the netdev of a GID of ours
  *
- * Return: 0 when it is not ours, has none, or is on several.
+ * Return: ifindex; 0: the GID is not ours, has no netdev, or is on several.
  */
 uint32_t md_view_gid_ifindex(const struct md_view *view, const union ibv_gid *gid);
 
-/** md_view_has_gid - is it in our own table, or kept? */
+/** md_view_has_gid - is the GID ours, present or kept? */
 bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid);
 
-/** md_view_keeps_gid - has it gone from our table, and is kept? Then it is another host's as soon as one has it. */
+/** md_view_keeps_gid - is the GID ours and only kept? Then another host that has it takes it. */
 bool md_view_keeps_gid(const struct md_view *view, const union ibv_gid *gid);
 
 /**
  * md_view_devices - devices of ours that have a GID, each once
- * @ret: names, valid as long as the view
+ * @ret: gets device names, valid as long as @view
  *
- * Return: how many were written, at most @max.
+ * Return: number of names, at most @max.
  */
 size_t md_view_devices(const struct md_view *view, const union ibv_gid *gid, const char **ret, size_t max);
 
 /**
- * md_view_on_link - nets that have an address with @gid in its network; none for link-local ones
+ * md_view_on_link - nets with a subnet that contains @gid; none for link-local GIDs
  *
- * All at once: there are hundreds of addresses where there are pods, and they are walked but once.
+ * One call returns all nets, because a host with pods has hundreds of addresses, and each call searches all of them.
  */
 struct md_netset md_view_on_link(const struct md_view *view, const union ibv_gid *gid);
 
-/** md_view_is_rail_netdev - is it a netdev that GIDs belong to? */
+/** md_view_is_rail_netdev - does any GID belong to the netdev? */
 bool md_view_is_rail_netdev(const struct mv_topo *topo, uint32_t ifindex);
 
 #endif

@@ -10,16 +10,13 @@
 #include "say.h"
 #include "topo_sysfs.h"
 
-/* Whole looks after a notice: the last one comes 20 + 100 + 500 ms after it. */
+/* Delays of whole looks after a notification, last one first: 0.5 ms, then 20, 100 and 500 ms later. */
 static const uint64_t settle_ns[] = {500 * MD_MS, 100 * MD_MS, MD_SETTLE_NS, MD_AT_ONCE_NS};
 #define N_LOOKS	  (sizeof(settle_ns) / sizeof(settle_ns[0]))
-#define N_AT_ONCE (N_LOOKS - 1) /* looks_due, when nothing was looked at after the notice */
-#define N_DOWN	  1 /* and after a port was seen to be down, MD_TABLES_NS later */
+#define N_AT_ONCE (N_LOOKS - 1) /* value of looks_due before the first whole look after a notification */
+#define N_DOWN	  1 /* value of looks_due after a port went down: one look, MD_TABLES_NS later */
 
-/*
- * Does the main table send everything out of this netdev that has no better route? Asked for
- * addresses that are nobody's (RFC 5737, RFC 3849).
- */
+/* Does the netdev have a default route in the main table? Looks up routes to addresses that no host has (RFC 5737, RFC 3849). */
 static bool has_default_route(struct md_watch *w, uint32_t ifindex)
 {
 	static const char *const nobody[] = {"203.0.113.1", "2001:db8::1"};
@@ -43,7 +40,7 @@ static bool has_default_route(struct md_watch *w, uint32_t ifindex)
 	return false;
 }
 
-/* Several of them say that the fabric is routed by default routes, and nothing about management. */
+/* Several default routes mean that the fabric is routed by default routes, so they do not mark a management network. */
 static uint32_t only_default_netdev(struct md_watch *w)
 {
 	uint32_t found = 0;
@@ -75,7 +72,7 @@ static uint64_t now_ns(void)
 	return clock_ns(CLOCK_BOOTTIME);
 }
 
-/* What looking has taken beyond its share: a twentieth of one processor. */
+/* Return: processor time of looks beyond their share of 1 / MD_LOOK_SHARE, and beyond MD_LOOKS_AT_ONCE free looks. */
 static uint64_t overspent_ns(struct md_watch *w, uint64_t now)
 {
 	uint64_t earned = (now - w->spent_at_ns) / MD_LOOK_SHARE;
@@ -120,7 +117,7 @@ static void run_look(struct md_errand *look)
 
 /* ---- the view --------------------------------------------------------------------------------- */
 
-/* Return: 0; -ENOMEM: what is known stays. */
+/* Return: 0; -ENOMEM: the view is unchanged. */
 static int make_view(struct md_watch *w)
 {
 	struct md_view *old = w->view, *view = NULL;
@@ -155,7 +152,7 @@ static void begin_look(struct md_watch *w, bool whole)
 		w->again_whole |= whole;
 		return;
 	}
-	/* After one that failed nothing is known of which the states could be read. */
+	/* After a failed look, the devices are not known, so their states alone cannot be read. */
 	w->looked.whole = whole || w->last_err;
 	md_errands_give(w->errands, &w->look);
 }
@@ -190,8 +187,9 @@ static void look_at_states(struct md_watch *w)
 }
 
 /*
- * The kernel's first notice of a port that went down comes when it is down: nothing is waited for. What else changes with it, as a NIC's
- * other port, is seen by one look more, a moment later; the next ones wait until looking has earned its time.
+ * The kernel notifies of a port that goes down when it is down, so the first look is immediate. A second one, a moment
+ * later, sees what changes together with the port, e.g. the other port of a NIC. Further looks wait until their
+ * processor time is paid for.
  */
 static uint64_t states_at_ns(const struct md_watch *w, uint64_t now)
 {
@@ -201,8 +199,8 @@ static uint64_t states_at_ns(const struct md_watch *w, uint64_t now)
 }
 
 /*
- * Not put off any further by notices that keep coming. A router daemon may keep them coming
- * for long: then they wait until looking has earned its time.
+ * Further notifications do not put off a planned look. A routing daemon may cause notifications for long; then looks
+ * wait until their processor time is paid for.
  */
 static void plan_whole(struct md_watch *w, uint64_t now)
 {
@@ -220,10 +218,7 @@ static void plan_whole(struct md_watch *w, uint64_t now)
 	set_timer(w, wait_ns);
 }
 
-/*
- * A port that goes down does not wait, neither for GID tables, which are what takes long to read, nor
- * however many have before.
- */
+/* A look at states waits neither for the GID tables, which take long to read, nor for the share of whole looks. */
 static void plan_states(struct md_watch *w, uint64_t now)
 {
 	uint64_t at_ns = states_at_ns(w, now);
@@ -238,7 +233,7 @@ static void plan_states(struct md_watch *w, uint64_t now)
 	}
 }
 
-/* @noticed_ns: the kernel says of a port that went down more than one thing; for what it said with the first, tables are not read sooner */
+/* The kernel sends several notifications when a port goes down. Those within MD_AT_ONCE_NS after the first do not hasten the whole look. */
 static void plan(struct md_watch *w, uint64_t noticed_ns)
 {
 	uint64_t now = now_ns();
@@ -248,7 +243,7 @@ static void plan(struct md_watch *w, uint64_t noticed_ns)
 	plan_states(w, now);
 }
 
-/* The states are known, or cannot be. @more_up: ports than before */
+/* The look at states has ended, perhaps in failure. @more_up: change of the number of ports that are up. */
 static void whole_is_next(struct md_watch *w, int more_up)
 {
 	uint64_t now = now_ns(), noticed_ns = w->noticed_ns;
@@ -263,7 +258,7 @@ static void whole_is_next(struct md_watch *w, int more_up)
 		plan_whole(w, now);
 	}
 	set_timer(w, w->whole_at_ns > now ? w->whole_at_ns - now : 0);
-	/* That may have been of what had been read before it changed. */
+	/* A change may have come after its file had been read. */
 	if (noticed_ns)
 		plan(w, noticed_ns);
 }
@@ -278,7 +273,7 @@ static void on_looked(struct md_errand *look)
 	if (!err)
 		err = make_view(w);
 	if (err) {
-		/* What is known stays; the next poll tries again. */
+		/* The view stays as it is; the next poll tries again. */
 		w->n_failed++;
 		if (err != w->last_err)
 			md_say(MD_WARNING, "cannot read the RDMA devices below %s: %s", w->sysfs,
@@ -357,7 +352,7 @@ int md_watch_start(struct md_watch *w, sd_event *event)
 	err = mv_netlink_open(&w->netlink);
 	if (err)
 		return err;
-	/* The first one is waited for: without it there is nothing to tell anybody. */
+	/* The first look blocks: without a view the agent has nothing to announce. */
 	w->looked.whole = true;
 	run_look(&w->look);
 	err = w->looked.err;

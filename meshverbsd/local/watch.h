@@ -9,69 +9,74 @@
 #include "view.h"
 
 /*
- * Keeps the local view: looks at sysfs and rtnetlink soon after the kernel says that something changed, again a
- * little later (GID tables follow addresses with a delay), and every MD_POLL_NS for what has no notice (port states of
- * InfiniBand). Looking is an errand (errands.h): the kernel may have it wait.
+ * Keeps the local view up to date. Looks at sysfs and rtnetlink shortly after a notification of the kernel, again a
+ * little later (GID tables follow addresses with a delay), and every MD_POLL_NS for changes without notification
+ * (InfiniBand port states). A look is an errand (errands.h), because the kernel may block it. All functions: event
+ * loop's thread only.
  */
 struct md_watch {
-	const char *sysfs; /* its root, the caller's */
-	const struct mv_config *config; /* the caller's */
-	const struct md_drained *drained; /* the caller's; md_watch_drained() after a change */
-	struct md_errands *errands; /* the caller's, started */
+	const char *sysfs; /* root of sysfs; owned by the caller */
+	const struct mv_config *config; /* owned by the caller */
+	const struct md_drained *drained; /* owned by the caller; call md_watch_drained() after a change */
+	struct md_errands *errands; /* owned by the caller, started */
 	struct md_errand look;
-	/* While it is out, its thread's; else of the event loop. */
+	/* Owned by the errand's thread while the errand is out, else by the event loop. */
 	struct {
-		bool whole; /* with devices and GID tables, else what ports and netdevs are now of those that are known */
-		struct mv_topo topo; /* of the last one */
-		uint32_t default_ifindex; /* only_default_netdev() */
-		uint64_t took_ns; /* of a processor, not what others took meanwhile */
+		bool whole; /* with devices and GID tables; false: only states of known ports and netdevs */
+		struct mv_topo topo; /* result of the last look */
+		uint32_t default_ifindex; /* result of only_default_netdev() */
+		uint64_t took_ns; /* processor time */
 		int err;
 	} looked;
-	bool again, again_whole; /* asked for while one was out */
-	struct mv_netlink netlink; /* its requests are the errand's, its events the loop's */
+	bool again, again_whole; /* a look was asked for while another one was out */
+	struct mv_netlink netlink; /* the errand uses it for requests, the event loop for notifications */
 	struct md_view *view; /* never NULL after md_watch_start() */
-	unsigned int looks_due; /* further looks after the next one */
+	unsigned int looks_due; /* whole looks to follow the next one */
 	uint64_t n_looks, n_failed;
-	uint64_t look_ns; /* what the last one took of a processor */
-	uint64_t whole_at_ns; /* when the next one is due after a notice (CLOCK_BOOTTIME) */
-	/* Of the states of ports alone: what the last look at them is to be followed by, and when all of them have been (CLOCK_BOOTTIME). */
+	uint64_t look_ns; /* processor time of the last whole look */
+	uint64_t whole_at_ns; /* next whole look after a notification (CLOCK_BOOTTIME) */
+	/*
+	 * Looks at port states only. cost: processor time of the last one times MD_LOOK_SHARE; paid: when all of them
+	 * are paid for (CLOCK_BOOTTIME).
+	 */
 	uint64_t states_cost_ns, states_paid_ns;
-	bool states_due; /* they are what comes next */
-	bool whole_waits; /* for the look at the states that was begun */
-	uint64_t noticed_ns; /* the last notice since it was begun (CLOCK_BOOTTIME); 0: none */
-	uint64_t change_ns; /* the first notice of what whole looks are for (CLOCK_BOOTTIME) */
-	uint64_t spent_ns, spent_at_ns; /* what all took, less what was earned until then (CLOCK_BOOTTIME) */
-	int last_err; /* of the last look; 0: it did not fail */
+	bool states_due; /* the timer is for a look at states */
+	bool whole_waits; /* a whole look follows the present look at states */
+	uint64_t noticed_ns; /* last notification during the present look at states (CLOCK_BOOTTIME); 0: none */
+	uint64_t change_ns; /* first notification that the planned whole looks are for (CLOCK_BOOTTIME) */
+	/* processor time of all looks, less the share that was earned until @spent_at_ns (CLOCK_BOOTTIME) */
+	uint64_t spent_ns, spent_at_ns;
+	int last_err; /* result of the last look; 0: success */
 	sd_event_source *notice, *timer;
-	/* Called after view has changed; @old is released afterwards. */
+	/* Called after @view has changed. @old is freed after the call. */
 	void (*changed)(void *arg, const struct md_view *old);
-	/* The kernel has said that something changed, which may be a route; may be NULL. */
+	/* The kernel has notified a change, perhaps of a route; may be NULL. */
 	void (*noticed)(void *arg);
-	/* As md_kept_add(); may be NULL. */
+	/* as in md_kept_add(); may be NULL */
 	bool (*taken)(void *arg, const union ibv_gid *gid);
 	void *arg;
 };
 
 /**
- * md_watch_start - take the first look and watch from then on
- * @w: sysfs, config, drained, changed and arg are filled; changed() is not called for the first look
+ * md_watch_start - take the first look, which blocks, and watch from then on
+ * @w: sysfs, config, drained, errands, changed and arg are filled in; changed() is not called for the first look
  *
- * A host without RDMA devices is fine: its view is empty.
+ * A host without RDMA devices has an empty view.
  *
  * Return: 0; -errno of the netlink sockets or of sd-event; -ENOMEM.
  */
 int md_watch_start(struct md_watch *w, sd_event *event);
 /**
- * md_watch_drained - what is drained has changed, or what is taken
+ * md_watch_drained - the drained devices have changed, or the GIDs that are taken
  *
- * changed() is called before it returns, unless the host is just being looked at, or could not be the last time: then it is called
+ * Calls changed() before it returns. Exception: if a look is out, or the last look has failed, changed() is called
  * after the next look.
  */
 void md_watch_drained(struct md_watch *w);
 
-/** md_watch_noticed - what follows when the kernel has said that something changed; for tests */
+/** md_watch_noticed - handle a notification of the kernel; exported for tests */
 void md_watch_noticed(struct md_watch *w);
 
-void md_watch_stop(struct md_watch *w); /* also one that did not start; after md_errands_stop() */
+void md_watch_stop(struct md_watch *w); /* also after a failed start; to be called after md_errands_stop() */
 
 #endif
