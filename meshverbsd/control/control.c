@@ -28,7 +28,7 @@ static struct md_control *leaving_control(struct md_errand *errand)
 	return md_errand_of(errand, struct md_control, leaving);
 }
 
-/* In the thread of a closer. */
+/* Runs in a closer's thread. */
 static void close_all(struct md_errand *errand)
 {
 	struct md_control *control = leaving_control(errand);
@@ -60,7 +60,7 @@ static void on_closed(struct md_errand *errand)
 	sd_event_source_set_enabled(controls->source, SD_EVENT_ON);
 }
 
-/* Nothing comes into it any more, so that what is in it now is all. The answer can still be read. */
+/* After SHUT_RD nothing can arrive, so the check is final. The peer can still read the answer. */
 static bool is_empty(int fd)
 {
 	int n;
@@ -68,7 +68,7 @@ static bool is_empty(int fd)
 	return !shutdown(fd, SHUT_RD) && !ioctl(fd, FIONREAD, &n) && !n;
 }
 
-/* What has not been read may be descriptors, and to close those may wait. */
+/* Unread data may contain file descriptors, and closing these may block. */
 static void leave(struct md_control *control)
 {
 	struct md_controls *controls = control->controls;
@@ -137,7 +137,7 @@ int md_control_parse(const char *line, size_t len, char *ret, size_t size)
 
 static const struct {
 	const char *name;
-	bool device, host, key; /* has to name one */
+	bool device, host, key; /* needed members */
 } verbs[] = {
 	[MD_DRAIN] = {"drain", .device = true},	     [MD_UNDRAIN] = {"undrain", .device = true},
 	[MD_KEY_PIN] = {"key-pin", .host = true, .key = true}, [MD_KEY_FORGET] = {"key-forget", .host = true},
@@ -147,7 +147,7 @@ static const struct {
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-/* A member that is a text. Return: 0; -EBADMSG: it is none, or empty, or too long, or not there and @needed. */
+/* A member with a text. Return: 0; -EBADMSG: no text, empty, too long, or missing although @needed. */
 static int read_text(struct json_object *root, const char *member, bool needed, char *ret, size_t size)
 {
 	struct json_object *value;
@@ -160,7 +160,7 @@ static int read_text(struct json_object *root, const char *member, bool needed, 
 		return -EBADMSG;
 	text = json_object_get_string(value);
 	len = strlen(text);
-	/* A NUL in it would make another name of it. */
+	/* A NUL would cut the name. */
 	if (!len || len >= size || len != (size_t)json_object_get_string_len(value))
 		return -EBADMSG;
 	memcpy(ret, text, len + 1);
@@ -209,7 +209,7 @@ int md_control_parse_order(const char *line, size_t len, struct md_order *ret)
 	return err;
 }
 
-/* Return: whether there is more to be written. */
+/* Return: true: more is to be written. */
 static bool write_some(struct md_control *control)
 {
 	while (control->answer_at < control->answer_len) {
@@ -227,8 +227,8 @@ static bool write_some(struct md_control *control)
 }
 
 /*
- * Long answers take time in which nothing else is done, and memory until they are read: neither is
- * to be had without end by asking again and again.
+ * A long answer blocks the agent while it is made, and takes memory until it is read. The limits keep repeated requests
+ * from using up either.
  */
 static bool is_busy(const struct md_control *control, uint64_t now_ns)
 {
@@ -263,7 +263,7 @@ static char *make_answer(struct md_control *control, size_t line_len)
 		if (!text)
 			control->answer_len = 0;
 		now_ns = monotonic_ns();
-		/* Short ones need no pause. */
+		/* Answers that take at most 1 ms need no pause. */
 		if (now_ns - begun_ns > MD_MS)
 			controls->busy_until_ns = now_ns + MD_ANSWERS_SHARE * (now_ns - begun_ns);
 	}
@@ -271,7 +271,7 @@ static char *make_answer(struct md_control *control, size_t line_len)
 	return text;
 }
 
-/* Return: whether the connection goes on. */
+/* Return: true: the connection stays open. */
 static bool answer(struct md_control *control, size_t line_len)
 {
 	control->answer = make_answer(control, line_len);
@@ -280,7 +280,10 @@ static bool answer(struct md_control *control, size_t line_len)
 	return sd_event_source_set_io_events(control->source, EPOLLOUT) >= 0;
 }
 
-/* With room for all descriptors there may be, or the kernel would close them, here. */
+/*
+ * The buffer has room for the largest number of file descriptors. Otherwise the kernel would close the rest in this
+ * thread.
+ */
 static ssize_t receive(struct md_control *control)
 {
 	struct iovec data = {.iov_base = control->request + control->request_len,
@@ -337,7 +340,7 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-/* Has that account, which is not the host's root, something that is still being closed? */
+/* Is a connection of that account still being closed? Never true for the host's root. */
 static bool is_leaving(const struct md_controls *controls, const struct md_peer *peer)
 {
 	const struct md_control *control;
@@ -348,7 +351,7 @@ static bool is_leaving(const struct md_controls *controls, const struct md_peer 
 	return false;
 }
 
-/* Has that account, which is not the host's root, all that one may have? */
+/* Does that account have all its connections? Never true for the host's root. */
 static bool has_all(struct md_controls *controls, const struct md_peer *peer)
 {
 	char text[MD_PEER_TEXT_SIZE];

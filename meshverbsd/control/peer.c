@@ -16,7 +16,7 @@
 
 #include "hash.h"
 
-/* Of newer headers; older kernels say ENOPROTOOPT. */
+/* From newer headers; older kernels return ENOPROTOOPT. */
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */
 #endif
@@ -25,13 +25,13 @@
 #endif
 
 #define STATUS_SIZE    4096
-#define UID_MAP_SIZE   4096 /* five lines at most on older kernels, 340 on newer ones: then only the first ones are compared */
-#define MOUNTINFO_SIZE 16384 /* its length is the process's to choose */
-/* Of users of the host the account is the uid. */
-#define ACCOUNT_CONTAINER (1ull << 32) /* and a hash */
-#define ACCOUNT_UNSEEN	  (2ull << 32) /* and the uid, for the host's root has to be seen to be that */
+#define UID_MAP_SIZE   4096 /* newer kernels allow 340 lines; then only the first part is compared */
+#define MOUNTINFO_SIZE 16384 /* the process decides how long the file is */
+/* Accounts. A user of the host: the uid. */
+#define ACCOUNT_CONTAINER (1ull << 32) /* a container: with a hash */
+#define ACCOUNT_UNSEEN	  (2ull << 32) /* place not known: with the uid, so that nobody counts as root unseen */
 
-/* Return: length of what fits into @size bytes with a NUL, or -errno. */
+/* Return: bytes read, at most @size - 1, NUL added; -errno. */
 static ssize_t read_proc(pid_t pid, const char *name, char *buf, size_t size)
 {
 	size_t len = 0;
@@ -53,7 +53,7 @@ static ssize_t read_proc(pid_t pid, const char *name, char *buf, size_t size)
 	return n ? n : (ssize_t)len;
 }
 
-/* Return: what follows @key on its line, or NULL. A process's name has no newline there. */
+/* Return: text after @key on its line; NULL: not found. Names of processes contain no newline here. */
 static const char *line_of(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
@@ -77,7 +77,7 @@ int md_peer_root(const char *mountinfo, char *ret, size_t size)
 	char device[32], root[1024], point[8];
 	int err = -ENOENT;
 
-	/* One mount may hide another: the last line counts. */
+	/* A mount may hide another one, so the last line counts. */
 	for (; (end = strchr(line, '\n')); line = end + 1) {
 		if (sscanf(line, "%*d %*d %31s %1023s %7s ", device, root, point) != 3 || strcmp(point, "/"))
 			continue;
@@ -118,7 +118,7 @@ uid_t md_peer_slice_user(const char *path)
 	return uid;
 }
 
-/* Who has a cgroup may make others below it: the part that is root's counts. */
+/* The owner of a cgroup can create others below it. Cuts the path to the part that root owns. */
 static void cut_delegated(char *path)
 {
 	char dir[PATH_MAX];
@@ -159,7 +159,7 @@ static int read_root(pid_t pid, char *ret, size_t size)
 	return len < 0 ? (int)len : md_peer_root(text, ret, size);
 }
 
-/* On the host's root file system, or on the agent's, which may be in a container itself. */
+/* On the root file system of the host or of the agent; the agent may be in a container itself. */
 static bool has_our_root(pid_t pid)
 {
 	char root[1100], other[1100];
@@ -195,7 +195,7 @@ int md_peer_open(int fd, pid_t pid)
 		return -EREMOTE;
 	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &process, &len))
 		return process;
-	/* EINVAL: it has ended and has no number any more (Linux 6.5 to 6.13). */
+	/* EINVAL: the process has ended, and has no PID any more (Linux 6.5 to 6.13). */
 	if (errno != ENOPROTOOPT)
 		return errno == EINVAL ? -ESRCH : -errno;
 	process = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -209,7 +209,7 @@ bool md_peer_has_ended(int process)
 	return process < 0 ? process == -ESRCH : poll(&poller, 1, 0) > 0;
 }
 
-/* So that its number may be another process's? */
+/* Has the process ended? Then its PID may be another process's. */
 static bool has_ended(int fd, pid_t pid)
 {
 	int process = md_peer_open(fd, pid);
@@ -232,7 +232,7 @@ int md_peer_of(int fd, struct md_peer *ret)
 		ret->account |= ACCOUNT_UNSEEN;
 	if (ret->place == MD_PLACE_CONTAINER)
 		ret->account = account_of_container(ret->pid, fd);
-	/* What was read is of that process only if it is still there. */
+	/* The facts from /proc are about this process only if it still exists. */
 	if (ret->pid && has_ended(fd, ret->pid))
 		ret->place = MD_PLACE_HIDDEN;
 	if (ret->place == MD_PLACE_HIDDEN)

@@ -16,7 +16,7 @@
 #define CONTROL_SOCKET "control"
 #define LOCK_FILE      "lock"
 
-/* What agents of before kept in RUN_DIR; the first ones come along, if they are no larger than that. */
+/* Files of older agents in RUN_DIR. kept_names are moved to CONTROL_DIR, if smaller than KEPT_MAX. */
 static const char *const kept_names[] = {"start", "drained"};
 static const char *const old_names[] = {"start", "start.new", "drained", "drained.new", CONTROL_SOCKET, CONTROL_SOCKET ".new", LOCK_FILE};
 #define KEPT_MAX 65536
@@ -51,7 +51,7 @@ static int open_dir(const char *path)
 	return err;
 }
 
-/* Return: 1 when they are one directory, 0 when not, -errno. */
+/* Return: 1: the same directory; 0: not; -errno. */
 static int is_same(int a, int b)
 {
 	struct stat one, two;
@@ -61,7 +61,7 @@ static int is_same(int a, int b)
 	return one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
-/* Return: 0; -EINVAL when @inner is @outer or below it; -errno. */
+/* Return: 0; -EINVAL: @inner is @outer or below it; -errno. */
 static int check_apart(int inner, int outer)
 {
 	int at = dup(inner), up, same;
@@ -85,7 +85,7 @@ static int check_apart(int inner, int outer)
 	return -errno;
 }
 
-/* Of a line of /proc/locks: "1: FLOCK  ADVISORY  WRITE 123 fe:01:4711 0 EOF", LEASE likewise. Return: 0 when it is not of that file. */
+/* A line of /proc/locks, e.g. "1: FLOCK  ADVISORY  WRITE 123 fe:01:4711 0 EOF", or LEASE. Return: PID; 0: another file. */
 static pid_t lock_of(const char *line, const struct stat *st)
 {
 	unsigned int dev_major, dev_minor;
@@ -97,7 +97,7 @@ static pid_t lock_of(const char *line, const struct stat *st)
 	return dev_major == major(st->st_dev) && dev_minor == minor(st->st_dev) && ino == st->st_ino && pid > 0 ? pid : 0;
 }
 
-/* Who has locked that file, or has a lease of it. Return: 0: nobody that the agent sees. */
+/* PID of the process that has a lock or lease of the file. Return: 0: none that the agent sees. */
 static pid_t holder_of(int dir_fd, const char *name)
 {
 	FILE *locks = fopen("/proc/locks", "re");
@@ -117,11 +117,11 @@ static pid_t holder_of(int dir_fd, const char *name)
 static void address_of(int dir_fd, const char *name, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	/* By descriptor: the directory's path may be longer than the 107 bytes that an address has. */
+	/* Through the descriptor, because the path may be longer than the 107 bytes of an address. */
 	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
 }
 
-/* Does an agent listen there? No container can: it cannot write there. */
+/* Does an agent listen at that socket? No process in a container can, because it cannot write to the directory. */
 static bool is_listening(int dir_fd, const char *name)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -131,14 +131,14 @@ static bool is_listening(int dir_fd, const char *name)
 	if (fd < 0)
 		return false;
 	address_of(dir_fd, name, &addr);
-	listens = !connect(fd, (struct sockaddr *)&addr, sizeof(addr)) || errno == EAGAIN; /* its queue is full */
+	listens = !connect(fd, (struct sockaddr *)&addr, sizeof(addr)) || errno == EAGAIN; /* backlog is full */
 	close(fd);
 	return listens;
 }
 
 static int lock(struct md_rundir *rundir)
 {
-	/* Without waiting for who has a lease of it, either. */
+	/* O_NONBLOCK: do not wait for a process that has a lease. */
 	rundir->lock_fd = openat(rundir->control_fd, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (rundir->lock_fd >= 0 && !flock(rundir->lock_fd, LOCK_EX | LOCK_NB))
 		return 0;
@@ -180,7 +180,7 @@ void md_rundir_close(struct md_rundir *rundir)
 	}
 }
 
-/* The two directories may be of two file systems, or mounts. */
+/* Copied, since the directories may be on different file systems. */
 static void bring_along(const struct md_rundir *rundir, const char *name)
 {
 	int from = openat(rundir->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), to;
@@ -220,7 +220,7 @@ int md_rundir_listen(int dir_fd, const char *name, int type, int backlog)
 	char aside[32];
 	int fd, err;
 
-	/* Under another name first: who finds the socket finds it listening, and open to all. */
+	/* Renamed when ready: a process that finds the socket finds it listening and open to all. */
 	snprintf(aside, sizeof(aside), "%.24s.new", name);
 	address_of(dir_fd, aside, &addr);
 	unlinkat(dir_fd, aside, 0);

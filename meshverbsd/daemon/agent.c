@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Brings the parts up and takes them down. */
+/* Starts and stops all parts of the agent. */
 #include "agent.h"
 
 #include <errno.h>
@@ -20,13 +20,13 @@
 #include "say.h"
 #include "stored.h"
 
-#define FDS_EACH 2 /* a connection, and its process */
-/* Descriptors that are not connections; and those that one user has sent and that are being closed, see client.h. */
+#define FDS_EACH 2 /* a connection and a pidfd of its process */
+/* Descriptors other than connections, including those that clients sent and that are being closed, see client.h. */
 #define OTHER_FDS (64 + 2 * (MD_STRAYS_MAX + MD_REFUSED_MAX))
 
 /* ---- view ------------------------------------------------------------------------------------ */
 
-/* Nothing is heard any more where there is no netdev, or no carrier. */
+/* No host is heard on a netdev that has gone or has no carrier. */
 static void forget_nets(struct md_agent *agent, const struct md_view *old)
 {
 	for (size_t i = 0; i < old->n_nets; i++) {
@@ -48,7 +48,7 @@ static bool same_rails(const struct md_desc *a, const struct md_desc *b)
 	return true;
 }
 
-/* The kernel has said something: of a route, perhaps. */
+/* The kernel's notification may concern routes. */
 static void on_notice(void *arg)
 {
 	struct md_agent *agent = arg;
@@ -69,7 +69,7 @@ static void on_view(void *arg, const struct md_view *old)
 	forget_nets(agent, old);
 	md_members_follow(&agent->members, agent->watch.view);
 	memset(agent->ipv4_until_ns, 0, sizeof(agent->ipv4_until_ns));
-	if (agent->clients.turn) /* else it is opened with them */
+	if (agent->clients.turn) /* else md_resqp is opened with the clients */
 		md_resqp_again(&agent->clients.resqp);
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
@@ -77,7 +77,7 @@ static void on_view(void *arg, const struct md_view *old)
 	if (!same_rails(old->desc, agent->watch.view->desc))
 		md_routes_forget(&agent->routes, &agent->hosts);
 	md_routes_changed(&agent->routes, now_ns);
-	/* Beacons tell neighbours. */
+	/* Hosts behind routers; beacons inform the neighbours. */
 	md_targets_hurry(&agent->targets, now_ns);
 	agent->targets_ns = 0;
 	md_due_directory(agent, md_desc_n_up(agent->watch.view->desc) < md_desc_n_up(old->desc));
@@ -90,7 +90,7 @@ static bool is_taken(void *arg, const union ibv_gid *gid)
 	return md_gidmap_find(&agent->gidmap, gid);
 }
 
-/* Before a host's description goes. */
+/* Called before a host's description is freed. */
 static void on_leaving(void *arg, const struct md_host *host)
 {
 	struct md_agent *agent = arg;
@@ -196,7 +196,7 @@ static int start_watch(struct md_agent *agent)
 	return err;
 }
 
-/* As many connections as descriptors allow. */
+/* As many connections as the limit of descriptors allows. */
 static size_t clients_max(void)
 {
 	struct rlimit limit;
@@ -259,7 +259,7 @@ static int block_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGCHLD); /* of qualify_run.c */
+	sigaddset(&set, SIGCHLD); /* for qualify_run.c */
 	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The files that the administrator writes: hosts and key. */
+/* Files that the administrator writes: hosts file and key file. */
 #include "agent.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ void md_files_hosts(struct md_agent *agent)
 	agent->targets_ns = 0;
 }
 
-/* The unit's copy of a key file that only root may read: systemd.exec(5), LoadCredential=. Return: whether there may be one. */
+/* The unit's copy of a key file that only root may read: systemd.exec(5), LoadCredential=. Return: true: the copy exists. */
 static bool credential_of(const struct md_options *options, char *ret, size_t size)
 {
 	const char *dir = secure_getenv("CREDENTIALS_DIRECTORY"), *file = options->config.agent_key;
@@ -52,10 +52,10 @@ static int load_keys(const struct md_options *options, struct md_keys *ret, char
 	if (err != -EACCES || !credential_of(options, credential, sizeof(credential)))
 		return err;
 	err = md_keys_load(credential, ret, why, size);
-	return err == -ENOENT ? -EACCES : err; /* there is one */
+	return err == -ENOENT ? -EACCES : err; /* the key file exists */
 }
 
-/* What there is to do about a key that cannot be had. */
+/* Tells the administrator how to fix a key file that cannot be used. */
 static void say_key(const struct md_options *options, int err, const char *why)
 {
 	const char *file = options->config.agent_key, *conf = options->config_file;
@@ -107,13 +107,13 @@ void md_files_reload_keys(struct md_agent *agent)
 		md_say(MD_ERROR, md_secure_has_key(agent->secure) ? "the former key stays in use" : "it goes on without a key");
 		return;
 	}
-	/* A mistake more often than a wish, and the wish has another way. */
+	/* More likely a mistake than intended; a restart does what was intended. */
 	if (!keys.n && md_secure_has_key(agent->secure)) {
 		md_say(MD_ERROR, "%s is gone: the key stays in use until the agent is restarted",
 		       agent->options->config.agent_key);
 		return;
 	}
-	/* What was believed without a key has to be told again with one. */
+	/* Facts accepted without a key have to be announced again, with the key. */
 	if (md_secure_reload(agent->secure, &keys)) {
 		md_hosts_fini(&agent->hosts);
 		agent->gidmap.fleet_key = md_secure_has_key(agent->secure);

@@ -50,7 +50,7 @@ static const struct option long_options[] = {
 	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
 	{"config", required_argument, NULL, OPT_CONFIG},
 	{"port", required_argument, NULL, OPT_PORT},
-	{"sysfs", required_argument, NULL, OPT_SYSFS}, /* for tests: another root than /sys */
+	{"sysfs", required_argument, NULL, OPT_SYSFS}, /* for tests: another directory than /sys */
 	{"make-key", no_argument, NULL, OPT_MAKE_KEY},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{"help", no_argument, NULL, OPT_HELP},
@@ -59,8 +59,8 @@ static const struct option long_options[] = {
 
 struct arguments {
 	struct md_options options;
-	unsigned long port; /* 0: as configured */
-	bool config_named; /* by --config: then it has to be there */
+	unsigned long port; /* 0: the configured one */
+	bool config_named; /* with --config, the file has to exist */
 };
 
 static void report_config(void *arg, const char *file, unsigned int line, const char *text)
@@ -85,7 +85,7 @@ static int make_key(void)
 	return puts(key) < 0 || fflush(stdout) ? 1 : 0;
 }
 
-/* Return: -1 to go on, otherwise the exit status. */
+/* Return: -1: go on; otherwise the exit status. */
 static int parse(struct arguments *arguments, int argc, char **argv)
 {
 	char *end;
@@ -152,7 +152,7 @@ static enum md_level level_of(enum mv_log_level level)
 	return levels[level];
 }
 
-/* An option, else the environment, else what goes with RUN_DIR; that of the environment does not go with a --run-dir. */
+/* Precedence: option, environment, default for RUN_DIR. MESHVERBS_CONTROL_DIR is ignored if --run-dir is given. */
 static int choose_dirs(struct md_options *options, char *control_dir, size_t size)
 {
 	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
@@ -171,7 +171,7 @@ static int choose_dirs(struct md_options *options, char *control_dir, size_t siz
 
 int main(int argc, char **argv)
 {
-	static struct md_agent agent; /* half a megabyte of tables, too much for a stack */
+	static struct md_agent agent; /* too large for a stack: half a megabyte */
 	static char control_dir[PATH_MAX];
 	struct arguments arguments = {
 		.options = {.sysfs = "/sys",
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 		return md_qualify_main(argc - 2, argv + 2);
 	rc = parse(&arguments, argc, argv);
 
-	/* For tests: simulated devices are none of the kernel's, which cannot say whose their queue pairs are. */
+	/* For tests: the kernel does not know simulated devices, and cannot tell who owns their queue pairs. */
 	arguments.options.trusts = secure_getenv("MESHVERBS_TEST_TRUST_REGISTRATIONS");
 	if (rc >= 0)
 		return rc;
