@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* `meshverbsd --qualify-helper ...`: short processes of which the agent, or systemd, reads the output. */
+/* `meshverbsd --qualify-helper ...`: short processes whose output the agent reads. */
 #include "qualify.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 #define STEP_MS	   50
 #define CANNOT	   127
 
-/* The build id of the libmlx5 that programs are given. */
+/* Build id of the libmlx5 that programs get. */
 static int print_library(void)
 {
 	char build_id[MV_BUILD_ID_TEXT];
@@ -31,7 +31,7 @@ static int print_library(void)
 	return puts(build_id) < 0 || fflush(stdout) ? 1 : 0;
 }
 
-/* Low priority and little memory; it does not outlive the agent. */
+/* With low priority and little memory; killed when its parent ends. */
 static _Noreturn void execute(const char *program, const char *device, const char *file)
 {
 	const struct rlimit data = {DATA_BYTES, DATA_BYTES}, core = {0, 0};
@@ -49,7 +49,7 @@ static _Noreturn void execute(const char *program, const char *device, const cha
 	_exit(CANNOT);
 }
 
-/* Return: wait status; -1: who asked has gone, or it cannot be known. */
+/* Return: wait status; -1: the asker has gone, or the status is not known. */
 static int wait_for(pid_t pid, int asker_fd)
 {
 	struct pollfd asker = {.fd = asker_fd, .events = POLLRDHUP};
@@ -83,7 +83,7 @@ static int copy_out(const char *file)
 	return n || fflush(stdout) ? -EIO : 0;
 }
 
-/* @asker_fd: ended when that is closed; -1: nobody */
+/* @asker_fd: the run ends when the other end closes it; -1: none */
 static int find_out(const char *program, const char *device, int asker_fd)
 {
 	char dir[] = "/tmp/meshverbs-qualify.XXXXXX", file[64];
@@ -108,7 +108,7 @@ static int find_out(const char *program, const char *device, int asker_fd)
 	return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : CANNOT;
 }
 
-/* What a file of sysfs can be called. */
+/* Names that sysfs allows. */
 static bool is_device(const char *name)
 {
 	if (!*name || *name == '.' || *name == '-')
@@ -119,7 +119,7 @@ static bool is_device(const char *name)
 	return true;
 }
 
-/* Standard input and output are a connection of the agent's, which names a device. */
+/* Standard input and output are a connection from the agent, which names a device. */
 static int serve(const char *program)
 {
 	char line[IBV_SYSFS_NAME_MAX + 1];

@@ -40,7 +40,7 @@ void md_qualify_counted(struct md_qualify_device *device, uint64_t words)
 	device->words = words + 1;
 }
 
-/* The first that speaks against it; else the first that is in doubt. */
+/* The first failed trial; without one, the first unsure trial. */
 static const struct mv_qualified_trial *find_trial(const struct mv_qualified *q)
 {
 	enum mv_trial_verdict wanted = q->verdict == MV_VERDICT_FAILED ? MV_TRIAL_FAIL : MV_TRIAL_UNSURE;

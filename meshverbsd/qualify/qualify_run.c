@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A process that says something: ours, or one that systemd starts for us. */
+/* Runs a process and reads its output: a child, or one that systemd starts. */
 #include "qualify.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void release(struct md_qualify_run *run)
 	run->pid = run->session = 0;
 }
 
-/* With all that it has started. What it does not wait for its own end is the kernel's. */
+/* Kills the process group. A process that is blocked in the kernel ends later. */
 static void kill_all(const struct md_qualify_run *run)
 {
 	if (run->child && !run->exited)
@@ -66,7 +66,7 @@ static int on_output(sd_event_source *source, int fd, uint32_t events, void *arg
 		run->len += (size_t)n;
 		return 0;
 	}
-	/* Nothing that cannot be had in full is a verdict. */
+	/* A verdict that was not read completely is discarded. */
 	if (n < 0) {
 		run->len = 0;
 		kill_all(run);
@@ -107,7 +107,7 @@ void md_qualify_run_end(struct md_qualify_run *run)
 	run->ended = true;
 	kill_all(run);
 	run->io = sd_event_source_disable_unref(run->io);
-	/* A process that waits for a card's firmware ends when that answers. */
+	/* A process that is blocked by a device's firmware ends when the firmware answers. */
 	run->closed = true;
 	if (!run->child || run->exited)
 		finish(run);
