@@ -5,8 +5,8 @@
 
 #include "ctl.h"
 
-#define BUNDLE_VERSION 2 /* 1: messages in full */
-#define N_AT           2 /* where in the payload the number of them is */
+#define BUNDLE_VERSION 2 /* version 1 had complete messages */
+#define N_AT           2 /* offset of the number of entries */
 
 #define ID_BYTES       8
 #define LENGTH_BYTES   2

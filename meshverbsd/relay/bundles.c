@@ -21,7 +21,7 @@ static void send_one(struct md_bundles *bundles, struct md_bundle *bundle)
 	bundles->send(bundles->arg, &bundle->to, bundle->payload, len);
 }
 
-/* The one for a place, perhaps empty. */
+/* The bundle for a destination, perhaps empty; sends another one if no slot is free. */
 static struct md_bundle *bundle_for(struct md_bundles *bundles, const struct md_bundle_to *to)
 {
 	struct md_bundle *bundle = NULL;

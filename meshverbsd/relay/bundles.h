@@ -8,24 +8,24 @@
 #include "bundle_wire.h"
 
 /*
- * Messages and receipts that wait until a datagram is full, or for the end of a turn of the event loop; receipts longer,
- * MD_RECEIPTS_NS. Those to one place go together. No I/O, no clock: what is full goes to @send. Zeroed, but for @send and
- * @arg, to begin with.
+ * Batches messages and receipts to one destination, until a datagram is full or the event loop's iteration ends;
+ * receipts wait up to MD_RECEIPTS_NS. No I/O, no clock, one thread: @send sends datagrams. Zeroed at first, except
+ * @send and @arg.
  */
 
-/* Where a bundle goes, and what all of it has in common. */
+/* Destination of a bundle; all its entries have these values. */
 struct md_bundle_to {
-	struct mv_host_id host; /* for whom it is sealed */
-	struct in6_addr ip, from; /* @from: own address to send from; unspecified: the kernel's choice */
+	struct mv_host_id host; /* the bundle is sealed for this host */
+	struct in6_addr ip, from; /* @from: source address; unspecified: the kernel chooses */
 	uint16_t port;
-	uint32_t ifindex; /* to leave by; 0: as routes say */
+	uint32_t ifindex; /* netdev to leave by; 0: as routes say */
 	enum md_parcel_op op;
 	uint64_t start; /* RECEIPT: as in the datagram */
 };
 
 struct md_bundle {
 	struct md_bundle_to to;
-	uint16_t n; /* 0: the place is free */
+	uint16_t n; /* 0: the slot is free */
 	struct md_bundle_writer w;
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 };
@@ -33,19 +33,19 @@ struct md_bundle {
 struct md_bundles {
 	void (*send)(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len);
 	void *arg;
-	uint64_t due_ns; /* when receipts are; 0: there are none */
-	unsigned int next; /* place that is emptied when there is no free one */
+	uint64_t due_ns; /* when receipts are due; 0: none wait */
+	unsigned int next; /* the slot to be sent next if no slot is free */
 	struct md_bundle bundles[MD_BUNDLES];
 };
 
-/** md_bundles_add - have one go to a place, perhaps at once; @parcel: of @to->op, its data is copied; @now_ns: only of a receipt */
+/** md_bundles_add - add an entry, and send what is full. @parcel: with op @to->op, copied; @now_ns: used for receipts only */
 void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel,
 		    uint64_t now_ns);
 
-/** md_bundles_flush - the end of a turn: send what is not to wait longer */
+/** md_bundles_flush - end of an iteration: send messages, and receipts that are due */
 void md_bundles_flush(struct md_bundles *bundles, uint64_t now_ns);
 
-/** md_bundles_next - when that is to be called at the latest; UINT64_MAX: nothing waits */
+/** md_bundles_next - latest time of the next md_bundles_flush(); UINT64_MAX: nothing waits */
 static inline uint64_t md_bundles_next(const struct md_bundles *bundles)
 {
 	return bundles->due_ns ? bundles->due_ns : UINT64_MAX;

@@ -7,16 +7,15 @@
 
 #include "ctl.h"
 
-/* After each try, until the next one or the end. A second in all. */
+/* Delay after each try, one second in total. */
 static const uint64_t wait_ns[MD_TRIES + 1] = {
 	0, 20 * MD_MS, 80 * MD_MS, 200 * MD_MS, 300 * MD_MS, 400 * MD_MS,
 };
 
-/* Parcels that go out at once when a cookie was learnt or a host became known; others wait for
- * their turn. */
+/* Limit of messages sent at once when a cookie was learnt or a host became known. Others wait for their next try. */
 #define AT_ONCE_MAX 256
 
-/* Answers to what went out before a cookie was learnt come within a round trip. */
+/* Challenges to datagrams that were sent before the cookie was learnt arrive within a round trip. */
 #define LEARNED_NS (20 * MD_MS)
 
 void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void *arg,
@@ -30,7 +29,7 @@ void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void 
 		TAILQ_INIT(&carry->tries[i]);
 }
 
-/* Out of all lists; the memory is the caller's. */
+/* Removes the parcel from all lists; the caller frees it. */
 static void take_out(struct md_carry *carry, struct md_parcel *parcel)
 {
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
@@ -67,14 +66,14 @@ static void send_to(struct md_carry *carry, const struct md_parcel *parcel,
 		.op = MD_PARCEL_CARRY, .id = parcel->id, .len = parcel->len, .data = parcel->data};
 	struct md_endpoint at = *to;
 
-	/* Should its agent be an older one by now, that nobody has heard of yet. */
+	/* Later tries go alone: the host may have been restarted with an older agent that takes no bundles. */
 	at.bundles &= parcel->tries <= MD_TRIES_FEW;
 	carry->ops->send(carry->arg, &at, &wire);
 }
 
 /*
- * All endpoints, or as many as go at once, spread over the list: neighbours in it often share a
- * netdev. Each try begins one further on.
+ * Sends to all endpoints, or to MD_PATHS_AT_ONCE spread over the list, because adjacent endpoints often share a netdev.
+ * Each try starts one endpoint further.
  */
 static void send_many(struct md_carry *carry, const struct md_parcel *parcel,
 		      const struct md_endpoint *to, size_t n)
@@ -85,7 +84,7 @@ static void send_many(struct md_carry *carry, const struct md_parcel *parcel,
 		send_to(carry, parcel, &to[(i * n / at_once + parcel->tries) % n]);
 }
 
-/* How many netdevs lead there; *@ret_first: places in @to of the first endpoint of each. */
+/* Return: number of different netdevs; *@ret_first: index in @to of the first endpoint of each. */
 static size_t netdevs_of(const struct md_endpoint *to, size_t n, size_t ret_first[static MD_PATHS_MAX])
 {
 	size_t n_first = 0, i, k;
@@ -99,7 +98,7 @@ static size_t netdevs_of(const struct md_endpoint *to, size_t n, size_t ret_firs
 	return n_first;
 }
 
-/* The @nth endpoint, counted round and round, of those by the netdev of @to[at]. */
+/* The @nth endpoint after @to[at], cyclically, among those with the same netdev. */
 static size_t nth_of_netdev(const struct md_endpoint *to, size_t n, size_t at, unsigned int nth)
 {
 	uint32_t ifindex = to[at].ifindex;
@@ -111,7 +110,11 @@ static size_t nth_of_netdev(const struct md_endpoint *to, size_t n, size_t at, u
 	return at;
 }
 
-/* Out of the list; but if nothing else is there, that is not known of any. @cut: those as well. Return: how many are left. */
+/*
+ * Removes endpoints that do not receive, as far as is known; keeps all if none is left. @cut: also those whose probes
+ * fail.
+ * Return: number left.
+ */
 static size_t leave_out_deaf(struct md_endpoint *to, size_t n, bool cut)
 {
 	size_t kept = 0;
@@ -123,9 +126,9 @@ static size_t leave_out_deaf(struct md_endpoint *to, size_t n, bool cut)
 }
 
 /*
- * One for each of some netdevs: when a connection of hundreds of queue pairs loses its path, every
- * copy counts, and two NICs do not fail at once. The second try takes other addresses. None goes to where it is not heard, as far as
- * is known; should that be old news, the third goes there.
+ * Sends one copy by each of MD_PATHS_FIRST netdevs: when hundreds of queue pairs lose their path, every copy counts,
+ * and two NICs seldom fail at once. The second try takes other addresses. Endpoints that do not receive, as far as is
+ * known, are left out until the third try, since that knowledge may be out of date.
  */
 static void send_few(struct md_carry *carry, const struct md_parcel *parcel,
 		     struct md_endpoint *to, size_t n_all)
@@ -140,11 +143,11 @@ static void send_few(struct md_carry *carry, const struct md_parcel *parcel,
 	}
 }
 
-/* @to: in any order afterwards */
+/* @to: is reordered */
 static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
 			struct md_endpoint *to, size_t n)
 {
-	/* A link-local GID may be several hosts', and all of them are to get it. */
+	/* Several hosts may have a link-local GID, and all of them get the message. */
 	if (parcel->tries <= MD_TRIES_FEW &&
 	    mv_gid_family(&parcel->dgid) != MV_FAMILY_LINK_LOCAL)
 		send_few(carry, parcel, to, n);
@@ -165,7 +168,7 @@ size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dg
 	return n_netdevs;
 }
 
-/* Return: false when there is nobody to send to and no use in waiting. */
+/* Return: false: no host has the GID, and waiting is useless. */
 static bool try_once(struct md_carry *carry, struct md_parcel *parcel)
 {
 	struct md_endpoint to[MD_PATHS_MAX];
@@ -180,8 +183,8 @@ static bool try_once(struct md_carry *carry, struct md_parcel *parcel)
 }
 
 /*
- * Agents that have much to do send receipts late, and copies give them more to do. So the second try waits for twice what
- * receipts took lately.
+ * Busy agents send receipts late, and further copies make them busier. So the second try waits for twice the usual time
+ * of receipts.
  */
 static uint64_t wait_after(const struct md_carry *carry, unsigned int tries)
 {
@@ -190,12 +193,12 @@ static uint64_t wait_after(const struct md_carry *carry, unsigned int tries)
 	return tries == 1 && slow_ns > wait_ns[1] ? slow_ns : wait_ns[tries];
 }
 
-/* Of one that was sent more than once the receipt may be for any copy; too long is the safe side. */
+/* If a message was sent several times, the receipt may be for any copy. The time since the first copy is the safe estimate. */
 static void note_receipt(struct md_carry *carry, const struct md_parcel *parcel, uint64_t now_ns)
 {
 	uint64_t took_ns = now_ns - parcel->begun_ns;
 
-	/* One that was asked for again and again may be old. */
+	/* A prolonged message may be old. */
 	if (took_ns > MD_S)
 		took_ns = MD_S;
 	carry->slow_ns = (7 * carry->slow_ns + took_ns) / 8;
@@ -221,7 +224,7 @@ static uint64_t text_of(uint64_t client, const union ibv_gid *dgid, const uint8_
 	return md_hash64(&what, offsetof(typeof(what), data) + len);
 }
 
-/* The parcel with that very message, should it be under way. */
+/* The parcel with the same message of that client; NULL: none under way. */
 static struct md_parcel *find_same(const struct md_carry *carry, uint64_t text, uint64_t client,
 				   const union ibv_gid *dgid, const uint8_t *data, uint16_t len)
 {
@@ -234,7 +237,10 @@ static struct md_parcel *find_same(const struct md_carry *carry, uint64_t text, 
 	return NULL;
 }
 
-/* Into both tables, or into none. What they go by is a keyed hash already, and a number that we gave: nobody else chooses it. */
+/*
+ * Adds to both tables, or to none. Keys are used as hash values directly: a keyed hash, and a serial number of our own.
+ * Nobody else can choose them.
+ */
 static bool add(struct md_carry *carry, struct md_parcel *parcel)
 {
 	HASH_ADD_BYHASHVALUE(hh, carry->by_id, id, sizeof(parcel->id), (unsigned int)parcel->id, parcel);
@@ -358,8 +364,8 @@ void md_carry_learned(struct md_carry *carry, const struct mv_host_id *host,
 }
 
 /*
- * Which try is next. What its process has said again since the last one stays at MD_TRIES_KEPT: it is tried often enough there, and
- * all others as well, should many of them wait for an agent that gets no processor.
+ * Number of the next try. A message that its client has sent again stays at MD_TRIES_KEPT, so that many such messages
+ * for an agent without processor are not sent on all paths.
  */
 static unsigned int next_try(struct md_parcel *parcel)
 {
@@ -369,7 +375,7 @@ static unsigned int next_try(struct md_parcel *parcel)
 	return again && parcel->tries >= MD_TRIES_KEPT ? MD_TRIES_KEPT : parcel->tries + 1;
 }
 
-/* What would have been a message of its own would have been told of. */
+/* Without merging, the client would be told once for each of its messages. */
 static void tell_while_kept(struct md_carry *carry, struct md_parcel *parcel, uint64_t now_ns)
 {
 	if (now_ns - parcel->said_ns < MD_S)
@@ -409,7 +415,7 @@ uint64_t md_carry_next(const struct md_carry *carry)
 
 uint64_t md_carry_tick(struct md_carry *carry, uint64_t now_ns)
 {
-	/* From the last try down: none is tried twice in one turn. */
+	/* From the last list down, so that no message is tried twice in a call. */
 	for (int i = MD_TRIES; i >= 1; i--) {
 		struct md_parcel *parcel;
 

@@ -10,37 +10,38 @@
 #include "parcel_wire.h"
 
 /*
- * Messages on their way between agents: sent over several address pairs at once, repeated until a receipt comes or
- * MD_TRIES are over, about a second; of what arrives the first copy is passed on. What a process says again meanwhile is
- * no further message, but keeps the first one under way. No I/O, no clock: the agent is behind struct md_carry_ops.
+ * Messages between agents. A message is sent over several address pairs at once, and repeated until a receipt comes, at
+ * most MD_TRIES times within about a second. The receiver delivers the first copy only. If a process sends the same
+ * message again meanwhile, that only prolongs the first one. No I/O, no clock, one thread: the agent implements struct
+ * md_carry_ops.
  */
 
-/* Where a datagram is sent. */
+/* Destination of a datagram. */
 struct md_endpoint {
 	struct in6_addr ip;
-	uint32_t ifindex; /* to leave by; 0: as routes say */
-	struct in6_addr from; /* our address to be sent from, for routes that depend on it; unspecified: as routes say */
-	struct mv_host_id host; /* for whom what is sent there is sealed; nothing, where an endpoint is looked for */
-	bool bundles; /* whoever is there takes bundles; nothing, where an endpoint is looked for, as is the next */
-	bool said_down; /* the host says that it does not hear there */
-	bool cut; /* probes by that netdev do not get through to the host */
+	uint32_t ifindex; /* netdev to leave by; 0: as routes say */
+	struct in6_addr from; /* source address, for routes that depend on it; unspecified: the kernel chooses */
+	struct mv_host_id host; /* messages are sealed for this host; not used in look-ups */
+	bool bundles; /* the host takes bundles; not used in look-ups, as the next two */
+	bool said_down; /* the host says that it does not receive at this address */
+	bool cut; /* probes by that netdev do not reach the host */
 };
 
 struct md_parcel {
-	TAILQ_ENTRY(md_parcel) queue; /* of its try */
+	TAILQ_ENTRY(md_parcel) queue; /* list of its try */
 	UT_hash_handle hh, hh_text;
 	uint64_t id, due_ns, begun_ns;
-	uint64_t text; /* hash of who says what to whom */
-	uint64_t said_ns; /* when its process was last told that it does not arrive; first: begun_ns */
-	bool again; /* its process has said it again since the last try */
-	uint64_t client; /* who sent it */
-	unsigned int tries; /* so far */
-	bool sent; /* to some endpoint at least */
-	bool orphan; /* who sent it is gone */
+	uint64_t text; /* hash of client, destination and content */
+	uint64_t said_ns; /* when the client was last told that the message does not arrive; at first: begun_ns */
+	bool again; /* the client has sent the same message since the last try */
+	uint64_t client; /* number of the sender */
+	unsigned int tries; /* number of tries so far */
+	bool sent; /* to one endpoint at least */
+	bool orphan; /* the sender has ended */
 	union ibv_gid dgid;
 	uint32_t qpn; /* for UNREACHABLE */
 	uint16_t len;
-	uint8_t data[]; /* the encoded mv_ctl_msg */
+	uint8_t data[]; /* encoded mv_ctl_msg */
 };
 
 TAILQ_HEAD(md_parcels, md_parcel);
@@ -54,19 +55,19 @@ struct md_learned {
 #define MD_LEARNED_MAX 64
 
 struct md_carry_ops {
-	/* Address pairs to the hosts that have that GID, best first; 0: nobody is known to have it. */
+	/* Address pairs to the hosts that have the GID, best first. Return: 0: no known host has it. */
 	size_t (*endpoints)(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max);
-	/* Has that host that GID? */
+	/* Does the host have the GID? */
 	bool (*is_at)(void *arg, const struct mv_host_id *host, const union ibv_gid *gid);
-	/* Does a host that has that GID speak from there? */
+	/* Is the address one of a host that has the GID? */
 	bool (*is_from)(void *arg, const union ibv_gid *gid, const struct md_endpoint *from);
-	/* Nobody has it: ask, for that client. Return: false: asked lately, in vain. */
+	/* No known host has the GID: query it, for that client. Return: false: queried lately, without answer. */
 	bool (*ask)(void *arg, const union ibv_gid *dgid, uint64_t client);
-	/* A copy of a message goes there, now or, if @to->bundles, together with others of this turn. */
+	/* Sends a copy, now or, with @to->bundles, together with others of this iteration. */
 	void (*send)(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *parcel);
-	/* One has not arrived in a second: once at its end, and in each second in which it is kept under way. */
+	/* The message has not arrived within a second: called at the end, and each second while the message is prolonged. */
 	void (*unreachable)(void *arg, const struct md_parcel *parcel);
-	/* A parcel is done with: receipt or not. It is released afterwards. */
+	/* The parcel is finished, with or without receipt. Its memory is freed after the call. */
 	void (*done)(void *arg, const struct md_parcel *parcel);
 };
 
@@ -76,73 +77,74 @@ struct md_carry {
 	uint64_t next_id;
 	size_t n, n_unsent, n_orphans;
 	struct md_parcel *by_id, *by_text;
-	struct md_parcels tries[MD_TRIES + 1]; /* by how often they were sent; each about in order of due_ns */
-	uint64_t slow_ns; /* how long receipts take lately */
-	struct md_copies copies; /* of what has arrived */
-	struct md_learned learned[MD_LEARNED_MAX]; /* a ring */
+	struct md_parcels tries[MD_TRIES + 1]; /* index: number of tries; each list is roughly in order of due_ns */
+	uint64_t slow_ns; /* moving average of the time until receipts arrive */
+	struct md_copies copies; /* hashes of messages that have arrived */
+	struct md_learned learned[MD_LEARNED_MAX]; /* ring buffer */
 	unsigned int next_learned;
 	struct {
-		uint64_t accepted, arrived, unreachable, retried, merged, no_room; /* sent from here */
-		uint64_t received, repeated; /* sent to here */
+		uint64_t accepted, arrived, unreachable, retried, merged, no_room; /* messages sent by this host */
+		uint64_t received, repeated; /* messages sent to this host */
 	} count;
 };
 
-/** md_carry_init - @first_id: not 0, at random: an outsider shall not know ids */
+/** md_carry_init - @first_id: random and not 0, so that outsiders cannot guess ids */
 void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void *arg, uint64_t first_id);
 
 #define MD_CARRY_MERGED 1
 
 /**
- * md_carry_send - take a message and send it
+ * md_carry_send - send a message; it is copied
  *
- * Return: 0, then ops->done() is called once, perhaps before this returns; MD_CARRY_MERGED when that very message of that client is
- * under way: ops->done() has been promised already; -ENOSPC beyond MD_PARCELS_MAX; -ENOMEM.
+ * Return: 0: ops->done() will be called once, perhaps before this returns; MD_CARRY_MERGED: the same message of that
+ * client is under way, and there is no further ops->done(); -ENOSPC: MD_PARCELS_MAX; -ENOMEM.
  */
 int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
 		  const uint8_t *data, uint16_t len, uint64_t now_ns);
 
 /**
- * md_carry_receipt - a receipt came
+ * md_carry_receipt - a receipt has arrived
  *
- * One from where the message did not go is ignored: ids are easily guessed by who has got one.
+ * Ignored if it comes from another host than the message's destination: a host that got one message can guess other
+ * ids.
  */
 void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from, uint64_t now_ns);
 
-/** md_carry_known - a host has become known: send what was waiting for one */
+/** md_carry_known - a host has become known: send messages that have waited for it */
 void md_carry_known(struct md_carry *carry);
 
 /**
- * md_carry_learned - what was sent to @host at @to has to be sent once more: secure.h has got its cookie
+ * md_carry_learned - a cookie of @host at @to was learnt (secure.h): send again what was sent there
  *
- * Every datagram that went there without is answered so; the first answer serves for all.
+ * Each datagram without cookie is answered by a challenge; the first one causes this, and the others are ignored.
  */
 void md_carry_learned(struct md_carry *carry, const struct mv_host_id *host, const struct md_endpoint *to,
 		      uint64_t now_ns);
 
-/** md_carry_tick - repeat what is due, give up what was tried enough. Return: when to call again; UINT64_MAX: idle */
+/** md_carry_tick - repeat messages that are due, end those with enough tries. Return: time of the next call; UINT64_MAX: idle */
 uint64_t md_carry_tick(struct md_carry *carry, uint64_t now_ns);
 
-/** md_carry_next - when md_carry_tick() is due; UINT64_MAX: idle */
+/** md_carry_next - Return: when md_carry_tick() is due; UINT64_MAX: idle */
 uint64_t md_carry_next(const struct md_carry *carry);
 
 /**
- * md_carry_first_ways - where the first copy of a message to @dgid may go: one endpoint for each netdev
+ * md_carry_first_ways - endpoints for the first copy of a message to @dgid, one for each netdev
  *
- * Return: how many were written, at most @max.
+ * Return: number of endpoints written, at most @max.
  */
 size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max);
 
 /**
- * md_carry_orphan - a client is gone
+ * md_carry_orphan - a client has ended
  *
- * Its parcels stay until they have arrived or were tried enough: what a process says last is what its peers wait for. No more than
- * MD_ORPHANS_MAX of all clients together; for those beyond ops->done() is not called.
+ * Its messages stay until they have arrived or had enough tries, because its peers wait for its last messages. At most
+ * MD_ORPHANS_MAX of all ended clients; further ones are freed without ops->done().
  */
 void md_carry_orphan(struct md_carry *carry, uint64_t client);
 
 /**
- * md_carry_first - is this the first copy of a message that has arrived?
- * @sender, @start: as the datagram says (secure.h)
+ * md_carry_first - is this the first copy of an arrived message?
+ * @sender, @start: from the datagram (secure.h)
  */
 bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start,
 		    const struct md_parcel_wire *parcel, uint64_t now_ns);

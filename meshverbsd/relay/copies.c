@@ -3,8 +3,10 @@
 
 #include <string.h>
 
-/* The slot that has it, or the free one where it belongs. There is a free one: halves are half full
- * at most. */
+/*
+ * The slot that has the hash, or the free slot where it belongs. There is a free one: at most half of the slots are
+ * used.
+ */
 static uint64_t *slot_of(uint64_t *half, uint64_t hash)
 {
 	uint32_t i = hash % MD_COPIES_SLOTS;
@@ -14,7 +16,7 @@ static uint64_t *slot_of(uint64_t *half, uint64_t hash)
 	return &half[i];
 }
 
-/* The older half is forgotten, and becomes the newer one. */
+/* Clears the older half, which becomes the newer one. */
 static void turn(struct md_copies *copies, uint64_t now_ns)
 {
 	copies->newer ^= 1;

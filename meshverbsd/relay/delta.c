@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "delta.h"
 
-#define RUN_MAX     255 /* what either number of a run can say */
-#define WORTH_BYTES 3 /* so many alike end a run: the numbers of the next one take fewer */
+#define RUN_MAX     255 /* largest number in a run's byte */
+#define WORTH_BYTES 3 /* so many equal bytes end a run, because a new run costs two bytes */
 
-/* How many bytes from @at on are as before. */
+/* Return: number of bytes from @at that equal the former record. */
 static size_t alike(const struct md_delta *delta, const uint8_t *record, size_t at, size_t len)
 {
 	size_t n = 0;
 
-	/* Most are. */
+	/* Fast path, 8 bytes at a time. */
 	while (at + n + sizeof(uint64_t) <= len && !memcmp(record + at + n, delta->last + at + n, sizeof(uint64_t)))
 		n += sizeof(uint64_t);
 	while (at + n < len && record[at + n] == delta->last[at + n])
@@ -17,7 +17,7 @@ static size_t alike(const struct md_delta *delta, const uint8_t *record, size_t 
 	return n;
 }
 
-/* How many are to be written from @at on. */
+/* Return: number of new bytes of the run that begins at @at. */
 static size_t unlike(const struct md_delta *delta, const uint8_t *record, size_t at, size_t len)
 {
 	size_t n = 0, same = 0;
@@ -29,7 +29,7 @@ static size_t unlike(const struct md_delta *delta, const uint8_t *record, size_t
 	return same == WORTH_BYTES ? n - same : n;
 }
 
-/* What is in @delta->last is all of it. */
+/* Sets the length of @delta->last. */
 static void end_at(struct md_delta *delta, size_t len)
 {
 	if (delta->len > len)
