@@ -3,23 +3,20 @@
 
 #include <string.h>
 
-/* Bits of the GID in front of an IPv4 address. */
+/* Bits of a mapped GID before the IPv4 address. */
 #define IPV4_PREFIX_BITS 96
 
 /* How a netdev reaches a destination. */
 struct reach {
 	bool reached;
-	bool on_link; /* without a gateway */
-	bool own; /* by a prefix of the entry's address, or one that it lies in */
+	bool on_link; /* without gateway */
+	bool own; /* the entry's address has such a prefix, or is in it */
 	unsigned int prefix_len;
 	uint32_t metric;
-	union ibv_gid source; /* zero: none named */
+	union ibv_gid source; /* zero: no source named */
 };
 
-/*
- * ::/0 and every other short IPv6 prefix covers the IPv4-mapped range bit by bit without having
- * anything to do with it.
- */
+/* ::/0 and other short IPv6 prefixes cover the range of mapped IPv4 addresses, but are not for IPv4. */
 static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const union ibv_gid *dgid)
 {
 	if (mv_gid_family(dgid) == MV_FAMILY_IPV4 && prefix_len < IPV4_PREFIX_BITS)
@@ -28,9 +25,9 @@ static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const u
 }
 
 /*
- * The longest prefix of an address of @ifindex; among equals the first, which the kernel lists
- * first because it is the primary address: the one that the prefix's own route names as its source.
- * @sgid: an address that is to have such a prefix, or lie in one; or NULL
+ * Longest prefix of an address of @ifindex that covers @dgid. Of equal ones the first: the kernel lists the primary
+ * address first, which is the source of the prefix's route.
+ * @sgid: sets @best->own if this address has such a prefix, or is in it; NULL: not checked
  */
 static void reach_by_prefix(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *sgid,
 			    const union ibv_gid *dgid, struct reach *best)
@@ -75,7 +72,7 @@ static void reach_by_route(const struct mv_topo *topo, uint32_t ifindex, const u
 	}
 }
 
-/* Reach by prefix and route, for destinations that need either. */
+/* Verdict for destinations that need a prefix or a route. */
 static enum mv_verdict judge_reach(const struct mv_topo *topo, const union ibv_gid *dgid,
 				   struct mv_candidate *ret)
 {
@@ -83,16 +80,15 @@ static enum mv_verdict judge_reach(const struct mv_topo *topo, const union ibv_g
 
 	reach_by_prefix(topo, ret->netdev->ifindex, &ret->entry->gid, dgid, &reach);
 	/*
-	 * The netdev has an address in the destination's subnet, but this one is not in it. The
-	 * packets would get there; whether answers to this address come back depends on routes of
-	 * the peer that nobody here knows. A link-local source is told apart below.
+	 * Packets would arrive, but whether replies to this address return depends on the peer's routes, which are not
+	 * known here. A link-local source is handled below.
 	 */
 	if (reach.reached && !reach.own && !ret->other_scope)
 		return MV_VERDICT_SUBNET;
 	reach_by_route(topo, ret->netdev->ifindex, &ret->entry->gid, dgid, &reach);
 	if (!reach.reached)
 		return MV_VERDICT_UNROUTABLE;
-	/* RoCE v1 is a link-layer protocol (ethertype 0x8915): there is nothing a router could forward. */
+	/* RoCE v1 is a link-layer protocol (ethertype 0x8915) that routers do not forward. */
 	if (ret->entry->type == MV_GID_TYPE_ROCE_V1 && !reach.on_link)
 		return MV_VERDICT_UNROUTABLE;
 	/* Routers do not forward packets from a link-local source (RFC 4291 section 2.5.6). */
@@ -108,14 +104,12 @@ static enum mv_verdict judge_address(const struct mv_topo *topo, const union ibv
 {
 	enum mv_gid_family from = mv_gid_family(&ret->entry->gid), to = mv_gid_family(dgid);
 
-	/*
-	 * Groups are joined through the subnet manager's or the kernel's doing; any source will do.
-	 */
+	/* Any source works: the subnet manager or the kernel joins multicast groups. */
 	if (to == MV_FAMILY_MULTICAST)
 		return MV_VERDICT_OK;
 	/*
-	 * A link-local and a global IPv6 address can talk to each other on one link. It is unusual,
-	 * yet it works without us, so it has to go on working.
+	 * A link-local and a global IPv6 address can communicate on one link. This is unusual, but works without
+	 * meshverbs.
 	 */
 	if (from != to) {
 		if ((from != MV_FAMILY_LINK_LOCAL && from != MV_FAMILY_IPV6) ||
@@ -124,7 +118,7 @@ static enum mv_verdict judge_address(const struct mv_topo *topo, const union ibv
 		ret->other_scope = true;
 	}
 	if (to == MV_FAMILY_LINK_LOCAL) {
-		/* Which link is meant only the program knows: every one is as good as the other. */
+		/* Only the program knows which link is meant: all are equal. */
 		ret->prefix_len = 64;
 		return MV_VERDICT_OK;
 	}
@@ -174,8 +168,8 @@ int mv_candidate_cmp(const struct mv_candidate *a, const struct mv_candidate *b,
 }
 
 /*
- * The best entry of a port that is OK, or NULL.
- * @wanted: only entries of this address and type count; NULL: all do
+ * Best entry of a port that is MV_VERDICT_OK; NULL: none.
+ * @wanted: only entries with this address and type; NULL: all
  */
 static const struct mv_gid_entry *best_entry(const struct mv_topo *topo, const struct mv_port *port,
 					     const union ibv_gid *dgid, uint32_t own_ifindex,
@@ -199,7 +193,7 @@ static const struct mv_gid_entry *best_entry(const struct mv_topo *topo, const s
 	return best.entry;
 }
 
-/* Bits of the prefix that a netdev has for an entry's address; more than there are: none. */
+/* Prefix length of the entry's address on its netdev; UINT32_MAX: none. */
 static unsigned int own_prefix_len(const struct mv_topo *topo, const struct mv_candidate *candidate)
 {
 	for (size_t i = 0; candidate->netdev && i < topo->n_addrs; i++)
@@ -241,7 +235,7 @@ static bool is_entry(const struct mv_gid_entry *entry, const struct mv_seen *see
 	return entry && entry->type == seen->type && mv_gid_equal(&entry->gid, &seen->gid);
 }
 
-/* The best entry with the address of the program's own: of another netdev, as the own one is not OK. */
+/* Best entry with the same address as the program's own. It is on another netdev, because the own entry is not OK. */
 static const struct mv_gid_entry *twin_of(const struct mv_topo *topo, const struct mv_port *port,
 					  const union ibv_gid *dgid, const struct mv_candidate *own,
 					  uint32_t own_ifindex)
@@ -255,8 +249,8 @@ static const struct mv_gid_entry *twin_of(const struct mv_topo *topo, const stru
 }
 
 /*
- * Where the address is that the program saw under its index: the newest one that has a home now.
- * What the slot holds at present, and the program need not have noticed, comes last.
+ * The entry that has an address which the program saw at its index, the newest such address. The present content of the
+ * index, which the program may not have read, comes last.
  */
 static const struct mv_gid_entry *moved_to(const struct mv_topo *topo, const struct mv_port *port,
 					   const struct mv_request *request,
@@ -277,10 +271,7 @@ static bool is_own_address(const struct mv_topo *topo, const union ibv_gid *dgid
 	for (size_t i = 0; i < topo->n_addrs; i++)
 		if (mv_gid_equal(&topo->addrs[i].gid, dgid))
 			return true;
-	/*
-	 * A default GID need not be an address of its netdev. Entries of other namespaces do not
-	 * count.
-	 */
+	/* A default GID need not be an address of its netdev. Entries of other namespaces do not count. */
 	for (size_t d = 0; d < topo->n_devices; d++)
 		for (size_t p = 0; p < topo->devices[d].n_ports; p++) {
 			const struct mv_port *port = &topo->devices[d].ports[p];
@@ -324,7 +315,7 @@ static struct mv_decision repair(const struct mv_gid_entry *entry, const struct 
 	return move(MV_REPAIR, here ? MV_REASON_OTHER_NETDEV : MV_REASON_MOVED, entry, own);
 }
 
-/* The program's entry is unfit: what can be done about it? */
+/* Decides when the program's entry is unfit. */
 static struct mv_decision decide_unfit(const struct mv_topo *topo, const struct mv_port *port,
 				       const struct mv_request *request,
 				       const struct mv_candidate *own)
@@ -347,7 +338,10 @@ static struct mv_decision decide_unfit(const struct mv_topo *topo, const struct 
 	return decision;
 }
 
-/* Its netdev is down. All netdevs of a port share the carrier, so another one that is up reaches the destination now. */
+/*
+ * Decides when the entry's netdev is down. All netdevs of a port share its carrier, so another one that is up reaches
+ * the destination.
+ */
 static struct mv_decision decide_down(const struct mv_topo *topo, const struct mv_port *port,
 				      const struct mv_request *request,
 				      const struct mv_candidate *own)
@@ -373,14 +367,14 @@ struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request
 		return stay(MV_KEEP, MV_REASON_NO_DESTINATION, request, &own);
 
 	mv_judge(topo, own.entry, &request->dgid, &own);
-	/* To oneself any entry will do, as long as there is one. */
+	/* Any present entry works for an own address. */
 	if (own.verdict != MV_VERDICT_EMPTY && own.verdict != MV_VERDICT_NO_NETDEV &&
 	    is_own_address(topo, &request->dgid))
 		return stay(MV_KEEP, MV_REASON_SELF, request, &own);
 	/*
-	 * An entry that fits is kept although the program may have read another address there
-	 * earlier: a program that looked again holds this one, has told its peer so, and works.
-	 * Nothing tells the two apart from here, and never worse outranks better.
+	 * A fitting entry is kept, even if the program may have read another address at this index before. A program
+	 * that has read the present address works as it is, and cannot be told from a program that has not. Not to
+	 * break working programs comes first.
 	 */
 	if (own.verdict == MV_VERDICT_OK || own.verdict == MV_VERDICT_SUBNET)
 		return stay(MV_KEEP, MV_REASON_FITS, request, &own);

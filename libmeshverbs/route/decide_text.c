@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The words for what mv_decide() says. */
+/* Names and texts of mv_decide()'s results. */
 #include "decide.h"
 
 const char *mv_verdict_name(enum mv_verdict verdict)

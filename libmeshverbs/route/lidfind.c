@@ -11,7 +11,7 @@ static bool is_infiniband(const struct mv_dir_rail *rail)
 	return rail->link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-/* The GID of a port itself: the first one of its table, of which the first half is the subnet prefix. NULL: not known */
+/* The GID of the port itself (index 0); its first half is the subnet prefix. NULL: not known. */
 static const union ibv_gid *port_gid(const struct mv_directory *dir, const struct mv_dir_rail *rail)
 {
 	for (uint32_t g = rail->first_gid; is_infiniband(rail) && g < rail->first_gid + rail->n_gids; g++)
@@ -25,13 +25,13 @@ static bool same_prefix(const union ibv_gid *a, const union ibv_gid *b)
 	return a->global.subnet_prefix == b->global.subnet_prefix;
 }
 
-/* Has it a netdev that its agent sends beacons out of, while it is up? Agents that do not know IPoIB name none. */
+/* Does the agent send beacons on a netdev of the port while the port is up? Older agents, without IPoIB, name no netdev. */
 static bool may_speak(const struct mv_dir_rail *rail)
 {
 	return rail->netdev[0] && !(rail->flags & MV_RAIL_EXCLUDED);
 }
 
-/* A port that is drained is as good as any for that. */
+/* Beacons are also sent on a drained port. */
 static bool speaks(const struct mv_dir_rail *rail)
 {
 	return may_speak(rail) && (rail->flags & (MV_RAIL_UP | MV_RAIL_DRAINED));
@@ -45,7 +45,7 @@ bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, ui
 	       !mv_directory_linked(dir, local_rail, remote_rail);
 }
 
-/* Return: a rail that is heard on @local_rail, and could be heard on others of its fabric; NO_RAIL: none is. */
+/* Return: a rail that @local_rail hears, and that other ports of its fabric could hear; NO_RAIL: none. */
 static uint32_t any_heard(const struct mv_directory *dir, uint32_t local_rail)
 {
 	for (uint32_t l = 0; l < dir->header->n_links; l++)
@@ -55,8 +55,8 @@ static uint32_t any_heard(const struct mv_directory *dir, uint32_t local_rail)
 }
 
 /*
- * Do all ports of this host with that prefix hear the same? Two fabrics have no port in common, so one that is heard here and not there
- * tells.
+ * Do all own ports with that prefix hear the same port? Two fabrics have no port in common, so a port that one hears
+ * and another does not shows that there are two.
  */
 static bool is_one_fabric(const struct mv_directory *dir, const union ibv_gid *like)
 {
@@ -85,10 +85,10 @@ static uint32_t find_own(const struct mv_directory *dir, const char *device, uin
 	return NO_RAIL;
 }
 
-/* Ports with that LID and prefix: those that are heard, and those that may be on the fabric of the program's port. */
+/* Ports with that LID and prefix: those heard, and those that may be on the fabric of the program's port. */
 struct found {
 	uint32_t n_heard, n_possible, heard, possible;
-	bool untold; /* a port of another host has that LID, and the directory has no GID of the port */
+	bool untold; /* a port of another host has the LID, and the directory has no GID of that port */
 };
 
 static int find_all(const struct mv_directory *dir, uint32_t own, const union ibv_gid *own_gid, uint16_t dlid, struct found *ret)

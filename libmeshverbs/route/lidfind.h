@@ -5,50 +5,52 @@
 #include "directory.h"
 
 /*
- * Connections of InfiniBand without a GRH name their peer by a LID, which is unique in one subnet only. Here LIDs become the GIDs of
- * the two ports (index 0), by which all else knows the two ends. Pure functions of a directory.
+ * InfiniBand connections without a GRH name their peer by a LID, which is unique in one subnet only. These functions
+ * map the LIDs of a connection to the GIDs (index 0) of its two ports, by which all other code identifies the ends.
+ * Pure functions of a directory.
  */
 
 struct mv_lid_ends {
 	union ibv_gid local, remote;
 };
 
-#define MV_LID_UNICAST_MAX 0xbfff /* IBTA 4.1.3 */
+#define MV_LID_UNICAST_MAX 0xbfff /* IBTA vol. 1, section 4.1.3 */
 
-/** mv_lid_is_unicast - may it be one port's? A port that no subnet manager has seen has 0 or 0xffff */
+/** mv_lid_is_unicast - can it be the LID of one port? Before a subnet manager has configured it, a port has 0 or 0xffff. */
 static inline bool mv_lid_is_unicast(uint16_t lid)
 {
 	return lid && lid <= MV_LID_UNICAST_MAX;
 }
 
 /**
- * mv_lid_find - which ports does a connection by LID join?
- * @device: the program's; NUL-terminated
- * @dlid: the LID that the program gave as destination
- * @ret: written on success
+ * mv_lid_find - which two ports does a connection by LID join?
+ * @device: the program's device; NUL-terminated
+ * @dlid: destination LID from the program
+ * @ret: written on success only
  *
- * Two fabrics may have one subnet prefix, the default one, and equal LIDs. So a port that has the LID is the one that is meant if its
- * beacons are heard on the program's port. A port that could be heard there and is not is on another fabric; of one without IPoIB, or
- * that is excluded, nothing is known. Where one of the two is down, exactly one port may have the LID, and this host's own ports
- * with that prefix have to hear the same ports.
+ * Two fabrics may have the same (default) subnet prefix, and equal LIDs. So a port with the LID is the destination if
+ * its beacons are heard on the program's port. If a port could be heard there and is not, it is on another fabric. Of a
+ * port without IPoIB, or an excluded one, this is not known. If one of the two ports is down, the LID has to be unique
+ * in the directory, and all own ports with that prefix have to hear the same ports.
  *
- * LIDs of a port beyond its base LID (LMC) are not known.
+ * LIDs of a port beyond its base LID (LMC) are not known. Any thread.
  *
- * Return: 0; -ENODEV: the program's port is not in the directory, or not of InfiniBand; -EINVAL: no unicast LID; -EALREADY: this host's
- * own; -ENOENT: nobody is known to have it; -EACCES: a port of another host has it, and the directory has no GIDs of that port, which is so
- * without a fleet key; -ENOTUNIQ: which port is meant is not known.
+ * Return: 0; -ENODEV: the program's port is not in the directory, or not InfiniBand; -EINVAL: not a unicast LID;
+ * -EALREADY: a LID of this host; -ENOENT: no known port has it; -EACCES: a port of another host has it, but the
+ * directory has no GIDs of that port, because this host has no fleet key; -ENOTUNIQ: ambiguous.
  */
 int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
 
 /**
- * mv_lid_other_fabric - are two ports of InfiniBand on different fabrics, for beacons of the one would be heard on the other?
+ * mv_lid_other_fabric - are two InfiniBand ports known to be on different fabrics, since each could hear the other and
+ * does not?
  * @local_rail: of host 0
  *
- * False where that is not known.
+ * Return: false: not known.
  */
 bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
 
-/** mv_lid_error_text - what mv_lid_find() returned, as a sentence part for people */
+/** mv_lid_error_text - part of a sentence for people; @err: result of mv_lid_find(). Constant string */
 const char *mv_lid_error_text(int err);
 
 #endif

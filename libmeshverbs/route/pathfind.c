@@ -9,13 +9,13 @@
 /* ---- other paths -------------------------------------------------------------------------------
  */
 
-/* A path with what its rank depends on. */
+/* A path, and the criteria of its rank. */
 struct ranked {
 	struct mv_path path;
-	uint8_t routed; /* by a router, not on a link or in a subnet */
-	uint8_t n_kept; /* how many of the programs' own addresses it has */
+	uint8_t routed; /* through a router */
+	uint8_t n_kept; /* number of the programs' own addresses in it */
 	uint8_t family_rank; /* 0 is best */
-	uint8_t near; /* on the NUMA node of the program's own device */
+	uint8_t near; /* its local rail is on the NUMA node of the program's device */
 };
 
 struct search {
@@ -32,7 +32,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
-/* Negative: @a is to be preferred. The first difference counts. */
+/* Return: negative: @a is preferred. The first difference counts. */
 static int ranked_cmp(const struct ranked *a, const struct ranked *b)
 {
 	const struct mv_path *p = &a->path, *q = &b->path;
@@ -50,7 +50,7 @@ static int ranked_cmp(const struct ranked *a, const struct ranked *b)
 		return order;
 	if ((order = compare_numbers(a->family_rank, b->family_rank)))
 		return order;
-	/* The enumeration ascends from v1 to v2. */
+	/* RoCE v2 is larger than v1. */
 	if ((order = compare_numbers(q->type, p->type)))
 		return order;
 	if ((order = compare_numbers(b->near, a->near)))
@@ -71,24 +71,24 @@ static bool eligible(const struct search *s, const struct mv_dir_rail *rail)
 }
 
 /*
- * Two rails, the GIDs of which are all compared with each other: a port that serves pods has a
- * hundred and more.
+ * Two rails whose GIDs are all compared with each other. A port that serves pods has hundreds of GIDs, so this is
+ * written for speed.
  */
 struct rails {
 	uint32_t local, remote;
 	bool linked;
-	bool all; /* all pairs are wanted, not the best one */
-	bool has_dgid; /* the remote one */
+	bool all; /* collect all pairs, not only the best one */
+	bool has_dgid; /* the remote rail has the destination GID */
 	bool found;
-	struct ranked best; /* if found */
-	struct ranked like; /* no pair of GIDs of theirs ranks higher */
+	struct ranked best; /* valid if @found */
+	struct ranked like; /* upper bound of the rank of any pair of their GIDs */
 };
 
-/* A local GID, with what each comparison takes of it. */
+/* A local GID, prepared for comparisons. */
 struct local_end {
 	const struct mv_dir_gid *gid;
 	enum mv_gid_family family;
-	__be64 mask[2]; /* the bits that a GID it can talk to has in common with it */
+	__be64 mask[2]; /* bits that any GID which it can reach shares with it */
 };
 
 static __be64 first_bits(unsigned int n)
@@ -104,7 +104,7 @@ static struct local_end local_end(const struct mv_dir_gid *gid)
 	unsigned int n_bits = gid->prefix_len;
 
 	if (gid->type == MV_GID_TYPE_IB)
-		n_bits = 64; /* same_ib_subnet() */
+		n_bits = 64; /* as same_ib_subnet() */
 	else if (end.family == MV_FAMILY_LINK_LOCAL)
 		n_bits = 0; /* the link decides */
 	end.mask[0] = first_bits(n_bits);
@@ -120,8 +120,7 @@ static bool begins_alike(const struct local_end *end, const union ibv_gid *gid)
 		 ((own->global.interface_id ^ gid->global.interface_id) & end->mask[1]));
 }
 
-/* One whose address is gone while its port is down is a way again when both are back, like the port
- * itself. */
+/* With @down_too, a kept GID counts: its path works again when port and address return. */
 static bool types_fit(const struct search *s, const struct mv_dir_gid *a,
 		      const struct mv_dir_gid *b)
 {
@@ -130,7 +129,7 @@ static bool types_fit(const struct search *s, const struct mv_dir_gid *a,
 	return s->request->down_too && (mv_dir_gid_is_kept(a) || mv_dir_gid_is_kept(b));
 }
 
-/* What is cheap goes first, for few pairs get any further. */
+/* Cheap checks first, because few pairs pass them. */
 static bool pair_is_near(const struct search *s, const struct local_end *end,
 			  const struct mv_dir_gid *b, bool linked)
 {
@@ -143,8 +142,7 @@ static bool pair_is_near(const struct search *s, const struct local_end *end,
 		return true;
 	if (end->family == MV_FAMILY_MULTICAST || end->family != mv_gid_family(&b->gid))
 		return false;
-	/* Beacons go without a tag: they prove nothing of the link's VLANs beyond that both have
-	 * them. */
+	/* Beacons have no VLAN tag, so they do not show that the two ports share VLANs. The VLAN ids have to be equal. */
 	if (end->family == MV_FAMILY_LINK_LOCAL)
 		return linked && a->vlan_id == b->vlan_id;
 	reach = reach_of(a, b);
@@ -156,7 +154,7 @@ static bool pair_is_routed(const struct search *s, const struct local_end *end, 
 	return s->dir->rails[b->rail].host && b->routed_from && types_fit(s, end->gid, b) && mv_dir_gid_routed(end->gid, b);
 }
 
-/* Two entries of one rail: the way of an address to itself? */
+/* Are the two entries one and the same, i.e. is the path a loopback? */
 static bool is_loop(const struct local_end *end, const struct mv_dir_gid *b)
 {
 	return end->gid == b && b->type != MV_GID_TYPE_UNKNOWN &&
@@ -177,7 +175,7 @@ static uint8_t family_rank(enum mv_gid_family family)
 
 static uint32_t smaller_known(uint32_t a, uint32_t b)
 {
-	return a < b ? a : b; /* 0, unknown, stays 0 */
+	return a < b ? a : b; /* 0 means unknown, and wins */
 }
 
 static bool has_gid(const struct mv_directory *dir, const struct mv_dir_rail *rail,
@@ -189,7 +187,7 @@ static bool has_gid(const struct mv_directory *dir, const struct mv_dir_rail *ra
 	return false;
 }
 
-/* As all of their pairs rank; what the GIDs decide is as good as it can be. */
+/* Rank of the rails alone, with the best possible values for whatever depends on GIDs. */
 static struct ranked rank_rails(const struct search *s, const struct rails *rails)
 {
 	const struct mv_dir_rail *local = &s->dir->rails[rails->local];
@@ -211,7 +209,7 @@ static struct ranked rank_rails(const struct search *s, const struct rails *rail
 	return ranked;
 }
 
-/* Keeps the best s->max in order. */
+/* Inserts into the sorted list of the best s->max. */
 static void insert(struct search *s, const struct ranked *ranked)
 {
 	size_t at = s->n;
@@ -226,7 +224,7 @@ static void insert(struct search *s, const struct ranked *ranked)
 	s->best[at] = *ranked;
 }
 
-/* Would one that ranks like that, or lower, be left out in the end? */
+/* Can a path of this rank, or lower, no longer get into the result? */
 static bool is_out(const struct search *s, const struct rails *rails, const struct ranked *ranked)
 {
 	if (rails->found)
@@ -246,7 +244,7 @@ static void take(struct search *s, struct rails *rails, const struct ranked *ran
 	rails->found = true;
 }
 
-/* All pairs that a local GID is in. */
+/* Tries all pairs with one local GID. */
 static void search_gid(struct search *s, struct rails *rails, const struct mv_dir_gid *gid)
 {
 	const struct mv_dir_rail *remote = &s->dir->rails[rails->remote];
@@ -284,8 +282,8 @@ static bool is_other_fabric(const struct search *s, uint32_t local, uint32_t rem
 }
 
 /*
- * All pairs of GIDs of two rails. Of the rails that the programs use, several: which ones the
- * programs meant is the question there. Of others the best one is enough.
+ * Tries all pairs of GIDs of two rails. Of the rails that the programs use, several paths are kept, because which one
+ * the programs meant is not known. Of other rails the best one is enough.
  */
 static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 {
@@ -296,7 +294,7 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 
 	if (!eligible(s, a) || !eligible(s, b) || a->link_layer != b->link_layer)
 		return;
-	/* What the programs use may work all the same. */
+	/* The programs' own path may work all the same. */
 	if (!rails.all && is_other_fabric(s, local, remote))
 		return;
 	rails.linked = mv_directory_linked(s->dir, local, remote);
@@ -320,7 +318,7 @@ size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request
 			   .remote_rail = remote_rail};
 
 	s.max = max < MV_PATH_FIND_MAX ? max : MV_PATH_FIND_MAX;
-	/* The programs' own pair first, and it may take half of the room. */
+	/* First the pair of rails that the programs use, with at most half of the room. */
 	if (s.own_rail >= 0 && remote_rail >= host->first_rail &&
 	    remote_rail - host->first_rail < host->n_rails) {
 		s.max = (s.max + 1) / 2;

@@ -5,13 +5,12 @@
 #include "pathfind.h"
 #include "topo.h"
 
-/* What pathjudge.c and pathfind.c share. */
+/* Shared by pathjudge.c and pathfind.c only. */
 
-/* What the directory knows of the way between two GIDs, given that both are of one address family.
- */
+/* Do two GIDs of one family reach each other, as far as prefixes tell? */
 enum reach {
 	REACH_APART, /* in different subnets */
-	REACH_UNKNOWN, /* a prefix is not known, the other one has nothing against it */
+	REACH_UNKNOWN, /* a prefix is not known, and the other one covers the address or is not known either */
 	REACH_SUBNET, /* each one's prefix covers the other */
 };
 
@@ -32,13 +31,15 @@ static inline bool is_up(const struct mv_dir_rail *rail)
 	return rail->flags & MV_RAIL_UP;
 }
 
-/* InfiniBand's subnet prefix is the first half of a GID. */
+/* The subnet prefix is the first half of an InfiniBand GID. */
 static inline bool same_ib_subnet(const union ibv_gid *a, const union ibv_gid *b)
 {
 	return mv_gid_in_prefix(a, b, 64);
 }
 
-/** mv_path_own_rail - the rail of the program's own device and port; -1: not in the directory */
+/**
+ * mv_path_own_rail - Return: rail of the program's device and port, an index in @dir->rails; -1: not in the directory
+ */
 ssize_t mv_path_own_rail(const struct mv_directory *dir, const struct mv_path_request *request);
 
 #endif

@@ -6,7 +6,7 @@
 /* ---- one pair of GIDs --------------------------------------------------------------------------
  */
 
-/* Has the host lost the address, and is still known by it? Then the port may be up, but does not serve the address. */
+/* Has the host lost the address (kept GID)? Then the port may be up, but does not serve the address. */
 static bool is_gone(const struct mv_directory *dir, const struct mv_dir_rail *rail,
 		    const union ibv_gid *gid)
 {
@@ -27,7 +27,7 @@ static bool carries(const struct mv_directory *dir, uint32_t rail, const union i
 	return is_up(&dir->rails[rail]) && !is_gone(dir, &dir->rails[rail], gid);
 }
 
-/* Subnets without a prefix of their own have this one, and routers forward nothing from or to it. */
+/* The prefix of subnets without a configured one. Routers do not forward it. */
 static bool has_default_prefix(const union ibv_gid *gid)
 {
 	static const union ibv_gid prefix = {.raw = {0xfe, 0x80}};
@@ -38,7 +38,6 @@ static bool has_default_prefix(const union ibv_gid *gid)
 /* ---- the program's own path --------------------------------------------------------------------
  */
 
-/* The program's own rail: an index into dir->rails, or -1. */
 ssize_t mv_path_own_rail(const struct mv_directory *dir, const struct mv_path_request *request)
 {
 	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++)
@@ -49,8 +48,8 @@ ssize_t mv_path_own_rail(const struct mv_directory *dir, const struct mv_path_re
 }
 
 /*
- * The program's entry as the directory has it. An entry that the directory does not have (an address of a moment ago, or of a container)
- * is judged by the request: no prefix is known, so little speaks against it.
+ * The program's entry as in the directory. If the directory does not have it (a former address, or a container's), it
+ * is made from the request: without a prefix, little speaks against it.
  */
 static struct mv_dir_gid own_entry(const struct mv_directory *dir, uint32_t rail,
 				   const struct mv_path_request *request)
@@ -67,7 +66,7 @@ static struct mv_dir_gid own_entry(const struct mv_directory *dir, uint32_t rail
 				   .type = request->sgid_type};
 }
 
-/* The versions under which a rail has an address; 0 when the directory does not know any. */
+/* RoCE versions under which a rail has an address; 0: none is known. */
 enum {
 	HAS_V1 = 1,
 	HAS_V2 = 2,
@@ -89,7 +88,7 @@ static unsigned int versions_of(const struct mv_directory *dir, const struct mv_
 	return versions;
 }
 
-/* The addresses fit. Do the RoCE versions? Only the peer knows which version its program took. */
+/* Do the RoCE versions fit? Only the peer knows which version its program uses. */
 static enum mv_path_verdict judge_version(const struct mv_directory *dir,
 					  const struct mv_dir_gid *own,
 					  const struct mv_dir_gid *remote)
@@ -108,7 +107,7 @@ static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gi
 {
 	enum mv_gid_family a = mv_gid_family(&own->gid), b = mv_gid_family(&remote->gid);
 
-	/* IPv6 of both scopes mixes on a link; no route leads to or from a link-local address. */
+	/* IPv6 addresses of both scopes can communicate on one link. No route leads to or from a link-local address. */
 	if (a == MV_FAMILY_LINK_LOCAL || b == MV_FAMILY_LINK_LOCAL)
 		return a != MV_FAMILY_IPV4 && b != MV_FAMILY_IPV4 &&
 		       mv_directory_linked(dir, own->rail, remote->rail) &&
@@ -132,10 +131,7 @@ static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir
 	return n > 1;
 }
 
-/*
- * Only the subnet managers know whether there is a router between two subnets. A program that asks
- * for a path with a GRH mostly does so because there is one.
- */
+/* Only subnet managers know routers between subnets. A program that asks for a path with a GRH usually has such a router. */
 static enum mv_path_verdict judge_ib(const union ibv_gid *own, const union ibv_gid *remote)
 {
 	if (same_ib_subnet(own, remote))
@@ -144,7 +140,10 @@ static enum mv_path_verdict judge_ib(const union ibv_gid *own, const union ibv_g
 								       MV_PATH_UNKNOWN;
 }
 
-/* Without a route to a global address, the kernel may still find the address on the link. Beacons are sent without a VLAN tag. */
+/*
+ * Without a route to a global address, the kernel may resolve the address on the link. Beacons have no VLAN tag, so
+ * VLAN ids have to agree.
+ */
 static bool asks_on_link(const struct mv_directory *dir, const struct mv_dir_gid *own,
 			 const struct mv_dir_gid *remote)
 {
@@ -161,7 +160,7 @@ static bool is_link_local(const union ibv_gid *gid)
 	return mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL;
 }
 
-/* Which hosts are on the link is unknown where no beacons get through (filtered multicast), or not yet. */
+/* If no beacons arrive, now or ever (filtered multicast), it is not known which hosts are on the link. */
 static bool is_deaf(const struct mv_directory *dir, const struct mv_dir_gid *own,
 		    const struct mv_dir_gid *remote)
 {
@@ -202,7 +201,7 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 	return verdict;
 }
 
-/* Several rails may have the destination: the program means a rail that works. */
+/* Several rails may have the destination: the program means one that works. */
 static unsigned int preference(enum mv_path_verdict verdict)
 {
 	switch (verdict) {
@@ -252,14 +251,14 @@ static bool is_of(const struct mv_directory *dir, uint32_t host, const struct mv
 	return !request->host || !memcmp(&dir->hosts[host].id, request->host, sizeof(*request->host));
 }
 
-/* A host on Ethernet can announce the GID of another host's InfiniBand port. A connection from an InfiniBand port does not go there. */
+/* A host on Ethernet can announce the GID of an InfiniBand port. A connection from an InfiniBand port does not go there. */
 static bool is_ib_gid_on_ethernet(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
 {
 	return dir->rails[own->rail].link_layer == IBV_LINK_LAYER_INFINIBAND && mv_gid_family(&remote->gid) != MV_FAMILY_IPV4 &&
 	       dir->rails[remote->rail].link_layer != IBV_LINK_LAYER_INFINIBAND;
 }
 
-/* Is the host that announces the destination taken for the peer? The peer's host of a connection that exists is known. */
+/* Is the host that announces the destination accepted as the peer? For an existing connection the peer's host is known. */
 static bool is_believed(const struct mv_directory *dir, const struct mv_path_request *request, const struct mv_dir_gid *own,
 			const struct mv_dir_gid *remote)
 {
@@ -268,7 +267,7 @@ static bool is_believed(const struct mv_directory *dir, const struct mv_path_req
 	return !mv_dir_gid_is_in_doubt(remote, request->routed) && !is_ib_gid_on_ethernet(dir, own, remote);
 }
 
-/* Return: false: the destination is on this host, or on no host that is believed: *ret_verdict says which. */
+/* Return: false: the destination is on this host, or no host is accepted; verdict in *ret_verdict. */
 static bool judge_all(const struct mv_directory *dir, const struct mv_path_request *request,
 		      const struct mv_dir_gid *own, struct judgement *best,
 		      enum mv_path_verdict *ret_verdict)
@@ -292,8 +291,8 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 }
 
 /*
- * If several ports have the address, the program's own port is taken. A port that is shut down may have lost its addresses; the request
- * still names that of the program's own port.
+ * If several ports have the address, the program's own port is preferred. A port that is down may have lost its
+ * addresses; then the request tells whether the address was the own port's.
  */
 static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
 					   const struct mv_path_request *request, uint32_t rail,
@@ -317,8 +316,8 @@ static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
 }
 
 /*
- * Is the port's netdev in another network namespace (a pod's)? Every Ethernet port with a netdev has a GID. So where the agent knows no
- * GID, it does not see the netdev, nor whether the netdev has carrier.
+ * Is the port's netdev in another network namespace, e.g. a pod's? An Ethernet port with a visible netdev has a GID.
+ * Without one, the agent does not see the netdev, nor its carrier.
  */
 static bool is_elsewhere(const struct mv_dir_rail *rail)
 {
@@ -341,10 +340,10 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 	own = own_entry(dir, (uint32_t)rail, request);
 	if (!judge_all(dir, request, &own, &best, &verdict))
 		return verdict;
-	/* Several hosts have the address (link-local, chosen by hand). Which host is meant is not known. */
+	/* Several hosts have the address (link-local, set by hand), and none fits. */
 	if (best.several_hosts && !fits(best.verdict))
 		return MV_PATH_UNKNOWN;
-	/* Or a host took the address to be taken for another host of the link. PSNs other than 0 will tell. */
+	/* Several fit; one of them may have taken the address to pose as another host of the link. PSNs other than 0 will tell. */
 	if (best.several_fit && !request->proved && !request->made)
 		return MV_PATH_UNKNOWN;
 	if (mv_gid_is_zero(&request->sgid))
@@ -365,8 +364,7 @@ bool mv_path_is_hearsay(const struct mv_directory *dir, const struct mv_path_req
 	       !mv_directory_linked(dir, (uint32_t)rail, remote_rail);
 }
 
-/* ---- may they? -------------------------------------------------------------------------------
- */
+/* ---- can two addresses reach each other? ---- */
 
 /* The two addresses share neither subnet nor link, and no route joins them. */
 static bool nothing_joins(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
@@ -398,8 +396,7 @@ bool mv_path_may_join(const struct mv_directory *dir, const union ibv_gid *local
 	return !apart;
 }
 
-/* ---- words -------------------------------------------------------------------------------------
- */
+/* ---- names and texts ---- */
 
 const char *mv_path_verdict_name(enum mv_path_verdict verdict)
 {

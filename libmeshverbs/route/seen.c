@@ -12,7 +12,7 @@ struct record {
 	struct mv_seen seen;
 };
 
-/* In the order of observation, so that the newest record of an index is the last. */
+/* In order of observation: the newest record of an index is its last one. */
 struct mv_seen_log {
 	size_t n, cap;
 	struct record *records;
@@ -51,12 +51,11 @@ static void remove_record(struct mv_seen_log *log, size_t at)
 	memmove(&log->records[at], &log->records[at + 1], (log->n - at) * sizeof(log->records[0]));
 }
 
-/* There is room: mv_seen_update() saw to it. */
+/* mv_seen_update() has made room. */
 static void append(struct mv_seen_log *log, uint8_t port_num, const struct mv_gid_entry *entry)
 {
 	/*
-	 * A value that comes back is moved to the end, so a flapping entry takes two records, not
-	 * more.
+	 * A value that returns moves to the end, so an entry that alternates between two values takes two records only.
 	 */
 	for (size_t i = 0; i < log->n; i++) {
 		const struct record *record = &log->records[i];

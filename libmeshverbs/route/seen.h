@@ -8,36 +8,35 @@
 #include "decide.h"
 
 /*
- * What a program may have read under each index of a device's GID tables since it opened the
- * device: every value that was ever observed there. One struct mv_seen_log per verbs context; the
- * caller serialises all calls on one log.
+ * Log of all values that the entries of a device's GID tables have had since the program opened the device: any of
+ * these the program may have read. One struct mv_seen_log for each verbs context. The caller serialises all calls on
+ * one log.
  */
 struct mv_seen_log;
 
 /**
- * mv_seen_new - an empty log
+ * mv_seen_new - make an empty log
  *
- * Return: the log, to be released with mv_seen_free(); NULL when out of memory.
+ * Return: release with mv_seen_free(); NULL: no memory.
  */
 struct mv_seen_log *mv_seen_new(void);
-void mv_seen_free(struct mv_seen_log *log); /* NULL is fine */
+void mv_seen_free(struct mv_seen_log *log); /* NULL is allowed */
 
 /**
- * mv_seen_update - record a port's current table
+ * mv_seen_update - record a port's present table
  *
- * Only changes take memory, at most MV_SEEN_MAX entries per log; past that the oldest are
- * forgotten. An entry that became empty is not recorded: the program may still hold the address it
- * had.
+ * Only changes take memory, at most MV_SEEN_MAX entries in a log; then the oldest are dropped. An entry that becomes
+ * empty is not recorded, because the program may still use its former address.
  *
- * Return: 0 or -ENOMEM, in which case the log is as before.
+ * Return: 0; -ENOMEM: the log is unchanged.
  */
 int mv_seen_update(struct mv_seen_log *log, const struct mv_port *port);
 
 /**
- * mv_seen_get - addresses seen under one index, newest first
- * @ret: array of @max, filled from the start
+ * mv_seen_get - addresses seen at one index, newest first
+ * @ret: array of @max
  *
- * Return: how many were written.
+ * Return: number of addresses written.
  */
 size_t mv_seen_get(const struct mv_seen_log *log, uint8_t port_num, uint32_t index,
 		   struct mv_seen *ret, size_t max);
