@@ -16,7 +16,7 @@
 
 bool mv_directory_superseded(const struct mv_directory *dir)
 {
-	/* Acquire: who then opens the new file sees everything that was done before the mark. */
+	/* Acquire: a reader that then opens the new file sees all that was written before the mark. */
 	return atomic_load_explicit(&dir->header->superseded, memory_order_acquire) != 0;
 }
 
@@ -24,7 +24,7 @@ bool mv_directory_alive(const struct mv_directory *dir, uint64_t now_ns)
 {
 	uint64_t beat = atomic_load_explicit(&dir->header->heartbeat_ns, memory_order_relaxed);
 
-	/* A heartbeat written after the caller looked at the clock is of the future. */
+	/* The heartbeat may be newer than the caller's time. */
 	return beat >= now_ns || now_ns - beat <= MV_DIRECTORY_STALE_NS;
 }
 
@@ -37,7 +37,7 @@ ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gi
 {
 	size_t low = 0, high = dir->header->n_gids;
 
-	/* Equal ones stand together. */
+	/* Equal GIDs are adjacent. */
 	if (from)
 		return from < high && mv_gid_equal(ordered_gid(dir, from), gid) ? (ssize_t)from : -1;
 	while (low < high) {
@@ -53,7 +53,7 @@ ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gi
 	return (ssize_t)low;
 }
 
-/* Return: the first link that is not before that one; n_links: there is none. */
+/* Return: index of the first link not before the wanted one; n_links: none. */
 static size_t first_link(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail)
 {
 	const struct mv_dir_link wanted = {local_rail, remote_rail};
@@ -122,7 +122,7 @@ enum mv_dir_qualified mv_directory_qualified(const struct mv_directory *dir, con
 /* ---- checking ----------------------------------------------------------------------------------
  */
 
-/* Texts go to terminals and logs. */
+/* Texts are printed to terminals and logs. */
 static bool text_valid(const char *text, size_t size, bool may_be_empty)
 {
 	size_t len = strnlen(text, size);
@@ -135,7 +135,7 @@ static bool text_valid(const char *text, size_t size, bool may_be_empty)
 	return true;
 }
 
-/* Each host's rails follow those of the host before it, and all rails are somebody's. */
+/* The rails of each host follow those of the host before it, and each rail has a host. */
 static bool hosts_valid(const struct mv_directory *dir)
 {
 	uint64_t next = 0;
@@ -187,7 +187,7 @@ static bool gids_valid(const struct mv_directory *dir)
 		if (dir->order[i] >= dir->header->n_gids)
 			return false;
 	}
-	/* Strictly ascending, equal GIDs by position: then no index is there twice. */
+	/* Strictly ascending, equal GIDs by position, so no index occurs twice. */
 	for (uint32_t i = 1; i < dir->header->n_gids; i++)
 		if (mv_dir_order_cmp(&dir->order[i - 1], &dir->order[i], dir->gids) >= 0)
 			return false;
@@ -208,8 +208,7 @@ static bool links_valid(const struct mv_directory *dir)
 	return true;
 }
 
-/* There is one layout for given numbers of things, so nothing overlaps and nothing hides in gaps.
- */
+/* The counts determine the layout, so arrays neither overlap nor leave gaps. */
 static bool layout_valid(const struct mv_dir_header *header, size_t size_bytes)
 {
 	struct mv_dir_layout layout;
@@ -245,8 +244,8 @@ int mv_directory_check(const void *image, size_t size_bytes, struct mv_directory
  */
 
 /*
- * Whose word is taken: root's, the caller's own, and that of whoever set up the directory (an agent
- * that runs as a user of its own). A file that others may write could change while it is mapped.
+ * Accepted owners: root, the caller, and the owner of the directory (an agent that runs as another user). A file that
+ * others may write could change while it is mapped.
  */
 static int check_owner(int dir_fd, const struct stat *file)
 {
@@ -286,7 +285,7 @@ static int map_file(int dir_fd, int fd, struct mv_directory *ret)
 		return err;
 	if (st.st_size < (off_t)sizeof(struct mv_dir_header) || st.st_size > UINT32_MAX)
 		return -EBADMSG;
-	/* Shared: the marks that the agent sets later are to be seen. All of it is about to be checked. */
+	/* MAP_SHARED: the agent sets marks later. MAP_POPULATE: the check reads all pages. */
 	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (image == MAP_FAILED)
 		return -errno;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Making the image of a directory file: the agent's side of directory.h. */
+/* Makes the image of a directory file; used by the agent. */
 #include "directory.h"
 
 #include <errno.h>
@@ -13,14 +13,14 @@ static int compare_order(const void *a, const void *b, void *gids)
 	return mv_dir_order_cmp(a, b, gids);
 }
 
-/* An empty array may be NULL, which memcpy() must not see. */
+/* An empty array may be NULL, which is undefined for memcpy(). */
 static void put_array(void *at, const void *items, size_t n, size_t size)
 {
 	if (n)
 		memcpy(at, items, n * size);
 }
 
-/* Copies the links in order, each once. Return: how many. */
+/* Copies the links sorted, without duplicates. Return: number of links. */
 static uint32_t put_links(struct mv_dir_link *at, const struct mv_dir_content *content)
 {
 	uint32_t n = 0;
@@ -36,7 +36,7 @@ static uint32_t put_links(struct mv_dir_link *at, const struct mv_dir_content *c
 static void put_header(struct mv_dir_header *header, const struct mv_dir_content *content,
 		       uint32_t n_links, struct mv_dir_layout *layout)
 {
-	/* Links that were there twice have left room at the end of the last array. */
+	/* Duplicate links leave unused room at the end of the last array. */
 	mv_dir_layout((uint32_t)content->n_hosts, (uint32_t)content->n_rails,
 		      (uint32_t)content->n_gids, n_links, layout);
 	header->magic = MV_DIRECTORY_MAGIC;
@@ -92,7 +92,7 @@ int mv_directory_build(const struct mv_dir_content *content, uint64_t generation
 	err = layout_of(content, &layout);
 	if (err)
 		return err;
-	/* Zeroed: padding between and in the arrays is part of a file that others read. */
+	/* Zeroed, because padding is written to a file that others read. */
 	header = calloc(1, layout.size_bytes);
 	if (!header)
 		return -ENOMEM;

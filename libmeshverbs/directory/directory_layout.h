@@ -6,13 +6,12 @@
 
 #include "directory.h"
 
-/* Where the arrays of a directory file are: shared by what writes and what checks it
- * (directory*.c). */
+/* Layout of the arrays in a directory file; shared by directory*.c only. */
 struct mv_dir_layout {
 	uint64_t hosts_at, rails_at, gids_at, order_at, links_at, size_bytes;
 };
 
-/* Counts below 2^32 cannot make any of this overflow 64 bits. */
+/* Counts below 2^32 cannot overflow 64 bits here. */
 static inline void mv_dir_layout(uint32_t n_hosts, uint32_t n_rails, uint32_t n_gids,
 				 uint32_t n_links, struct mv_dir_layout *ret)
 {
@@ -26,7 +25,7 @@ static inline void mv_dir_layout(uint32_t n_hosts, uint32_t n_rails, uint32_t n_
 #undef MV_DIR_ALIGN
 }
 
-/* By GID bytes, then by position. @a and @b point to positions in @gids. */
+/* Orders by GID bytes, then by position. @a and @b point to indexes in @gids. */
 static inline int mv_dir_order_cmp(const void *a, const void *b, const void *gids)
 {
 	const struct mv_dir_gid *table = gids;
