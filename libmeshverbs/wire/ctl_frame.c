@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The frames between a process and its agent. */
+/* Codec of frames between a process and its agent. */
 #include "ctl.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "bytes.h"
 
-/* Members that a type of frame uses; the others are 0 on the wire. */
+/* Members that a type of frame has; all others are 0. */
 enum {
 	HAS_VERSION = 1,
 	HAS_QP_TYPE = 2,
@@ -16,7 +16,7 @@ enum {
 	HAS_DGID = 16,
 	HAS_MESSAGE = 32,
 	HAS_TEXT = 64,
-	HAS_PATH = 128, /* in the payload's place: @sgid, @watch, @probed */
+	HAS_PATH = 128, /* instead of a payload: @sgid, @watch, @probed */
 };
 
 #define PATH_BYTES 18
@@ -102,7 +102,7 @@ size_t mv_frame_encode(const struct mv_frame *frame, uint8_t *buf)
 	return (size_t)(put.at - buf);
 }
 
-/* Of the agent's log and of tables in a terminal: no control characters, so no NUL either. */
+/* Texts go to the agent's log and to terminals: no control characters, and so no NUL. */
 static bool text_valid(const void *text, size_t len)
 {
 	const uint8_t *bytes = text;

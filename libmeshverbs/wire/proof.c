@@ -7,7 +7,7 @@
 
 #include "bytes.h"
 
-/* The same PSNs make keys for different uses. */
+/* Labels, so that the same PSNs give different keys for different uses. */
 #define LABEL_TAG    0x6d767461672e3033ull /* "mvtag.03" */
 #define LABEL_STREAM 0x6d767374722e3033ull /* "mvstr.03" */
 #define LABEL_PSN    0x6d7670736e2e3033ull /* "mvpsn.03" */
@@ -96,7 +96,7 @@ static uint64_t stream(uint64_t tag, uint32_t from_psn, uint32_t to_psn, unsigne
 	return hash(LABEL_STREAM, from_psn, to_psn, input, sizeof(input));
 }
 
-/* What names memory or a PSN; twice is as it was. */
+/* Masks the fields that are keys or PSNs. A second call unmasks them. */
 static void mask(struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint32_t from_psn, uint32_t to_psn)
 {
 	uint64_t word = stream(msg->tag, from_psn, to_psn, 0);
@@ -126,7 +126,7 @@ void mv_proof_seal(struct mv_ctl_msg *msg, struct mv_ctl_keys *keys)
 	mask(msg, keys, from_psn, to_psn);
 }
 
-/* The two last fields, where they are PSNs. */
+/* Are the last two fields valid, if they are PSNs? */
 static bool last_fields_valid(const struct mv_ctl_msg *msg)
 {
 	if (msg->type == MV_CTL_SYNC)
