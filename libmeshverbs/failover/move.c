@@ -24,22 +24,22 @@ const struct mv_move_times mv_move_default_times = {
 };
 
 /*
- * Room that messages, WANTED and QUIESCE leave: between two drains come at most ACTIVATE of a connect,
- * RELEASE, PREPARE, and RELEASE and STAY, because no outcome is there before its action was taken.
+ * Slots that SEND, WANTED, QUIESCE and STANDBY leave free. Between two drains of the queue at most 5 other actions
+ * come: ACTIVATE of a connect, RELEASE, PREPARE, RELEASE, STAY. No more, because no outcome is reported before its
+ * action was taken.
  */
 #define RESERVED_ACTIONS 5
 
 /* ---- actions -----------------------------------------------------------------------------------
  */
 
-/* They come again, so there need not be room for them. */
+/* These actions are repeated, so they may be dropped. */
 static bool is_repeated(enum mv_move_action_type type)
 {
 	return type == MV_DO_SEND || type == MV_DO_WANTED || type == MV_DO_QUIESCE ||
 	       type == MV_DO_STANDBY;
 }
 
-/* Return: NULL for a message, WANTED, QUIESCE or STANDBY too many: it is as good as lost. */
 struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type)
 {
 	if (m->next_action) {
@@ -143,7 +143,6 @@ void mv_move_activate(struct mv_move *m, bool timed_out)
 	mv_move_push(m, MV_DO_ACTIVATE)->timed_out = timed_out;
 }
 
-/* The program's own QPs. */
 void mv_move_set_native(struct mv_move *m)
 {
 	m->now = (struct mv_move_path){.mine = m->local,
@@ -171,7 +170,7 @@ static void native_now(struct mv_move *m, enum mv_ctl_reason reason, bool timed_
 void mv_move_go_native(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,
 		       bool timed_out)
 {
-	/* A peer that has not been heard of could not tell whom we mean; it will ask. */
+	/* A peer that is not known yet would not understand; it will ask. */
 	if (tell != MV_CTL_REASON_NONE && m->peer_attempt)
 		mv_move_send(m, MV_CTL_REFUSE, 0, tell);
 	if (!mv_move_busy(m)) {
@@ -196,7 +195,7 @@ void mv_move_restart(struct mv_move *m, uint64_t now_ns)
 	mv_move_start_timer(m, now_ns);
 }
 
-/* An outcome is there. Return: true when it does not matter any more. */
+/* An outcome is known. Return: true: it no longer matters. */
 static bool settle_pending(struct mv_move *m, uint64_t now_ns)
 {
 	uint8_t pending = m->pending;
@@ -224,7 +223,7 @@ void mv_move_try_path(struct mv_move *m, enum mv_ctl_reason reason)
 		mv_move_prepare(m, &path->local_gid, &path->remote_gid, path->type);
 		return;
 	}
-	/* Not busy any more: the failure that led here was its outcome. */
+	/* No longer busy: the failure that led here was the outcome. */
 	mv_move_set_state(m, MV_MOVE_ASKING);
 	if (m->live)
 		mv_move_call_off(m, reason, reason, false);
@@ -245,7 +244,7 @@ uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type)
 
 uint32_t mv_move_psn(const struct mv_move *m, uint32_t offer)
 {
-	/* It spreads: a late packet of an earlier QP of that number is not taken for one of this. */
+	/* Spread, so that a late packet of an earlier QP with that number does not fit. */
 	return mv_proof_psn(m->sq_psn, m->rq_psn, m->nonce, offer);
 }
 
@@ -308,12 +307,14 @@ void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
 	begin_life(m, begin, times, now_ns);
 	m->verdict = begin->verdict;
 	mv_move_take_paths(m, begin->paths, begin->n_paths);
-	/* A leader that has nothing to offer need not keep anybody waiting. */
+	/* A leader without paths does not keep the peer waiting. */
 	if (m->leader && !m->n_paths && m->verdict != MV_PATH_ASK)
 		mv_move_go_native(m, MV_CTL_REASON_NO_PATH, MV_CTL_REASON_NONE, false);
 	else
 		mv_move_set_state(m, MV_MOVE_ASKING);
-	/* What an end in RTR can say gives away half of what is to be found out by trying. */
+	/*
+	 * A message of an end in RTR is sealed with one PSN only, which is easier to find by trying, so it is delayed.
+	 */
 	if (m->state == MV_MOVE_ASKING) {
 		m->resend_step = times->resend_ns / 2;
 		m->resend_at = now_ns + times->rtr_ns;
@@ -325,7 +326,7 @@ void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns)
 	if (m->sq_psn == sq_psn)
 		return;
 	m->sq_psn = sq_psn;
-	/* What is said from now on takes both PSNs, and what the peer says can be opened. */
+	/* From now on messages are sealed with both PSNs, and the peer's can be opened. */
 	if (m->resend_at) {
 		mv_move_start_timer(m, now_ns);
 		mv_move_say(m);
@@ -349,7 +350,7 @@ bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret)
 /* ---- outcomes ----------------------------------------------------------------------------------
  */
 
-/* Follower: asks for another path, and goes on waiting for an offer. */
+/* Follower: asks for another path, and waits for another offer. */
 static void decline(struct mv_move *m, uint64_t now_ns)
 {
 	mv_move_set_state(m, MV_MOVE_ASKING);
@@ -408,7 +409,7 @@ void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns)
 	} else if (m->live) {
 		mv_move_quiesce(m, now_ns);
 	} else if (m->leader) {
-		/* The peer first: it can use the path while we do. */
+		/* CONFIRM first: the peer can use the path while this end activates. */
 		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
 		mv_move_activate(m, false);
 	} else {

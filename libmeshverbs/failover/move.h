@@ -59,76 +59,76 @@ enum mv_move_state {
 	MV_MOVE_CONNECTING, /* CONNECT given out */
 	MV_MOVE_ANSWERED, /* follower: waiting for CONFIRM */
 	MV_MOVE_ACTIVE, /* on the agreed path */
-	MV_MOVE_NATIVE, /* given up, or not needed: connected as the program asked (see action NATIVE) */
-	/* Of a live QP only (ASKING to ANSWERED as above): */
+	MV_MOVE_NATIVE, /* given up, or not needed: connected as the program asked (see action MV_DO_NATIVE) */
+	/* Only for a QP at work (ASKING to ANSWERED as above): */
 	MV_MOVE_QUIESCING, /* connected; QUIESCE given out. Follows CONNECTING at either end */
 	MV_MOVE_FENCING, /* FENCE given out */
 	MV_MOVE_FENCED, /* waiting for the peer's SYNC */
-	MV_MOVE_FAILED, /* SURFACE given out: this QP does not work any more */
+	MV_MOVE_FAILED, /* SURFACE given out: this QP no longer works */
 };
 
 #define MV_MOVE_MAX_PATHS 16
-#define MV_MOVE_MAX_ACTIONS 10 /* that wait to be taken; beyond 5, messages to be sent are left out */
+#define MV_MOVE_MAX_ACTIONS 10 /* actions that wait to be taken; beyond 5, messages are dropped */
 
-/* Two QPs that are, or are to be, connected. */
+/* Two QPs that are connected, or will be. */
 struct mv_move_path {
 	struct mv_ctl_end mine, peer;
-	uint32_t offer; /* its number; 0: the program's own QPs */
+	uint32_t offer; /* number of the offer; 0: the program's own QPs */
 	uint8_t type; /* enum mv_gid_type */
 	bool my_stays, peer_stays;
 	uint16_t my_mtu_bytes, my_lid, peer_mtu_bytes, peer_lid;
-	uint32_t my_psn, peer_psn; /* first ones; MV_CTL_PSN_NONE: as the programs said */
+	uint32_t my_psn, peer_psn; /* first PSNs; MV_CTL_PSN_NONE: those of the programs */
 };
 
-/* What an old QP had executed when it was fenced (move_live.h). */
+/* What an old QP had executed when it was drained (move_live.h). */
 struct mv_move_sync {
 	uint32_t next_psn, n_received;
 };
 
-/* All members are the machine's own, to be read by the caller where it says so. */
+/* All members belong to the machine. The caller may read those marked readable. */
 struct mv_move {
 	enum mv_move_state state; /* readable */
 	const struct mv_move_times *times;
 	bool leader; /* readable */
 	bool self; /* the QP is connected to itself; readable */
-	bool live; /* a QP is at work while the next is negotiated; readable */
+	bool live; /* a QP is at work while the next one is negotiated; readable */
 	enum mv_path_verdict verdict;
 	struct mv_ctl_end local, peer; /* as the programs know them; readable */
-	uint8_t local_type; /* enum mv_gid_type of the entry the program's QP uses or will use */
-	uint32_t attempt, peer_attempt; /* readable; peer's 0: not heard of */
-	uint64_t nonce, peer_nonce; /* of those attempts (ctl.h) */
-	uint8_t peer_shown; /* mask of enum mv_proof: PSNs that the peer has shown to know. Messages that show less do not count */
-	bool peer_knows_us; /* the peer has named @attempt: it is no earlier life of the peer with the same PSNs */
-	bool undelivered; /* the agent could not deliver a message, and nothing was heard of the peer since */
-	uint32_t sq_psn, rq_psn; /* of the program; MV_CTL_PSN_NONE: not known yet */
-	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* to be tried, in this order */
-	uint8_t n_paths, path; /* current one */
-	uint32_t last_offer; /* leader: number of the latest offer; follower: of the latest one taken up */
-	struct mv_move_path now; /* what the work goes to; ACTIVE and later, and NATIVE (offer 0); readable */
-	struct mv_move_path next; /* being negotiated; readable */
-	bool prepared; /* there is a QP of @next to be released */
-	/* Of a live QP. */
-	enum mv_move_state settled; /* where it was, and is again if it stays: ACTIVE or NATIVE */
-	uint8_t reason; /* enum mv_ctl_reason: why it moves; readable */
-	bool own_wish; /* mv_move_start() was called: this end wants to move, not only the peer */
-	bool peer_wish; /* leader: the follower has said that it wants to */
-	bool early; /* @next was agreed upon on a suspicion: it is a QP made ahead, at both ends; readable */
-	bool unsure; /* there is still only that suspicion; readable */
-	bool aborted; /* mv_move_abort() */
-	uint8_t off_reason; /* enum mv_ctl_reason: why the last move was called off */
-	uint32_t declined; /* follower: offer that we could not take up; 0: none */
-	struct mv_move_sync my_sync, peer_sync; /* of the QP that led to @now, or in FENCED will; the former readable */
-	bool fenced_for_now; /* @my_sync belongs to the move that led to @now: the peer may still ask for it */
-	bool peer_synced; /* @peer_sync is there */
-	/* To be done once the outcome of PREPARE, CONNECT or FENCE is known. */
+	uint8_t local_type; /* enum mv_gid_type of the entry that the program's QP uses or will use */
+	uint32_t attempt, peer_attempt; /* readable; peer_attempt 0: not known yet */
+	uint64_t nonce, peer_nonce; /* nonces of these attempts (ctl.h) */
+	uint8_t peer_shown; /* mask of enum mv_proof: PSNs that the peer has proven to know. Messages that prove less are ignored */
+	bool peer_knows_us; /* the peer has named @attempt, so it is not a former life of the peer with the same PSNs */
+	bool undelivered; /* the agent could not deliver a message, and nothing has arrived from the peer since */
+	uint32_t sq_psn, rq_psn; /* PSNs of the program's QP; MV_CTL_PSN_NONE: not known yet */
+	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* to be tried in this order */
+	uint8_t n_paths, path; /* path: index of the current one */
+	uint32_t last_offer; /* leader: number of the latest offer; follower: number of the latest offer taken up */
+	struct mv_move_path now; /* path of the work; valid in ACTIVE and later, and in NATIVE (offer 0); readable */
+	struct mv_move_path next; /* path that is being negotiated; readable */
+	bool prepared; /* @next has a QP that has to be released */
+	/* For a QP at work. */
+	enum mv_move_state settled; /* state before the move, restored by STAY: ACTIVE or NATIVE */
+	uint8_t reason; /* enum mv_ctl_reason of the move; readable */
+	bool own_wish; /* this end wants to move, by mv_move_start(), and not only the peer */
+	bool peer_wish; /* leader: the follower has said that it wants to move */
+	bool early; /* @next was agreed upon because of a suspicion: standby QPs at both ends; readable */
+	bool unsure; /* the path is only suspected; readable */
+	bool aborted; /* mv_move_abort() was called */
+	uint8_t off_reason; /* enum mv_ctl_reason for which the last move was called off */
+	uint32_t declined; /* follower: number of the offer that could not be taken up; 0: none */
+	struct mv_move_sync my_sync, peer_sync; /* of the QPs before @now, or in FENCED before @next; my_sync is readable */
+	bool fenced_for_now; /* @my_sync is of the move that led to @now; the peer may still ask for it */
+	bool peer_synced; /* @peer_sync is valid */
+	/* To be done when the outcome of PREPARE, CONNECT or FENCE is known. */
 	uint8_t pending; /* enum mv_move_pending of move_internal.h */
 	uint8_t pending_reason; /* enum mv_ctl_reason */
 	bool pending_timed_out;
-	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since; /* 0: not set */
-	uint64_t told_at; /* in RTR: when the peer was last told what can be said there; 0: never */
-	uint64_t patience_ns; /* see mv_move_patience(); 0: not known */
-	uint64_t try_at, try_step; /* the own path was tried and refused: not again before, and the step to that; 0: was not refused */
-	uint64_t phase_since; /* live: when PREPARE, or FENCE, began */
+	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since; /* ns; 0: not set */
+	uint64_t told_at; /* in RTR: when the peer was last told what an end in RTR can tell; 0: never */
+	uint64_t patience_ns; /* from mv_move_patience(); 0: not known */
+	uint64_t try_at, try_step; /* after a refused try of the own path: earliest next try, and the step to it; 0: not refused */
+	uint64_t phase_since; /* at work: when PREPARE or FENCE began */
 	unsigned int n_actions, next_action;
 	struct mv_move_action actions[MV_MOVE_MAX_ACTIONS];
 };
@@ -136,48 +136,50 @@ struct mv_move {
 struct mv_move_begin {
 	struct mv_ctl_end local, peer;
 	uint8_t local_type;
-	enum mv_path_verdict verdict; /* why it does not just connect */
-	const struct mv_path *paths; /* n_paths, best first; copied (the first MV_MOVE_MAX_PATHS) */
+	enum mv_path_verdict verdict; /* why the QP does not simply connect */
+	const struct mv_path *paths; /* n_paths, best first; copied, at most MV_MOVE_MAX_PATHS */
 	size_t n_paths;
 	uint32_t rq_psn; /* the program's, known at RTR */
 	/*
-	 * Later than the attempts of all earlier QPs of this number, e.g. milliseconds since boot. Compared as serial numbers, so it may wrap.
-	 * 0 is taken as 1.
+	 * Later than the attempts of all earlier QPs with this number, e.g. milliseconds since boot. Compared as serial
+	 * numbers, so it may wrap. 0 counts as 1.
 	 */
 	uint32_t attempt;
-	uint64_t nonce; /* of that attempt, at random */
+	uint64_t nonce; /* random number of that attempt */
 };
 
 /**
- * mv_move_begin - the program connected its QP (RTR) and the path may not work
- * @times: stays the caller's; constant
+ * mv_move_begin - the program has connected its QP (RTR), and the path may not work
+ * @times: owned by the caller; constant as long as @m is used
  */
 void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin, const struct mv_move_times *times,
 		   uint64_t now_ns);
 
 /**
  * mv_move_adopt - the program's QP is already connected as the program asked
- * @begin: verdict, paths and n_paths are not looked at; local_type is the one in use
- * @sq_psn: MV_CTL_PSN_NONE: not in RTS yet; then mv_move_rts() follows
+ * @begin: verdict, paths and n_paths are ignored; local_type is the one in use
+ * @sq_psn: MV_CTL_PSN_NONE: not in RTS yet; mv_move_rts() follows
  *
- * As after mv_move_begin() and the action NATIVE: the QP answers its peer, and may be moved. A QP that is connected to itself begins only
- * here, because nobody has to agree to its first path. The struct numbers the moves, so it is kept for as long as the QP is connected.
+ * As after mv_move_begin() and the action NATIVE: the QP answers its peer, and may be moved. A QP that is connected to
+ * itself begins only here, because its first path needs no agreement. The struct numbers the moves, so keep it as long
+ * as the QP is connected.
  */
 void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_t sq_psn,
 		   const struct mv_move_times *times, uint64_t now_ns);
 
-/** mv_move_rts - the program brought its QP to RTS */
+/** mv_move_rts - the program has brought its QP to RTS */
 void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns);
 
 /**
- * mv_move_patience - how long a send of the program waits for its acknowledgement, all retries together, by its attributes
- * @ns: UINT64_MAX: for ever
+ * mv_move_patience - time for which a send of the program waits for its acknowledgement, including all retries, by its
+ * QP attributes
+ * @ns: UINT64_MAX: forever
  *
- * Most programs ask for the same at both ends. Until this is called the patience is taken for short.
+ * Most programs use the same attributes at both ends. Until this call, the shortest patience is assumed.
  */
 void mv_move_patience(struct mv_move *m, uint64_t ns);
 
-/** mv_move_work_waits - the program posted a send that has to wait (only the first call counts) */
+/** mv_move_work_waits - the program has posted a send that has to wait. Only the first call counts */
 void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
 
 /**
@@ -200,110 +202,114 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 /**
  * mv_move_unopened - a message in the peer's name was sealed with our own PSN, which is not known before RTS
  *
- * An end that stays in RTR then tells the peer what it knows, every 10 ms at most. Otherwise the two could never talk.
+ * An end that stays in RTR then tells the peer what it knows, at most every 10 ms. Otherwise the two ends could never
+ * talk.
  */
 void mv_move_unopened(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 
 /**
- * mv_move_unreachable - the agent cannot reach the peer's, and its host is gone
+ * mv_move_unreachable - the agent cannot reach the peer's agent, and the peer's host is gone
  *
- * Leads to NATIVE at once. After ANSWER, at either end, and with a live QP it counts as a lost message: the failure of the path may have
- * cut off the agents for a moment.
+ * Leads to NATIVE at once. After ANSWER, at either end, and for a QP at work, it counts as a lost message, because the
+ * failure of the path may have cut off the agents for a moment.
  */
 void mv_move_unreachable(struct mv_move *m, uint64_t now_ns);
 
 /**
- * mv_move_undelivered - the agent could not deliver a message, but the peer's host is known to live
+ * mv_move_undelivered - the agent could not deliver a message, but the peer's host is known to be alive
  *
- * Counts as a lost message, which is repeated. If waiting ends without a word from the peer, this is the reason.
+ * Counts as a lost message, which is repeated. If nothing arrives from the peer until the end, this becomes the reason.
  */
 void mv_move_undelivered(struct mv_move *m);
 
 /**
- * mv_move_native_at - when the program's own QP may be connected as the program asked, if that path works by then
+ * mv_move_native_at - when may the program's own QP be connected as the program asked, if its path works then?
  *
- * Return: ns; UINT64_MAX: never: the peer has been heard of, or nobody is being asked.
+ * Return: ns; UINT64_MAX: never: the peer has answered, or is not being asked.
  */
 uint64_t mv_move_native_at(const struct mv_move *m);
 
 /**
  * mv_move_tried - outcome of connecting the program's own QP, after mv_move_native_at()
- * @ok: the QP can receive: the state is NATIVE, and no action NATIVE is given out; false: the QP is as it was, and mv_move_native_at() says
- *      when to try again
+ * @ok: true: the QP can receive; the state is NATIVE, without an action NATIVE. False: the QP is as before;
+ * mv_move_native_at() tells when to
+ *      try again
  *
- * No other event may come between mv_move_native_at() and this: with both QPs connected the peer's work could go to either.
+ * No other event may come between mv_move_native_at() and this call: with both QPs connected, the peer's work could go
+ * to either.
  */
 void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns);
 
 /**
  * mv_move_prepared - outcome of PREPARE
- * @mine: our QP on the path, NULL: failed (nothing is left to release)
- * @stays: it is the program's own QP, keys stay
+ * @mine: our QP on the path; copied. NULL: failed, and nothing is to be released
+ * @stays: it is the program's own QP, with the program's keys
  */
 void mv_move_prepared(struct mv_move *m, const struct mv_ctl_end *mine, uint16_t lid, uint16_t mtu_bytes, bool stays,
 		      uint64_t now_ns);
 
 /**
- * mv_move_connected - outcome of CONNECT; after a failure the QP is still there, until RELEASE
+ * mv_move_connected - outcome of CONNECT; after a failure the QP exists until RELEASE
  *
- * If the old QP of a live connection is in RTS, the new QP has to be in RTS, too.
+ * If the old QP of a connection at work is in RTS, the new QP has to be in RTS, too.
  */
 void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns);
 
 /** mv_move_tick - time has passed */
 void mv_move_tick(struct mv_move *m, uint64_t now_ns);
 
-/** mv_move_deadline - when mv_move_tick() is to be called; UINT64_MAX: not at all */
+/** mv_move_deadline - when mv_move_tick() is due; UINT64_MAX: never */
 uint64_t mv_move_deadline(const struct mv_move *m);
 
-/** mv_move_peek - the next action without taking it; NULL: none */
+/** mv_move_peek - the next action, without taking it; valid until the next call. NULL: none */
 const struct mv_move_action *mv_move_peek(const struct mv_move *m);
 
 /**
  * mv_move_next - take the next action
  *
- * To be called after every event until it returns false; actions are carried out in this order.
+ * Call after every event until it returns false, and carry out the actions in this order.
  */
 bool mv_move_next(struct mv_move *m, struct mv_move_action *ret);
 
 /**
- * mv_move_header - fill what every message of this connection has in common
- * @ret: the rest of it is zeroed
+ * mv_move_header - fill in the fields that all messages of this connection have in common
+ * @ret: all other fields are zeroed
  */
 void mv_move_header(const struct mv_move *m, enum mv_ctl_type type, struct mv_ctl_msg *ret);
 
 /**
  * mv_move_is_from_peer - is @msg (KEY_*) from the other end of this connection, in its present life?
  *
- * Compares the ends and both attempts, and wants a PSN as proof.
+ * Compares the ends and both attempts, and requires a PSN as proof.
  */
 bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg);
 
 /**
- * mv_move_bye - what to tell the peer when the program destroys or resets its QP
+ * mv_move_bye - the message to the peer when the program destroys or resets its QP
  *
  * Changes nothing here: the caller releases what it has made for the QP.
  *
- * Return: false when the peer has not been heard of and there is nothing to say.
+ * Return: false: the peer is not known yet, and there is nothing to send.
  */
 bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret);
 
 /**
- * mv_move_answer_native - what an end that is connected as its program asked says to a message of its peer
- * @local, @peer, @local_type, @sq_psn, @rq_psn: that connection; PSNs MV_CTL_PSN_NONE where not known. The peer believes only an answer
- *	that a PSN proves. Without @rq_psn, and without @sq_psn while the peer is not in RTS, the peer asks on until it gives up
+ * mv_move_answer_native - answer of an end that is connected as its program asked
+ * @local, @peer, @local_type, @sq_psn, @rq_psn: of that connection; PSNs MV_CTL_PSN_NONE if not known. The peer accepts
+ * only an answer
+ *         that a PSN proves. Without @rq_psn, and without @sq_psn while the peer is not in RTS, the peer asks until it
+ * gives up
  * @attempt: any, but not 0; @nonce: of that attempt
  *
  * For a connection that never had a struct mv_move. A connection with one answers by mv_move_message().
  *
- * Return: true with @ret to be sent (HELLO|NATIVE to a HELLO, REFUSE(NATIVE) to an OFFER or ANSWER), false: nothing
- * to say.
+ * Return: true: send @ret (HELLO|NATIVE to a HELLO, REFUSE(NATIVE) to an OFFER or ANSWER); false: no answer.
  */
 bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, uint8_t local_type,
 			   uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt, uint64_t nonce, const struct mv_ctl_msg *msg,
 			   struct mv_ctl_msg *ret);
 
-/** mv_move_state_name - one word */
+/** mv_move_state_name - one word; constant string */
 const char *mv_move_state_name(enum mv_move_state state);
 
 #endif

@@ -7,79 +7,83 @@
 
 #include "ctl.h"
 
-/* What the transaction (move.h) has its caller do. */
+/* Actions that the transaction (move.h) requests from its caller. */
 
 enum mv_move_action_type {
 	MV_DO_NOTHING,
-	MV_DO_SEND, /* @msg to the peer */
-	MV_DO_PREPARE, /* make a QP on the rail of @local_gid; answer with mv_move_prepared(), soon */
-	MV_DO_CONNECT, /* connect it to @peer with @mtu_bytes; answer with mv_move_connected(), soon */
+	MV_DO_SEND, /* send @msg to the peer */
+	MV_DO_PREPARE, /* make a QP on the rail of @local_gid; report with mv_move_prepared(), soon */
+	MV_DO_CONNECT, /* connect that QP to @peer with @mtu_bytes; report with mv_move_connected(), soon */
 	/*
-	 * The program's work goes to the new QP from now on. @replay: first the work that was outstanding on the old QP is completed or posted
-	 * again, as @next_psn says (psn.h); the old QP is not needed any more
+	 * From now on the program's work goes to the new QP. @replay: first complete the outstanding work of the old
+	 * QP, or post it again, as @next_psn tells (psn.h). The old QP is not needed any more.
 	 */
 	MV_DO_ACTIVATE,
-	MV_DO_NATIVE, /* connect the program's own QP, with @gid_type if that is another than its entry's */
-	MV_DO_RELEASE, /* the QP made by PREPARE is not needed any more; post what QUIESCE held back */
+	MV_DO_NATIVE, /* connect the program's own QP; use @gid_type if it differs from its entry's */
+	MV_DO_RELEASE, /* release the QP made by PREPARE; post what QUIESCE withheld */
 	/*
-	 * Until RELEASE or FENCE post no atomics, and nothing behind one, except work whose completion tells of outstanding atomics. If none is
-	 * outstanding, or the path does not work any more, mv_move_quiesced(); else this action comes again after a while
+	 * Until RELEASE or FENCE, post no atomics, and nothing behind a withheld one, except work whose completion
+	 * shows that outstanding atomics are done. Call mv_move_quiesced() when none is outstanding, or the path no
+	 * longer works; else this action comes again later.
 	 */
 	MV_DO_QUIESCE,
 	/*
-	 * Put the old QP into ERR, drain it, read its rq_psn, post the receives that it did not consume to the new QP. From now on the
-	 * program's sends wait, and it sees no completion of a flushed send. It sees completions of the old QP's receives before those of the
-	 * new QP, which may receive as soon as the peer has our SYNC. Answer with mv_move_fenced(), soon
+	 * Drain the old QP: put it into ERR, poll its flushed completions, read its rq_psn, and post its unconsumed
+	 * receives to the new QP. From now on the program's sends wait, and completions of flushed sends are withheld.
+	 * Completions of the old QP's receives come before those of the new QP, which may receive as soon as the peer
+	 * has our SYNC. Report with mv_move_fenced(), soon.
 	 */
 	MV_DO_FENCE,
-	MV_DO_STAY, /* the move is off, nothing was fenced: the QP goes on as it is; @reason */
+	MV_DO_STAY, /* the move is off before FENCE: the QP goes on as it is; @reason */
 	/*
-	 * The move failed after FENCE: give the program the errors of a QP without a move: for outstanding work, in order, and for everything
-	 * later. Completions of receives that the new QP has consumed come before them. If no send is outstanding, the peer's SYNC is not
-	 * needed, and the work may go to the new QP instead, for good; the state is FAILED all the same. @reason
+	 * The move failed after FENCE. Give the program the errors of a QP without a move: for outstanding work, in
+	 * order, and for all later work. Completions of receives that the new QP has consumed come first. If no send is
+	 * outstanding, the peer's SYNC is not needed, and the work may go to the new QP instead, for good; the state is
+	 * FAILED all the same. @reason
 	 */
 	MV_DO_SURFACE,
 	/*
-	 * The peer wants to leave the path because of @reason (MV_CTL_REASON_PORT ... _HOME): answer with mv_move_start() and paths, or
-	 * mv_move_refuse(). Comes again until the caller does
+	 * The peer wants to leave the path because of @reason (MV_CTL_REASON_PORT ... _HOME). Answer with
+	 * mv_move_start() and paths, or mv_move_refuse(). Comes again until then.
 	 */
 	MV_DO_WANTED,
 	/*
-	 * The peer has a QP ready to move to. If the caller has one on @local_gid, as for PREPARE, it may connect the two as at CONNECT
-	 * (@mtu_bytes: the peer's). @answer: then mv_move_ahead(ready)
+	 * The peer has a standby QP. If the caller has one on @local_gid, as for PREPARE, it may connect the two as for
+	 * CONNECT (@mtu_bytes: the peer's). @answer: then call mv_move_ahead(ready).
 	 */
 	MV_DO_STANDBY,
 };
 
 struct mv_move_action {
 	enum mv_move_action_type type;
-	/* Each connection has room for MV_MOVE_MAX_ACTIONS of these, so members share memory. */
+	/* A union, because each connection has MV_MOVE_MAX_ACTIONS of these. */
 	union {
-		struct mv_ctl_msg msg; /* SEND; no other has it */
+		struct mv_ctl_msg msg; /* for SEND only */
 		struct {
-			/* PREPARE, CONNECT. On a follower the leader chose @local_gid: refuse a GID that is not ours, or is excluded */
+			/* PREPARE, CONNECT. Of a follower: chosen by the leader; refuse a GID that is not ours, or is excluded */
 			union ibv_gid local_gid;
 			union ibv_gid remote_gid; /* the other end of the path */
 			uint8_t gid_type; /* PREPARE, CONNECT, NATIVE */
 			/* CONNECT, STANDBY */
 			struct mv_ctl_end peer;
 			uint16_t peer_lid;
-			uint16_t mtu_bytes; /* the smaller of both ends'; 0: neither is known */
+			uint16_t mtu_bytes; /* the smaller one of both ends; 0: neither is known */
 			uint8_t peer_stays; /* the peer's keys are its program's own */
-			uint32_t sq_psn, rq_psn; /* first PSNs there; CONNECT: MV_CTL_PSN_NONE: the program's own */
+			uint32_t sq_psn, rq_psn; /* first PSNs on the path; CONNECT: MV_CTL_PSN_NONE: those of the programs */
 			bool answer; /* STANDBY */
 			/*
-			 * NATIVE, STAY, SURFACE: why there is no move, for the log. REASON_NONE: both agreed that none is needed, or
-			 * @timed_out is the reason. WANTED: why the peer moves
+			 * NATIVE, STAY, SURFACE: why there is no move, for the log. REASON_NONE: both ends agreed that
+			 * none is needed, or @timed_out. WANTED: why the peer wants to move
 			 */
 			enum mv_ctl_reason reason;
-			/* NATIVE, STAY, SURFACE: nothing was heard in time; ACTIVATE: without the leader's word */
+			/* NATIVE, STAY, SURFACE: no message in time; ACTIVATE: without the leader's CONFIRM */
 			bool timed_out;
-			bool unsure; /* STAY: there was only a suspicion, this end's or the peer's */
+			bool unsure; /* STAY: there was only a suspicion, of this end or of the peer */
 			/* ACTIVATE */
-			bool replay; /* of a live QP; false: the next two have no meaning */
-			uint32_t next_psn; /* rq_psn of the peer's fenced QP */
-			uint32_t n_received; /* receives that QP consumed since it was connected, modulo 2^32: a check of @next_psn */
+			bool replay; /* of a QP at work; false: ignore the next two */
+			uint32_t next_psn; /* rq_psn of the peer's drained QP */
+			/* receives that the peer's QP consumed since it was connected, modulo 2^32; to check @next_psn */
+			uint32_t n_received;
 		};
 	};
 };

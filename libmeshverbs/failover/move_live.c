@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The move of a live QP: what our caller does, and the steps. Messages: move_live_message.c. */
+/* Move of a QP at work: the caller's events, and the steps. Messages of the peer: move_live_message.c. */
 #include "move_live.h"
 
 #include <errno.h>
@@ -126,7 +126,7 @@ static void stay(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 
 static void surface(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 {
-	m->prepared = false; /* the caller has to look at it before it goes */
+	m->prepared = false; /* the caller examines it before it goes */
 	end_live(m, MV_MOVE_FAILED);
 	give_reason(m, MV_DO_SURFACE, reason, timed_out);
 }
@@ -231,7 +231,7 @@ void mv_move_quiesce(struct mv_move *m, uint64_t now_ns)
 	} else {
 		m->answered_at = now_ns;
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
-		/* The leader has no use for it now, and repeats its offer if it has not had it. */
+		/* The leader does not need the answer now, and repeats its offer if the answer was lost. */
 		m->resend_step = m->times->live_resend_max_ns;
 		m->resend_at = now_ns + m->resend_step;
 	}
@@ -246,12 +246,15 @@ void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns)
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
 		return;
 	}
-	/* The peer may have left by the time that it hears of it. */
+	/* The peer may have given up by the time CONFIRM arrives. */
 	if (now_ns >= mv_move_give_up_at(m)) {
 		mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
 		return;
 	}
-	/* The peer first: it can fence while we do. Where many do, time is short, and our SYNC says it as well. */
+	/*
+	 * CONFIRM first: the peer can fence at the same time. If many QPs move, messages are scarce, and our SYNC
+	 * implies CONFIRM.
+	 */
 	if (!m->self && !many)
 		mv_move_say_confirm(m);
 	mv_move_fence(m, now_ns);
@@ -307,7 +310,7 @@ static void lead_or_ask(struct mv_move *m, uint64_t now_ns)
 		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
 }
 
-/* The one that waits is its own peer. */
+/* The QP is its own peer. */
 static void stand_by(struct mv_move *m, const struct mv_ctl_end *mine, uint8_t type, uint16_t lid,
 		     uint16_t mtu_bytes)
 {
@@ -351,8 +354,7 @@ void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union
 	msg->path_psn = mv_move_psn(m, msg->request_id);
 }
 
-/* Other paths, in the middle of negotiating. A follower's caller is asked about each that the
- * leader offers. */
+/* Other paths, while the move is negotiated. A follower's caller judges each path that the leader offers. */
 static void start_again(struct mv_move *m, uint64_t now_ns)
 {
 	if (!m->leader) {
@@ -418,7 +420,7 @@ void mv_move_sure(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns)
 void mv_move_early_failed(struct mv_move *m)
 {
 	if (m->unsure) {
-		mv_move_set_state(m, MV_MOVE_ASKING); /* not busy any more */
+		mv_move_set_state(m, MV_MOVE_ASKING); /* no longer busy */
 		mv_move_call_off(m, MV_CTL_REASON_NO_RESOURCES, MV_CTL_REASON_NO_RESOURCES, false);
 	} else {
 		m->early = false;
@@ -437,7 +439,7 @@ void mv_move_cancel(struct mv_move *m, uint64_t now_ns)
 			mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_HEALED, false);
 		return;
 	}
-	/* What the leader has begun is its own to end. */
+	/* Only the leader can end a move that it has begun. */
 	if (m->peer_attempt)
 		mv_move_send_refusal(m, 0, MV_CTL_REASON_HEALED);
 	if (m->state == MV_MOVE_ASKING)
@@ -448,7 +450,7 @@ void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_n
 {
 	(void)now_ns;
 	if (m->state == MV_MOVE_PREPARING && m->live) {
-		/* Nothing was made: this is the outcome. */
+		/* Nothing was made: this is the outcome of PREPARE. */
 		mv_move_set_state(m, MV_MOVE_ASKING);
 		m->pending = MV_PENDING_NONE;
 		mv_move_call_off(m, reason, reason, false);

@@ -53,14 +53,13 @@
  */
 
 /**
- * mv_move_ahead - tell the peer of a QP that is ready to be the next one
- * @mine: on the path that would be taken; @peer_gid: its other end
- * @lid, @mtu_bytes: as for mv_move_prepared()
- * @ready: it is connected to the peer's
+ * mv_move_ahead - tell the peer about a standby QP
+ * @mine: the standby QP; @peer_gid: the other end of its path @lid, @mtu_bytes: as for mv_move_prepared()
+ * @ready: it is connected to the peer's standby QP
  *
- * Without effect on an end that is not settled. The message may be lost, and the caller may try again. It also tells the peer this end's
- * attempt: a leader that has to ask for the attempt first loses a round trip in the move. A QP that is connected to itself sends nothing,
- * and STANDBY follows.
+ * No effect on an end that is not settled. The message may be lost, and the caller may try again. It also tells the
+ * peer this end's attempt: a leader that has to ask for the attempt first loses a round trip in the move. A QP that is
+ * connected to itself sends nothing, and gets STANDBY.
  */
 void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid, uint8_t type, uint16_t lid,
 		   uint16_t mtu_bytes, bool ready);
@@ -100,10 +99,11 @@ int mv_move_expect(struct mv_move *m, const struct mv_path *paths, size_t n_path
 void mv_move_sure(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns);
 
 /**
- * mv_move_cancel - the reason to move is gone (the port came back before anything was fenced)
+ * mv_move_cancel - the reason to move is gone (e.g. the port came back before FENCE)
  *
- * The old QP must be able to go on: a QP that went to ERR by itself has to be moved. If the peer has a reason of its own, or has heard
- * CONFIRM, the move goes on. A follower can call off only its own wish. STAY says that the move is off.
+ * The old QP has to be able to go on: a QP that went to ERR by itself has to be moved. If the peer has a reason of its
+ * own, or has got CONFIRM, the move goes on. A follower can call off only its own wish. STAY tells that the move is
+ * off.
  */
 void mv_move_cancel(struct mv_move *m, uint64_t now_ns);
 
@@ -117,7 +117,7 @@ void mv_move_cancel(struct mv_move *m, uint64_t now_ns);
 void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns);
 
 /**
- * mv_move_abort - the program brought its QP to ERR, and may still have it
+ * mv_move_abort - the program brought its QP to ERR, and may keep it
  *
  * A move under way is called off (STAY, SURFACE), and the peer is told. No other move begins.
  */
@@ -133,20 +133,21 @@ void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t
 
 /**
  * mv_move_quiesced - outcome of QUIESCE: no atomic is outstanding that the fence could lose
- * @many: many QPs move at once, so a saved message is worth more than that both ends fence at the same time: a leader sends no CONFIRM
- *	before its SYNC, which says the same, unless the fence takes live_resend_ns
+ * @many: many QPs move at once, so a saved message is worth more than a simultaneous fence of both ends: a leader sends
+ * no CONFIRM
+ *         before its SYNC, which implies it, unless the fence takes live_resend_ns
  */
 void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns);
 
 /**
- * mv_move_owes_sync - may the peer have fenced its QP, and wait for our SYNC?
+ * mv_move_owes_sync - may the peer have drained its QP, and wait for our SYNC?
  *
- * If so, and the program destroys its QP (or brings it to ERR), the caller fences it and sends mv_move_last_sync() before it tells the
- * peer that the QP goes. Afterwards nobody could say what the QP had executed.
+ * If so, and the program destroys its QP (or brings it to ERR), the caller drains it and sends mv_move_last_sync()
+ * before it tells the peer that the QP is gone. Afterwards nobody could tell what the QP had executed.
  */
 bool mv_move_owes_sync(const struct mv_move *m);
 
-/** mv_move_last_sync - that last SYNC; @sync: as for mv_move_fenced(); in FENCED it is @m->my_sync */
+/** mv_move_last_sync - make that last SYNC; @sync: as for mv_move_fenced(); in FENCED use @m->my_sync */
 void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync, struct mv_ctl_msg *ret);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The messages that one end of a live QP gets from the other: move_live.h has their order. */
+/* Messages of the peer about a QP at work: move_live.h has their order. */
 #include "move_internal.h"
 #include "move_live.h"
 
 /*
- * Another life of a peer that has named ours. If its program has connected its QP anew, the QP that ours is connected to is gone. Only
- * who receives what we say can name us, so whoever does not is asked to, and ends nothing: PSNs may be known to strangers.
+ * A message of another life of a peer that has named our present life. If its program has connected its QP anew, the QP
+ * that ours is connected to is gone. Strangers may know the PSNs, so only a message that names us ends the move: naming
+ * us needs our messages. Any other sender is asked to name us.
  */
 static void meet_later_life(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
@@ -18,8 +19,8 @@ static void meet_later_life(struct mv_move *m, const struct mv_ctl_msg *msg)
 }
 
 /*
- * Is it of the peer's present life? What we took for that, and never named ours, may be an earlier one, and ours connected
- * to a later one. Nothing can have been agreed upon with such a one: what we have begun goes on.
+ * Is the message from the peer's present life? A life that has never named ours may be a former one, while our QP is
+ * connected to a later one. Nothing can have been agreed upon with such a life, so the move goes on with the later one.
  */
 static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
@@ -38,7 +39,7 @@ static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
 	return true;
 }
 
-/* Nothing is known of what the peer is talking about, or not any more. */
+/* The message is about a move that is not known here, or no longer. */
 static void refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	enum mv_ctl_reason reason = m->off_reason ? m->off_reason : MV_CTL_REASON_HEALED;
@@ -56,7 +57,7 @@ static bool is_failure(uint8_t reason)
 	return reason == MV_CTL_REASON_PORT || reason == MV_CTL_REASON_PATH;
 }
 
-/* That of the two ends decides to which the path is worse: what has failed need not be waited for. */
+/* The worse reason of both ends counts: a failed path is not waited for. */
 static void note_reason(struct mv_move *m, uint8_t reason)
 {
 	if (is_failure(reason))
@@ -74,7 +75,7 @@ static void want(struct mv_move *m, uint8_t reason)
 /* ---- one function for each type ----------------------------------------------------------------
  */
 
-/* The offer may have crossed the HELLO: both ends often hear of a port at the same time. */
+/* Did our OFFER cross the peer's HELLO? Both ends often hear of a port at the same time. */
 static bool has_just_offered(const struct mv_move *m, uint64_t now_ns)
 {
 	return m->resend_at && now_ns + m->resend_step < m->resend_at + m->times->live_resend_ns / 2;
@@ -87,7 +88,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (msg->base != m->now.offer)
 		return;
 	if (!m->leader) {
-		/* The leader wants to know our attempt. */
+		/* The leader asks for our attempt. */
 		if (asking || mv_move_settled(m))
 			mv_move_send_hello_live(m, m->peer_attempt, m->peer_nonce);
 		return;
@@ -96,7 +97,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		return;
 	if (msg->reason != MV_CTL_REASON_NONE && !mv_move_settled(m)) {
 		m->peer_wish = true;
-		/* It knows, or the path works, and it is to go elsewhere, in peace. */
+		/* The follower knows that the path is dead, or wants to leave a working path: then no hurry. */
 		if (m->unsure && !is_failure(msg->reason)) {
 			want(m, msg->reason);
 			return;
@@ -124,8 +125,7 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 
 	if (m->leader || !n)
 		return;
-	/* The leader has had our SYNC, and leaves the path that we have not reached for want of its
-	 * own. */
+	/* The leader has our SYNC and already leaves the path on which we are not yet, because its SYNC was lost. */
 	if (m->state == MV_MOVE_FENCED && msg->base == m->next.offer)
 		mv_move_say(m);
 	if (!idle && !answered && !quiescing)
@@ -133,8 +133,8 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (msg->base == m->now.offer && (!m->last_offer || mv_move_later(n, m->last_offer))) {
 		if (!m->live)
 			mv_move_begin_live(m, msg->reason, false, now_ns);
-		m->phase_since = now_ns; /* how long it asked before is not the leader's time */
-		/* What there was before was no more than a suspicion. */
+		m->phase_since = now_ns; /* the time before the offer is not the leader's */
+		/* So far there was only a suspicion. */
 		if (m->unsure)
 			m->reason = msg->reason;
 		m->early = m->unsure = msg->flags & MV_CTL_ASKING;
@@ -206,7 +206,7 @@ static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t no
 	}
 	if (!m->live || n != m->next.offer)
 		return;
-	/* The leader's, to one that has not had its CONFIRM. */
+	/* A SYNC of the leader to a follower that has not got CONFIRM. */
 	if (!m->leader && m->state == MV_MOVE_ANSWERED)
 		mv_move_fence(m, now_ns);
 	else if (!fencing && !fenced)
@@ -217,7 +217,7 @@ static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t no
 		mv_move_activate_live(m);
 }
 
-/* The follower takes its wish back. */
+/* The follower withdraws its wish. */
 static void on_healed(struct mv_move *m)
 {
 	bool fenced = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
@@ -238,10 +238,10 @@ static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 		on_healed(m);
 		return;
 	}
-	/* Of a follower that has not been offered anything. */
+	/* From a follower that has got no offer. */
 	if (m->leader && m->state == MV_MOVE_ASKING)
 		current = true;
-	/* Of the leader: that one, and none before it, will be offered. */
+	/* From the leader: neither this offer nor an earlier one will come. */
 	if (!m->leader && n && !fenced && (!m->last_offer || mv_move_later(n, m->last_offer))) {
 		m->last_offer = n;
 		current = true;
@@ -250,7 +250,7 @@ static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 		mv_move_call_off(m, msg->reason, MV_CTL_REASON_NONE, false);
 }
 
-/* Of the same path as ours, and with the number that we expect: else it is late, or early. */
+/* An AHEAD for the same path as ours, with the expected number; otherwise it is late or early. */
 static void on_ahead(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	struct mv_move_action *action;
@@ -275,11 +275,10 @@ static void on_ahead(struct mv_move *m, const struct mv_ctl_msg *msg)
  */
 
 /*
- * Our connect is not over, but the peer has a QP at work. Either that is its program's own, and
- * then it does not negotiate; or it is the leader, which is ACTIVE on our answer, and its CONFIRM
- * was lost.
+ * Our connect is not over, but the peer has a QP at work. Either this is its program's own QP, so the peer does not
+ * negotiate. Or the peer is the leader, which is ACTIVE on our answer, and its CONFIRM was lost.
  *
- * Return: true if we are, by that, at work as well.
+ * Return: true: so this end is ACTIVE as well.
  */
 static bool while_connecting(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {

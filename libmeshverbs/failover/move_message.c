@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The messages that one end of a connect gets from the other: move.h has their order. */
+/* Messages of the peer during a connect: move.h has their order. */
 #include "move.h"
 
 #include "move_internal.h"
@@ -18,7 +18,10 @@ static bool is_known(uint32_t psn)
 	return psn != MV_CTL_PSN_NONE;
 }
 
-/* Each program told the other its first PSN: what one sends from is what the other expects. Return: mask of enum mv_proof; 0: nothing */
+/*
+ * Each program has told the other its first PSN, so one end's sq_psn is the other end's rq_psn. Return: mask of enum
+ * mv_proof; 0: nothing proven.
+ */
 static uint8_t shown_by(uint32_t sq_psn, uint32_t rq_psn, const struct mv_ctl_msg *msg)
 {
 	bool its = is_known(msg->from_psn), ours = is_known(msg->to_psn);
@@ -84,10 +87,7 @@ static void answer_native(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	struct mv_ctl_msg answer;
 
-	/*
-	 * A later life of the peer's QP. Our program is about to reset its own, too, and then we
-	 * may do better than native; if it is not, nothing helps.
-	 */
+	/* A later life of the peer's QP. If our program resets its own QP, too, the two can negotiate. If not, nothing helps. */
 	if (m->peer_attempt && !mv_move_is_present(m, msg))
 		return;
 	if (mv_move_answer_native(&m->local, &m->peer, m->local_type, m->sq_psn, m->rq_psn,
@@ -98,13 +98,13 @@ static void answer_native(struct mv_move *m, const struct mv_ctl_msg *msg)
 /* ---- which life of the peer's QP? --------------------------------------------------------------
  */
 
-/* A later life begins where an earlier one was known. */
+/* A later life of the peer begins. */
 static void start_over(struct mv_move *m, uint64_t now_ns)
 {
 	switch (m->state) {
 	case MV_MOVE_PREPARING:
 	case MV_MOVE_OFFERED:
-		/* The leader's QP is not connected yet: it will do. */
+		/* The leader's QP is not connected yet, so it can be used. */
 		if (m->leader)
 			return;
 		break;
@@ -143,7 +143,7 @@ void mv_move_peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_
 {
 	uint8_t type = mv_move_fitting_type(m, peer_type);
 
-	/* Its answer is here, and after that it does not go native without our word. */
+	/* The peer has answered, and does not go native without the leader's word. */
 	if (m->leader && m->state == MV_MOVE_CONNECTING)
 		return;
 	if (m->verdict == MV_PATH_ASK && type == peer_type)
@@ -152,7 +152,7 @@ void mv_move_peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_
 	mv_move_go_native(m, reason, MV_CTL_REASON_NONE, false);
 }
 
-/* Leader, both ends only asked which RoCE version the other has: no move is needed. */
+/* Leader: both ends only asked for the other's RoCE version. No move is needed. */
 static void decide_for_both(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	m->local_type = mv_move_fitting_type(m, msg->gid_type);
@@ -165,7 +165,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
 	if (msg->flags & MV_CTL_NATIVE) {
 		mv_move_peer_is_native(m, msg->reason == MV_CTL_REASON_GONE ? MV_CTL_REASON_GONE : MV_CTL_REASON_NATIVE, msg->gid_type);
 	} else if (!m->leader) {
-		/* The leader may have missed ours. */
+		/* The leader may have missed our HELLO. */
 		if (m->state == MV_MOVE_ASKING)
 			mv_move_say(m);
 	} else if (m->state == MV_MOVE_OFFERED) {
@@ -245,14 +245,14 @@ static void on_bye(struct mv_move *m, uint64_t now_ns)
 	}
 	if (m->state == MV_MOVE_OFFERED || mv_move_busy(m))
 		mv_move_restart(m, now_ns);
-	/* Perhaps its program will connect again, but hardly within milliseconds. */
+	/* Its program may connect again, but hardly within milliseconds. */
 	if (m->state == MV_MOVE_ASKING) {
 		m->resend_step = m->times->resend_max_ns;
 		m->resend_at = now_ns + m->resend_step;
 	}
 }
 
-/* A HELLO that asks says nothing to be believed, and may not know which life of ours it meets. */
+/* A HELLO that asks makes no claim, and may not know our present life. */
 static bool is_question(const struct mv_ctl_msg *msg)
 {
 	return msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_NATIVE);
@@ -261,8 +261,7 @@ static bool is_question(const struct mv_ctl_msg *msg)
 /* ---- an end that is done -----------------------------------------------------------------------
  */
 
-/* The peer has not heard that the connect is over. Active without the leader's word is a follower
- * that gave up. */
+/* The peer does not know yet that the connect is over. A follower that is ACTIVE without CONFIRM has given up waiting. */
 static void repeat_outcome(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	if (msg->request_id != m->now.offer)

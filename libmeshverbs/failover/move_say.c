@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Messages that are sent, and what each state repeats. */
+/* Messages that are sent, and the message that each state repeats. */
 #include "move_internal.h"
 #include "proof.h"
 
@@ -14,7 +14,7 @@ void mv_move_header(const struct mv_move *m, enum mv_ctl_type type, struct mv_ct
 				   .from = m->local,
 				   .to = m->peer,
 				   .from_psn = m->sq_psn,
-				   /* In RTR, it cannot open what takes its own. */
+				   /* A peer in RTR cannot open a message that needs its own PSN. */
 				   .to_psn = m->peer_shown == MV_PROOF_TO ? MV_CTL_PSN_NONE : m->rq_psn};
 }
 

@@ -3,7 +3,7 @@
 
 #include "move_internal.h"
 
-/* Time: when to repeat, and when to give up. */
+/* Timers: when to repeat a message, and when to give up. */
 
 static uint64_t earlier_of(uint64_t a, uint64_t b)
 {
@@ -15,7 +15,7 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* The leader gives up first: when it says that it goes, the follower has to be there still. */
+/* The leader gives up first, so that the follower still waits when CONFIRM arrives. */
 static uint64_t live_limit(const struct mv_move *m)
 {
 	bool agreeing = m->state != MV_MOVE_FENCING && m->state != MV_MOVE_FENCED;
@@ -66,7 +66,10 @@ void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns)
 		mv_move_set_native(m);
 		return;
 	}
-	/* A port needs a moment; a kernel that asks nobody, or is told nothing, on a link does not change. */
+	/*
+	 * A port may need a moment. Neighbour resolution on another subnet's link does not change soon, so wait longest
+	 * then.
+	 */
 	if (m->verdict == MV_PATH_OTHER_SUBNET)
 		m->try_step = m->times->try_max_ns;
 	else
@@ -99,14 +102,14 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 {
 	if (now_ns >= mv_move_give_up_at(m))
 		give_up(m);
-	/* One that fences first, and only then gives up, goes on to say what it says. */
+	/* While FENCE is under way, the end of the move waits for its outcome, and the message is still repeated. */
 	if (!m->resend_at || now_ns < m->resend_at)
 		return;
 	m->resend_step = earlier_of(2 * m->resend_step, m->live ? m->times->live_resend_max_ns
 								: m->times->resend_max_ns);
 	m->resend_at = now_ns + m->resend_step;
 	mv_move_say(m);
-	/* Perhaps it does not answer because it is of a life that is over. */
+	/* The peer may not answer because @peer_attempt is a former life. */
 	if (m->live && m->state == MV_MOVE_OFFERED && !m->peer_knows_us)
 		mv_move_ask_live(m);
 }
