@@ -14,12 +14,11 @@
 	0xffffu /* 802.1Q leaves 0xfff reserved; 0xffff is how ib_core says "no VLAN" */
 
 /*
- * GIDs. On Ethernet a GID is an IPv6 address, or an IPv4 address in its IPv4-mapped form
- * (::ffff:a.b.c.d); on InfiniBand it is a subnet prefix and a GUID. All functions here are pure and
- * may be called from any thread.
+ * On Ethernet a GID is an IPv6 address, or an IPv4 address in mapped form (::ffff:a.b.c.d). On InfiniBand it is a
+ * subnet prefix and a GUID. All functions here are pure, any thread.
  */
 
-/* What the kernel's gid_attrs/types says of a table entry. */
+/* Type of a GID table entry, from the kernel's gid_attrs/types. */
 enum mv_gid_type {
 	MV_GID_TYPE_UNKNOWN,
 	MV_GID_TYPE_IB,
@@ -27,16 +26,16 @@ enum mv_gid_type {
 	MV_GID_TYPE_ROCE_V2,
 };
 
-/* Which addresses can talk to each other at all: source and destination must agree. */
+/* Address families: source and destination must be of the same one. */
 enum mv_gid_family {
 	MV_FAMILY_NONE, /* the zero GID */
 	MV_FAMILY_IPV4, /* ::ffff:0:0/96 */
-	MV_FAMILY_IPV6, /* anything else but link-local */
+	MV_FAMILY_IPV6, /* all others */
 	MV_FAMILY_LINK_LOCAL, /* fe80::/64 .. fe80::/10 */
 	MV_FAMILY_MULTICAST, /* ff00::/8, or an IPv4-mapped 224.0.0.0/4 */
 };
 
-/* Bytes enough for any GID or address in text, with its terminating NUL. */
+/* Bytes for the text of any GID or address, with NUL. */
 #define MV_GID_STRLEN INET6_ADDRSTRLEN
 
 /**
@@ -52,9 +51,7 @@ static inline bool mv_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
 	return !memcmp(a->raw, b->raw, sizeof(a->raw));
 }
 
-/**
- * mv_gid_is_zero - an unused table entry reads as the zero GID
- */
+/** mv_gid_is_zero - is it the zero GID, i.e. an unused table entry? */
 bool mv_gid_is_zero(const union ibv_gid *gid);
 
 /**

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * Makes room for one more element. @array stands for a pointer to a pointer to elements; it goes
- * through memcpy because a void ** may not alias it.
+ * Makes room for one more element. @array: address of the pointer to the elements. memcpy() accesses the pointer,
+ * because a void ** may not alias it.
  */
 static int reserve_one(void *array, size_t n, size_t *cap, size_t size)
 {
@@ -97,7 +97,7 @@ int mv_topo_add_port(struct mv_device *device, uint8_t num, struct mv_port **ret
 	return 0;
 }
 
-/* Position of the first entry whose index is not below @index. */
+/* Return: position of the first entry with an index of @index or more. */
 static size_t gid_position(const struct mv_port *port, uint32_t index)
 {
 	size_t low = 0, high = port->n_gids;
@@ -257,10 +257,9 @@ const struct mv_netdev *mv_topo_netdev_by_name(const struct mv_topo *topo, const
 }
 
 /*
- * Is @gid the default link-local GID of @mac? Kernels put a netdev's dev_id in place of ff:fe and
- * leave the universal/local bit alone where a driver sets one (mlx4's second port does), so those
- * bits do not count; that the other five bytes agree by accident, under the right interface index,
- * is no danger.
+ * Is @gid the default link-local GID of @mac? If a driver sets dev_id (second port of mlx4), kernels put it in place of
+ * ff:fe, and leave the universal/local bit alone. So these bits are ignored. It is harmless if the other five bytes of
+ * an entry with the right interface index agree by accident.
  */
 static bool is_default_gid(const union ibv_gid *gid, const uint8_t mac[6])
 {
@@ -280,7 +279,7 @@ const struct mv_netdev *mv_topo_gid_netdev(const struct mv_topo *topo,
 {
 	const struct mv_netdev *netdev;
 
-	/* No netdev has index 0, but a snapshot made by hand might. */
+	/* No netdev has index 0, except in a snapshot made by hand. */
 	netdev = entry->ifindex ? mv_topo_netdev(topo, entry->ifindex) : NULL;
 	if (!netdev)
 		return NULL;

@@ -12,9 +12,9 @@
 #include "gid.h"
 
 /*
- * The topology snapshot: what this host looks like at one moment. Plain data, owned by one struct
- * mv_topo, no locks: whoever shares one between threads guards it. The collectors (topo_netlink.h,
- * topo_sysfs.h, the plugin's verbs query) fill it; mv_decide() only reads it.
+ * Topology snapshot: this host's devices, netdevs, addresses and routes at one moment. Plain data, owned by one struct
+ * mv_topo, without locks: the caller guards a shared one. The collectors (topo_netlink.h, topo_sysfs.h, the plugin's
+ * verbs query) fill it; mv_decide() reads it.
  */
 
 /* A network device of this network namespace. */
@@ -26,7 +26,7 @@ struct mv_netdev {
 	uint16_t vlan_id; /* host byte order, MV_VLAN_NONE when not a VLAN device */
 	uint32_t mtu_bytes;
 	bool up; /* IFF_UP */
-	bool running; /* IFF_RUNNING: has carrier */
+	bool running; /* IFF_RUNNING: carrier */
 };
 
 /* An address of a network device. */
@@ -34,7 +34,7 @@ struct mv_addr {
 	uint32_t ifindex;
 	union ibv_gid gid; /* IPv4 in mapped form */
 	uint8_t prefix_len; /* bits of the GID, so 96 + n for IPv4 */
-	/* network of the peer address: differs from gid's on point-to-point links */
+	/* subnet of the peer address; differs from that of @gid on point-to-point links */
 	union ibv_gid prefix;
 };
 
@@ -42,22 +42,22 @@ struct mv_addr {
 struct mv_route {
 	uint32_t ifindex;
 	union ibv_gid dst;
-	/* bits of the GID, so 96 + n for IPv4; 128: known for one destination only */
+	/* bits of the GID, so 96 + n for IPv4; 128: looked up for one destination */
 	uint8_t dst_len;
-	/* bits of the kernel's table entry behind it, at most dst_len: how specific it is */
+	/* prefix length of the kernel's table entry, at most dst_len */
 	uint8_t fib_len;
-	union ibv_gid src; /* holds for this source address only (policy routing); zero: for all */
+	union ibv_gid src; /* valid for this source address only (policy routing); zero: for all */
 	union ibv_gid gateway; /* zero: on the link */
 	union ibv_gid prefsrc; /* zero: none */
 	uint32_t table; /* RT_TABLE_... */
 	uint32_t metric; /* smaller is preferred */
 };
 
-/* One entry of a port's GID table. Only used (non-zero) entries are stored. */
+/* A non-empty entry of a port's GID table. */
 struct mv_gid_entry {
 	union ibv_gid gid;
 	uint32_t index;
-	uint32_t ifindex; /* as the kernel says; may be of another network namespace; 0: none */
+	uint32_t ifindex; /* from the kernel; may be an index of another network namespace; 0: none */
 	enum mv_gid_type type;
 };
 
@@ -69,15 +69,16 @@ struct mv_port {
 	uint8_t state; /* enum ibv_port_state */
 	uint16_t lid;
 	uint32_t rate_mbps; /* 0: unknown */
-	size_t n_gids, cap_gids; /* used, allocated */
+	size_t n_gids, cap_gids; /* in use, allocated */
 	struct mv_gid_entry *gids; /* n_gids, ascending index */
 	size_t n_ipoib;
-	uint32_t ipoib[MV_IPOIB_MAX]; /* InfiniBand: netdevs of IP over InfiniBand on this port, here; ascending ifindex */
+	/* InfiniBand: netdevs of IP over InfiniBand on this port, in this namespace; ascending ifindex */
+	uint32_t ipoib[MV_IPOIB_MAX];
 };
 
 struct mv_device {
 	char name[IBV_SYSFS_NAME_MAX];
-	char pci[16]; /* "0000:03:00.0", "" when it has no PCI place */
+	char pci[16]; /* e.g. "0000:03:00.0"; "": not a PCI device */
 	int numa_node; /* -1: unknown */
 	uint64_t node_guid; /* host byte order, 0: unknown */
 	size_t n_ports, cap_ports;
@@ -93,25 +94,19 @@ struct mv_topo {
 	struct mv_route *routes;
 };
 
-/**
- * mv_topo_init - an empty snapshot
- */
+/** mv_topo_init - make an empty snapshot */
 void mv_topo_init(struct mv_topo *topo);
 
 /**
- * mv_topo_fini - release everything in a snapshot
- * @topo: may be half built; afterwards it is empty, as after mv_topo_init()
+ * mv_topo_fini - free everything in a snapshot
+ * @topo: may be half built; empty afterwards, as after mv_topo_init()
  */
 void mv_topo_fini(struct mv_topo *topo);
 
-/**
- * mv_topo_clear_devices - forget all devices with their ports and GIDs
- */
+/** mv_topo_clear_devices - remove all devices with their ports and GIDs */
 void mv_topo_clear_devices(struct mv_topo *topo);
 
-/**
- * mv_topo_clear_net - forget all netdevs, addresses and routes, keeping the memory
- */
+/** mv_topo_clear_net - remove all netdevs, addresses and routes; keeps the memory */
 void mv_topo_clear_net(struct mv_topo *topo);
 
 /**
@@ -138,13 +133,12 @@ int mv_topo_add_port(struct mv_device *device, uint8_t num, struct mv_port **ret
  */
 int mv_port_add_gid(struct mv_port *port, const struct mv_gid_entry *entry);
 
-/**
- * mv_port_clear_gids - forget all entries of a port, keeping the memory
- */
+/** mv_port_clear_gids - remove all entries of a port; keeps the memory */
 void mv_port_clear_gids(struct mv_port *port);
 
 /**
- * mv_port_add_ipoib - note a netdev of IP over InfiniBand; those beyond MV_IPOIB_MAX with the highest ifindexes are left out
+ * mv_port_add_ipoib - add a netdev of IP over InfiniBand; beyond MV_IPOIB_MAX, those with the highest ifindexes are
+ * left out
  */
 void mv_port_add_ipoib(struct mv_port *port, uint32_t ifindex);
 
@@ -157,16 +151,14 @@ int mv_topo_add_netdev(struct mv_topo *topo, const struct mv_netdev *netdev);
 int mv_topo_add_addr(struct mv_topo *topo, const struct mv_addr *addr);
 int mv_topo_add_route(struct mv_topo *topo, const struct mv_route *route);
 
-/** mv_topo_remove_netdev - with its addresses; the others keep their order. May not be there */
+/** mv_topo_remove_netdev - remove a netdev, if present, with its addresses; the others keep their order */
 void mv_topo_remove_netdev(struct mv_topo *topo, uint32_t ifindex);
-/** mv_topo_insert_addr - before the address at place @at, at most n_addrs. Return: 0 or -ENOMEM. */
+/** mv_topo_insert_addr - insert before index @at, at most n_addrs. Return: 0 or -ENOMEM */
 int mv_topo_insert_addr(struct mv_topo *topo, size_t at, const struct mv_addr *addr);
-/** mv_topo_remove_addr - the one at place @at, below n_addrs */
+/** mv_topo_remove_addr - remove the address at index @at, below n_addrs */
 void mv_topo_remove_addr(struct mv_topo *topo, size_t at);
 
-/*
- * Look-ups: NULL when there is none. Results point into the snapshot.
- */
+/* Look-ups. Return: pointer into the snapshot; NULL: none. */
 const struct mv_device *mv_topo_device(const struct mv_topo *topo, const char *name);
 const struct mv_port *mv_device_port(const struct mv_device *device, uint8_t num);
 const struct mv_gid_entry *mv_port_gid(const struct mv_port *port, uint32_t index);
@@ -174,13 +166,13 @@ const struct mv_netdev *mv_topo_netdev(const struct mv_topo *topo, uint32_t ifin
 const struct mv_netdev *mv_topo_netdev_by_name(const struct mv_topo *topo, const char *name);
 
 /**
- * mv_topo_gid_netdev - the netdev of this network namespace that an entry really belongs to
+ * mv_topo_gid_netdev - the netdev of this network namespace that an entry belongs to
  *
- * The kernel reports an interface index that may be of another namespace, where the same number
- * means another device. So an entry counts as here only if the netdev of that index holds the
- * entry's address, or has the MAC address of which the entry is the default link-local GID.
+ * The kernel reports an interface index that may be of another namespace, where the same number means another device.
+ * So an entry belongs to this namespace only if the netdev with that index has the entry's address, or has the MAC
+ * address of which the entry is the default link-local GID.
  *
- * Return: the netdev, or NULL when the entry has none here.
+ * Return: the netdev; NULL: none in this namespace.
  */
 const struct mv_netdev *mv_topo_gid_netdev(const struct mv_topo *topo,
 					   const struct mv_gid_entry *entry);

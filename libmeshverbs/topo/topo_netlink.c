@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The rtnetlink connection: netdevs, addresses and notices of changes. */
+/* The rtnetlink connection: netdevs, addresses and notifications. */
 #include "topo_netlink.h"
 
 #include <errno.h>
@@ -9,23 +9,23 @@
 
 #include "topo_netlink_exchange.h"
 
-/* Tries for a dump that changed while it was taken, or whose messages were lost. */
+/* Tries for a dump that changed meanwhile, or that lost messages. */
 #define MAX_TRIES 5
 
-/* Notices that one call reads at most. */
+/* Notifications read in one call, at most. */
 #define MAX_NOTICES 10000
 
-/* Room for a notice of a link, of some 2 KiB; what is longer counts as lost. */
+/* A link's notification has some 2 KiB; longer ones count as lost. */
 #define NOTICE_BYTES (32 * 1024)
 
-/* Of notices that wait to be read; as much of it as the host allows (net.core.rmem_max). */
+/* Receive buffer for notifications, as far as the host allows (net.core.rmem_max). */
 #define NOTICES_BYTES (1 << 20)
 
 #define CHANGE_GROUPS                                                                              \
 	(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |               \
 	 RTMGRP_IPV6_ROUTE | 1u << (RTNLGRP_IPV4_RULE - 1) | 1u << (RTNLGRP_IPV6_RULE - 1))
 
-/* The host may give each socket more than that, and what it gives by itself it need not give who asks. */
+/* Never shrinks: the default size may be larger than what setsockopt() allows. */
 static void grow_buffer(int fd)
 {
 	static const int wanted = NOTICES_BYTES;
@@ -75,9 +75,8 @@ bool mv_netlink_changed(struct mv_netlink *nl)
 	char byte;
 
 	/*
-	 * The content does not matter, so one byte of each message will do. A host that changes
-	 * faster than this reads must not keep its programs here; what is left then counts as a
-	 * change the next time.
+	 * The content does not matter, so one byte of each message is read. If notifications come faster than they are
+	 * read, the rest counts as a change at the next call.
 	 */
 	for (int i = 0; i < MAX_NOTICES; i++) {
 		if (recv(nl->event_fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0) {
@@ -89,8 +88,7 @@ bool mv_netlink_changed(struct mv_netlink *nl)
 		if (errno == EAGAIN)
 			return changed;
 		/*
-		 * ENOBUFS: notices were lost, and the socket is clean again. Else it is of no use:
-		 * be safe.
+		 * ENOBUFS: notifications were lost, and the socket is usable again. Any other error: assume a change.
 		 */
 		if (errno != ENOBUFS)
 			return true;
@@ -99,7 +97,7 @@ bool mv_netlink_changed(struct mv_netlink *nl)
 	return true;
 }
 
-/* Return: length of a notice, 0 for what is not the kernel's, or -errno. */
+/* Return: length of a notification; 0: not from the kernel; -errno. */
 static ssize_t receive_notice(int fd, char *buf, size_t size)
 {
 	struct sockaddr_nl from = {0};
@@ -118,7 +116,7 @@ static ssize_t receive_notice(int fd, char *buf, size_t size)
 	return msg.msg_namelen == sizeof(from) && !from.nl_pid ? n : 0;
 }
 
-/* Return: 0 when all is read; -errno: the snapshot is not what the kernel has. */
+/* Return: 0: all were read; -errno: the snapshot is out of date. */
 static int take_notices(struct mv_netlink *nl, struct mv_topo *topo, char *buf, unsigned int *seen)
 {
 	ssize_t n;
@@ -132,7 +130,7 @@ static int take_notices(struct mv_netlink *nl, struct mv_topo *topo, char *buf, 
 		if (err)
 			return err;
 	}
-	return 0; /* the rest is for the next time, in the order in which it came */
+	return 0; /* the rest is read at the next call, in order */
 }
 
 unsigned int mv_netlink_follow(struct mv_netlink *nl, struct mv_topo *topo)
@@ -142,7 +140,7 @@ unsigned int mv_netlink_follow(struct mv_netlink *nl, struct mv_topo *topo)
 	char byte, *buf = NULL;
 	int err = 0;
 
-	/* Mostly there is nothing. That notices were lost is said once. */
+	/* Usually there is none. The kernel reports lost notifications once. */
 	if (recv(nl->event_fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_PEEK) < 0 && errno != EINTR)
 		err = -errno;
 	if (err == -EAGAIN)
@@ -154,7 +152,7 @@ unsigned int mv_netlink_follow(struct mv_netlink *nl, struct mv_topo *topo)
 	free(buf);
 	if (!err)
 		return seen;
-	/* All that was left out comes before what is read from now on. */
+	/* The notifications that are discarded here are older than the dump that follows. */
 	mv_netlink_changed(nl);
 	return all;
 }
@@ -177,7 +175,7 @@ static int dump_once(struct mv_netlink *nl, struct mv_topo *topo)
 		.header = {.nlmsg_len = sizeof(links),
 			   .nlmsg_type = RTM_GETLINK,
 			   .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-		/* Counters are most of a link's message, and nobody here wants them. */
+		/* Leave out counters, which are most of a link's message. */
 		.mask_attr = {.rta_len = RTA_LENGTH(sizeof(uint32_t)), .rta_type = IFLA_EXT_MASK},
 		.mask = RTEXT_FILTER_SKIP_STATS,
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The pieces that rtnetlink messages are made of. */
+/* Attributes and other parts of rtnetlink messages. */
 #include "topo_netlink_attr.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <linux/netlink.h>
 
-/* IPv4 bits in front of which a GID has 96 others. */
+/* Bits of a mapped GID before the IPv4 address. */
 #define IPV4_PREFIX_BITS 96
 
 int mv_nl_next_attr(struct mv_nl_span *rest, struct mv_nl_attr *ret)
@@ -15,7 +15,7 @@ int mv_nl_next_attr(struct mv_nl_span *rest, struct mv_nl_attr *ret)
 	struct nlattr header;
 	size_t step;
 
-	/* The kernel may pad the end of a message; no attribute is shorter than its header. */
+	/* The kernel may pad the end of a message. */
 	if (rest->len < sizeof(header))
 		return 0;
 	memcpy(&header, rest->data, sizeof(header));

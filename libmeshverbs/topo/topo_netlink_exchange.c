@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* One rtnetlink request and its whole answer. The messages are read in topo_netlink_parse.c. */
+/* One rtnetlink request and its answer. topo_netlink_parse.c parses the messages. */
 #include "topo_netlink_exchange.h"
 
 #include <errno.h>
@@ -15,11 +15,11 @@
 #define SOL_NETLINK 270
 #endif
 
-/* Room for the largest part of a dump that kernels send (32 KiB); longer answers make it grow. */
+/* Largest part of a dump that kernels send; the buffer grows for longer ones. */
 #define BUF_BYTES     (32 * 1024)
 #define BUF_MAX_BYTES (1024 * 1024)
 
-/* The kernel answers at once; this only keeps a program alive should it ever not. */
+/* The kernel answers at once. The timeout keeps the program alive if it does not. */
 static const struct timeval answer_timeout = {.tv_sec = 2};
 
 int mv_netlink_socket(uint32_t groups, uint64_t *ret_ino)
@@ -31,10 +31,7 @@ int mv_netlink_socket(uint32_t groups, uint64_t *ret_ino)
 
 	if (fd < 0)
 		return -errno;
-	/*
-	 * Old kernels lack it and then ignore what they do not know in a request, which is fine as
-	 * well.
-	 */
+	/* Older kernels do not have the option, and ignore unknown fields of a request. */
 	setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &answer_timeout, sizeof(answer_timeout));
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) || fstat(fd, &st)) {
@@ -60,13 +57,13 @@ void mv_netlink_socket_close(int *fd, uint64_t ino)
 	*fd = -1;
 }
 
-/* A request and what has become of it. */
+/* State of a request. */
 struct exchange {
 	struct mv_topo *topo;
 	uint32_t seq, port_id;
 	bool done;
 	bool interrupted; /* NLM_F_DUMP_INTR: the dump mixes old and new */
-	bool cloned; /* a route cache entry came: the kernel does not know RTM_F_FIB_MATCH */
+	bool cloned; /* a route cache entry came, so the kernel does not know RTM_F_FIB_MATCH */
 	char *buf;
 	size_t buf_size;
 };
@@ -99,7 +96,7 @@ static int grow_buf(struct exchange *exchange, size_t size)
 	return 0;
 }
 
-/* Return: length of a datagram from the kernel, 0 for one from somebody else, or -errno. */
+/* Return: length of a datagram; 0: not from the kernel; -errno. */
 static ssize_t receive(int fd, struct exchange *exchange)
 {
 	struct sockaddr_nl from = {0};
@@ -126,19 +123,17 @@ static ssize_t receive(int fd, struct exchange *exchange)
 		return errno == EAGAIN ? -ETIMEDOUT : -errno;
 	if (msg.msg_flags & MSG_TRUNC)
 		return -EBADMSG;
-	/*
-	 * Any process may send to a netlink socket whose port id it guesses; only 0 is the kernel.
-	 */
+	/* Any process may send to a netlink socket; port id 0 is the kernel. */
 	return msg.msg_namelen == sizeof(from) && !from.nl_pid ? n : 0;
 }
 
-/* One message of a datagram, if it belongs to the request. */
+/* Handles one message of a datagram, if it belongs to the request. */
 static int take_message(struct exchange *exchange, const struct nlmsghdr *header,
 			const char *message)
 {
 	struct rtmsg route;
 
-	/* Left over from a request that was given up. */
+	/* Late answer to a request that was given up. */
 	if (header->nlmsg_seq != exchange->seq || header->nlmsg_pid != exchange->port_id)
 		return 0;
 	if (header->nlmsg_flags & NLM_F_DUMP_INTR)
@@ -214,9 +209,7 @@ int mv_netlink_exchange(struct mv_netlink *nl, struct mv_topo *topo, struct nlms
 	if (!err)
 		err = receive_answer(nl->request_fd, &exchange);
 	free(exchange.buf);
-	/*
-	 * An answer that was not read to its end would block the next dump (EBUSY): start afresh.
-	 */
+	/* A partly read answer would make the next dump fail (EBUSY): use a new socket. */
 	if (!exchange.done)
 		mv_netlink_socket_close(&nl->request_fd, nl->request_ino);
 	*ret_answered = exchange.done;

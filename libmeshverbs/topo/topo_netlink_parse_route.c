@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Routes in rtnetlink messages. */
+/* Parses routes in rtnetlink messages. */
 #include "topo_netlink_attr.h"
 
 #include <errno.h>
 #include <string.h>
 #include <linux/rtnetlink.h>
 
-/* In headers since Linux 5.3. */
+/* In kernel headers since Linux 5.3. */
 enum { NEXT_HOP_ID = 30 }; /* RTA_NH_ID */
 
 /* RTA_VIA: a gateway of another family than the route's. */
@@ -54,7 +54,7 @@ static int parse_route_attr(const struct mv_nl_attr *attr, uint8_t family, struc
 	}
 }
 
-/* One route per next hop. */
+/* Adds one route for each next hop. */
 static int parse_hops(struct mv_topo *topo, struct mv_nl_span hops, uint8_t family,
 		      const struct mv_route *base)
 {
@@ -102,7 +102,7 @@ int mv_nl_parse_route(struct mv_topo *topo, struct mv_nl_span message)
 		return -EBADMSG;
 	if (info.rtm_family != AF_INET && info.rtm_family != AF_INET6)
 		return 0;
-	/* A cloned route is a cache entry, perhaps a guess, not what the tables say. */
+	/* A cloned route is a cache entry, perhaps an assumption, and not in the tables. */
 	if (info.rtm_type != RTN_UNICAST || info.rtm_flags & RTM_F_CLONED)
 		return 0;
 	if (mv_nl_get_prefix_len(info.rtm_dst_len, info.rtm_family, &route.dst_len))
@@ -125,6 +125,6 @@ int mv_nl_parse_route(struct mv_topo *topo, struct mv_nl_span message)
 		return parse_hops(topo, hops, info.rtm_family, &route);
 	if (route.ifindex)
 		return mv_topo_add_route(topo, &route);
-	/* With net.ipv4.nexthop_compat_mode = 0 where it leads is told of the next hop's object only. */
+	/* With net.ipv4.nexthop_compat_mode = 0, only the next hop object tells where the route leads. */
 	return by_number ? -EOPNOTSUPP : 0;
 }

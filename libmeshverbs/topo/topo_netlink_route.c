@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Route look-ups: what do the kernel's tables say of one destination out of one netdev? */
+/* Looks up routes: what do the kernel's tables say about one destination out of one netdev? */
 #include "topo_netlink.h"
 
 #include <errno.h>
@@ -31,9 +31,7 @@ static void add_gid_attr(struct route_query *query, uint16_t type, const union i
 	add_attr(query, type, gid->raw + sizeof(gid->raw) - len, len);
 }
 
-/*
- * What the kernel says when no route leads there, or one that says no (blackhole, prohibit, throw).
- */
+/* Errors of the kernel if no route leads there, or one forbids it (blackhole, prohibit, throw). */
 static bool is_unreachable(int err)
 {
 	return err == -ENETUNREACH || err == -EHOSTUNREACH || err == -EACCES || err == -EINVAL ||
@@ -41,14 +39,14 @@ static bool is_unreachable(int err)
 }
 
 /*
- * Adds the answer's route out of @ifindex, if there is one, as a host route to @dgid: for other
- * destinations it says nothing.
- * Return: 1 added, 0 none, or -errno.
+ * Adds the answer's route out of @ifindex, if any, as a host route to @dgid, since the answer is for that destination
+ * only.
+ * Return: 1: added; 0: none; -errno.
  */
 static int add_host_route(struct mv_topo *topo, const struct mv_topo *answer, uint32_t ifindex,
 			  const union ibv_gid *dgid, const union ibv_gid *src)
 {
-	/* With several next hops, or a source given, the kernel may name other netdevs too. */
+	/* With several next hops, or with a source address, the kernel may answer with other netdevs. */
 	for (size_t i = 0; i < answer->n_routes; i++) {
 		struct mv_route route = answer->routes[i];
 		int err;
@@ -66,10 +64,9 @@ static int add_host_route(struct mv_topo *topo, const struct mv_topo *answer, ui
 }
 
 /*
- * Asks for the table entry that leads to @dgid out of @ifindex, and adds what it says as a host
- * route.
- * @src: source address that the policy rules see; NULL: none
- * Return: 1 added, 0 not reachable, or -errno.
+ * Looks up the table entry for @dgid out of @ifindex, and adds it as a host route.
+ * @src: source address for policy rules; NULL: none
+ * Return: 1: added; 0: not reachable; -errno.
  */
 static int query_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifindex,
 		       const union ibv_gid *dgid, const union ibv_gid *src)
@@ -105,7 +102,7 @@ static int query_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifi
 	return rc;
 }
 
-/* Forgets what an earlier look-up said. */
+/* Removes results of earlier look-ups. */
 static void drop_routes(struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *dgid)
 {
 	size_t kept = 0;
@@ -134,7 +131,7 @@ int mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t i
 	if (rc)
 		return rc;
 
-	/* Hosts with several rails often have one routing table per source address. */
+	/* Hosts with several rails often have one routing table for each source address. */
 	for (size_t i = 0; i < topo->n_addrs; i++) {
 		const struct mv_addr *addr = &topo->addrs[i];
 

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An attribute file holds one short line; sysfs allows a page. */
+/* An attribute is one short line, although sysfs allows a page. */
 #define ATTR_SIZE 256
 
 /*
- * A file that is missing or refuses to be read is normal here. Running out of something is not: it
- * would show a host with half its GIDs.
+ * Missing or unreadable files are normal. Lack of resources is fatal, because the snapshot would have only a part of
+ * the GIDs.
  */
 static bool is_fatal(int err)
 {
@@ -34,7 +34,7 @@ static int open_at(int dir, const char *path, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Return: 0 with a NUL-terminated text in @buf, or -errno, then @buf is empty. */
+/* Return: 0 with NUL-terminated text in @buf; -errno with empty @buf. */
 static int read_attr(int dir, const char *path, char buf[static ATTR_SIZE])
 {
 	int fd = open_at(dir, path, 0);
@@ -54,8 +54,8 @@ static int read_attr(int dir, const char *path, char buf[static ATTR_SIZE])
 }
 
 /*
- * Calls @fn for every name in a directory, but not for those beginning with a dot.
- * Return: 0, -errno, or the first non-zero result of @fn.
+ * Calls @fn for each name in a directory, except names that begin with a dot.
+ * Return: 0; -errno; the first non-zero result of @fn.
  */
 static int for_each_name(int dir, const char *path, int (*fn)(void *arg, int dir, const char *name),
 			 void *arg)
@@ -95,9 +95,7 @@ struct gid_walk {
 	int port_dir;
 };
 
-/*
- * Reads gid_attrs/<what>/<index>. Return: 0 or a fatal error; @buf is empty when there is nothing.
- */
+/* Reads gid_attrs/<what>/<index>. Return: 0, with empty @buf if there is nothing; a fatal error. */
 static int read_gid_attr(int port_dir, const char *what, uint32_t index, char buf[static ATTR_SIZE])
 {
 	char path[64];
@@ -121,7 +119,7 @@ static int add_gid(void *arg, int gids_dir, const char *name)
 	err = read_attr(gids_dir, name, text);
 	if (err)
 		return is_fatal(err) ? err : 0;
-	/* Most of a table is empty: spare the other two files. */
+	/* Most entries are empty: do not read their other two files. */
 	if (mv_sysfs_parse_gid(text, &entry.gid) || mv_gid_is_zero(&entry.gid))
 		return 0;
 
@@ -192,7 +190,7 @@ static int add_port(void *arg, int ports_dir, const char *name)
 		return is_fatal(fd) ? fd : 0;
 	err = mv_topo_add_port(walk->device, (uint8_t)num, &port);
 	if (err == -EEXIST)
-		err = 0; /* "1" and "01" in a made-up tree */
+		err = 0; /* "1" and "01" in a test's tree */
 	else if (!err)
 		err = read_port(walk->topo, port, fd);
 	close(fd);
@@ -204,7 +202,7 @@ static int compare_ports(const void *a, const void *b)
 	return ((const struct mv_port *)a)->num - ((const struct mv_port *)b)->num;
 }
 
-/* "device" links to the PCI function, whose directory is named after its address. */
+/* "device" is a link to the PCI function, whose directory has its address as name. */
 static void read_pci(struct mv_device *device, int dir)
 {
 	char target[PATH_MAX];
@@ -224,7 +222,10 @@ static void read_pci(struct mv_device *device, int dir)
 		strcpy(device->pci, name);
 }
 
-/* The port whose GUID it is. The subnet manager may give a port another prefix, and then the address changes later. */
+/*
+ * The port with the GUID of the GID. The prefix is not compared: the subnet manager may change a port's prefix, and the
+ * netdev's address follows later.
+ */
 static struct mv_port *port_of_guid(struct mv_device *device, const union ibv_gid *gid)
 {
 	for (size_t p = 0; p < device->n_ports; p++) {
@@ -237,7 +238,7 @@ static struct mv_port *port_of_guid(struct mv_device *device, const union ibv_gi
 	return NULL;
 }
 
-/* A netdev of the PCI function: of IP over InfiniBand? */
+/* Handles a netdev of the PCI function: adds it if it is an IPoIB netdev. */
 static int add_ipoib(void *arg, int net_dir, const char *name)
 {
 	struct port_walk *walk = arg;
@@ -286,7 +287,7 @@ static int read_device(struct mv_topo *topo, struct mv_device *device, int dir)
 	err = read_attr(dir, "device/numa_node", text);
 	if (is_fatal(err))
 		return err;
-	if (!mv_sysfs_parse_number(text, INT_MAX, &node)) /* "-1" is no number to it */
+	if (!mv_sysfs_parse_number(text, INT_MAX, &node)) /* refuses "-1", which means unknown */
 		device->numa_node = (int)node;
 	read_pci(device, dir);
 
@@ -309,7 +310,7 @@ static int add_device(void *arg, int class_dir, const char *name)
 		return is_fatal(fd) ? fd : 0;
 	err = mv_topo_add_device(topo, name, &device);
 	if (err == -EINVAL)
-		err = 0; /* longer than any RDMA device's name can be: something else lies there */
+		err = 0; /* longer than any name of an RDMA device: something else */
 	else if (!err)
 		err = read_device(topo, device, fd);
 	close(fd);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the files below /sys/class/infiniband say; walked in topo_sysfs.c. */
+/* Parses attributes below /sys/class/infiniband; topo_sysfs.c reads them. */
 #include "topo_sysfs.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Is @text @word, with or without the newline that sysfs ends its attributes with? */
+/* Is @text equal to @word, with or without a newline? */
 static bool is_word(const char *text, const char *word)
 {
 	size_t len = strlen(word);
@@ -20,10 +20,7 @@ static bool is_digit(char c)
 
 int mv_sysfs_parse_gid_type(const char *text, enum mv_gid_type *ret_type)
 {
-	/*
-	 * The first is what kernels print for InfiniBand and RoCE v1 alike (ib_core's
-	 * gid_type_str).
-	 */
+	/* Kernels print the first one for InfiniBand and for RoCE v1 (ib_core's gid_type_str). */
 	if (is_word(text, "IB/RoCE v1") || is_word(text, "RoCE v1"))
 		*ret_type = MV_GID_TYPE_ROCE_V1;
 	else if (is_word(text, "RoCE v2"))
@@ -58,7 +55,7 @@ int mv_sysfs_parse_rate(const char *text, uint32_t *ret_mbps)
 
 	if (!is_digit(*text))
 		return -EINVAL;
-	/* Far below the overflow, far above any link. */
+	/* Far below overflow, far above the rate of any link. */
 	for (; is_digit(*text); text++) {
 		mbps = 10 * mbps + 1000 * (uint32_t)(*text - '0');
 		if (mbps > 100 * 1000 * 1000)

@@ -6,8 +6,8 @@
 #define MAX_MESSAGE_BYTES (UINT64_C(1) << 31) /* IBTA 9.7.2 */
 
 /*
- * A requester has at most 2^23 - 1 packets outstanding (IBTA 9.7.3), and its first outstanding work
- * request may be acknowledged in part.
+ * A requester has at most 2^23 - 1 packets outstanding (IBTA 9.7.3). Its first outstanding work request may be
+ * acknowledged in part.
  */
 #define MAX_OUTSTANDING 0x7fffffu
 
@@ -36,7 +36,7 @@ static bool is_atomic(uint8_t opcode)
 	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Its result comes to the requester: it is done when that is there, not when it was executed. */
+/* It returns a result to the requester, so it is complete when the result has arrived, not when it was executed. */
 static bool has_result(uint8_t opcode)
 {
 	return is_atomic(opcode) || opcode == IBV_WR_RDMA_READ;
@@ -44,7 +44,7 @@ static bool has_result(uint8_t opcode)
 
 static bool replayable(uint8_t opcode)
 {
-	/* SEND_WITH_INV: the peer's key is gone, or has been made anew since. */
+	/* SEND_WITH_INV: the peer's key has been invalidated, and perhaps allocated again. */
 	return opcode != IBV_WR_SEND_WITH_INV && mv_psn_count(opcode, 0, 256);
 }
 
@@ -53,21 +53,21 @@ static bool mtu_exists(uint32_t bytes)
 	return bytes >= 256 && bytes <= 4096 && !(bytes & (bytes - 1));
 }
 
-/* How far the responder came. */
+/* How far the responder has come. */
 struct reach {
-	size_t executed; /* work requests that were executed as a whole */
-	uint32_t packets; /* of the next one */
+	size_t executed; /* number of work requests that were executed completely */
+	uint32_t packets; /* executed packets of the next one */
 };
 
-/* Return: PSNs that it takes; 0: one that cannot be accounted for. */
+/* Return: number of PSNs; 0: cannot be accounted for. */
 static uint32_t psns_of(const struct mv_psn_wr *wr, uint32_t mtu_bytes)
 {
 	return replayable(wr->opcode) ? mv_psn_count(wr->opcode, wr->length_bytes, mtu_bytes) : 0;
 }
 
 /*
- * Those that are known to be done are no longer outstanding: they can be any number of PSNs, more
- * than there are even, so the responder's is looked for behind them.
+ * Completed work requests are not outstanding, and may have taken any number of PSNs, even more than 2^24. So rq_psn is
+ * searched behind them only.
  *
  * Return: 0; -EOPNOTSUPP; -ERANGE.
  */
@@ -107,15 +107,17 @@ static int find_reach(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn
 	return 0;
 }
 
-/* Of the first @executed ones: that many, from the first, whose results must have come before the
- * last one was sent. */
+/*
+ * Return: number of executed work requests, from the first, whose results must have arrived before the last one was
+ * sent.
+ */
 static size_t find_answered(const struct mv_psn_wr *wrs, const struct reach *reach,
 			    const struct mv_psn_view *view)
 {
 	size_t sent = reach->executed + (reach->packets != 0), answered = view->n_done;
 	uint32_t open = 0;
 
-	/* A fenced one was sent when all before it were done. */
+	/* A fenced one was sent after all before it were complete. */
 	for (size_t i = sent; i-- > answered;) {
 		if (wrs[i].fence)
 			answered = i;

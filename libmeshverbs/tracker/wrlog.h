@@ -11,20 +11,21 @@
 #include "psn.h"
 
 /*
- * The work requests that a send queue has outstanding, in the form in which they can be posted again: wrring.h. They come there when
- * they are posted, for any provider; or, for mlx5, when they were flushed, read from the queue (wrmlx5.h).
+ * Log of the outstanding work requests of a send queue, in a form that can be posted again. There are two kinds: a ring
+ * that is filled at post time, for any provider (wrring.h); and, for mlx5, the queue itself, read after the flush
+ * (wrmlx5.h).
  *
- * Nothing here locks: who posts, retires or reads is serialised by the caller. Nothing here calls a verbs function.
+ * Nothing here locks: the caller serialises posting, retiring and reading. Nothing here calls verbs functions.
  */
 
-/* A work request as it was posted. */
+/* A work request as posted. */
 struct mv_wr {
-	struct ibv_send_wr wr; /* next is NULL; sg_list is the caller's array, or with IBV_SEND_INLINE unused */
+	struct ibv_send_wr wr; /* next is NULL; sg_list is the caller's array, unused with IBV_SEND_INLINE */
 	/*
-	 * IBV_SEND_INLINE: its data, one after the other, in @data of mv_wrlog_get(). wr.sg_list then has one entry, which
-	 * points there (no entry when there is no data).
+	 * IBV_SEND_INLINE: the data is in @data of mv_wrlog_get(), without gaps. Then wr.sg_list has one entry that
+	 * points there, or none if there is no data.
 	 */
-	uint64_t length_bytes; /* of the message */
+	uint64_t length_bytes; /* length of the message */
 };
 
 struct mv_wrlog;
@@ -36,24 +37,24 @@ struct mv_wrlog_ops {
 
 /* First member of either kind of log. */
 struct mv_wrlog {
-	const struct mv_wrlog_ops *ops; /* constant, as is the rest */
-	uint32_t max_sge; /* scatter/gather entries of a work request, at least 1 */
+	const struct mv_wrlog_ops *ops; /* constant, as are all members */
+	uint32_t max_sge; /* scatter/gather entries in a work request, at least 1 */
 	uint32_t max_inline_bytes;
 };
 
-/** mv_wrlog_count - work requests that are outstanding */
+/** mv_wrlog_count - number of outstanding work requests */
 static inline size_t mv_wrlog_count(const struct mv_wrlog *log)
 {
 	return log->ops->count(log);
 }
 
 /**
- * mv_wrlog_get - read one
- * @i: 0 is the oldest; less than mv_wrlog_count()
- * @sges: array of @log->max_sge, for ret->wr.sg_list
- * @data: array of @log->max_inline_bytes bytes, for the data of an inline one
+ * mv_wrlog_get - read an outstanding work request
+ * @i: 0: the oldest; less than mv_wrlog_count()
+ * @sges: array of @log->max_sge, becomes ret->wr.sg_list
+ * @data: array of @log->max_inline_bytes, for data of an inline one
  *
- * lkeys and rkeys are those that were posted.
+ * lkeys and rkeys are as posted.
  *
  * Return: 0.
  */
@@ -63,7 +64,7 @@ static inline int mv_wrlog_get(const struct mv_wrlog *log, size_t i, struct ibv_
 	return log->ops->get(log, i, sges, data, ret);
 }
 
-/** mv_wr_psn - what mv_psn_judge() wants to know of it */
+/** mv_wr_psn - properties for mv_psn_judge() */
 static inline struct mv_psn_wr mv_wr_psn(const struct mv_wr *wr)
 {
 	return (struct mv_psn_wr){.opcode = (uint8_t)wr->wr.opcode,
@@ -71,17 +72,17 @@ static inline struct mv_psn_wr mv_wr_psn(const struct mv_wr *wr)
 				  .length_bytes = wr->length_bytes};
 }
 
-/** mv_wr_is_atomic - does it give back what was there? The one kind that cannot be had again */
+/** mv_wr_is_atomic - is it an atomic? The only kind whose result cannot be obtained again */
 static inline bool mv_wr_is_atomic(const struct ibv_send_wr *wr)
 {
 	return wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Of the atomics that a send queue has outstanding. */
+/* Outstanding atomics of a send queue. */
 enum mv_atomics {
 	MV_ATOMICS_NONE,
-	MV_ATOMICS_TOLD, /* a completion will tell that they are done: that of the last one, or of one behind it */
-	MV_ATOMICS_SILENT, /* none will, as things are: nothing from the last one on is signaled */
+	MV_ATOMICS_TOLD, /* a completion will tell that they are done: of the last atomic, or of a later work request */
+	MV_ATOMICS_SILENT, /* none will: neither the last atomic nor any later work request is signaled */
 };
 
 #endif

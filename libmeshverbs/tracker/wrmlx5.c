@@ -10,13 +10,13 @@
 #include "wrmlx5_hot.h"
 
 #define BLOCK_BYTES    64u /* MLX5_SEND_WQE_BB */
-#define UNIT_BYTES     16u /* what the size of a work request is counted in */
+#define UNIT_BYTES     16u /* unit of a work request's size */
 #define BLOCK_UNITS    (BLOCK_BYTES / UNIT_BYTES)
 #define MAX_UNITS      63u
 #define CTRL_UNITS     1u
 #define RADDR_UNITS    1u
 #define ATOMIC_UNITS   1u
-#define INVALID_LKEY   0x100u /* ends a receive's list */
+#define INVALID_LKEY   0x100u /* ends the list of a receive */
 #define COMPRESSED     3 /* mlx5dv_get_cqe_format() */
 #define INLINE_HEADER  4u /* struct mlx5_wqe_inl_data_seg */
 
@@ -59,11 +59,11 @@ int mv_mlx5_cqe_peek(const struct mv_mlx5_cq *cq, uint32_t ahead, struct mv_mlx5
 struct wqe {
 	uint16_t index;
 	uint8_t opcode, opmod, flags;
-	uint32_t imm; /* as it is in memory */
+	uint32_t imm; /* byte order as in memory */
 	unsigned int units, blocks;
 };
 
-/* Copied out: the ring is the program's, which could change it while we look. Wraps at its end. */
+/* Copies out, because the program could change its ring meanwhile. Wraps at the end of the ring. */
 static void read_bytes(const struct mv_mlx5_ring *ring, uint16_t index, unsigned int at, void *ret,
 		       size_t n)
 {
@@ -75,8 +75,7 @@ static void read_bytes(const struct mv_mlx5_ring *ring, uint16_t index, unsigned
 	memcpy((char *)ret + first, ring->buf, n - first);
 }
 
-/* Return: 0; -EBADMSG: no work request of this QP begins there. @room: blocks up to the end of what
- * was posted. */
+/* @room: blocks up to the end of posted work. Return: 0; -EBADMSG: no work request of this QP begins there. */
 static int read_wqe(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t index, uint16_t room,
 		    struct wqe *ret)
 {
@@ -99,7 +98,7 @@ static int read_wqe(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t inde
 	return 0;
 }
 
-/* Return: enum ibv_wr_opcode; -EBADMSG: none that can be posted again. */
+/* Return: enum ibv_wr_opcode; -EBADMSG: one that cannot be posted again. */
 static int opcode_of(const struct wqe *wqe)
 {
 	if (wqe->opmod) /* masked atomics, and others that verbs do not have */
@@ -134,7 +133,7 @@ static bool is_atomic(int opcode)
 	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Units before the data. */
+/* Return: number of units before the data. */
 static unsigned int head_units(int opcode)
 {
 	if (is_send(opcode))
@@ -142,7 +141,7 @@ static unsigned int head_units(int opcode)
 	return CTRL_UNITS + RADDR_UNITS + (is_atomic(opcode) ? ATOMIC_UNITS : 0);
 }
 
-/* What walks over the data segments; either array may be NULL, to be only counted. */
+/* State of the walk over the data segments. Either array may be NULL: then only count. */
 struct gather {
 	struct ibv_sge *sges;
 	char *data;
@@ -157,7 +156,7 @@ static int gather_inline(const struct mv_mlx5_ring *ring, const struct wqe *wqe,
 {
 	unsigned int at = *unit * UNIT_BYTES + INLINE_HEADER;
 
-	/* None of length 0: that is how one of 2^31 bytes would look that is not inline. */
+	/* Length 0 is refused: an entry of 2^31 bytes that is not inline looks like that. */
 	if (!bytes || bytes > wqe->units * UNIT_BYTES - at || g->n_sges ||
 	    bytes > g->max_inline_bytes - g->inline_bytes)
 		return -EBADMSG;
@@ -232,7 +231,7 @@ static unsigned int send_flags(const struct wqe *wqe, const struct gather *g)
 	       (g->inlined ? IBV_SEND_INLINE : 0u);
 }
 
-/* Return: 0 with ret->wr and the length written; -EBADMSG. */
+/* Return: 0: ret->wr and the length are written; -EBADMSG. */
 static int read_wr(const struct mv_mlx5_ring *ring, const struct wqe *wqe, struct gather *g,
 		   struct mv_wr *ret)
 {
@@ -341,7 +340,7 @@ int mv_mlx5_sq_pass(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from
 	for (;;) {
 		done = (uint16_t)(run.next - from);
 		if (done > left)
-			return -EBADMSG; /* none begins there */
+			return -EBADMSG; /* no work request begins at @last */
 		if (!mv_mlx5_pass_one(ring, qpn, mtu_bytes, &run, &opcode)) {
 			err = pass_one(ring, qpn, mtu_bytes, &run);
 			if (err)

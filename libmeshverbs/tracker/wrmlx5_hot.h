@@ -10,19 +10,19 @@
 #include "wrmlx5.h"
 
 /*
- * The part of wrmlx5.h that is done for every completion. Hot: no allocation, no system call, and inlined, because half of what it
- * costs would be the calls.
+ * Part of wrmlx5.h that runs for every completion. Hot: no allocation, no system call. Inline, because calls would be
+ * half of the cost.
  */
 
 #define MV_MLX5_CONSUMER_BITS 0xffffffu
 
-/** mv_mlx5_consumer - index of the completion that ibv_poll_cq() would give next, 24 bits */
+/** mv_mlx5_consumer - index of the completion that ibv_poll_cq() would return next, 24 bits */
 static inline uint32_t mv_mlx5_consumer(const struct mv_mlx5_cq *cq)
 {
 	return be32toh(__atomic_load_n(&cq->dbrec[0], __ATOMIC_RELAXED));
 }
 
-/* Of the place of the completion at @index. */
+/* Place of the completion at @index. */
 static inline const struct mlx5_cqe64 *mv_mlx5_cqe_place(const struct mv_mlx5_cq *cq, uint32_t index)
 {
 	const char *end = (const char *)cq->buf + ((size_t)(index & (cq->n_cqes - 1)) + 1) * cq->cqe_bytes;
@@ -30,17 +30,17 @@ static inline const struct mlx5_cqe64 *mv_mlx5_cqe_place(const struct mv_mlx5_cq
 	return (const struct mlx5_cqe64 *)(const void *)(end - sizeof(struct mlx5_cqe64));
 }
 
-/** mv_mlx5_is_invalid - has the device never written a completion to the place of that at @index? */
+/** mv_mlx5_is_invalid - has the device never written to the place of @index? */
 static inline bool mv_mlx5_is_invalid(const struct mv_mlx5_cq *cq, uint32_t index)
 {
 	return __atomic_load_n(&mv_mlx5_cqe_place(cq, index)->op_own, __ATOMIC_ACQUIRE) >> 4 == MLX5_CQE_INVALID;
 }
 
-/** mv_mlx5_cqe_at - the completion at @index; NULL: it is not there yet */
+/** mv_mlx5_cqe_at - the completion at @index, in the queue; NULL: not there yet */
 static inline const struct mlx5_cqe64 *mv_mlx5_cqe_at(const struct mv_mlx5_cq *cq, uint32_t index)
 {
 	const struct mlx5_cqe64 *cqe = mv_mlx5_cqe_place(cq, index);
-	/* The device writes it last. */
+	/* The device writes this byte last. */
 	uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
 
 	if ((op_own & MLX5_CQE_OWNER_MASK) != !!(index & cq->n_cqes) || op_own >> 4 == MLX5_CQE_INVALID)
@@ -48,26 +48,24 @@ static inline const struct mlx5_cqe64 *mv_mlx5_cqe_at(const struct mv_mlx5_cq *c
 	return cqe;
 }
 
-/** mv_mlx5_cqe_good - was it successful, and of a kind that is known? */
+/** mv_mlx5_cqe_good - is the completion successful, and of a known kind? */
 static inline bool mv_mlx5_cqe_good(const struct mlx5_cqe64 *cqe)
 {
 	return cqe->op_own >> 4 <= MLX5_CQE_RESP_SEND_INV && (cqe->op_own & 12) != 12;
 }
 
-/*
- * Most work requests have one entry, and one look tells all of them. Places begin where blocks of 64 bytes do, so nothing wraps.
- */
+/* Fast path for work requests with one entry, which are most. They do not wrap, because places are aligned to 64 bytes. */
 
 /**
- * mv_mlx5_pass_one - add the work request at run->next, if it is of that kind
- * @ret_opcode: of mlx5
+ * mv_mlx5_pass_one - add the work request at run->next, if it has one entry
+ * @ret_opcode: mlx5's opcode
  *
- * Return: whether it was; if not nothing was done, and it has to be looked at properly.
+ * Return: false: another kind; nothing was done, and pass_one() in wrmlx5.c has to read it.
  */
 static inline bool mv_mlx5_pass_one(const struct mv_mlx5_ring *ring, uint32_t qpn, uint32_t mtu_bytes, struct mv_mlx5_run *run,
 				    uint32_t *ret_opcode)
 {
-	/* By opcode: units of 16 bytes with one entry; 0: not one of these. In the high bit: consumes a receive. */
+	/* By opcode: size in units of 16 bytes with one entry; 0: not handled here. High bit: consumes a receive. */
 	static const uint8_t kinds[32] = {
 		[MLX5_OPCODE_SEND] = 2 | 0x80,
 		[MLX5_OPCODE_SEND_IMM] = 2 | 0x80,
@@ -80,7 +78,7 @@ static inline bool mv_mlx5_pass_one(const struct mv_mlx5_ring *ring, uint32_t qp
 	uint32_t what = be32toh(ctrl->opmod_idx_opcode) ^ (uint32_t)run->next << 8, bytes;
 	unsigned int kind, units;
 
-	/* No modifier, its own index, one of the first 32 opcodes; then this queue pair and as many units as one entry takes. */
+	/* Checks: no modifier, the place's own index, one of the first 32 opcodes; then this QP, and the size of one entry. */
 	if (what > 31)
 		return false;
 	kind = kinds[what];
@@ -90,7 +88,7 @@ static inline bool mv_mlx5_pass_one(const struct mv_mlx5_ring *ring, uint32_t qp
 	memcpy(&bytes, place + (units - 1) * 16, sizeof(bytes));
 	bytes = be32toh(bytes) - 1;
 	if (bytes >= MLX5_INLINE_SEG - 1)
-		return false; /* inline, or of 2^31 bytes */
+		return false; /* inline, or 2^31 bytes long */
 	run->psns += (bytes >> __builtin_ctz(mtu_bytes)) + 1;
 	run->consumes += kind >> 7;
 	run->next++;

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One place: the work request, its scatter/gather list, then its inline data. */
+/* A place: the work request, its scatter/gather list, then its inline data. */
 struct place {
-	struct ibv_send_wr wr; /* num_sge: entries that follow, 0 when inline */
+	struct ibv_send_wr wr; /* num_sge: entries that follow, 0 for inline */
 	uint32_t inline_bytes;
 	uint32_t psns;
 	struct ibv_sge sges[];
@@ -38,7 +38,7 @@ static uint64_t length_of(const struct place *place)
 
 static const struct mv_wrring *of_log(const struct mv_wrlog *log)
 {
-	return (const struct mv_wrring *)(const void *)log; /* its first member */
+	return (const struct mv_wrring *)(const void *)log; /* @log is its first member */
 }
 
 static size_t count(const struct mv_wrlog *log)
@@ -121,7 +121,7 @@ void mv_wrring_connect(struct mv_wrring *ring, uint32_t mtu_bytes, uint32_t sq_p
 /* ---- posting -----------------------------------------------------------------------------------
  */
 
-/* Return: bytes; -EINVAL. */
+/* Return: number of bytes; -EINVAL. */
 static int copy_inline(const struct mv_wrring *ring, struct place *place,
 		       const struct ibv_send_wr *wr)
 {

@@ -5,55 +5,58 @@
 #include "wrlog.h"
 
 /*
- * A log written at post time: room for max_send_wr work requests, each with its scatter/gather list or a copy of its
- * inline data. mv_wrring_add() and mv_wrring_retire() are hot: no allocation, no loop but over the list.
+ * Log of work requests that is written at post time: a ring of max_send_wr work requests, each with its scatter/gather
+ * list or a copy of its inline data. mv_wrring_add() and mv_wrring_retire() are hot: no allocation, and no loop except
+ * over the list. Not thread-safe.
  *
- * It also keeps account of PSNs, so that those of the first outstanding work request are known.
+ * The log also counts PSNs, so the PSN of the first outstanding work request is known.
  *
- * After a fence: successful completions are retired as ever. Of what is left, as many as there were completions with an
- * error were not done; the others, before them, were successful and unsignaled: n_done of struct mv_psn_view.
+ * After a drain: successful completions are retired as usual. Of the work requests left, the last ones, as many as
+ * there were completions with an error, were not executed. Those before them were successful and unsignaled: n_done of
+ * struct mv_psn_view.
  */
 struct mv_wrring {
-	struct mv_wrlog log; /* &ring->log is what wrlog.h takes */
-	char *places; /* @size of them, @stride bytes each; NULL: no room yet */
+	struct mv_wrlog log; /* &ring->log is the argument of wrlog.h */
+	char *places; /* @size places of @stride bytes; NULL: no room yet */
 	size_t stride;
 	uint32_t size; /* power of two, at least max_send_wr */
-	uint32_t head, tail; /* next one to be added, oldest; free-running; readable */
+	uint32_t head, tail; /* next to be added, oldest; free-running; readable */
 	uint32_t max_wr;
 	uint32_t mtu_bytes;
-	uint32_t first_psn; /* of the one at @tail; readable */
-	uint32_t n_sent; /* outstanding and retired ones that consume a receive of the peer, modulo 2^32; readable */
+	uint32_t first_psn; /* PSN of the one at @tail; readable */
+	/* number of work requests, outstanding or retired, that consume a receive of the peer, modulo 2^32; readable */
+	uint32_t n_sent;
 	bool sq_sig_all;
 };
 
 /**
- * mv_wrring_init - an empty log, without room: PSNs can be counted (mv_wrring_pass()), and that is all
- * @cap: max_send_wr, max_send_sge and max_inline_data as the QP has them
+ * mv_wrring_init - an empty log without room, which can only count PSNs (mv_wrring_pass())
+ * @cap: max_send_wr, max_send_sge and max_inline_data of the QP
  */
 void mv_wrring_init(struct mv_wrring *ring, const struct ibv_qp_cap *cap, bool sq_sig_all);
-/** mv_wrring_room - give it its room, if it has none: before the first mv_wrring_add(). Return: 0; -ENOMEM */
+/** mv_wrring_room - allocate the room if there is none, before the first mv_wrring_add(). Return: 0; -ENOMEM */
 int mv_wrring_room(struct mv_wrring *ring);
-void mv_wrring_fini(struct mv_wrring *ring); /* zeroed or initialised */
+void mv_wrring_fini(struct mv_wrring *ring); /* also for a zeroed one */
 
-/** mv_wrring_connect - empties it for a QP that was just connected (RTR, RTS): path MTU, first PSN of its sends */
+/** mv_wrring_connect - empty the log for a QP that was just connected (RTR, RTS): path MTU, first PSN of its sends */
 void mv_wrring_connect(struct mv_wrring *ring, uint32_t mtu_bytes, uint32_t sq_psn);
 
 /**
  * mv_wrring_add - a work request is about to be posted
- * @wr: the first one of a list counts; wr->next is not looked at
+ * @wr: copied; wr->next is ignored
  *
- * To be called before the provider has it (completions may be quicker than the caller); what the provider refuses is
- * taken back with mv_wrring_undo().
+ * Call before the provider gets it, because its completion may come before the post returns. If the provider refuses
+ * it, call mv_wrring_undo().
  *
- * Return: 0; -ENOSPC: more than max_send_wr; -EINVAL: more entries or inline data than announced, or an opcode that cannot
- * be posted again. Then nothing was added.
+ * Return: 0; -ENOSPC: more than max_send_wr; -EINVAL: more entries or inline data than @cap, or an opcode that cannot
+ * be posted again. After an error nothing was added.
  */
 int mv_wrring_add(struct mv_wrring *ring, const struct ibv_send_wr *wr);
 
 /**
- * mv_wrring_pass - work requests that were never in the log are done; it is empty
- * @psns: that they took together
- * @consumes: those among them that consume a receive of the peer
+ * mv_wrring_pass - work requests that never were in the log are done; the log is empty
+ * @psns: PSNs that they took in total
+ * @consumes: number that consume a receive of the peer
  */
 static inline void mv_wrring_pass(struct mv_wrring *ring, uint32_t psns, uint32_t consumes)
 {
@@ -61,35 +64,35 @@ static inline void mv_wrring_pass(struct mv_wrring *ring, uint32_t psns, uint32_
 	ring->n_sent += consumes;
 }
 
-/** mv_wrring_undo - the @n last ones added were not posted after all */
+/** mv_wrring_undo - the last @n added were not posted */
 void mv_wrring_undo(struct mv_wrring *ring, uint32_t n);
 
 /**
  * mv_wrring_retire - a send completed successfully
  *
- * It is that of the oldest signaled one: it and all before it are done.
+ * The completion is of the oldest signaled work request: this one and all before it are done.
  *
- * Return: how many left the log; -ENOENT: no signaled one is outstanding, nothing was done; -EILSEQ: the oldest
- * signaled one has another wr_id: the log is not to be relied upon any more. Nothing was done.
+ * Return: number retired; -ENOENT: no signaled one is outstanding; -EILSEQ: the oldest signaled one has another wr_id,
+ * so the log is no longer reliable. After an error nothing was retired.
  */
 int mv_wrring_retire(struct mv_wrring *ring, uint64_t wr_id);
 
-/** mv_wrring_at - one that is outstanding, without its lists; @i: 0: the oldest. NULL: there are no more */
+/** mv_wrring_at - an outstanding work request, without its lists, owned by the log; @i: 0: the oldest. NULL: no more */
 const struct ibv_send_wr *mv_wrring_at(const struct mv_wrring *ring, uint32_t i);
 
-/** mv_wrring_first_signaled - the oldest signaled one, without its lists; NULL: there is none */
+/** mv_wrring_first_signaled - the oldest signaled one, without its lists, owned by the log; NULL: none */
 const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring);
 
 /**
- * mv_wrring_has - is there one with that number, signaled or not?
- * @at: where to look first; written: behind the one that was found
+ * mv_wrring_has - is a work request with that wr_id outstanding, signaled or not?
+ * @at: in: where to look first; out: after the one found
  */
 bool mv_wrring_has(const struct mv_wrring *ring, uint64_t wr_id, uint32_t *at);
 
-/** mv_wrring_atomics - are some outstanding? Looks at all */
+/** mv_wrring_atomics - are atomics outstanding? Looks at all work requests */
 enum mv_atomics mv_wrring_atomics(const struct mv_wrring *ring);
 
-/** mv_wrring_retire_n - the @n oldest are done, by other evidence than completions (mv_psn_judge()) */
+/** mv_wrring_retire_n - the oldest @n are done, by other evidence than completions (mv_psn_judge()) */
 void mv_wrring_retire_n(struct mv_wrring *ring, uint32_t n);
 
 #endif
