@@ -85,7 +85,7 @@ struct mv_psn_view {
  * mv_psn_judge - the fate of each outstanding work request
  * @wrs: all that were posted and may not be complete, oldest first: array of @n
  * @ret_fates: array of @n, written on success only
- * @ret_packets: number of executed packets of the first REPLAY that is not a READ, 0 if none of them; may be NULL
+ * @ret_packets: executed packets of the first work request that was not executed completely; 0: none; may be NULL
  *
  * A partly executed SEND or WRITE is replayed as a whole. That is harmless: the SEND has consumed no receive, and the
  * WRITE puts the same bytes to the same place, where no program may look before the message is complete. A READ is

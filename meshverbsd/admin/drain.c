@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Takes devices out of use and back in, on the administrator's order. */
+/* Drains and undrains devices on the administrator's order. */
 #include "drain.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static bool is_usable(const struct mv_dir_rail *rail)
 	return (rail->flags & MV_RAIL_UP) && !(rail->flags & MV_RAIL_EXCLUDED);
 }
 
-/* Would no port be left that connections could move to? */
+/* Would no usable port be left? */
 static bool is_last(const struct md_desc *desc, const char *device)
 {
 	size_t n_own = 0, n_others = 0;
@@ -32,7 +32,7 @@ static bool is_last(const struct md_desc *desc, const char *device)
 	return n_own && !n_others;
 }
 
-/* "mlx5_0, mlx5_1" */
+/* List of device names, e.g. "mlx5_0, mlx5_1". */
 static void list_devices(const struct md_desc *desc, char *buf, size_t size)
 {
 	const char *last = "";
@@ -55,7 +55,7 @@ static bool has_device(const struct md_desc *desc, const char *device)
 	return false;
 }
 
-/* Why an order is not carried out. Return: false: nothing is against it. */
+/* Return: true: the order is refused, with the reason in @why. */
 static bool refuse(const struct md_agent *agent, const struct md_order *order, char *why, size_t size)
 {
 	bool undo = order->verb == MD_UNDRAIN;
@@ -78,7 +78,7 @@ static bool refuse(const struct md_agent *agent, const struct md_order *order, c
 	return true;
 }
 
-/* Return: 0 or -errno, and all is as it was. */
+/* Return: 0; -errno: nothing has changed. */
 static int carry_out(struct md_agent *agent, const struct md_order *order)
 {
 	struct md_drained before = agent->drained;

@@ -7,14 +7,14 @@
 struct json_object;
 
 /**
- * md_drain_carry_out - "drain" and "undrain", of who may give orders
+ * md_drain_carry_out - carry out "drain" or "undrain"; the caller has checked who gives the order
  * @answer: gets "device" and "drained", or "error"
  *
- * What is drained is announced as down: processes at both ends move what they have there.
+ * A drained device is announced as down, so processes at both ends move their connections away.
  */
 void md_drain_carry_out(struct md_agent *agent, const struct md_order *order, struct json_object *answer);
 
-/** md_drain_load - what an earlier agent was told; what is wrong with the file is logged */
+/** md_drain_load - read the drained devices at the start; errors in the file are logged */
 void md_drain_load(struct md_agent *agent);
 
 #endif

@@ -68,7 +68,7 @@ static void add_beacons(struct list *list, const struct md_agent *agent)
 		"Answers to queries that could not be used");
 }
 
-/* Ports that the administrator has excluded are often not cabled, and nobody waits for them to come up. */
+/* Excluded ports are often not cabled, so their state does not matter. */
 static void count_rails(const struct md_agent *agent, uint64_t *ret_n, uint64_t *ret_up)
 {
 	const struct md_desc *desc = agent->watch.view->desc;
@@ -238,7 +238,7 @@ static bool is_first(size_t place)
 	return name;
 }
 
-/* Their places are as they came to be; here those of one name go together. */
+/* Positions are historical; metrics of one name are put together here. */
 static void add_counts(struct list *list, const struct md_agent *agent)
 {
 	uint64_t sums[MV_COUNTS_MAX];
@@ -273,7 +273,7 @@ size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
 	return list.n;
 }
 
-/* Histograms count what is in their bucket or below. */
+/* Buckets of a histogram are cumulative. */
 static void write_pauses(FILE *out, const struct md_agent *agent)
 {
 	static const char name[] = "meshverbs_pause_seconds";

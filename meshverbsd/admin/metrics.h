@@ -4,24 +4,24 @@
 
 #include "agent.h"
 
-/* A figure of the agent. */
+/* A metric of the agent. */
 struct md_metric {
 	const char *name; /* without "meshverbs_" and "_total" */
-	const char *label, *label_value; /* NULL: none */
+	const char *label, *label_value; /* NULL: no label */
 	const char *help;
-	bool counter; /* grows only; otherwise a gauge */
+	bool counter; /* grows only; false: a gauge */
 	uint64_t value;
 };
 
 #define MD_METRICS_MAX 192
 
-/** md_metrics_gather - all of them, those of one name together; returns how many */
+/** md_metrics_gather - fill in all metrics, those of one name together; @ret: MD_METRICS_MAX. Return: their number */
 size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret);
 
 /**
- * md_metrics_text - OpenMetrics text
+ * md_metrics_text - all metrics as OpenMetrics text
  *
- * Return: malloc()ed; NULL without memory.
+ * Return: release with free(); NULL: no memory.
  */
 char *md_metrics_text(const struct md_agent *agent, size_t *ret_len);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Orders of the administrator: who may give them, and who carries them out. */
+/* Orders of the administrator: permission, and dispatch. */
 #include "order.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "drain.h"
 #include "say.h"
 
-/* Behind "may", and before the device or host that the order names. */
+/* Text after "may", before the name of the device or host. */
 static const char *const orders[] = {
 	[MD_DRAIN] = "drain ",
 	[MD_UNDRAIN] = "undrain ",

@@ -4,7 +4,7 @@
 
 #include "agent.h"
 
-/** md_order_answer - for struct md_controls: @arg is the agent; carries out what root and the agent's user want */
+/** md_order_answer - md_controls.carry_out(): @arg is the agent; checks the permission, and carries out the order */
 char *md_order_answer(void *arg, const struct md_order *order, const struct md_peer *peer, size_t *ret_len);
 
 #endif

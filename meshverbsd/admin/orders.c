@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the administrator wants of keys: pin, forget, revoke, restore those of other hosts, change this host's. */
+/* Orders about keys: pin, forget, revoke, restore keys of other hosts; rotate this host's. */
 #include "agent.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "say.h"
 
-/* By then the hosts that are there know the new key. One that learns of a second rotation only does not know who has signed for it. */
+/* Least time between rotations: a host that missed the first one does not know the key that has signed the second. */
 #define ROTATE_AGAIN_NS (60 * MD_S)
 
 static void fail(struct json_object *answer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -36,7 +36,7 @@ static void put_key(struct json_object *answer, const char *member, const struct
 	json_object_object_add(answer, member, json_object_new_string(text));
 }
 
-/* Why no order about keys can be carried out. Return: false: nothing is against it. */
+/* Return: true: orders about keys cannot be carried out; reason in @answer. */
 static bool refuse(const struct md_agent *agent, struct json_object *answer)
 {
 	const struct md_trust *trust = &agent->trust;
@@ -72,7 +72,7 @@ static bool read_key(const char *text, struct json_object *answer, struct md_pub
 	return false;
 }
 
-/* The file is written at once, not when it is time for the next writing. */
+/* Writes the file now, instead of at the next regular write. */
 static void save_soon(struct md_trust *trust)
 {
 	trust->save_err = 0;
@@ -140,7 +140,7 @@ static void forget_key(struct md_agent *agent, const struct md_order *order, str
 	md_trust_review(agent, order->host);
 }
 
-/* The key of that name: the one it has to have, else the one that a host of that name shows. NULL: none */
+/* The key for that name: the pinned one, else the one that a host of that name shows. NULL: none. */
 static const struct md_public *known_key(const struct md_agent *agent, const char *name)
 {
 	const struct md_public *key = md_pins_find(&agent->trust.pins, name, NULL, NULL);
@@ -225,7 +225,7 @@ static void restore_key(struct md_agent *agent, const struct md_order *order, st
 
 /* ---- this host's ----------------------------------------------------------------------------- */
 
-/* In the errands' thread. */
+/* Runs in the errands' thread. */
 static void save_next(struct md_errand *errand)
 {
 	struct md_trust *trust = md_errand_of(errand, struct md_trust, rotate);
@@ -233,7 +233,7 @@ static void save_next(struct md_errand *errand)
 	trust->rotate_err = md_identity_save(trust->dir_fd, trust->machine_id, &trust->next);
 }
 
-/* Peers seal with the former key until they have the statement of the new one; both are opened (peer_keys.h). */
+/* Peers seal with the former key until they have the statement with the new one; both open (peer_keys.h). */
 static void on_next_saved(struct md_errand *errand)
 {
 	struct md_agent *agent = md_errand_of(errand, struct md_agent, trust.rotate);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the control socket tells, as JSON. */
+/* Reports of the control socket, as JSON. */
 #include "reportint.h"
 
 #include <stdlib.h>
@@ -105,7 +105,7 @@ struct json_object *md_report_own_identity(const struct md_agent *agent)
 	return object;
 }
 
-/* This host's identity, and whether what an order has changed is on the disk. */
+/* This host's identity, and whether changes by orders are saved. */
 static void add_identity(struct json_object *to, const struct md_agent *agent)
 {
 	const struct md_trust *trust = &agent->trust;

@@ -4,10 +4,10 @@
 
 #include "agent.h"
 
-/** md_report_answer - for struct md_controls: @arg is the agent */
+/** md_report_answer - md_controls.answer(): @arg is the agent */
 char *md_report_answer(void *arg, const char *name, const struct md_peer *peer, size_t *ret_len);
 
-/** md_report_is_long - for struct md_controls: the reports that grow with what others do */
+/** md_report_is_long - md_controls.is_long(): reports whose size others can increase */
 bool md_report_is_long(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Keys of hosts, and what was found out of the devices of this one. */
+/* Reports of hosts' keys, and of devices' qualification. */
 #include "reportint.h"
 
 #include <json-c/json.h>

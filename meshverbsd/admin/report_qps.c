@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Queue pairs of processes, and probed paths. */
+/* Reports of processes' queue pairs, and of probed paths. */
 #include "reportint.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ void md_report_probes(const struct md_agent *agent, FILE *out)
 
 /* ---- QPs ------------------------------------------------------------------------------------- */
 
-/* Name of a process's program; "" where it cannot be seen. */
+/* Name of a process's program; "": not visible. */
 static void read_comm(pid_t pid, char *buf, size_t size)
 {
 	char path[64];
@@ -64,7 +64,7 @@ static void read_comm(pid_t pid, char *buf, size_t size)
 	buf[strcspn(buf, "\n")] = '\0';
 }
 
-/* Was found to be a JSON object when it came (client_frame.c), so it goes out as it is. */
+/* Checked to be a JSON object when received (client_frame.c), so it is copied. */
 static struct json_object *status_object(char *status)
 {
 	struct json_object *object = json_object_new_object();
@@ -75,8 +75,7 @@ static struct json_object *status_object(char *status)
 	return object;
 }
 
-/* The process of the QP before: QPs of one come together more often than not, and a look into /proc
- * takes long. */
+/* The process of the QP before, cached: QPs of a process are mostly adjacent, and reading /proc takes long. */
 struct shown {
 	uint64_t client;
 	char comm[64];
@@ -112,7 +111,7 @@ void md_report_qps(const struct md_agent *agent, const struct md_peer *peer, FIL
 	struct shown shown = {0};
 	struct md_qp *qp, *next;
 
-	/* Processes tell an agent that has just begun what they have, but not at once. */
+	/* After a restart of the agent, processes take a moment to register their QPs again. */
 	fprintf(out, "{\"up_ms\":%llu,", (unsigned long long)((md_now() - agent->begun_ns) / MD_MS));
 	md_json_list_begin(&list, "qps");
 	HASH_ITER(hh, agent->clients.qps.by_key, qp, next)

@@ -8,12 +8,12 @@
 #include "paths.h"
 #include "report.h"
 
-/* What the files of the report share. */
+/* Shared by report*.c only. */
 
-/** md_report_own_identity - the name and the keys of this host's agent; for who shows them. Return: NULL without memory */
+/** md_report_own_identity - name and keys of this host. Return: owned by the caller; NULL: no memory */
 struct json_object *md_report_own_identity(const struct md_agent *agent);
 
-/* Each writes one whole answer. @peer: who asks: only administrators see queue pairs of others */
+/* Each writes one whole answer. @peer: the asker; only administrators see all queue pairs. */
 void md_report_keys(const struct md_agent *agent, FILE *out);
 void md_report_qualified(const struct md_agent *agent, FILE *out);
 void md_report_probes(const struct md_agent *agent, FILE *out);

@@ -11,7 +11,7 @@ static struct md_outlet *find(struct md_announce *announce, uint32_t ifindex)
 	return NULL;
 }
 
-/* Together the beacons of one link are not to be more than MD_BEACON_RATE in a second. */
+/* All hosts of a link together send at most MD_BEACON_RATE beacons a second. */
 static uint32_t interval_for(uint32_t wanted_ms, size_t n_heard)
 {
 	uint64_t by_rate_ms = (n_heard + 1) * 1000 / MD_BEACON_RATE;
@@ -23,11 +23,11 @@ static uint32_t interval_for(uint32_t wanted_ms, size_t n_heard)
 
 static uint64_t jitter(const struct md_announce *announce, uint64_t below_ns)
 {
-	/* In microseconds: the generator has 32 bits. */
+	/* In microseconds, because the generator has 32 bits. */
 	return announce->random((uint32_t)(below_ns / 1000) + 1) * 1000ull;
 }
 
-/* Hosts that a change makes speak at once shall not speak at the same moment. */
+/* Random delay, so that hosts that see the same change do not send at the same moment. */
 static void begin_burst(struct md_announce *announce, struct md_outlet *outlet, uint64_t now_ns)
 {
 	uint64_t all_ns = outlet->n_heard * MD_SPEAK_EACH_NS;
@@ -80,8 +80,7 @@ uint64_t md_announce_greet(struct md_announce *announce, uint32_t ifindex, uint6
 		return 0;
 	if (outlet->n_heard > MD_ANSWER_ALL_MAX)
 		return 1 + jitter(announce, outlet->n_heard * MD_ANSWER_EACH_NS);
-	/* The more there are, the further apart: the newcomer's socket holds some hundred beacons.
-	 */
+	/* The delay grows with the number of hosts, because the newcomer's socket buffer holds some hundred beacons. */
 	next_ns = now_ns +
 		  jitter(announce, MD_ANSWER_JITTER_NS + outlet->n_heard * MD_ANSWER_EACH_NS);
 	if (outlet->last_ns && next_ns < outlet->last_ns + MD_ANSWER_SPACING_NS)
@@ -106,7 +105,7 @@ static void schedule(struct md_announce *announce, struct md_outlet *outlet, uin
 				  jitter(announce, MD_ANSWER_JITTER_NS);
 		return;
 	}
-	/* Up to a tenth earlier, never later: receivers reckon with the interval. */
+	/* Up to a tenth early, never late: receivers rely on the interval. */
 	outlet->next_ns = now_ns + interval_ns - jitter(announce, interval_ns / 10);
 }
 

@@ -6,49 +6,49 @@
 #include "view.h"
 
 /*
- * When beacons are due, and on which netdevs: at an interval, in a short burst after a change, and as greeting to
- * whoever is new. No I/O, no clock.
+ * Schedule of beacons for each netdev: regularly, in a burst after a change, and as a greeting of new hosts. No I/O, no
+ * clock. One thread.
  */
 struct md_outlet {
 	uint32_t ifindex;
 	uint64_t next_ns;
-	uint64_t last_ns; /* 0: none yet */
-	unsigned int burst; /* beacons of a burst that are due, the next one included */
-	bool whole; /* the next one has the whole description */
+	uint64_t last_ns; /* 0: none sent yet */
+	unsigned int burst; /* beacons left in a burst, including the next one */
+	bool whole; /* the next beacon has the whole description */
 	uint32_t interval_ms;
-	size_t n_heard; /* rails of others heard here, for the interval */
+	size_t n_heard; /* rails of other hosts heard here; determines the interval */
 };
 
 struct md_announce {
-	uint32_t interval_ms; /* wanted; each outlet may take longer */
+	uint32_t interval_ms; /* configured; an outlet may have a longer one */
 	size_t n;
 	struct md_outlet outlets[MD_NETS_MAX];
-	uint32_t (*random)(uint32_t below); /* randombytes_uniform() but in tests */
+	uint32_t (*random)(uint32_t below); /* randombytes_uniform(), except in tests */
 };
 
-/** md_announce_nets - the view has changed: keep the outlets that are still there, begin on new ones, burst on all */
+/** md_announce_nets - the view has changed: keep outlets that still exist, add new ones, begin a burst on all */
 void md_announce_nets(struct md_announce *announce, const struct md_view *view, uint64_t now_ns);
 
-/** md_announce_heard - how many rails of others are heard on a netdev now */
+/** md_announce_heard - set the number of rails of other hosts heard on a netdev */
 void md_announce_heard(struct md_announce *announce, uint32_t ifindex, size_t n_heard);
 
 /**
- * md_announce_greet - somebody is new on a netdev
+ * md_announce_greet - a new host is heard on a netdev
  *
- * Return: 0 when a beacon on that link will do; otherwise there are too many to be bothered, and a beacon to the new
- * one alone is due after that many ns.
+ * Return: 0: a beacon on that link was scheduled; otherwise there are too many hosts, and a beacon to the new host
+ * alone is due after so many ns.
  */
 uint64_t md_announce_greet(struct md_announce *announce, uint32_t ifindex, uint64_t now_ns);
 
 /**
- * md_announce_due - take what is due
- * @ret_whole: send the whole description, in pieces if need be; otherwise signs of life will do
+ * md_announce_due - take the next outlet that is due
+ * @ret_whole: send the whole description, in pieces if needed; false: a beacon without description is enough
  *
- * Return: the outlet to send on, whose next beacon is then scheduled; NULL: none is due.
+ * Return: the outlet, owned by @announce, with its next beacon scheduled; NULL: none is due.
  */
 const struct md_outlet *md_announce_due(struct md_announce *announce, uint64_t now_ns, bool *ret_whole);
 
-/** md_announce_next - when the next one is due; UINT64_MAX: no outlet */
+/** md_announce_next - when the next beacon is due; UINT64_MAX: no outlet */
 uint64_t md_announce_next(const struct md_announce *announce);
 
 #endif

@@ -13,7 +13,7 @@ unsigned int md_beacon_pieces(uint32_t desc_bytes)
 	return (desc_bytes + MD_PIECE_BYTES - 1) / MD_PIECE_BYTES;
 }
 
-/* Length of that piece; 0 for MD_NO_PIECE and beyond the last one. */
+/* Length of a piece; 0: MD_NO_PIECE, or beyond the last one. */
 static uint16_t piece_bytes(uint32_t desc_bytes, uint8_t piece)
 {
 	uint32_t from = (uint32_t)piece * MD_PIECE_BYTES;
@@ -73,8 +73,7 @@ int md_beacon_decode(const uint8_t *buf, size_t len, struct md_beacon *ret)
 		return -EBADMSG;
 	if (beacon.desc_bytes < 4 || beacon.desc_bytes > MD_DESC_BYTES_MAX)
 		return -EBADMSG;
-	/* Also refuses a piece beyond the last one: its length would be 0, and so would not be
-	 * given out. */
+	/* Also refuses a piece beyond the last one, whose length would be 0. */
 	if (beacon.piece_bytes != piece_bytes(beacon.desc_bytes, beacon.piece) ||
 	    (beacon.piece != MD_NO_PIECE && !beacon.piece_bytes))
 		return -EBADMSG;

@@ -9,9 +9,9 @@
 #include "secure.h"
 
 /*
- * What a host says of itself: payload of the kinds BEACON and ENTRY. Who says it, in which life and in which order
- * stands in the header of every datagram (secure.h). The description is cut into pieces, one in each datagram, or
- * none when only signs of life are due: a receiver that knows this generation need not look at it.
+ * Payload of BEACON and ENTRY: a host's description. The header of the datagram (secure.h) has sender, start number and
+ * order. The description is cut into pieces, one in each datagram. A sign of life has no piece: receivers that know the
+ * generation do not need one.
  *
  * Pure.
  */
@@ -20,32 +20,32 @@
 #define MD_PIECE_BYTES 1000 /* with a header of at most 92 bytes it fits MD_PAYLOAD_MAX_BYTES */
 #define MD_PIECES_MAX ((MD_DESC_BYTES_MAX + MD_PIECE_BYTES - 1) / MD_PIECE_BYTES)
 #define MD_NO_PIECE 0xff
-#define MD_NO_RAIL 0xffff /* an ENTRY is sent from no rail in particular */
+#define MD_NO_RAIL 0xffff /* an ENTRY does not name a rail */
 
 struct md_beacon {
-	char name[64]; /* of the host; printable ASCII */
-	uint16_t rail; /* index in the description of the one it is sent from, or MD_NO_RAIL */
+	char name[64]; /* name of the host; printable ASCII */
+	uint16_t rail; /* rail that sends it, an index in the description; or MD_NO_RAIL */
 	uint16_t agent_version; /* MV_CTL_VERSION, not 0 */
-	uint32_t interval_ms; /* until the next one at this place; 1 .. MD_INTERVAL_MAX_MS */
-	uint64_t generation; /* of the description: grows with each change within one start */
-	uint32_t desc_bytes; /* of the whole description, 4 .. MD_DESC_BYTES_MAX */
+	uint32_t interval_ms; /* until the next one on this link; 1 .. MD_INTERVAL_MAX_MS */
+	uint64_t generation; /* generation of the description, which grows with each change within one start */
+	uint32_t desc_bytes; /* length of the whole description, 4 .. MD_DESC_BYTES_MAX */
 	uint8_t piece; /* or MD_NO_PIECE */
 	uint16_t piece_bytes;
-	const uint8_t *data; /* piece_bytes of the encoded description, from piece * MD_PIECE_BYTES on */
+	const uint8_t *data; /* piece_bytes bytes of the encoded description, from piece * MD_PIECE_BYTES */
 };
 
-/** md_beacon_pieces - how many pieces a description of @desc_bytes has */
+/** md_beacon_pieces - number of pieces of a description of @desc_bytes */
 unsigned int md_beacon_pieces(uint32_t desc_bytes);
 
 /**
- * md_beacon_cut - set piece, piece_bytes and data
+ * md_beacon_cut - set piece, piece_bytes and data; data points into @desc
  * @desc: encoded, beacon->desc_bytes long
- * @piece: of md_beacon_pieces(), or MD_NO_PIECE
+ * @piece: below md_beacon_pieces(), or MD_NO_PIECE
  */
 void md_beacon_cut(struct md_beacon *beacon, const uint8_t *desc, uint8_t piece);
 
 /**
- * md_beacon_encode - write one
+ * md_beacon_encode - encode
  * @buf: MD_PAYLOAD_MAX_BYTES
  *
  * Return: its length.
@@ -53,7 +53,7 @@ void md_beacon_cut(struct md_beacon *beacon, const uint8_t *desc, uint8_t piece)
 size_t md_beacon_encode(const struct md_beacon *beacon, uint8_t *buf);
 
 /**
- * md_beacon_decode - read and check one
+ * md_beacon_decode - parse and check
  * @ret: written on success only; its data points into @buf
  *
  * Return: 0; -EBADMSG; -EPROTONOSUPPORT for another version.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Connections of processes: who may have one, and how it ends. */
+/* Connections of processes: admission, and their end. */
 #include "client_int.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
 {
 	struct md_client *client;
 
-	HASH_FIND_BYHASHVALUE(hh, clients->by_number, &number, sizeof(number), (unsigned int)number, client); /* we gave it */
+	/* serial number, usable as its own hash */
+	HASH_FIND_BYHASHVALUE(hh, clients->by_number, &number, sizeof(number), (unsigned int)number, client);
 	return client;
 }
 
@@ -45,21 +46,21 @@ size_t md_client_unread(const struct md_client *client)
 	return ioctl(client->fd, SIOCOUTQ, &n) || n < 0 ? 0 : (size_t)n;
 }
 
-/* In the thread of a closer. */
+/* Runs in a closer's thread. */
 static void close_all(struct md_errand *errand)
 {
 	struct md_client *client = md_errand_of(errand, struct md_client, leaving);
 
 	for (size_t i = 0; i < client->n_strays; i++)
 		close(client->strays[i]);
-	/* What its process has not read takes memory that nobody would count. */
+	/* Keep the socket while data is unread: otherwise nobody would count that memory. */
 	if (client->account && md_client_unread(client))
 		return;
 	close(client->fd);
 	client->fd = -1;
 }
 
-/* Its other processes are read again. */
+/* The account's other processes are read again. */
 static void resume(struct md_clients *clients, const struct md_account *account)
 {
 	struct md_client *client, *next;
@@ -106,7 +107,7 @@ static void give_to_closer(struct md_client *client)
 	md_errands_give(client->n_strays ? &clients->strays_closer : &clients->closer, &client->leaving);
 }
 
-/* The process is told at once, and what it may have sent with descriptors is closed by and by. */
+/* The process sees the end at once. What it sent with descriptors is closed later, in a thread. */
 static void leave(struct md_client *client)
 {
 	struct md_clients *clients = client->clients;
@@ -225,7 +226,7 @@ static int add_client(struct md_clients *clients, int fd, const struct md_peer *
 	client->account = account;
 	client->begun_ns = md_client_now_ns();
 	LIST_INIT(&client->qps);
-	/* For each packet comes with them, but not the end: an empty packet is none. */
+	/* Each packet comes with credentials, the end of file does not: so an empty packet can be told from the end. */
 	err = setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ? -errno : 0;
 	if (!err)
 		err = sd_event_add_io(clients->event, &client->source, fd, EPOLLIN, md_client_on_readable, client);
@@ -245,7 +246,7 @@ static int add_client(struct md_clients *clients, int fd, const struct md_peer *
 	return 0;
 }
 
-/* Something may be in it already. */
+/* The process may have sent data already. */
 static void refuse(struct md_clients *clients, int fd)
 {
 	struct md_client *client = calloc(1, sizeof(*client));
@@ -295,7 +296,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
 	fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
 		return 0;
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* or what the kernel allows */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* the kernel may limit it */
 	err = md_clients_adopt(clients, fd);
 	if (err)
 		md_say(MD_DEBUG, "a process is refused: %s", md_strerror(err));
@@ -310,7 +311,7 @@ int md_clients_start(struct md_clients *clients, int listen_fd)
 	int err;
 
 	clients->listen_fd = listen_fd;
-	/* What accept4() makes of it has that from its first packet on. */
+	/* Accepted sockets inherit the option, so that the first packet has credentials. */
 	setsockopt(listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	md_resqp_open(&clients->resqp);
 	TAILQ_INIT(&clients->asking);
@@ -348,7 +349,7 @@ bool md_clients_stop(struct md_clients *clients)
 	md_resqp_close(&clients->resqp);
 	while ((client = LIST_FIRST(&clients->unread))) {
 		LIST_REMOVE(client, of_leaving);
-		client->account = NULL; /* what it counted for goes */
+		client->account = NULL; /* its data no longer counts */
 		give_to_closer(client);
 	}
 	md_qps_fini(&clients->qps);

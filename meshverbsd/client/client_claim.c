@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Whose a queue pair is: claims of processes. */
+/* Claims of processes: who owns a QP? */
 #include "client_int.h"
 
 #include <errno.h>
@@ -19,10 +19,11 @@ void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp)
 }
 
 /*
- * May the kernel's answer end a claim? Its queue pair may be gone, and the number another process's: one that ends gives back its
- * queue pairs seconds before its connection to us, if much memory is to be deregistered, and an UNCLAIM may be lost.
- * Connections of one pid the answer cannot tell apart, where the kernel does not say which process has ended: one may have been passed on
- * then, and the pid be another process's by now. So it counts among those of one user only.
+ * May the kernel's answer end an existing claim? The claimed QP may be gone, and its number reused by another process:
+ * a process that ends gives back its QPs seconds before its connection to us if much memory is deregistered, and an
+ * UNCLAIM may be lost. But the answer cannot tell connections with the same PID apart. If the kernel does not say which
+ * process has ended, one connection may have been passed on, and the PID reused. So between equal PIDs the answer
+ * counts only for the same user.
  */
 static bool can_be_stale(const struct md_client *claimant, const struct md_qp *qp)
 {
@@ -32,10 +33,10 @@ static bool can_be_stale(const struct md_client *claimant, const struct md_qp *q
 }
 
 /*
- * What the kernel says counts, and nothing else. Of a process that has ended nothing counts, whatever its number is by now.
+ * Only the kernel's answer counts. Nothing counts for a process that has ended, whoever has its PID now.
  *
- * Return: 0; -EPERM: another process has it; -ENOENT: nobody has; -ESRCH: the kernel names no process that could be compared;
- * -EOPNOTSUPP: it cannot be asked.
+ * Return: 0; -EPERM: another process owns the QP; -ENOENT: no such QP; -ESRCH: the kernel names no process to compare;
+ * -EOPNOTSUPP: the kernel cannot be asked.
  */
 static int ask_kernel(const struct md_client *client, const char *device, uint32_t qpn)
 {
@@ -55,9 +56,9 @@ static int ask_kernel(const struct md_client *client, const char *device, uint32
 }
 
 /*
- * @held: by whom, if another connection has it
+ * @held: the present claim, if of another connection
  *
- * Return: 0, or why that process may not have that QP; -EBUSY: because it is held, and nobody says whose it is.
+ * Return: 0: the process may have the QP; -EBUSY: it is claimed, and the owner is not known; another -errno: refused.
  */
 static int check_owner(struct md_client *client, const struct mv_frame *frame, const struct md_qp *held)
 {
@@ -89,7 +90,7 @@ static const char *why_refused(int err)
 	return md_strerror(err);
 }
 
-/* The process goes on as without us, and the administrator hears of one in a while. */
+/* The process goes on without us. The log reports it once in a while. */
 static void refuse(struct md_client *client, const struct md_qp_key *key, int err)
 {
 	struct mv_frame refused = {.type = MV_FRAME_REFUSED, .qpn = key->qpn};

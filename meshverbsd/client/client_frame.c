@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Frames of processes: what each of them asks for. */
+/* Handles frames of processes. */
 #include "client_int.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 
 	memset(client->name, 0, sizeof(client->name));
 	memcpy(client->name, frame->payload, len);
-	/* The codec lets UTF-8 pass; what goes into tables and logs is ASCII. */
+	/* The codec allows UTF-8; tables and logs are ASCII. */
 	for (size_t i = 0; i < len; i++)
 		if (client->name[i] < ' ' || client->name[i] > '~')
 			client->name[i] = '?';
@@ -30,11 +30,11 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 	if (client->clients->ops->probes && client->clients->ops->probes(client->clients->arg))
 		md_client_put(client, &probes);
 	md_client_put(client, &packs);
-	md_client_put(client, &senders); /* in a packet of its own: none are packed yet */
+	md_client_put(client, &senders); /* in a packet of its own, since nothing is packed yet */
 	return 0;
 }
 
-/* Without memory it gets them one by one. */
+/* Without memory the process gets frames one by one. */
 static void on_packs(struct md_client *client)
 {
 	if (!client->out)
@@ -42,7 +42,7 @@ static void on_packs(struct md_client *client)
 	client->packs = client->out;
 }
 
-/* Does the message come from a QP of this process? @begins: it names nothing that only who was told it knows */
+/* Is the message from a QP of this process? @begins: the message has no nonce of its receiver */
 static bool is_its_own(const struct md_client *client, const struct mv_ctl_end *from, bool begins)
 {
 	struct md_clients *clients = client->clients;
@@ -92,7 +92,7 @@ static void on_status(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
 
-	/* It goes into answers as it is. */
+	/* The text is copied into answers, so it has to be valid JSON. */
 	if (!md_control_is_object((const char *)frame->payload, frame->len)) {
 		client->clients->count.malformed++;
 		return;
@@ -100,7 +100,7 @@ static void on_status(struct md_client *client, const struct mv_frame *frame)
 	md_qps_status(&client->clients->qps, &key, client->number, frame->payload, frame->len);
 }
 
-/* One that must not be watched is never heard of, as if it did not answer. */
+/* A refused path gets no state, as if it never answered. */
 static void on_watch(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_clients *clients = client->clients;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Frames to processes. */
+/* Sends frames to processes. */
 #include "client_int.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ static bool fits(const struct md_clients *clients, const struct md_account *acco
 	return account->unread_bytes + bytes <= MD_UNREAD_PER_ACCOUNT && clients->unread_bytes + bytes <= MD_UNREAD_MAX;
 }
 
-/* Is there memory for so much that its process has not read? What was sent is taken for unread until the kernel is asked. */
+/* Is there room for more unread data? Sent data counts as unread until the kernel is asked. */
 static bool has_memory(struct md_client *client, size_t len)
 {
 	struct md_account *account = client->account;
@@ -48,7 +48,7 @@ static int send_packet(struct md_client *client, const uint8_t *bytes, size_t le
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
 }
 
-/* Return: false when they have to wait for room in its socket. */
+/* Return: false: the socket is full; try again later. */
 static bool flush_client(struct md_client *client)
 {
 	if (client->out_len && send_packet(client, client->out, client->out_len) == -EAGAIN)
@@ -137,7 +137,7 @@ bool md_clients_suspect(struct md_clients *clients, uint64_t number, const union
 
 	if (!client || !md_client_put(client, &frame))
 		return false;
-	flush_client(client); /* the last one of its packet: see MV_FRAME_SUSPECT */
+	flush_client(client); /* the last frame of its packet: see MV_FRAME_SUSPECT */
 	return true;
 }
 

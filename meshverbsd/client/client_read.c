@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Reading what processes send, and whose turn it is. */
+/* Reads from processes, in fair turns. */
 #include "client_int.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "say.h"
 
-/* Return: 0; -ENODATA when it is no packet: there will be none any more. @ret_sender: the process that has sent it, as the kernel says */
+/* @ret_sender: the process that sent the packet, from the kernel. Return: 0; -ENODATA: not a packet but the end. */
 static int take_descriptors(struct md_client *client, struct msghdr *msg, pid_t *ret_sender)
 {
 	struct cmsghdr *cmsg;
@@ -32,7 +32,7 @@ static int take_descriptors(struct md_client *client, struct msghdr *msg, pid_t 
 	return err;
 }
 
-/* With what a process counts, once. Return: 0; -EBADF: it sends what nobody wants. */
+/* The page of counters, once. Return: 0; -EBADF: unwanted descriptors. */
 static int take_page(struct md_client *client)
 {
 	if (!client->n_strays)
@@ -60,8 +60,8 @@ static int keep_rest(struct md_client *client, const uint8_t *buf, size_t len)
 }
 
 /*
- * A packet of another process to which the connection was passed on, or that inherited it. What a process may say belongs to the number of
- * the process that connected, and that number may be another user's process by now.
+ * Handles a packet of another process that got the connection passed on, or inherited it: ignored. Permissions belong
+ * to the PID that connected, and that PID may be another user's process by now.
  */
 static int ignore(struct md_client *client, pid_t sender, unsigned int *n_frames)
 {
@@ -77,7 +77,7 @@ static int ignore(struct md_client *client, pid_t sender, unsigned int *n_frames
 	return 0;
 }
 
-/* Frames of one packet. Return: as take_packet(). */
+/* Handles the frames of one packet. Return: as take_packet(). */
 static int take_frames(struct md_client *client, const uint8_t *buf, size_t len, unsigned int *n_frames)
 {
 	struct mv_frame frame;
@@ -97,12 +97,12 @@ static int take_frames(struct md_client *client, const uint8_t *buf, size_t len,
 	return err;
 }
 
-/* Return: 0 to go on; -EAGAIN: nothing more for now; -EINPROGRESS: there is a rest; another -errno: close. */
+/* Return: 0: go on; -EAGAIN: no more data; -EINPROGRESS: frames wait in @rest; another -errno: close. */
 static int take_packet(struct md_client *client, unsigned int *n_frames)
 {
-	uint8_t buf[MV_PACK_MAX_BYTES + 1]; /* one more, so that longer ones show */
+	uint8_t buf[MV_PACK_MAX_BYTES + 1]; /* one byte more, to detect longer packets */
 	struct iovec data = {.iov_base = buf, .iov_len = sizeof(buf)};
-	/* For all descriptors there may be: the kernel would close the rest, here. */
+	/* Room for the largest number of descriptors. Otherwise the kernel would close the rest in this thread. */
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(client->strays))];
@@ -115,7 +115,7 @@ static int take_packet(struct md_client *client, unsigned int *n_frames)
 	pid_t sender = 0;
 
 	if (n < 0)
-		return errno == EINTR || errno == ECONNRESET ? 0 : -errno; /* one that left something unread: go on to the end */
+		return errno == EINTR || errno == ECONNRESET ? 0 : -errno; /* ECONNRESET: the peer left data unread; go on to the end */
 	client->ended = take_descriptors(client, &msg, &sender) && !n;
 	if (client->ended)
 		return -ESHUTDOWN;
@@ -140,7 +140,7 @@ static void end_of_turn(struct md_client *client, int rc)
 	md_client_close(client);
 }
 
-/* The first one in the queue, of the account that had its turn the longest time ago. */
+/* The first in line of the account whose last turn is longest ago. */
 static struct md_client *next_to_ask(struct md_clients *clients)
 {
 	struct md_client *best = TAILQ_FIRST(&clients->asking), *client;
@@ -245,7 +245,7 @@ int md_clients_on_backlog(sd_event_source *source, uint64_t usec, void *arg)
 	}
 	if (!TAILQ_EMPTY(&clients->backlog))
 		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
-	if (client->rest || account->n_strays) /* it will be read again when that is over */
+	if (client->rest || account->n_strays) /* will be read again when that is over */
 		return 0;
 	rc = read_some(client);
 	if (!rc)

@@ -11,12 +11,12 @@
 
 #include "process_counts.h"
 
-/* So much may have to be freed by who lets go of it last. */
+/* Limit of memory that the last one to unmap the page has to free. */
 #define PAGES_MAX_BYTES (1 << 20)
 
 /*
- * The seals first: to ask for them never asks a file system, and only memfds have these. Then which kind of memory it is: of huge
- * pages, there may be none left for a hole that its owner has made, and a look at it would be SIGBUS; and munmap() of a part fails.
+ * Seals first: asking for them involves no file system, and only memfds have them. Then the kind of memory: with huge
+ * pages, a hole made by the owner could mean SIGBUS if none are left, and munmap() of a part fails.
  */
 static bool is_harmless(int fd)
 {

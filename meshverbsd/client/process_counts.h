@@ -5,30 +5,29 @@
 #include "counts.h"
 
 /*
- * What processes count (libmeshverbs/wire/counts.h), added up over those that are connected and those
- * that were. A process can say of itself what it likes: these are figures for people, and nothing
- * is decided by them.
+ * Sums of processes' counters (libmeshverbs/wire/counts.h), of connected and of ended processes. A process may write
+ * any figures, so they are for display only, and decide nothing.
  */
 struct md_process_counts {
-	uint64_t ended[MV_COUNTS_MAX]; /* of processes that are gone */
+	uint64_t ended[MV_COUNTS_MAX]; /* of ended processes */
 };
 
 /**
- * md_counts_map - the page behind a descriptor that a process sent
+ * md_counts_map - map the page of counters behind a descriptor
  * @fd: closed, unless -EBADF is returned
- * @ret: the page, to be given back with md_counts_end(); NULL: without memory, or it is not such a page
+ * @ret: release with md_counts_end(); NULL: no memory, or not such a page
  *
- * Takes a memfd only that is large enough, of ordinary pages, and can become neither smaller nor larger: so looking at it later,
- * and letting go of it, can neither wait nor fail.
+ * Accepts only a memfd of sufficient size, of ordinary pages, with sealed size. So access to the page, and its
+ * unmapping, can neither block nor fail.
  *
- * Return: 0; -EBADF: it is something else, and to close it may wait for whoever made it: the caller's.
+ * Return: 0; -EBADF: something else, whose close(2) may block; the caller keeps @fd.
  */
 int md_counts_map(int fd, const struct mv_counts_page **ret);
 
-/** md_counts_end - the process is gone: its figures stay; @page: NULL is fine */
+/** md_counts_end - the process has ended: add its figures, and unmap the page; @page may be NULL */
 void md_counts_end(struct md_process_counts *counts, const struct mv_counts_page *page);
 
-/** md_counts_add - add the figures of a page to @sums; @page: NULL is fine */
+/** md_counts_add - add the figures of a page to @sums; @page may be NULL */
 void md_counts_add(uint64_t sums[static MV_COUNTS_MAX], const struct mv_counts_page *page);
 
 #endif

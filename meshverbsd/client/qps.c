@@ -10,7 +10,8 @@ struct md_qp_key md_qp_key_make(const char *device, uint32_t qpn)
 	struct md_qp_key key;
 
 	memset(&key, 0, sizeof(key));
-	memcpy(key.device, device, strnlen(device, sizeof(key.device) - 1)); /* thousands of times, when queue pairs move */
+	/* hot: thousands of calls when queue pairs move */
+	memcpy(key.device, device, strnlen(device, sizeof(key.device) - 1));
 	key.qpn = qpn;
 	return key;
 }
@@ -43,7 +44,7 @@ void md_qps_account_put(struct md_qps *qps, struct md_account *count)
 	free(count);
 }
 
-/* Without what is behind the name: it is asked for with each message. */
+/* Hashes without the padding; hot: called for each message. */
 static unsigned int hash_of(const struct md_qp_key *key)
 {
 	size_t len = strnlen(key->device, sizeof(key->device));
@@ -56,7 +57,7 @@ static unsigned int hash_of(const struct md_qp_key *key)
 
 struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key)
 {
-	unsigned int hash = hash_of(key); /* the macro would ask for it at each entry */
+	unsigned int hash = hash_of(key); /* the macro would compute it for each entry */
 	struct md_qp *qp;
 
 	HASH_FIND_BYHASHVALUE(hh, qps->by_key, key, sizeof(*key), hash, qp);
@@ -118,7 +119,7 @@ static void drop(struct md_qps *qps, struct md_qp *qp)
 {
 	struct md_account *count = md_qps_account(qps, qp->account);
 
-	/* It was counted, so it is there and needs no memory. */
+	/* The account exists, because the QP counted for it, so no memory is needed. */
 	if (count) {
 		count->n_qps--;
 		md_qps_account_put(qps, count);

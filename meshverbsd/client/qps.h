@@ -11,11 +11,9 @@
 
 #include <infiniband/verbs.h>
 
-/*
- * Which process has which QP: one live owner for each (device, QPN). No I/O.
- */
+/* Owners of QPs: one live owner for each (device, QPN). No I/O. One thread. */
 struct md_qp_key {
-	char device[IBV_SYSFS_NAME_MAX]; /* filled up with zeros */
+	char device[IBV_SYSFS_NAME_MAX]; /* padded with zeros */
 	uint32_t qpn;
 };
 
@@ -23,30 +21,31 @@ struct md_qp {
 	UT_hash_handle hh;
 	LIST_ENTRY(md_qp) of_owner;
 	struct md_qp_key key;
-	uint64_t owner; /* a client's number */
-	uint64_t account; /* the client's */
+	uint64_t owner; /* number of a client */
+	uint64_t account; /* account of that client */
 	uint8_t type; /* enum ibv_qp_type */
-	bool confirmed; /* it was its owner's when a message of it was sent or delivered; see md_clients_doubt() */
-	uint64_t waiter; /* number of a client that was refused it, and has it next; 0: nobody */
-	uint8_t waiter_type; /* what it said of it */
+	/* the kernel confirmed the owner when a message was sent or delivered; see md_clients_doubt() */
+	bool confirmed;
+	uint64_t waiter; /* number of a client that was refused, and gets the QP next; 0: none */
+	uint8_t waiter_type; /* QP type that the waiter claimed */
 	char *status; /* last STATUS text, printable; NULL: none */
 };
 
 LIST_HEAD(md_qp_list, md_qp);
 
-/* What is counted for a user of the host, or for a container: see struct md_peer. 0 is root of the host. */
+/* Account: a user of the host, or a container, see struct md_peer. 0: root of the host. */
 struct md_account {
 	UT_hash_handle hh;
 	uint64_t id;
 	size_t n_qps, n_clients;
-	uint64_t turn; /* in which it last had the kernel asked: see md_clients.asking */
-	size_t n_parcels; /* messages of its clients on their way */
-	size_t unread_bytes; /* sent to its processes and not read, as of md_clients_weigh(), and what was sent since */
-	size_t n_strays; /* clients, of which descriptors are being closed */
-	/* Time spent on its clients since @window_ns, and those of them that wait: see md_clients.backlog. */
+	uint64_t turn; /* turn in which the kernel was last asked for it: see md_clients.asking */
+	size_t n_parcels; /* messages of its clients under way */
+	size_t unread_bytes; /* unread bytes: as of md_clients_weigh(), plus what was sent since */
+	size_t n_strays; /* clients whose stray descriptors are being closed */
+	/* Time used for its clients since @window_ns, and its clients that wait: see md_clients.backlog. */
 	uint64_t window_ns, busy_ns;
 	TAILQ_HEAD(, md_client) backlog;
-	TAILQ_ENTRY(md_account) of_backlog; /* while there are some */
+	TAILQ_ENTRY(md_account) of_backlog; /* while clients wait */
 };
 
 struct md_qps {
@@ -56,30 +55,30 @@ struct md_qps {
 };
 
 /**
- * md_qps_claim - note an owner
- * @list: of the client, to which the QP is added
+ * md_qps_claim - set the owner of a QP
+ * @list: the client's, to which the QP is added
  *
- * A client that claims what is its own already changes the type only.
+ * If the client owns the QP already, only the type is changed.
  *
- * Return: 0; -EBUSY when another client has it; -ENOSPC beyond MD_QPS_MAX or MD_QPS_PER_ACCOUNT; -ENOMEM.
+ * Return: 0; -EBUSY: another client owns it; -ENOSPC: MD_QPS_MAX or MD_QPS_PER_ACCOUNT; -ENOMEM.
  */
 int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner, uint64_t account,
 		 struct md_qp_list *list);
 
-/** md_qps_unclaim - its owner lets go; -ENOENT when @owner does not have it */
+/** md_qps_unclaim - the owner gives the QP up. Return: 0; -ENOENT: @owner does not own it */
 int md_qps_unclaim(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner);
 
-/** md_qps_status - remember what is to be shown; @len bytes. -ENOENT; -ENOMEM */
+/** md_qps_status - store the text for display, @len bytes. Return: 0; -ENOENT; -ENOMEM */
 int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, const void *text, size_t len);
 
-struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key); /* NULL: nobody's */
+struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key); /* owned by @qps; NULL: no owner */
 
-/** md_qps_account - counts of an account, made when new; NULL without memory */
+/** md_qps_account - find or make an account, owned by @qps; NULL: no memory */
 struct md_account *md_qps_account(struct md_qps *qps, uint64_t id);
-/** md_qps_account_put - forget one that has nothing any more */
+/** md_qps_account_put - free the account if it is unused */
 void md_qps_account_put(struct md_qps *qps, struct md_account *account);
 
-/** md_qp_key_make - @device: NUL-terminated, shorter than IBV_SYSFS_NAME_MAX */
+/** md_qp_key_make - make a key; @device: NUL-terminated, shorter than IBV_SYSFS_NAME_MAX */
 struct md_qp_key md_qp_key_make(const char *device, uint32_t qpn);
 
 void md_qps_fini(struct md_qps *qps);

@@ -13,14 +13,14 @@
 
 /* An answer of the kernel: one page, or two for a dump. */
 #define ANSWER_BYTES 32768
-/* Ports of one device that are asked for. */
+/* Ports of one device that are asked about. */
 #define PORTS_MAX 32
-/* Answers of one dump that are read: one for some hundred devices. */
+/* Answers of one dump, at most: one for some hundred devices. */
 #define ANSWERS_MAX 64
 /* RDMA_NLDEV_CMD_RES_CTX_GET, which <rdma/rdma_netlink.h> of Debian 11 does not have. */
 #define RES_CTX_GET 22
 
-/* Signal 0 does nothing, and EPERM is said only of a thread that is there. (/proc may be closed to us.) */
+/* Signal 0 has no effect, and EPERM is returned for existing threads only. (/proc may be closed to us.) */
 static bool no_such_thread(pid_t process, pid_t thread)
 {
 	return syscall(SYS_tgkill, process, thread, 0) && errno == ESRCH;
@@ -36,7 +36,7 @@ void md_resqp_open(struct md_resqp *resqp)
 	struct sockaddr_nl addr = {.nl_family = AF_NETLINK};
 
 	resqp->seq = 0;
-	/* A filter of system calls would not know which thread is none. */
+	/* A seccomp filter would answer the same for any thread; then tgkill(2) is of no use. */
 	resqp->tells_threads = no_such_thread(getpid(), INT32_MAX);
 	md_resqp_forget(resqp);
 	resqp->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
@@ -66,7 +66,7 @@ void md_resqp_again(struct md_resqp *resqp)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* The next message of a buffer. Return: false at the end, or where it is malformed. */
+/* Takes the next message of a buffer. Return: false: end, or malformed. */
 static bool next_message(const char **at, size_t *left, struct nlmsghdr *head, const char **body,
 			 size_t *body_len)
 {
@@ -87,7 +87,7 @@ static bool next_message(const char **at, size_t *left, struct nlmsghdr *head, c
 	return true;
 }
 
-/* The value of an attribute of @type. Return: its length, or -1. */
+/* Finds an attribute of @type. Return: its length; -1: none. */
 static ssize_t find_attr(const char *at, size_t left, uint16_t type, const char **ret)
 {
 	struct nlattr attr;
@@ -121,7 +121,7 @@ static bool find_u32(const char *at, size_t left, uint16_t type, uint32_t *ret)
 	return true;
 }
 
-/* Return: the error an NLMSG_ERROR holds, 0 for an acknowledgement, -EBADMSG. */
+/* Return: the error in an NLMSG_ERROR; 0: acknowledgement; -EBADMSG. */
 static int error_of(const char *body, size_t len)
 {
 	int err;
@@ -186,8 +186,8 @@ pid_t md_resqp_parse_owner(const void *buf, size_t len, const struct md_resqp_ob
 }
 
 /*
- * The kernel has queue pairs on each device: QP0, QP1, its own for memory keys, datagrams of IPoIB. Connections are those of
- * NVMe-oF, Lustre, NFS, SMC-R.
+ * The kernel has QPs on each device: QP0, QP1, for memory keys, for IPoIB datagrams. Connections are those of NVMe-oF,
+ * Lustre, NFS, SMC-R.
  */
 static bool is_connection(const char *entry, size_t len)
 {
@@ -198,7 +198,7 @@ static bool is_connection(const char *entry, size_t len)
 	return *type == IBV_QPT_RC || *type == IBV_QPT_UC || *type == IBV_QPT_XRC_SEND || *type == IBV_QPT_XRC_RECV;
 }
 
-/* One queue pair of a dump. Return: whether it uses the device: a program's, or a connection of the kernel. */
+/* A QP of a dump. Return: true: it uses the device, because it is a program's, or a connection of the kernel. */
 static bool is_user(const char *entry, size_t len, pid_t *ret)
 {
 	const char *value;
@@ -266,7 +266,7 @@ static void put_attr(struct request *request, int i, uint16_t type, uint32_t val
 	request->attrs[i].value = value;
 }
 
-/* Whatever is left of an earlier answer shall not be taken for the next one. */
+/* Discards the rest of an earlier answer. */
 static void drain(const struct md_resqp *resqp)
 {
 	char byte;
@@ -278,7 +278,7 @@ static void drain(const struct md_resqp *resqp)
 
 static int ask_index(struct md_resqp *resqp, const char *device, uint32_t *ret_n_ports)
 {
-	static char answer[ANSWER_BYTES]; /* scratch; the agent has one thread */
+	static char answer[ANSWER_BYTES]; /* scratch memory; one thread */
 	struct request request = {0};
 	int rc;
 
@@ -297,7 +297,7 @@ static int ask_index(struct md_resqp *resqp, const char *device, uint32_t *ret_n
 	return -ENOENT;
 }
 
-/* Return: what is known of a device; NULL: the kernel does not list it, or cannot be asked. */
+/* Return: cached facts about a device; NULL: the kernel does not list it, or cannot be asked. */
 static struct md_resqp_device *find_device(struct md_resqp *resqp, const char *device, uint64_t now_ns)
 {
 	struct md_resqp_device *known;
@@ -311,7 +311,7 @@ static struct md_resqp_device *find_device(struct md_resqp *resqp, const char *d
 		return &resqp->known[i];
 	drain(resqp);
 	index = ask_index(resqp, device, &n_ports);
-	/* Only of what there is: names that somebody makes up push nothing out. */
+	/* Only existing devices are cached, so invented names displace nothing. */
 	if (index < 0 || strlen(device) >= sizeof(resqp->known[i].device))
 		return NULL;
 	if (i == resqp->n_known && i < MD_RAILS_MAX)
@@ -324,7 +324,7 @@ static struct md_resqp_device *find_device(struct md_resqp *resqp, const char *d
 	return known;
 }
 
-/* @port: 0: of an object that belongs to no port. Return: as md_resqp_parse_owner() */
+/* @port: 0: the object has no port. Return: as md_resqp_parse_owner(). */
 static pid_t ask_owner(struct md_resqp *resqp, int index, uint32_t port, const struct md_resqp_object *object,
 		       uint32_t *ret_parent)
 {
@@ -344,8 +344,8 @@ static pid_t ask_owner(struct md_resqp *resqp, int index, uint32_t port, const s
 }
 
 /*
- * The kernel wants the port to be named, says EAGAIN of a queue pair on another port, and EINVAL of every question without one. The port
- * of the last queue pair comes first. Return: as md_resqp_parse_owner()
+ * The kernel requires a port: EINVAL without one, EAGAIN if the QP is on another port. The port of the last QP is tried
+ * first. Return: as md_resqp_parse_owner().
  */
 static pid_t ask_ports(struct md_resqp *resqp, struct md_resqp_device *device, uint32_t qpn, uint32_t *ret_pdn)
 {
@@ -362,7 +362,7 @@ static pid_t ask_ports(struct md_resqp *resqp, struct md_resqp_device *device, u
 	return owner;
 }
 
-/* Who made the queue pair is a thread that has ended: who made what the queue pair belongs to? Return: as md_resqp_owner() */
+/* The thread that created the QP has ended: who created its parents? Return: as md_resqp_owner(). */
 static pid_t ask_parents(struct md_resqp *resqp, int index, uint32_t pdn)
 {
 	const struct md_resqp_object pd = {RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PDN, pdn, RDMA_NLDEV_ATTR_RES_CTXN};
@@ -389,7 +389,7 @@ pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn, u
 	return owner == -EAGAIN ? -ESRCH : owner;
 }
 
-/* Return: whether one of them is of another session. */
+/* Return: true: one of the threads is of another session. */
 static bool has_other(const pid_t *threads, size_t n, pid_t ours)
 {
 	for (size_t i = 0; i < n; i++)
@@ -400,8 +400,8 @@ static bool has_other(const pid_t *threads, size_t n, pid_t ours)
 
 int md_resqp_foreign(struct md_resqp *resqp, const char *device, pid_t ours, uint64_t now_ns)
 {
-	static char answer[ANSWER_BYTES]; /* scratch; the agent has one thread */
-	static pid_t threads[1024]; /* likewise: more entries than one answer holds */
+	static char answer[ANSWER_BYTES]; /* scratch memory; one thread */
+	static pid_t threads[1024]; /* likewise: more entries than an answer has */
 	struct md_resqp_device *known = resqp->fd < 0 ? NULL : find_device(resqp, device, now_ns);
 	struct request request = {0};
 	bool end = false;
@@ -422,5 +422,5 @@ int md_resqp_foreign(struct md_resqp *resqp, const char *device, pid_t ours, uin
 			return 1;
 		}
 	}
-	return end ? 0 : 1; /* so many queue pairs are no idle host's */
+	return end ? 0 : 1; /* so many QPs: the host is not idle */
 }

@@ -21,7 +21,7 @@ static bool in_directory(const struct md_host *host)
 	return host->desc != NULL;
 }
 
-/* An address of the hosts file that no agent speaks for. */
+/* Is it an address of the hosts file for which no agent is known? */
 static bool is_silent_entry(const struct maker *maker, const struct md_target *target)
 {
 	return target->name[0] && !md_gidmap_find(maker->from->map, &target->gid) &&
@@ -47,7 +47,7 @@ static int make_room(struct maker *maker)
 	}
 	HASH_ITER(hh, maker->from->targets->by_gid, target, next_target)
 	n_hosts += is_silent_entry(maker, target);
-	/* calloc(0) may give NULL. */
+	/* calloc() of 0 elements may return NULL. */
 	content->hosts = calloc(n_hosts, sizeof(*content->hosts));
 	content->rails = calloc(n_rails + 1, sizeof(*content->rails));
 	content->gids = calloc(n_gids + 1, sizeof(*content->gids));
@@ -92,8 +92,8 @@ static struct mv_dir_gid *add_gid(struct maker *maker, struct mv_dir_rail *rail)
 }
 
 /*
- * A GID of another host: does the host hold the GID, and may programs believe that?
- * @ret_index: what is told as the GID's index
+ * A GID of another host: does the host hold the GID, and are programs told so?
+ * @ret_index: index for the directory, with flags
  */
 static bool is_told(const struct maker *maker, const struct md_host *other, const struct mv_dir_gid *gid, uint32_t *ret_index)
 {
@@ -105,10 +105,10 @@ static bool is_told(const struct maker *maker, const struct md_host *other, cons
 	if (!holder->doubts)
 		return true;
 	*ret_index |= holder->doubts;
-	return !mv_dir_gid_is_kept(gid); /* which has no index that could say so */
+	return !mv_dir_gid_is_kept(gid); /* a kept GID has no index, so it cannot have flags */
 }
 
-/* @other: NULL for this host, which has all its GIDs; of others only what is_told(). */
+/* @other: NULL: this host, all of whose GIDs are added. Of other hosts only those that is_told(). */
 static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct md_desc *desc,
 		     const struct md_host *other)
 {
@@ -160,7 +160,7 @@ static void add_links(struct maker *maker, const struct mv_dir_host *dir_host,
 			continue;
 		link.local_rail = net->rail;
 		link.remote_rail = dir_host->first_rail + sighting->rail;
-		/* Heard on a VLAN, too. */
+		/* The rail may also be heard on a VLAN. */
 		for (l = first; l < content->dir.n_links; l++)
 			if (!memcmp(&content->links[l], &link, sizeof(link)))
 				break;
@@ -192,8 +192,8 @@ static void add_others(struct maker *maker)
 }
 
 /*
- * Only a name: what the program asks for there has to be left to itself, and so it must not be
- * found. The id is a hash of name and address.
+ * Only a name: its address must not be found in the directory, so that programs' connections there are left alone. The
+ * id is a hash of name and address.
  */
 static void add_silent(struct maker *maker, const struct md_target *target)
 {

@@ -5,11 +5,11 @@
 #include "gidmap.h"
 
 /*
- * What goes into the directory file: this host as number 0, the others with the GIDs they hold, a name without rails for
- * each address of the hosts file that nobody has answered for, and who is heard where. Pure.
+ * Content of the directory file: this host as number 0; other hosts with the GIDs that they hold; a name without rails
+ * for each address of the hosts file without known host; links. Pure.
  */
 struct md_content {
-	struct mv_dir_content dir; /* points into the arrays below */
+	struct mv_dir_content dir; /* points to the arrays below */
 	struct mv_dir_host *hosts;
 	struct mv_dir_rail *rails;
 	struct mv_dir_gid *gids;
@@ -18,23 +18,23 @@ struct md_content {
 
 struct md_content_from {
 	const struct mv_host_id *self;
-	const char *name; /* of this host */
+	const char *name; /* name of this host */
 	const struct md_view *view;
 	const struct md_hosts *hosts;
 	const struct md_gidmap *map;
 	const struct md_targets *targets;
-	/* MV_PEER_AUTHENTICATED: see there. NULL: nobody is. */
+	/* Is the host MV_PEER_AUTHENTICATED? NULL: none is. */
 	bool (*is_authenticated)(const void *arg, const struct md_host *host);
-	/* MV_RAIL_QUALIFIED: mv_dir_gid.library of a device of ours; 0: it has not. NULL: none has. */
+	/* mv_dir_gid.library of a qualified device of ours; 0: not qualified. NULL: none is. */
 	uint32_t (*library)(const void *arg, const char *device);
 	const void *arg;
 };
 
 /**
- * md_content_make - gather it
- * @ret: to be released with md_content_free()
+ * md_content_make - gather the content
+ * @ret: release with md_content_free()
  *
- * Hosts whose description is not known yet are left out.
+ * Hosts without known description are left out.
  *
  * Return: 0 or -ENOMEM.
  */

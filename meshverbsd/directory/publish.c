@@ -14,11 +14,11 @@
 
 static void supersede(struct mv_dir_header *header)
 {
-	/* Release: who sees it finds the new file under the name. */
+	/* Release: a reader that sees the mark finds the new file. */
 	atomic_store_explicit(&header->superseded, 1, memory_order_release);
 }
 
-/* Maps what a former agent left; its content does not matter, only that the header is there. */
+/* Maps the file of a former agent; only its header has to be there. */
 static struct mv_dir_header *map_former(int dir_fd)
 {
 	struct mv_dir_header *header = NULL;
@@ -37,7 +37,7 @@ static struct mv_dir_header *map_former(int dir_fd)
 	return header;
 }
 
-/* write(2) rather than a mapping: where the file system is full, that is an error and no signal. */
+/* write(2), because a full file system then gives an error; with a mapping it would be a signal. */
 static int write_all(int fd, const void *bytes, size_t len)
 {
 	const char *at = bytes;
@@ -55,7 +55,7 @@ static int write_all(int fd, const void *bytes, size_t len)
 	return 0;
 }
 
-/* Return: a mapping of a new file with that content under NEW_FILE, or NULL with *@err. */
+/* Return: mapping of a new file with that content, named NEW_FILE; NULL: *@err. */
 static struct mv_dir_header *make_file(int dir_fd, const struct mv_dir_header *image, int *err)
 {
 	struct mv_dir_header *header = NULL;
@@ -67,7 +67,7 @@ static struct mv_dir_header *make_file(int dir_fd, const struct mv_dir_header *i
 		*err = -errno;
 		return NULL;
 	}
-	/* Whatever the umask: everybody reads. */
+	/* Readable by everybody, whatever the umask. */
 	*err = fchmod(fd, 0644) ? -errno : write_all(fd, image, image->size_bytes);
 	if (!*err) {
 		header = mmap(NULL, image->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -82,7 +82,7 @@ static struct mv_dir_header *make_file(int dir_fd, const struct mv_dir_header *i
 	return header;
 }
 
-/* Not while a change is told: the kernel interrupts all processors to unmap it, and frees the file if no reader has it any more. */
+/* Not at publication, which is urgent: unmapping interrupts all processors, and frees the file if no reader maps it. */
 static void let_go_of_former(struct md_published *published)
 {
 	if (published->former)

@@ -6,10 +6,10 @@
 
 #include "directory.h"
 
-/* The directory file: its writer's mapping of what was published last, and until the next heartbeat of what it replaced. */
+/* The directory file: mappings of the present file and, until the next heartbeat, of the one before. One thread. */
 struct md_published {
-	int dir_fd; /* of RUN_DIR, the caller's */
-	struct mv_dir_header *header; /* NULL: nothing yet */
+	int dir_fd; /* RUN_DIR, owned by the caller */
+	struct mv_dir_header *header; /* NULL: nothing published yet */
 	size_t size_bytes;
 	struct mv_dir_header *former; /* NULL: none */
 	size_t former_size_bytes;
@@ -18,23 +18,23 @@ struct md_published {
 
 /**
  * md_publish - replace the directory file
- * @published: dir_fd is filled, all else zero before the first call
+ * @published: dir_fd is filled in, all else zero before the first call
  *
- * Readers of the former file, also of one that a former agent left, learn that it is superseded once the new one has its
- * name. On failure the former file stays.
+ * Marks the former file as superseded after the new one has its name; also a file of a former agent. On failure the
+ * former file stays.
  *
  * Return: 0; -EINVAL, -E2BIG, -ENOMEM of mv_directory_build(); -errno of openat(2), write(2) (-ENOSPC), mmap(2),
  * renameat(2).
  */
 int md_publish(struct md_published *published, const struct mv_dir_content *content, uint64_t now_ns);
 
-/** md_publish_heartbeat - the agent is alive */
+/** md_publish_heartbeat - write a sign of life; unmaps the former file */
 void md_publish_heartbeat(struct md_published *published, uint64_t now_ns);
 
-/** md_publish_exists - is there a file of a former agent that readers may be using? */
+/** md_publish_exists - has a former agent left a file that readers may use? */
 bool md_publish_exists(int dir_fd);
 
-/** md_publish_fini - unmap; the file stays for readers until its heartbeat is too old */
+/** md_publish_fini - unmap; readers use the file until its heartbeat is too old */
 void md_publish_fini(struct md_published *published);
 
 #endif

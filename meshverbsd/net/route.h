@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 /**
- * md_route_ifindex - by which netdev would the kernel send something?
+ * md_route_ifindex - by which netdev would the kernel send a packet?
  * @to: IPv4 in mapped form
- * @from: address that it is sent from, which policy rules may look at; NULL: the kernel's choice
+ * @from: source address for policy rules; NULL: the kernel chooses
  *
- * A socket for each call: it is for exceptions.
+ * Opens a socket for each call: for rare use.
  *
- * Return: 0 when that cannot be told.
+ * Return: ifindex; 0: not known.
  */
 uint32_t md_route_ifindex(const struct in6_addr *to, const struct in6_addr *from);
 

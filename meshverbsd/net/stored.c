@@ -30,7 +30,7 @@ void md_stored_take(int *ret_fd6, int *ret_fd4)
 	free(names);
 }
 
-/* FDPOLL: an error that is pending on a socket is no reason to give it up. */
+/* FDPOLL=0: the service manager keeps a socket with a pending error. */
 static void keep(int fd, const char *name)
 {
 	char text[64];

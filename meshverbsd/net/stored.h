@@ -5,11 +5,12 @@
 #include "udp.h"
 
 /*
- * The service manager keeps the UDP sockets while the agent starts again (sd_notify(3): FDSTORE=1), so that the port of agents is free at no
- * moment: no privilege is needed to take it, and who has it speaks for this host. Without a service manager nobody keeps them.
+ * The service manager keeps the UDP sockets while the agent restarts (sd_notify(3): FDSTORE=1), so the agents' port is
+ * never free: any user could take it, and its owner speaks for this host. Without a service manager the sockets are not
+ * kept.
  */
 
-/** md_stored_take - the sockets that were kept; -1: none. For the start of the process. What else was handed over is closed. */
+/** md_stored_take - get the kept sockets; -1: none. Call at the start of the process. Closes other descriptors that were passed */
 void md_stored_take(int *ret_fd6, int *ret_fd4);
 
 /** md_stored_keep - have the sockets kept */

@@ -11,12 +11,12 @@
 #include <unistd.h>
 #include <linux/sock_diag.h>
 
-/* Beacons of 200 hosts that start together; the kernel cuts it to what it allows. */
+/* Beacons of 200 hosts that start together; the kernel may limit it. */
 #define RECEIVE_BUFFER_BYTES (4 << 20)
-/* What a netdev has not sent counts until it has: the probes and answers of some hundred paths that all die with it. Cut likewise. */
+/* Unsent datagrams stay in the buffer: probes and answers of some hundred paths that fail together. The kernel may limit it. */
 #define SEND_BUFFER_BYTES (4 << 20)
 
-/* More than the kernel holds in such a buffer. */
+/* More datagrams than such a buffer can have. */
 #define DISCARDED_MAX 65536
 
 #define GROUP4 "224.0.0.254"
@@ -27,7 +27,7 @@ static int set(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof(value)) ? -errno : 0;
 }
 
-/* A socket that was kept: is it ours, on that port? */
+/* Is a kept socket bound to that port, with that family? */
 static bool is_bound(int fd, int family, uint16_t port)
 {
 	struct sockaddr_storage addr = {0};
@@ -44,7 +44,7 @@ static bool is_bound(int fd, int family, uint16_t port)
 	return in4->sin_port == htons(port) && in4->sin_addr.s_addr == INADDR_ANY;
 }
 
-/* What came while nobody listened is old, however long that was. */
+/* Discards datagrams from the time without agent. */
 static void discard(int fd)
 {
 	char byte;
@@ -53,7 +53,7 @@ static void discard(int fd)
 		;
 }
 
-/* Return: @kept, or -1; then it is closed. */
+/* Return: @kept; -1: unusable, and closed. */
 static int take_kept(int kept, int family, uint16_t port)
 {
 	if (kept < 0)
@@ -77,7 +77,7 @@ static int open_socket(int family, int kept)
 	return fd;
 }
 
-/* Closes @fd when an option or the address cannot be had. @kept: it has its address */
+/* Binds, unless @kept. Closes @fd after an error. */
 static int finish(int fd, bool kept, int err, const struct sockaddr *addr, socklen_t len)
 {
 	if (!err && !kept && bind(fd, addr, len))
@@ -95,7 +95,7 @@ static int open6(uint16_t port, int kept)
 
 	if (fd < 0)
 		return fd;
-	err = kept >= 0 ? 0 : set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1); /* before the address only */
+	err = kept >= 0 ? 0 : set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1); /* only possible before bind(2) */
 	if (!err)
 		err = set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 	if (!err)
@@ -106,7 +106,7 @@ static int open6(uint16_t port, int kept)
 		err = set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 255);
 	if (!err)
 		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
-	/* Only what this socket has joined. */
+	/* Receive only groups that this socket has joined. */
 	if (!err)
 		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 	return finish(fd, kept >= 0, err, (const struct sockaddr *)&any, sizeof(any));
@@ -204,7 +204,7 @@ struct in6_addr md_udp_group(bool ipv6)
 	return group;
 }
 
-/* Room for one control message, aligned as it has to be. */
+/* Room for control messages, with alignment. */
 union control {
 	struct cmsghdr align;
 	char space[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int)) + 64];
@@ -372,7 +372,7 @@ int md_udp_receive(int fd, struct md_received *ret)
 }
 
 struct meminfo {
-	uint32_t of[SK_MEMINFO_VARS]; /* zero where it cannot be had */
+	uint32_t of[SK_MEMINFO_VARS]; /* zero if not available */
 };
 
 static struct meminfo meminfo(int fd)

@@ -41,7 +41,7 @@ static void on_hurry(int number)
 	(void)number;
 }
 
-/* In the thread. Return: whether there is a timer that sends it the signal. */
+/* Runs in the thread. Return: true: a timer sends the signal. */
 static bool make_timer(timer_t *ret)
 {
 	struct sigaction action = {.sa_handler = on_hurry};
@@ -58,7 +58,7 @@ static bool make_timer(timer_t *ret)
 	       !timer_create(CLOCK_MONOTONIC, &event, ret);
 }
 
-/* Again and again, for a signal may come before the wait. @period_ns: 0: no more */
+/* Repeats, because a signal may come before the blocking call. @period_ns: 0: stop */
 static void set_timer(timer_t timer, long period_ns)
 {
 	const struct itimerspec times = {.it_interval.tv_nsec = period_ns, .it_value.tv_nsec = period_ns};
@@ -90,7 +90,7 @@ static void *run(void *arg)
 			set_timer(timer, 0);
 		mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
 		add(&e->finished_end, errand);
-		/* Only fails when it counts to 2^64. */
+		/* Fails only at 2^64. */
 		while (write(e->done_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 	}
@@ -165,7 +165,7 @@ bool md_errands_stop(struct md_errands *e)
 		e->started = false;
 	}
 	e->source = sd_event_source_disable_unref(e->source);
-	if (e->todo_end) { /* started, or tried to */
+	if (e->todo_end) { /* md_errands_start() was called */
 		if (e->done_fd >= 0)
 			close(e->done_fd);
 		pthread_cond_destroy(&e->wanted);

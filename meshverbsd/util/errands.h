@@ -10,59 +10,60 @@
 #include "locks.h"
 
 /*
- * System calls that may wait for seconds, one after the other, in a thread that does nothing else. rtnetlink dumps and joining a
- * multicast group wait for the kernel's rtnl lock, and the state of a port for that lock or for the card's firmware; just when
- * ports go down, others (an `ip link set down`, network managers, whoever starts pods) have them for long. Messages of connections
- * that move, probes and the directory's heartbeat do not wait for that.
+ * Errands: system calls that may block for seconds, run one after the other in a thread of their own. rtnetlink dumps
+ * and joins of multicast groups wait for the kernel's RTNL lock; port states wait for that lock, or for the device's
+ * firmware. Just when ports go down, others hold that lock for long (`ip link set down`, network managers, starting
+ * pods). Messages of connections that move, probes and the heartbeat must not wait for that.
  */
 struct md_errand {
-	void (*run)(struct md_errand *errand); /* in the thread: touches nothing that the event loop uses while the errand is out */
-	void (*done)(struct md_errand *errand); /* in the event loop, afterwards; may free it, or give it again */
-	struct md_errand *next; /* md_errands.lock */
-	bool out; /* given, and done() not called yet; the event loop's */
+	void (*run)(struct md_errand *errand); /* in the thread; must not touch data that the event loop uses meanwhile */
+	void (*done)(struct md_errand *errand); /* in the event loop, afterwards; may free the errand or give it again */
+	struct md_errand *next; /* under md_errands.lock */
+	bool out; /* given, and done() not called yet; owned by the event loop */
 };
 
-/** md_errand_of - what an errand is a member of */
+/** md_errand_of - the struct that contains an errand */
 #define md_errand_of(errand, type, member) ((type *)(void *)((char *)(errand) - offsetof(type, member)))
 
 struct md_errands {
 	/*
-	 * Filled by the caller: signals end the waits of its system calls, a millisecond after they began. What the calls are for is done
-	 * all the same: for close(2), which waits for the peer of a TCP socket that lingers.
+	 * Set by the caller: signals interrupt blocking system calls after a millisecond. For close(2), which blocks on
+	 * the peer of a TCP socket that lingers: the socket is closed nevertheless.
 	 */
 	bool hurries;
 	pthread_t thread;
 	bool started;
-	struct mv_mutex lock; /* guards the following */
+	struct mv_mutex lock; /* guards the members below */
 	pthread_cond_t wanted;
 	struct md_errand *todo, **todo_end, *finished, **finished_end;
 	bool stop;
-	int done_fd; /* eventfd: something is finished */
+	int done_fd; /* eventfd: an errand is finished */
 	sd_event_source *source;
 };
 
 /**
  * md_errands_start - start the thread
- * @e: zeroed, but for @hurries
+ * @e: zeroed, except @hurries
  *
- * Signals that the caller has blocked are blocked in the thread.
+ * Signals that the caller blocks are blocked in the thread.
  *
- * Return: 0; -errno of eventfd(2), pthread_create(3), sd-event. md_errands_stop() is to be called in either case.
+ * Return: 0; -errno of eventfd(2), pthread_create(3), sd-event. In any case call md_errands_stop().
  */
 int md_errands_start(struct md_errands *e, sd_event *event);
 
 /**
- * md_errands_give - have it run; the event loop only
- * @errand: run and done are filled; not out; the caller's, who keeps it until done() is called, or the thread has been stopped
+ * md_errands_give - run an errand; event loop only
+ * @errand: run and done are filled in; not out. Owned by the caller; must stay valid until done() is called, or the
+ * thread has stopped
  */
 void md_errands_give(struct md_errands *e, struct md_errand *errand);
 
 /**
- * md_errands_stop - end the thread; no done() is called any more. Also where it was not started
+ * md_errands_stop - stop the thread, if started; calls no done()
  *
- * What is still to be done is dropped. A system call that has not come back within MD_ERRANDS_STOP_MS is left alone.
+ * Waiting errands are dropped. A system call that blocks longer than MD_ERRANDS_STOP_MS is abandoned.
  *
- * Return: true; false: the thread is still in one, so all that its errand uses has to stay.
+ * Return: true; false: the thread still blocks, so whatever its errand uses has to stay.
  */
 bool md_errands_stop(struct md_errands *e);
 

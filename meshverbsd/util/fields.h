@@ -9,8 +9,8 @@
 #include <string.h>
 
 /*
- * Writing and reading big-endian fields of a buffer, one after the other. Both remember that they ran over the
- * end, so that codecs ask once, at the end; after that writes have no effect and reads give zero.
+ * Writer and reader of big-endian fields in a buffer. After running over the end, @bad is set, writes have no effect,
+ * and reads give zero. So codecs check once, at the end.
  */
 struct md_writer {
 	uint8_t *buf;
@@ -57,7 +57,7 @@ static inline void md_put64(struct md_writer *w, uint64_t value)
 	md_put(w, &value, 8);
 }
 
-/* One byte of length, then the text without its NUL; @text: at most 255 bytes. */
+/* One byte of length, then the text without NUL; @text: at most 255 bytes. */
 static inline void md_put_text(struct md_writer *w, const char *text)
 {
 	size_t len = strlen(text);
@@ -66,7 +66,7 @@ static inline void md_put_text(struct md_writer *w, const char *text)
 	md_put(w, text, len);
 }
 
-/* Return: @len bytes of the buffer; NULL beyond its end. */
+/* Return: pointer to @len bytes in the buffer; NULL: beyond its end. */
 static inline const uint8_t *md_get(struct md_reader *r, size_t len)
 {
 	const uint8_t *bytes = r->buf + r->at;
@@ -121,7 +121,7 @@ static inline uint64_t md_get64(struct md_reader *r)
 	return be64toh(value);
 }
 
-/* What a name may have that people will read: printable ASCII. */
+/* Printable ASCII: allowed in names for people. */
 static inline bool md_is_text(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -130,7 +130,7 @@ static inline bool md_is_text(const char *text, size_t len)
 	return true;
 }
 
-/* Reads what md_put_text() wrote. @ret: filled up with zeros. A text that does not fit, or is none, is bad. */
+/* Reads a text of md_put_text(). @ret: padded with zeros. A text that does not fit, or is not printable, sets @bad. */
 static inline void md_get_text(struct md_reader *r, char *ret, size_t size)
 {
 	size_t len = md_get8(r);

@@ -5,7 +5,7 @@
 
 #include <sodium.h>
 
-/* Of this process alone, drawn with the first use: hash values never leave it. */
+/* Drawn at first use. Hash values never leave the process. */
 static uint8_t secret[crypto_shorthash_KEYBYTES];
 static bool drawn;
 

@@ -4,17 +4,19 @@
 
 #include "directory.h"
 
-/* What tells this host from all others, and stays the same when the agent starts again. */
+/* Facts that identify this host, and stay the same when the agent restarts. */
 struct md_id_from {
-	char machine_id[64], boot_id[64]; /* as in their files; "" where there is none */
+	char machine_id[64], boot_id[64]; /* content of the files; "": no such file */
 	char hostname[64];
-	uint64_t netns; /* inode of the network namespace: containers are hosts of their own */
+	uint64_t netns; /* inode of the network namespace: a container with its own counts as a host */
 };
 
-/** md_id_gather - read it from this machine; what is missing stays empty */
+/** md_id_gather - read the facts; missing ones stay empty */
 void md_id_gather(struct md_id_from *ret);
 
-/** md_id_make - the host id: a hash of all but the name, and of the name where machine and boot id are both missing */
+/**
+ * md_id_make - the host id: hash of all facts except the name; of the name too if neither machine id nor boot id exists
+ */
 struct mv_host_id md_id_make(const struct md_id_from *from);
 
 #endif

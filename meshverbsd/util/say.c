@@ -14,7 +14,7 @@
 
 #include "locks.h"
 
-/* Standard error belongs to the process, and so does what is known of it. */
+/* Process-wide, like standard error. */
 static enum md_level least = MD_INFO;
 static bool to_journal;
 
@@ -24,16 +24,16 @@ void md_say_init(enum md_level level)
 	to_journal = getenv("JOURNAL_STREAM") != NULL;
 }
 
-/* ---- no more than can be read ---------------------------------------------------------------- */
+/* ---- rate limit ---------------------------------------------------------------------------- */
 
-#define PLACES 256 /* of the code; those for which there is none have no limit */
+#define PLACES 256 /* places in the code; further ones are not limited */
 #define SECOND 1000000000ull
 
-/* A bucket in one word: when it would be full again. */
+/* Token bucket: the time at which it will be full. */
 static struct place {
 	const char *fmt;
 	uint64_t full_ns;
-	unsigned long left_out; /* since the last line */
+	unsigned long left_out; /* lines dropped since the last one */
 } places[PLACES];
 static const struct mv_lock_class lock_class = {.name = "places_lock", .rank = MV_LOCK_INNERMOST};
 static struct mv_mutex places_lock;
@@ -61,7 +61,7 @@ static struct place *find_place(const char *fmt)
 	return NULL;
 }
 
-/* Return: whether it may be written; *ret_left_out: how many like it were not since the last one. */
+/* Return: true: write; *ret_left_out: lines dropped since the last one. */
 static bool may_say(const char *fmt, unsigned long *ret_left_out)
 {
 	uint64_t now_ns = now();
@@ -84,12 +84,12 @@ static bool may_say(const char *fmt, unsigned long *ret_left_out)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* The journal's is a socket; a line that it has no room for is lost rather than waited for. */
+/* The journal is a socket: if it is full, the line is lost instead of blocking. */
 static void put(const char *line, size_t len)
 {
 	if (send(STDERR_FILENO, line, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno != ENOTSOCK)
 		return;
-	/* Nobody to tell when that fails. */
+	/* There is nowhere to report a failure. */
 	if (write(STDERR_FILENO, line, len) < 0)
 		return;
 }

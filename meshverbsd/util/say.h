@@ -3,24 +3,24 @@
 #define MD_SAY_H
 
 /*
- * The agent's log: standard error, which systemd takes to the journal with the level in front ("<4>text"), and a
- * terminal shows without.
+ * The agent's log: standard error. systemd puts it into the journal, with the level in front ("<4>text"); a terminal
+ * gets plain text.
  */
 enum md_level { MD_ERROR = 3, MD_WARNING = 4, MD_NOTICE = 5, MD_INFO = 6, MD_DEBUG = 7 };
 
-/** md_say_init - the least important lines to write; before the first md_say() */
+/** md_say_init - set the least important level to be written; before the first md_say() */
 void md_say_init(enum md_level level);
 
 /*
- * Of what may be said on behalf of others, who can have it said without end, the log has so much: lines of one place in the code in a
- * row, and then one a second, which tells how many there would have been. MD_DEBUG has no limit.
+ * Rate limit, because others can cause log lines without end: for each place in the code so many lines at once, then
+ * one a second, which tells how many were dropped. MD_DEBUG has no limit.
  */
 #define MD_SAY_BURST 64
 
-/** md_say - write one line, unless there are too many like it; control characters become '?'; keeps errno; for any thread */
+/** md_say - write one line, within the rate limit; control characters become '?'; preserves errno; any thread */
 void md_say(enum md_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/** md_strerror - text of an error, negative or not; valid until the next call */
+/** md_strerror - text of an error, positive or negative. Static; valid until the next call */
 const char *md_strerror(int err);
 
 #endif
