@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Big-endian fields one after another, at any alignment. Who writes has made sure of the room. */
+/* Writer of big-endian fields at any alignment. The caller has checked the room. */
 struct mv_put {
 	uint8_t *at;
 };
@@ -45,7 +45,7 @@ static inline void mv_put_u64(struct mv_put *put, uint64_t value)
 	mv_put_bytes(put, &be, sizeof(be));
 }
 
-/* Reading beyond the end gives zeros and sets @short_read. */
+/* Reader of big-endian fields. Beyond the end it returns zeros and sets @short_read. */
 struct mv_get {
 	const uint8_t *at;
 	size_t left;

@@ -88,7 +88,7 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 static const struct {
 	size_t offset;
 	const struct mv_config_type *type;
-	bool decides; /* what is left alone: its default may be the opposite of what was meant */
+	bool decides; /* excludes or selects: the default may be the opposite of what was intended */
 } fields[N_SETTINGS] = {
 	{offsetof(struct mv_config, mode), &mv_config_mode, true},
 	{offsetof(struct mv_config, base), &mv_config_names, true},
@@ -149,7 +149,7 @@ void mv_config_may_name_key(struct mv_config *config)
 /* Longest line: 16 list names of 63 characters, with room for the key. */
 #define LINE_MAX_BYTES 1279
 
-/* Longest piece of a line that a message repeats. */
+/* Longest part of a line that a message quotes. */
 #define QUOTE_SIZE 64
 
 struct parser {
@@ -160,9 +160,9 @@ struct parser {
 	unsigned int line;
 	unsigned int n_reports;
 	const char *section; /* of the table; NULL: none yet */
-	bool skip_section; /* unknown, reported at its head */
-	bool unknown; /* no setting is known that this line is about */
-	bool in_doubt; /* what this line was meant to say is not known */
+	bool skip_section; /* unknown; reported at its header */
+	bool unknown; /* no known setting is on this line */
+	bool in_doubt; /* the intention of this line is not known */
 };
 
 __attribute__((format(printf, 2, 3))) static void complain(struct parser *parser, const char *fmt,
@@ -183,7 +183,7 @@ __attribute__((format(printf, 2, 3))) static void complain(struct parser *parser
 	parser->report(parser->arg, parser->file, parser->line, text);
 }
 
-/* A piece of the file for a message: cut to size, control characters replaced. */
+/* A part of the file for a message: cut to size, control characters replaced. */
 static const char *quote(const char *text, char buf[static QUOTE_SIZE])
 {
 	size_t i;
@@ -201,7 +201,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Cuts blanks off both ends in place. */
+/* Removes blanks at both ends, in place. */
 static char *trim(char *text)
 {
 	size_t len;
@@ -221,7 +221,7 @@ static void parse_section(struct parser *parser, char *text)
 	char shown[QUOTE_SIZE];
 	const char *name;
 
-	/* Keys below a head that means nothing to us would only repeat the complaint. */
+	/* Settings in an unknown section are skipped without further reports. */
 	parser->section = NULL;
 	parser->skip_section = true;
 	if (!end || end[1]) {

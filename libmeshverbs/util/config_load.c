@@ -14,8 +14,7 @@
 #define FILE_MAX_BYTES (64 * 1024)
 
 /*
- * Return: bytes read, at most FILE_MAX_BYTES + 1 so that a longer file shows; -errno; -EMEDIUMTYPE
- * for what is not a regular file.
+ * Return: bytes read, at most FILE_MAX_BYTES + 1, which shows a longer file; -errno; -EMEDIUMTYPE: not a regular file.
  */
 static ssize_t read_file(int fd, char *buf)
 {
@@ -55,10 +54,7 @@ static unsigned int report_errno(struct mv_config *config, const char *file,
 {
 	char text[160], reason[96];
 
-	/*
-	 * strerror() is not thread-safe; the GNU strerror_r() may return a constant instead of
-	 * @reason.
-	 */
+	/* strerror() is not thread-safe; GNU strerror_r() may return a constant instead of @reason. */
 	snprintf(text, sizeof(text), "cannot be read, defaults serve: %s",
 		 strerror_r(err, reason, sizeof(reason)));
 	return report_file(config, file, report, arg, text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* How the values of mesh.conf are read and written, one pair of functions for each kind. */
+/* Parsers and formatters for each type of setting. */
 #include "config_types.h"
 
 #include <stdint.h>
@@ -90,7 +90,7 @@ static void format_level(const void *field, char *buf, size_t size)
 	snprintf(buf, size, "%s", level_names[*(const enum mv_log_level *)field]);
 }
 
-/* Next word of *@pos; moves *@pos behind it. Returns its length, 0 at the end. */
+/* Takes the next word of *@pos. Return: its length; 0: end. */
 static size_t next_word(const char **pos, const char **ret_word)
 {
 	size_t len;
@@ -108,10 +108,7 @@ static const char *parse_list(void *field, const char *value)
 	const char *pos, *word;
 	size_t n = 0, len;
 
-	/*
-	 * Look first, change then: a bad list leaves the old one whole, without a copy on the
-	 * stack.
-	 */
+	/* Check first, so that a bad list leaves the old one unchanged. */
 	for (pos = value; (len = next_word(&pos, &word));)
 		if (len >= MV_CONFIG_NAME_MAX || ++n > MV_CONFIG_LIST_MAX)
 			return "at most 16 names of at most 63 characters, separated by blanks";
@@ -158,7 +155,7 @@ static void format_text(const void *field, char *buf, size_t size)
 	snprintf(buf, size, "%s", (const char *)field);
 }
 
-/* Reads a decimal number. Return: whether it is one within the limits. */
+/* Parses a decimal number. Return: true: valid, and within the limits. */
 static bool parse_number(const char *value, uint32_t min, uint32_t max, uint32_t *ret)
 {
 	uint64_t number = 0;

@@ -5,9 +5,8 @@
 #include "config.h"
 
 /*
- * A parser reads @value (NUL-terminated, without blanks around it) into the member at @field. On
- * failure it leaves the member alone and returns what would be right. A formatter writes the
- * reverse.
+ * A parser reads @value (NUL-terminated, without blanks at its ends) into @field. On failure it leaves @field
+ * unchanged, and returns a text about valid values; NULL: success. A formatter does the reverse.
  */
 struct mv_config_type {
 	const char *(*parse)(void *field, const char *value);
@@ -27,7 +26,7 @@ extern const struct mv_config_type mv_config_probe_interval; /* likewise, or 0 *
 extern const struct mv_config_type mv_config_multiplier; /* uint32_t */
 extern const struct mv_config_type mv_config_switch; /* bool */
 
-/* config.c: something of the file was not understood */
+/* config.c: a part of the file was not understood, and may have named a key. */
 void mv_config_may_name_key(struct mv_config *config);
 
 #endif

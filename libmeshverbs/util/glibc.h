@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What glibc before 2.32 (Debian 11) does not have, also of what came later. CMakeLists.txt includes this file into every source there, and nowhere else.
+ * Replacements for functions of glibc 2.32 and later, for older ones (Debian 11). CMakeLists.txt includes this file
+ * into every source there.
  */
 #ifndef MESHVERBS_GLIBC_H
 #define MESHVERBS_GLIBC_H
@@ -21,14 +22,14 @@
 #define SYS_openat2 437
 #endif
 
-/* strerrordesc_np(): thread-safe, and not translated. glibc 2.32 took the table away from programs when it brought the function. */
+/* strerrordesc_np(): thread-safe, not translated. Programs lost access to the table when glibc 2.32 introduced the function. */
 static inline const char *mv_strerrordesc(int err)
 {
 	return err >= 0 && err < sys_nerr ? sys_errlist[err] : NULL;
 }
 #define strerrordesc_np mv_strerrordesc
 
-/* closefrom() of glibc 2.34, which tests use; Linux has the system call since 5.9. */
+/* closefrom() of glibc 2.34, for tests; Linux has the system call since 5.9. */
 static inline void mv_closefrom(int first)
 {
 	syscall(SYS_close_range, first, ~0u, 0);

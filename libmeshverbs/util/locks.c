@@ -9,7 +9,7 @@
 
 #define MAX_HELD 32
 
-/* Of the calling thread, in the order in which it took them. */
+/* Locks of the calling thread, in the order of taking. */
 static __thread struct held {
 	const void *lock;
 	const struct mv_lock_class *class;
@@ -65,5 +65,5 @@ void mv_locks_forget(void)
 	n_held = 0;
 }
 #else
-typedef int mv_locks_are_not_checked; /* a file has to have something */
+typedef int mv_locks_are_not_checked; /* ISO C forbids an empty translation unit */
 #endif

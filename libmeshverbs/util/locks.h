@@ -26,14 +26,14 @@
 #define MV_RELEASES(l)	   MV_THREAD_SAFETY(release_capability((l)->mutex))
 #define MV_TRY_ACQUIRES(l) MV_THREAD_SAFETY(try_acquire_capability(true, (l)->mutex))
 #define MV_REQUIRES(l)	   MV_THREAD_SAFETY(requires_capability((l)->mutex))
-/* Takes or gives a lock back on a condition, or lends it; clang cannot follow that. */
+/* The function takes or releases a lock conditionally, or lends it; clang cannot analyse that. */
 #define MV_LOCKS_UNCHECKED MV_THREAD_SAFETY(no_thread_safety_analysis)
 
 struct MV_THREAD_SAFETY(capability("mutex")) mv_mutex {
 	pthread_mutex_t pthread;
 };
 
-/* A lock of class @n, 1 or more. All zeros: free. The second member is never set: its type carries the class. */
+/* A lock of class @n, 1 or more. Zeroed: free. The second member is never set; its type carries the class. */
 #define MV_LOCK(n)                                                                                                   \
 	union {                                                                                                      \
 		struct mv_mutex mutex;                                                                               \
@@ -41,12 +41,12 @@ struct MV_THREAD_SAFETY(capability("mutex")) mv_mutex {
 	}
 #define MV_LOCK_CLASS(l) sizeof(*(l)->class)
 
-#define MV_LOCK_INNERMOST 1000 /* rank: no other lock is taken with it */
+#define MV_LOCK_INNERMOST 1000 /* rank: no other lock is taken while it is held */
 
 struct mv_lock_class {
 	const char *name;
 	unsigned int rank;
-	/* Two of the class: otherwise never both. */
+	/* May a thread hold two locks of the class? ALONE: never. */
 	enum { MV_LOCK_ALONE, MV_LOCK_BY_ADDRESS /* that with the lower address first */, MV_LOCK_ANY_TWO } pairs;
 };
 
@@ -55,13 +55,13 @@ struct mv_lock_class {
 #define MV_LOCK_LINE(line)	MV_LOCK_LINE_TEXT(line)
 #define MV_LOCK_HERE		__FILE__ ":" MV_LOCK_LINE(__LINE__)
 
-/** mv_lock_check - the calling thread is about to wait for @lock; aborts if it has a lock that comes later */
+/** mv_lock_check - the calling thread will wait for @lock; aborts if it holds a lock of the same or a higher rank */
 void mv_lock_check(const void *lock, const struct mv_lock_class *class, const char *where);
-/** mv_lock_taken - it has it now */
+/** mv_lock_taken - the calling thread has taken @lock */
 void mv_lock_taken(const void *lock, const struct mv_lock_class *class, const char *where);
-/** mv_lock_given - it has not any more, or has lent it to the program: what the program does meanwhile is not checked against it */
+/** mv_lock_given - the calling thread has released @lock, or lent it to the program, whose calls are not checked against it */
 void mv_lock_given(const void *lock);
-/** mv_locks_forget - in a child of fork(): it has none */
+/** mv_locks_forget - in a child of fork(): the thread holds no lock */
 void mv_locks_forget(void);
 #else
 #define MV_LOCK_HERE NULL
@@ -90,13 +90,13 @@ static inline void mv_locks_forget(void)
 static inline void mv_mutex_lock(struct mv_mutex *m, const struct mv_lock_class *class, const char *where)
 	MV_THREAD_SAFETY(acquire_capability(*m));
 static inline void mv_mutex_unlock(struct mv_mutex *m) MV_THREAD_SAFETY(release_capability(*m));
-/* Return: has it? Does not wait, so it may be tried with locks that come later. */
+/* Does not wait, so the order of ranks does not matter. Return: true: taken. */
 static inline bool mv_mutex_trylock(struct mv_mutex *m, const struct mv_lock_class *class, const char *where)
 	MV_THREAD_SAFETY(try_acquire_capability(true, *m));
-/* Waits until CLOCK_MONOTONIC @until. Return: has it? */
+/* Waits until @until (CLOCK_MONOTONIC). Return: true: taken. */
 static inline bool mv_mutex_lock_until(struct mv_mutex *m, const struct mv_lock_class *class, const char *where,
 				       const struct timespec *until) MV_THREAD_SAFETY(try_acquire_capability(true, *m));
-/* pthread_cond_timedwait(); @until: NULL: without end. Return: 0 or errno. */
+/* pthread_cond_timedwait(); @until: NULL: no timeout. Return: 0 or errno. */
 static inline int mv_mutex_wait(pthread_cond_t *cond, struct mv_mutex *m, const struct mv_lock_class *class, const char *where,
 				const struct timespec *until) MV_THREAD_SAFETY(requires_capability(*m));
 

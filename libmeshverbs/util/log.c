@@ -13,12 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One line with everything; syslog daemons take 1 KiB at least (RFC 3164 section 4.1). */
+/* A complete line; syslog daemons accept 1 KiB at least (RFC 3164 section 4.1). */
 #define LINE_SIZE 1024
-/* What may be written to a log file by others between a look at its size and the next line. */
+/* Allowance for other writers between the check of the file's size and the write. */
 #define OTHERS_BYTES (64 * LINE_SIZE)
 
-/* Stands at the end of a text that was cut. */
+/* Marks a text that was cut. */
 static const char cut_mark[] = " ...";
 
 void mv_log_init(struct mv_log *log, const char *target, enum mv_log_level level)
@@ -33,7 +33,7 @@ void mv_log_init(struct mv_log *log, const char *target, enum mv_log_level level
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* One message is one line: GID strings, device names and program names come from elsewhere. */
+/* Texts contain names from outside (GIDs, devices, programs), so one message has to stay one line. */
 static void replace_controls(char *text)
 {
 	for (; *text; text++)
@@ -41,7 +41,7 @@ static void replace_controls(char *text)
 			*text = '?';
 }
 
-/* Length of a text that vsnprintf() put into @size bytes; marks one that was cut. */
+/* Length of a text from vsnprintf() in @size bytes; marks a cut text. */
 static size_t close_text(char *buf, size_t size, int printed)
 {
 	if (printed < 0)
@@ -54,16 +54,15 @@ static size_t close_text(char *buf, size_t size, int printed)
 }
 
 /*
- * UTC time as RFC 3339 wants it. gmtime_r() takes glibc's time zone lock and may read files, which
- * a guest in a forked child had better not. Days to date after the civil calendar of 400-year eras
- * that begin on 1 March, so that the leap day is the last of its year.
+ * UTC time in RFC 3339 form. gmtime_r() takes glibc's time zone lock and may read files, which is unsafe in a forked
+ * child. The date is computed in 400-year eras that begin on 1 March, so that the leap day is the last day of its year.
  */
 static void format_time(int64_t seconds, char buf[static 40])
 {
 	int64_t days = seconds / 86400, era, day, year_of_era, day_of_year, month;
 	int64_t rest = seconds % 86400;
 
-	days += 719468; /* from 0000-03-01 to 1970-01-01 */
+	days += 719468; /* days from 0000-03-01 to 1970-01-01 */
 	era = days / 146097;
 	day = days % 146097;
 	year_of_era = (day - day / 1460 + day / 36524 - day / 146096) / 365;
@@ -85,10 +84,7 @@ static const int priorities[] = {
 	[MV_LOG_DEBUG] = LOG_DEBUG,
 };
 
-/*
- * Never waits: a full socket (a stuck or slow syslog) loses the line. The timestamp is left to the
- * daemon, as journald and rsyslog both allow on the local socket.
- */
+/* Never blocks: if the socket is full, the line is lost. The daemon adds the time, as journald and rsyslog allow on the local socket. */
 static void send_syslog(enum mv_log_level level, const char *program, const char *text)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = "/dev/log"};
@@ -110,9 +106,8 @@ static void send_syslog(enum mv_log_level level, const char *program, const char
 }
 
 /*
- * The path is the administrator's, but its directory may be writable for others, and the program
- * may be root's: so no symbolic link, no second name of somebody else's file, no FIFO or device to
- * hang on.
+ * The administrator names the path, but others may write to its directory, and the program may be root's. So refuse
+ * symbolic links, files with further hard links, and FIFOs and devices, which could block.
  */
 static int open_file(const char *path)
 {
@@ -135,8 +130,8 @@ static int open_file(const char *path)
 }
 
 /*
- * Beyond the limit of the program, which is not meant for this file, the kernel would send SIGXFSZ (setrlimit(2)), and that ends it. Others
- * may be writing as well.
+ * Beyond the program's RLIMIT_FSIZE, which is not meant for this file, the kernel would send SIGXFSZ, which kills the
+ * program. Other processes may write to the file as well.
  */
 static bool may_grow(int fd)
 {
@@ -168,13 +163,13 @@ static void append_file(const char *path, const char *program, const char *text)
 			 snprintf(line, sizeof(line) - 1, "%s meshverbs[%d]: %s: %s", stamp,
 				  (int)getpid(), program, text));
 	line[len++] = '\n';
-	/* One write() of an O_APPEND file: lines of several processes do not mix. */
+	/* A single write() with O_APPEND: lines of several processes do not mix. */
 	while (write(fd, line, len) < 0 && errno == EINTR)
 		;
 	close(fd);
 }
 
-/* @text: without control characters. errno may change. */
+/* @text: without control characters. May change errno. */
 static void write_line(const struct mv_log *log, enum mv_log_level level, const char *text)
 {
 	char program[32];
@@ -219,7 +214,7 @@ void mv_log(struct mv_log *log, enum mv_log_level level, const char *fmt, ...)
 	va_end(args);
 }
 
-/* FNV-1a. Two texts of one hash cost the second one its line, which is bearable at 256 texts. */
+/* FNV-1a. If two texts have equal hashes, the second one is lost; unlikely with 256 texts. */
 static uint32_t hash_text(const char *text)
 {
 	uint32_t hash = 2166136261u;
@@ -231,7 +226,7 @@ static uint32_t hash_text(const char *text)
 
 enum once { ONCE_NEW, ONCE_KNOWN, ONCE_FULL };
 
-/* Slots only ever go from 0 to a hash, so a scan that meets a free one has met all there is. */
+/* Slots only change from 0 to a hash, so a search may stop at a free one. */
 static enum once remember(struct mv_log *log, uint32_t hash)
 {
 	for (size_t i = 0; i < MV_LOG_ONCE_SLOTS; i++) {

@@ -10,9 +10,9 @@
 #include "config.h"
 
 /*
- * The operator's log. A library inside somebody's process must not touch stdout, stderr or the
- * process's syslog(3) state and keeps no descriptor open: every line is one datagram to /dev/log,
- * or one appending write to a file, opened and closed for it. errno is preserved. Any thread.
+ * The operator's log. A library in somebody's process must not touch stdout, stderr or the state of syslog(3), and
+ * keeps no descriptor open: each line is one datagram to /dev/log, or one appending write to a file that is opened and
+ * closed for it. Preserves errno. Any thread.
  */
 
 #define MV_LOG_ONCE_SLOTS 256
@@ -21,16 +21,14 @@ struct mv_log {
 	char target[256]; /* "syslog" or an absolute path; constant after mv_log_init() */
 	enum mv_log_level level; /* constant after mv_log_init() */
 	_Atomic uint32_t
-		once[MV_LOG_ONCE_SLOTS]; /* hashes of lines already written; lock-free inserts */
-	_Atomic bool once_full; /* the line about that has been written */
+		once[MV_LOG_ONCE_SLOTS]; /* hashes of lines already written; lock-free */
+	_Atomic bool once_full; /* the line that says so was written */
 };
 
-/**
- * mv_log_init - set up a log; no I/O happens
- */
+/** mv_log_init - set up a log, without I/O; @target is copied */
 void mv_log_init(struct mv_log *log, const char *target, enum mv_log_level level);
 
-/** mv_log_wants - is a line of that level written at all? For callers whose words cost something. */
+/** mv_log_wants - are lines of that level written? For callers whose texts are costly */
 static inline bool mv_log_wants(const struct mv_log *log, enum mv_log_level level)
 {
 	return level <= log->level;
@@ -39,10 +37,9 @@ static inline bool mv_log_wants(const struct mv_log *log, enum mv_log_level leve
 /**
  * mv_log - write one line: "meshverbs[<pid>]: <program>: <text>"
  *
- * Control characters in the text become '?', a text beyond some 900 bytes is cut. A file gets the
- * UTC time in front of each line; it must be a regular file without further hard links, and is
- * created with mode 0600. A line that cannot be written, or for which syslog has no room at once,
- * is lost silently: there is nobody to tell.
+ * Control characters in the text become '?'; a text is cut at some 900 bytes. Lines in a file begin with the UTC time;
+ * the file must be regular, without further hard links, and is created with mode 0600. A line that cannot be written,
+ * or for which syslog has no room at once, is lost.
  */
 void mv_log(struct mv_log *log, enum mv_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -50,10 +47,9 @@ void mv_logv(struct mv_log *log, enum mv_log_level level, const char *fmt, va_li
 	__attribute__((format(printf, 3, 0)));
 
 /**
- * mv_log_once - as mv_log(), but each different text only once per process
+ * mv_log_once - as mv_log(), but each text only once in a process
  *
- * When more than MV_LOG_ONCE_SLOTS different texts came, further ones are dropped after one line
- * that says so.
+ * After MV_LOG_ONCE_SLOTS different texts, further ones are dropped, and one line says so.
  */
 void mv_log_once(struct mv_log *log, enum mv_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -7,14 +7,14 @@
 #include <string.h>
 
 /*
- * RUN_DIR (/run/meshverbs) is mounted into containers: it has the directory of peers and the socket of processes, nothing
- * else. CONTROL_DIR is not: it has the control socket and what the agent keeps for itself. Unless named, it is beside RUN_DIR,
- * under its name with a "d" (/run/meshverbsd).
+ * Directories of the agent. RUN_DIR (/run/meshverbs) is mounted into containers, and has the directory file and the
+ * processes' socket only. CONTROL_DIR is not mounted, and has the control socket and the agent's own files. Unless
+ * configured, CONTROL_DIR is RUN_DIR's name with "d" appended (/run/meshverbsd).
  */
 
 /**
- * mv_control_dir - CONTROL_DIR where it is not named
- * @run_dir: slashes at its end do not count
+ * mv_control_dir - default of CONTROL_DIR
+ * @run_dir: trailing slashes are ignored
  * @ret: @size bytes
  *
  * Return: 0; -ENAMETOOLONG; -EINVAL: @run_dir is empty or the root.

@@ -34,7 +34,7 @@ static size_t padded(size_t bytes)
 	return (bytes + 3) & ~(size_t)3;
 }
 
-/* @size: bytes of notes, one behind the other. */
+/* @size: length of the notes. */
 static bool find_in_notes(const char *notes, size_t size, char *ret)
 {
 	ElfW(Nhdr) note;
@@ -107,7 +107,7 @@ int mv_qualified_file_name(const struct mv_qualified_key *key, char *ret, size_t
 	for (char *c = name; *c; c++)
 		if (!is_plain(*c))
 			*c = '_';
-	if (name[0] == '.') /* not hidden, nor a folder */
+	if (name[0] == '.') /* neither hidden nor a directory */
 		name[0] = '_';
 	memcpy(ret, name, (size_t)n + 1);
 	return 0;
@@ -135,7 +135,7 @@ const char *mv_verdict_text(enum mv_verdict verdict)
 	return texts[verdict];
 }
 
-/* ---- what is in it ----------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 enum mv_verdict mv_qualified_judge(const struct mv_qualified_trial *trials, size_t n)
 {

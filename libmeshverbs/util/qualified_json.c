@@ -26,7 +26,7 @@ static struct json_object *member(struct json_object *object, const char *key, e
 	return json_object_object_get_ex(object, key, &value) && json_object_is_type(value, type) ? value : NULL;
 }
 
-/* Return: whether it is there, and fits. */
+/* Return: true: the member exists, and fits. */
 static bool read_text(struct json_object *object, const char *key, char *ret, size_t size)
 {
 	struct json_object *value = member(object, key, json_type_string);
@@ -210,7 +210,7 @@ int mv_qualified_read(const char *path, struct mv_qualified *ret)
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* Takes @value, also when that fails. */
+/* Takes over @value, also on failure. */
 static bool add(struct json_object *object, const char *key, struct json_object *value)
 {
 	if (value && !json_object_object_add(object, key, value))
@@ -224,7 +224,7 @@ static bool add_text(struct json_object *object, const char *key, const char *te
 	return add(object, key, json_object_new_string(text));
 }
 
-/* Whole numbers without a fraction, others with few digits. */
+/* Whole numbers without fraction, others with few digits. */
 static struct json_object *number(double value)
 {
 	char text[32];

@@ -13,7 +13,7 @@
 
 #define FILE_BYTES_MAX (1 << 20)
 
-/* @above: the folder that it is in; whoever owns that could replace it. */
+/* @above: the parent folder, whose owner could replace this one. */
 static bool is_trusted(const struct stat *st, const struct stat *above)
 {
 	return !st->st_uid || st->st_uid == geteuid() || st->st_uid == above->st_uid;
@@ -46,7 +46,7 @@ int mv_verdicts_open(const char *path, int make, char why[MV_VERDICTS_WHY])
 	return err ? err : fd;
 }
 
-/* Return: what is wrong with it; NULL: nothing. */
+/* Return: the reason to refuse the file; NULL: none. */
 static const char *judge_file(const struct stat *st, const struct stat *above)
 {
 	if (!S_ISREG(st->st_mode))
@@ -182,7 +182,7 @@ int mv_verdicts_store(int dir_fd, const struct mv_qualified *q)
 	unlinkat(dir_fd, aside, 0);
 	fd = openat(dir_fd, aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	err = fd < 0 ? -errno : write_all(fd, text);
-	/* Whatever the umask. */
+	/* Independent of the umask. */
 	if (!err && fchmod(fd, 0644))
 		err = -errno;
 	if (fd >= 0 && close(fd) && !err)

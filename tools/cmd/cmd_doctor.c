@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs doctor: all checks of the host, and what they found. */
+/* meshverbs doctor: runs all checks, and shows the findings. */
 #include <assert.h>
 
 #include "doctor.h"
@@ -13,7 +13,7 @@ static const struct doctor_check *const tables[] = {
 
 #define CHECKS_MAX 64
 
-/* How a check went. */
+/* Result of a check. */
 struct outcome {
 	const struct doctor_check *check;
 	const char *skipped;
@@ -37,7 +37,7 @@ static void run_check(struct doctor *d, const struct doctor_check *check, struct
 	check->run(d);
 	outcome->check = check;
 	outcome->found = d->n_findings > n_before;
-	/* Some of what it looked at could be seen, and that counts. */
+	/* A check with findings counts as run, even if it could not see everything. */
 	outcome->skipped = outcome->found ? NULL : d->skipped;
 	totals->n_skipped += outcome->skipped != NULL;
 }
@@ -54,7 +54,7 @@ static void run_checks(struct doctor *d, struct totals *totals)
 		*(d->findings[i].level == DOCTOR_ACTION ? &totals->n_action : &totals->n_note) += 1;
 }
 
-/* Text shows those that could not look, JSON all. */
+/* Text shows skipped checks only, JSON all. */
 static void show_checks(struct out *out, const struct totals *totals)
 {
 	size_t i;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs drain and undrain: take a device out of use, with what is at work on it, and back in.
- */
+/* meshverbs drain and undrain: take a device out of use, moving the work on it, and put it back. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -16,30 +15,29 @@
 #define TIMEOUT_S_MAX     86400
 
 #define LOOK_NS 100000000ull
-/* Processes say within milliseconds what they do; so many looks that all say the same are the
- * truth. */
+/* Processes report changes within milliseconds; so many equal reports in a row are believed. */
 #define LOOKS_TO_BELIEVE 10
 /*
- * So long nothing has to have used it: a move towards it that was agreed upon before it was drained takes as long at
- * most (the default of move_timeout_ms, to agree, and once more to say what was executed), and is told of a little later.
+ * The device must be unused for so long. A move to it that was agreed upon before the drain takes at most as long
+ * (default move_timeout_ms, for the agreement and again for the synchronisation), and is reported a little later.
  */
 #define EMPTY_NS 5000000000ull
-/* By then processes have told an agent that was restarted what they have. */
+/* Time in which processes register with a restarted agent. */
 #define SETTLED_MS 2000
 
 enum use {
-	USE_NONE, /* it is on another device, or connected to nothing */
-	USE_MOVING, /* it can be moved, as far as is known */
-	USE_BOUND, /* nothing but the program's end takes it away */
+	USE_NONE, /* on another device, or not connected */
+	USE_MOVING, /* can be moved, as far as is known */
+	USE_BOUND, /* only the program's end takes it away */
 };
 
 struct drain {
 	struct cli *cli;
 	const char *device;
 	uint64_t until_ns;
-	struct json_object *answer; /* to the last "qps" */
+	struct json_object *answer; /* the last answer to "qps" */
 	size_t n_moving, n_bound;
-	uint64_t empty_since_ns; /* 0: it is not, or that is not certain */
+	uint64_t empty_since_ns; /* 0: not empty, or not certain */
 	bool safe, timed_out;
 };
 
@@ -61,7 +59,7 @@ static bool is_datagrams(struct json_object *qp)
 	return agent_number(qp, "type", -1) == IBV_QPT_UD;
 }
 
-/* Has its process said that it stays where it is? */
+/* Has the process said that the queue pair stays? */
 static bool is_bound(struct json_object *qp, struct json_object *status)
 {
 	struct json_object *movable = agent_member(status, "movable", json_type_boolean);
@@ -78,7 +76,7 @@ static enum use use_of(struct json_object *qp, const char *device)
 
 	if (is(state, "init") || (is(state, "failed") && !is_datagrams(qp)))
 		return USE_NONE;
-	/* Datagrams of a queue pair are received where it is, and go to some by another one. */
+	/* Datagrams of a queue pair are received on its own device, even if some leave by another. */
 	if (!is(at, device) && !(is_datagrams(qp) && is(agent_text(qp, "device"), device)))
 		return USE_NONE;
 	return is_bound(qp, status) ? USE_BOUND : USE_MOVING;
@@ -115,7 +113,7 @@ static int look(struct drain *drain)
 	return 0;
 }
 
-/* Do processes of this host read that it is drained? Until then connections come to it. */
+/* Does the directory tell processes that the device is drained? Until then connections come to it. */
 static bool is_announced(const struct drain *drain)
 {
 	const struct mv_dir_rail *rail;
@@ -133,7 +131,7 @@ static bool is_announced(const struct drain *drain)
 	return announced;
 }
 
-/* Are the queue pairs that the agent names all that there are? */
+/* Does the agent name all queue pairs? */
 static bool is_complete(const struct drain *drain)
 {
 	int64_t up_ms = agent_number(drain->answer, "up_ms", SETTLED_MS);
@@ -150,7 +148,7 @@ static bool is_safe(struct drain *drain)
 	return drain->empty_since_ns && now_ns() - drain->empty_since_ns >= EMPTY_NS;
 }
 
-/* Until nothing uses it, nothing but what stays, or there is no more time. */
+/* Waits until nothing uses the device, or only what cannot move, or time is up. */
 static int wait_empty(struct drain *drain)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
@@ -159,7 +157,7 @@ static int wait_empty(struct drain *drain)
 
 	for (;;) {
 		rc = look(drain);
-		/* Others may keep it busy for a moment, and it says so. */
+		/* The agent may be busy for a moment, and says so. */
 		if (rc && rc != -EBADMSG)
 			return rc;
 		if (!rc) {
@@ -245,7 +243,7 @@ static int show(const struct drain *drain)
 	return cli_finish(out, safe ? CLI_OK : CLI_ATTENTION);
 }
 
-/* Return: 0, or CLI_ERROR after having said what is wrong. */
+/* Return: 0; CLI_ERROR, after an error message. */
 static int order(struct cli *cli, const char *verb, const char *device, bool force)
 {
 	struct json_object *object = json_object_new_object(), *answer = NULL;
@@ -269,7 +267,7 @@ static int order(struct cli *cli, const char *verb, const char *device, bool for
 	return rc;
 }
 
-/* Behind the options. Return: 0, or CLI_ERROR after having said what is wrong. */
+/* The argument after the options. Return: 0; CLI_ERROR, after an error message. */
 static int device_of(const struct cli_command *command, int argc, char **argv, const char **ret)
 {
 	if (optind == argc)
@@ -294,7 +292,7 @@ static int run_drain(struct cli *cli, int argc, char **argv)
 	bool force = false;
 	int opt, rc;
 
-	/* Options may stand behind the device, too. */
+	/* Options may also follow the device. */
 	while ((opt = cli_option(cli, &cmd_drain, argc, argv, ":t:fjh", options, &rc)) != -1) {
 		if (opt == -2)
 			return rc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs explain: the path decision for one destination, with everything that led to it. */
+/* meshverbs explain: the path decision for one destination, with its reasons. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static int parse_to(struct explain *explain, const char *text)
 	return 0;
 }
 
-/* GID, GID,v1 or GID,v2; cuts the text. */
+/* GID, GID,v1 or GID,v2; modifies the text. */
 static int parse_seen(struct explain *explain, char *text)
 {
 	struct mv_seen *seen = &explain->seen[explain->n_seen];
@@ -64,7 +64,7 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* Return: -1 to go on, or an exit status. */
+/* Return: -1: go on; else an exit status. */
 static int parse_args(struct cli *cli, struct explain *explain, int argc, char **argv)
 {
 	unsigned long number;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs gids: the GID tables, and what is to be said of each entry. */
+/* meshverbs gids: the GID tables, with the state of each entry. */
 #include "cli.h"
 #include "entry.h"
 #include "host.h"

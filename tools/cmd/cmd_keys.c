@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs keys: the key of this host and those of others, and what the administrator says of them. */
+/* meshverbs keys: keys of this host and of others, and orders about them. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -9,16 +9,16 @@
 #include "agentask.h"
 #include "cli.h"
 
-#define NAME_CHARS 63 /* of a host, see ident/statement.h */
+#define NAME_CHARS 63 /* name of a host, see ident/statement.h */
 #define KEY_CHARS  44 /* 32 bytes in base64 */
-#define SAVED_NS   10000000000ull /* so long an order may take to be on the disk */
+#define SAVED_NS   10000000000ull /* time limit for an order to be saved */
 
 static bool is(const char *text, const char *word)
 {
 	return text && !strcmp(text, word);
 }
 
-/* "2026-11-28 06:00", of this host's time zone; NULL: not known */
+/* E.g. "2026-11-28 06:00", local time; NULL: not known. */
 static const char *time_text(long long since_s, char *buf, size_t size)
 {
 	time_t time = (time_t)since_s;
@@ -42,7 +42,7 @@ static void out_since(struct out *out, const char *key, const char *label, long 
 
 /* ---- show ------------------------------------------------------------------------------------ */
 
-/* What is to be seen to, in the end. */
+/* What needs attention. */
 struct tally {
 	bool fleet_key, missing, distrusted;
 };
@@ -81,7 +81,10 @@ static void show_own(struct out *out, struct json_object *keys, struct json_obje
 	out_section_end(out);
 }
 
-/* How its key is known: "first-contact", "operator", "rotated", "hosts-file", "fleet-key", "revoked"; NULL: it is not. */
+/*
+ * How the host's key is known: "first-contact", "operator", "rotated", "hosts-file", "fleet-key", "revoked"; NULL: not
+ * known.
+ */
 static const char *how_of(struct json_object *host, const struct tally *tally)
 {
 	if (is(agent_text(host, "trust"), "revoked"))
@@ -163,7 +166,7 @@ static void show_host(struct out *out, struct json_object *host, struct tally *t
 	out_text(out, "state_text", "STATE", tone, text);
 }
 
-/* Hosts that are heard, then keys of those that are not. */
+/* First hosts that are heard, then pinned keys of others. */
 static void show_hosts(struct out *out, struct json_object *keys, struct tally *tally)
 {
 	struct json_object *hosts = agent_member(keys, "hosts", json_type_array),
@@ -231,8 +234,8 @@ static int show(struct cli *cli)
 
 struct verb {
 	const char *name, *order;
-	int n_min, n_max; /* words behind it: HOST, KEY */
-	const char *done; /* said of the host */
+	int n_min, n_max; /* number of arguments: HOST, KEY */
+	const char *done; /* printed after the host's name */
 };
 
 static const struct verb verbs[] = {
@@ -253,7 +256,9 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* Until the agent has written it. Return: 0; 1: it cannot, which has been said; -1: no agent answers, or not in time: likewise
+/*
+ * Waits until the agent has saved the change. Return: 0; 1: the agent cannot save it; -1: no answer, or not in time.
+ * Prints errors.
  */
 static int wait_saved(struct cli *cli)
 {
@@ -342,7 +347,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	const struct verb *verb = NULL;
 	int rc, n;
 
-	/* Options may stand behind the words, too. */
+	/* Options may also follow the arguments. */
 	if (cli_option(cli, &cmd_keys, argc, argv, ":jh", options, &rc) == -2)
 		return rc;
 	if (optind == argc)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs metrics: what the agent counts, for Prometheus. */
+/* meshverbs metrics: the agent's metrics, for Prometheus. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ static bool ends_well(const char *text, size_t len)
 }
 
 /*
- * node_exporter reads the older text format: there a counter's TYPE and HELP have the name of its
- * sample, and there is neither UNIT nor EOF.
+ * node_exporter reads the older text format: TYPE and HELP of a counter have the name of its sample, and UNIT and EOF
+ * do not exist.
  */
 static void write_line(FILE *file, char *line, bool *counter)
 {
@@ -50,7 +50,7 @@ static int write_lines(FILE *file, char *text)
 	return fflush(file) || ferror(file) ? -EIO : 0;
 }
 
-/* Aside, then renamed: node_exporter never sees half of it. */
+/* Writes another file and renames it, so that node_exporter never reads a partial file. */
 static int write_textfile(const char *path, char *text)
 {
 	char *aside;

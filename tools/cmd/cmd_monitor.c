@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs monitor: rails, peers and moves, again and again. */
+/* meshverbs monitor: rails, peers and moves, refreshed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "counts.h"
 #include "show.h"
 
-#define ROWS_MAX     20 /* of a list: it is to fit on a screen */
+#define ROWS_MAX     20 /* rows of a list, to fit on a screen */
 #define INTERVAL_S   2
 #define INTERVAL_MAX 3600
 #define CLEAR        "\033[H\033[2J"
@@ -21,7 +21,7 @@ struct monitor {
 	struct cli *cli;
 	unsigned long interval_s, n; /* 0: until interrupted */
 	bool terminal;
-	long long before[MV_N_COUNTS]; /* the last time; -1: not known */
+	long long before[MV_N_COUNTS]; /* last values; -1: not known */
 };
 
 static long long figure(struct json_object *counters, const struct mv_count_row *row)
@@ -32,7 +32,7 @@ static long long figure(struct json_object *counters, const struct mv_count_row 
 	return agent_number(counters, row->name, 0);
 }
 
-/* Those that have moved from zero, with what they have grown by since the last time. */
+/* Shows counters above zero, with their growth since the last time. */
 static void show_counts(struct out *out, struct monitor *monitor, struct json_object *counters)
 {
 	size_t i;
@@ -79,7 +79,7 @@ static void show_agent(struct out *out, struct json_object *status)
 	out_uint(out, "processes", "Processes", (uint64_t)agent_number(status, "processes", 0));
 }
 
-/* Return: 0, or CLI_ERROR after having said why. */
+/* Return: 0; CLI_ERROR, after an error message. */
 static int show_once(struct monitor *monitor)
 {
 	const struct cli *cli = monitor->cli;
@@ -93,7 +93,7 @@ static int show_once(struct monitor *monitor)
 		agent_ask_error(cli, rc, "an agent's state");
 		return CLI_ERROR;
 	}
-	/* One of these may be missing for a moment: then its list is. */
+	/* Either answer may be missing for a moment; then its list is left out. */
 	agent_ask(cli, "metrics", "uptime_seconds", json_type_int, &counters);
 	agent_ask(cli, "qps", "qps", json_type_array, &qps);
 	dir_rc = dirview_read(monitor->cli, &view);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs paths: how this host reaches another, best first. */
+/* meshverbs paths: paths from this host to another one, best first. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,15 +12,14 @@
 #define NO_RAIL UINT32_MAX
 
 struct question {
-	const char *to; /* as it was given */
+	const char *to; /* as given */
 	const char *from; /* device; "": any */
 	uint8_t from_port;
 	union ibv_gid dgid; /* zero: a host was named */
-	uint32_t host, rail; /* the destination's; rail NO_RAIL when a host was named */
+	uint32_t host, rail; /* of the destination; rail NO_RAIL: a host was named */
 };
 
-/* ---- whom is it about? -------------------------------------------------------------------------
- */
+/* ---- the destination ------------------------------------------------------------------------- */
 
 static bool has_id(const struct mv_dir_host *host, const char *text)
 {
@@ -56,7 +55,7 @@ static int find_host(const struct mv_directory *dir, struct question *question)
 	return -ENOENT;
 }
 
-/* Of several hosts with that address, the one whose rail is heard on ours. */
+/* If several hosts have the address, the one whose rail is heard on ours. */
 static int find_gid(const struct mv_directory *dir, struct question *question)
 {
 	bool own = false, found = false, linked = false, heard;
@@ -102,7 +101,7 @@ static int find_from(const struct mv_directory *dir, const struct question *ques
 /* ---- answers -----------------------------------------------------------------------------------
  */
 
-/* Link-local ones: matters for those alone; which netdev they are on, is not known here. */
+/* Always true for link-local addresses, whose netdev is not known here. */
 static bool is_routed(const struct mv_directory *dir, const struct question *question, const struct mv_dir_gid *own)
 {
 	ssize_t at = -1;
@@ -146,7 +145,7 @@ static bool is_from(const struct question *question, const struct mv_dir_rail *r
 	       (!strcmp(question->from, rail->device) && question->from_port == rail->port);
 }
 
-/* Programs name a destination by its GID: what becomes of each entry that they may use? */
+/* Programs name a destination by its GID: shows the verdict for each own entry. */
 static void show_verdicts(struct out *out, const struct mv_directory *dir,
 			  const struct question *question)
 {
@@ -193,7 +192,7 @@ static int show(struct out *out, const struct dirview *view, const struct questi
 /* ---- the command line --------------------------------------------------------------------------
  */
 
-/* Return: -1 to go on, or an exit status. */
+/* Return: -1: go on; else an exit status. */
 static int parse_args(struct cli *cli, struct question *question, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -204,7 +203,7 @@ static int parse_args(struct cli *cli, struct question *question, int argc, char
 	};
 	int opt, rc;
 
-	/* Options may stand behind the host, too. */
+	/* Options may also follow the host. */
 	while ((opt = cli_option(cli, &cmd_paths, argc, argv, ":jh", options, &rc)) != -1) {
 		if (opt == -2)
 			return rc;
@@ -245,7 +244,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (!rc)
 		rc = find_from(&view.dir, &question);
 	out = rc ? NULL : cli_out(cli);
-	/* Without an answer, or with one of an agent that does not probe, nothing is said of it. */
+	/* Without an answer, or if the agent does not probe, states of paths are left out. */
 	if (out && !agent_ask(cli, "probes", "probes", json_type_array, &answer))
 		view.probes = agent_member(answer, "probes", json_type_array);
 	rc = out ? show(out, &view, &question) : CLI_ERROR;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs peers: the hosts that the agent knows, and their rails. */
+/* meshverbs peers: known hosts and their rails. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
 
 enum peer_state {
 	PEER_SELF,
-	PEER_TALKS, /* its agent is heard, and is of our version */
-	PEER_VERSION, /* its agent speaks another version */
-	PEER_SILENT, /* known from the hosts file only */
+	PEER_TALKS, /* its agent is heard, and has our version */
+	PEER_VERSION, /* its agent has another version */
+	PEER_SILENT, /* from the hosts file only */
 };
 
 static enum peer_state state_of(const struct mv_directory *dir, uint32_t host)
@@ -102,7 +102,7 @@ static void show_host(struct out *out, const struct dirview *view, uint32_t h)
 		 text);
 }
 
-/* Our devices on whose link a rail's beacons are heard: "mlx5_0, mlx5_2". */
+/* Own devices on whose links the rail's beacons are heard, e.g. "mlx5_0, mlx5_2". */
 static void heard_on(const struct mv_directory *dir, uint32_t rail, char *buf, size_t size)
 {
 	size_t len = 0;
@@ -115,7 +115,7 @@ static void heard_on(const struct mv_directory *dir, uint32_t rail, char *buf, s
 						dir->rails[l].device);
 }
 
-/* Addresses with their prefixes, each once although it may be there as RoCE v1 and v2. */
+/* Addresses with prefixes. An address with RoCE v1 and v2 is listed once. */
 static void addresses(const struct mv_directory *dir, const struct mv_dir_rail *rail, char *buf,
 		      size_t size)
 {

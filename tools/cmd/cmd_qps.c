@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs qps: the connections whose path the agent has something to do with, as it tells them.
- */
+/* meshverbs qps: connections that the agent knows. */
 #include <string.h>
 
 #include <json-c/json.h>
@@ -31,7 +30,7 @@ static enum out_tone state_tone(const char *state)
 	return state && !strcmp(state, "moved") ? OUT_GOOD : OUT_PLAIN;
 }
 
-/* Null: not said, as with datagrams. */
+/* null: not reported, e.g. for datagrams */
 static void show_movable(struct out *out, struct json_object *status)
 {
 	const char *why = agent_text(status, "why");

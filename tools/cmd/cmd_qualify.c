@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs qualify: try out on a device's own port what exactly-once rests on. */
+/* meshverbs qualify: tests on a device's own port the assumptions of exactly-once. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -26,10 +26,10 @@ struct qualify {
 	unsigned long max_mbit;
 	const char *export, *import; /* files */
 	bool dry_run;
-	bool quiet; /* no word but the result */
+	bool quiet; /* print the result only */
 };
 
-/* ---- what goes on ------------------------------------------------------------------------------ */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static void say_progress(const struct qualify_order *order, const char *peer, size_t i, size_t n, const char *trial, const char *verdict)
 {
@@ -46,7 +46,7 @@ static void say_progress(const struct qualify_order *order, const char *peer, si
 		fprintf(stderr, "\r\033[K");
 }
 
-/* Words of four bytes, of all ports together, both directions. */
+/* Sum of words of four bytes, of all ports, both directions. */
 static uint64_t read_words(const struct cli *cli, const char *device)
 {
 	static const char *const names[] = {"port_xmit_data", "port_rcv_data"};
@@ -67,7 +67,7 @@ static uint64_t read_words(const struct cli *cli, const char *device)
 	return sum;
 }
 
-/* What others send and receive, in Mbit/s. */
+/* Load by others, in Mbit/s. */
 static unsigned long load_mbit(const struct cli *cli, const char *device)
 {
 	const struct timespec pause = {.tv_nsec = LOAD_NS};
@@ -133,7 +133,7 @@ static int show_text(struct cli *cli, const struct mv_qualified *q)
 	return cli_finish(out, CLI_OK);
 }
 
-/* @n_before: objects of the list that were printed; -1: there is one device only */
+/* @n_before: objects of the list printed so far; -1: a single device */
 static int show_json(const struct mv_qualified *q, int n_before)
 {
 	char *text = mv_qualified_text(q);
@@ -196,7 +196,7 @@ static int one(const struct qualify *qualify, const char *device, int *n_shown)
 		return CLI_ERROR;
 	}
 	rc = show(qualify, q, *n_shown);
-	/* Some trials are no verdict; and who names a file has it there. */
+	/* A part of the trials gives no verdict. With a file named, the verdict goes there only. */
 	if (rc == CLI_OK && !qualify->only && !qualify->output)
 		rc = qualify_keep(qualify->cli, q);
 	*n_shown += *n_shown >= 0;
@@ -206,7 +206,7 @@ static int one(const struct qualify *qualify, const char *device, int *n_shown)
 	return rc;
 }
 
-/* Of several: what is worst. */
+/* The worse one of two exit statuses. */
 static int worse(int a, int b)
 {
 	static const int order[] = {[CLI_OK] = 0, [CLI_UNSURE] = 1, [CLI_ATTENTION] = 2, [CLI_ERROR] = 3};

@@ -17,7 +17,7 @@ static const char *mode_name(enum mv_mode mode)
 	return names[mode];
 }
 
-/* Text shows what differs from the defaults, JSON all. */
+/* Text shows settings that differ from the defaults, JSON all. */
 static void show_settings(struct out *out, const struct status *status)
 {
 	char value[2048], standard[2048];
@@ -78,7 +78,7 @@ static void show_config(struct out *out, const struct status *status)
 	out_textf(out, NULL, "Driver file", status->driver_error ? OUT_BAD : OUT_PLAIN, "%s%s%s",
 		  status->driver_file, status->driver_error ? ": " : "",
 		  status->driver_error ? status->driver_error : "");
-	/* libibverbs' own variables; the first one makes it ignore the second. */
+	/* Variables of libibverbs; with the first one, it ignores the second. */
 	drivers = getenv("RDMAV_DRIVERS") ? getenv("RDMAV_DRIVERS") : getenv("IBV_DRIVERS");
 	out_text(out, "driver_environment", drivers ? "IBV_DRIVERS" : NULL, OUT_PLAIN, drivers);
 	show_settings(out, status);
@@ -156,7 +156,7 @@ static void show_devices(struct out *out, const struct status *status)
 	out_list_end(out);
 }
 
-/* As the agent says, if there is one: programs are started all the same. */
+/* As the agent says, if it runs. Programs start in any case. */
 static void show_drained(struct out *out, const struct cli *cli)
 {
 	const struct mv_dir_rail *rail;

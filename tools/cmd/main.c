@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs, the command line tool: the table of commands and the options before them. */
+/* meshverbs, the command line tool: table of commands, and options before them. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "cli.h"
 #include "places.h"
 
-#define PROBE_TIMEOUT_MS 10000 /* a load path takes milliseconds; firmware resets take seconds */
+#define PROBE_TIMEOUT_MS 10000 /* loading takes milliseconds, a firmware reset takes seconds */
 
 static const struct cli_command *const commands[] = {
 	&cmd_status, &cmd_doctor,  &cmd_gids,    &cmd_explain, &cmd_peers,   &cmd_paths,
@@ -118,7 +118,7 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* Return: -1 to go on with the command at argv[optind], or an exit status. */
+/* Return: -1: go on with the command at argv[optind]; else an exit status. */
 static int parse_options(struct cli *cli, int argc, char **argv)
 {
 	bool run_dir_named = false, control_dir_named = false;
@@ -172,13 +172,13 @@ static int parse_options(struct cli *cli, int argc, char **argv)
 			return cli_usage(NULL, "unknown option '%s'", argv[optind - 1]);
 		}
 	}
-	/* That of the environment does not go with another RUN_DIR. */
+	/* MESHVERBS_CONTROL_DIR does not belong to another RUN_DIR. */
 	if (run_dir_named && !control_dir_named)
 		cli->control_dir = NULL;
 	return -1;
 }
 
-/* Everything that no option or variable names is below --root. */
+/* Directories that no option or variable names are below --root. */
 struct places {
 	char sysfs[PATH_MAX], etc[PATH_MAX], run_dir[PATH_MAX], control_dir[PATH_MAX];
 };
@@ -192,7 +192,7 @@ static void use_root(struct cli *cli, struct places *places)
 		cli->sysfs = places->sysfs;
 	if (!cli->run_dir)
 		cli->run_dir = places->run_dir;
-	/* One that is too long fails when the socket is looked for. */
+	/* A path that is too long fails when connecting. */
 	if (!cli->control_dir && !mv_control_dir(cli->run_dir, places->control_dir, sizeof(places->control_dir)))
 		cli->control_dir = places->control_dir;
 	if (!cli->control_dir)
@@ -203,9 +203,9 @@ static void use_root(struct cli *cli, struct places *places)
 
 int main(int argc, char **argv)
 {
-	/* libibverbs' own variable: so the tool sees the devices that programs see. */
+	/* A variable of libibverbs, so that the tool sees the devices that programs see. */
 	const char *sysfs = secure_getenv("SYSFS_PATH");
-	/* The plugin's: so the tool sees the agent that programs see. */
+	/* A variable of the plugin, so that the tool sees the agent that programs see. */
 	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
 	const char *control_dir = secure_getenv("MESHVERBS_CONTROL_DIR");
 	struct cli cli = {
@@ -229,7 +229,7 @@ int main(int argc, char **argv)
 		return CLI_ERROR;
 	}
 	use_root(&cli, &places);
-	optind = 0; /* glibc: start anew, with another argv */
+	optind = 0; /* glibc: restart with another argv */
 	if (!strcmp(argv[0], "help"))
 		return cmd_help(argc, argv);
 	command = find_command(argv[0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs qualify: the folder of verdicts, for this host and from and to others. */
+/* meshverbs qualify: the folder of verdicts, export and import. */
 #include "qualify_files.h"
 
 #include <dirent.h>
@@ -16,7 +16,7 @@
 
 #define VERDICTS_MAX 4096
 
-/* Return: a descriptor, or -errno, which has been said. */
+/* Return: a descriptor; -errno, after an error message. */
 static int open_folder(const struct cli *cli)
 {
 	char path[PATH_MAX], why[MV_VERDICTS_WHY] = "";
@@ -37,7 +37,7 @@ int qualify_keep(const struct cli *cli, const struct mv_qualified *q)
 	int fd, err;
 
 	snprintf(path, sizeof(path), "%s" MV_VERDICTS_PATH, cli->root);
-	/* Without an agent nobody asks for it. */
+	/* Without an agent, nobody reads the verdict. */
 	if (geteuid() || access(path, F_OK)) {
 		if (cli->json)
 			return CLI_OK;
@@ -64,7 +64,7 @@ static bool is_verdict(const char *name)
 	return name[0] != '.' && len > 5 && !strcmp(name + len - 5, ".json");
 }
 
-/* Return: whether it was added. */
+/* Return: true: added. */
 static bool add_verdict(struct json_object *list, int fd, const char *name, struct mv_qualified *q)
 {
 	char why[MV_VERDICTS_WHY] = "it is no verdict";
@@ -86,7 +86,7 @@ static bool add_verdict(struct json_object *list, int fd, const char *name, stru
 	return false;
 }
 
-/* Return: how many were left out; -errno */
+/* Return: number left out; -errno. */
 static int add_all(struct json_object *list, int fd)
 {
 	struct mv_qualified *q = calloc(1, sizeof(*q));
@@ -142,7 +142,7 @@ int qualify_export(const struct cli *cli, const char *file)
 
 /* ---- import ---------------------------------------------------------------------------------- */
 
-/* Return: 0 or -errno, and nothing has been written. */
+/* Return: 0; -errno: nothing was written. */
 static int parse_one(struct json_object *object, struct mv_qualified *ret)
 {
 	const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN);
@@ -163,7 +163,7 @@ static int store_one(int fd, struct json_object *object, size_t i, struct mv_qua
 		cli_error("verdict %zu of the list: %s", i + 1, strerror(-err));
 		return CLI_ERROR;
 	}
-	/* Somebody else's texts, for a terminal. */
+	/* Texts of other hosts have to be made fit for a terminal. */
 	printf("%s: board %s, firmware %s, kernel %s, library %s\n", mv_verdict_text(q->verdict), text_clean(q->key.board_id),
 	       text_clean(q->key.firmware), text_clean(q->key.kernel), text_clean(q->key.libmlx5));
 	return CLI_OK;

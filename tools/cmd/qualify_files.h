@@ -5,15 +5,21 @@
 #include "cli.h"
 #include "qualified.h"
 
-/* The verdicts of this host, /var/lib/meshverbs/qualified (verdicts.h), for `meshverbs qualify`. What is wrong has been said. */
+/* Verdicts of this host, /var/lib/meshverbs/qualified (verdicts.h), for `meshverbs qualify`. All functions print their errors. */
 
-/** qualify_keep - put one with the others, if this user may, else say that to people; Return: CLI_OK, also where it may not, or CLI_ERROR */
+/** qualify_keep - store a verdict if the user may, else print that it is not kept. Return: CLI_OK in both cases; CLI_ERROR */
 int qualify_keep(const struct cli *cli, const struct mv_qualified *q);
 
-/** qualify_export - all of them as a JSON list to a file, "-": stdout; Return: CLI_OK; CLI_ATTENTION: some were left out; CLI_ERROR */
+/**
+ * qualify_export - write all verdicts as a JSON list to a file; "-": stdout. Return: CLI_OK; CLI_ATTENTION: some were
+ * left out; CLI_ERROR
+ */
 int qualify_export(const struct cli *cli, const char *file);
 
-/** qualify_import - such a list, or one verdict; each takes the place of the one on its combination; Return: CLI_OK or CLI_ERROR */
+/**
+ * qualify_import - store the verdicts of such a list, or a single one, replacing those of the same combinations.
+ * Return: CLI_OK or CLI_ERROR
+ */
 int qualify_import(const struct cli *cli, const char *file);
 
 #endif

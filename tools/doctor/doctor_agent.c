@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* doctor: this host's agent, what it hears, its key. */
+/* doctor: this host's agent, the beacons that it hears, its key. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "agentask.h"
 #include "doctor.h"
 
-/* Containers have what programs need of the agent, and nobody may ask it there. */
+/* Containers have RUN_DIR, but not the control socket. */
 static bool is_out_of_sight(const struct doctor *d)
 {
 	return d->container && d->agent_error == -ENOENT && d->view_error != -ENOENT;
@@ -166,7 +166,7 @@ static void check_rejected(struct doctor *d, const char *reason, const char *wha
 			    words("%s", fix));
 }
 
-/* The agent runs without a key only if nobody can have wanted one. Return: whether it starts. */
+/* The agent runs without a key only if certainly nobody wants one. Return: true: it starts. */
 static bool starts_with_key(struct doctor *d)
 {
 	enum mv_key_from from = d->status.config.agent_key_from;

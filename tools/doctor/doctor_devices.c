@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* doctor: are kernel modules and device files there? */
+/* doctor: kernel modules and device files. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@
  */
 
 struct functions {
-	unsigned int n, n_rdma; /* that this host is to use, as far as can be seen */
+	unsigned int n, n_rdma; /* for use by this host, as far as can be seen */
 	unsigned int n_given; /* handed to virtual machines or user space drivers */
-	char first[64]; /* of those without an RDMA device */
-	bool unbound; /* it has no driver at all */
+	char first[64]; /* first one without an RDMA device */
+	bool unbound; /* it has no driver */
 };
 
-/* Is the function somebody else's: a virtual machine's, by vfio, or that of a driver in user space? */
+/* Is the function used by a virtual machine (vfio) or a user space driver? */
 static bool is_given_away(struct doctor *d, const char *name)
 {
 	static const char *const drivers[] = {"vfio-pci", "mlx5_vfio_pci", "pci-stub", "uio_pci_generic", "igb_uio"};
@@ -28,7 +28,7 @@ static bool is_given_away(struct doctor *d, const char *name)
 	size_t i;
 
 	if (!files_link(d, driver, sizeof(driver), "/sys/bus/pci/devices/%s/driver", name))
-		return files_exist(d, "/sys/bus/pci/devices/%s/physfn", name); /* a VF that waits for a virtual machine */
+		return files_exist(d, "/sys/bus/pci/devices/%s/physfn", name); /* a VF for a virtual machine */
 	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++)
 		if (!strcmp(driver, drivers[i]))
 			return true;
@@ -37,8 +37,8 @@ static bool is_given_away(struct doctor *d, const char *name)
 
 struct bond {
 	char name[64];
-	bool has_rdma; /* one of the functions whose netdevs are in it has an RDMA device */
-	const char *function; /* whose netdevs are looked at */
+	bool has_rdma; /* one of the functions of its netdevs has an RDMA device */
+	const char *function; /* function whose netdevs are examined */
 };
 
 static void visit_netdev(struct doctor *d, const char *name, void *arg)
@@ -69,7 +69,7 @@ static void visit_partner(struct doctor *d, const char *name, void *arg)
 	look_at_netdevs(d, name, arg);
 }
 
-/* A bond of two functions of one card (LAG) has one RDMA device for both: the first one's, mlx5_bond_0. */
+/* A bond of two functions of one card (LAG) has one RDMA device, mlx5_bond_0, on the first function. */
 static bool is_second_of_lag(struct doctor *d, const char *name)
 {
 	struct bond bond = {.name = ""};
@@ -92,7 +92,7 @@ static bool starts(struct doctor *d, const char *path, const char *name, const c
 	return is;
 }
 
-/* A function of a ConnectX: Mellanox, Ethernet or InfiniBand controller. */
+/* Is it a function of a ConnectX: Mellanox, Ethernet or InfiniBand controller? */
 static void visit_pci(struct doctor *d, const char *name, void *arg)
 {
 	struct functions *functions = arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Files of the host that doctor looks at, or of another one that lies below --root. */
+/* Files of this host, or of another one below --root. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>

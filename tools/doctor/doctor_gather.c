@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What doctor's checks look at, gathered once, and what they find. */
+/* Data of the checks, gathered once, and their findings. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,8 +72,7 @@ bool doctor_serves(const struct doctor *d, const char *device)
 	       mv_config_list_match(&d->status.config.base, provider);
 }
 
-/* Engines leave a file; Kubernetes sets a variable in every container; systemd-nspawn and LXC tell
- * process 1. */
+/* Signs of a container: a file of the engine; a variable that Kubernetes, systemd-nspawn or LXC sets. */
 static bool in_container(const struct doctor *d)
 {
 	bool here = !*d->cli->root; /* else the environment is not that host's */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* doctor: what InfiniBand needs so that connections by LID can be moved. */
+/* doctor: requirements of InfiniBand, so that connections by LID can move. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ struct ib_port {
 	const struct mv_port *port;
 };
 
-/* Those that are served. Return: how many, at most @max. */
+/* Ports that are served. Return: number, at most @max. */
 static size_t ib_ports(struct doctor *d, struct ib_port *ret, size_t max)
 {
 	size_t n = 0;
@@ -75,7 +75,7 @@ struct pkeys {
 	size_t n;
 };
 
-/* The places of the table that are used. */
+/* Non-empty entries of the table. */
 static void read_pkeys(const struct doctor *d, const struct ib_port *ib, struct pkeys *ret)
 {
 	char *text;
@@ -135,7 +135,7 @@ static void check_pkeys(struct doctor *d)
 
 /* ---- LIDs ------------------------------------------------------------------------------------ */
 
-/* The first one has the subnet prefix. NULL: none */
+/* The first GID, which has the subnet prefix. NULL: none. */
 static const union ibv_gid *gid_of(const struct mv_directory *dir, const struct mv_dir_rail *rail)
 {
 	return rail->link_layer == IBV_LINK_LAYER_INFINIBAND && rail->n_gids && mv_lid_is_unicast(rail->lid) ?

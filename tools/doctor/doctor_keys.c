@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* doctor: files with secrets, this host's identity, and the keys of other hosts. */
+/* doctor: files with secrets, this host's identity, keys of other hosts. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 
 #define STATE_DIR "/var/lib/meshverbs"
 
-/* Do hosts know each other by keys of their own? Else the check has nothing to look at, or cannot. */
+/* Do hosts use identities? If not, or if not known, the check is skipped. */
 static bool has_identities(struct doctor *d)
 {
 	if (d->agent && json_object_object_get_ex(d->agent, "identity", NULL))
@@ -38,7 +38,7 @@ static void check_fleet_key_file(struct doctor *d)
 				  file));
 }
 
-/* Of STATE_DIR. Return: false: this user may not look there. */
+/* A file in STATE_DIR. Return: false: this user may not look there. */
 static bool check_state_file(struct doctor *d, const char *name, mode_t mask, const char *what, const char *fix)
 {
 	struct stat st;
@@ -117,7 +117,7 @@ static struct json_object *host_at(const struct doctor *d, size_t i)
 	return hosts && i < json_object_array_length(hosts) ? json_object_array_get_idx(hosts, i) : NULL;
 }
 
-/* Hosts of which the agent says this. Return: the first one; NULL: none */
+/* Hosts with that trust. Return: the first one; NULL: none. */
 static struct json_object *hosts_in(const struct doctor *d, const char *trust, struct names *names)
 {
 	struct json_object *host, *first = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* doctor: how much memory programs may lock, and so register, wherever they are started. */
+/* doctor: limit of locked, and so of registered, memory, for all ways to start programs. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,11 +11,11 @@
 #include "agentask.h"
 #include "doctor.h"
 
-/* Less than this is soon used up by the buffers of one rank. */
+/* The buffers of one rank soon need this much. */
 #define ENOUGH_BYTES (1ull << 30)
 #define UNLIMITED    UINT64_MAX
 
-#define CAP_IPC_LOCK_BIT 14 /* linux/capability.h: the limit does not hold for whoever has it */
+#define CAP_IPC_LOCK_BIT 14 /* linux/capability.h: exempts from the limit */
 
 static const char *limit_text(uint64_t limit, char buf[static 32])
 {
@@ -30,7 +30,7 @@ static const char *limit_text(uint64_t limit, char buf[static 32])
  * -----------------------------------------------------------------------------------------------
  */
 
-/* The soft limit in a /proc/PID/limits. Return: 0 or -errno. */
+/* The soft limit in /proc/PID/limits. Return: 0 or -errno. */
 static int read_limit(struct doctor *d, const char *pid, uint64_t *ret)
 {
 	static const char key[] = "Max locked memory";
@@ -95,7 +95,7 @@ static const struct starter {
 	{"sge_execd", "gridengine", "jobs"},        {"condor_master", "condor", "jobs"},
 };
 
-/* The limit that Docker gives to containers: @ret_limit is written if one is set. */
+/* Docker's limit for containers. Return: true: set, in *@ret_limit. */
 static bool docker_limit(struct doctor *d, uint64_t *ret_limit)
 {
 	struct json_object *root = NULL, *memlock;
@@ -114,8 +114,7 @@ static bool docker_limit(struct doctor *d, uint64_t *ret_limit)
 	return memlock;
 }
 
-/* The path behind base_runtime_spec in containerd's config.toml. Return: false when none is named.
- */
+/* The value of base_runtime_spec in containerd's config.toml. Return: false: not set. */
 static bool base_spec_path(struct doctor *d, char *path, size_t size)
 {
 	char *text, *at, *end;
@@ -137,7 +136,7 @@ static bool base_spec_path(struct doctor *d, char *path, size_t size)
 	return found;
 }
 
-/* The limit in an OCI spec. Return: whether one is set. */
+/* The limit in an OCI spec. Return: true: set. */
 static bool spec_limit(struct doctor *d, const char *path, uint64_t *ret_limit)
 {
 	struct json_object *root, *rlimits, *rlimit;
@@ -157,7 +156,7 @@ static bool spec_limit(struct doctor *d, const char *path, uint64_t *ret_limit)
 		type = agent_text(rlimit, "type");
 		if (!type || strcmp(type, "RLIMIT_MEMLOCK") != 0)
 			continue;
-		/* json-c gives INT64_MAX for the 2^64 - 1 that means "unlimited" there. */
+		/* json-c returns INT64_MAX for 2^64 - 1, which means "unlimited" here. */
 		*ret_limit = (uint64_t)agent_number(rlimit, "soft", INT64_MAX);
 		if (*ret_limit >= INT64_MAX)
 			*ret_limit = UNLIMITED;
@@ -187,8 +186,8 @@ static void find_starter(struct doctor *d, const struct starter *starter, uint64
 }
 
 /*
- * Was it started by root of this host? Its name is what it says itself. Real user ids are as this PID and user namespace sees them;
- * a process of a PID namespace below has several PIDs.
+ * Was the process started by root of this host? It chooses its name itself. Real user ids are seen from this PID and
+ * user namespace; a process of an inner PID namespace has several PIDs.
  */
 static bool is_daemon_of_root(struct doctor *d, const char *pid)
 {
@@ -198,7 +197,7 @@ static bool is_daemon_of_root(struct doctor *d, const char *pid)
 
 	if (files_read(d, &text, "/proc/%s/status", pid))
 		return false;
-	/* At the beginning of a line: the name, which comes before, may have these words, too, but no line break. */
+	/* At the start of a line: the name, before it, may contain these words, but no newline. */
 	uid = strstr(text, "\nUid:\t");
 	pids = strstr(text, "\nNSpid:\t");
 	is = uid && strtoul(uid + strlen("\nUid:\t"), NULL, 10) == 0 && isdigit((unsigned char)uid[strlen("\nUid:\t")]) &&
@@ -221,7 +220,7 @@ static void visit_process(struct doctor *d, const char *name, void *arg)
 		if (told[i] || strcmp(comm, starters[i].comm) != 0 || !is_daemon_of_root(d, name) || read_limit(d, name, &limit) ||
 		    limit >= ENOUGH_BYTES)
 			continue;
-		/* What the spec gives to each container counts, and is looked at by itself. */
+		/* The spec's limit for containers counts instead, and has a check of its own. */
 		if (!strcmp(comm, "containerd") &&
 		    (containerd_limit(d, &given) || docker_limit(d, &given)))
 			continue;
@@ -272,7 +271,7 @@ static void check_containerd(struct doctor *d)
 /* ---- systemd's default
  * --------------------------------------------------------------------------------------- */
 
-/* "65536", "8M", "infinity", "8M:infinity": the soft one. */
+/* E.g. "65536", "8M", "infinity", "8M:infinity": the soft limit. */
 static uint64_t parse_size(const char *text)
 {
 	static const char units[] = "KMGTPE";

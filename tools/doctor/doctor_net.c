@@ -21,7 +21,7 @@ struct nics {
 	size_t n;
 };
 
-/* Netdevs that have a VLAN are several; each address counts once. */
+/* A netdev may be found several times, e.g. by VLANs; each address counts once. */
 static void add_nic(struct nics *nics, const struct nic *nic)
 {
 	size_t i;
@@ -46,7 +46,7 @@ static void add_port(struct doctor *d, struct nics *nics, const char *device,
 		const struct mv_addr *addr = netdev ? entry_addr(&d->host.topo, entry) : NULL;
 		struct nic nic = {.device = device, .port_num = port->num, .netdev = netdev};
 
-		/* A point-to-point address, or a /32, shares its subnet with nobody. */
+		/* A point-to-point address, or a /32, has no shared subnet. */
 		if (!addr || mv_gid_family(&addr->gid) == MV_FAMILY_LINK_LOCAL ||
 		    addr->prefix_len >= 127)
 			continue;
@@ -76,13 +76,13 @@ static bool share(const struct nic *a, const struct nic *b)
 	union ibv_gid of_a = mv_gid_network(&a->prefix, len),
 		      of_b = mv_gid_network(&b->prefix, len);
 
-	/* Netdevs of one port (a VLAN, macvlan or bridge beside the port's own) are no second NIC. */
+	/* Netdevs of one port (its own, and a VLAN, macvlan or bridge) are not two NICs. */
 	if (a->netdev == b->netdev || (!strcmp(a->device, b->device) && a->port_num == b->port_num))
 		return false;
 	return mv_gid_equal(&of_a, &of_b);
 }
 
-/* Is there one in the same subnet before the i-th (or behind it)? */
+/* Is there a NIC in the same subnet, of indexes @from to @to? */
 static bool shares(const struct nics *nics, size_t i, size_t from, size_t to)
 {
 	size_t o;

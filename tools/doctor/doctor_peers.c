@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* doctor: what the directory says of other hosts. */
+/* doctor: other hosts, as in the directory. */
 #include "ctl.h"
 #include "doctor.h"
 
@@ -56,7 +56,7 @@ static void check_versions(struct doctor *d)
  * -----------------------------------------------------------------------------------------------------
  */
 
-/* Peers whose rails on the link of one of ours allow another path MTU. */
+/* Peers whose rails on the link of our rail have another path MTU. */
 static void check_mtu_of(struct doctor *d, const struct mv_directory *dir, uint32_t local)
 {
 	const struct mv_dir_rail *ours = &dir->rails[local], *theirs, *first = NULL;
@@ -98,7 +98,7 @@ static void check_mtu(struct doctor *d)
 /* ---- addresses that two hosts have
  * ----------------------------------------------------------------------------------------- */
 
-/* Tell of each other host's rail that has this GID of ours. */
+/* Reports each rail of another host that has this GID of ours. */
 static void find_twins(struct doctor *d, const struct mv_directory *dir, const struct mv_dir_gid *ours)
 {
 	char gid[MV_GID_STRLEN];
@@ -126,7 +126,7 @@ static void check_addresses_twice(struct doctor *d)
 		gid = &dir->gids[g];
 		if (dir->rails[gid->rail].host || mv_gid_family(&gid->gid) == MV_FAMILY_LINK_LOCAL || mv_dir_gid_is_kept(gid))
 			continue;
-		/* RoCE v1 and v2 of one address are told of once. */
+		/* An address with RoCE v1 and v2 is reported once. */
 		for (before = 0; before < g; before++)
 			if (dir->gids[before].rail == gid->rail && mv_gid_equal(&dir->gids[before].gid, &gid->gid))
 				break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* doctor: is the plugin active in programs, and are its settings what they are meant to be? */
+/* doctor: is the plugin active in programs, and are its settings as intended? */
 #include <fnmatch.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool can_tell(struct doctor *d)
 	return false;
 }
 
-/* A program of that kind did not get through. Return: whether that was so. */
+/* The program ended early. Return: true: so it did, and was reported. */
 static bool find_end(struct doctor *d, const struct status_way *way)
 {
 	static const char *const ends[] = {
@@ -101,7 +101,7 @@ static bool is_common(const struct probe_stage *stage)
 	       strcmp(stage->name, "config") != 0 && strcmp(stage->name, "environment") != 0;
 }
 
-/* A step of stacking that is about libibverbs as a whole, and did not work out. */
+/* A step of stacking that concerns libibverbs as a whole, and has failed. */
 static const struct probe_stage *failed_step(const struct probe_report *report)
 {
 	size_t i;

@@ -37,7 +37,7 @@ static bool is_ethernet(const struct mv_port *port)
 	return port->link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
-/* The netdev of a port here, by its GIDs; that of a VLAN only if there is no other. */
+/* The netdev of a port, by its GIDs; a VLAN's only if there is no other. */
 static const struct mv_netdev *netdev_of(const struct doctor *d, const struct mv_port *port)
 {
 	const struct mv_netdev *netdev = NULL, *found;

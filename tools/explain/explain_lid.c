@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs explain: a destination that is given as a LID. */
+/* meshverbs explain: a destination given as a LID. */
 #include <errno.h>
 
 #include "dirview.h"
@@ -18,7 +18,7 @@ static int look_up(const struct cli *cli, const struct explain *explain, struct 
 	return err;
 }
 
-/* The plugin leaves what it does not know as the program asks. */
+/* The plugin connects an unknown LID as the program asks. */
 static void show_unknown(struct out *out, int err)
 {
 	const char *why = err == -ESRCH ? "no agent runs on this host" : mv_lid_error_text(err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs explain: what the agent's directory adds to the decision. */
+/* meshverbs explain: the decision that uses the agent's directory. */
 #include <errno.h>
 
 #include "dirview.h"
@@ -11,7 +11,7 @@ struct peer {
 	enum mv_path_verdict verdict;
 	uint32_t host, rail; /* valid if names_host() */
 	bool hole; /* explain_is_hole() */
-	bool foreign; /* the entry's netdev is in another network namespace, whose routes only the kernel knows */
+	bool foreign; /* the entry's netdev is in another network namespace, whose routes are not visible */
 	struct mv_path paths[MV_PATH_FIND_MAX];
 	size_t n_paths;
 };
@@ -21,7 +21,7 @@ static bool names_host(const struct peer *peer)
 	return peer->verdict != MV_PATH_UNKNOWN && peer->verdict != MV_PATH_SELF;
 }
 
-/* Does this verdict make the plugin ask the peer for another path? */
+/* With this verdict, does the plugin ask the peer for another path? */
 static bool needs_path(const struct peer *peer)
 {
 	if (peer->hole || (peer->foreign && peer->verdict != MV_PATH_LOCAL_DOWN && peer->verdict != MV_PATH_REMOTE_DOWN))
@@ -29,7 +29,7 @@ static bool needs_path(const struct peer *peer)
 	return names_host(peer) && peer->verdict != MV_PATH_WORKS;
 }
 
-/* The GID table entry that the program's queue pair would use: its own, repaired if need be, or the best one. */
+/* The entry that the program's queue pair would use: its own, repaired if needed, or the best one. */
 static void choose_entry(const struct mv_topo *topo, const struct explain *explain,
 			 const struct mv_gid_entry *best, struct peer *peer)
 {
@@ -120,7 +120,7 @@ static void outcome_text(const struct dirview *view, const struct peer *peer, ch
 			 rails[path->remote_rail].device, mv_gid_format(&path->remote_gid, remote));
 }
 
-/* The directory decides where it knows both ends; else the decision without it stands. */
+/* If the directory knows both ends, it decides; else the decision without it stands. */
 static bool is_reached(const struct dirview *view, const struct peer *peer, bool reached)
 {
 	if (peer->hole)
@@ -139,7 +139,7 @@ static bool is_stranger(const struct dirview *view, const struct peer *peer)
 	       !(host->flags & MV_PEER_AUTHENTICATED);
 }
 
-/* The host that announces the destination, if that address is in doubt; else NULL */
+/* The host that announces the destination, if the address is in doubt; NULL: not in doubt. */
 static const char *doubted_host(const struct dirview *view, const struct peer *peer)
 {
 	const struct mv_directory *dir = &view->dir;
@@ -211,7 +211,7 @@ int explain_peer(struct out *out, const struct cli *cli, const struct mv_topo *t
 	struct dirview view;
 	int rc;
 
-	/* For an address handle no peer is asked. */
+	/* For an address handle, no peer is asked. */
 	rc = explain->transport == MV_DATAGRAM ? -ENOENT : dirview_open(cli, &view);
 	if (rc == -ENOENT) {
 		out_text(out, "directory", NULL, OUT_PLAIN, NULL);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs explain: how netdevs reach the destination, and which other port does. */
+/* meshverbs explain: routes from netdevs to the destination, and other ports that reach it. */
 #include <string.h>
 
 #include "entry.h"
 #include "explain.h"
 
-/* ::/0 and other short IPv6 prefixes have nothing to do with IPv4, though its mapped form lies in
- * them. */
+/* ::/0 and other short IPv6 prefixes cover the range of mapped IPv4 addresses, but are not for IPv4. */
 static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const union ibv_gid *dgid)
 {
 	if (mv_gid_family(dgid) == MV_FAMILY_IPV4 && prefix_len < 96)
@@ -29,7 +28,7 @@ const struct mv_addr *explain_covering(const struct mv_topo *topo, uint32_t ifin
 	return best;
 }
 
-/* Has an earlier entry of the port the same netdev? */
+/* Does an earlier entry of the port have the same netdev? */
 static bool netdev_done(const struct mv_topo *topo, const struct mv_port *port, size_t i,
 			const struct mv_netdev *netdev)
 {
@@ -71,7 +70,7 @@ static bool leads_there(const struct mv_route *route, uint32_t ifindex, const un
 	return route->ifindex == ifindex && covers(&route->dst, route->dst_len, dgid);
 }
 
-/* The most specific ones: several when they hold for one source address each. */
+/* Shows the most specific routes; several if each holds for one source address. */
 static void show_routes(struct out *out, const struct mv_topo *topo, const struct mv_netdev *netdev,
 			const union ibv_gid *dgid)
 {
@@ -109,7 +108,7 @@ static void show_covered(struct out *out, const struct mv_netdev *netdev,
 	show_row(out, netdev, "prefix", NULL, NULL, text);
 }
 
-/* @out may be NULL: look up only. */
+/* @out: NULL: look up only. */
 static int port_routes(struct out *out, struct host *host, const struct mv_port *port,
 		       const union ibv_gid *dgid)
 {

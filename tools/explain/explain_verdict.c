@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs explain: the verdict on every entry, and the decision in words. */
+/* meshverbs explain: the verdict on each entry, and the decision in words. */
 #include <string.h>
 
 #include "entry.h"
@@ -54,7 +54,7 @@ bool explain_is_hole(const struct explain *explain)
 	       explain->port->link_layer == IBV_LINK_LAYER_ETHERNET && !mv_port_gid(explain->port, explain->index);
 }
 
-/* What a verdict means for this entry and this destination. */
+/* Explains a verdict for this entry and this destination. */
 static void verdict_text(const struct mv_topo *topo, const struct mv_candidate *candidate,
 			 const union ibv_gid *dgid, char *buf, size_t size)
 {
@@ -114,7 +114,7 @@ static enum out_tone verdict_tone(enum mv_verdict verdict)
 					    : OUT_PLAIN;
 }
 
-/* What a program that uses this entry gets, in a table cell. */
+/* What a program that uses this entry gets, as a table cell. */
 static void action_text(const struct mv_decision *decision, char *buf, size_t size)
 {
 	if (decision->action == MV_REPAIR || decision->action == MV_REPLACE)
@@ -192,7 +192,7 @@ static void decision_words(const struct mv_decision *decision, uint32_t index, c
 	}
 }
 
-/* Which index to start the program with, if any serves; @hole: the program's own has no GID at all. */
+/* Advises on an index for the program, if any works. @hole: the program's own index is empty. */
 static void advise(struct out *out, const struct explain *explain, const struct mv_gid_entry *instead, bool hole)
 {
 	if (instead)
@@ -206,7 +206,7 @@ static void advise(struct out *out, const struct explain *explain, const struct 
 		out_text(out, "advice", NULL, OUT_PLAIN, NULL);
 }
 
-/* The index was given: one program's fate. @best: from explain_candidates() */
+/* The index is given: the result for one program. @best: from explain_candidates() */
 static bool result_of_index(struct out *out, const struct explain *explain, const struct mv_topo *topo,
 			    const struct mv_gid_entry *best)
 {
@@ -228,7 +228,7 @@ static bool result_of_index(struct out *out, const struct explain *explain, cons
 	return good;
 }
 
-/* No index yet: the best one, or why it does not matter or there is none. */
+/* No index is given: the best one, or why none is needed or exists. */
 static bool result_of_port(struct out *out, const struct explain *explain,
 			   const struct mv_topo *topo, const struct mv_gid_entry *best)
 {

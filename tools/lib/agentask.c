@@ -42,7 +42,7 @@ static int connect_control(const struct cli *cli)
 
 	if (fd != -ENOENT && fd != -ECONNREFUSED)
 		return fd;
-	/* Agents of before listened beside the directory of peers. */
+	/* Older agents listened in RUN_DIR. */
 	old = connect_control_in(cli->run_dir);
 	if (old < 0)
 		return fd;
@@ -64,7 +64,7 @@ static int send_line(int fd, const char *line)
 	return 0;
 }
 
-/* Reads up to the end. Return: 0 with a malloc()ed buffer. */
+/* Reads to the end. Return: 0; -errno. *@ret_text: for free(). */
 static int read_answer(int fd, char **ret_text, size_t *ret_len)
 {
 	size_t len = 0, size = 0;
@@ -73,7 +73,7 @@ static int read_answer(int fd, char **ret_text, size_t *ret_len)
 	int rc = 0;
 
 	while (!rc && n) {
-		if (len + 1 >= size) { /* one more for the NUL */
+		if (len + 1 >= size) { /* one byte for the NUL */
 			size = size ? 2 * size : 65536;
 			grown = size <= ANSWER_BYTES_MAX ? realloc(text, size) : NULL;
 			rc = grown ? 0 : size <= ANSWER_BYTES_MAX ? -ENOMEM : -EFBIG;
@@ -161,7 +161,7 @@ int agent_order(const struct cli *cli, struct json_object *order, const char *me
 		rc = talk(cli, line, &text, &len);
 	if (!rc) {
 		answer = json_tokener_parse(text);
-		/* Either member says that the order was understood. */
+		/* Either member shows that the agent understood the order. */
 		rc = agent_member(answer, member, type) || agent_text(answer, "error") ? 0 : -EBADMSG;
 	}
 	free(line);

@@ -49,8 +49,7 @@ int cli_option(struct cli *cli, const struct cli_command *command, int argc, cha
 		*ret_exit = cli_usage(command, "option '%s' needs a value", argv[optind - 1]);
 		return -2;
 	case '?':
-		/* optopt is set for a short option, and optind has not moved past its cluster yet.
-		 */
+		/* optopt is set for a short option; optind still points to its word then. */
 		if (optopt && optopt < 128)
 			*ret_exit = cli_usage(command, "unknown option '-%c'", optopt);
 		else

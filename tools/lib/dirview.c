@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The agent's directory, as several commands show it. */
+/* Display of the agent's directory, for several commands. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -98,7 +98,7 @@ static void rate_text(uint32_t rate_mbps, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
-/* "up", ...; NULL: it is not watched. */
+/* Return: state of a path, e.g. "up"; NULL: not watched. */
 static const char *probe_of(struct json_object *probes, const struct mv_path *path)
 {
 	char local[MV_GID_STRLEN], remote[MV_GID_STRLEN];

@@ -36,7 +36,7 @@ const char *prefix_text(const union ibv_gid *prefix, unsigned int len, char *buf
 	union ibv_gid network = mv_gid_network(prefix, len);
 	char text[MV_GID_STRLEN];
 
-	/* A prefix shorter than the IPv4 mapping is no IPv4 one, whatever the address was. */
+	/* A prefix shorter than the mapping's 96 bits is no IPv4 prefix. */
 	if (mv_gid_family(prefix) == MV_FAMILY_IPV4 && len >= 96)
 		snprintf(buf, size, "%s/%u",
 			 inet_ntop(AF_INET, network.raw + 12, text, sizeof(text)), len - 96);

@@ -5,19 +5,19 @@
 #include "out.h"
 #include "topo.h"
 
-/* What can be said of a GID table entry without a destination. */
+/* State of a GID table entry, independent of a destination. */
 enum entry_state {
 	ENTRY_USABLE,
-	ENTRY_LINK_LOCAL, /* works, but only towards neighbours on the link */
+	ENTRY_LINK_LOCAL, /* usable on its link only */
 	ENTRY_NO_NETDEV,
 	ENTRY_DOWN,
 	ENTRY_NO_CARRIER,
-	ENTRY_PORT_DOWN, /* InfiniBand: no netdev tells */
+	ENTRY_PORT_DOWN, /* InfiniBand, which has no netdev to tell */
 };
 
 /**
- * entry_judge - state of an entry, in a word and a sentence
- * @netdev_name: netdev that sysfs names, for an entry without one here; "" when none
+ * entry_judge - state of an entry, and a sentence about it
+ * @netdev_name: netdev in sysfs, for an entry without a netdev here; "": none
  * @text: filled in
  */
 enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *port,
@@ -28,31 +28,29 @@ const char *entry_state_name(enum entry_state state); /* for JSON */
 enum out_tone entry_state_tone(enum entry_state state);
 
 /**
- * entry_addr - the address that made an entry
+ * entry_addr - the address from which the kernel made the entry
  *
- * Return: the netdev's address with the entry's GID, or NULL.
+ * Return: the address with the entry's GID on its netdev, in @topo; NULL: none.
  */
 const struct mv_addr *entry_addr(const struct mv_topo *topo, const struct mv_gid_entry *entry);
 
 /**
- * gid_text - a GID as an IPv6 address, also when it holds an IPv4 one
+ * gid_text - a GID as IPv6 address, also if it is a mapped IPv4 address
  * @buf: MV_GID_STRLEN bytes
  */
 const char *gid_text(const union ibv_gid *gid, char buf[static MV_GID_STRLEN]);
 
 /**
- * prefix_text - "10.1.0.0/24" or "2001:db8::/64"
+ * prefix_text - e.g. "10.1.0.0/24" or "2001:db8::/64"
  * @len: in bits of the GID
  */
 const char *prefix_text(const union ibv_gid *prefix, unsigned int len, char *buf, size_t size);
 
-/**
- * out_gid - fields "gid" and "ipv4"
- */
+/** out_gid - print fields "gid" and "ipv4" */
 void out_gid(struct out *out, const union ibv_gid *gid);
 
 /**
- * out_netdev - fields "netdev" and "vlan"
+ * out_netdev - print fields "netdev" and "vlan"
  * @netdev: may be NULL
  */
 void out_netdev(struct out *out, const struct mv_netdev *netdev);

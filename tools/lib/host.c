@@ -6,10 +6,10 @@
 #include "host.h"
 #include "topo_sysfs.h"
 
-/* More than any host's dump: 10,000 routes take about 1 MiB. */
+/* More than any dump: 10,000 routes take about 1 MiB. */
 #define CAPTURE_BYTES_MAX (64U << 20)
 
-/* Return: a malloc()ed buffer of *@ret_len bytes, or NULL with errno set. */
+/* Return: *@ret_len bytes for free(); NULL: see errno. */
 static void *read_file(const char *path, size_t *ret_len)
 {
 	FILE *file = fopen(path, "re");
@@ -44,7 +44,7 @@ static void *read_file(const char *path, size_t *ret_len)
 	return buf;
 }
 
-/* What goes wrong is left in @why. */
+/* Writes the error's text to @why. */
 static int load_capture(struct host *host, const char *path, char *why, size_t why_size)
 {
 	bool done;
@@ -58,7 +58,7 @@ static int load_capture(struct host *host, const char *path, char *why, size_t w
 		snprintf(why, why_size, "cannot read %s: %s", path, strerror(-rc));
 		return rc;
 	}
-	rc = mv_netlink_parse(&host->topo, buf, len, &done); /* of as many answers as there are */
+	rc = mv_netlink_parse(&host->topo, buf, len, &done); /* any number of answers */
 	free(buf);
 	if (rc)
 		snprintf(why, why_size, "%s does not hold rtnetlink messages: %s", path,
@@ -105,7 +105,7 @@ int host_read(const struct cli *cli, struct host *host, char *why, size_t why_si
 	host->captured = cli->netlink_file;
 	mv_topo_init(&host->topo);
 
-	/* First the netdevs: GIDs name theirs. */
+	/* Netdevs first, because GIDs refer to them. */
 	rc = host->captured ? load_capture(host, cli->netlink_file, why, why_size)
 			    : load_netlink(host, why, why_size);
 	if (rc)

@@ -19,9 +19,9 @@ struct out {
 	FILE *file;
 	bool json;
 	bool colour;
-	int error; /* the first one, -errno */
+	int error; /* first error, -errno */
 
-	/* JSON: the open containers, outermost first; each is owned by the one before it. */
+	/* JSON: open containers, outermost first; each owns the next one. */
 	struct json_object *stack[OUT_DEPTH_MAX];
 	unsigned int depth;
 	bool in_row; /* stack[depth - 1] is a row */
@@ -31,9 +31,9 @@ struct out {
 	struct table table;
 	const char *list_title;
 	unsigned int indent;
-	bool printed; /* something is above, so that a headline wants an empty line */
+	bool printed; /* text was printed, so a headline needs an empty line before it */
 	bool indents[OUT_DEPTH_MAX +
-		     1]; /* which of the open sections, and the list in them, indents */
+		     1]; /* which open sections, and lists in them, are indented */
 	unsigned int n_sections;
 };
 
@@ -99,7 +99,7 @@ bool out_is_json(const struct out *out)
 	return out->json;
 }
 
-/* Adds @value, which may be NULL for null, to the innermost container and takes it over. */
+/* Adds @value to the innermost container, and takes it over; NULL: null. */
 static void json_add(struct out *out, const char *key, struct json_object *value)
 {
 	struct json_object *parent = out->stack[out->depth - 1];
@@ -126,7 +126,7 @@ static void json_push(struct out *out, const char *key, struct json_object *cont
 		out_fail(out, -ENOMEM);
 	else
 		json_add(out, key, container);
-	out->stack[out->depth] = out->error ? NULL : container; /* not looked at after an error */
+	out->stack[out->depth] = out->error ? NULL : container; /* unused after an error */
 	out->depth++;
 }
 
@@ -160,7 +160,7 @@ void out_section_end(struct out *out)
 	}
 	if (out->indents[--out->n_sections])
 		out->indent -= 2;
-	/* From here on the place is that of a list behind the section. */
+	/* From now on this level is for a list after the section. */
 	out->indents[out->n_sections] = false;
 }
 
@@ -183,7 +183,7 @@ static void end_row(struct out *out)
 		out->depth--;
 }
 
-/* The headline waits for the first row or item: an empty list shows nothing. */
+/* Prints the headline with the first row or item, so that an empty list prints nothing. */
 static void list_title(struct out *out)
 {
 	if (!out->list_title)
@@ -191,7 +191,7 @@ static void list_title(struct out *out)
 	print_title(out, out->list_title);
 	out->list_title = NULL;
 	out->indent += 2;
-	out->indents[out->n_sections] = true; /* the list's own level, undone at its end */
+	out->indents[out->n_sections] = true; /* the list's own level, reset at its end */
 }
 
 void out_list_end(struct out *out)
@@ -252,7 +252,7 @@ void out_record(struct out *out, enum out_tone tone, const char *headline)
 	free(text);
 }
 
-/* A field in text; takes @value over. */
+/* Prints a field as text; takes @value over. */
 static void print_field(struct out *out, const char *label, enum out_tone tone, char *value)
 {
 	int rc;
@@ -274,7 +274,7 @@ static void print_field(struct out *out, const char *label, enum out_tone tone, 
 	free(value);
 }
 
-/* Takes @value over; NULL means that memory was short. */
+/* Takes @value over; NULL: no memory. */
 static void add_text(struct out *out, const char *key, const char *label, enum out_tone tone,
 		     char *value)
 {

@@ -6,15 +6,14 @@
 
 struct json_object;
 
-/* Lists that several commands show, with at most @max rows; what is left out is said in a sentence.
- */
+/* Lists that several commands show, with at most @max rows and a sentence about the rest. */
 
 void show_hosts(struct out *out, const struct dirview *view, size_t max); /* cmd_peers.c */
 
-/** show_rails - rails of the first @n_hosts hosts; the first one is this host */
+/** show_rails - rails of the first @n_hosts hosts, of which the first is this host */
 void show_rails(struct out *out, const struct dirview *view, size_t n_hosts); /* cmd_peers.c */
 
-/** show_qps - @answer: of the agent to "qps" */
+/** show_qps - @answer: the agent's answer to "qps" */
 void show_qps(struct out *out, struct json_object *answer, const char *title,
 	      size_t max); /* cmd_qps.c */
 

@@ -10,7 +10,7 @@
 
 #include "sysfs.h"
 
-/* First line of a file, without its end. Return: 0 or -errno. */
+/* First line of a file, without newline. Return: 0 or -errno. */
 __attribute__((format(printf, 3, 4))) static int read_line(char *buf, size_t size, const char *fmt,
 							   ...)
 {
@@ -26,7 +26,7 @@ __attribute__((format(printf, 3, 4))) static int read_line(char *buf, size_t siz
 	if (!file)
 		return -errno;
 	if (!fgets(buf, (int)size, file))
-		rc = -EIO; /* an entry that is not in use answers EINVAL */
+		rc = -EIO; /* an unused entry gives EINVAL */
 	else
 		buf[strcspn(buf, "\n")] = '\0';
 	fclose(file);
@@ -78,8 +78,7 @@ void sysfs_gid_netdev(const char *root, const char *device, uint8_t port_num, ui
 		buf[0] = '\0';
 }
 
-/* Kernel driver of the device below the RDMA device, and the provider in rdma-core that serves it.
- */
+/* Kernel driver of the device below the RDMA device, and its provider in rdma-core. */
 static const struct {
 	const char *kernel;
 	const char *provider;
@@ -123,8 +122,7 @@ int sysfs_provider(const char *root, const char *device, char *buf, size_t size)
 
 	if (!provider_of_driver(root, device, buf, size))
 		return 0;
-	/* Software devices have no device below them. node_desc can be set by anyone, parent is
-	 * rxe's own. */
+	/* A software device has no device below it. Anybody can set node_desc; only rxe has "parent". */
 	if (!read_line(line, sizeof(line), "%s/class/infiniband/%s/parent", root, device) ||
 	    (!read_line(line, sizeof(line), "%s/class/infiniband/%s/node_desc", root, device) &&
 	     !strcmp(line, "rxe"))) {
@@ -135,7 +133,7 @@ int sysfs_provider(const char *root, const char *device, char *buf, size_t size)
 		snprintf(buf, size, "siw");
 		return 0;
 	}
-	/* 0x15b3 is Mellanox; what is not mlx5 has been unsupported by its maker for years. */
+	/* 0x15b3 is Mellanox; their devices before mlx5 have not been supported for years. */
 	if (!read_line(line, sizeof(line), "%s/class/infiniband/%s/device/vendor", root, device) &&
 	    !strcmp(line, "0x15b3")) {
 		snprintf(buf, size, "mlx5");

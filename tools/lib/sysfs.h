@@ -5,32 +5,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the engine has no use for, but people want to know of an RDMA device. */
+/* Facts about RDMA devices that the engine does not need. */
 
 /**
- * sysfs_devices - names of the RDMA devices, in order
+ * sysfs_devices - names of the RDMA devices, sorted
  * @root: as for mv_sysfs_fill()
- * @ret_names: malloc()ed array of malloc()ed strings, written on success
+ * @ret_names: written on success; array and strings for free()
  *
- * Return: their number, -ENOENT when there is no class/infiniband, or -errno.
+ * Return: their number; -ENOENT: no class/infiniband; another -errno.
  */
 int sysfs_devices(const char *root, char ***ret_names);
 
 /**
- * sysfs_gid_netdev - netdev name that gid_attrs/ndevs gives for an entry
+ * sysfs_gid_netdev - name of an entry's netdev, from gid_attrs/ndevs
  * @root: as for mv_sysfs_fill()
- * @buf: filled in; "" when the kernel names none
+ * @buf: filled in; "": none
  *
- * The name is that of the netdev's own network namespace, and may be another device's in this one.
+ * The name is from the netdev's own network namespace; in this one it may be another device's.
  */
 void sysfs_gid_netdev(const char *root, const char *device, uint8_t port_num, uint32_t index,
 		      char *buf, size_t size);
 
 /**
- * sysfs_provider - libibverbs' driver name of a device: "mlx5", "rxe", ...
- * @buf: filled in on success
+ * sysfs_provider - libibverbs driver name of a device, e.g. "mlx5", "rxe"
+ * @buf: written on success
  *
- * Return: 0, or -ENOENT when nothing in sysfs tells.
+ * Return: 0; -ENOENT: sysfs does not tell.
  */
 int sysfs_provider(const char *root, const char *device, char *buf, size_t size);
 

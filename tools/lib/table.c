@@ -5,7 +5,7 @@
 
 #include "table.h"
 
-/* Every terminal that has colours knows these of ECMA-48. */
+/* ECMA-48 sequences that every colour terminal knows. */
 static const char *const tones[] = {
 	[OUT_PLAIN] = "",
 	[OUT_GOOD] = "\033[32m",
@@ -59,7 +59,7 @@ static const struct table_cell *table_at(const struct table *table, size_t row, 
 	return table->cells + row * TABLE_COLUMNS_MAX + column;
 }
 
-/* Columns on the screen: UTF-8 continuation bytes take none. */
+/* Width on the screen: UTF-8 continuation bytes do not count. */
 static size_t text_width(const char *text)
 {
 	size_t n = 0;

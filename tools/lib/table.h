@@ -15,12 +15,12 @@ struct table_cell {
 	enum out_tone tone;
 };
 
-/* A text table that is printed when all of it is known, since only then the widths are. */
+/* A text table. It is printed when complete, because column widths depend on all rows. */
 struct table {
 	const char *labels[TABLE_COLUMNS_MAX]; /* not owned */
 	size_t n_columns;
 	size_t n_rows;
-	size_t column; /* of the next cell in the current row */
+	size_t column; /* column of the next cell in the current row */
 	struct table_cell *cells; /* n_rows * TABLE_COLUMNS_MAX */
 };
 
@@ -33,23 +33,21 @@ int table_row(struct table *table);
 
 /**
  * table_cell - add a cell to the current row
- * @label: headline of the column, must outlive the table
+ * @label: headline of the column; must outlive the table
  * @text: owned by the table from now on, also after an error
  *
- * Return: 0, or -ENOSPC when the row is full.
+ * Return: 0; -ENOSPC: the row is full.
  */
 int table_cell(struct table *table, const char *label, enum out_tone tone, char *text);
 
 /**
- * table_print - write headline and rows
+ * table_print - print headline and rows
  * @indent: blanks before each line
  */
 void table_print(const struct table *table, FILE *file, unsigned int indent, bool colour);
 void table_fini(struct table *table);
 
-/**
- * tone_on - terminal sequence that starts a tone, "" for none; tone_off ends it
- */
+/** tone_on - terminal sequence that starts a tone; "": none. tone_off ends it */
 const char *tone_on(enum out_tone tone, bool colour);
 const char *tone_off(enum out_tone tone, bool colour);
 

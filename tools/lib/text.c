@@ -3,7 +3,7 @@
 
 #include "text.h"
 
-/* Length of the UTF-8 sequence at @s, 0 if it is none that a terminal or JSON should see. */
+/* Length of the UTF-8 sequence at @s; 0: invalid, or unfit for terminals and JSON. */
 static size_t utf8_len(const unsigned char *s)
 {
 	size_t len, i;
@@ -17,7 +17,7 @@ static size_t utf8_len(const unsigned char *s)
 	for (i = 1; i < len; i++)
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
-	/* overlong forms, surrogates, beyond the last code point, and C1 controls */
+	/* overlong forms, surrogates, beyond the last code point, C1 controls */
 	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
 	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90) ||
 	    (s[0] == 0xc2 && s[1] < 0xa0))

@@ -4,9 +4,9 @@
 
 /**
  * text_clean - make a string fit for terminals and JSON parsers, in place
- * @text: NULL is fine
+ * @text: NULL is allowed
  *
- * Control characters, line ends included, and bytes that are no UTF-8 become '?'.
+ * Control characters, including newlines, and invalid UTF-8 become '?'.
  *
  * Return: @text.
  */

@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 	struct ibv_device **list;
 	int i, n = 0;
 
-	/* A line that is out is known even if the next call crashes. */
+	/* Line buffering, so that lines before a crash are seen. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc > 1 && !dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL)) {
 		printf("library %s\n", dlerror());

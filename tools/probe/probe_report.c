@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What meshverbs-probe and the plugin said, from lines to fields. */
+/* Parses the output of meshverbs-probe and of the plugin. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "probe_run.h"
 
-/* Room for one more of an array that has @n. Return: 0 or -ENOMEM. */
+/* Makes room for one more element in an array of @n. Return: 0 or -ENOMEM. */
 static int grow(void *array, size_t n, size_t size)
 {
 	void **p = array;
 	void *grown;
 
-	/* powers of two only */
+	/* grows at powers of two */
 	if (n & (n - 1) && n)
 		return 0;
 	grown = reallocarray(*p, n ? n * 2 : 1, size);
@@ -22,7 +22,7 @@ static int grow(void *array, size_t n, size_t size)
 	return 0;
 }
 
-/* Next word of *@line, "" at its end. */
+/* Return: next word of *@line; "": end. */
 static char *next_word(char **line)
 {
 	char *word = *line + strspn(*line, " ");

@@ -14,12 +14,12 @@
 
 #include "probe_run.h"
 
-#define STREAM_BYTES_MAX (256U << 10) /* past that it is noise */
+#define STREAM_BYTES_MAX (256U << 10) /* further output is dropped */
 #define TICK_MS          50
 
 enum { STREAM_OUTPUT, STREAM_WARNINGS, STREAM_LINES, N_STREAMS };
 
-/* What the child has where: stdout, stderr, and the number in MESHVERBS_REPORT. */
+/* File descriptors of the child: stdout, stderr, and the one in MESHVERBS_REPORT. */
 static const int child_fds[N_STREAMS] = {STDOUT_FILENO, STDERR_FILENO, 3};
 
 struct stream {
@@ -52,7 +52,7 @@ static void stream_fini(struct stream *stream)
 	stream->buf = NULL;
 }
 
-/* Both ends away from the numbers that the child's ends will get. */
+/* Keeps both ends off the descriptors that the child's ends will get. */
 static int stream_init(struct stream *stream)
 {
 	int fds[2], i, rc = 0;
@@ -72,7 +72,7 @@ static int stream_init(struct stream *stream)
 	return rc;
 }
 
-/* Reads what is there. A stream that is full is still emptied, so that the child does not block. */
+/* Reads available data. Reads a full stream as well, so that the child does not block. */
 static void stream_read(struct stream *stream)
 {
 	char rest[4096];
@@ -95,7 +95,7 @@ static void stream_read(struct stream *stream)
 	}
 }
 
-/* In the child, after fork(): only what is safe there. */
+/* Runs in the child after fork(): async-signal-safe calls only. */
 __attribute__((noreturn)) static void child_exec(const struct stream *streams, const char *program,
 						 const char *library, char **env)
 {
@@ -103,7 +103,7 @@ __attribute__((noreturn)) static void child_exec(const struct stream *streams, c
 	struct rlimit no_core = {0, 0};
 	int i, null_fd;
 
-	setpgid(0, 0); /* so that its own children can be killed with it */
+	setpgid(0, 0); /* so that its children can be killed with it */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &no_core);
 	null_fd = open("/dev/null", O_RDONLY);
@@ -118,13 +118,10 @@ __attribute__((noreturn)) static void child_exec(const struct stream *streams, c
 	_exit(127);
 }
 
-/*
- * The environment that programs started from here get, plus where to report. Strings are not owned,
- * the array is.
- */
+/* The environment of this process, plus where to report. Strings are not owned, the array is. */
 static char **make_env(const char *sysfs)
 {
-	/* Not /dev/fd/3: a minimal /dev lacks it. */
+	/* Not /dev/fd/3, which a minimal /dev does not have. */
 	static char report[] = "MESHVERBS_REPORT=/proc/self/fd/3";
 	static char sysfs_path[PATH_MAX + sizeof("SYSFS_PATH=")];
 	size_t n = 0, i, used = 0;
@@ -140,8 +137,7 @@ static char **make_env(const char *sysfs)
 		    strncmp(environ[i], "SYSFS_PATH=", 11) != 0)
 			env[used++] = environ[i];
 	env[used++] = report;
-	/* libibverbs takes its root from there; without need it stays unset, as programs have it.
-	 */
+	/* Root of sysfs for libibverbs. Set only if needed, since programs usually do not have it. */
 	if (strcmp(sysfs, "/sys") != 0) {
 		snprintf(sysfs_path, sizeof(sysfs_path), "SYSFS_PATH=%s", sysfs);
 		env[used++] = sysfs_path;
@@ -149,7 +145,7 @@ static char **make_env(const char *sysfs)
 	return env;
 }
 
-/* Reads until the child has ended, or has to be. Return: its wait status. */
+/* Reads until the child has ended or was killed. Return: its wait status. */
 static int streams_read(struct stream *streams, pid_t pid, uint64_t deadline_ms, bool *ret_hung)
 {
 	struct pollfd fds[N_STREAMS];
@@ -164,15 +160,14 @@ static int streams_read(struct stream *streams, pid_t pid, uint64_t deadline_ms,
 		if (now_ms() >= deadline_ms && !*ret_hung) {
 			*ret_hung = true;
 			kill(-pid, SIGKILL);
-			kill(pid, SIGKILL); /* in case it had not made its group yet */
+			kill(pid, SIGKILL); /* in case it has no process group yet */
 		}
 		ended = waitpid(pid, &status, WNOHANG) == pid;
-		/* After the end once more: all it wrote is in the pipes, even if others hold them
-		 * open. */
+		/* Once more after the end: all that it wrote is in the pipes, even if other processes hold them open. */
 		for (i = 0; i < N_STREAMS; i++)
 			stream_read(&streams[i]);
 	}
-	kill(-pid, SIGKILL); /* what it may have left behind */
+	kill(-pid, SIGKILL); /* processes that it left */
 	return status;
 }
 
@@ -202,7 +197,7 @@ int probe_run(const struct cli *cli, const char *library, struct probe_report *r
 
 	for (i = 0; i < N_STREAMS; i++)
 		streams[i] = (struct stream){.read_fd = -1, .write_fd = -1};
-	/* Without it the plugin cannot report, which would look as if it were not there. */
+	/* Without it the plugin cannot report, and would seem to be missing. */
 	if (access("/proc/self/fd", X_OK))
 		rc = -ENOTSUP;
 	for (i = 0; !rc && i < N_STREAMS; i++)
@@ -219,7 +214,7 @@ int probe_run(const struct cli *cli, const char *library, struct probe_report *r
 	}
 	if (!pid)
 		child_exec(streams, program, library, env);
-	setpgid(pid, pid); /* whoever comes first */
+	setpgid(pid, pid); /* in parent and child, whichever runs first */
 	for (i = 0; i < N_STREAMS; i++)
 		close_fd(&streams[i].write_fd);
 	status = streams_read(streams, pid, now_ms() + cli->probe_timeout_ms, &hung);

@@ -7,44 +7,43 @@
 #include "cli.h"
 
 /*
- * meshverbs-probe is a verbs program like any other: it lists the RDMA devices, opens and closes
- * each. It is run as a child, so that whatever happens to it is a finding and not our end, and with
- * MESHVERBS_REPORT set, so that the plugin tells what it does. See probe/meshverbs-probe.c for what
- * it prints.
+ * meshverbs-probe is an ordinary verbs program: it lists the RDMA devices, and opens and closes each. It runs as a
+ * child, so that a crash is a finding and does not end the tool; with MESHVERBS_REPORT set, the plugin reports what it
+ * does. Its output is described in probe/meshverbs-probe.c.
  */
 
 enum probe_end {
-	PROBE_DONE, /* went through to its end */
-	PROBE_NOT_RUN, /* could not be started: @error says why */
-	PROBE_EXITED, /* ended too early, with exit status @code */
+	PROBE_DONE, /* ran to its end */
+	PROBE_NOT_RUN, /* could not be started: @error has the reason */
+	PROBE_EXITED, /* ended early, with exit status @code */
 	PROBE_CRASHED, /* killed by signal @code */
-	PROBE_HUNG, /* was killed after the time limit */
+	PROBE_HUNG, /* killed after the time limit */
 };
 
 /* A line of the plugin: "stage NAME STATE TEXT". */
 struct probe_stage {
 	const char *name;
-	const char *state; /* "ok", "off", "failed", "refused", or what a newer plugin says */
+	const char *state; /* "ok", "off", "failed", "refused", or a word of a newer plugin */
 	const char *text;
 };
 
-/* What the program saw of a device. */
+/* Result for a device. */
 struct probe_device {
 	const char *name;
-	const char *error; /* NULL: it was opened */
+	const char *error; /* NULL: the device was opened */
 };
 
-/* All strings lie in the three buffers. */
+/* All strings are in the three buffers. */
 struct probe_report {
 	enum probe_end end;
 	int code;
-	const char *error; /* why not run, or why the devices could not be listed; else NULL */
-	const char *missing_library; /* why @library could not be loaded, else NULL */
+	const char *error; /* why not run, or why devices could not be listed; NULL: neither */
+	const char *missing_library; /* why @library could not be loaded; NULL: loaded */
 	struct probe_stage *stages;
 	size_t n_stages;
 	struct probe_device *devices;
 	size_t n_devices;
-	const char **messages; /* stderr: libibverbs' and the dynamic linker's warnings */
+	const char **messages; /* lines of stderr: warnings of libibverbs and of the dynamic linker */
 	size_t n_messages;
 
 	char *output; /* stdout */
@@ -53,22 +52,20 @@ struct probe_report {
 };
 
 /**
- * probe_run - run meshverbs-probe and gather what it and the plugin say
- * @library: shared library that the program loads before it uses verbs, as one that links it does;
- *           NULL for none
- * @ret: filled in on success; release it with probe_report_fini()
+ * probe_run - run meshverbs-probe and gather its output and the plugin's
+ * @library: shared library that the program loads before it uses verbs, like a program linked with it; NULL: none
+ * @ret: written on success; release with probe_report_fini()
  *
- * Return: 0, also when the child failed in any way, or -errno when the means for running it could
- * not be had (pipes, processes, memory).
+ * Return: 0, also if the child fails in any way; -errno: it could not be run (pipes, processes, memory).
  */
 int probe_run(const struct cli *cli, const char *library, struct probe_report *ret);
 void probe_report_fini(struct probe_report *report);
 
 /**
- * probe_report_parse - find the lines in the three buffers
- * @report: buffers set, each ends in NUL; they are cut into lines
+ * probe_report_parse - parse the three buffers
+ * @report: with its buffers, each NUL-terminated; they are cut into lines
  *
- * Lines of no known form are skipped, an unfinished last line counts.
+ * Skips unknown lines. An unfinished last line counts.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -76,10 +73,10 @@ int probe_report_parse(struct probe_report *report);
 
 /**
  * probe_report_stage - the last line about a stage
- * @name: beginning of the name
- * @suffix: end of the name, "" for none
+ * @name: beginning of its name
+ * @suffix: end of its name; "": none
  *
- * Return: NULL when there is none.
+ * Return: in @report; NULL: none.
  */
 const struct probe_stage *probe_report_stage(const struct probe_report *report, const char *name,
 					     const char *suffix);

@@ -14,16 +14,16 @@
 
 #include "qualify_run.h"
 
-#define LIMIT_MS   90000 /* all trials together take 60 s at most */
+#define LIMIT_MS   90000 /* all trials take 60 s at most */
 #define OUTPUT_MAX (1u << 20)
 #define ARGS_MAX   10
 
 struct child {
 	const struct qualify_order *order;
 	pid_t pid;
-	int fd; /* what it prints; -1: closed */
+	int fd; /* its output; -1: closed */
 	char *buf;
-	size_t len, at; /* @at: lines before it were looked at */
+	size_t len, at; /* @at: end of the lines that were handled */
 	char peer[64], trial[64];
 	size_t i, n;
 	bool result; /* the rest is the JSON object */
@@ -61,7 +61,7 @@ static char **make_env(const char *sysfs)
 	return env;
 }
 
-/* In the child, after fork(): only what is safe there. */
+/* Runs in the child after fork(): async-signal-safe calls only. */
 __attribute__((noreturn)) static void child_exec(int out, const char *program, char *const *argv, char **env)
 {
 	struct rlimit no_core = {0, 0};
@@ -110,7 +110,7 @@ static int start(const struct cli *cli, char *const *argv, struct child *child)
 	return 0;
 }
 
-/* ---- what it prints ---------------------------------------------------------------------------- */
+/* ---- its output ----------------------------------------------------------------------------- */
 
 static void tell(struct child *child, const char *trial, const char *verdict)
 {
@@ -130,7 +130,7 @@ static void line(struct child *child, const char *text)
 		tell(child, trial, verdict);
 }
 
-/* Whole lines, up to the result. */
+/* Handles whole lines, up to the result. */
 static void lines(struct child *child)
 {
 	char *end;
@@ -140,7 +140,7 @@ static void lines(struct child *child)
 		if (!strcmp(child->buf + child->at, "result"))
 			child->result = true;
 		else if (!strncmp(child->buf + child->at, "error ", 6))
-			return; /* stays where it is */
+			return; /* kept in the buffer */
 		else
 			line(child, child->buf + child->at);
 		child->at = (size_t)(end - child->buf) + 1;

@@ -6,30 +6,30 @@
 #include "qualified.h"
 
 /*
- * meshverbs-qualify is run as a child, with MESHVERBS=off: whatever happens to it is a finding and not our end. See qualify/main.c for what
- * it prints.
+ * meshverbs-qualify runs as a child, with MESHVERBS=off, so that a crash is a finding and does not end the tool. Its
+ * output is described in qualify/main.c.
  */
 
 struct qualify_order {
 	const char *device;
-	const char *peer; /* another device that takes part; NULL: what is found */
-	const char *only; /* names of trials with commas between; NULL: all */
-	/* Called when it is known who takes part (@trial NULL), before each trial (@verdict NULL), and behind it. */
+	const char *peer; /* the other device; NULL: chosen automatically */
+	const char *only; /* names of trials, comma-separated; NULL: all */
+	/* Called when the peer is known (@trial NULL), before each trial (@verdict NULL), and after it. */
 	void (*progress)(const struct qualify_order *order, const char *peer, size_t i, size_t n, const char *trial, const char *verdict);
 };
 
 /**
- * qualify_run - try out a device; takes a minute at most
+ * qualify_run - qualify a device; takes at most a minute
  * @ret: written on success only
- * @why: of an error, in words
+ * @why: gets the text of an error
  *
  * Return: 0 or -errno.
  */
 int qualify_run(const struct cli *cli, const struct qualify_order *order, struct mv_qualified *ret, char *why, size_t why_size);
 
 /**
- * qualify_list - the trials, one a line: name, assumption, source, with tabs between
- * @ret_text: to be freed
+ * qualify_list - list the trials, one on each line: name, assumption, source, separated by tabs
+ * @ret_text: for free()
  */
 int qualify_list(const struct cli *cli, char **ret_text, char *why, size_t why_size);
 

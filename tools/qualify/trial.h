@@ -4,7 +4,7 @@
 
 #include "bench.h"
 
-/* A trial: a file trial_*.c each. main.c runs them. */
+/* A trial, one in each file trial_*.c. main.c runs them. */
 struct q_trial {
 	const char *name, *assumption, *source;
 	enum mv_trial_verdict (*run)(struct q_bench *b, struct mv_qualified_trial *t);

@@ -49,7 +49,7 @@ static void add_config_error(void *arg, const char *file, unsigned int line, con
 		status_add(status, &status->config_errors, "%s: %s", file, text);
 }
 
-/* As the plugin does: what a process's environment says overrides the file. */
+/* The environment overrides the file, as in the plugin. */
 static void apply_environment(struct status *status)
 {
 	const char *mode = getenv("MESHVERBS"), *target = getenv("MESHVERBS_LOG");
@@ -79,7 +79,7 @@ static void gather_config(struct status *status)
 	apply_environment(status);
 }
 
-/* Is this line of a libibverbs driver file ours? "driver mesh", or a path that ends in /mesh. */
+/* Is a line of a libibverbs driver file ours: "driver mesh", or a path that ends in /mesh? */
 static bool names_plugin(char *line)
 {
 	const char *word, *name, *slash;
@@ -193,7 +193,7 @@ int status_gather(const struct cli *cli, struct status *status)
 	rc = gather_devices(status);
 	if (!rc)
 		rc = gather_way(status, &status->ways[STATUS_PLAIN]);
-	/* libmlx5 registers its driver itself, so libibverbs may see no need to look for more. */
+	/* libmlx5 registers its driver itself, so libibverbs may not search for more. */
 	if (!rc && has_provider(status, "mlx5"))
 		rc = gather_way(status, &status->ways[STATUS_MLX5]);
 	return rc;

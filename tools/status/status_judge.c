@@ -6,11 +6,11 @@
 #include "host.h"
 #include "status.h"
 
-/* What stands between a device and the plugin in one way of loading. */
+/* Why a device is not served, in one load path. */
 enum cause {
 	CAUSE_NONE, /* it is served */
-	CAUSE_DEVICE, /* something about this device or its provider */
-	CAUSE_COMMON, /* something about the whole load path, which is told once */
+	CAUSE_DEVICE, /* something about the device or its provider */
+	CAUSE_COMMON, /* something about the whole load path, reported once */
 };
 
 static bool is_ok(const struct probe_stage *stage)
@@ -23,7 +23,7 @@ static bool begins(const char *text, const char *with)
 	return !strncmp(text, with, strlen(with));
 }
 
-/* A stage that is about the process as a whole, not about one base or context. */
+/* Is the stage about the whole process, and not about one lower provider or context? */
 static bool is_common(const struct probe_stage *stage)
 {
 	return !begins(stage->name, "base:") && !begins(stage->name, "context:");
@@ -152,7 +152,7 @@ static enum status_serve should_serve(const struct mv_config *config,
 	return SERVE_NO;
 }
 
-/* What hinders a device in one way of loading, for its line. */
+/* Writes the reason into the device's text. */
 static void put_obstacle(struct status_device *device, const struct status_way *way, bool partly,
 			 const char *text)
 {
@@ -185,7 +185,7 @@ static void judge_device(struct status *status, struct status_device *device)
 		}
 		if (device->serve == SERVE_UNKNOWN)
 			continue;
-		/* The first obstacle is the nearer one. */
+		/* The first obstacle is the most relevant one. */
 		if (n_served == n_runs - 1)
 			put_obstacle(device, &status->ways[i], n_served, text);
 		if (cause == CAUSE_DEVICE)
@@ -243,12 +243,12 @@ static void judge_stage(struct status *status, const struct probe_stage *stage)
 {
 	char text[512];
 
-	/* Has been said, with the reason. */
+	/* Already reported, with the reason. */
 	if (status->config.mode == MV_MODE_OFF && !strcmp(stage->state, "off"))
 		return;
 	if (!strcmp(stage->name, "config"))
 		snprintf(text, sizeof(text), "%s",
-			 stage->text); /* the words in which we have found it ourselves */
+			 stage->text); /* the same words as ours for the file's errors */
 	else
 		put_stage(stage, text, sizeof(text));
 	status_add(status, &status->attention, "%s", text);
@@ -275,11 +275,11 @@ static void judge_way(struct status *status, const struct status_way *way)
 				   end_text(report, text, sizeof(text)));
 		return;
 	}
-	/* Without the class libibverbs gives ENOSYS, and that has been said better. */
+	/* Without class/infiniband libibverbs returns ENOSYS, which was reported better. */
 	if (report->error && status->have_class)
 		status_add(status, &status->attention,
 			   "libibverbs cannot list the RDMA devices: %s", report->error);
-	/* Without a device libibverbs loads no driver at all. */
+	/* Without devices libibverbs loads no drivers. */
 	if (!report->n_stages && status->n_devices)
 		judge_not_loaded(status, way);
 	for (i = 0; i < report->n_stages; i++)
@@ -287,7 +287,7 @@ static void judge_way(struct status *status, const struct status_way *way)
 			judge_stage(status, &report->stages[i]);
 }
 
-/* Devices that the probe could open: libibverbs asks the kernel by netlink, too. */
+/* Return: number of devices that the probe opened: libibverbs also asks the kernel by netlink. */
 static size_t n_opened(const struct status *status)
 {
 	size_t i, d, n, most = 0;

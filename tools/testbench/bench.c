@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The device under test and what may talk to it. */
+/* The device under test, and devices that talk to it. */
 #include "bench.h"
 
 #include <dlfcn.h>
@@ -13,10 +13,10 @@
 #define ENTRIES     512
 #define ATTEMPTS    8
 #define ANSWER_NS   3000000000ull
-#define SAME_PREFIX 64 /* of an IPv6 GID; of an IPv4 one: */
+#define SAME_PREFIX 64 /* shared bits of an IPv6 GID; of an IPv4 one: */
 #define SAME_IPV4   (96 + 24)
 
-/* mlx5dv_init_obj() of the object that the context's functions lie in. */
+/* mlx5dv_init_obj() in the object that has the context's functions. */
 static void find_init_obj(struct q_port *port)
 {
 	void *function = (void *)(uintptr_t)port->ctx->ops.poll_cq, *handle;
@@ -56,7 +56,7 @@ static void close_port(struct q_port *port)
 	memset(port, 0, sizeof(*port));
 }
 
-/* Does a WRITE from one to the other arrive, and its acknowledgement? */
+/* Do a WRITE from one port to the other, and its acknowledgement, arrive? */
 static bool gets_through(struct q_bench *b, struct q_port *from, struct q_port *to)
 {
 	const struct q_size size = {.send_wr = 4, .recv_wr = 1, .sge = 1};
@@ -103,7 +103,7 @@ static int set_address(struct q_port *port, const struct ibv_gid_entry *e)
 	return 0;
 }
 
-/* The first GID by which the port reaches itself, IPv4 first. Return: 0; -EHOSTUNREACH; -ENETDOWN: none is active */
+/* The first GID by which the port reaches itself, IPv4 first. Return: 0; -EHOSTUNREACH; -ENETDOWN: no GID is active. */
 static int find_address(struct q_bench *b, struct q_port *port)
 {
 	struct ibv_gid_entry *entries = calloc(ENTRIES, sizeof(*entries));
@@ -124,7 +124,7 @@ static int find_address(struct q_bench *b, struct q_port *port)
 	return err;
 }
 
-/* Could they reach each other, judging by their addresses? */
+/* Could the ports reach each other, by their addresses? */
 static bool are_neighbours(const struct q_port *a, const struct q_port *b)
 {
 	const union ibv_gid *x = &a->own.grh.dgid, *y = &b->own.grh.dgid;
@@ -139,7 +139,7 @@ static bool are_neighbours(const struct q_port *a, const struct q_port *b)
 	return mv_gid_in_prefix(x, y, family == MV_FAMILY_IPV4 ? SAME_IPV4 : SAME_PREFIX);
 }
 
-/* Another device that reaches itself: for the order between two; and perhaps the one under test. */
+/* Another device that reaches itself, for the order between two; and perhaps the device under test. */
 static void consider(struct q_bench *b, struct ibv_device *device)
 {
 	struct q_port port = {0};

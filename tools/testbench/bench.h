@@ -12,8 +12,8 @@
 #include "qualified.h"
 
 /*
- * The bench of a trial: the device under test, the port that talks to it, queue pairs, memory. One thread. Functions return 0 or
- * -errno. A function that returns a verdict ends the trial.
+ * Bench of a trial: the device under test, the port that talks to it, queue pairs, memory. One thread. Functions return
+ * 0 or -errno. A function that returns a verdict ends the trial.
  */
 
 struct mlx5dv_obj;
@@ -23,28 +23,28 @@ struct q_port {
 	struct ibv_pd *pd;
 	const char *device;
 	uint8_t num;
-	struct ibv_ah_attr own; /* address vector that leads to this port from itself */
+	struct ibv_ah_attr own; /* address vector from this port to itself */
 	enum ibv_mtu active_mtu;
 	int (*init_obj)(struct mlx5dv_obj *obj, uint64_t type); /* mlx5dv_init_obj(); NULL: not an mlx5 device */
 };
 
 struct q_bench {
-	struct q_port dut; /* the device under test: responder, or owner of the queue that is looked at */
-	struct q_port away; /* of another device of this host that reaches @dut; ctx NULL: none */
-	struct q_port second; /* of another device that reaches itself; ctx NULL: none */
+	struct q_port dut; /* device under test: responder, or owner of the queue that is examined */
+	struct q_port away; /* port of another device of this host that reaches @dut; ctx NULL: none */
+	struct q_port second; /* port of another device that reaches itself; ctx NULL: none */
 	struct q_port *peer; /* @away, or @dut */
 	const struct mv_config_list *exclude; /* devices that are opened only if the caller names them */
 	bool reaches_itself; /* @dut reaches itself */
-	uint64_t random; /* state */
-	uint64_t until_ns; /* deadline of the trial, which is unsure afterwards */
+	uint64_t random; /* state of the random numbers */
+	uint64_t until_ns; /* deadline of the trial; after it, the trial is unsure */
 };
 
-/* ---- time, chance ---- */
+/* ---- time, random numbers ---- */
 uint64_t q_now_ns(void);
 void q_sleep_ns(uint64_t ns);
-/** q_pause_after - in a loop that polls since @began_ns: yield the CPU, once that was a while ago */
+/** q_pause_after - in a loop that has polled since @began_ns: yields the CPU after a while */
 void q_pause_after(uint64_t began_ns);
-/** q_random - 0 .. @n - 1 */
+/** q_random - a random number, 0 .. @n - 1 */
 uint32_t q_random(struct q_bench *b, uint32_t n);
 bool q_has_time(const struct q_bench *b);
 
@@ -52,7 +52,7 @@ bool q_has_time(const struct q_bench *b);
 enum mv_trial_verdict q_fail(struct mv_qualified_trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 enum mv_trial_verdict q_unsure(struct mv_qualified_trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 enum mv_trial_verdict q_skip(struct mv_qualified_trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/** q_broken - a step of the trial itself did not work; @err: negative errno */
+/** q_broken - a step of the trial itself has failed; @err: negative errno */
 enum mv_trial_verdict q_broken(struct mv_qualified_trial *t, const char *step, int err);
 void q_figure(struct mv_qualified_trial *t, const char *name, double value);
 
@@ -75,27 +75,27 @@ struct q_qp {
 	struct ibv_cq *send_cq, *recv_cq;
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
-	struct ibv_qp_ex *ex; /* NULL: the device has no ibv_wr_*() */
+	struct ibv_qp_ex *ex; /* NULL: the device does not have ibv_wr_*() */
 };
 int q_qp_make(struct q_port *port, const struct q_size *size, struct q_qp *ret);
 void q_qp_end(struct q_qp *qp);
 
 struct q_way {
-	uint32_t psn; /* of the first request of @a, as @b expects it */
-	uint32_t back_psn; /* and of @b's */
+	uint32_t psn; /* first PSN from @a to @b */
+	uint32_t back_psn; /* first PSN from @b to @a */
 	enum ibv_mtu mtu;
-	uint8_t rd_atomic, timeout, retry_cnt, rnr_retry; /* of both */
+	uint8_t rd_atomic, timeout, retry_cnt, rnr_retry; /* of both ends */
 };
-/** q_way - the default of trials */
+/** q_way - default attributes of trials */
 struct q_way q_way(struct q_bench *b, enum ibv_mtu mtu);
-/** q_connect - bring both through RESET to RTS, and discard old completions */
+/** q_connect - bring both QPs through RESET to RTS, and discard old completions */
 int q_connect(struct q_qp *a, struct q_qp *b, const struct q_way *way);
 int q_to_rts(struct q_qp *qp, const struct q_qp *to, const struct q_way *way, uint32_t send_psn, uint32_t recv_psn);
 int q_to_init(struct q_qp *qp);
 int q_to(struct q_qp *qp, enum ibv_qp_state state);
 int q_rq_psn(struct q_qp *qp, uint32_t *ret);
 
-/* A message of a work request. */
+/* A work request. */
 struct q_post {
 	uint64_t wr_id;
 	enum ibv_wr_opcode opcode;
@@ -105,18 +105,18 @@ struct q_post {
 	uint32_t length;
 	const struct q_mem *to; /* unused by SEND */
 	size_t to_at;
-	uint64_t operand; /* of FETCH_ADD */
+	uint64_t operand; /* for FETCH_ADD */
 };
 int q_post(struct q_qp *qp, const struct q_post *p);
 int q_post_recv(struct q_qp *qp, uint64_t wr_id, const struct q_mem *mem, size_t at, uint32_t length);
 
-/** q_poll - one completion; 1: there is one, 0: none, -errno */
+/** q_poll - poll one completion. Return: 1: got one; 0: none; -errno */
 int q_poll(struct ibv_cq *cq, struct ibv_wc *ret);
-/** q_wait - as q_poll(), but waits; -ETIMEDOUT */
+/** q_wait - as q_poll(), but waits. Return: 0; -ETIMEDOUT; another -errno */
 int q_wait(struct ibv_cq *cq, uint64_t ns, struct ibv_wc *ret);
 /** q_drain - discard all completions that are there */
 int q_drain(struct ibv_cq *cq);
-/** q_wait_byte - poll memory for a value. Return: whether it came */
+/** q_wait_byte - poll memory for a value. Return: true: it came */
 bool q_wait_byte(const volatile uint8_t *at, uint8_t value, uint64_t ns);
 
 uint32_t q_mtu_bytes(enum ibv_mtu mtu);
@@ -124,10 +124,10 @@ uint32_t q_mtu_bytes(enum ibv_mtu mtu);
 /* ---- the bench ---- */
 /**
  * q_bench_open - open a device and its peer
- * @peer: another device, or NULL: another one if one reaches it, else itself
- * @why: for an error, in words
+ * @peer: another device; NULL: a device that reaches it, else itself
+ * @why: gets the text of an error
  *
- * Return: 0; -ENODEV: no such device; -EHOSTUNREACH: no active port that reaches itself or another one; -errno.
+ * Return: 0; -ENODEV: no such device; -EHOSTUNREACH: no active port that reaches itself or another one; another -errno.
  */
 int q_bench_open(struct q_bench *b, const char *device, const char *peer, char *why, size_t why_size);
 void q_bench_close(struct q_bench *b);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Time, and random numbers. */
+/* Time and random numbers. */
 #include <errno.h>
 #include <time.h>
 
 #include "bench.h"
 
-#define SPIN_NS 2000000ull /* after that a poll yields the CPU */
+#define SPIN_NS 2000000ull /* then polling yields the CPU */
 #define NAP_NS  50000ull
 
 uint64_t q_now_ns(void)

@@ -7,7 +7,7 @@
 #define ROUNDS    40
 #define SLOT      4096u
 #define MARK_NS   5000000000ull
-#define BEHIND_NS 20000000ull /* and then once more, what comes behind the mark */
+#define BEHIND_NS 20000000ull /* waits so long for completions after the marker's */
 #define WATCH_NS  200000000ull
 
 static int post_sends(struct q_bench *b, struct q_qp *qp, struct q_mem *mine, struct q_mem *theirs, struct flushing *f)
@@ -36,7 +36,7 @@ static int post_receives(struct q_qp *qp, struct q_mem *mine, struct flushing *f
 	return err;
 }
 
-/* A queue that was full has room for it when something of it was polled. */
+/* A full queue has room for the marker after a completion was polled. */
 static int post_mark(struct q_qp *qp, const struct flushing *f, struct q_mem *mine)
 {
 	if (!f->sends)
@@ -86,7 +86,7 @@ int flushing_round(struct q_bench *b, struct q_qp *qp, struct q_qp *peer, struct
 
 	f->n = f->behind = f->unknown = 0;
 	f->marked = false;
-	way.timeout = 20; /* nobody answers: nothing is to fail before it is flushed */
+	way.timeout = 20; /* the peer does not answer: nothing may time out before it is flushed */
 	err = q_connect(qp, peer, &way);
 	if (!err && !f->alive)
 		err = q_to(peer, IBV_QPS_ERR);
@@ -105,11 +105,11 @@ int flushing_round(struct q_bench *b, struct q_qp *qp, struct q_qp *peer, struct
 	return err ? err : collect(qp, mine, f);
 }
 
-/* ---- what it shows ----------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 /*
- * From where on each has a completion. Where a peer answered, unsignaled ones may be done without: those that are not are behind the first
- * that was flushed.
+ * First work request from which on each must have a completion. If the peer answered, unsignaled ones may have
+ * succeeded without one: those that have not are after the first flushed one.
  */
 static uint32_t outstanding_from(const struct flushing *f)
 {
@@ -174,7 +174,7 @@ static enum mv_trial_verdict rounds(struct q_bench *b, struct q_qp *qp, struct q
 		f.sends = n % 3 != 2;
 		f.alive = n & 1;
 		f.posted = n % 5 == 4 ? FLUSHING_WRS : 1 + q_random(b, FLUSHING_WRS);
-		/* A full queue of which nothing is signaled has no room for another work request, ever. */
+		/* A full queue without signaled work requests never has room again. */
 		f.signal_each = n % 4 == 3 && f.posted < FLUSHING_WRS ? FLUSHING_WRS + 1 : FLUSHING_EACH;
 		err = flushing_round(b, qp, peer, mine, theirs, &f);
 		if (err)

@@ -6,10 +6,10 @@
 
 #include "psn.h"
 
-#define WATCH_NS      200000000ull /* for the packet that ends a round */
+#define WATCH_NS      200000000ull /* time limit for the packet that ends a round */
 #define RECEIVED_NS   5000000000ull
 #define CQE_BYTES     64
-#define ROUNDS_MIN    24 /* of each kind that has something to tell */
+#define ROUNDS_MIN    24 /* informative rounds of each kind */
 #define INFORMATIVE   4
 #define COUNTER_AT(r) ((r)->well.bytes - 8)
 
@@ -31,8 +31,8 @@ static bool puts_bytes(const struct round_message *m)
 }
 
 /*
- * Does it show in memory before anything is polled? The bytes of a small SEND may be in its completion (MLX5_SCATTER_TO_CQE of libmlx5), and
- * are in memory when that is polled: of those only receives tell.
+ * Does memory show its arrival before a completion is polled? The bytes of a small SEND may be in its completion
+ * (MLX5_SCATTER_TO_CQE of libmlx5) until that is polled; only receives show these.
  */
 static bool leaves_bytes(const struct round_message *m)
 {
@@ -75,7 +75,7 @@ void round_close(struct round *r)
 
 /* ---- places in memory -------------------------------------------------------------------------- */
 
-/* Bytes of a packet of a message. */
+/* Length of a packet of a message. */
 static uint32_t packet_bytes(const struct round *r, const struct round_message *m, uint32_t packet)
 {
 	uint32_t mtu = q_mtu_bytes(r->mtu), left = m->length - packet * mtu;
@@ -84,8 +84,8 @@ static uint32_t packet_bytes(const struct round *r, const struct round_message *
 }
 
 /*
- * A message lies at its first PSN's slot; its packets are MTU bytes apart. So that they do not overlap those of the next one, the slot is
- * as large as the largest MTU.
+ * A message begins at the slot of its first PSN; its packets are MTU bytes apart. A slot is as large as the largest
+ * MTU, so that packets do not overlap the next message.
  */
 static size_t place(uint32_t first_psn, uint32_t packet, uint32_t mtu_bytes)
 {
@@ -98,7 +98,7 @@ static void mark(struct q_mem *mem, size_t at, uint32_t bytes, uint8_t value)
 	mem->buf[at + bytes - 1] = value;
 }
 
-/* All marks of the messages: what is sent has this round's, where it goes has none. */
+/* Sets the marks of all packets: this round's in the source, none in the destination. */
 static void mark_all(struct round *r)
 {
 	uint32_t mtu = q_mtu_bytes(r->mtu), psn = 0, n;
@@ -163,7 +163,7 @@ uint64_t round_counter(const struct round *r)
 	return value;
 }
 
-/* Messages of which all PSNs are executed, that @counts. */
+/* Number of messages that are completely executed and that @counts. */
 static uint32_t count_whole(const struct round *r, uint32_t executed, bool (*counts)(const struct round_message *m))
 {
 	uint32_t psn = 0, n = 0;
@@ -278,7 +278,7 @@ static int post_all(struct round *r)
 	return err;
 }
 
-/* One of several packets stalls at its last one: only that needs the receive of a WRITE with immediate data. */
+/* If the message has several packets, it stalls at the last one: only this needs the receive of a WRITE with immediate data. */
 void round_stall(struct q_bench *b, struct round *r)
 {
 	struct round_message *m;
@@ -291,23 +291,23 @@ void round_stall(struct q_bench *b, struct round *r)
 		*m = (struct round_message){.opcode = IBV_WR_SEND, .length = m->length ? m->length : 1, .inlined = m->inlined};
 }
 
-/* Until @n atomics were executed. */
+/* Waits until @n atomics were executed. */
 static void watch_counter(const struct round *r, uint32_t n)
 {
 	uint64_t began_ns = q_now_ns();
-	const volatile uint8_t *first = &r->well.buf[COUNTER_AT(r)]; /* fewer than 256 */
+	const volatile uint8_t *first = &r->well.buf[COUNTER_AT(r)]; /* there are fewer than 256 */
 
 	while (*first < n && q_now_ns() - began_ns < WATCH_NS)
 		q_pause_after(began_ns);
 }
 
-/* Does its arrival show? */
+/* Does memory show its arrival? */
 static bool shows(const struct round_message *m)
 {
 	return leaves_bytes(m) || is_atomic(m);
 }
 
-/* The message whose arrival ends the round: what arrives last before a stall; else any, rather one of the first half. */
+/* The message whose arrival ends the round: before a stall, the last one that arrives; else any, preferably of the first half. */
 static uint32_t choose(struct q_bench *b, const struct round *r)
 {
 	uint32_t at = q_random(b, r->n);
@@ -377,7 +377,7 @@ int round_run(struct q_bench *b, struct round *r, struct round_end *ret)
 
 /* ---- many ---------------------------------------------------------------------------------------- */
 
-/* What one round says. PASS: all agrees, or it says nothing. */
+/* Verdict of one round. PASS: all agrees, or it is not informative. */
 static enum mv_trial_verdict judge(struct round *r, const struct round_end *end, const char *kind, struct mv_qualified_trial *t)
 {
 	uint64_t counted = round_counter(r), expected = round_atomics(r, end->executed);
@@ -396,7 +396,7 @@ static enum mv_trial_verdict judge(struct round *r, const struct round_end *end,
 		err = round_received(r, &good);
 	if (err < 0 && err != -1)
 		return q_broken(t, "receives", err);
-	/* That all are flushed is another trial's. */
+	/* Another trial checks that all receives are flushed. */
 	if (!err && good != receives)
 		return q_fail(t, "%s: %u receives were completed, but by rq_psn %u SENDs were executed", kind, good, receives);
 	return MV_TRIAL_PASS;

@@ -55,7 +55,7 @@ static int post_all(struct stream *s)
 	return err;
 }
 
-/* Some packet of the first half of all. */
+/* Waits for some packet of the first half. */
 static void watch(struct q_bench *b, const struct stream *s)
 {
 	uint32_t target = q_random(b, s->passes * s->packets / 2);
@@ -101,13 +101,13 @@ bool stream_was_cut(const struct stream *s, uint32_t executed)
 	return executed && executed < s->passes * s->packets;
 }
 
-/* -1: the packet's place does not hold all that it should; 1: more. */
+/* -1: a part of the packet's place is too old; 1: too new. */
 static int compare_packet(const struct stream *s, uint32_t executed, uint32_t packet)
 {
 	uint8_t should = (uint8_t)(executed / s->packets + (packet < executed % s->packets));
 	const uint8_t *at = s->to.buf + (size_t)packet * s->mtu;
 
-	/* The compiler does not know that a device writes there. */
+	/* A barrier, because a device writes there. */
 	__asm__ volatile("" : : "r"(at) : "memory");
 	if (at[0] == should && !memcmp(at, at + 1, s->mtu - 1))
 		return 0;

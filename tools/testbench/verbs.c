@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Memory, queue pairs and completions of trials. */
+/* Memory, queue pairs and completions for trials. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +110,7 @@ void q_qp_end(struct q_qp *qp)
 
 struct q_way q_way(struct q_bench *b, enum ibv_mtu mtu)
 {
-	/* 2^15 * 4 us is 0.13 s: a busy machine loses nothing by it, and what was lost is sent again soon. */
+	/* 2^15 * 4 us is 0.13 s: long enough for a busy machine, and lost packets are repeated soon. */
 	return (struct q_way){.psn = q_random(b, 1u << 24), .back_psn = q_random(b, 1u << 24), .mtu = mtu, .rd_atomic = 4, .timeout = 15, .retry_cnt = 7,
 			      .rnr_retry = 7};
 }
@@ -120,7 +120,7 @@ uint32_t q_mtu_bytes(enum ibv_mtu mtu)
 	return 128u << mtu;
 }
 
-/* verbs functions return a positive errno, some -1 with errno set */
+/* verbs functions return a positive errno, or some -1 with errno set */
 static int modify(struct q_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int err = ibv_modify_qp(qp->qp, attr, mask);
@@ -149,7 +149,7 @@ int q_to_rts(struct q_qp *qp, const struct q_qp *to, const struct q_way *way, ui
 				   .dest_qp_num = to->qp->qp_num,
 				   .rq_psn = recv_psn & MV_PSN_MASK,
 				   .max_dest_rd_atomic = way->rd_atomic,
-				   .min_rnr_timer = 14, /* 1.28 ms: a message that finds no receive does not keep the device busy */
+				   .min_rnr_timer = 14, /* 1.28 ms: a message without receive does not keep the device busy */
 				   .ah_attr = qp->port->own};
 	int err;
 
@@ -241,7 +241,7 @@ int q_poll(struct ibv_cq *cq, struct ibv_wc *ret)
 	return n < 0 ? -EIO : n;
 }
 
-/* Others want the processor, too. */
+/* Yields the processor while waiting. */
 int q_wait(struct ibv_cq *cq, uint64_t ns, struct ibv_wc *ret)
 {
 	uint64_t began_ns = q_now_ns();
@@ -249,7 +249,7 @@ int q_wait(struct ibv_cq *cq, uint64_t ns, struct ibv_wc *ret)
 	int n;
 
 	for (;;) {
-		over = q_now_ns() - began_ns > ns; /* and then once more: we may have been away */
+		over = q_now_ns() - began_ns > ns; /* poll once more then: this thread may have been preempted */
 		n = q_poll(cq, ret);
 		if (n)
 			return n < 0 ? n : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Verdicts of trials, with their reasons and figures. */
+/* Verdicts of trials, with reasons and figures. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
