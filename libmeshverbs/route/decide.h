@@ -106,7 +106,9 @@ void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry,
  *   may also be still at its own index, on a netdev that does not reach the destination. Example: an address on a VLAN
  *   and on the netdev below.
  * - A datagram: REPLACE by the best other entry of the port.
- * - Otherwise PASS. REPAIR and REPLACE name only entries that are MV_VERDICT_OK, and a decision for that index is KEEP.
+ * - Otherwise PASS.
+ *
+ * REPAIR and REPLACE name only entries that are MV_VERDICT_OK, and a decision for that index is KEEP.
  *
  * Pure, any thread; never fails.
  */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/*
- * rtnetlink messages into the snapshot; fetched in topo_netlink.c. No length in a message is
- * trusted.
- */
+/* Parses rtnetlink messages into the snapshot; topo_netlink.c receives them. No length in a message is trusted. */
 #include "topo_netlink.h"
 
 #include <errno.h>
@@ -17,7 +14,7 @@
 
 /* <linux/if.h> clashes with <net/if.h>; IFF_UP and IFF_RUNNING are the same in both. */
 
-/* Compares a string attribute, whose terminating NUL may be missing. */
+/* Compares a string attribute, which may lack its terminating NUL. */
 static bool is_string(struct mv_nl_span value, const char *text)
 {
 	size_t len = strlen(text);
@@ -93,7 +90,7 @@ static int parse_link_attr(const struct mv_nl_attr *attr, uint16_t arp_type, str
 	}
 }
 
-/* Return: 1; 0: nothing that is to be known of a link; -EBADMSG. */
+/* Return: 1; 0: not a message about a link's state; -EBADMSG. */
 static int parse_link(struct mv_nl_span message, struct mv_netdev *ret)
 {
 	bool foreign_lower = false;
@@ -104,7 +101,7 @@ static int parse_link(struct mv_nl_span message, struct mv_netdev *ret)
 	*ret = (struct mv_netdev){.vlan_id = MV_VLAN_NONE};
 	if (mv_nl_take_header(&message, &info, sizeof(info)))
 		return -EBADMSG;
-	/* Bridges and IPv6 report the same links once more in their own families. */
+	/* Bridges and IPv6 repeat the links in messages of their own families. */
 	if (info.ifi_family != AF_UNSPEC)
 		return 0;
 	if (info.ifi_index <= 0)
@@ -114,7 +111,7 @@ static int parse_link(struct mv_nl_span message, struct mv_netdev *ret)
 	ret->running = info.ifi_flags & IFF_RUNNING;
 
 	while ((rc = mv_nl_next_attr(&message, &attr)) > 0) {
-		/* An event of a wireless card: it names the link, and says nothing of it. */
+		/* An event of a wireless card, without the link's attributes. */
 		if (attr.type == IFLA_WIRELESS)
 			return 0;
 		rc = parse_link_attr(&attr, info.ifi_type, ret, &foreign_lower);
@@ -123,7 +120,7 @@ static int parse_link(struct mv_nl_span message, struct mv_netdev *ret)
 	}
 	if (rc)
 		return rc;
-	/* A VLAN's IFLA_LINK is a number of the other namespace then. */
+	/* Then a VLAN's IFLA_LINK is an index in the other namespace. */
 	if (foreign_lower)
 		ret->lower_ifindex = 0;
 	return 1;
@@ -134,10 +131,10 @@ static int parse_link(struct mv_nl_span message, struct mv_netdev *ret)
 struct parsed_addr {
 	struct mv_addr addr;
 	uint8_t family;
-	bool failed; /* duplicate address detection: somebody else has it */
+	bool failed; /* duplicate address detection: another host has the address */
 };
 
-/* Return: 1; 0: of another family; -EBADMSG. */
+/* Return: 1; 0: another family; -EBADMSG. */
 static int parse_addr(struct mv_nl_span message, struct parsed_addr *ret)
 {
 	bool has_local = false, has_address = false;
@@ -173,7 +170,7 @@ static int parse_addr(struct mv_nl_span message, struct parsed_addr *ret)
 		return rc;
 	if (!has_local && !has_address)
 		return -EBADMSG;
-	/* A tentative one is ours unless that turns out to be wrong, so it counts. */
+	/* A tentative address counts: it is ours unless detection fails. */
 	ret->failed = flags & IFA_F_DADFAILED;
 	ret->family = info.ifa_family;
 	/*
@@ -187,10 +184,10 @@ static int parse_addr(struct mv_nl_span message, struct parsed_addr *ret)
 }
 
 /*
- * Of a netdev the kernel takes an IPv6 address once, an IPv4 address once for each network
- * (inet_insert_ifa(), ipv6_add_addr()).
+ * On one netdev, the kernel accepts an IPv6 address once, and an IPv4 address once for each subnet (inet_insert_ifa(),
+ * ipv6_add_addr()).
  *
- * Return: its place; n_addrs: it is not there.
+ * Return: its index; n_addrs: not found.
  */
 static size_t find_addr(const struct mv_topo *topo, const struct parsed_addr *parsed)
 {
@@ -211,8 +208,9 @@ static bool is_link_local(const union ibv_gid *gid)
 }
 
 /*
- * Where the kernel lists one that is new: a primary IPv4 address comes before the others of its network, which is as good as
- * behind all; an IPv6 address before those of its netdev that are of no wider scope (ipv6_link_dev_addr()).
+ * Index at which the kernel lists a new address. A primary IPv4 address comes before the others of its subnet, which is
+ * equivalent to the end of the list. An IPv6 address comes before those of its netdev with the same or a narrower scope
+ * (ipv6_link_dev_addr()).
  */
 static size_t place_for(const struct mv_topo *topo, const struct parsed_addr *parsed)
 {
@@ -229,7 +227,7 @@ static size_t place_for(const struct mv_topo *topo, const struct parsed_addr *pa
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* NLMSG_ERROR always, NLMSG_DONE mostly begins with an errno, negative, or 0. */
+/* NLMSG_ERROR always, NLMSG_DONE mostly begins with an errno: negative, or 0. */
 static int parse_status(struct mv_nl_span message, bool *ret_done)
 {
 	int32_t err;
@@ -238,11 +236,11 @@ static int parse_status(struct mv_nl_span message, bool *ret_done)
 		return -EBADMSG;
 	memcpy(&err, message.data, sizeof(err));
 	*ret_done = true;
-	/* What is no errno must not become a success further up. */
+	/* Invalid values must not be taken for success. */
 	return err > 0 || err < -4095 ? -EBADMSG : err;
 }
 
-/* One message of an answer: what there is, each once. */
+/* Handles one message of an answer. */
 static int take_answer(struct mv_topo *topo, uint16_t type, struct mv_nl_span message, bool *ret_done)
 {
 	struct parsed_addr parsed;
@@ -297,7 +295,7 @@ static int take_addr_notice(struct mv_topo *topo, bool gone, struct mv_nl_span m
 			mv_topo_remove_addr(topo, at);
 		return 0;
 	}
-	/* One that is announced again (its lifetime is, with each router advertisement) keeps its place. */
+	/* An address that is announced again (each router advertisement renews the lifetime) keeps its index. */
 	if (at < topo->n_addrs) {
 		topo->addrs[at] = parsed.addr;
 		return 0;
@@ -305,7 +303,7 @@ static int take_addr_notice(struct mv_topo *topo, bool gone, struct mv_nl_span m
 	return mv_topo_insert_addr(topo, place_for(topo, &parsed), &parsed.addr);
 }
 
-/* One message that came unasked. */
+/* Handles one notification. */
 static int take_notice(struct mv_topo *topo, uint16_t type, struct mv_nl_span message, unsigned int *seen)
 {
 	switch (type) {
@@ -319,13 +317,13 @@ static int take_notice(struct mv_topo *topo, uint16_t type, struct mv_nl_span me
 		return take_addr_notice(topo, type == RTM_DELADDR, message);
 	case NLMSG_OVERRUN:
 		return -EBADMSG;
-	default: /* routes and rules, which a snapshot does not keep */
+	default: /* routes and rules, which the snapshot does not keep up to date */
 		*seen |= MV_NETLINK_ROUTES;
 		return 0;
 	}
 }
 
-/* Takes the next message off the front of @rest. Return: 0 or -EBADMSG. */
+/* Takes the next message from the front of @rest. Return: 0 or -EBADMSG. */
 static int next_message(struct mv_nl_span *rest, uint16_t *ret_type, struct mv_nl_span *ret)
 {
 	struct nlmsghdr header;

@@ -213,7 +213,7 @@ uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns); /* Return
  * all hosts for which the change makes a difference.
  */
 void md_trust_review(struct md_agent *agent, const char *name);
-/* ident/orders.c: carry out an order "key-...". @answer gets the result, or "error". The caller checks who may give orders. */
+/* admin/orders.c: carry out an order "key-...". @answer gets the result, or "error". The caller checks who may give orders. */
 void md_trust_carry_out(struct md_agent *agent, const struct md_order *order, struct json_object *answer);
 /* Is the key of the statement acceptable for a host of its name? */
 bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *said);

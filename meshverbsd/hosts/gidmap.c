@@ -135,7 +135,7 @@ static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
 	return holder;
 }
 
-/* A link-local GID may have several holders. A host that signs what it says takes the place of those that do not. */
+/* Several hosts may hold a link-local GID. A host that signs its description replaces those that do not. */
 static void join(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim)
 {
 	if (holder->n && holder->vouched != claim->vouched) {

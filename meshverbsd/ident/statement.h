@@ -14,9 +14,9 @@
  * the host's present description (name, version and description of one generation), so that beacons need no signatures.
  * Also signed are host id and start number, which are in the datagram's header.
  *
- *    0  version (1)    1  flags    2  asks    3  0    4  generation    12  content    44  sign    76  box    108
- * former
- *  140  endorsement    204  name (length, text)    then the signature of all bytes before it, with "asks" 0
+ *    0  version (1)    1  flags    2  asks    3  0    4  generation    12  content    44  sign    76  box
+ *  108  former       140  endorsement    204  name (length, text)
+ *  then the signature of all bytes before it, with "asks" 0
  */
 
 #define MD_STATEMENT_VERSION 1

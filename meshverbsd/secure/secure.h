@@ -126,7 +126,7 @@ enum md_verdict {
 #define MD_SOURCE_GROUPS 256
 
 struct md_opened {
-	/* Kinds of OK, LEARNED, PROVEN. Without a key, these fields are what the sender claims. */
+	/* The kind, of OK, LEARNED and PROVEN. Without a key, all fields are only claimed by the sender. */
 	enum md_kind kind;
 	enum md_kind about; /* with LEARNED */
 	struct mv_host_id sender;

@@ -24,7 +24,7 @@
 #include "trial.h"
 
 #define TRIES    3
-#define TRIAL_NS 4500000000ull /* a slow device is not to take the time of the trials behind this one */
+#define TRIAL_NS 4500000000ull /* a slow device must not use up the time of later trials */
 #define ALL_NS   55000000000ull
 
 static const struct q_trial *const trials[] = {
@@ -70,7 +70,7 @@ static void find_key(const struct q_bench *b, struct mv_qualified_key *key)
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
-/* Is it one of a list with commas? NULL: all are. */
+/* Is the name in a comma-separated list? NULL: always. */
 static bool is_wanted(const char *list, const char *name)
 {
 	size_t n = strlen(name);
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	int opt;
 
 	_Static_assert(N_TRIALS <= MV_QUALIFIED_TRIALS, "trials of a verdict");
-	/* A line that is out is known even if the next call crashes. */
+	/* Line buffering, so that lines before a crash are seen. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	mv_config_defaults(&config);
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 		else if (opt == 'l')
 			return list();
 		else if (opt == 'c')
-			mv_config_load(&config, optarg, NULL, NULL); /* as in programs a line that is wrong does not count */
+			mv_config_load(&config, optarg, NULL, NULL); /* bad lines are ignored, as in programs */
 		else
 			return 2;
 	}

@@ -2,7 +2,7 @@
 #include "round.h"
 #include "trial.h"
 
-/* Fewer than 256: the round looks at the counter's first byte. */
+/* Fewer than 256, because the round compares only the counter's first byte. */
 static void fill(struct q_bench *b, struct round *r)
 {
 	(void)b;

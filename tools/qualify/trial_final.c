@@ -13,7 +13,7 @@ static void fill(struct q_bench *b, struct round *r)
 		r->messages[r->n++] = (struct round_message){.opcode = q_random(b, 2) ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, .length = q_mtu_bytes(r->mtu)};
 }
 
-/* The requester still sends: it is not in ERR. */
+/* The requester is not in ERR, so it still sends. */
 static enum mv_trial_verdict look_again(struct round *r, uint32_t executed, struct mv_qualified_trial *t)
 {
 	static const uint32_t waits_ms[] = {1, 9, 90};
@@ -58,7 +58,7 @@ static enum mv_trial_verdict rounds(struct q_bench *b, struct round *r, struct m
 			return verdict;
 		told += end.informative;
 		cut += end.cut;
-		if (!(r->psn & 1)) /* and once it is told that nobody answers */
+		if (!(r->psn & 1)) /* every second round, the requester notices that the responder does not answer */
 			q_to(&r->req, IBV_QPS_ERR);
 	}
 	q_figure(t, "rounds", n);

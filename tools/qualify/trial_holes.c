@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * A hole without a raw packet: the requester begins at a PSN that is later than the one the responder expects. So what it sends comes
- * behind packets that never were. Then a requester that begins where the responder waits fills a part of the hole.
+ * Makes a hole in the PSNs without raw packets: the requester begins at a later PSN than the responder expects, so its
+ * packets follow packets that never existed. Then a requester that begins at the expected PSN fills a part of the hole.
  */
 #include <errno.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static bool is_there(const struct holes *h, uint32_t slot)
 	return at[0] == 1 && at[h->mtu_bytes - 1] == 1;
 }
 
-/* The requester's queue pair anew, its first packet at @psn; the responder stays as it is. */
+/* Resets the requester's QP, with its first packet at @psn. The responder stays as it is. */
 static int requester_at(struct holes *h, const struct q_way *way, uint32_t psn)
 {
 	int err = q_to(&h->req, IBV_QPS_RESET);
@@ -66,7 +66,7 @@ static int psn_is(struct holes *h, const struct q_way *way, uint32_t *ret_ahead)
 	return err;
 }
 
-/* Return: PASS, or what it is. */
+/* Return: PASS, or the verdict that ends the trial. */
 static enum mv_trial_verdict one(struct q_bench *b, struct holes *h, struct mv_qualified_trial *t)
 {
 	uint32_t gap = 1 + q_random(b, 3), ahead;
@@ -75,7 +75,7 @@ static enum mv_trial_verdict one(struct q_bench *b, struct holes *h, struct mv_q
 	int err;
 
 	memset(h->to.buf, 0, h->to.bytes);
-	way.timeout = 10; /* 4 ms, 8 at most for each retry */
+	way.timeout = 10; /* 4 ms, at most 8 ms for each retry */
 	way.retry_cnt = 2;
 	err = q_connect(&h->req, &h->resp, &way);
 	if (!err)

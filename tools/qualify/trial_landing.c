@@ -17,7 +17,7 @@ static enum mv_trial_verdict one(struct q_bench *b, struct stream *s, bool wait_
 	if (differs)
 		return q_fail(t, "rq_psn in ERR says that %u packets were executed, but packet %u of a pass of %u %s", executed, packet, s->packets,
 			      differs < 0 ? "had not landed in memory" : "is in memory");
-	/* What was as it should be then stays so. */
+	/* Memory that agreed must not change later. */
 	q_sleep_ns(wait_long ? 100000000ull : 10000000ull);
 	if (stream_compare(s, executed, &packet))
 		return q_fail(t, "packet %u of a pass of %u landed in memory after the fence", packet, s->packets);

@@ -2,7 +2,7 @@
 #include "round.h"
 #include "trial.h"
 
-/* A slot for each packet, so fewer messages. */
+/* Each packet needs a slot, so there are fewer messages. */
 static void fill(struct q_bench *b, struct round *r)
 {
 	uint32_t packets = 0, n;

@@ -21,7 +21,7 @@ static void fill_sends(struct q_bench *b, struct round *r)
 		add(r, IBV_WR_SEND, q_mtu_bytes(r->mtu), false);
 }
 
-/* Those of no bytes leave no trace: the others show that each takes a PSN. */
+/* Empty messages leave no trace in memory; the others show that each empty one takes a PSN. */
 static void fill_empty(struct q_bench *b, struct round *r)
 {
 	while (r->n < ROUND_MESSAGES)

@@ -4,26 +4,26 @@
 #include "psn.h"
 #include "trial.h"
 
-#define READS      48 /* of a pass, each with a place of its own */
-#define PASSES     8  /* over the same places, each with other bytes; one pass unless that is over before it can be cut */
-#define SHORT      10 /* rounds of one pass */
+#define READS      48 /* in a pass, each with a place of its own */
+#define PASSES     8  /* over the same places, each with other bytes; a single pass, unless it ends before it can be cut */
+#define SHORT      10 /* rounds with one pass */
 #define READ_BYTES (64u << 10)
 #define RD_ATOMIC  4
 #define ROUNDS     30
 #define WATCH_NS   500000000ull
 
 struct reads {
-	struct q_qp req, resp; /* @req at the device under test */
-	struct q_mem well, sink; /* PASSES and READS times READ_BYTES */
+	struct q_qp req, resp; /* @req on the device under test */
+	struct q_mem well, sink; /* sizes: PASSES, and READS, times READ_BYTES */
 	uint32_t n; /* READs of the round */
 };
 
-/* Are the bytes of READ @i there, or of one behind it at the same place? */
+/* Has memory the bytes of READ @i, or of a later one at the same place? */
 static bool is_whole(const struct reads *r, uint32_t i)
 {
 	const uint8_t *at = r->sink.buf + (size_t)(i % READS) * READ_BYTES;
 
-	/* The compiler does not know that a device writes there. */
+	/* A barrier, because a device writes there. */
 	__asm__ volatile("" : : "r"(at) : "memory");
 	for (uint32_t k = 0; k < READ_BYTES; k++)
 		if (at[k] <= i / READS)
@@ -92,7 +92,7 @@ static enum mv_trial_verdict one(struct q_bench *b, struct reads *r, struct mv_q
 		return q_broken(t, "READs", err);
 	watch(b, r);
 	err = q_to(&r->req, IBV_QPS_ERR);
-	/* From now on nothing is to change at the requester; the responder says how far it came. */
+	/* From now on nothing may change at the requester. The responder's rq_psn tells how far it came. */
 	if (!err)
 		err = q_to(&r->resp, IBV_QPS_ERR);
 	if (!err)

@@ -2,7 +2,7 @@
 #include "round.h"
 #include "trial.h"
 
-/* READs leave nothing at the responder: the WRITEs between them show how many PSNs each took. */
+/* READs leave no trace at the responder. The WRITEs between them show how many PSNs each READ took. */
 static void fill(struct q_bench *b, struct round *r)
 {
 	uint32_t packets = 0, n;

@@ -16,10 +16,10 @@
 struct srq {
 	struct q_qp req, resp;
 	struct q_mem from, to;
-	uint64_t err_ns; /* when modify to ERR had returned */
-	uint64_t last_ns, event_ns; /* after that: the last completion of a receive, the event */
-	uint32_t n; /* completions of receives */
-	uint32_t behind; /* of them that came after the event */
+	uint64_t err_ns; /* when ibv_modify_qp() to ERR returned */
+	uint64_t last_ns, event_ns; /* time after that of the last receive completion, and of the event */
+	uint32_t n; /* receive completions */
+	uint32_t behind; /* of these, completions after the event */
 	bool event;
 };
 
@@ -35,7 +35,7 @@ static int collect(struct srq *s)
 	return n;
 }
 
-/* Return: 1: the event came; 0; -errno */
+/* Return: 1: the event came; 0: not yet; -errno. */
 static int look_for_event(struct srq *s)
 {
 	struct ibv_context *ctx = s->resp.port->ctx;
@@ -63,7 +63,7 @@ static int wait_for_event(struct srq *s)
 			q_sleep_ns(20000);
 	}
 	s->event_ns = q_now_ns() - s->err_ns;
-	/* The device has written what is before it. */
+	/* The device has written all completions that precede the event. */
 	return err ? err : collect(s);
 }
 
@@ -77,7 +77,7 @@ static int begin(struct q_bench *b, struct srq *s, uint32_t *ret_posted)
 	s->event = false;
 	s->last_ns = 0;
 	while (look_for_event(s) > 0)
-		; /* of the round before */
+		; /* events of the round before */
 	for (; *ret_posted < MESSAGES && !err; ++*ret_posted)
 		err = q_post_recv(&s->resp, *ret_posted, &s->to, (size_t)*ret_posted * MESSAGE_BYTES, MESSAGE_BYTES);
 	for (uint32_t i = 0; i < MESSAGES && !err; i++)

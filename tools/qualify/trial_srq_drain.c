@@ -5,10 +5,10 @@
 
 #define RECEIVES  1024
 #define ROUNDS    8
-#define DEPTH     64 /* SENDs at a time */
+#define DEPTH     64 /* outstanding SENDs */
 #define ANSWER_NS 10000000000ull
 
-/* Until one finds no receive. *ret_status: how that ended. */
+/* Sends until a SEND finds no receive. *ret_status: status of that SEND. */
 static int send_all(struct q_qp *req, struct q_mem *from, uint32_t *ret_sent, enum ibv_wc_status *ret_status)
 {
 	uint32_t posted = 0, sent = 0;

@@ -23,7 +23,7 @@ static double median_us(uint64_t *ns, size_t n)
 	return (double)ns[n / 2] / 1e3;
 }
 
-/* Time from @*since on, which is now afterwards. */
+/* Return: time since *@since, which becomes the present time. */
 static uint64_t lap(uint64_t *since)
 {
 	uint64_t began_ns = *since;

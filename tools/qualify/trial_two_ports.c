@@ -7,7 +7,7 @@
 #define ROUNDS  20
 #define FLAG_NS 10000000000ull
 
-/* The other device, which talks to itself. */
+/* The other device, which sends to itself. */
 struct flag {
 	struct q_port *port;
 	struct q_qp req, resp;

@@ -9,7 +9,7 @@
 #include "trial.h"
 #include "wrmlx5.h"
 
-/* What the plugin reads from the rings of libmlx5 against what was posted, by ibv_post_send() and by ibv_wr_*(). */
+/* Compares the content of libmlx5's rings, as the plugin reads it, with the work requests posted by ibv_post_send() and ibv_wr_*(). */
 
 #define SEND_WRS   64
 #define RECV_WRS   32
@@ -23,7 +23,7 @@
 
 struct posted {
 	struct ibv_send_wr wr; /* sg_list unused */
-	struct ibv_sge sges[MAX_SGE]; /* without empty ones */
+	struct ibv_sge sges[MAX_SGE]; /* without empty entries */
 	uint8_t data[MAX_SGE * MAX_INLINE];
 	uint32_t inline_bytes;
 	uint64_t length;
@@ -31,7 +31,7 @@ struct posted {
 };
 
 struct walker {
-	struct q_qp req, resp; /* @req at the device under test */
+	struct q_qp req, resp; /* @req on the device under test */
 	struct q_mem mine, theirs;
 	struct mv_mlx5_ring sq, rq;
 	struct mv_mlx5_cq cq;
@@ -193,7 +193,7 @@ static const char *differs(const struct walker *w, const struct posted *p, const
 
 	(void)w;
 	if (!p->inline_bytes)
-		flags &= ~(unsigned int)IBV_SEND_INLINE; /* of nothing */
+		flags &= ~(unsigned int)IBV_SEND_INLINE; /* empty inline data */
 	if (wr->opcode != p->wr.opcode)
 		return "the opcode";
 	if (wr->send_flags != flags)
@@ -247,7 +247,7 @@ static enum mv_trial_verdict read_batch(struct walker *w, uint16_t end, struct m
 	return MV_TRIAL_PASS;
 }
 
-/* The completion as the plugin sees it before it is polled. */
+/* The completion as the plugin sees it, before it is polled. */
 static enum mv_trial_verdict wait_completion(struct walker *w, struct mv_qualified_trial *t)
 {
 	uint64_t began_ns = q_now_ns();
@@ -265,7 +265,7 @@ static enum mv_trial_verdict wait_completion(struct walker *w, struct mv_qualifi
 	if (cqe.qpn != w->req.qp->qp_num || !cqe.send)
 		return q_fail(t, "a completion is read as that of another queue");
 	if (cqe.error)
-		return MV_TRIAL_PASS; /* told when it is polled */
+		return MV_TRIAL_PASS; /* reported when it is polled */
 	if (cqe.wqe_counter != w->posted[w->n - 1].at)
 		return q_fail(t, "a completion names place %u of the ring, the work request was at %u", cqe.wqe_counter, w->posted[w->n - 1].at);
 	return MV_TRIAL_PASS;
@@ -294,7 +294,7 @@ static enum mv_trial_verdict batch(struct q_bench *b, struct walker *w, bool ato
 	return MV_TRIAL_PASS;
 }
 
-/* What is left of the receive queue after ERR. */
+/* Receives left in the queue after ERR. */
 static enum mv_trial_verdict receives(struct q_bench *b, struct walker *w, struct mv_qualified_trial *t)
 {
 	struct ibv_sge posted[RECV_WRS], got[MAX_SGE];
@@ -355,7 +355,7 @@ static enum mv_trial_verdict rounds(struct q_bench *b, struct walker *w, struct 
 		verdict = batch(b, w, atomics, t);
 		q_drain(w->resp.recv_cq);
 		wrs += w->n;
-		/* Receives that were not used go with the queue pair. */
+		/* Unused receives are lost when the queue pair is reset. */
 		if (n % 4 == 3 && verdict == MV_TRIAL_PASS && (err = q_connect(&w->req, &w->resp, &way)))
 			return q_broken(t, "connecting", err);
 	}
