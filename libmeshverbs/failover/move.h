@@ -232,8 +232,7 @@ uint64_t mv_move_native_at(const struct mv_move *m);
 /**
  * mv_move_tried - outcome of connecting the program's own QP, after mv_move_native_at()
  * @ok: true: the QP can receive; the state is NATIVE, without an action NATIVE. False: the QP is as before;
- * mv_move_native_at() tells when to
- *      try again
+ * mv_move_native_at() tells when to try again
  *
  * No other event may come between mv_move_native_at() and this call: with both QPs connected, the peer's work could go
  * to either.
@@ -296,9 +295,8 @@ bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret);
 /**
  * mv_move_answer_native - answer of an end that is connected as its program asked
  * @local, @peer, @local_type, @sq_psn, @rq_psn: of that connection; PSNs MV_CTL_PSN_NONE if not known. The peer accepts
- * only an answer
- *         that a PSN proves. Without @rq_psn, and without @sq_psn while the peer is not in RTS, the peer asks until it
- * gives up
+ * only an answer that a PSN proves. Without @rq_psn, and without @sq_psn while the peer is not in RTS, the peer asks
+ * until it gives up
  * @attempt: any, but not 0; @nonce: of that attempt
  *
  * For a connection that never had a struct mv_move. A connection with one answers by mv_move_message().

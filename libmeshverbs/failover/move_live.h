@@ -134,8 +134,7 @@ void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t
 /**
  * mv_move_quiesced - outcome of QUIESCE: no atomic is outstanding that the fence could lose
  * @many: many QPs move at once, so a saved message is worth more than a simultaneous fence of both ends: a leader sends
- * no CONFIRM
- *         before its SYNC, which implies it, unless the fence takes live_resend_ns
+ * no CONFIRM before its SYNC, which implies it, unless the fence takes live_resend_ns
  */
 void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns);
 

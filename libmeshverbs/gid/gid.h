@@ -67,8 +67,7 @@ union ibv_gid mv_gid_from_mac(const uint8_t mac[6]);
 
 /**
  * mv_gid_in_prefix - does @gid lie in @prefix/@prefix_len?
- * @prefix_len: in bits of the GID, 0..128; for an IPv4 prefix that is 96 + its own length. Longer
- *              is treated as 128.
+ * @prefix_len: in bits of the GID, 0..128; for an IPv4 prefix that is 96 + its own length. Longer is treated as 128.
  */
 bool mv_gid_in_prefix(const union ibv_gid *gid, const union ibv_gid *prefix,
 		      unsigned int prefix_len);
