@@ -184,16 +184,15 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
 
 /**
  * mv_move_message - a message from the peer's process
- *
  * @msg: opened (proof.h)
  *
- * Ignored, without any effect, is a message
+ * These messages are ignored, without any effect:
  *
- * - that has not been opened, or whose ends are not ours;
- * - of an older attempt, or of another random number than came with the peer's attempt;
- * - meant for another attempt of ours, or without our random number, unless it is a HELLO or AHEAD that asks;
- * - of a type that does not fit;
- * - that shows less of the PSNs than the peer has shown before: an end in RTR knows one, and later both.
+ * - not opened, or with other ends than ours;
+ * - of an older attempt, or with another nonce than the peer's attempt had;
+ * - for another attempt of ours, or without our nonce, unless a HELLO or AHEAD that asks;
+ * - of an unexpected type;
+ * - proving fewer PSNs than the peer has proven before: an end in RTR knows one, later both.
  *
  * A QP that is connected to itself ignores all.
  */

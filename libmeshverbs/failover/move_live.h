@@ -5,51 +5,52 @@
 #include "move.h"
 
 /*
- * The move of a live QP: the transaction of move.h, with an old QP that has to be fenced before the new QP may be used. A move begins on
- * an end that is settled (ACTIVE or NATIVE), on one end or on both at once, with mv_move_start(). Each message names the path that is being
- * left by the number of its offer (0: the program's own):
+ * Move of a QP at work: the transaction of move.h, with an old QP that has to be drained (fenced) before the new QP may
+ * be used. A move begins on an end that is settled (ACTIVE or NATIVE), on one end or on both at once, with
+ * mv_move_start(). Each message names the path that is being left by the number of its offer (0: the program's own):
  *
  *   follower --HELLO--> leader           "I want to leave this path" (only if it begins)
- *   leader   WANTED, and then            its caller answers with mv_move_start()
+ *   leader   WANTED                      its caller answers with mv_move_start()
  *   leader   PREPARE
  *   leader   --OFFER--> follower
  *   follower PREPARE, CONNECT, QUIESCE
  *   follower --ANSWER(READY)--> leader
  *   leader   CONNECT, QUIESCE            up to here the old QP is at work and either end may call the move off: STAY
- *   leader   --CONFIRM--> follower       from here on each end FENCEs its old QP, both at the same time. If many QPs move at once, the
- *                                        leader saves this message: it fences, and its SYNC stands for CONFIRM
- *   each     --SYNC--> the other         once it has fenced: what its old QP executed
- *   each     ACTIVATE                    once it has fenced and has the peer's SYNC: replays, and goes on
+ *   leader   --CONFIRM--> follower       from here on each end FENCEs its old QP, both at the same time. If many QPs
+ *                                        move at once, the leader saves this message: its SYNC stands for CONFIRM
+ *   each     --SYNC--> the other         after its fence: what its old QP executed
+ *   each     ACTIVATE                    after its fence and with the peer's SYNC: replays, and goes on
  *
- * Ahead of time: what takes long before CONFIRM can be done while the path still works. An end that has made a QP for its next move (the
- * QP that will answer PREPARE) tells the peer in AHEAD, and connects it to the QP that the peer tells of: STANDBY. The states do not know of
- * this. At CONNECT the caller finds the QP connected, to the same QP with the same PSNs, or connects it then. So an AHEAD that is lost, late
- * or wrong costs time and nothing else.
+ * Standby: the slow steps before CONFIRM can be done while the path still works. An end that has made a QP for its next
+ * move, which will answer PREPARE, tells the peer by AHEAD, and connects it to the QP that the peer has told: STANDBY.
+ * The states do not depend on this. At CONNECT the caller finds its QP already connected, to the same QP with the same
+ * PSNs, or connects it then. So a lost, late or wrong AHEAD costs only time.
  *
- * QUIESCE: the fence discards what is on its way. All of that can be had again, except the result of an atomic. So while the path works,
- * the caller posts no more atomics and waits for those that are outstanding. On a dead path they are lost as they would be without a move,
- * and nothing is waited for. Each end finishes this before it says so to the other. So neither fence, which cuts both directions, finds
- * an atomic.
+ * QUIESCE: the fence discards packets under way. All of these can be repeated, except the result of an atomic. So while
+ * the path works, the caller posts no more atomics and waits for outstanding ones. On a dead path they are lost as they
+ * would be without a move, so the caller does not wait. Each end finishes this before it tells the other. So neither
+ * fence, which cuts both directions, meets an atomic.
  *
- * Order: nothing is fenced before both ends have connected QPs on the new path (CONFIRM says so, and so does a SYNC). Nothing is posted
- * there before both have fenced. A leader that does not know its peer's attempt asks for it first, by a HELLO that the follower answers
- * with its own. A leader whose OFFER goes to an attempt that has not named the leader's own, and is not answered, does the same. That HELLO
- * reaches the peer in whichever life it is; so does the HELLO of a follower in the same position.
+ * Order: no end fences before both have connected QPs on the new path (CONFIRM or a SYNC tells so). No end posts there
+ * before both have fenced. A leader that does not know its peer's attempt asks for it first, by a HELLO that the
+ * follower answers by its own. So does a leader whose OFFER is not answered, and whose peer's attempt has not named the
+ * leader's. That HELLO reaches the peer in any of its lives; so does the HELLO of a follower in the same position.
  *
- * Before FENCE, giving up costs nothing: the QP stays where it is, and its own retries go on (STAY). STAY also follows if nothing is agreed
- * upon, or atomics do not finish, in half of move_ns. A leader takes seven eighths of that at most. So its CONFIRM, even when put off by
- * live_resend_ns, finds a follower that still waits; a follower's time begins anew with each offer.
+ * Before FENCE, giving up costs nothing: the QP stays, and its own retries go on (STAY). STAY also follows if there is
+ * no agreement, or atomics do not finish, in half of move_ns. A leader takes at most seven eighths of that. So its
+ * CONFIRM, even if delayed by live_resend_ns, finds a follower that still waits; a follower's time begins again with
+ * each offer.
  *
- * After FENCE there is no way back. If the peer's SYNC does not come in half of move_ns, or the peer says that it gave up, the QP fails as
- * it would have failed without us: SURFACE. What the peer says after its SYNC changes nothing. The peer may have had more luck and be
- * ACTIVE. Its QP then finds nobody there, as if this end's program had died. No work request is executed twice, because the peer posts
- * only what our SYNC says we have not executed.
+ * After FENCE there is no way back. If the peer's SYNC does not come in half of move_ns, or the peer says that it gave
+ * up, the QP fails as it would have failed without a move: SURFACE. Messages of the peer after its SYNC change nothing.
+ * The peer may be ACTIVE by then; its QP has no other end, as if this end's program had died. No work request is
+ * executed twice, because the peer posts only work that, by our SYNC, we have not executed.
  *
- * A QP that is connected to itself is both ends, and leads. It has itself done what the other end would answer. So nothing is sent, and
- * the steps are PREPARE, CONNECT, QUIESCE, FENCE, ACTIVATE.
+ * A QP that is connected to itself is both ends, and leads. Its own steps stand for the other end's answers. So nothing
+ * is sent, and the steps are PREPARE, CONNECT, QUIESCE, FENCE, ACTIVATE.
  *
- * A second failure during a move: before FENCE, mv_move_start() again, with other paths. After FENCE, the move ends as it would have ended
- * (messages do not need the path), and the next move starts from there.
+ * A second failure during a move: before FENCE, call mv_move_start() again with other paths. After FENCE, the move ends
+ * as usual, because messages do not need the path, and the next move starts from there.
  */
 
 /**
