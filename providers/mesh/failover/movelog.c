@@ -14,8 +14,6 @@
 #include "reasons.h"
 #include "turns.h"
 
-/* Begin and end of a move, and what people see of it. */
-
 const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 {
 	const struct mesh_held_ops *ops = conn->self ? &mesh_conn_self_ops : &mesh_conn_held_ops;
@@ -44,7 +42,6 @@ void mesh_conn_log_unlogged(const struct mesh_conn *conn)
 		       conn->mc->device, conn->qpn, conn->peer_host, conn->unlogged);
 }
 
-/* For bench/failover. */
 void mesh_conn_log_steps(const struct mesh_conn *conn)
 {
 	const struct mesh_conn_steps *steps = &conn->steps;
@@ -87,16 +84,16 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 		mesh_pd_put(conn->next_path.pd);
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->state = MESH_CONN_FAILED;
-	mv_move_abort(&conn->move, mesh_now_ns()); /* a peer that asks is told */
+	mv_move_abort(&conn->move, mesh_now_ns()); /* the peer gets an answer when it asks */
 	mesh_conn_unwatch(conn);
 	log_failed(conn, why);
 	mesh_conn_tell(conn);
 }
 
 /*
- * Ports that flap: there is no path, or one is tried that is dead by then, at either end. That may be over in a moment. Or an end says
- * that an attempt which began earlier, or for another reason, has come to nothing: then it is there, and another one may succeed. A NIC that
- * makes poorer queue pairs goes on doing so.
+ * May a later move succeed, so that errors stay withheld? Yes, if ports flap: there is no path now, or the tried path was dead by
+ * then. Yes, if the peer says that an earlier attempt, or one for another reason, came to nothing: the peer answers, so the next
+ * attempt may succeed. No, if a NIC makes queue pairs with fewer capabilities (parity.h): that does not change.
  */
 static bool may_pass(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
@@ -115,7 +112,7 @@ static bool may_pass(const struct mesh_conn *conn, const struct mv_move_action *
 	}
 }
 
-/* The peer is told UNSUPPORTED. This end knows what cannot be moved. */
+/* Why the connection stays. The message to the peer only says UNSUPPORTED; this end knows the cause. */
 static const char *why_stays(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	const char *bound = action->reason == MV_CTL_REASON_UNSUPPORTED ? mesh_conn_bound(conn) : NULL;
@@ -133,7 +130,10 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 
 	mesh_conn_count_stayed(conn, action);
 	conn->probed.prepares = false;
-	/* There was a suspicion, ours or the peer's, and nothing has been done that anybody could notice. */
+	/*
+	 * The move began on suspicion, ours or the peer's. The program could not notice anything, so the log has one line for
+	 * debugging only.
+	 */
 	if (action->unsure && !mesh_live_broken(conn->held)) {
 		mesh_conn_stands_by_again(conn, mesh_now_ns());
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: prepared to move, and stays: %s", conn->mc->device,
@@ -148,14 +148,14 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	conn->stayed_ns = mesh_now_ns();
 	mesh_conn_back_off(conn);
 	if (action->timed_out)
-		mesh_conn_unclaimed(conn); /* the agent may have refused to take it, and what it sends */
+		mesh_conn_unclaimed(conn); /* the agent may have refused the claim, and then drops messages of this QP */
 	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < MESH_HOLD_MAX_NS / 2)
-		conn->home.hold_ns *= 2; /* what the peer does not want now it may never want */
+		conn->home.hold_ns *= 2; /* a peer that refuses now may refuse always: ask less often */
 	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
 	       conn->peer_host, why);
 }
 
-/* The end that hears of it from its peer first has no reason of its own to start from. */
+/* The move of a follower may begin with a message of the leader, without a reason of this end. */
 void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 {
 	mesh_conn_log_moved(conn);

@@ -62,7 +62,10 @@ static bool port_is_down(const struct mesh_conn *conn, const struct mesh_conn_fa
 	return view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN;
 }
 
-/* Was a port down, or the path silent, and is no longer? Then that may have been the failure. */
+/*
+ * A path comes back when its port was down and is up, or when the path was silent and answers. That outage may have been the
+ * failure.
+ */
 static bool has_come_back(const struct mesh_conn *conn, struct mesh_conn_failure *failure)
 {
 	enum mv_probed probed = mesh_probed_find(&failure->gid, &failure->peer_gid);
@@ -93,12 +96,12 @@ void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns)
 
 	if (!failed && !(failures && failures->n))
 		return;
-	/* Allocated late: few connections ever fail. Without memory no path is barred, until the next call has memory. */
+	/* The list is allocated at the first failure: few connections ever fail. Without memory no path is barred. */
 	if (!failures)
 		failures = conn->failures = calloc(1, sizeof(*failures));
 	if (!failures)
 		return;
-	/* Work got through since the earlier failures: they are over. */
+	/* Work got through since the listed failures, so they are over. */
 	if (!(failed && failures->noted) && mesh_live_got_through(conn->held))
 		failures->n = 0;
 	if (failed && !failures->noted)
@@ -113,7 +116,10 @@ void mesh_path_failures_forget(struct mesh_conn *conn)
 		conn->failures->noted = false;
 }
 
-/* With few retries all paths may fail within a moment. So during the first part of the time that errors wait, no path is barred. */
+/*
+ * With few retries all paths may fail within a moment. So no path is barred in the first part of the time that errors are
+ * withheld.
+ */
 bool mesh_path_failures_any(const struct mesh_conn *conn)
 {
 	const struct mesh_conn_failures *failures = conn->failures;

@@ -15,28 +15,29 @@
 #include "reasons.h"
 #include "ways.h"
 
-/* Of one turn of the helper thread: others wait for it. */
+/* Longest time in one turn of the helper thread. Other connections wait for the helper thread. */
 #define TURN_NS 1000000ull
-/* From one to the next of those that have to wait; the first waits for that, too. */
+/* Interval between the turns of connections that wait to be armed. The first of them waits for one interval, too. */
 #define EACH_NS 1000000ull
-/* The longest that anybody waits so: many that were given a time may be gone since. */
+/* Longest delay of such a turn. The list of turns may have grown by connections that are gone since. */
 #define LAST_NS 10000000000ull
 /*
- * Since anything moved in this process: others may be waiting for that thread and for the NIC. And what has moved is told of before: making
- * something may wait, for the kernel's rtnl lock for one.
+ * Nothing is armed for this long after any move in this process: other moves may need the helper thread and the NIC. Making
+ * objects may block, for example on the kernel's rtnl lock, so the log tells of the moves first.
  */
 #define AFTER_NS 250000000ull
-/* The peer may not have got so far yet, or not understand it. */
+/* How often the peer is told of the standby. The peer may not have got so far yet, or may not know the message. */
 #define MAX_TOLD      4
-#define TELL_AGAIN_NS 250000000ull /* four times as long each time */
+#define TELL_AGAIN_NS 250000000ull /* times 4 after each message */
 /*
- * A neighbour who does not answer keeps a worker, and the connection that it works for, for seconds. So when one could not be connected
- * ahead, no others are for a while.
+ * Pause in which no standby is connected, after one could not be. A neighbour that does not answer ARP or ND blocks a worker, and
+ * the connection that the worker has locked, for seconds.
  */
 #define STANDBY_AGAIN_NS 60000000000ull
 /*
- * A NIC that was reset is back in a moment, or in a minute; a container may not be given it back; and one may be lost again and again. So the
- * process, not each of its connections, tries after the first of these, and then twice as much later each time.
+ * When the process, not each connection, looks for a lost NIC: first after RENEW_NS, then at doubling intervals up to
+ * RENEW_MAX_NS. A NIC that was reset is back within moments or a minute. A container may not get the NIC back. A NIC may be lost
+ * repeatedly.
  */
 #define RENEW_NS     1000000000ull
 #define STUCK_NS     100000000ull
@@ -47,7 +48,7 @@ static bool is_shortage(int err)
 	return err == -ENOMEM || err == -EAGAIN;
 }
 
-/* ---- connected ahead ----------------------------------------------------------------------------------------- */
+/* ---- connect the standby ------------------------------------------------------------------------------------- */
 
 static bool may_stand_by(uint64_t now_ns)
 {
@@ -62,7 +63,7 @@ static void tell_peer(struct mesh_conn *conn, bool ready)
 	mv_move_ahead(&conn->move, &mine, &ahead->peer_gid, ahead->gid_type, ahead->lid, ahead->mtu_bytes, ready);
 }
 
-/* Until ours is connected: by the answer. Return: when to come again. */
+/* Tell the peer of our standby, up to MAX_TOLD times, until the peer's answer has ours connected. Return: when to come again. */
 static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_spare *ahead = &conn->home.ahead;
@@ -95,7 +96,7 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 		atomic_store_explicit(&mesh_root.process->standby_at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected ahead on %s: %s", conn->mc->device, conn->qpn,
 		       path.pd->rail->device, mesh_conn_why_not_connected(conn, err));
-		mesh_parity_forget(conn->held); /* a move tries again, and looks at other paths */
+		mesh_parity_forget(conn->held); /* a move tries again, and looks at other paths, too */
 		return;
 	}
 	mesh_count(MV_COUNT_AHEAD_CONNECTED);
@@ -125,15 +126,15 @@ void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *acti
 	connect_ahead(conn, &ours);
 }
 
-/* ---- made ahead ---------------------------------------------------------------------------------------------- */
+/* ---- make the standby ---------------------------------------------------------------------------------------- */
 
-/* Return: 0, also when there is none; -errno of what cannot be made. */
+/* Return: 0, also if no standby is possible; -errno if one is possible, and could not be made. */
 static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 {
 	struct mesh_shadow_attr attr;
 	int err;
 
-	/* Nor will it be there when the connection is to move. */
+	/* The rail lacks the program's P_Key, and will lack it in a move, too. */
 	if (mesh_conn_shadow_attr(conn, conn->home.spare->rail, port, gid_type, &attr))
 		return 0;
 	err = mesh_live_arm(conn->held, conn->home.spare, &attr);
@@ -144,7 +145,7 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 	return err == -EOPNOTSUPP || err == -EBUSY ? 0 : err;
 }
 
-/* What the peer is to be told of it. */
+/* Note the standby's path, of which the peer is to be told. */
 static void note_path(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
 {
 	struct mesh_conn_path end = {.pd = conn->home.spare, .port = place->port, .gid_type = path->type};
@@ -153,7 +154,7 @@ static void note_path(struct mesh_conn *conn, const struct mesh_view_rail *place
 	*ahead = (struct mesh_conn_spare){
 		.gid = path->local_gid, .peer_gid = path->remote_gid, .port = place->port, .gid_type = path->type};
 	if (mesh_conn_path_limits(conn, &end, &ahead->mtu_bytes, &ahead->lid))
-		ahead->n_told = MAX_TOLD; /* nothing that could be used */
+		ahead->n_told = MAX_TOLD; /* the standby's path is of no use: do not tell the peer */
 }
 
 static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
@@ -162,7 +163,7 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, cons
 
 	if (!mesh_root.config.prearm)
 		return;
-	/* Whatever the program makes later, in whatever thread, has to find the room that it would have without us. */
+	/* Objects of the plugin must not use up RLIMIT_MEMLOCK: the program would fail to register memory later. */
 	if (mesh_memlock_bounded()) {
 		mv_log_once(&mesh_root.log, MV_LOG_INFO,
 			    "nothing is made ahead of moves, which take longer so: the limit of locked memory (RLIMIT_MEMLOCK), "
@@ -183,7 +184,7 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, cons
 		    place->device, strerrordesc_np(-err));
 }
 
-/* Return: false when there is no other path now. */
+/* Find the path of the next move. Return: false if there is no other path now. */
 static bool find_next(const struct mesh_conn *conn, struct mesh_view_rail *ret, struct mv_path *ret_path)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -211,7 +212,10 @@ static void drop_lost(struct mesh_conn *conn)
 	conn->told = false;
 }
 
-/* It could not be had. Of a NIC that was not lost that will be said when it matters. Return: when to come again */
+/*
+ * No protection domain could be had on the rail. Only for a lost NIC there is a next try: otherwise the move itself reports the
+ * problem. Return: when to come again.
+ */
 static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -226,8 +230,10 @@ static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
 }
 
 /*
- * Hundreds want one at once, when they have been connected or have moved. Each is given a time of its own: whoever comes in vain has had its
- * paths looked at first. Return: when to come again; 0: now is the time.
+ * Turns of connections that want to be armed. Hundreds may want that at once, after they were connected or moved. Each connection
+ * gets a time of its own, because its paths are looked up at each call, even in vain.
+ *
+ * Return: when to come again; 0: now.
  */
 static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
 {
@@ -247,7 +253,7 @@ static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
 	return home->turn_ns;
 }
 
-/* Before anything can fail: of one in ERR nobody can ask. */
+/* Learn how the NIC orders completions (parity.h) before anything fails: a QP in ERR cannot be asked any more. */
 static void learn_order(struct mesh_conn *conn)
 {
 	struct mesh_device *device;
@@ -263,7 +269,7 @@ static void learn_order(struct mesh_conn *conn)
 	mesh_command_end(device, command);
 }
 
-/* ---- the whole of it ----------------------------------------------------------------------------------------- */
+/* ---- arm ----------------------------------------------------------------------------------------------------- */
 
 uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -287,7 +293,7 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	mesh_conn_reap(conn);
 	if (!find_next(conn, &place, &path))
 		return UINT64_MAX;
-	/* With the connection's lock, so one of its connections waits for a firmware that hangs, and no more. */
+	/* Firmware that hangs would block this call with conn->lock held. At most one connection waits for such a NIC. */
 	if (mesh_device_behind(mesh_device_get(place.device)))
 		return now_ns + STUCK_NS;
 	home->spared = true;
@@ -297,7 +303,7 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	if (!home->spare)
 		return renew_later(conn, now_ns);
 	home->renews = false;
-	mesh_thread_rail(home->spare->rail); /* so that we hear when it is lost */
+	mesh_thread_rail(home->spare->rail); /* so that the helper thread gets the event when the NIC is lost */
 	command = mesh_command_begin(home->spare->rail->commands);
 	arm(conn, &place, &path);
 	mesh_command_end(home->spare->rail->commands, command);

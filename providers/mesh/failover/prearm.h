@@ -5,29 +5,57 @@
 #include "conn.h"
 
 /*
- * What the next move of a connection will need and takes long to make, made while its path works: the NIC opened, a
- * protection domain, the program's memory registered there (keyahead.h), a queue pair and CQ (live.h), connected to the one that
- * the peer has made. Without prearm the first two only. What cannot be made is left to the move.
+ * Arms the next move of a connection (as APM): makes slow objects while the current path works.
  *
- * Helper thread, with conn->lock held.
+ * Without the setting prearm: opens the NIC, and allocates a protection domain there. With prearm also: registers the program's
+ * memory there (keyahead.h), makes the standby with its CQs (live.h), and connects the standby to that of the peer. The move
+ * itself makes the objects that cannot be made in advance.
+ *
+ * Thread, unless a function says otherwise: helper thread, with conn->lock held.
  */
 
-/** mesh_conn_prearm - make what is missing. Return: when to come again, UINT64_MAX: when something changes */
+/**
+ * mesh_conn_prearm - make the objects that are missing
+ *
+ * Return: mesh_now_ns() time of the next call; UINT64_MAX: call again when something changes. Failures are logged and counted.
+ */
 uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_rail_lost - a NIC was reset: what was ahead there is made anew when it is back, but not at once; helper thread */
+/**
+ * mesh_conn_rail_lost - a NIC was reset
+ *
+ * Connections that had a standby on the NIC make a new one later: the process tries after 1 s, then at doubling intervals.
+ * Thread: helper thread; no lock.
+ */
 void mesh_conn_rail_lost(uint64_t now_ns);
 
-/** mesh_conn_standby - the peer has one, too, MV_DO_STANDBY: connect ours to it; a worker, because that may take long */
+/**
+ * mesh_conn_standby - carry out MV_DO_STANDBY: the peer has a standby, connect ours to the peer's
+ *
+ * Thread: a worker, because connecting may take seconds; conn->lock. A failure is logged, and stops such attempts of the whole
+ * process for 60 s.
+ */
 void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *action);
 
-/** mesh_conn_stands_by_again - a move has come to nothing that had connected it otherwise: the peer is told, soon */
+/**
+ * mesh_conn_stands_by_again - the leader tells the peer of its standby again after 250 ms
+ *
+ * For a move that came to nothing after it had connected the standby to another QP of the peer. Does nothing in a follower.
+ */
 void mesh_conn_stands_by_again(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_disarm - all of it goes; conn->held may be gone already (mesh_held_destroy()), then any thread */
+/**
+ * mesh_conn_disarm - destroy the standby, and put its protection domain
+ *
+ * Thread: any, once conn->held is NULL (after mesh_held_destroy()); conn->lock.
+ */
 void mesh_conn_disarm(struct mesh_conn *conn);
 
-/** mesh_conn_reap - what the last move has left behind goes; as mesh_conn_disarm() */
+/**
+ * mesh_conn_reap - destroy the QP that did the work before the last move, and put its protection domain
+ *
+ * Thread: as mesh_conn_disarm().
+ */
 void mesh_conn_reap(struct mesh_conn *conn);
 
 #endif

@@ -15,18 +15,21 @@
 #include "unqualified.h"
 #include "ways.h"
 
-/* Until a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
+/* Pause before a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
 #define LEAVE_AGAIN_NS 1000000000ull
-/* Until a connection that waits for others to have moved looks again, should it not be called. */
+/* A connection that waits for its turn to move is called. If the call is missed, it checks again after this time. */
 #define TURN_NS 1000000000ull
-/* How long one whose peer leads waits for that to begin, where many move. */
+/* A follower whose host moves many connections waits so long for its leader to begin; then it takes a turn as leaders do. */
 #define FOLLOW_NS 250000000ull
-/* Until a follower that knows that its path is dead tells its leader, who prepares to leave it, and seems not to know. */
+/*
+ * A follower knows that its path is dead, and its leader, which has prepared to move, does not seem to know: so long later the
+ * follower tells the leader.
+ */
 #define TELL_NS 20000000ull
-/* A path that comes is told of; but the peer may hear of it a little later. */
+/* A new path wakes both ends. The peer may hear of the path a little later, so this end tries again. */
 #define PATHLESS_AGAIN_NS 10000000ull
 
-/* A home that fails again soon after its return has to work for longer the next time. */
+/* Double the hold-down of a primary path that fails soon after the connection's return (flap damping). */
 static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
@@ -53,8 +56,8 @@ static const char no_rail[] = "no other rail of this host reaches one of the pee
 static const char failed_everywhere[] = "its work did not get through on any path";
 
 /*
- * Ports that flap may leave a QP that has used up its retries without any path for a moment. Its errors are not the program's yet: they
- * can wait for a while.
+ * Ports that flap may leave a QP whose retries are used up without any path for a moment. The program's errors are withheld that
+ * long.
  */
 bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -68,7 +71,7 @@ bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns)
 	return now_ns - conn->pathless_ns < limit_ns;
 }
 
-/* Nothing comes of it any more, and nothing tells the program so: its own NIC is another. */
+/* Is the NIC that does the work lost? The program gets no event of that, because its own NIC is another one. */
 static bool is_lost(const struct mesh_conn *conn)
 {
 	return conn->state == MESH_CONN_MOVED && conn->path.pd && mesh_rail_lost(conn->path.pd->rail);
@@ -100,7 +103,10 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 		conn->stayed = why_no_path(conn);
 }
 
-/* One that is connected to itself may follow others, whose reasons say nothing of its own path. */
+/*
+ * Is the reason of the move a fault of the path? A self-connected QP may follow another connection: then the reason is not about
+ * its own path.
+ */
 static bool has_reason(const struct mesh_conn *conn)
 {
 	if (conn->self)
@@ -126,18 +132,21 @@ static bool may_move(const struct mesh_conn *conn)
 	       conn->rts_mask && !mesh_live_lost(conn->held);
 }
 
-/* Flushed receives were kept before the send that failed was polled, for a reason that no other path helps against. */
+/*
+ * Has the connection errors to give, and can it not move? For example, flushed receives were withheld before the failed send was
+ * polled, and that send cannot be posted on another path.
+ */
 static bool is_stranded(const struct mesh_conn *conn)
 {
 	if ((conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_MOVED) || conn->move.live || !conn->held)
 		return false;
-	/* A NIC that is lost does not even tell. */
+	/* A NIC that is lost reports nothing, so a failing work request is enough. */
 	return (mesh_live_broken(conn->held) && mesh_live_lost(conn->held)) || (is_lost(conn) && mesh_live_is_failing(conn->held));
 }
 
 /*
- * A path that has answered probes before it was left, or since, has to go on doing so before anyone returns; of one that never
- * did, carrier is all there is to know.
+ * Does the primary path answer probes? A path that ever answered has to answer now. For a path that never answered, carrier
+ * decides.
  */
 static bool is_proven(const struct mesh_conn *conn)
 {
@@ -148,7 +157,7 @@ static bool is_proven(const struct mesh_conn *conn)
 	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.home_answers);
 }
 
-/* Return: when to look again. */
+/* Move back to the primary path once it has worked for the hold-down. Return: when to look again. */
 static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
@@ -158,7 +167,10 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 		home->works_since_ns = 0;
 		return UINT64_MAX;
 	}
-	/* It left because its work did not get through there, and none has since: nothing says that home is to blame. */
+	/*
+	 * Work failed on the primary path, and has got through nowhere since. So the fault may not be of the primary path: look
+	 * again after the hold-down.
+	 */
 	if (mesh_path_failures_has(conn, &home->gid, &home->peer_gid)) {
 		home->works_since_ns = 0;
 		return now_ns + home->hold_ns;
@@ -167,12 +179,12 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 		home->works_since_ns = now_ns;
 	if (now_ns - home->works_since_ns < home->hold_ns)
 		return home->works_since_ns + home->hold_ns;
-	home->works_since_ns = now_ns; /* should it come to nothing */
+	home->works_since_ns = now_ns; /* restarts the hold-down, should the move come to nothing */
 	start(conn, MV_CTL_REASON_HOME, now_ns);
 	return now_ns + home->hold_ns;
 }
 
-/* Return: when to look again. A peer that refused is not asked again at once. */
+/* Leave the path, at most once per LEAVE_AGAIN_NS: a peer that refused is not asked again at once. Return: when to look again. */
 static uint64_t leave(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	if (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
@@ -190,8 +202,8 @@ void mesh_conn_back_off(struct mesh_conn *conn)
 }
 
 /*
- * The port is down. Where leaving it has come to nothing, the peer may refuse for as long as that lasts, and thousands may have nothing
- * to do but to ask. Return: when to look again.
+ * Leave a port that is down. After a move that came to nothing, wait for again_ns, or for a new directory: the peer may refuse as
+ * long as its own state lasts, and thousands of connections would ask repeatedly. Return: when to look again.
  */
 static uint64_t leave_port(struct mesh_conn *conn, uint64_t generation, uint64_t now_ns)
 {
@@ -201,16 +213,16 @@ static uint64_t leave_port(struct mesh_conn *conn, uint64_t generation, uint64_t
 		return conn->stayed_ns + again_ns;
 	conn->again_generation = generation;
 	start(conn, MV_CTL_REASON_PORT, now_ns);
-	return now_ns + LEAVE_AGAIN_NS; /* it may come to nothing before anything is sent */
+	return now_ns + LEAVE_AGAIN_NS; /* the move may come to nothing before any message is sent */
 }
 
-/* Is it elsewhere than those that it goes with? It is as well off where it is, so this comes last. */
+/* Is a self-connected QP on another rail than the connections that it follows? Its path works, so this check comes last. */
 static bool strays(struct mesh_conn *conn, const struct mv_path_request *request, char *ret_device, enum mv_ctl_reason *ret_why)
 {
 	return conn->self && mesh_conn_led(conn, ret_device, ret_why) && strcmp(ret_device, request->device);
 }
 
-/* Return: when to look again. */
+/* Follow to @device. Return: when to look again. */
 static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_reason why, uint64_t now_ns)
 {
 	struct mv_path_request request;
@@ -239,14 +251,14 @@ void mesh_conn_unwatch(struct mesh_conn *conn)
 	mesh_probed_use(&conn->probed.work, MV_WATCH_WORK, NULL, NULL);
 }
 
-/* Have the path that it is on watched, the way home, and others to compare with. */
+/* Have the agent probe the current path, the primary path, and others to compare with. */
 static void watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view)
 {
 	struct mesh_conn_probed *probed = &conn->probed;
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
-	/* Nobody probes ways to oneself: ports are all there is to know. */
+	/* No agent probes paths within its host, or InfiniBand paths: only port states are known there. */
 	if (!mesh_probed_on() || conn->own_host || request->sgid_type == MV_GID_TYPE_IB) {
 		mesh_conn_unwatch(conn);
 		return;
@@ -258,7 +270,10 @@ static void watch(struct mesh_conn *conn, const struct mv_path_request *request,
 		mesh_probed_spares(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
 }
 
-/* Of one that moves on suspicion: hundreds come here at once, and to search for what has been agreed upon takes long. */
+/*
+ * Does the path agreed upon on suspicion answer probes? A shortcut: hundreds of connections come here at once, and a search for
+ * paths is slow.
+ */
 static bool next_answers(const struct mesh_conn *conn)
 {
 	const struct mv_move_path *next = &conn->move.next;
@@ -266,7 +281,7 @@ static bool next_answers(const struct mesh_conn *conn)
 	return conn->move.unsure && mesh_probed_find(&next->mine.gid, &next->peer.gid) == MV_PROBED_UP;
 }
 
-/* Nothing gets through any more, and there is a path that is better. */
+/* Is the current path dead by probes, and another path better? */
 static bool is_dead(const struct mesh_conn *conn)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -277,8 +292,8 @@ static bool is_dead(const struct mesh_conn *conn)
 }
 
 /*
- * The path may be about to be found dead. To agree on another one takes as long as the agent needs to be sure, and what is made ahead makes
- * it something that nobody notices; so both are done at the same time. Return: whether that has begun.
+ * The current path may be found dead soon. Both ends agree on the next path while the agent makes sure, because both take about
+ * as long. With a standby the program then notices nothing. Return: whether the agreement has begun.
  */
 static bool prepare_to_leave(struct mesh_conn *conn, uint64_t suspect_ns, uint64_t now_ns)
 {
@@ -294,7 +309,7 @@ static bool prepare_to_leave(struct mesh_conn *conn, uint64_t suspect_ns, uint64
 	return true;
 }
 
-/* Return: since when there is a suspicion that it has not prepared for, and is to; 0: there is none. */
+/* Return: since when there is a suspicion for which the leader has not prepared yet, and may; 0: none. */
 static uint64_t new_suspicion(const struct mesh_conn *conn, uint64_t now_ns)
 {
 	uint64_t suspect_ns = mesh_detects(MESH_DETECT_PROBE) ? mesh_probed_suspect(conn->probed.work, now_ns) : 0;
@@ -313,7 +328,7 @@ void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns)
 	note_flap(conn, now_ns);
 }
 
-/* Is it known by now, in whatever way? */
+/* Is the path known to have failed: by the work, probes, the port or the directory? */
 static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
 {
 	struct mv_path_request request;
@@ -332,8 +347,8 @@ static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
 }
 
 /*
- * Its leader will hear of it, too, most likely, and what it has said of that may be here already, among hundreds. Return: when to look
- * again.
+ * Tell the leader that the path is dead, after a delay: most likely the leader finds that out, too, and its message may already
+ * be queued here among hundreds. Return: when to look again.
  */
 static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint64_t now_ns, uint64_t silent_ns)
 {
@@ -348,14 +363,14 @@ static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint
 	return now_ns + tell_ns;
 }
 
-/* It has answered, and could not do what it said any more. */
+/* Has a follower answered a leader's offer, and lost the standby that it offered? */
 static bool has_lost_next(struct mesh_conn *conn)
 {
 	return conn->move.state == MV_MOVE_ANSWERED &&
 	       (mesh_live_lost(conn->held) || mesh_live_armed(conn->held) != conn->move.next.mine.qpn);
 }
 
-/* One that moves on suspicion, its own or its leader's. Return: when to look again. */
+/* Check a connection whose move began on suspicion, its own or its leader's. Return: when to look again. */
 static uint64_t check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
 	enum mv_ctl_reason why;
@@ -379,13 +394,14 @@ static uint64_t check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint64_
 	if (suspect_ns)
 		return suspect_ns + MESH_SUSPECT_NS;
 	mv_move_cancel(&conn->move, now_ns);
-	/* There may be another reason; a worker has it looked at when it is through. */
+	/* If another reason remains, a worker queues the connection when it is done. */
 	return conn->move.live ? UINT64_MAX : now_ns;
 }
 
 /*
- * May it begin to move? One that is its own peer keeps nobody waiting, and may be waited for; one that has failed has not long to find a
- * path, and knows of something that its peer may not know. @ret_again: when to look again
+ * May the connection begin to move now (turns.h)? Two kinds do not wait: a self-connected QP, which keeps no peer waiting, and a
+ * failed connection without a path, whose time is short and whose peer may not know of the failure.
+ * @ret_again: when to look again, if the return value is false
  */
 static bool has_turn(struct mesh_conn *conn, bool path_failed, uint64_t now_ns, uint64_t *ret_again)
 {
@@ -428,7 +444,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 	if (!has_turn(conn, path_failed, now_ns, &turn_ns))
 		return turn_ns;
 	if (path_failed) {
-		/* What cannot be had now is not tried again at once. */
+		/* No path a moment ago: no new attempt within PATHLESS_AGAIN_NS. */
 		if (conn->pathless_ns && now_ns < conn->stayed_ns + PATHLESS_AGAIN_NS)
 			return conn->stayed_ns + PATHLESS_AGAIN_NS;
 		start(conn, MV_CTL_REASON_PATH, now_ns);

@@ -5,49 +5,58 @@
 #include "conn.h"
 
 /*
- * When a connection at work moves, and when not; relocate.h carries it out. With conn->lock held, by the helper thread
- * unless it says otherwise.
+ * Failover policy: when a connection at work moves. relocate.h carries the move out.
+ *
+ * Thread, unless a function says otherwise: helper thread, with conn->lock held. Times are mesh_now_ns().
  */
 
-/* A home that keeps failing is left alone for this long at most. */
+/* Longest hold-down: a primary path that keeps failing has to work for this long before a connection moves back. */
 #define MESH_HOLD_MAX_NS (600 * 1000000000ull)
 
-/** mesh_conn_settled - the connection has been made: this is where it belongs */
+/** mesh_conn_settled - the connection has been made: its path now is the primary path */
 void mesh_conn_settled(struct mesh_conn *conn);
 
 /**
- * mesh_conn_check - is there a reason to move?
- * @silent_ns: the time by which it is judged how long the peer has been silent: @now_ns, or earlier
+ * mesh_conn_check - begin a move if there is a reason for one
+ * @silent_ns: time against which the peer's silence is measured: @now_ns or earlier
  *
- * Return: when to look again, UINT64_MAX: when something changes
+ * Return: when to call again; UINT64_MAX: when something changes.
  */
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns);
 /**
- * mesh_conn_again_at - when to look again at one that has failed and waits for a path, or whose move has come to nothing
- * since @now_ns, when the turn began; UINT64_MAX: it is neither
+ * mesh_conn_again_at - when to check a connection again that has failed and waits for a path, or whose move came to nothing
+ * @now_ns: when the current turn of the helper thread began; only moves that ended since then count
+ *
+ * Return: UINT64_MAX: none of both.
  */
 uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_back_off - a move came to nothing: the next attempt to leave a port that is down waits for longer */
+/**
+ * mesh_conn_back_off - a move came to nothing: double the pause before the connection tries to leave a port that is down
+ *
+ * The pause is 10 ms to 1 s.
+ */
 void mesh_conn_back_off(struct mesh_conn *conn);
 
-/** mesh_conn_begin - go; paths as mesh_conn_paths_for() gave them, at least one */
+/** mesh_conn_begin - begin a move to one of @paths, which are those of mesh_conn_paths_for(); @n is at least 1 */
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns);
 
 /**
- * mesh_conn_waits_for_path - one that has failed, and for which there is no path now
+ * mesh_conn_waits_for_path - may a failed connection that has no path now wait for one?
  *
- * Return: whether one may still come; from the first call on, time runs.
+ * The wait begins with the first call, and lasts move_timeout / MESH_PATHLESS_PART.
+ *
+ * Return: false when the time is over.
  */
 bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_unwatch - its paths need not be probed any more; program's thread, too */
+/** mesh_conn_unwatch - the agent need not probe the connection's paths any more; also on the program's threads */
 void mesh_conn_unwatch(struct mesh_conn *conn);
 
-/** mesh_conn_note_sure - the move under way has a reason, and not only a suspicion: note that, if it is not noted yet; a worker, too */
+/** mesh_conn_note_sure - a move that began on suspicion has a reason by now; no effect if noted already; also on a worker */
 void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? A worker, too */
+/** mesh_conn_path_works - does the path that the current move is to leave still work, as far as is known? Also on a worker. */
 bool mesh_conn_path_works(const struct mesh_conn *conn);
 
 #endif

@@ -19,11 +19,11 @@
 #include "unqualified.h"
 #include "ways.h"
 
-/* From one look at a queue pair that is being fenced to the next; where many are, the device takes longer, and so do the looks. */
+/* Interval between two polls of a QP that is being fenced. With many moves the device needs longer, so the interval is longer. */
 #define FENCE_STEP_NS      20000ull
 #define FENCE_STEP_MANY_NS 300000ull
 
-/* ---- carrying out -------------------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------------------------- */
 
 static void release(struct mesh_conn *conn)
 {
@@ -66,7 +66,10 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 
 static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action);
 
-/* The peer leads, and does not know where our work did not get through, nor which NICs have qualified. */
+/*
+ * Must this end not use the path that the leader offers? The leader knows neither our failed paths nor which of our NICs are
+ * qualified.
+ */
 static bool is_barred(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	mesh_path_failures_update(conn, now_ns);
@@ -92,7 +95,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
-	/* Where the firmware hangs nothing can be made: the next path, if there is one. */
+	/* A NIC whose firmware hangs makes no objects: refuse this path, so that the leader tries the next. */
 	if (!mesh_conn_is_of_peer(conn, &action->remote_gid) || is_barred(conn, action, now_ns) || mesh_device_stuck(device_to_prepare(conn, action))) {
 		mv_move_prepared(&conn->move, NULL, 0, 0, false, now_ns);
 		return;
@@ -105,7 +108,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
-	/* That nothing was made ahead there is no news. */
+	/* A missing standby is no error worth a warning. */
 	if (err && !conn->move.early)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
 			    conn->next_path.device[0] ? conn->next_path.device : "another rail", why, strerrordesc_np(-err));
@@ -135,7 +138,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	mv_move_connected(&conn->move, !err, now_ns);
 }
 
-/* What both ends agreed upon while this one had doubts only, and now it is sure. Return: whether it can be done, now. */
+/* Take the standby for a move that was agreed on suspicion, and is sure by now. Return: can the move go on now? */
 static bool make_next(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -145,7 +148,7 @@ static bool make_next(struct mesh_conn *conn, uint64_t now_ns)
 	if (!conn->move.early || mesh_live_has_next(conn->held))
 		return true;
 	n = mesh_conn_paths_for(conn, conn->move.reason, paths);
-	/* Which path is best may be another one than it was. */
+	/* The best path may have changed since the agreement. */
 	err = mesh_conn_is_among_best(&conn->next_path, paths, n) ? mesh_live_take_standby(conn->held) : -ENOENT;
 	if (err && err != -EBUSY && n)
 		mv_move_start(&conn->move, conn->move.reason, paths, n, now_ns);
@@ -155,8 +158,7 @@ static bool make_next(struct mesh_conn *conn, uint64_t now_ns)
 }
 
 /*
- * The result of an atomic that the peer has executed is the one thing that cannot be had again: if the path works, it is waited
- * for.
+ * Wait for outstanding atomics while the path works. Otherwise the result of an atomic that the peer has executed would be lost.
  */
 static void do_quiesce(struct mesh_conn *conn)
 {
@@ -164,32 +166,32 @@ static void do_quiesce(struct mesh_conn *conn)
 
 	mesh_conn_note_sure(conn, now_ns);
 	mesh_live_check_keys(conn->held);
-	/* Since it was prepared: nothing has been fenced, so nothing has happened yet. */
+	/* Keys may have been lost since MV_DO_PREPARE. Nothing is fenced yet, so the move can still be refused. */
 	if (mesh_live_lost(conn->held))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	else if (make_next(conn, now_ns) && (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn)))
 		mv_move_quiesced(&conn->move, mesh_many_move(), now_ns);
 }
 
-/* The next one of a follower whose leader had doubts when it was agreed upon. Return: as mesh_live_take_standby() */
+/* A follower whose move was agreed on suspicion takes its standby now. Return: as mesh_live_take_standby(). */
 static int take_standby(struct mesh_conn *conn)
 {
 	int err = conn->move.early && !mesh_live_has_next(conn->held) ? mesh_live_take_standby(conn->held) : 0;
 
-	/* The leader waits for half of the time that a move has; so it hears of it. */
+	/* The leader waits for half of move_timeout. Give up after 45 % of it, so that the leader gets our answer in time. */
 	if (err == -EBUSY && mesh_now_ns() >= conn->steps.fencing_ns + mesh_root.move_times.move_ns / 20 * 9)
 		err = -ETIMEDOUT;
 	conn->fence_waits = err == -EBUSY;
 	return err;
 }
 
-/* Of what does the work. */
+/* Device of the QP that does the work. */
 static struct mesh_device *device_at_work(const struct mesh_conn *conn)
 {
 	return conn->state == MESH_CONN_MOVED && conn->path.pd ? conn->path.pd->rail->commands : mesh_device_get(conn->mc->device);
 }
 
-/* NULL: what is needed there has been made ahead. */
+/* Return: NULL if the standby there is ready. */
 static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	const struct mesh_pd *spare = conn->home.spare;
@@ -223,7 +225,7 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 	struct mv_move_sync sync = {0};
 	int err = first ? take_standby(conn) : 0;
 
-	conn->fencing = conn->fence_waits; /* somebody is in a batch */
+	conn->fencing = conn->fence_waits; /* a thread of the program is in a batch */
 	if (conn->fencing)
 		return;
 	if (err) {
@@ -249,7 +251,7 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
 	conn->steps.fencing_ns = mesh_now_ns();
-	/* A follower has only now got to know; the leader had. */
+	/* For a follower the move begins now. For the leader it began when it was sure (mesh_conn_note_sure()). */
 	if (conn->move.early && !conn->move.leader)
 		conn->moving_ns = conn->steps.fencing_ns;
 	if (conn->self)
@@ -280,7 +282,7 @@ uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
 	return mesh_now_ns() + (mesh_many_move() ? FENCE_STEP_MANY_NS : FENCE_STEP_NS);
 }
 
-/* On the next path: perhaps that is home. */
+/* The move is over: note whether the new path is the primary path, and drop what was armed. */
 static void arrived(struct mesh_conn *conn)
 {
 	struct mesh_conn_home *home = &conn->home;
@@ -291,7 +293,7 @@ static void arrived(struct mesh_conn *conn)
 	mesh_conn_disarm(conn);
 }
 
-/* What came before such an atomic goes its way; it itself fails, and what is behind it. */
+/* Report an atomic whose result is lost. Work before the atomic completes; the atomic and all work behind it fail. */
 static void note_lost(const struct mesh_conn *conn)
 {
 	const char *lost = mesh_live_lost(conn->held);
@@ -305,14 +307,14 @@ static void note_lost(const struct mesh_conn *conn)
 
 static void before_replay(struct mesh_conn *conn)
 {
-	mesh_conn_ask_no_more(conn); /* replay asks its own */
+	mesh_conn_ask_no_more(conn); /* replay asks for the keys that it needs */
 	mesh_conn_reap(conn);
-	/* Before: from then on the next one may fail at any time, and say so once. */
+	/* Clear the flag before replay: the next QP may fail at any time from then on, and sets the flag only once. */
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
 	mesh_path_failures_forget(conn);
 }
 
-/* The next one does the work. Return: whether it can. */
+/* The next QP takes over the work. Return: false if it could not be brought to RTS, and the connection has failed. */
 static bool take_over(struct mesh_conn *conn)
 {
 	conn->fenced = false;
@@ -321,7 +323,7 @@ static bool take_over(struct mesh_conn *conn)
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->shadow_connected = true;
 	conn->state = MESH_CONN_MOVED;
-	/* The program may have gone to RTS since the next one was connected. */
+	/* The program may have gone to RTS since the next QP was connected. */
 	conn->shadow_rts = mesh_live_sends(conn->held);
 	if (conn->rts_mask && mesh_conn_shadow_rts(conn)) {
 		mesh_conn_fail(conn, "it cannot be brought to RTS");
@@ -351,17 +353,17 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	if (err)
 		mesh_conn_fail(conn, strerrordesc_np(-err));
 	else
-		note_lost(conn); /* first of all: a program may end as soon as it has its error */
+		note_lost(conn); /* before anything else: a program may exit as soon as it has its error */
 	if (err || !take_over(conn))
 		return;
-	/* It has said what it executed, and left. */
+	/* The peer has sent its state, and then left. */
 	if (conn->peer_gone)
 		mesh_live_end_of_peer(conn->held);
 }
 
 /*
- * The peer has left, or does not answer. A program that has no send under way would not notice on a bare adapter: its queue pair stays
- * in RTS, with its receives. What the peer has not said matters to sends alone; so the reason why it did not does not matter here.
+ * The peer has left, or does not answer. On a bare NIC a program without outstanding sends would not notice: its QP stays in RTS
+ * with its receives. So such a QP moves all the same. The peer's state matters to sends only.
  */
 static void do_surface(struct mesh_conn *conn, const struct mv_move_action *action)
 {

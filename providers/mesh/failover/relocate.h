@@ -5,64 +5,68 @@
 #include "conn.h"
 
 /*
- * Moving connections that are at work: carrying out what the transaction wants of a live QP; reasons.h says when. Called by
- * the helper thread with conn->lock held, but for the first.
+ * Failover of connections at work: carries out the actions that the transaction (move.h) wants. reasons.h decides when.
+ *
+ * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. Times are mesh_now_ns().
  */
 
 /**
- * mesh_conn_guard - log what the base's QP does, so that it can be moved later; conn->lock; program's thread
+ * mesh_conn_guard - log the work of the program's own QP, so that the connection can move later
+ * @mtu_bytes: of its path
  *
- * Return: why that cannot be, a constant; NULL: it is.
+ * Thread: the program's; conn->lock.
+ *
+ * Return: NULL: done; else why the work cannot be logged, a constant string.
  */
 const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
 
-/** mesh_conn_live - carry out an action of a live move; whether it was one */
+/** mesh_conn_live - carry out an action of a move at work. Return: false: the action is not of such a move. */
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 
 /**
- * mesh_conn_device_for - the device that an action gives commands to, if it is a live move's; conn->lock
+ * mesh_conn_device_for - the device to which an action of a move at work will give commands
  *
- * Not of one that only needs what was made ahead. Return: NULL: none.
+ * Return: NULL: none, for example because the action only needs a standby that is ready.
  */
 struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const struct mv_move_action *action);
 
-/** mesh_conn_fence - go on with a fence, if there is one under way */
+/** mesh_conn_fence - continue a fence that is under way; helper thread */
 void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns);
-/** mesh_conn_fence_at - when to do that again; UINT64_MAX: there is none */
+/** mesh_conn_fence_at - when to call mesh_conn_fence(); UINT64_MAX: no fence is under way */
 uint64_t mesh_conn_fence_at(const struct mesh_conn *conn);
 
-/** mesh_conn_note_begin - a move begins, ours or the peer's */
+/** mesh_conn_note_begin - a move begins, on the wish of this end or of the peer */
 void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_fail - it cannot be saved: the program gets its errors; @why: for the log */
+/** mesh_conn_fail - give up: the program gets its errors; @why: for the log */
 void mesh_conn_fail(struct mesh_conn *conn, const char *why);
 
-/** mesh_conn_log_unlogged - it is native, and will stay where it is; conn->lock; any thread */
+/** mesh_conn_log_unlogged - log why a NATIVE connection cannot move later (conn->unlogged); any thread */
 void mesh_conn_log_unlogged(const struct mesh_conn *conn);
 
 /** mesh_conn_peer_gone - the peer's QP was destroyed or reset */
 void mesh_conn_peer_gone(struct mesh_conn *conn);
 
 /**
- * mesh_conn_last_word - the program takes its QP away, or is about to bring it to ERR; program's thread
+ * mesh_conn_last_word - the program destroys or resets its QP, or is about to bring it to ERR; program's thread
  *
- * If the peer may have fenced its own for a move, it is told how far ours came. Without that it would have to fail what a bare adapter
- * would have completed.
+ * If the peer may have fenced its QP for a move, this end sends its last state (PSN, number of receives). Without that message
+ * the peer would fail sends that have completed on a bare NIC.
  */
 void mesh_conn_last_word(struct mesh_conn *conn);
 
-/** mesh_conn_leave - the QP goes: what is kept for moves of it goes, too; after mesh_held_destroy() */
+/** mesh_conn_leave - the QP is gone: free what is kept for moves; after mesh_held_destroy() */
 void mesh_conn_leave(struct mesh_conn *conn);
 
 /* relocate.c movelog.c */
 
-/** mesh_conn_count_moved - it has moved */
+/** mesh_conn_count_moved - count a move that is over */
 void mesh_conn_count_moved(struct mesh_conn *conn);
-/** mesh_conn_count_stayed - it has not */
+/** mesh_conn_count_stayed - count a move that came to nothing */
 void mesh_conn_count_stayed(struct mesh_conn *conn, const struct mv_move_action *action);
-/** mesh_conn_stay - carry out MV_DO_STAY: a move has come to nothing */
+/** mesh_conn_stay - carry out MV_DO_STAY: a move came to nothing */
 void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action);
-/** mesh_conn_log_steps - when each step of a move was; for bench/failover */
+/** mesh_conn_log_steps - log the times of the steps of a move, ns; for bench/failover */
 void mesh_conn_log_steps(const struct mesh_conn *conn);
 
 #endif

@@ -35,7 +35,7 @@ void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 					&conn->peer.gid);
 }
 
-/* Index of the path that the work goes by; view->n_paths: the view does not have that path. */
+/* Index of the path that the work uses; view->n_paths if the view lacks that path. */
 static size_t current(const struct mv_path_request *request, const struct mesh_view *view)
 {
 	size_t i;
@@ -60,7 +60,7 @@ unsigned int mesh_way_doubt(const struct mv_path *path, const struct mv_path *le
 	}
 }
 
-/* Stable: paths that are known to work first. */
+/* Sort by mesh_way_doubt(), stable. */
 static void sort(struct mv_path *paths, size_t n, const struct mv_path *left)
 {
 	unsigned int doubts[MV_MOVE_MAX_PATHS], d;
@@ -118,7 +118,7 @@ static void prefer_led(const struct mesh_conn *conn, struct mv_path *paths, size
 	paths[0] = path;
 }
 
-/* All paths but those between the two ports of the current path: other addresses of these ports are as dead. */
+/* Keep the paths that avoid the current pair of ports: other GIDs of the same ports are as dead. */
 static size_t others(const struct mesh_conn *conn, const struct mv_path_request *request, enum mv_ctl_reason reason,
 		     struct mesh_view *view)
 {
@@ -147,7 +147,10 @@ size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret)
 	struct mesh_view view;
 	size_t i;
 
-	/* Each connection away from home asks with each new directory, mostly while home does not work: the cheap question first. */
+	/*
+	 * Cheap check first: each connection that is off its primary path asks after each change of the directory, mostly in
+	 * vain.
+	 */
 	mesh_view_verdict(&request, &view);
 	if (view.verdict != MV_PATH_WORKS)
 		return 0;

@@ -5,49 +5,63 @@
 #include "conn.h"
 
 /*
- * The path of a connection's work, and the other paths that the work could take; reasons.h decides whether the work moves. Called with
- * conn->lock held, by the helper thread or a worker.
+ * The path of a connection's work, and the other paths that the work could take. reasons.h decides whether the connection moves.
+ *
+ * Thread: helper thread or a worker, with conn->lock held.
  */
 
 /**
- * mesh_way_between - the question to the directory about the way between two GIDs of a connection that exists
- * @device: of this host, at @port; the request refers to the string
- * @gid: of this host, of @gid_type (enum mv_gid_type)
+ * mesh_way_between - make a request to the directory for the path between two GIDs of a connection
+ * @device: of this host, with port @port; the request refers to the string
+ * @gid: of this host, of type @gid_type (enum mv_gid_type)
  * @peer_gid: of the peer's host
  */
 struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char *device, uint8_t port, uint8_t gid_type,
 					const union ibv_gid *gid, const union ibv_gid *peer_gid);
 
-/** mesh_way_now - mesh_way_between() the two GIDs that the work goes between now */
+/** mesh_way_now - mesh_way_between() for the path that the work uses now */
 void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret);
 
-/** mesh_conn_port_is_down - is this host's port of the current path down? By the port's events, which precede the directory. */
+/**
+ * mesh_conn_port_is_down - is this host's port of the current path down?
+ *
+ * Tells by the port's async events, which come before the directory changes.
+ */
 bool mesh_conn_port_is_down(const struct mesh_conn *conn);
 
 /**
- * mesh_way_doubt - how little to trust a path whose ports are up
- * @left: a path that no longer works, although its ports are up; NULL: none is known
+ * mesh_way_doubt - rank a path whose ports are up: the larger, the less trusted
+ * @left: path that no longer works, although its ports are up; NULL: none is known
  *
- * Return: 0: the path answers probes; 3: the path does not answer; in between nothing is known: 2 if the path shares an end with @left,
- * else 1.
+ * Return: 0: the path answers probes; 1: no result of probes; 2: no result of probes, and the path shares a rail with @left; 3:
+ * the path does not answer probes.
  */
 unsigned int mesh_way_doubt(const struct mv_path *path, const struct mv_path *left);
 
-/** mesh_ways_from - index of the first path from a rail; @n: there is none */
+/** mesh_ways_from - index of the first path that leaves from @device; @n: no path does */
 size_t mesh_ways_from(const char *device, const struct mv_path *paths, size_t n);
 
-/** mesh_way_home - the path home, if it works. Return: the number of paths in @ret, 0 or 1 */
+/**
+ * mesh_way_home - look up the primary path
+ *
+ * Return: the number of paths in @ret: 1 if the primary path works, else 0.
+ */
 size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret);
 
 /**
- * mesh_conn_paths_for - the paths that the work could take for a reason, best first, without barred ones (path_failures.h)
- * @ret: MV_MOVE_MAX_PATHS
+ * mesh_conn_paths_for - the paths that the work could take for a reason, best first, without barred paths (path_failures.h)
+ * @ret: array of MV_MOVE_MAX_PATHS
  *
- * Return: the number of paths
+ * Return: the number of paths in @ret.
  */
 size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret);
 
-/** mesh_conn_is_among_best - do @paths, of mesh_conn_paths_for(), have the path chosen earlier, and no path to be trusted more? */
+/**
+ * mesh_conn_is_among_best - does the path that was chosen earlier rank as high as the best of @paths?
+ * @paths: of mesh_conn_paths_for()
+ *
+ * Return: false also if @paths lacks @chosen.
+ */
 bool mesh_conn_is_among_best(const struct mesh_conn_path *chosen, const struct mv_path *paths, size_t n);
 
 #endif
