@@ -3,9 +3,9 @@
 #include "heldint.h"
 #include "live.h"
 
-/* What the program changes of a queue pair at work: those that come in its place, and are made already, have to have it, too. */
+/* Applies changes by the program to QPs that are made already, and may replace the QP at work. */
 
-/* Nothing can be changed in RTR, and before it is in RTS nobody does. Return: 0 or errno. */
+/* Changes a QP in INIT or RTS; in RTR no attribute can be changed. Return: 0 or errno. */
 static int change_shadow(struct mesh_shadow *shadow, const struct ibv_qp_attr *attr, int mask)
 {
 	struct mesh_standby *standby = shadow->standby;
@@ -14,9 +14,9 @@ static int change_shadow(struct mesh_shadow *shadow, const struct ibv_qp_attr *a
 	int err = 0;
 
 	if (standby && !standby->rtr_mask)
-		return 0; /* begins anew when it is connected */
+		return 0; /* mesh_live_standby() brings it to RESET first */
 	if (!rts)
-		mask &= rtr ? 0 : IBV_QP_ACCESS_FLAGS; /* the rest comes with RTR */
+		mask &= rtr ? 0 : IBV_QP_ACCESS_FLAGS; /* RTR sets the other attributes */
 	if (mask)
 		err = mesh_root.lib.verbs.modify_qp(shadow->qp, &copy, mask);
 	if (!standby)
@@ -24,11 +24,11 @@ static int change_shadow(struct mesh_shadow *shadow, const struct ibv_qp_attr *a
 	mesh_attr_merge(&standby->rtr, attr, mask & standby->rtr_mask);
 	mesh_attr_merge(&standby->rts, attr, mask & standby->rts_mask);
 	if (err)
-		standby->rtr_mask = 0; /* is as none that could be wanted */
+		standby->rtr_mask = 0; /* no valid attributes: the next connect begins with RESET */
 	return 0;
 }
 
-/* Not connected yet: the base's is in INIT, and may be what is connected in the end. */
+/* Not connected yet: also changes the program's own QP in INIT, which may be connected in the end. */
 static int change_waiting(struct mesh_held *h, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr copy = *attr;
@@ -48,12 +48,12 @@ int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int at
 	if (!mask)
 		return 0;
 	if (mask & IBV_QP_ACCESS_FLAGS)
-		h->ahead_attr.qp_access_flags = attr->qp_access_flags; /* also what @next goes back to INIT with, if it was that */
+		h->ahead_attr.qp_access_flags = attr->qp_access_flags; /* for @next, too, if it was the standby: back_to_init() */
 	if (h->ahead.qp && change_shadow(&h->ahead, attr, mask))
 		mesh_live_disarm(h);
 	if (h->next.qp) {
 		err = change_shadow(&h->next, attr, mask);
-		/* One that could not be connected is in no state that is known, and goes. */
+		/* A QP that was not brought to RTR yet is connected later with all attributes. */
 		if (err && h->next.rtr)
 			return -mesh_positive(err);
 	}

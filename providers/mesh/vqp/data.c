@@ -50,7 +50,7 @@ struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
 		h = held_new(mc);
 	if (!h)
 		return NULL;
-	/* Somebody who found the record when it was another QP's may be looking. */
+	/* A thread that found the record as that of another QP may still be using it. */
 	mesh_lock(&h->lock);
 	h->qp = qp;
 	h->mode = MESH_HELD_NOTING;

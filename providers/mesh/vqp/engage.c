@@ -7,13 +7,13 @@
 
 #include "heldint.h"
 
-/* How long a batch may last that is not worth trying again for. */
+/* A batch that is not over within this time fails mesh_reader_engage(): try again later. */
 #define BATCH_NS 100000ull
 
-/* What a queue pair may have for a move that it may never make. */
+/* Limit of memory per QP that is allocated before a move. */
 #define ROOM_AHEAD_BYTES 12288
 
-/* data->lock. Nobody peeks before there is a reader. */
+/* data->lock. Threads look at cq->ring only once there is a reader. */
 static int open_cq(struct mesh_cq *cq)
 {
 	if (cq->extended || cq->unreadable)
@@ -53,7 +53,7 @@ static void reader_free(struct mesh_reader *reader)
 	free(reader);
 }
 
-/* A parent domain may have a thread domain, and then its queues have no locks. */
+/* A parent domain may have a thread domain: then its queues have no locks, and cannot be read. */
 static bool is_read(const struct mesh_held *h)
 {
 	return mesh_pd_underlying(h->qp->pd) == h->qp->pd && mesh_mlx5_known(h->mc);
@@ -121,7 +121,7 @@ void mesh_reader_connected(struct mesh_held *h)
 	mesh_unlock(&data->lock);
 }
 
-/* From now on its completions are looked at properly, those that are being polled included. */
+/* From now on each completion of this QP is checked, also in the poll that is under way. */
 static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 {
 	struct mesh_cq_qp *qp;
@@ -137,7 +137,7 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 	mesh_cq_unclaim(cq);
 }
 
-/* For all that the functions that come in may have to put somewhere. */
+/* Memory for everything that the installed functions may have to store. */
 static int get_room(struct mesh_held *h, struct mesh_reader *reader)
 {
 	const struct ibv_qp_cap *cap = &h->cap;
@@ -151,7 +151,7 @@ static int get_room(struct mesh_held *h, struct mesh_reader *reader)
 	return err;
 }
 
-/* Where sends wait, and their log; receives twice, too. About: what is rounded up is not counted. */
+/* Approximate bytes of the send queue, the logs, and twice the receives; rounding up is not counted. */
 static size_t room_bytes(const struct ibv_qp_cap *cap)
 {
 	size_t send = sizeof(struct mesh_send) + cap->max_send_sge * sizeof(struct ibv_sge) + cap->max_inline_data;
@@ -169,8 +169,9 @@ void mesh_reader_room_ahead(struct mesh_held *h)
 }
 
 /*
- * From now on batches are ours, and wait for post_lock, which is held. So once libmlx5's lock has been free, there is no other. Nobody who
- * is in one waits for what is held here, but for conn->lock, and that is not for long. Return: 0; -EBUSY: there is one.
+ * Install the batch functions, which wait for post_lock, held by the caller. So once libmlx5's lock was free, no batch of libmlx5
+ * can begin. A thread in such a batch can only wait for conn->lock here, so the wait is limited. Return: 0; -EBUSY: there is a
+ * batch.
  */
 static int begin_batches(struct mesh_held *h)
 {
@@ -207,7 +208,7 @@ static void engage(struct mesh_held *h, struct mesh_reader *reader)
 	mesh_unlock(&data->lock);
 }
 
-/* Polls are ours already; what may have been put over them since calls them. */
+/* Polls are intercepted already; functions that were put over the plugin's since then call the plugin's. */
 static bool can_post(struct mesh_context *mc)
 {
 	bool can;

@@ -4,38 +4,41 @@
 
 #include "reader.h"
 
-/* When a queue pair gets a reader, and when our functions come in between it and the program. */
+/* When a queue pair gets a reader of mlx5's queues, and when the plugin begins to intercept the program's posts. */
 
 /**
- * mesh_reader_open - give a new log a reader, if that can be
+ * mesh_reader_open - give a new log a reader
  *
- * data->lock, held->lock; in INIT. Return: 0; -EOPNOTSUPP: not mlx5, or a kind of QP or CQ that is not read; -ENOMEM.
+ * In INIT. Locks: data->lock, held->lock. Return: 0; -EOPNOTSUPP: not mlx5, or a kind of QP or CQ that cannot be read; -ENOMEM.
  */
 int mesh_reader_open(struct mesh_held *h);
-void mesh_reader_close(struct mesh_held *h); /* data->lock, held->lock; without one: nothing */
+void mesh_reader_close(struct mesh_held *h); /* data->lock, held->lock; no reader is fine */
 
-/** mesh_reader_connected - it does not go back to INIT: receives are not noted any more; no lock but conn->lock */
+/** mesh_reader_connected - the QP cannot go back to INIT any more: stop recording receives. Locks: conn->lock only. */
 void mesh_reader_connected(struct mesh_held *h);
 
 /**
- * mesh_reader_engage - our functions into the context: what is posted from now on passes by; no lock but conn->lock
+ * mesh_reader_engage - install the plugin's functions: it intercepts all later posts. Locks: conn->lock only.
  *
- * Not while a thread is in a batch that libmlx5's wr_start began: who posted would wait for it with locks of ours that it may want
- * itself, for example to poll or to query that QP.
+ * Refused while a thread is in a batch that libmlx5's wr_start began. Waiting for that thread could deadlock: it may need locks
+ * of the caller, for example to poll or to query the QP.
  *
- * Return: 0, also without a reader or if they are; -EBUSY: there is such a batch, or something else intercepts posts; -ENOMEM: there is no room for what is posted
- * (mesh_held_room()). Then nothing has changed.
+ * Return: 0, also without a reader, or if the functions are installed; -EBUSY: there is such a batch, or something else
+ * intercepts posts; -ENOMEM: see mesh_held_room(). On failure nothing has changed.
  */
 int mesh_reader_engage(struct mesh_held *h);
-/** mesh_reader_prepare - whatever of that is not noticed: room. Return: as mesh_reader_engage(), but it does not look for batches */
+/**
+ * mesh_reader_prepare - allocate memory for mesh_reader_engage(), without visible effect. Return: as that, but batches do not
+ * matter.
+ */
 int mesh_reader_prepare(struct mesh_held *h);
 
 /**
- * mesh_reader_room_ahead - the room that mesh_reader_engage() needs, now, if it is no more than some kilobytes
+ * mesh_reader_room_ahead - allocate the memory for mesh_reader_engage() now, if that is at most some kilobytes
  *
- * The first time that hundreds move, taking it is a good part of what they do: pages that are touched for the first time. Those with
- * deep queues have theirs when they need it: most never move. If there is no memory, there may be later. No lock but conn->lock;
- * without a reader: nothing.
+ * When hundreds of QPs move for the first time, touching new pages is a good part of the time. Deep queues get their memory in
+ * the move, because most QPs never move. No effect without a reader, and none without memory: a later try may succeed. Locks:
+ * conn->lock only.
  */
 void mesh_reader_room_ahead(struct mesh_held *h);
 

@@ -4,10 +4,10 @@
 #include "heldint.h"
 
 /*
- * Held QPs that come to nothing: the program ends them (ERR), or there is no way to the peer.
+ * Virtual QPs that end: the program brings them to ERR, or there is no path to the peer.
  *
- * Receives are flushed by whoever has them, the base's QP or the shadow. Sends only where a QP has been in RTS: providers
- * take none before, in ERR neither. Otherwise their completions are made up here, in the stash of the CQ.
+ * Receives are flushed by the QP that has them, the program's own or the shadow. Sends are flushed by a QP only if it has been in
+ * RTS: providers take no send before, not even in ERR. Otherwise completions for sends are made here, in the stash of the CQ.
  */
 
 /* held->lock */
@@ -25,9 +25,9 @@ static int to_err(struct mesh_held *h)
 }
 
 /*
- * A program with an SRQ waits for IBV_EVENT_QP_LAST_WQE_REACHED before it destroys its QP. The base's QP gives that event on
- * the program's own device when it goes to ERR, unless a live move has brought it there before (lastwqe.c). So the base's QP
- * goes to ERR after the shadow, which is there already, has completed its last receive. No lock of ours but conn->lock.
+ * A program with an SRQ waits for IBV_EVENT_QP_LAST_WQE_REACHED before it destroys its QP. The program's own QP gives that event
+ * on the transition to ERR, unless a move has brought it to ERR before (lastwqe.c). So the program's own QP goes to ERR after the
+ * shadow, already in ERR, has completed its last receive. Locks: conn->lock only.
  */
 static void base_follows(struct mesh_held *h)
 {
@@ -40,7 +40,7 @@ static void base_follows(struct mesh_held *h)
 	h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
 }
 
-/* The first send that waits completes with a status. cq->lock and held->lock; there is room. */
+/* Complete the first waiting send with @status. cq->lock and held->lock; the stash has room. */
 static void stash_first(struct mesh_held *h, enum ibv_wc_status status)
 {
 	const struct mesh_send *first = mesh_sendq_place(&h->queue, 0);
@@ -82,7 +82,7 @@ static int flush(struct mesh_held *h)
 	return 0;
 }
 
-/* A shadow that nobody used goes: the receives are at the base as well, and there they are flushed. */
+/* Destroy a shadow that was not used: the program's own QP has the same receives, and flushes them. */
 static void drop_unused_shadow(struct mesh_held *h)
 {
 	bool waiting;
@@ -91,10 +91,10 @@ static void drop_unused_shadow(struct mesh_held *h)
 	waiting = h->mode == MESH_HELD_WAITING;
 	mesh_unlock(&h->lock);
 	if (waiting)
-		mesh_held_unprepare(h); /* else it stays, and flushes what it has left */
+		mesh_held_unprepare(h); /* if used, the shadow stays, and flushes its receives */
 }
 
-/* Before completions are made up for a QP. Return: 0 or -errno; then it cannot be done as it should. */
+/* Prepare the CQ for completions that the plugin makes. Return: 0; -errno: events or places are missing. */
 static int prepare_stash(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
@@ -148,13 +148,13 @@ int mesh_held_flush(struct mesh_held *h)
 {
 	int err = bring_to_err(h);
 
-	mesh_last_wqe_due(h); /* not before nothing is received any more */
+	mesh_last_wqe_due(h); /* only after the last receive */
 	return err;
 }
 
 /*
- * In use, the shadow itself has to say it, or what it has under way would be overtaken: the first send that waits for a key
- * becomes one that fails there. Nothing that fails is kept from the program from now on. held->lock
+ * A shadow in use has to report the error itself, in the order of its work: the first send that waits for a key becomes a send
+ * that fails there. No error is withheld from now on. held->lock
  */
 static void fail_active(struct mesh_held *h, enum ibv_wc_status status)
 {
@@ -165,7 +165,7 @@ static void fail_active(struct mesh_held *h, enum ibv_wc_status status)
 	mesh_post_drain(h);
 }
 
-/* Of those that move the move has to say what becomes of them, as of those that failed before: it gives what was kept. held->lock */
+/* For a QP that moves, or has failed, the move decides, and gives the withheld errors. held->lock */
 static bool is_moving(const struct mesh_held *h)
 {
 	return h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED || (h->guard && h->guard->broken);
@@ -185,7 +185,7 @@ bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 		return active;
 
 	drop_unused_shadow(h);
-	prepare_stash(h); /* without a kicker or room, a program may wait for ever: as with a peer that is silent */
+	prepare_stash(h); /* without events or places, a program may wait for ever, as with a silent peer */
 	mesh_lock(&h->lock);
 	h->mode = MESH_HELD_FAILING;
 	h->fail_status = status;
@@ -196,10 +196,10 @@ bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 	return true;
 }
 
-/* A QP that the base has in INIT still. Its receives are flushed there; the first send gets its status as ever. */
+/* The program's own QP is still in INIT, and flushes its receives in ERR. The first send gets @status as usual. */
 void mesh_held_fail_both(struct mesh_held *h, enum ibv_wc_status status)
 {
-	int cancel = mesh_cancel_off(); /* the kernel is asked to bring it to ERR */
+	int cancel = mesh_cancel_off(); /* modify to ERR is a system call */
 
 	mesh_held_fail(h, status);
 	mesh_lock(&h->lock);
@@ -212,7 +212,7 @@ void mesh_held_fail_both(struct mesh_held *h, enum ibv_wc_status status)
 void mesh_held_fail_now(struct mesh_held *h)
 {
 	struct mesh_cq *cq = h->send_cq;
-	int cancel = mesh_cancel_off(); /* the kernel is asked to bring it to ERR */
+	int cancel = mesh_cancel_off(); /* modify to ERR is a system call */
 	bool stashed = false, ended = false;
 
 	mesh_lock(&cq->lock);

@@ -7,19 +7,19 @@
 #include "live.h"
 #include "srq.h"
 
-/* What does the work is brought to rest: first atomics, then all of it. */
+/* Brings the QP at work to rest: waits for its atomics, then drains it in ERR. */
 
 #define FENCE_STEP_US  20
 #define FENCE_AGAIN_NS 1000000ull
-#define LAST_WORD_NS   100000000ull /* the program waits */
+#define LAST_WORD_NS   100000000ull /* a thread of the program waits */
 
 /* ---- atomics --------------------------------------------------------------------------------------------------- */
 
 /*
- * Which are done shows by completions. Where none is to come (SILENT), we post nothing of our own that would bring one: a SEND takes a
- * receive, whether the peer allows READs or WRITEs, of nothing even, is not known here, and the word of the last atomic may be gone by
- * now. What the peer refuses breaks a queue pair that was well. So the program goes on until it has posted something that is signaled,
- * as it has to before its queue is full.
+ * Which atomics are done shows by completions. If no completion is to come (SILENT), the plugin must not post work of its own for
+ * one: a SEND would consume a receive; whether the peer allows READs or WRITEs, even of no bytes, is not known; and the address
+ * of the last atomic may be deregistered. A refused request would break a healthy QP. So posting goes on until the program posts
+ * a signaled request, as it must before its queue is full.
  */
 static enum mv_atomics quieten(struct mesh_held *h)
 {
@@ -30,7 +30,7 @@ static enum mv_atomics quieten(struct mesh_held *h)
 		found = mesh_reader_atomics(h);
 	else if (h->guard)
 		found = mv_wrring_atomics(&h->guard->sends);
-	if (!h->guard || !h->guard->lost) /* else the move is refused */
+	if (!h->guard || !h->guard->lost) /* with a lost log the move is refused */
 		h->quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
 	mesh_unlock(&h->lock);
 	return found;
@@ -42,33 +42,33 @@ bool mesh_live_quiesce(struct mesh_held *h)
 		return false;
 	if (quieten(h) == MV_ATOMICS_NONE)
 		return true;
-	/* The program may be waiting for us before it polls. */
+	/* The program may be waiting for this thread before it polls. */
 	mesh_shadow_collect(h, &h->now);
 	return quieten(h) == MV_ATOMICS_NONE;
 }
 
 /* ---- the fence ----------------------------------------------------------------------------------------------- */
 
-/* The peer waits for half of move_ns, so it hears in time, too, that something does not flush. */
+/* Limit of a fence: 45 % of move_ns. The peer waits for half of move_ns, and so hears of a timeout in time. */
 static uint64_t fence_ns(void)
 {
 	return mesh_root.move_times.move_ns / 20 * 9;
 }
 
-/* Can sends be outstanding? A queue of no room never has any, nor has a queue pair that was never in RTS. held->lock */
+/* Can sends be outstanding? Not with a send queue of size 0, nor before RTS. held->lock */
 static bool has_sends(const struct mesh_held *h)
 {
 	return h->guard->rts && h->cap.max_send_wr;
 }
 
-/* A queue that can have nothing outstanding is through as it is. A shared receive queue is not the queue pair's own. held->lock */
+/* A queue that can have nothing outstanding needs no mark. An SRQ takes none, because other QPs share it. held->lock */
 static void begin_marks(struct mesh_held *h)
 {
 	h->guard->send_mark = has_sends(h) ? MESH_MARK_NONE : MESH_MARK_SEEN;
 	h->guard->recv_mark = !h->guard->shared && h->cap.max_recv_wr ? MESH_MARK_NONE : MESH_MARK_SEEN;
 }
 
-/* From here on nothing is posted to what does the work. Return: 0 or -EOPNOTSUPP. */
+/* From here on no work is posted to the QP at work. Return: 0 or -EOPNOTSUPP. */
 static int begin_fence(struct mesh_held *h)
 {
 	int err = 0;
@@ -76,7 +76,7 @@ static int begin_fence(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	if (h->guard->lost || (h->mode != MESH_HELD_GUARDED && h->mode != MESH_HELD_ACTIVE))
 		err = -EOPNOTSUPP;
-	h->quiet = MESH_QUIET_NO; /* everything waits now */
+	h->quiet = MESH_QUIET_NO; /* all work waits now */
 	if (!err) {
 		h->mode = MESH_HELD_FENCING;
 		h->n_new_receives = 0;
@@ -87,8 +87,8 @@ static int begin_fence(struct mesh_held *h)
 }
 
 /*
- * Return: 0; -EAGAIN: another thread is in a batch (ibv_wr_start()), and may be waiting for us; -errno. A program that ends a fence may be
- * in a batch itself.
+ * Return: 0; -EAGAIN: another thread is in a batch (ibv_wr_start()), and may be waiting for this thread; -errno. A program that
+ * ends a fence may be in a batch itself.
  */
 static int now_to_err(struct mesh_held *h)
 {
@@ -116,8 +116,8 @@ static int post_recv_mark(struct mesh_held *h)
 }
 
 /*
- * The mark of the sends is behind all completions in its CQ: so it is posted after the last receive of an SRQ has completed.
- * Return: whether it is to be posted; then it counts as posted. held->lock is not held.
+ * The mark of the sends has to come behind all completions in its CQ, so with an SRQ it is posted after the last receive has
+ * completed. Return: true: the caller has to post the mark, which counts as posted. held->lock is not held.
  */
 static bool wants_mark(struct mesh_held *h, bool send)
 {
@@ -136,8 +136,8 @@ static bool wants_mark(struct mesh_held *h, bool send)
 }
 
 /*
- * Without held->lock: the base's lock may be that of a thread that is in a batch (ibv_wr_start()), and that thread may poll. Nobody
- * else posts to what is being fenced but who posts past us, and then the base has locks (reader.h).
+ * Called without held->lock: another thread may be in a batch (ibv_wr_start()) with the provider's lock, and poll. Other posts
+ * come only from threads that bypass the plugin, and those use the provider's locks (reader.h).
  */
 static void post_both_marks(struct mesh_held *h)
 {
@@ -154,9 +154,10 @@ static void post_both_marks(struct mesh_held *h)
 }
 
 /*
- * libmlx5 looks at the CQ when a queue is full, and who polls an extended one has its lock from start_poll to end_poll: he may be waiting
- * for conn->lock, so he is not waited for. Nobody is in a batch of the base's at such a CQ when a fence begins: mesh_post_is_left() is
- * of those that cannot be moved. Elsewhere there may be one (mesh_reader_in_batch()), for which this comes again.
+ * libmlx5 looks at the CQ when a queue is full. A poller of an extended CQ holds the lock of that CQ from start_poll to end_poll,
+ * and may be waiting for conn->lock: so only try to freeze such CQs. With such a CQ no batch of libmlx5 is open when a fence
+ * begins, because QPs of mesh_post_is_left() do not move. With other CQs a batch may be open (mesh_reader_in_batch()): then this
+ * function is called again.
  */
 static void post_marks(struct mesh_held *h)
 {
@@ -174,15 +175,15 @@ static void post_marks(struct mesh_held *h)
 }
 
 /*
- * A receive of an SRQ that has completed and not been polled still counts as being there, and would be taken by the next one as well. In
- * the CQ of the sends it is before their mark; elsewhere no mark comes behind it. held->lock
+ * Have all completed receives of an SRQ been polled? A receive that was not would be posted to the next QP again. In the CQ of
+ * the sends such receives come before the mark; other CQs get no mark. held->lock
  */
 static bool has_received(const struct mesh_held *h)
 {
 	return !h->guard->shared || h->fence.received || (h->recv_cq == h->send_cq && has_sends(h));
 }
 
-/* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
+/* A full queue takes a mark once some of its work was flushed and polled. Return: is all work flushed? */
 static bool is_empty(struct mesh_held *h)
 {
 	struct mesh_guard *guard = h->guard;
@@ -192,7 +193,7 @@ static bool is_empty(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN && has_received(h);
 	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_reader_through(guard)) {
-		/* Something was posted behind the marks: others come behind that. */
+		/* Work was posted behind the marks: post new marks behind that work. */
 		begin_marks(h);
 		empty = false;
 	}
@@ -201,8 +202,8 @@ static bool is_empty(struct mesh_held *h)
 }
 
 /*
- * Soft-RoCE looks for receives to flush when a queue pair is brought to ERR, but not when one is posted to it there. So it
- * is brought there again, should the marks not come at once.
+ * Soft-RoCE flushes receives on the transition to ERR, but not a receive posted in ERR. So the transition is repeated if the
+ * marks do not come at once.
  */
 static void again_to_err(struct mesh_held *h, uint64_t now_ns)
 {
@@ -245,7 +246,7 @@ static void log_not_empty(struct mesh_held *h)
 	       has_received(h) ? mark_text(guard->recv_mark) : h->fence.drained ? "not polled" : "not completed");
 }
 
-/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT; -errno: it cannot be brought to ERR */
+/* Return: 0: all work is flushed; -EAGAIN: not yet; -ETIMEDOUT; -errno: the QP cannot be brought to ERR. */
 static int look_whether_empty(struct mesh_held *h)
 {
 	int err = begin_err(h);
@@ -255,7 +256,7 @@ static int look_whether_empty(struct mesh_held *h)
 		return err;
 	if (!err && !h->fence.drained)
 		h->fence.drained = mesh_held_drained(h);
-	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
+	/* Always once: a QP with an SRQ has completions, but flushes no receives. */
 	if (!err)
 		h->fence.received |= mesh_shadow_collect(h, &h->now) && h->fence.drained;
 	if (!err && is_empty(h))
@@ -270,7 +271,7 @@ static int look_whether_empty(struct mesh_held *h)
 	return -EAGAIN;
 }
 
-/* Return: whether it is empty. */
+/* Return: is all work flushed? */
 static bool wait_until_empty(struct mesh_held *h)
 {
 	int err = -EINVAL;
@@ -281,7 +282,7 @@ static bool wait_until_empty(struct mesh_held *h)
 	return !err;
 }
 
-/* Others than who began it want it to be over. */
+/* For callers other than the one that began the fence. */
 void mesh_live_end_fence(struct mesh_held *h)
 {
 	wait_until_empty(h);
@@ -305,7 +306,7 @@ static int read_psn(struct mesh_held *h, uint32_t *ret)
 	return 0;
 }
 
-/* What is outstanding, and what was posted meanwhile; if not all is taken, the rest is at no QP. held->lock */
+/* Post the outstanding receives, and those posted during the fence, to the next QP. On failure no QP has the rest. held->lock */
 static int hand_receives_on(struct mesh_held *h)
 {
 	struct mesh_srqlog *log = &h->guard->receives;
@@ -324,14 +325,14 @@ static int hand_receives_on(struct mesh_held *h)
 	return -mesh_positive(err);
 }
 
-/* It consumes nothing of its SRQ any more: what is there may go to the others. */
+/* The program's own QP consumes no receive of its SRQ any more: other QPs may get its receives. */
 static void leave_srq(struct mesh_held *h)
 {
 	if (h->srq && !h->now.qp)
 		mesh_srq_left(mesh_srq_leaving(h->mc, h->qp), true);
 }
 
-/* All that was outstanding has been flushed, receives as well. held->lock */
+/* All outstanding work was flushed, receives as well. Return: the number of flushed sends. held->lock */
 static uint32_t count_flushed_sends(const struct mesh_held *h)
 {
 	const struct mesh_guard *guard = h->guard;
@@ -341,7 +342,7 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 		return (uint32_t)mv_wrlog_count(&guard->sends.log);
 	if (!guard->shared)
 		receives = guard->receives.n_left - h->n_new_receives;
-	/* Of an SRQ that which was being filled. */
+	/* Of an SRQ only a receive that was being filled completes in error. */
 	for (i = 0; guard->shared && i < guard->n_kept; i++)
 		receives += guard->kept[i].failed_receive;
 	return guard->n_kept - receives;
@@ -374,11 +375,11 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 
 	mesh_lock(&h->lock);
 	if (!err && !h->guard->lost && mesh_guard_reads(h->guard) && !mesh_reader_through(h->guard)) {
-		h->fence.on = true; /* posted a moment ago */
+		h->fence.on = true; /* the program posted a moment ago */
 		mesh_unlock(&h->lock);
 		return -EAGAIN;
 	}
-	if (!err && mesh_guard_reads(h->guard)) /* else surface() does, and once is all that it can be done */
+	if (!err && mesh_guard_reads(h->guard)) /* if lost, surface() settles; mesh_reader_settle() may be called only once */
 		mesh_reader_settle(h->guard);
 	if (!err && h->guard->lost)
 		err = -EOPNOTSUPP;
@@ -386,7 +387,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	h->guard->n_undone = count_flushed_sends(h);
 	if (!err) {
 		err = hand_receives_on(h);
-		/* If that failed, too: it is empty, and what the next one flushes of these is not to be kept once more. */
+		/* Also if that failed: the old QP is empty, and flush errors of the next QP are not to be withheld twice. */
 		if (mesh_guard_reads(h->guard))
 			mesh_reader_end(h->guard);
 		h->guard->n_received = 0;
@@ -396,7 +397,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	if (err)
 		return err;
 	leave_srq(h);
-	/* From here on the program is not told of it any more, however this ends: surface(). */
+	/* From here on no completion of the old QP goes to the program, however the move ends: surface(). */
 	mesh_srq_unkeep(h->srq, h->guard->begun, false);
 	return 0;
 }
@@ -406,7 +407,7 @@ int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
 	int err;
 
 	if (!first && !h->fence.on)
-		return -EOPNOTSUPP; /* the program has ended it */
+		return -EOPNOTSUPP; /* the program has ended the fence */
 	err = first ? start_fence(h, fence_ns()) : look_whether_empty(h);
 	if (err == -EAGAIN)
 		return err;
@@ -414,12 +415,12 @@ int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
 	return err ? err : finish_fence(h, ret);
 }
 
-/* Its receives stay where they are, and what it flushes is kept: who calls this is about to end it. */
+/* Receives stay at the old QP, and flush errors stay withheld: the caller is about to end the QP. */
 int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret)
 {
 	int err = -EAGAIN;
 
-	if (!h->fence.on) /* who polls himself would not see it through */
+	if (!h->fence.on) /* a thread that polls itself would not see the completions */
 		err = mesh_held_is_own_poll(h) ? -EBUSY : start_fence(h, LAST_WORD_NS);
 	if (err != -EAGAIN)
 		h->fence.on = false;

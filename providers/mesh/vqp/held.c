@@ -54,7 +54,7 @@ static void put_cqs(struct mesh_held *h)
 		mesh_cq_put(h->recv_cq);
 }
 
-/* Receives that were noted before anything could consume them. held->lock */
+/* Log the receives that were recorded before any could be consumed. held->lock */
 static int log_noted(struct mesh_held *h)
 {
 	const struct mesh_recvlog *log = &h->log;
@@ -75,7 +75,7 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 {
 	if (!mesh_survives(h->mc))
 		return mode == MESH_HELD_GUARDED ? -EOPNOTSUPP : 0;
-	/* What the base's completes could not be told from what others do, nor from our marks. Shadow CQs always say whose it is. */
+	/* Otherwise completions of this QP, of other QPs and of marks look alike. Shadow CQs always report QPNs. */
 	if (mode == MESH_HELD_GUARDED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) && mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
 		return -EOPNOTSUPP;
 	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
@@ -92,7 +92,7 @@ static int begin_log(struct mesh_held *h, enum mesh_held_mode mode)
 	if (err)
 		return err;
 	if (mode == MESH_HELD_GUARDED && !mesh_reader_open(h))
-		return 0; /* receives are in its queue, and are noted on for mesh_held_begin_again() */
+		return 0; /* receives are in mlx5's queue; recording goes on for mesh_held_begin_again() */
 	err = mesh_held_room(h);
 	return err || mode != MESH_HELD_GUARDED ? err : log_noted(h);
 }
@@ -103,16 +103,16 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 	int err;
 
 	if (!mesh_data_takes(h->mc, MESH_FOR_CONNECTIONS))
-		return -EBUSY; /* since it is in INIT */
+		return -EBUSY; /* possible since INIT only */
 	h->srq = mesh_srq_find(h->mc, qp->srq);
 	if (qp->srq && !h->srq)
-		return -EOPNOTSUPP; /* what is posted to it is not known */
+		return -EOPNOTSUPP; /* receives posted to that SRQ are not known */
 	if (h->log.incomplete)
 		return -ENOMEM;
 	err = take_caps(h, qp);
 	if (err)
 		return err;
-	/* A program that polls by itself posts by itself, too. */
+	/* A program that polls by direct access to the rings posts that way, too. */
 	if (mesh_qp_stays(h->mc, qp) || mesh_mlx5_builds(h->mc, qp) || mesh_cq_is_taken(h->mc, qp->send_cq) || mesh_cq_is_taken(h->mc, qp->recv_cq))
 		return -EBUSY;
 	h->send_cq = mesh_cq_get(h->mc, qp->send_cq);
@@ -139,11 +139,11 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 
 	if (qp->qp_type != IBV_QPT_RC)
 		return -EOPNOTSUPP;
-	mesh_mlx5_is_base(mc); /* before there are locks */
+	mesh_mlx5_is_base(mc); /* looks up the provider, before locks are taken */
 	mesh_lock(&data->lock);
 	h = mesh_held_find(mc, qp);
 	if (!h) {
-		/* The receives of a QP that was not noted are not known. */
+		/* The receives of a QP without record are not known. */
 		mesh_unlock(&data->lock);
 		return -EOPNOTSUPP;
 	}
@@ -226,7 +226,10 @@ static void forget_stashed(struct mesh_cq *cq, struct mesh_held *h)
 	mesh_unlock(&cq->lock);
 }
 
-/* From now on nothing finds it by its QP. Whoever did a moment ago finds it free, or another's, once he has its lock. */
+/*
+ * Take the record out of the map. A thread that found the record before sees, once it has held->lock, that the record is free or
+ * of another QP.
+ */
 static void leave(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
@@ -246,7 +249,7 @@ void mesh_held_destroy(struct mesh_held *h)
 {
 	if (!h)
 		return;
-	/* With what it waits for gone it would wait as long as a peer does. */
+	/* The fence waits for completions of QPs that are destroyed below: end it first. */
 	mesh_live_end_fence(h);
 	mesh_shadow_destroy(h);
 	mesh_live_end(h);
@@ -257,7 +260,7 @@ void mesh_held_destroy(struct mesh_held *h)
 	mesh_unlock(&h->post_lock);
 	forget_stashed(h->send_cq, h);
 	forget_stashed(h->recv_cq, h);
-	/* Nobody finds its record by a completion any more. */
+	/* No completion leads to this record any more. */
 	if (h->guard)
 		mesh_srq_unkeep(h->srq, h->guard->begun, false);
 	leave(h);
@@ -293,7 +296,7 @@ MV_LOCKS_UNCHECKED bool mesh_held_stop_posting(struct mesh_held *h)
 		if (n < 100)
 			sched_yield();
 		else
-			usleep(20); /* whoever has it may be of a lower priority */
+			usleep(20); /* the owner of the lock may have a lower priority */
 	}
 	atomic_store_explicit(&h->stopper, (uintptr_t)pthread_self(), memory_order_relaxed);
 	return true;
@@ -311,7 +314,7 @@ bool mesh_held_is_polled(const struct mesh_held *h)
 	       atomic_load_explicit(&h->recv_cq->poller, memory_order_relaxed);
 }
 
-/* Has the calling thread post_lock? */
+/* Does the calling thread hold post_lock? */
 static bool is_stopped(const struct mesh_held *h)
 {
 	return atomic_load_explicit(&h->stopper, memory_order_relaxed) == (uintptr_t)pthread_self() || mesh_held_in_own_batch(h);
@@ -336,7 +339,7 @@ MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_
 	int err;
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
-		/* What was held for the peer's answer and goes to the base stays there. */
+		/* A QP that was held for the peer's answer, and now uses the program's own NIC, stays there. */
 		err = mesh_srq_join_base(h->mc, h->qp, !h->guard || mesh_held_mode(h) == MESH_HELD_WAITING);
 		if (err)
 			return -err;
@@ -346,7 +349,7 @@ MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_
 	err = modify_base(h, attr, attr_mask);
 	if (!own)
 		mesh_unlock(&h->post_lock);
-	/* Else receives were noted for as long as it does not send. */
+	/* A failed RTR may be repeated, so receives are still recorded. */
 	if (!err && attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
 		mesh_reader_connected(h);
 	return err;
@@ -358,8 +361,8 @@ bool mesh_held_can_begin_again(const struct mesh_held *h)
 }
 
 /*
- * Who polls an extended CQ may be waiting for conn->lock, which the caller has. So he is waited for as long as a poll takes that finds
- * nothing, and without giving the processor away, which on a busy host takes far longer.
+ * A poller of an extended CQ may be waiting for conn->lock, which the caller holds. So wait only as long as an empty poll takes.
+ * Spin: on a busy host, sched_yield() takes far longer.
  */
 static bool freeze_shortly(struct mesh_cq *cq)
 {
@@ -391,17 +394,17 @@ static int post_noted_to_base(struct mesh_held *h)
 	return err;
 }
 
-/* Its CQs are frozen. */
+/* The CQs are frozen. */
 static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, again = *init;
 	struct mesh_qp_ece noted;
 	int err;
 
-	/* With the lock: what the program posts meanwhile comes behind what it posted before. */
+	/* Under held->lock, so that receives posted meanwhile come behind the recorded ones. */
 	mesh_lock(&h->lock);
 	err = h->log.incomplete ? ENOMEM : h->mc->modify_qp(h->qp, &reset, IBV_QP_STATE);
-	mesh_wrex_changed(h); /* at once: libmlx5 has put its own in, which refuse */
+	mesh_wrex_changed(h); /* at once: libmlx5 has installed functions that refuse all posts */
 	again.qp_state = IBV_QPS_INIT;
 	if (!err)
 		err = h->mc->modify_qp(h->qp, &again, init_mask | IBV_QP_STATE);

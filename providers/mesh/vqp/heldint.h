@@ -12,152 +12,157 @@
 
 /* ---- data.c ----------------------------------------------------------------------------------------------------------- */
 
-/** mesh_held_claim - a free record, in mode NOTING, known by its QP; data->lock. NULL: no memory */
+/** mesh_held_claim - take a free record, in mode NOTING, and enter it for @qp. NULL: no memory. Locks: data->lock. */
 struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp);
 
-/** mesh_held_release - the other way; data->lock and held->lock */
+/** mesh_held_release - clear a record, and make it free. Locks: data->lock and held->lock. */
 void mesh_held_release(struct mesh_held *h);
 
 /* ---- held.c, live.c --------------------------------------------------------------------------------------------------- */
 
-/** mesh_held_begin - mesh_held_new() into mode WAITING or, with a log, GUARDED */
+/** mesh_held_begin - mesh_held_new() into mode WAITING, or, with a log, into GUARDED */
 int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    enum mesh_held_mode mode, struct mesh_held **ret);
 /**
- * mesh_held_room - the memory that is needed once posts pass by us: where they wait, where they are logged, and keys
+ * mesh_held_room - allocate the send queue, the log and the table of keys
  *
- * All of it before our functions are put in: from there on nothing that the program posts fails for lack of it. While the base does
- * the work and it is read from its queues (reader.h), that is when a move is prepared, for most never move; or ahead, if it is little.
+ * Done before the plugin's functions are installed, so that no later post of the program fails for lack of memory. For a QP that
+ * is read from mlx5's queues (reader.h), done when a move is prepared, because most QPs never move; or earlier, if it is little.
  *
- * held->lock. Return: 0, also if it is there already; -ENOMEM: nothing has changed, and it may be tried again.
+ * Locks: held->lock. Return: 0, also if all is there already; -ENOMEM: nothing has changed, try again later.
  */
 int mesh_held_room(struct mesh_held *h);
 /**
- * mesh_held_try_modify_base - mesh_held_modify_base(), not to RTR, without waiting for another thread in a batch of ibv_wr_start()
+ * mesh_held_try_modify_base - as mesh_held_modify_base(), not to RTR, without waiting for another thread in a batch
  *
- * Return: EAGAIN: there is one; what mc->modify_qp() does.
+ * Return: EAGAIN: another thread is in a batch (ibv_wr_start()); else as mc->modify_qp().
  */
 int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
-/** mesh_held_begin_again - the other way, before anything completed: mode NOTING, with the receives that the log had */
+/** mesh_held_begin_again - undo mesh_held_begin() before anything completed: mode NOTING, with the logged receives */
 void mesh_held_begin_again(struct mesh_held *h);
 /**
- * mesh_live_give_up - the program brings it to ERR: no more moves, and nothing is kept back
+ * mesh_live_give_up - the program brings the QP to ERR: no more moves, and all withheld errors are given
  *
- * No lock of ours but conn->lock is held. Return: whether the base does the work, and is to be brought to ERR.
+ * Locks: conn->lock only. Return: true: the program's own QP does the work; the caller brings it to ERR.
  */
 bool mesh_live_give_up(struct mesh_held *h);
-/** mesh_live_end_fence - if it is being fenced, wait until it is empty; conn->lock */
+/** mesh_live_end_fence - wait for the end of a fence, if one is under way; conn->lock */
 void mesh_live_end_fence(struct mesh_held *h);
-/** mesh_live_end - the QP goes: nothing of it is looked for in the base's CQs, and what comes next goes, too */
+/** mesh_live_end - the QP ends: destroy its standby, next and old QPs, and ignore its number in the program's CQs */
 void mesh_live_end(struct mesh_held *h);
 
 /* ---- heldkeys.c ------------------------------------------------------------------------------------------------------- */
 
-/** mesh_held_forget_keys - keys of one rail mean nothing on another; held->lock */
+/** mesh_held_forget_keys - forget all keys: another rail has other keys. Locks: held->lock. */
 void mesh_held_forget_keys(struct mesh_held *h);
-/** mesh_held_take_keys - those are good from now on; after the former; held->lock; NULL is fine */
+/** mesh_held_take_keys - add keys of the new rail, after mesh_held_forget_keys(). NULL is fine. Locks: held->lock. */
 void mesh_held_take_keys(struct mesh_held *h, const struct mesh_live_keys *keys);
 
 /* ---- shadow.c --------------------------------------------------------------------------------------------------------- */
 
-/** mesh_shadow_modify - 0; -EINVAL: there is none; -errno */
+/** mesh_shadow_modify - modify the shadow. Return: 0; -EINVAL: there is no shadow; -errno of ibv_modify_qp(). */
 int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 /**
- * mesh_shadow_make - a QP of ours in INIT on a rail, with CQs and SRQ there
- * @live: another one does the work: receives of its SRQ may come later
- * @ret: written on success; not in h->now yet, so nothing is posted to it
+ * mesh_shadow_make - make a QP in INIT on a rail, with CQs and an SRQ there
+ * @live: another QP does the work now, so receives of its SRQ may come later
+ * @ret: written on success; not in h->now yet, so no work is posted there
  *
- * No lock of ours is held. Return: 0; -ENOMEM; -EBUSY: its CQs have to grow, and somebody polls them; what the verbs returned.
+ * Locks: conn->lock only. Return: 0; -ENOMEM; -EBUSY: the CQs have to grow while a thread polls them; -errno of the verbs.
  */
 int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
 		     struct mesh_shadow *ret);
-/** mesh_shadow_make_ahead - the same for a QP without SRQ that may never be used: polling costs nothing more before the next */
+/** mesh_shadow_make_ahead - mesh_shadow_make() for a standby without SRQ. Its CQs are not polled until mesh_shadow_take_up(). */
 int mesh_shadow_make_ahead(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 			   struct mesh_shadow *ret);
-/** mesh_shadow_to_init - from RESET to INIT. Return: as ibv_modify_qp(). */
+/** mesh_shadow_to_init - modify a QP from RESET to INIT. Return: as ibv_modify_qp(). */
 int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr);
-/** mesh_shadow_take_up - one that was made ahead is going to be used */
+/** mesh_shadow_take_up - a standby is going to be used: have its CQs polled */
 void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow);
-/** mesh_shadow_unmake - and away with it, at once if its CQs can be frozen; nothing refers to it any more */
+/** mesh_shadow_unmake - destroy a shadow that nothing refers to: at once if its CQs can be frozen, else later */
 void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow);
 /**
- * mesh_shadow_collect - completions in the CQs of both, our and the base's, go to the stash: those to be shown; no lock
+ * mesh_shadow_collect - move completions from the shadow's CQs and the program's own to the stash, as far as the program is to
+ * see them
  *
- * Return: whether that was all that its receives have completed; else somebody polls, or there is no memory.
+ * Locks: conn->lock only. Return: true: all completed receives were collected; false: a thread polls, or there is no memory.
  */
 bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow);
-/** mesh_shadow_collect_sends - the same of its send CQ at the NIC that it was moved to, if nobody polls it now; conn->lock */
+/** mesh_shadow_collect_sends - mesh_shadow_collect() for the send CQ of the QP at work, if no thread polls it now; conn->lock */
 void mesh_shadow_collect_sends(struct mesh_held *h);
-/** mesh_shadow_destroy - take it away, used or not: the program's QP goes; no lock of ours is held */
+/** mesh_shadow_destroy - the program's QP ends: destroy its shadow, used or not. Locks: conn->lock only. */
 void mesh_shadow_destroy(struct mesh_held *h);
 
 /* ---- lastrecv.c ------------------------------------------------------------------------------------------------------- */
 
 /**
- * mesh_shadow_drained - has every receive completed that a QP of ours took from an SRQ? It was in RTR, and is in ERR since @err_ns
+ * mesh_shadow_drained - has every receive completed that a shadow took from an SRQ?
+ * @shadow: was in RTR, and is in ERR since @err_ns (mesh_now_ns())
  *
- * The completions may still have to be polled. Some system calls; conn->lock. Return: true also where the QP has no SRQ, where
- * the event that tells so did not come in time, and where the device is gone.
+ * The completions may still have to be polled. Some system calls; conn->lock. Return: true also if the QP has no SRQ, the
+ * last-WQE event did not come in time, or the device is gone.
  */
 bool mesh_shadow_drained(const struct mesh_held *h, const struct mesh_shadow *shadow, uint64_t err_ns);
-/** mesh_shadow_wait_drained - until that is so, for half a second at most; it has just been brought to ERR */
+/** mesh_shadow_wait_drained - wait for mesh_shadow_drained(), 0.5 s at most; the shadow has just been brought to ERR */
 void mesh_shadow_wait_drained(const struct mesh_held *h, const struct mesh_shadow *shadow);
-/** mesh_held_drained - the same of what does the work, the base's or ours, and is being fenced */
+/** mesh_held_drained - mesh_shadow_drained() for the QP at work, the program's own or a shadow, while it is fenced */
 bool mesh_held_drained(struct mesh_held *h);
 
 /* ---- leftover.c ------------------------------------------------------------------------------------------------------- */
 
-/* A shadow that nobody refers to any more, from mesh_leftover_init() on. */
+/* A shadow to which nothing refers any more, from mesh_leftover_init() on. */
 struct mesh_leftover {
-	struct mesh_device_job job; /* its end */
-	struct mesh_leftover *next, *next_mine; /* data->lock; of who has them */
-	bool busy; /* data->lock: somebody has it */
+	struct mesh_device_job job; /* destroys the QP */
+	struct mesh_leftover *next, *next_mine; /* data->lock; @next_mine: chain of the thread that works on them */
+	bool busy; /* data->lock: a thread works on it */
 	_Atomic bool last_wqe; /* IBV_EVENT_QP_LAST_WQE_REACHED has come; valid from the QP's creation on */
 	struct ibv_qp *qp;
 	struct mesh_pd *spd;
 	struct mesh_shadow_cq *send_cq, *recv_cq;
-	struct mesh_srq_home *home; /* NULL: its receives are its own */
-	uint32_t send_wrs, recv_wrs; /* counted in those */
+	struct mesh_srq_home *home; /* NULL: the QP has no SRQ */
+	uint32_t send_wrs, recv_wrs; /* reserved in those CQs */
 };
 
 /**
- * mesh_leftover_init - make one of a shadow
+ * mesh_leftover_init - turn a shadow into a leftover
  * @shadow: emptied
- * @send_wrs, @recv_wrs: to be given back with its CQs
+ * @send_wrs, @recv_wrs: places to give back with its CQs
  *
- * Return: shadow->leftover, now the caller's, to be given to one of the next two.
+ * Return: shadow->leftover. The caller owns it, and passes it to mesh_leftover_destroy() or mesh_leftover_add().
  */
 struct mesh_leftover *mesh_leftover_init(struct mesh_shadow *shadow, uint32_t send_wrs, uint32_t recv_wrs);
-/** mesh_leftover_last_wqe - IBV_EVENT_QP_LAST_WQE_REACHED of a QP on a rail has been read, and is not acknowledged yet */
+/** mesh_leftover_last_wqe - IBV_EVENT_QP_LAST_WQE_REACHED of a shadow was read, and is not acknowledged yet */
 void mesh_leftover_last_wqe(const struct ibv_qp *qp);
-/** mesh_leftover_leave - its CQs are not polled until it is gone; they are frozen, if that could be had */
+/** mesh_leftover_leave - stop polling its CQs until it is destroyed; the CQs are frozen if possible */
 void mesh_leftover_leave(struct mesh_leftover *leftover);
 /**
- * mesh_leftover_destroy - have it destroyed by its device's thread, after that; the CQs are not frozen any more
+ * mesh_leftover_destroy - destroy it on its device's thread, after mesh_leftover_leave(), with the CQs thawed
  *
- * With an SRQ by the caller: it leaves that.
+ * A shadow with an SRQ is destroyed by the caller's thread, because it leaves the SRQ.
  */
 void mesh_leftover_destroy(struct mesh_leftover *leftover);
-/** mesh_leftover_add - it cannot go now, because somebody may be polling its CQs; it goes when that is over */
+/** mesh_leftover_add - destroy it later, because a thread may be polling its CQs */
 void mesh_leftover_add(struct mesh_leftover *leftover);
 /**
- * mesh_leftovers_bury - those of a CQ go that can; any thread, no lock of ours is held
- * @cq: NULL: of all
- * @all: all of them, though it may have to wait for who polls: the program destroys what they came from
+ * mesh_leftovers_bury - destroy the leftovers of a CQ that can be destroyed now. Any thread; no lock of the plugin is held.
+ * @cq: NULL: of all CQs
+ * @all: wait for pollers, and destroy all of them: the program destroys the objects that they come from
  */
 void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
 
 /* ---- fail.c ----------------------------------------------------------------------------------------------------------- */
 
-/** mesh_held_flush - the program brings it to ERR; caller serialises, no lock of ours is held; 0 or -errno */
+/** mesh_held_flush - the program brings the QP to ERR. Locks: conn->lock only. Return: 0 or -errno. */
 int mesh_held_flush(struct mesh_held *h);
 /**
- * mesh_held_fail_now - the first send that waits fails, the rest is flushed, as far as there is room in the stash
+ * mesh_held_fail_now - the first waiting send fails, and the others are flushed, as far as the stash has room
  *
- * Caller holds neither held->lock nor post_lock.
+ * Locks: neither held->lock nor post_lock is held.
  */
 void mesh_held_fail_now(struct mesh_held *h);
-/** mesh_held_stash - flush what waits into the stash, if that is the way; cq->lock, held->lock; whether there was any */
+/**
+ * mesh_held_stash - flush waiting sends into the stash, if no QP can flush them. Locks: cq->lock, held->lock. Return: were there
+ * any?
+ */
 bool mesh_held_stash(struct mesh_held *h);
 
 #endif

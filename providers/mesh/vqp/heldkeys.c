@@ -4,12 +4,12 @@
 #include "heldint.h"
 #include "live.h"
 
-/* The keys that a queue pair knows for the rail that it works on, or is going to. */
+/* Remote keys that a queue pair knows for its current rail, or for its next. */
 
-/* Work requests that are looked at, of each log, for the keys that they need: most programs use one or two. */
+/* Number of work requests of each log that are searched for keys: most programs use one or two keys. */
 #define LOOKED_AT 8u
 
-/* NULL: none was ever translated. */
+/* NULL: no key was ever translated. */
 static struct mesh_rkey *place_of(struct mesh_held *h, uint32_t rkey)
 {
 	return h->keys ? &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)] : NULL;
@@ -44,7 +44,7 @@ void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 		known->state = MESH_RKEY_NONE;
 	}
 	if (asked)
-		mesh_post_drain(h); /* what waits for it asks again */
+		mesh_post_drain(h); /* sends that wait for the key ask again */
 	mesh_unlock(&h->lock);
 }
 
@@ -62,7 +62,7 @@ void mesh_held_forget_keys(struct mesh_held *h)
 		memset(h->keys, 0, sizeof(*h->keys));
 }
 
-/* ---- before they are needed ---------------------------------------------------------------------------------- */
+/* ---- keys that will be needed -------------------------------------------------------------------------------- */
 
 bool mesh_held_awaits_key(struct mesh_held *h)
 {
@@ -83,7 +83,7 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 	size_t n = 0;
 	uint16_t at;
 
-	/* Nothing is held back on a suspicion: who polls goes on. */
+	/* Claims the CQ without stopping posts: the move may only be a suspicion. */
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
 	for (i = 0; h->guard && i < LOOKED_AT && (logged = mv_wrring_at(&h->guard->sends, i)); i++)

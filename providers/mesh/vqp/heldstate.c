@@ -5,9 +5,9 @@
 #include "heldint.h"
 #include "live.h"
 
-/* What the program changes of it, asks of it, and is kept from. */
+/* The program's modify and query of a virtual QP, and work that is withheld from the program. */
 
-/* What the program says of its own port and path is not for the shadow's. */
+/* Attributes of the program's own port and path, which do not apply to the shadow. */
 #define PATH_ATTRIBUTES (IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX)
 
 enum mesh_withheld mesh_held_withholds(struct mesh_held *h)
@@ -34,7 +34,7 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
 		return mesh_held_flush(h);
 	if (mode == MESH_HELD_FENCING || mode == MESH_HELD_FENCED || mesh_live_broken(h))
-		return 0; /* it would be refused there */
+		return 0; /* a QP in ERR would refuse the change */
 	if (mode == MESH_HELD_GUARDED)
 		return -mesh_positive(mesh_held_modify_base(h, attr, attr_mask));
 	if (h->now.qp && mode != MESH_HELD_WAITING)

@@ -6,15 +6,15 @@
 /*
  * Drained: every receive that a QP in ERR took from an SRQ has completed.
  *
- * When modify to ERR returns, a receive may still be on its way to the CQ, and a work request of ours cannot be posted behind
- * it. The device says IBV_EVENT_QP_LAST_WQE_REACHED when the last receive is there (InfiniBand Architecture Specification
- * volume 1, 10.3.1). That event of a shadow is read here. That event of the program's QP only the program can read, and many
- * programs never do: then time has to tell. Soft-RoCE before Linux 6.4 has no such event.
+ * When modify to ERR returns, a receive may still be on its way to the CQ. With an SRQ no sentinel receive can be posted behind
+ * it. The device reports IBV_EVENT_QP_LAST_WQE_REACHED after the last receive (InfiniBand Architecture Specification volume 1,
+ * 10.3.1). For a shadow, the plugin reads that event. For the program's own QP only the program can read it, and many programs
+ * never do: then a timeout decides. Soft-RoCE before Linux 6.4 lacks the event.
  */
 
-#define DRAIN_NS   500000000ull /* we read the event: the device has lost it */
-#define PROGRAM_NS 200000000ull /* the program reads events, or waits for us */
-#define GRACE_NS   20000000ull /* nobody reads the event: adapters take microseconds */
+#define DRAIN_NS   500000000ull /* the plugin reads the event: after that, the device has lost it */
+#define PROGRAM_NS 200000000ull /* the program reads events, or waits for the plugin */
+#define GRACE_NS   20000000ull /* nobody reads the event: HCAs need microseconds */
 #define STEP_US	   20
 
 static bool has_come(const struct mesh_shadow *shadow)
@@ -28,7 +28,7 @@ static bool has_come(const struct mesh_shadow *shadow)
 
 bool mesh_shadow_drained(const struct mesh_held *h, const struct mesh_shadow *shadow, uint64_t err_ns)
 {
-	/* The program's device and rails are of one kind. */
+	/* The program's device and the rails are of the same kind. */
 	uint64_t most_ns = mesh_mlx5_is_base(h->mc) ? DRAIN_NS : GRACE_NS;
 
 	return !shadow->home || has_come(shadow) || mesh_now_ns() > err_ns + most_ns;

@@ -7,8 +7,8 @@
 #include "srq.h"
 
 /*
- * Shadows that are done with, and cannot be destroyed at once because somebody may be between start_poll and end_poll of one of their
- * CQs: shadow.c. They go when that is over, or before the program can destroy anything that they use.
+ * Shadows that are not needed any more, and cannot be destroyed at once because a thread may be between start_poll and end_poll
+ * of one of their CQs (shadow.c). They are destroyed when that is over, or before the program destroys an object that they use.
  */
 
 #define LOOK_AGAIN_US 100
@@ -36,7 +36,7 @@ void mesh_leftover_leave(struct mesh_leftover *leftover)
 	atomic_fetch_add_explicit(&leftover->recv_cq->away, 1, memory_order_relaxed);
 }
 
-/* Who waits for completion events may have been woken, and found nothing. */
+/* The CQ is polled again. A thread that waits for completion events may have been woken meanwhile, and found nothing. */
 static void come_back(struct mesh_shadow_cq *scq)
 {
 	if (atomic_fetch_sub_explicit(&scq->away, 1, memory_order_seq_cst) == 1 &&
@@ -49,15 +49,15 @@ static void destroy_qp(struct mesh_leftover *leftover)
 	uint32_t qpn = leftover->qp->qp_num;
 
 	if (mesh_rail_intact(leftover->spd->rail))
-		mesh_root.lib.verbs.destroy_qp(leftover->qp); /* takes its completions out of the CQs */
-	/* Not before: what it took from its SRQ and is being polled meanwhile has to be counted. */
+		mesh_root.lib.verbs.destroy_qp(leftover->qp); /* also drops its completions from the CQs */
+	/* After destroy_qp(): receives taken from an SRQ, and polled meanwhile, have to be counted. */
 	mesh_shadow_cq_remove(leftover->send_cq, qpn);
 	mesh_shadow_cq_remove(leftover->recv_cq, qpn);
 	come_back(leftover->send_cq);
 	come_back(leftover->recv_cq);
 }
 
-/* What else it used. */
+/* Give back places in its CQs, and its SRQ. */
 static void give_back(struct mesh_leftover *leftover)
 {
 	mesh_shadow_cq_unreserve(leftover->send_cq, leftover->send_wrs, NULL);
@@ -93,7 +93,7 @@ void mesh_leftover_add(struct mesh_leftover *leftover)
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 	struct mesh_data *data = &mc->data;
 
-	/* Nothing is received by it any more. From INIT to ERR, too, takes no lock of its CQs. */
+	/* Stops all receiving. No transition to ERR, also from INIT, takes the lock of a CQ. */
 	if (mesh_rail_intact(leftover->spd->rail))
 		mesh_root.lib.verbs.modify_qp(leftover->qp, &err, IBV_QP_STATE);
 	mesh_pd_ref(leftover->spd);
@@ -102,7 +102,7 @@ void mesh_leftover_add(struct mesh_leftover *leftover)
 	data->leftovers = leftover;
 	atomic_fetch_add_explicit(&data->n_leftovers, 1, memory_order_relaxed);
 	mesh_unlock(&data->lock);
-	mesh_leftovers_bury(mc, NULL, false); /* it may be over since */
+	mesh_leftovers_bury(mc, NULL, false); /* the poll may be over */
 }
 
 static bool is_of(const struct mesh_leftover *leftover, const struct mesh_cq *cq)
@@ -110,7 +110,7 @@ static bool is_of(const struct mesh_leftover *leftover, const struct mesh_cq *cq
 	return !cq || leftover->send_cq->owner == cq || leftover->recv_cq->owner == cq;
 }
 
-/* @ret_others: somebody else has some */
+/* @ret_others: another thread works on some leftovers */
 static struct mesh_leftover *claim(struct mesh_data *data, const struct mesh_cq *cq, bool *ret_others)
 {
 	struct mesh_leftover *l, *mine = NULL;
@@ -156,7 +156,7 @@ static bool freeze(struct mesh_cq *cq, bool all)
 	return all ? mesh_cq_freeze(cq) : mesh_cq_try_freeze(cq);
 }
 
-/* Return: whether it can go now. */
+/* Return: true: it can be destroyed now. */
 static bool may_go(struct mesh_leftover *leftover, bool all)
 {
 	struct mesh_cq *a = leftover->send_cq->owner, *b = leftover->recv_cq->owner;
@@ -187,7 +187,7 @@ void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool
 {
 	struct mesh_data *data = &mc->data;
 	struct mesh_leftover *l, *rest;
-	int saved_errno = errno, cancel = mesh_cancel_off(); /* a CQ is waited for with another's lock */
+	int saved_errno = errno, cancel = mesh_cancel_off(); /* waits for a CQ with the lock of another held */
 	bool others = true;
 
 	while (others && atomic_load_explicit(&data->n_leftovers, memory_order_relaxed)) {
@@ -204,7 +204,7 @@ void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool
 	errno = saved_errno;
 }
 
-/* QPs of srqloop.c have no record. The event is not acknowledged yet, so @qp is there. */
+/* QPs of srqloop.c have no record. The event is not acknowledged yet, so @qp still exists. */
 void mesh_leftover_last_wqe(const struct ibv_qp *qp)
 {
 	struct mesh_leftover *record = qp->qp_context != &mesh_own_qp ? qp->qp_context : NULL;

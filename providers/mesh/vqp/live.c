@@ -12,9 +12,9 @@
 #include "qpmade.h"
 #include "srq.h"
 
-/* From the first log to the next QP; fence.c and replay.c have what comes then. */
+/* From the log to the next QP. fence.c and replay.c do the steps after that. */
 
-/* ---- the log of a QP of the base ----------------------------------------------------------------------------- */
+/* ---- the log of the program's own QP ------------------------------------------------------------------------- */
 
 static void count_base_wrs(struct mesh_held *h, int sign)
 {
@@ -45,7 +45,7 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	mesh_lock(&h->lock);
 	mesh_guard_rtr(h->guard, mtu_bytes);
 	mesh_unlock(&h->lock);
-	/* In INIT nothing completes, so nothing is missed. */
+	/* In INIT no work completes, so no completion is missed. */
 	count_base_wrs(h, 1);
 	h->logged_base = true;
 	err = mesh_cq_add_native(h->send_cq, qp->qp_num, NULL, h);
@@ -106,7 +106,7 @@ const char *mesh_live_lost(struct mesh_held *h)
 
 	mesh_lock(&h->lock);
 	lost = !h->guard ? "it has no log" : h->guard->lost ? h->guard->lost : h->guard->lost_atomic;
-	/* One that has moved lacks that key wherever it goes. */
+	/* A QP that has moved fails on any NIC with that key, so the move makes no difference. */
 	if (!lost && h->mode == MESH_HELD_GUARDED)
 		lost = mesh_pd_stays(h->qp->pd);
 	if (!lost && h->mode == MESH_HELD_GUARDED)
@@ -123,7 +123,7 @@ void mesh_live_end_of_peer(struct mesh_held *h)
 		return;
 	mesh_lock(&h->lock);
 	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
-	/* One that waits for its turn to fail goes on waiting: post.c. */
+	/* An atomic whose error is still to come keeps waiting for its turn: post.c. */
 	if (h->guard && !h->guard->broken && !h->guard->lost && !h->guard->lost_atomic && !fenced)
 		h->guard->lost = "the peer's QP is gone";
 	mesh_unlock(&h->lock);
@@ -159,9 +159,9 @@ bool mesh_live_broken(struct mesh_held *h)
 	return broken;
 }
 
-/* ---- the next one -------------------------------------------------------------------------------------------- */
+/* ---- the next QP --------------------------------------------------------------------------------------------- */
 
-/* Return: 0; -EBUSY: somebody polls it; -errno. */
+/* Return: 0; -EBUSY: a thread polls the CQ; -errno. */
 static int resize(struct mesh_cq *cq, uint32_t cqe)
 {
 	struct mesh_data *data = &cq->mc->data;
@@ -183,9 +183,9 @@ static int resize(struct mesh_cq *cq, uint32_t cqe)
 }
 
 /*
- * The program made its CQ for the completions that it asks for; a QP in ERR completes all of its work requests. So there has to
- * be room for all of them before it is brought there. What is not polled comes on top: completions of queue pairs that have no log, and of
- * receives of an SRQ; as many as the program made the CQ for.
+ * Resize the program's CQ so that a flush fits. The program sized its CQ for signaled work, but a QP in ERR completes all of its
+ * work requests. Completions that are not polled yet come on top, of QPs without log and of receives of an SRQ: as many as the
+ * program sized the CQ for.
  */
 static int make_room(struct mesh_cq *cq)
 {
@@ -195,7 +195,7 @@ static int make_room(struct mesh_cq *cq)
 	int err;
 
 	mesh_lock(&data->lock);
-	least = cq->n_base_wrs + 3; /* and a kick, and marks */
+	least = cq->n_base_wrs + 3; /* a kick, and two marks */
 	want = (uint64_t)least + atomic_load_explicit(&cq->own_cqe, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)
@@ -207,7 +207,7 @@ static int make_room(struct mesh_cq *cq)
 		if (err != -ENOMEM)
 			cq->no_cqe = (uint32_t)want;
 	}
-	/* So large it cannot be. Those that have a log fit at least, if there is nothing else in it. */
+	/* The CQ cannot be so large. At least make room for all QPs that have a log. */
 	return least <= (uint32_t)cq->cq->cqe ? 0 : resize(cq, least);
 }
 
@@ -246,7 +246,7 @@ uint32_t mesh_live_armed(const struct mesh_held *h)
 	return h->ahead.qp ? h->ahead.qp->qp_num : 0;
 }
 
-/* Is one made ahead that fits? */
+/* Is there a standby that fits? */
 static bool is_armed_for(const struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
 	const struct mesh_shadow_attr *made = &h->ahead_attr;
@@ -271,7 +271,7 @@ static struct mesh_shadow take_ahead(struct mesh_held *h)
 	return ahead;
 }
 
-/* What the program does passes by, and there is room in its CQs for what a fence flushes. */
+/* Intercept posts, and make room in the CQs for the flush of a fence. */
 static int get_ready(struct mesh_held *h)
 {
 	int err;
@@ -307,7 +307,7 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	return 0;
 }
 
-/* Nothing was ever posted to it. Return: 0 or errno. */
+/* @qp was never posted to. Return: 0 or errno. */
 static int back_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *made)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -316,7 +316,7 @@ static int back_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *made)
 	return err ? err : mesh_shadow_to_init(qp, made);
 }
 
-/* Return: 0; errno, EOPNOTSUPP: see mesh_parity_why(). */
+/* Return: 0 or errno; EOPNOTSUPP: see mesh_parity_why(). */
 static int to_rts(struct mesh_held *h, struct ibv_qp *qp, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
 {
 	int err = -mesh_parity_set(h, qp);
@@ -351,7 +351,7 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 		standby = ahead->standby = calloc(1, sizeof(*standby));
 	if (!standby)
 		return -ENOMEM;
-	/* As it is in memory: modify_qp() may write there. */
+	/* Copied before the calls: modify_qp() may change the attributes. memcpy() keeps padding for memcmp(). */
 	memcpy(&standby->rtr, rtr, sizeof(*rtr));
 	memcpy(&standby->rts, rts, sizeof(*rts));
 	standby->rtr_mask = rtr_mask;
@@ -359,7 +359,7 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 	if (!err)
 		err = to_rts(h, ahead->qp, rtr, rtr_mask, rts, rts_mask);
 	if (err)
-		standby->rtr_mask = 0; /* is as none that could be wanted: what is wanted next begins with RESET */
+		standby->rtr_mask = 0; /* no valid attributes: the next connect begins with RESET */
 	return -mesh_positive(err);
 }
 
@@ -371,7 +371,7 @@ bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *pe
 	       mv_gid_equal(&standby->rtr.ah_attr.grh.dgid, &peer->gid);
 }
 
-/* The next one; held->lock */
+/* held->lock */
 static void note_connected(struct mesh_held *h, const struct ibv_qp_attr *rtr, const struct ibv_qp_attr *rts, int rts_mask)
 {
 	h->next.rtr = true;
@@ -455,7 +455,7 @@ bool mesh_live_waits(struct mesh_held *h)
 	return some;
 }
 
-/* One that was moved to does the work, and its log is good. held->lock */
+/* Does a shadow do the work, with a good log? held->lock */
 static bool is_logged(const struct mesh_held *h)
 {
 	return h->mode == MESH_HELD_ACTIVE && h->guard && !h->guard->lost;
@@ -479,7 +479,7 @@ bool mesh_live_waits_to_fail(struct mesh_held *h)
 	waits = is_logged(h) && h->guard->lost_atomic && h->queue.n;
 	mesh_unlock(&h->lock);
 	if (waits)
-		mesh_shadow_collect_sends(h); /* whoever polls posts it himself */
+		mesh_shadow_collect_sends(h); /* polling posts the failing send */
 	return waits;
 }
 

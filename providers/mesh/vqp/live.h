@@ -6,245 +6,254 @@
 #include "move.h"
 
 /*
- * Moving a queue pair that is at work. What its log (guard.h) holds is what has to be done again on the next one.
+ * Moves of a queue pair at work. Its log (guard.h) holds the work that has to be done again on the next QP.
  *
- *   RTR       mesh_live_guard()      the base does the work, and it is logged; moved ones have a log from mesh_held_new() on
+ *   RTR       mesh_live_guard()      the program's own QP does the work, which is logged; a moved QP has a log from mesh_held_new() on
  *   RTS       mesh_live_base_rts()
- *   a move    mesh_live_prepare(), mesh_live_connect()   the QP that comes next, on the agreed rail
- *             mesh_live_quiesce()    if its path works: atomics are let finish, and no more are posted
- *             mesh_live_fence()      what does the work is brought to ERR and emptied; receives are posted to the next one
- *             mesh_live_replay()     the peer has told how far it came: the rest is posted again, and work goes on
- *             or mesh_live_surface() it failed: the program gets its errors
- *             or mesh_live_release() it was called off before the fence
+ *   a move    mesh_live_prepare(), mesh_live_connect()   makes the next QP, on the agreed rail
+ *             mesh_live_quiesce()    if the path works: waits for outstanding atomics, and holds new atomics back
+ *             mesh_live_fence()      brings the QP at work to ERR and drains it; posts the receives to the next QP
+ *             mesh_live_replay()     the peer has said how far it came: posts the remaining work again, and work goes on
+ *             or mesh_live_surface() the move failed: the program gets its errors
+ *             or mesh_live_release() the move was called off before the fence
  *
- * Calls for one QP are serialised by the caller (conn->lock) and come from the helper thread, except the first two and those that
- * say so.
+ * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. mesh_live_guard(),
+ * mesh_live_unguard() and mesh_live_base_rts(): the program's thread, with conn->lock held.
  */
 
 /**
- * mesh_live_guard - log the work of a QP that the base will do
- * @qp: RC, in INIT, its receives noted (mesh_recvlog_begin())
+ * mesh_live_guard - log the work of the program's own QP
+ * @qp: RC, in INIT, its receives recorded (mesh_recvlog_begin())
  * @mtu_bytes: of its path
  *
- * Return: 0; -ENOMEM; -EOPNOTSUPP: of a kind that cannot be moved later, or not wanted; -EBUSY: mesh_held_why_busy(). On failure
- * the receives are not noted any more.
+ * Return: 0; -ENOMEM; -EOPNOTSUPP: a kind of QP or CQ that cannot be moved later, or moves are switched off; -EBUSY: see
+ * mesh_held_why_busy(). On failure the receives are not recorded any more.
  */
 int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    uint32_t mtu_bytes, struct mesh_held **ret);
 
-/** mesh_live_unguard - it could not be brought to RTR: its receives are noted as before; @h is not the caller's any more */
+/** mesh_live_unguard - the QP could not be brought to RTR: record its receives as before. The caller must not use @h any more. */
 void mesh_live_unguard(struct mesh_held *h);
 
-/** mesh_live_base_rts - the program brings the base's QP to RTS; what mc->modify_qp() returns */
+/** mesh_live_base_rts - the program brings its own QP to RTS. Return: as mc->modify_qp(). */
 int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
- * mesh_live_arm - make the QP that may come next, in INIT, before it is needed
+ * mesh_live_arm - make the standby: a QP in INIT for the next move
  *
- * mesh_live_prepare() takes it if it is what it wants. And the room that it needs itself is taken, if it is little
+ * mesh_live_prepare() takes the standby if it fits. Memory for the log is allocated as well, if it is little
  * (mesh_reader_room_ahead()).
  *
- * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: not with an SRQ, or something was lost; as mesh_held_prepare().
+ * Return: 0; -EBUSY: there is a standby; -EOPNOTSUPP: the QP has an SRQ, or see mesh_live_lost(); else as mesh_held_prepare().
  */
 int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
-/** mesh_live_disarm - and away with it; before its PD is put */
+/** mesh_live_disarm - destroy the standby; before its PD is put */
 void mesh_live_disarm(struct mesh_held *h);
-/** mesh_live_armed - is there one? Its number, or 0 */
+/** mesh_live_armed - QPN of the standby; 0: there is none */
 uint32_t mesh_live_armed(const struct mesh_held *h);
 /**
- * mesh_live_standby - connect it as mesh_live_connect() would, before it is taken; a worker, too
+ * mesh_live_standby - connect the standby, as mesh_live_connect() would; also on a worker
  *
- * Once more with other attributes is fine. mesh_live_connect() does what is left to do.
+ * May be called again with other attributes. mesh_live_connect() does what is left to do.
  *
- * Return: 0; -ENOENT: there is none; -ENOMEM; -errno of ibv_modify_qp().
+ * Return: 0; -ENOENT: there is no standby; -ENOMEM; -errno of ibv_modify_qp().
  */
 int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
 /**
- * mesh_live_could_take - the one that mesh_live_prepare() would take, and nobody notices that it was looked for
+ * mesh_live_could_take - QPN of the standby that mesh_live_take_standby() would take
  *
- * What mesh_live_take_standby() needs is there as far as can be seen; what takes only memory is done. CQs may have to be made larger yet;
- * where that cannot be, no move can.
+ * Invisible to the program: allocates memory, but resizes no CQ. So taking the standby may still fail if a CQ cannot grow; then
+ * no move is possible at all.
  *
- * Return: its number; 0: there is none, or it could not be taken.
+ * Return: 0: there is no standby that fits, or it could not be taken.
  */
 uint32_t mesh_live_could_take(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
 /**
- * mesh_live_take_standby - mesh_live_prepare() and mesh_live_connect() for the one that mesh_live_standby() has connected
+ * mesh_live_take_standby - mesh_live_prepare() and mesh_live_connect() for a standby that is connected already
  *
- * Return: 0; -ENOENT: there is none; else as mesh_live_prepare().
+ * Return: 0; -ENOENT: there is no connected standby; else as mesh_live_prepare().
  */
 int mesh_live_take_standby(struct mesh_held *h);
-/** mesh_live_has_next - has a QP been taken or made that comes next? */
+/** mesh_live_has_next - has the next QP been made, or the standby been taken? */
 bool mesh_live_has_next(const struct mesh_held *h);
-/** mesh_live_on_standby - is the one that was taken, or else the one that was made ahead, connected to that peer's QP already? */
+/** mesh_live_on_standby - is the next QP, or else the standby, connected to the peer's QP @peer? */
 bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *peer);
 
 /**
- * mesh_live_prepare - make the QP that comes next, in INIT
+ * mesh_live_prepare - make the next QP, in INIT
  *
- * Takes what memory the move and the work after it need, so that the lack of it is no reason to fail later.
+ * Also allocates all memory that the move and later work need, so that the move does not fail for lack of memory.
  *
- * Return: 0; -EBUSY: there is one, or mesh_reader_engage(); -EOPNOTSUPP: something was lost (mesh_live_lost()) or the QP has an SRQ; as
- * mesh_held_prepare().
+ * Return: 0; -EBUSY: there is a next QP, or mesh_reader_engage(); -EOPNOTSUPP: see mesh_live_lost(); else as mesh_held_prepare().
  */
 int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn);
 
-/** mesh_live_lost - why it cannot be moved any more; NULL: it can */
+/** mesh_live_lost - why the QP cannot move any more, a constant; NULL: it can */
 const char *mesh_live_lost(struct mesh_held *h);
 
 /**
- * mesh_live_connect - bring it to RTR and RTS, unless it is there as is wanted now
- * @rtr, @rts: the program's attributes, made to fit the rail; @rts_mask 0: not in RTS yet
+ * mesh_live_connect - bring the next QP to RTR and RTS, unless the standby was connected with the same attributes
+ * @rtr, @rts: the program's attributes, fitted to the rail
+ * @rts_mask: 0: the program's QP is not in RTS yet
  *
  * Return: 0; -errno of ibv_modify_qp().
  */
 int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
 
-/* What may be set again in RTS, for RC: which remote accesses are allowed, and how long a peer waits when there is no receive. */
+/* Attributes that the program may change in RTS, for RC: remote access flags, and the timeout for RNR NAKs. */
 #define MESH_CHANGES (IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
 
 /**
- * mesh_live_change - the program has changed something of it: so it is for what comes next, as far as that is made
- * @attr_mask: of it MESH_CHANGES count
+ * mesh_live_change - apply a change by the program to the standby and the next QP, as far as they exist
+ * @attr_mask: only the bits of MESH_CHANGES count
  *
- * The QP that does the work is mesh_held_modify()'s; what is not made yet is the caller's to remember. The program's thread.
+ * mesh_held_modify() changes the QP at work. The caller remembers the change for QPs that are made later. Thread: the program's.
  *
- * Return: 0; -errno of ibv_modify_qp(): what comes next does not have it.
+ * Return: 0; -errno of ibv_modify_qp(): the next QP lacks the change.
  */
 int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int attr_mask);
 
 /**
- * mesh_live_quiesce - post no more atomics until mesh_live_fence() or mesh_live_release()
+ * mesh_live_quiesce - hold new atomics back until mesh_live_fence() or mesh_live_release()
  *
- * What the program posts behind one waits, too. Where the last one outstanding is unsignaled, with nothing signaled behind it, nothing
- * waits before the program has posted something that is: else nobody would ever know that it is done.
+ * Work that the program posts behind such an atomic waits, too. Exception: the last outstanding atomic is unsignaled, and no
+ * signaled work request follows. Then posting goes on until the program has posted a signaled one, whose completion tells that
+ * the atomic is done.
  *
- * Return: whether none is outstanding. If some are, to be called again: what was posted past us meanwhile counts, too.
+ * Return: true: no atomic is outstanding; false: call again. Atomics that the program posted directly to the HCA meanwhile count,
+ * too.
  */
 bool mesh_live_quiesce(struct mesh_held *h);
 
 /**
- * mesh_live_fence - bring what does the work to ERR, have all that it flushes, read how far it came
- * @first: begin; else go on
+ * mesh_live_fence - bring the QP at work to ERR, drain it, and read how far it came
+ * @first: true: begin; false: continue
  *
- * Does not wait: of hundreds of QPs the device flushes all at the same time.
+ * Does not block, so that the device can flush hundreds of QPs at the same time.
  *
- * Return: 0; -EAGAIN: not all is flushed, call again soon; -EOPNOTSUPP: see mesh_live_lost(), or it was ended otherwise;
- * -ETIMEDOUT: not all was flushed; -errno of the verbs.
+ * Return: 0; -EAGAIN: not all work is flushed yet, call again soon; -EOPNOTSUPP: see mesh_live_lost(), or the program has ended
+ * the QP; -ETIMEDOUT: not all work was flushed; -errno of the verbs.
  */
 int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret);
 
 /**
- * mesh_live_last_word - the program takes it away during a move: how far did it come?
+ * mesh_live_last_word - the program ends its QP during a move: read how far the QP came
  *
- * Whether the fence has begun or not. Only mesh_held_destroy() or mesh_held_modify() to ERR may follow: it does no work any more. Waits as
- * those do for a fence, and for one that it begins 100 ms at most. conn->lock, and no other.
+ * Begins the fence if needed, and waits for its end: up to 100 ms, or as long as the running fence may take. The QP does no work
+ * any more: only mesh_held_destroy(), or mesh_held_modify() to ERR, may follow. Locks: conn->lock, and no other.
  *
- * Return: 0; -errno: that cannot be known.
+ * Return: 0; -errno: not known.
  */
 int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
 
 /**
- * mesh_live_replay - go on
- * @next_psn, @n_received: of the peer's fenced QP
+ * mesh_live_replay - the next QP takes over the work
+ * @next_psn, @n_received: state of the peer's fenced QP: the next PSN that it expects, and its number of receives
  * @max_rd_atomic: as the program set it
- * @keys: remote ones that need not be asked for on the next QP; NULL: none
+ * @keys: remote keys that are known for the next QP already; NULL: none
  *
- * What the peer executed completes, the rest is posted to the next QP, and so is what waited and all that comes. Should
- * there be an atomic whose result is lost, it fails there in its turn, and all behind it, as they would have without us;
- * mesh_live_lost() says so.
+ * Work that the peer has executed completes. The other work is posted to the next QP, then the sends that waited. If the result
+ * of an atomic is lost, that atomic fails on the next QP in its turn, and all work behind it, as on a bare HCA; mesh_live_lost()
+ * says so.
  *
- * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM: the caller surfaces.
+ * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM: the caller calls mesh_live_surface().
  */
 int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
 		     const struct mesh_live_keys *keys);
 
 /**
- * mesh_live_remote_keys - what keys of the peer will be needed, as far as can be told by the oldest work that is outstanding
- * @ret: the program's, all different
+ * mesh_live_remote_keys - collect the remote keys that the oldest outstanding work requests use
+ * @ret: the program's rkeys, all different
  *
- * After mesh_live_prepare(), and before the fence. Return: how many.
+ * Call between mesh_live_prepare() and the fence. Return: the number of keys.
  */
 size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS]);
 
 /**
- * mesh_live_past_keys - add those that it has used last
- * @n: of @ret that are there already
+ * mesh_live_past_keys - add the remote keys that the QP used last
+ * @n: number of keys in @ret already
  *
- * They say whether the peer's keys can be had on another NIC. Of what is not read from mlx5's queue there are none. Return: how many.
+ * Those keys show whether the peer's keys can be had on another NIC. Only read from mlx5's queue; other QPs add none. Return: the
+ * number of keys.
  */
 size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], size_t n);
 
 /**
- * mesh_live_check_keys - are the local keys of its work such as can be had on another NIC?
+ * mesh_live_check_keys - can the local keys of the QP's work be had on another NIC?
  *
- * If not, mesh_pd_stay(): mesh_live_lost() says so. Of what is outstanding, and of what was posted last as far as it is still there to be
- * read. After mesh_live_prepare(): what is posted from then on passes by.
+ * If not, calls mesh_pd_stay(), and mesh_live_lost() says so. Checks outstanding work, and recently posted work as far as it can
+ * still be read. Call after mesh_live_prepare(): later posts are checked one by one.
  */
 void mesh_live_check_keys(struct mesh_held *h);
 
-/** mesh_live_reap - the QP that did the work before the last move goes, if it was one of ours; when there is time */
+/** mesh_live_reap - destroy the QP of the plugin that did the work before the last move */
 void mesh_live_reap(struct mesh_held *h);
 
-/** mesh_live_surface - the program gets every error that was kept from it, and the QP fails from now on */
+/** mesh_live_surface - the move failed: give the program all withheld errors; the QP fails from now on */
 void mesh_live_surface(struct mesh_held *h);
 /**
- * mesh_live_wake - whoever waits for completion events gets one, if that could not be had when there were errors to give
+ * mesh_live_wake - make the completion event for withheld errors, if mesh_live_surface() could not
  *
- * Return: whether that is done; else it is to be tried again. Costs nothing where there is nothing to do.
+ * Cheap where there is nothing to do. Return: true: done; false: try again later.
  */
 bool mesh_live_wake(struct mesh_held *h);
 /**
- * mesh_live_goes_on - the QP that does the work is in ERR: does the program not know of it, and may never have to?
+ * mesh_live_goes_on - the QP at work is in ERR: is the program unaware of that, and will a move hide it?
  *
- * Not so when the program has brought it there, or has been given an error. What has not been polled yet is looked at, for which its
- * CQs are frozen, unless the caller is polling them. A thread of the program, with conn->lock.
+ * False if the program itself brought the QP to ERR, or has got an error. Also collects completions that are not polled yet:
+ * freezes the CQs, unless the caller is polling them. Thread: the program's, with conn->lock held.
  */
 bool mesh_live_goes_on(struct mesh_held *h);
 
 /**
- * mesh_live_alone - go on where the next one is, though the peer has not told how far it came, and will not
+ * mesh_live_alone - the next QP takes over the work, though the peer has not said how far it came
  *
- * Nothing of the program's sends is outstanding, so there is nothing to be told. Its receives wait there, and it is in RTS, as if the
- * peer had gone while nothing moved. It is not moved any more.
+ * Only if no send is outstanding, so that the peer's state does not matter. Receives go on in RTS, as if the peer had vanished
+ * without a move. The QP does not move again.
  *
- * Return: 0: as mesh_live_replay(); -EBUSY: something is outstanding, or waits; -errno: mesh_live_replay(). Then mesh_live_surface() is next.
+ * Return: 0; -EBUSY: work is outstanding, or waits; -errno as mesh_live_replay(). On failure the caller calls
+ * mesh_live_surface().
  */
 int mesh_live_alone(struct mesh_held *h);
 
 /**
- * mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine
+ * mesh_live_end_of_peer - the peer's QP is gone: later errors go to the program; NULL is fine
  *
- * Not of one that is being fenced, or is: what that flushes is kept. Once more after mesh_live_replay().
+ * No effect during or after a fence, whose flush errors stay withheld: call again after mesh_live_replay().
  */
 void mesh_live_end_of_peer(struct mesh_held *h);
 
-/** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */
+/** mesh_live_broken - is the QP at work in ERR without the program's knowledge? */
 bool mesh_live_broken(struct mesh_held *h);
-/** mesh_live_got_through - has the peer acknowledged anything to the QP that does the work? True of the base's own, of which that is not noted */
+/**
+ * mesh_live_got_through - has the peer acknowledged anything to the QP at work? Always true if the program's own QP is read from
+ * mlx5's queues.
+ */
 bool mesh_live_got_through(struct mesh_held *h);
-/** mesh_live_sends - is the one that was moved to in RTS? */
+/** mesh_live_sends - is the QP of the plugin that does the work in RTS? */
 bool mesh_live_sends(struct mesh_held *h);
 
-/** mesh_live_release - the QP that would have come next goes, and atomics are posted again */
+/** mesh_live_release - destroy the next QP, and post the atomics that waited */
 void mesh_live_release(struct mesh_held *h);
 
 /**
- * mesh_live_waits - does anything wait that its QP of the base could do, had not somebody its lock? It is posted if nobody has any more
+ * mesh_live_waits - do sends for the program's own QP still wait, because another thread had its lock? Posts them if the lock is
+ * free.
  *
- * That was a batch, whose end posts it, or a post, whose end does not. Any thread.
+ * That thread was in a batch, whose end posts the sends, or in a plain post, whose end does not. Thread: any.
  */
 bool mesh_live_waits(struct mesh_held *h);
 
-/** mesh_live_is_failing - is the result of an atomic lost, and its completion has not come yet? Any thread */
+/** mesh_live_is_failing - is the result of an atomic lost, and has its error not been polled yet? Thread: any. */
 bool mesh_live_is_failing(struct mesh_held *h);
 /**
- * mesh_live_waits_to_fail - the same, and what fails may not have been posted yet, because something before it is not done
+ * mesh_live_waits_to_fail - as mesh_live_is_failing(), and does the failing work request possibly wait for earlier work?
  *
- * That it is done shows in a CQ that the program may have no reason to look at, so it is looked at here, as for a fence. conn->lock.
+ * The completion of earlier work may lie in a CQ that the program has no reason to poll, so this function polls that CQ, as a
+ * fence does. Locks: conn->lock.
  */
 bool mesh_live_waits_to_fail(struct mesh_held *h);
-/** mesh_live_has_done_all - has the one that was moved to nothing outstanding, as far as is known? Any thread */
+/** mesh_live_has_done_all - has the QP of the plugin that does the work nothing outstanding, as far as is known? Thread: any. */
 bool mesh_live_has_done_all(struct mesh_held *h);
 
 #endif

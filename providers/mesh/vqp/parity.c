@@ -18,10 +18,11 @@ static int ask(struct ibv_qp *qp, struct ibv_ece *ret)
 }
 
 /*
- * What the next queue pair is to have. Of one at work that is what its NIC says. Of one that has never been connected it is what the
- * program has set, and a NIC may take less.
+ * ECE options for the next QP: of a QP at work, those that its NIC reports; of a QP that was never connected, those that the
+ * program has set, of which a NIC may take fewer.
  *
- * Return: whether the program has set anything. @ret_exact: whether the NIC has to take all of it.
+ * @ret_exact: the NIC has to take all of the options
+ * Return: true: the program has set options.
  */
 static bool wanted(struct mesh_held *h, const struct ibv_qp *qp, struct ibv_ece *ret, bool *ret_exact)
 {
@@ -64,7 +65,7 @@ static bool has_ece(struct mesh_held *h, struct ibv_qp *qp)
 	struct ibv_ece want, has;
 	bool exact;
 
-	/* Of one that was never told anything a query says what it could have. */
+	/* Before any options were set, a query reports the supported ones. */
 	if (!wanted(h, qp, &want, &exact) || !exact || !want.options)
 		return true;
 	return !ask(qp, &has) && has.vendor_id == want.vendor_id && has.options == want.options;
@@ -84,7 +85,7 @@ int mesh_parity_query_ece(struct mesh_held *h, bool connected, struct ibv_ece *r
 		return err;
 	noted.ece = *ret;
 	noted.told = true;
-	/* Should it be connected after all, it has what the program was told. */
+	/* If the program's own QP is connected after all, it uses the options that the program was told. */
 	if (!ret->options)
 		h->mc->set_ece(h->qp, &(struct ibv_ece){.vendor_id = ret->vendor_id});
 	mesh_qp_note_ece(h->mc, h->qp, &noted);
@@ -93,7 +94,7 @@ int mesh_parity_query_ece(struct mesh_held *h, bool connected, struct ibv_ece *r
 
 /* ---- order of data ------------------------------------------------------------------------------------------- */
 
-/* Of mlx5 the answer is the same for all opcodes. */
+/* On mlx5 the answer is the same for all opcodes. */
 static bool in_order(struct ibv_qp *qp)
 {
 	return mesh_root.lib.query_qp_data_in_order && mesh_root.lib.query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) > 0;

@@ -5,42 +5,46 @@
 #include "held.h"
 
 /*
- * A queue pair of ours that is to do the work of one of the program's is as good as that, in what only shows when it is connected
- * (docs/parity.md): options of enhanced connection establishment (ECE), and whether data is placed in order. The caller has conn->lock.
+ * Parity: does a QP of the plugin have the properties of the program's QP that only show once it is connected? These are the
+ * options of enhanced connection establishment (ECE), and whether the NIC places data in order (docs/parity.md).
+ *
+ * Locks: conn->lock, for all functions.
  */
 
 /**
- * mesh_parity_set - before it goes to RTR: it gets the ECE options that are in use
- * @qp: of ours, in INIT
+ * mesh_parity_set - before RTR: set the ECE options that are in use
+ * @qp: of the plugin, in INIT
  *
- * Return: 0; -EOPNOTSUPP: the NIC does not take them; mesh_parity_why() says so.
+ * Return: 0; -EOPNOTSUPP: the NIC does not take the options; mesh_parity_why() says so.
  */
 int mesh_parity_set(struct mesh_held *h, struct ibv_qp *qp);
 /**
- * mesh_parity_check - it is in RTR, or in RTS: is it as good?
- * @rts: whether it is in RTS: before nobody can ask for the order of data
+ * mesh_parity_check - in RTR or RTS: does @qp have the same properties?
+ * @rts: @qp is in RTS; only then can the order of data be asked for
  *
- * Return: 0; -EOPNOTSUPP: it is not; mesh_parity_why() says so.
+ * Return: 0; -EOPNOTSUPP: a property is missing; mesh_parity_why() says so.
  */
 int mesh_parity_check(struct mesh_held *h, struct ibv_qp *qp, bool rts);
-/** mesh_parity_why - what made the last one poorer; NULL: it was as good, or something else failed; a constant */
+/** mesh_parity_why - which property the last QP lacked, a constant; NULL: none, or something else failed */
 const char *mesh_parity_why(const struct mesh_held *h);
-/** mesh_parity_forget - that does not matter any more */
+/** mesh_parity_forget - forget mesh_parity_why() */
 void mesh_parity_forget(struct mesh_held *h);
 
-/** mesh_parity_may_learn - it is not known whether the program's own queue pair places data in order, and can be asked now: in RTS */
+/**
+ * mesh_parity_may_learn - can the program's own QP be asked now (RTS) whether it places data in order, and was it not asked yet?
+ */
 bool mesh_parity_may_learn(struct mesh_held *h);
-/** mesh_parity_learn - ask it. On cards that do, a command to the firmware */
+/** mesh_parity_learn - ask it. NICs that support the query get a firmware command. */
 void mesh_parity_learn(struct mesh_held *h);
 
 /**
- * mesh_parity_query_ece - the program asks for the ECE options of one whose work is ours, as it sees it in RTR at least
- * @connected: whether the one that does the work is in RTR
+ * mesh_parity_query_ece - the program queries the ECE options of a QP whose work a QP of the plugin does
+ * @connected: the QP that does the work is in RTR
  *
- * Before that no NIC has said what it takes. Programs ask at once, and tell the peer: so the answer is final, and it is none, unless the
- * program's own queue pair has answered.
+ * Before RTR no NIC has said which options it takes. But programs query early, and send the answer to the peer. So that answer is
+ * final: the options of the program's own QP, or none.
  *
- * Return: 0; what ibv_query_ece() returned.
+ * Return: 0; else as ibv_query_ece().
  */
 int mesh_parity_query_ece(struct mesh_held *h, bool connected, struct ibv_ece *ret);
 

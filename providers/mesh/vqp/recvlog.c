@@ -4,8 +4,8 @@
 #include "heldint.h"
 
 /*
- * Receives that the program posts before it is known which QP will consume them. They go to the base as well; nothing
- * consumes them there while its QP is in INIT.
+ * Receives that the program posts before it is known which QP will consume them. They are posted to the program's own QP, too,
+ * which consumes none in INIT.
  */
 
 int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp)
@@ -48,7 +48,7 @@ void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp)
 	mesh_unlock(&data->lock);
 }
 
-/* ---- of which nothing is known ------------------------------------------------------------------------------- */
+/* ---- QPs without a record ------------------------------------------------------------------------------------ */
 
 /* data->lock */
 static uint32_t *find_forgotten(struct mesh_data *data, uint32_t qpn)
@@ -86,7 +86,7 @@ const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn)
 	if (find_forgotten(data, qpn))
 		why = "there was no memory when it was made";
 	else if (why)
-		; /* most likely it was so then */
+		; /* most likely the reason at that time */
 	else if (data->forgotten_more)
 		why = "this host had no agent when it was made, or there was no memory";
 	else

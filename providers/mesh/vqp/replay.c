@@ -9,10 +9,10 @@
 #include "replayint.h"
 
 /*
- * What becomes of the work of a fenced queue pair: done, done again, or failed.
+ * Replay: what becomes of the work of a fenced queue pair. Each work request is done, is posted again, or fails.
  *
- * Completions that nobody polled any more are made up here and go to the stash of the CQ, behind those that the fence has
- * collected, so each queue pair's order is kept.
+ * Completions that no poll will find any more are made here, and go to the stash of the CQ behind those that the fence has
+ * collected: the order of each queue pair is kept.
  */
 
 void mesh_replay_fini(struct replay *r)
@@ -29,7 +29,7 @@ int mesh_replay_read_log(struct mesh_held *h, struct replay *r)
 	int err = 0;
 
 	r->n = mv_wrlog_count(log);
-	/* In order of their alignment. */
+	/* Arrays in the order of their alignment. */
 	r->wrs = calloc(r->n + 1, sizeof(*r->wrs) + sizeof(*r->psns) + max_sge * sizeof(*r->sges) + sizeof(*r->fates) + max_inline);
 	if (!r->wrs)
 		return -ENOMEM;
@@ -45,13 +45,13 @@ int mesh_replay_read_log(struct mesh_held *h, struct replay *r)
 	return err;
 }
 
-/* How many of the first ones were not flushed, so are done. Only when it is fenced that is known. held->lock */
+/* Number of the first sends that were not flushed, so are done. Known only after the fence. held->lock */
 size_t mesh_replay_n_done(const struct mesh_held *h, const struct replay *r)
 {
 	return h->mode == MESH_HELD_FENCED && h->guard->n_undone < r->n ? r->n - h->guard->n_undone : 0;
 }
 
-/* ---- mistakes that tests/chaos has to find; never in the product ------------------------------------------------ */
+/* ---- faults for tests/chaos; never in the product ------------------------------------------------------------ */
 
 #ifndef MESH_MUTANT
 #define MESH_MUTANT 0
@@ -71,9 +71,9 @@ static void mutate(struct mesh_sendq *queue)
 }
 #endif
 
-/* ---- judging ------------------------------------------------------------------------------------------------- */
+/* ---- fates of sends ------------------------------------------------------------------------------------------ */
 
-/* Does the peer's count of receives say the same as its PSN? held->lock */
+/* Is the peer's number of receives consistent with its PSN? held->lock */
 static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint32_t n_received)
 {
 	uint32_t consumed = h->guard->sends.n_sent;
@@ -86,8 +86,8 @@ static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint
 }
 
 /*
- * How many READs and atomics the HCA has outstanding at most. mlx5 takes it as a power of two, rounded up (mlx5_ib: log_sra_max); a
- * greater number only makes less certain which results have come.
+ * Limit of outstanding READs and atomics on the HCA. mlx5 rounds up to a power of two (mlx5_ib: log_sra_max). A larger limit only
+ * makes fewer results certain.
  */
 static uint32_t outstanding(uint32_t max_rd_atomic)
 {
@@ -109,16 +109,16 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 	int err;
 
 	if (!h->guard->rts)
-		return 0; /* it has never sent, and has no PSN */
+		return 0; /* never in RTS: there is no send, and no PSN */
 	err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
 	if (err)
 		return err;
 	return counts_agree(h, r, n_received) ? 0 : -EPROTO;
 }
 
-/* ---- going on ------------------------------------------------------------------------------------------------ */
+/* ---- the next QP --------------------------------------------------------------------------------------------- */
 
-/* What comes next waits until all of @queue is done: see is_before_its_turn() of post.c. */
+/* Make the last of @queue signaled: the next send waits until all of @queue is done, see is_before_its_turn() of post.c. */
 static void tell_when_done(struct mesh_sendq *queue, bool sq_sig_all)
 {
 	struct ibv_send_wr *last = queue->n ? &mesh_sendq_place(queue, queue->n - 1)->wr : NULL;
@@ -127,7 +127,10 @@ static void tell_when_done(struct mesh_sendq *queue, bool sq_sig_all)
 		last->send_flags |= IBV_SEND_SIGNALED | MESH_SEND_UNASKED;
 }
 
-/* What was done behind a READ that has to be done again must not complete before that one. held->lock */
+/*
+ * Push a send as its fate says. A send that is done, behind a READ that is posted again, becomes a no-op, so that it completes
+ * after the READ. held->lock
+ */
 static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 {
 	struct ibv_send_wr place;
@@ -148,14 +151,14 @@ static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 	return -mesh_positive(mesh_sendq_push(&r->queue, &place));
 }
 
-/* What is done again, then what waited. held->lock */
+/* Sends to post again, then sends that waited. held->lock */
 static int build_queue(struct mesh_held *h, struct replay *r)
 {
 	struct ibv_qp_cap cap = h->cap;
 	size_t i;
 	int err;
 
-	/* As many as before, or all that there are: not what an earlier move needed. */
+	/* The size that the program asked for, or the number of sends if larger: not the size that an earlier move needed. */
 	if (cap.max_send_wr < r->n + h->queue.n)
 		cap.max_send_wr = (uint32_t)r->n + h->queue.n;
 	cap.max_send_wr += MESH_MUTANT != 0;
@@ -170,13 +173,13 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	return err;
 }
 
-/* cq->lock, held->lock. Return: how many, from the first on, are done. */
+/* Locks: cq->lock, held->lock. Return: number of sends, from the first on, that are done. */
 static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 {
 	struct ibv_wc wc;
 	size_t i;
 
-	/* One that is done behind one that is not waits for its turn: push_again(). */
+	/* A send that is done behind one that is not waits for its turn: push_again(). */
 	for (i = 0; i < r->n && r->fates[i] == MV_FATE_DONE; i++) {
 		if (!mesh_held_signals(h, &r->wrs[i].wr))
 			continue;
@@ -191,7 +194,7 @@ static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 	return (uint32_t)i;
 }
 
-/* All locks are held. What was done is completed, and the next QP takes over. */
+/* Completes the sends that are done; the next QP takes over. All locks are held. */
 static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const struct mesh_live_keys *keys)
 {
 	struct mesh_shadow old = h->now;
@@ -222,15 +225,15 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const
 }
 
 /*
- * Has the program nothing that only the peer can tell of, and no receive that no QP has? Of sends in the log that were not flushed it
- * is known that they are done: unsignaled ones. held->lock
+ * Does no send need the peer's state, and does a QP have every receive? Logged sends that were not flushed are unsignaled ones
+ * that are done. held->lock
  */
 static bool is_idle(const struct mesh_held *h)
 {
 	return !h->guard->n_undone && !h->queue.n && !h->n_new_receives;
 }
 
-/* @peer: NULL: it is gone */
+/* @peer: state of the peer; NULL: the peer is gone */
 static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t max_rd_atomic, const struct mesh_live_keys *keys)
 {
 	struct mesh_shadow old = {0};
@@ -240,7 +243,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	mesh_lock(&h->send_cq->lock);
 	mesh_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? mesh_replay_read_log(h, &r) : -EINVAL;
-	/* The next one has failed already: what it said of that is not shown, so the program has to hear of it from us. */
+	/* The next QP has failed already, and its errors were not shown: so the program has to get errors from surface(). */
 	if (!err && (mesh_reader_strayed(h->guard->reader) || h->guard->n_flushed))
 		err = -EPROTO;
 	if (!err && peer)
@@ -261,7 +264,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	if (err)
 		return err;
 	mesh_live_reap(h);
-	h->old = old; /* it is empty, and taking it away can wait */
+	h->old = old; /* the old QP is empty, and is destroyed later */
 	mesh_kick(h->send_cq);
 	return 0;
 }

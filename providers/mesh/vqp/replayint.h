@@ -5,24 +5,24 @@
 #include "heldint.h"
 #include "psn.h"
 
-/* What the files share that say what becomes of the work of a fenced queue pair: replay.c surface.c. */
+/* Shared by replay.c and surface.c: the work of a fenced queue pair. */
 
-/* The sends of a fenced QP, oldest first, and what is to become of them. */
+/* Sends of a fenced QP, oldest first, with their fates. */
 struct replay {
 	size_t n;
-	struct mv_wr *wrs; /* sg_list of each: max_sge entries in @sges. What follows lies behind them: hundreds replay at once, mostly little */
+	struct mv_wr *wrs; /* one allocation for all arrays: hundreds of QPs replay at once; sg_list of each has max_sge entries in @sges */
 	struct mv_psn_wr *psns;
 	struct ibv_sge *sges;
 	enum mv_fate *fates;
 	char *data; /* max_inline bytes for each */
-	struct mesh_sendq queue; /* what goes to the next QP */
-	bool placeholders; /* are in it */
+	struct mesh_sendq queue; /* sends for the next QP */
+	bool placeholders; /* @queue has no-ops */
 	const struct ibv_send_wr *lost; /* the first atomic whose result is lost; NULL: none */
 };
 
-/** mesh_replay_read_log - what is outstanding; held->lock. Return: 0, or -errno and there is nothing to be given back */
+/** mesh_replay_read_log - copy the outstanding sends. Return: 0, or -errno with nothing to free. Locks: held->lock. */
 int mesh_replay_read_log(struct mesh_held *h, struct replay *r);
-/** mesh_replay_n_done - so many of the first are known to be done */
+/** mesh_replay_n_done - number of sends, from the first on, that are known to be done */
 size_t mesh_replay_n_done(const struct mesh_held *h, const struct replay *r);
 void mesh_replay_fini(struct replay *r);
 

@@ -8,13 +8,13 @@
 #include "srq.h"
 
 #define FLUSH_STEP_US 20
-#define FLUSH_NS      200000000ull /* a device that has not flushed in that time is not waited for */
+#define FLUSH_NS      200000000ull /* longest wait for a device to flush */
 
-/* The shadow of a held QP: made on the agreed rail, connected, put to work, taken away. */
+/* The shadow of a virtual QP: made on the agreed rail, connected, put to work, destroyed. */
 
 /*
- * In its CQ. When it is fenced a mark comes on top: libmlx5 may have made its send queue larger than was asked for, so that a full log does
- * not keep it out.
+ * Places of sends in the CQ: all work requests, and the mark of a fence. libmlx5 may round the send queue up, so a full log
+ * leaves room for the mark.
  */
 static uint32_t send_wrs(const struct mesh_held *h)
 {
@@ -23,7 +23,7 @@ static uint32_t send_wrs(const struct mesh_held *h)
 
 static uint32_t recv_wrs(const struct mesh_held *h)
 {
-	return h->srq ? 0 : h->cap.max_recv_wr + 1; /* an SRQ's are counted with its home */
+	return h->srq ? 0 : h->cap.max_recv_wr + 1; /* receives of an SRQ are counted with its mesh_srq_home */
 }
 
 static int use_cqs(struct mesh_held *h, bool ahead)
@@ -45,15 +45,15 @@ static int use_cqs(struct mesh_held *h, bool ahead)
 
 static void dispose(struct mesh_held *h, struct mesh_shadow *shadow);
 
-/* All that is ever posted to it: see translate_send() of post.c. */
+/* The opcodes that translate_send() of post.c posts. */
 #define SHADOW_OPS                                                                                           \
 	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |                    \
 	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 
 /*
- * If nobody says what he is going to post, libmlx5 makes each place large enough for the binding of a memory window: 192 bytes before
- * the first entry, and not 48. Of small work requests that is half of the queue. For the rest the queue pair is as any.
+ * Without send_ops_flags, libmlx5 makes each WQE large enough to bind a memory window: 192 bytes before the first SGE instead of
+ * 48. For small work requests that is half of the queue. All else is as with ibv_create_qp().
  */
 static struct ibv_qp *create_lean(const struct mesh_shadow *shadow, const struct ibv_qp_init_attr *init)
 {
@@ -117,7 +117,7 @@ static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shad
 		struct mesh_shadow *ret)
 {
 	struct mesh_shadow shadow = {.spd = spd};
-	/* Of one CQ for both, room for both at once. */
+	/* One CQ for both queues gets room for both in one step. */
 	uint32_t recv = h->recv_cq == h->send_cq ? 0 : recv_wrs(h), send = send_wrs(h) + recv_wrs(h) - recv;
 	int err;
 
@@ -164,7 +164,7 @@ int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh
 int mesh_shadow_make_ahead(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 			   struct mesh_shadow *ret)
 {
-	/* An SRQ that is on one more NIC has its receives dealt out anew. */
+	/* With an SRQ, a standby would take a share of its receives. */
 	return h->srq ? -EOPNOTSUPP : make(h, spd, attr, true, true, ret);
 }
 
@@ -205,7 +205,7 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	if (h->now.qp)
 		return -EALREADY;
 	if (mesh_held_mode(h) != MESH_HELD_WAITING)
-		return -ESHUTDOWN; /* what it would get to receive is flushed, or was received */
+		return -ESHUTDOWN; /* its receives were flushed or consumed already */
 	err = mesh_shadow_make(h, spd, attr, false, &shadow);
 	if (err)
 		return err;
@@ -222,9 +222,9 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	return 0;
 }
 
-/* ---- taking it away ------------------------------------------------------------------------------------------- */
+/* ---- destroying ---------------------------------------------------------------------------------------------- */
 
-/* Its CQs, in an order on which two QPs with the same ones agree; NULL: there is but one. */
+/* Its CQs, sorted by address, so that all threads lock in the same order; cqs[1] is NULL if both queues have the same CQ. */
 static void cqs_of(const struct mesh_held *h, struct mesh_cq *cqs[2])
 {
 	bool swap = (uintptr_t)h->recv_cq < (uintptr_t)h->send_cq;
@@ -233,7 +233,7 @@ static void cqs_of(const struct mesh_held *h, struct mesh_cq *cqs[2])
 	cqs[1] = h->recv_cq == h->send_cq ? NULL : swap ? h->send_cq : h->recv_cq;
 }
 
-/* Return: whether nobody polls any of them. */
+/* Return: true: all are frozen, so no thread polls them. */
 static bool freeze(struct mesh_held *h, bool frozen[2])
 {
 	struct mesh_cq *cqs[2];
@@ -255,8 +255,8 @@ static void thaw(struct mesh_held *h, const bool frozen[2])
 }
 
 /*
- * Can a QP be destroyed now? libmlx5 takes the lock of its CQs for that, and who polls an extended one has that lock from start_poll to
- * end_poll: he may be waiting for us (conn->lock), or may be us.
+ * Can a QP be destroyed now? libmlx5 takes the locks of its CQs for that. A poller of an extended CQ holds that lock from
+ * start_poll to end_poll, and may be waiting for conn->lock, or be this thread.
  */
 static bool may_destroy(const struct mesh_held *h, const bool frozen[2])
 {
@@ -266,7 +266,7 @@ static bool may_destroy(const struct mesh_held *h, const bool frozen[2])
 	return (frozen[0] || !cqs[0]->extended) && (!cqs[1] || frozen[1] || !cqs[1]->extended);
 }
 
-/* Out of the record, with what was posted to it. */
+/* Take the shadow out of the record, and forget the receives that it has. */
 static struct mesh_shadow take_away(struct mesh_held *h)
 {
 	struct mesh_shadow shadow;
@@ -280,7 +280,10 @@ static struct mesh_shadow take_away(struct mesh_held *h)
 	return shadow;
 }
 
-/* Its CQs are frozen, if that could be had. Return: what is to go once they are not any more. */
+/*
+ * The CQs are frozen if possible. Return: the caller passes it to mesh_leftover_destroy() or mesh_leftover_add() once the CQs are
+ * thawed.
+ */
 static struct mesh_leftover *end_qp(struct mesh_held *h, struct mesh_shadow *shadow, bool now)
 {
 	struct mesh_leftover *leftover = mesh_leftover_init(shadow, send_wrs(h), recv_wrs(h));
@@ -311,7 +314,7 @@ void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
 	dispose(h, shadow);
 }
 
-/* One more completion on its way to the stash. poll_lock is held. Return: whether there is room. */
+/* Reserve a place in the stash for one completion. poll_lock is held. Return: false: no memory. */
 static bool make_room(struct mesh_cq *cq)
 {
 	mesh_lock(&cq->lock);
@@ -322,9 +325,8 @@ static bool make_room(struct mesh_cq *cq)
 }
 
 /*
- * Has the peer used the shadow? What is in its CQ goes to the stash, so that nothing is overlooked;
- * what a QP in ERR flushes does not, unless something was consumed: the base has those receives as
- * well. The CQs are frozen.
+ * Has the peer used the shadow? Completions in its CQ go to the stash. Exception: receives that a QP in ERR flushes, unless any
+ * receive was consumed, because the program's own QP has the same receives. The CQs are frozen.
  */
 static bool is_consumed(struct mesh_held *h, bool err, uint32_t *n_flushed)
 {
@@ -336,7 +338,7 @@ static bool is_consumed(struct mesh_held *h, bool err, uint32_t *n_flushed)
 
 	while (got > 0) {
 		if (!make_room(cq))
-			return true; /* no memory: cannot be excluded */
+			return true; /* no memory: use cannot be excluded */
 		got = mesh_poll_shadow(scq, 1, &wc);
 		flushed = got > 0 && err && wc.qp_num == h->qp->qp_num &&
 			  wc.status == IBV_WC_WR_FLUSH_ERR &&
@@ -347,7 +349,7 @@ static bool is_consumed(struct mesh_held *h, bool err, uint32_t *n_flushed)
 	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
 }
 
-/* @ret_kicked: whether a kick was among them, so that others are not told for whom it was. Return: whether nothing is left */
+/* @ret_kicked: a completion was of a kick, so its event is to be made again. Return: true: nothing is left. */
 static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *ret_kicked)
 {
 	struct ibv_wc wc;
@@ -360,7 +362,7 @@ static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *re
 	return !got;
 }
 
-/* A CQ of the program has one shadow on a rail, for sends and receives. */
+/* A CQ of the program has one shadow CQ on a rail, for sends and receives. */
 static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq, bool *ret_kicked)
 {
 	struct mesh_shadow_cq *scq = NULL;
@@ -381,7 +383,7 @@ bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 	cqs_of(h, cqs);
 	freeze(h, frozen);
 	for (i = 0; i < 2 && cqs[i]; i++) {
-		empty = frozen[i] && collect_from(h, shadow, cqs[i], &wake[i]); /* else who polls sees to it */
+		empty = frozen[i] && collect_from(h, shadow, cqs[i], &wake[i]); /* if not frozen, the thread that polls collects */
 		received |= empty && cqs[i] == h->recv_cq;
 		mesh_lock(&cqs[i]->lock);
 		wake[i] |= cqs[i]->n_stash;
@@ -410,7 +412,7 @@ void mesh_shadow_collect_sends(struct mesh_held *h)
 		mesh_kick(cq);
 }
 
-/* It is in ERR, and has flushed so many. Return: whether nothing completes any more. */
+/* The shadow is in ERR since @err_ns, and has flushed @n_flushed receives. Return: true: no more completions will come. */
 static bool is_through(struct mesh_held *h, uint32_t n_flushed, uint64_t err_ns)
 {
 	bool all;
@@ -421,7 +423,10 @@ static bool is_through(struct mesh_held *h, uint32_t n_flushed, uint64_t err_ns)
 	return (all || mesh_now_ns() > err_ns + FLUSH_NS) && mesh_shadow_drained(h, &h->now, err_ns);
 }
 
-/* Nothing arrives any more, and nothing did; a receive may complete after modify to ERR has returned. The CQs are frozen. */
+/*
+ * Bring the shadow to ERR, and check that no message arrived: a receive may complete after modify to ERR has returned. The CQs
+ * are frozen.
+ */
 static bool is_unused(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -430,7 +435,7 @@ static bool is_unused(struct mesh_held *h)
 	bool through;
 
 	if (!h->now.rtr)
-		return true; /* nothing could */
+		return true; /* nothing can arrive before RTR */
 	if (is_consumed(h, false, &n_flushed) || mesh_shadow_modify(h, &attr, IBV_QP_STATE))
 		return false;
 	err_ns = mesh_now_ns();
@@ -479,7 +484,7 @@ void mesh_shadow_destroy(struct mesh_held *h)
 		return;
 	freeze(h, frozen);
 	shadow = take_away(h);
-	leftover = end_qp(h, &shadow, true); /* the program's own QP waits for who polls, too */
+	leftover = end_qp(h, &shadow, true); /* destroying the program's own QP waits for pollers, too */
 	thaw(h, frozen);
 	mesh_leftover_destroy(leftover);
 }

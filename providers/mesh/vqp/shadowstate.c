@@ -4,8 +4,6 @@
 #include "heldint.h"
 #include "parity.h"
 
-/* States of the queue pair on the other rail. */
-
 int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	return h->now.qp ? -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, attr, attr_mask)) : -EINVAL;
@@ -18,7 +16,7 @@ int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_ma
 
 	mesh_lock(&h->lock);
 	lacks = h->now.recv_failed;
-	/* Before it is: who takes it away has to look whether something arrived. */
+	/* Before modify to RTR: from then on, unprepare has to check whether a message arrived. */
 	h->now.rtr = !lacks && h->now.qp;
 	if (h->guard)
 		mesh_guard_rtr(h->guard, mesh_mtu_bytes(attr->path_mtu));

@@ -9,20 +9,20 @@
 #include "replayint.h"
 
 #define FLUSH_STEP_US 50
-#define FLUSH_NS      200000000ull /* a device that does not flush in that time is not going to */
+#define FLUSH_NS      200000000ull /* longest wait for a device to flush */
 
 /* A move failed: the program gets its errors. */
 
-/* Both cq->locks and held->lock are held, as for what follows. */
+/* Locks: both cq->locks and held->lock, also for the functions that follow. */
 static void stash_error(struct mesh_held *h, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct ibv_wc wc = {.wr_id = wr_id, .status = status, .qp_num = h->qp->qp_num};
 
-	mesh_cq_stash_reserve(cq, 1); /* without memory it is lost, as the program soon is */
+	mesh_cq_stash_reserve(cq, 1); /* without memory the completion is lost; the program soon ends anyway */
 	mesh_cq_stash(cq, &wc);
 }
 
-/* What was kept back, as it came. What else is outstanding the QP itself will flush. */
+/* Give the withheld errors in their order. The QP itself flushes all other outstanding work. */
 static void give_kept(struct mesh_held *h)
 {
 	struct mesh_guard *guard = h->guard;
@@ -32,7 +32,7 @@ static void give_kept(struct mesh_held *h)
 		stash_error(h, guard->kept[i].cq, guard->kept[i].wr_id, guard->kept[i].status);
 }
 
-/* The last @n of the log: at no QP that would flush them. */
+/* Flush the last @n receives of the log, which no QP has. */
 static void give_receives(struct mesh_held *h, uint32_t n)
 {
 	struct mesh_srqlog *log = &h->guard->receives;
@@ -50,7 +50,10 @@ static void give_receives(struct mesh_held *h, uint32_t n)
 	}
 }
 
-/* Those that were posted since the fence began: at no QP either. Where the log was lost they were not added to it: mesh_reader_settle(). */
+/*
+ * Flush receives posted since the fence began, which no QP has. If the log was lost, they are in reader->later only:
+ * mesh_reader_settle().
+ */
 static void give_new_receives(struct mesh_held *h)
 {
 	struct mesh_srqlog *later;
@@ -68,8 +71,8 @@ static void give_new_receives(struct mesh_held *h)
 }
 
 /*
- * The first one fails as it did, or if we brought the QP to ERR, as one does whose path is gone. Those before it that were done without the
- * program's being told have no errors to give.
+ * The first failed send gets its own status; if the plugin brought the QP to ERR, that of a path that is gone. Unsignaled sends
+ * that are done get no completion.
  */
 static void give_sends(struct mesh_held *h)
 {
@@ -101,7 +104,7 @@ MV_LOCKS_UNCHECKED static void lock_cqs(struct mesh_held *h)
 	mesh_lock(&h->lock);
 }
 
-/* Not held->lock. */
+/* held->lock is released already. */
 MV_LOCKS_UNCHECKED static void unlock_cqs(struct mesh_held *h)
 {
 	if (h->send_cq != h->recv_cq)
@@ -109,7 +112,7 @@ MV_LOCKS_UNCHECKED static void unlock_cqs(struct mesh_held *h)
 	mesh_unlock(&h->send_cq->lock);
 }
 
-/* Has it flushed all that was posted to it, or received from an SRQ? It is in ERR since @err_ns. */
+/* Has the next QP, in ERR since @err_ns, flushed all of its receives, or completed all that it took from an SRQ? */
 static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
 {
 	bool flushed;
@@ -124,9 +127,9 @@ static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
 }
 
 /*
- * What the next QP has received is the program's, and comes first. The peer may be sending already: what is acknowledged must
- * not be lost, so it is brought to ERR before it is emptied. Nobody can do that while its CQs are being polled, which may take as long as
- * the program likes: what it finds there in time it gets.
+ * Receives of the next QP come first, because the peer may be sending already, and acknowledged messages must not be lost. So the
+ * next QP goes to ERR before it is emptied. While a thread polls its CQs, which may take arbitrarily long, they cannot be
+ * emptied: the program gets what is found in time.
  */
 static void end_next(struct mesh_held *h)
 {
@@ -144,11 +147,13 @@ static void end_next(struct mesh_held *h)
 		flushed = is_flushed(h, err_ns) || mesh_held_is_own_poll(h) || mesh_now_ns() > err_ns + FLUSH_NS;
 		if (!flushed)
 			usleep(FLUSH_STEP_US);
-		mesh_shadow_collect(h, &h->next); /* also what came just before it was through */
+		mesh_shadow_collect(h, &h->next); /* also for completions that came just before is_flushed() */
 	} while (!flushed);
 }
 
-/* What is in the stash makes no event, and a CQ of which nothing was ever moved has no kicker. Return: 0 or -errno. */
+/*
+ * Completions in the stash make no event, and a CQ of which no QP ever moved has no QP for events (kick.c). Return: 0 or -errno.
+ */
 static int wake(struct mesh_cq *cq)
 {
 	struct mesh_data *data;
@@ -163,7 +168,7 @@ static int wake(struct mesh_cq *cq)
 	data = &cq->mc->data;
 	mesh_lock(&data->lock);
 	err = mesh_kick_prepare(cq);
-	mesh_cq_use(cq); /* a kick is to be hidden for as long as the CQ lives */
+	mesh_cq_use(cq); /* polls have to hide completions of kicks as long as the CQ lives */
 	mesh_unlock(&data->lock);
 	mesh_kick(cq);
 	return err;
@@ -193,8 +198,8 @@ static bool works(const struct mesh_held *h)
 }
 
 /*
- * What does the work, or did, on a NIC that was reset: it flushes nothing. What its log does not have nobody knows. From now on nothing is
- * posted to it any more, and what fails there meanwhile is kept, as if it were being fenced. conn->lock
+ * Take the QP at work away if its NIC was reset. Such a NIC flushes nothing, so only the log tells what is outstanding. From now
+ * on no work is posted there, and its errors are withheld, as in a fence. conn->lock
  */
 static struct mesh_shadow take_gone(struct mesh_held *h)
 {
@@ -213,8 +218,8 @@ static struct mesh_shadow take_gone(struct mesh_held *h)
 }
 
 /*
- * The base does its work from now on: it flushes what comes, and before that the receives that it had been given when it was not known yet who
- * would do the work. A base that a fence has emptied has none.
+ * The program's own QP will flush later work. Before that it flushes the receives that it got before RTR, when it was open which
+ * QP would do the work: hide those. After a fence it has none.
  */
 static void hide_receives_of_base(struct mesh_held *h)
 {
@@ -231,7 +236,7 @@ static void hide_receives_of_base(struct mesh_held *h)
 	mesh_unlock(&h->lock);
 }
 
-/* Return: whether the base's has to flush what comes from now on: mesh_held_flush(). */
+/* Return: true: the program's own QP has to flush later work: mesh_held_flush(). */
 MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 {
 	struct mesh_shadow gone = take_gone(h);
@@ -248,11 +253,11 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 		mesh_reader_settle(h->guard);
 	kept_given = h->mode != MESH_HELD_FENCED && !gone.qp;
 	if (!kept_given) {
-		/* It is empty, or as good as that, and what it had may have been completed by the next one. */
+		/* The old QP is empty, or gone, and the next QP may have completed some of its work. */
 		give_sends(h);
 		give_receives(h, h->guard->receives.n_left);
 		if (h->next.qp)
-			mesh_shadow_disown(&h->next); /* which has them as well, and may flush them only now */
+			mesh_shadow_disown(&h->next); /* the next QP has the same receives, and may flush them later */
 	} else {
 		give_kept(h);
 		if (h->mode == MESH_HELD_FENCING)
@@ -263,17 +268,17 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 	h->guard->lost = "it failed";
 	h->ended = true;
 	if (gone.qp) {
-		mesh_shadow_disown(&gone); /* what it did is not polled any more: it has got its errors */
+		mesh_shadow_disown(&gone); /* its work has got its errors, so its completions are ignored */
 		h->now = (struct mesh_shadow){0};
 	}
-	/* Not even for a key does anything wait that comes now: see fail.c. The base's flushes what it has. */
+	/* New work must not wait, not even for a key: see fail.c. The program's own QP flushes its work itself. */
 	if (works(h)) {
 		h->mode = h->now.qp || gone.qp ? MESH_HELD_FLUSHING : MESH_HELD_GUARDED;
 		h->fail_status = IBV_WC_RETRY_EXC_ERR;
 	}
 	mesh_post_drain(h);
 	mesh_unlock(&h->lock);
-	/* Before the program can poll it, and post it again. */
+	/* Before the program can poll a receive, and post the same one again. */
 	mesh_srq_unkeep(h->srq, h->guard->begun, kept_given);
 	unlock_cqs(h);
 	mesh_live_release(h);
@@ -295,7 +300,7 @@ bool mesh_live_goes_on(struct mesh_held *h)
 		mesh_unlock(&h->lock);
 		if (on || !may || looked || mesh_held_is_own_poll(h))
 			return on;
-		/* Why it is there nobody has polled yet. */
+		/* The completions that tell why the QP is in ERR may not be polled yet. */
 		mesh_shadow_collect(h, &h->now);
 		wake_both(h);
 		looked = true;
@@ -307,12 +312,12 @@ void mesh_live_surface(struct mesh_held *h)
 	if (!h->guard)
 		return;
 	if (surface(h))
-		mesh_held_flush(h); /* what comes now the base's QP flushes, and fail.c */
+		mesh_held_flush(h); /* later work is flushed by the program's own QP, and by fail.c */
 	else
 		mesh_last_wqe_due(h);
 }
 
-/* What waits is not done any more, so it must not be posted before. */
+/* ERR comes first: work that waits must not be executed any more. */
 static void end_now(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};

@@ -7,20 +7,20 @@
 #include "srq.h"
 
 /*
- * Keys that the work of a queue pair uses, or has used a moment ago, looked at before it begins to move: what it posts next uses the same.
+ * Checks the keys of a queue pair's recent work before the QP moves: its next work will use the same keys.
  *
- * A queue of mlx5 keeps a work request until its place is used again, so what is done can be read there as well. Where what is posted passes
- * by, it was looked at then (post.c).
+ * A queue of mlx5 keeps a work request until its place is reused, so completed work can be read, too. Where the plugin intercepts
+ * posts, keys were checked at that time (post.c).
  */
 
-/* Blocks of a send queue, and receives, that are looked at: those that were posted last. */
+/* Number of send WQE blocks, and of receives, that are checked, counted from the last. */
 #define LOOKED_BACK 256u
 
 #define N_KNOWN 16u /* power of two */
 
 struct look {
 	struct mesh_held *h;
-	uint32_t known[N_KNOWN]; /* keys that have been looked at; hashed */
+	uint32_t known[N_KNOWN]; /* keys that were checked already; hashed */
 };
 
 static void look_at(struct look *look, const struct ibv_sge *sges, int n)
@@ -44,7 +44,7 @@ static uint32_t at_most(uint32_t n)
 
 /* ---- mlx5's own queues; held->lock, the send CQ is claimed ------------------------------------------------------------ */
 
-/* One that ends @back blocks before the end of the queue at the latest, if one begins there. */
+/* Read the send that ends @back blocks before the end of the queue, if one begins there. */
 static bool read_send(const struct mesh_held *h, uint32_t back, struct ibv_sge *sges, struct mv_wr *ret)
 {
 	const struct mesh_reader *reader = h->guard->reader;
@@ -115,7 +115,7 @@ static void look_at_srq(struct look *look, struct mesh_srq *srq)
 void mesh_live_check_keys(struct mesh_held *h)
 {
 	struct look look = {.h = h};
-	void *data = malloc(h->cap.max_inline_data + 1); /* without: what is logged is not looked at */
+	void *data = malloc(h->cap.max_inline_data + 1); /* without memory, logged sends are not checked */
 
 	look_at_srq(&look, h->srq);
 	mesh_cq_claim(h->send_cq);
@@ -129,7 +129,7 @@ void mesh_live_check_keys(struct mesh_held *h)
 	free(data);
 }
 
-/* ---- the peer's ------------------------------------------------------------------------------------------------------ */
+/* ---- keys of the peer ---------------------------------------------------------------------------------------- */
 
 size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], size_t n)
 {
