@@ -13,11 +13,9 @@
 #include "srq.h"
 #include "survives.h"
 
-/*
- * A queue pair of the program goes to RTR: the program connects it. A connection whose path works goes straight through to the base.
- */
+/* The program brings a queue pair to RTR. A connection whose path works goes straight to the base. */
 
-/* @held: NULL: the queue pair has the base's functions */
+/* @held: NULL: the queue pair has the base's functions. */
 static int modify_base(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	return held ? mesh_held_modify_base(held, attr, mask) : mc->modify_qp(qp, attr, mask);
@@ -51,7 +49,10 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 	return errno;
 }
 
-/* The number grows with each connect on this host, so a late message to an earlier connection of the same QP number is recognized. */
+/*
+ * The attempt number grows with each connect on this host. So a late message for an earlier connection with the same QPN is
+ * recognised.
+ */
 static uint32_t next_attempt(void)
 {
 	_Atomic uint64_t *last = &mesh_root.process->last_attempt;
@@ -67,7 +68,9 @@ static uint32_t next_attempt(void)
 	return (uint32_t)next;
 }
 
-/* A random number: only a receiver of our messages can know it. Return: 0: the program's filter of system calls forbids getrandom(). */
+/*
+ * A random number proves that the sender of an answer has received our messages. Return: 0: a seccomp filter forbids getrandom().
+ */
 static uint64_t next_nonce(void)
 {
 	uint64_t nonce;
@@ -77,7 +80,7 @@ static uint64_t next_nonce(void)
 	return nonce ? nonce : 1;
 }
 
-/* Is the connection's peer its own QP? */
+/* Is the connection self-connected? */
 static bool is_itself(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
 		      const struct mesh_view *view)
 {
@@ -104,7 +107,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->host_id = view->host_id;
 }
 
-/* Takes over the QP's work, and starts to ask the peer. Called with conn->lock held. */
+/* Take over the QP's work, and begin to ask the peer. conn->lock */
 static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 {
 	struct mv_move_begin begin = {.local = conn->local,
@@ -127,14 +130,14 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 	conn->listens = conn->awaits_peer = false;
 	conn->state = MESH_CONN_HELD;
 	conn->held_ns = mesh_now_ns();
-	conn->works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* for ever, or not */
+	conn->works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* another subnet: works from the start */
 	conn->works_known = true;
 	mesh_count(MV_COUNT_HELD);
 	mv_move_begin(&conn->move, &begin, &mesh_root.move_times, conn->held_ns);
 	return 0;
 }
 
-/* Return: 0; -errno: the connection is as before, without the log of its receives. */
+/* Return: 0; -errno: the connection is as before, but without the record of its receives. */
 static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		const struct mesh_view *view)
 {
@@ -155,8 +158,8 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 	if (!err)
 		return 0;
 	mesh_lock(&conn->lock);
-	mesh_conn_listen_no_more(conn); /* in RTR nobody posts */
-	mesh_held_destroy(conn->held); /* the base has the receives, too */
+	mesh_conn_listen_no_more(conn); /* before RTR has returned no thread posts */
+	mesh_held_destroy(conn->held); /* the program's own QP has the receives, too */
 	conn->held = NULL;
 	conn->state = MESH_CONN_INIT;
 	mesh_conn_key_peer(conn);
@@ -164,7 +167,7 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 	return err;
 }
 
-/* Observing only: what would be asked of the peer. */
+/* mode = observe: log what would be asked of the peer. */
 static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_choice *choice,
 			   const struct mesh_view *view)
 {
@@ -208,8 +211,8 @@ static void adopt(struct mesh_conn *conn)
 }
 
 /*
- * A second RTR of a connected QP is refused: RTR follows INIT only. The base's QP is not asked where @conn->held does its work: that QP
- * may still be in INIT. Called with conn->lock held, not in MESH_CONN_INIT. Return: as mc->modify_qp().
+ * Fail a second RTR of a connected QP: RTR follows INIT only. With @conn->held the program's own QP is not asked, because it may
+ * still be in INIT. Called with conn->lock held, not in MESH_CONN_INIT. Return: as mc->modify_qp().
  */
 static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
@@ -217,18 +220,19 @@ static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 }
 
 /*
- * The peer may be held, and ask. A peer's program that only receives would wait for ever without an answer; without meshverbs it has an
- * error at RTR. The base may look for the neighbour for seconds now, with conn->lock held. conn->lock
+ * The peer may be held, and ask this end. Without an answer, a peer program that only receives would wait for ever; on a bare HCA
+ * it has an error at RTR. The base may now wait for ARP or ND for seconds, with conn->lock held: so have the helper thread answer
+ * meanwhile. conn->lock
  */
 static void begin_refusing(struct mesh_conn *conn)
 {
 	mesh_conn_refuse_peer(conn);
-	atomic_store_explicit(&conn->at_work, true, memory_order_release); /* the helper thread does not try to take conn->lock */
+	atomic_store_explicit(&conn->at_work, true, memory_order_release); /* the helper thread does not try for conn->lock */
 	mesh_conn_connected(conn, &conn->local.gid, false);
 	mesh_thread_wake(true);
 }
 
-/* @err: the result of RTR. From now on the peer is answered like any other: the program is connected, or may try again. conn->lock */
+/* @err: result of RTR. From now on the peer gets normal answers. conn->lock */
 static void end_refusing(struct mesh_conn *conn, int err)
 {
 	if (!err)
@@ -237,13 +241,13 @@ static void end_refusing(struct mesh_conn *conn, int err)
 	mesh_conn_queue(conn, true);
 }
 
-/* Can the peer be told that this end stays? */
+/* Can the peer be told that this end stays as its program asked? */
 static bool is_to_refuse(const struct mesh_view *view)
 {
 	return mesh_judge_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
 }
 
-/* RTR, and the log of work begins. @refused: the base's error for an earlier try: the base is not asked again; or 0. conn->lock */
+/* RTR, with a log of work. @refused: the base's error of an earlier try, so that the base is not asked again; or 0. conn->lock */
 static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		      const struct mesh_view *view, int refused)
 {
@@ -263,7 +267,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	if (is_to_refuse(view))
 		end_refusing(conn, err);
 	if (err && conn->held) {
-		/* Programs try again where the kernel did not find the neighbour. */
+		/* A program may repeat RTR after the kernel did not find the neighbour. */
 		mesh_live_unguard(conn->held);
 		conn->held = NULL;
 	}
@@ -281,7 +285,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	return 0;
 }
 
-/* For a QP without a log of its receives. */
+/* For a QP whose receives are not recorded. */
 static void log_unknown(struct mesh_context *mc, const struct ibv_qp *qp)
 {
 	int saved_errno = errno;
@@ -314,7 +318,7 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	if (err)
 		goto out;
 	if (logged || view->agent_version) {
-		/* A peer that judges otherwise gets an answer, also where the route could not be looked up. */
+		/* A peer that finds the path broken gets an answer, also where this end could not look up the route. */
 		if (logged && conn->self)
 			mesh_conn_follows(conn);
 		mesh_conn_connected(conn, &choice->gid, !logged);
@@ -340,7 +344,7 @@ static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 	return again;
 }
 
-/* One line for each address. A connection that can never move loses nothing by the doubt. */
+/* Log once per address. A connection that could never move loses nothing, so there is no line. */
 static void log_doubted(struct mesh_context *mc, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, const struct mesh_choice *choice)
 {
 	int saved_errno = errno;
@@ -364,7 +368,7 @@ static bool is_nobody_there(int err)
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int cancel = mesh_cancel_off(), err = 0, saved_errno = errno;
-	int refused = 0; /* the base's error of the first try, while the peer was not known, or was in doubt */
+	int refused = 0; /* the base's error of the first try, while the peer was not known, or doubted */
 	bool stranger, doubted, absent;
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
@@ -378,13 +382,13 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 judged:
 	if (mesh_judge_needs_agreement(&view)) {
 		if (!mesh_is_rtr(mask))
-			goto native; /* the base says what is wrong with the attributes */
+			goto native; /* the base reports what is wrong with the attributes */
 		why = mesh_judge_cannot_move(mc, conn, qp->qp_num, &view);
 		if (!why && mc->logged_only) {
 			log_would_move(mc, attr, &choice, &view);
 			goto native;
 		}
-		/* Before the program is told that it is connected: later no error could be given to a program that waits for none. */
+		/* Check this before RTR returns 0: afterwards no error could be given to a program that waits for none. */
 		if (!why)
 			why = mesh_judge_why_no_rail(mc, qp, &view, no_rail, sizeof(no_rail));
 		if (!why) {
@@ -406,11 +410,11 @@ native:
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view, refused);
 	if (!refused || !err)
 		saved_errno = errno;
-	/* Where nobody is, no host without an agent is either: the host that announces the address is believed. */
+	/* The kernel found no neighbour, so no host without an agent has the address: believe the host that announces it. */
 	absent = doubted && is_nobody_there(err);
 	if (absent)
 		mesh_view_note_absent(&choice.gid, &choice.dgid, mesh_now_ns());
-	/* The base looks for a missing neighbour for a second or more. By then the peer's host may have answered the agent. */
+	/* The base waits for a missing neighbour for a second or more. By then the peer's host may have answered the agent. */
 	if (absent || (err && stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits))) {
 		refused = err;
 		mesh_judge_rtr(mc, qp, attr, true, &choice, &view);

@@ -6,40 +6,41 @@
 
 /* The program connects its queue pairs, and both ends agree on a path. */
 
-/* What the program does to its QPs; mesh_modify_qp() is in context.h. Contracts are those of libibverbs. */
+/* Verbs of the program on its QPs; mesh_modify_qp() is in context.h. Contracts, errors and thread-safety as in libibverbs. */
 int mesh_destroy_qp(struct ibv_qp *qp);
 int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
 int mesh_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
-/** mesh_conns_close - a context is being closed: drop its connections */
+/** mesh_conns_close - a context is being closed: end its connections; takes conn->lock of each */
 void mesh_conns_close(struct mesh_context *mc);
-/** mesh_conn_say_bye - tell the peer that this connection ends. Called with conn->lock held. */
+/** mesh_conn_say_bye - tell the peer that this connection ends; conn->lock */
 void mesh_conn_say_bye(struct mesh_conn *conn);
 
 /*
- * What the helper thread does for one connection: run.c messages.c. Each takes conn->lock. It does not wait for it: a message
- * that comes while a worker has it counts as lost, as any may be. But for BYE, which nobody repeats: mesh_conn_run() takes that.
+ * What the helper thread does for one connection: run.c messages.c. Each function tries for conn->lock for 1 ms. A message that
+ * comes while a worker has the lock counts as lost, as any message may be; the peer repeats it. Exception: BYE, which no peer
+ * repeats, is kept for mesh_conn_run(). Times are mesh_now_ns().
  */
 
 /**
- * mesh_conn_run - carry out what the move wants
- * @silent_ns: all that the peer had sent by then has been taken
+ * mesh_conn_run - carry out what the transaction wants, and what is due
+ * @silent_ns: all messages that the peer had sent by then were processed
  *
- * Return: when to come again (ns), UINT64_MAX: on events only.
+ * Return: when to come again, ns; UINT64_MAX: on events only.
  */
 uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns);
 /**
- * mesh_conn_message - a message of the peer
+ * mesh_conn_message - process a message of the peer
  * @from: as of mesh_conn_open()
- * @silent_ns: as for mesh_conn_run()
+ * @silent_ns: as of mesh_conn_run()
  *
- * Return: when it is to be looked at (ns); @now_ns: at once. Later than that it is where many move, and this one has nothing to do but to
- * wait, or is through.
+ * Return: when to call mesh_conn_run(), ns; @now_ns: at once; UINT64_MAX: not for this message. A later time is returned where
+ * many connections move, and this one only waits, or has moved.
  */
 uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys,
 			   uint64_t now_ns, uint64_t silent_ns);
-/** mesh_conn_unreachable - the agent could not bring a message to the peer's */
+/** mesh_conn_unreachable - the agent could not deliver @msg to the peer's agent */
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
-/** mesh_work_run - start another worker when work has waited; helper thread. Returns when to come again */
+/** mesh_work_run - start another worker if a job has waited too long; helper thread. Return: when to come again, ns. */
 uint64_t mesh_work_run(uint64_t now_ns);
 
 #endif

@@ -7,15 +7,18 @@
 #include "connect.h"
 #include "paths.h"
 
-/* What the files of the program's queue pairs share: modify.c connect.c judge.c query.c end.c. Any thread of the program's. */
+/* Shared by modify.c connect.c judge.c query.c end.c. Thread: any of the program's. */
 
-/** mesh_conn_taken - is the work of this connection ours to handle? Called with conn->lock held. */
+/** mesh_conn_taken - does the plugin handle the work and the states of this connection? conn->lock */
 static inline bool mesh_conn_taken(const struct mesh_conn *conn)
 {
 	return conn->held && conn->state != MESH_CONN_NATIVE;
 }
 
-/** mesh_conn_refuse - say what the kernel says of a transition that there is not, which the base's QP cannot be asked for; EINVAL */
+/**
+ * mesh_conn_refuse - fail a transition that the kernel would refuse, where the program's own QP cannot be asked. Return: EINVAL,
+ * also in errno.
+ */
 static inline int mesh_conn_refuse(void)
 {
 	errno = EINVAL;
@@ -23,15 +26,15 @@ static inline int mesh_conn_refuse(void)
 }
 
 /*
- * What the kernel wants to be told of an RC queue pair, no less, and what it may be told besides: ib_modify_qp_is_ok(). Where the base
- * is not asked, or not yet, the rest is refused as the kernel would.
+ * mesh_mask_is - does an attribute mask have all needed, and no other than possible bits? As ib_modify_qp_is_ok() of the kernel,
+ * for RC. Used where the base is not asked, or not yet.
  */
 static inline bool mesh_mask_is(int mask, int needed, int possible)
 {
 	return (mask & needed) == needed && !(mask & ~(needed | possible));
 }
 
-/** mesh_is_rtr - is the mask one with which a queue pair in INIT can go to RTR? */
+/** mesh_is_rtr - may a QP in INIT go to RTR with this mask? */
 static inline bool mesh_is_rtr(int mask)
 {
 	return mesh_mask_is(mask,
@@ -40,7 +43,7 @@ static inline bool mesh_is_rtr(int mask)
 			    IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX);
 }
 
-/** mesh_is_rts - the same of one in RTR that is to go to RTS; @attr: its state, as the program says, if @mask has that */
+/** mesh_is_rts - may a QP in RTR go to RTS with this mask? @attr: for cur_qp_state, if @mask has IBV_QP_CUR_STATE */
 static inline bool mesh_is_rts(const struct ibv_qp_attr *attr, int mask)
 {
 	return mesh_mask_is(mask,
@@ -50,33 +53,33 @@ static inline bool mesh_is_rts(const struct ibv_qp_attr *attr, int mask)
 	       (!(mask & IBV_QP_CUR_STATE) || attr->cur_qp_state == IBV_QPS_RTR);
 }
 
-/** mesh_qp_to_rtr - connect.c: modify_qp to RTR, with an address vector; takes conn->lock. Return: what mc->modify_qp() does. */
+/** mesh_qp_to_rtr - connect.c: modify_qp to RTR, with an address vector; takes conn->lock. Return: as mc->modify_qp(). */
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 /**
- * mesh_judge_rtr - judge.c: the source GID index that fits what the program asks for, and whether there is a path
- * @refused: the base has refused it: there is nobody without an agent whom it could have reached
- * @choice: filled
- * @view: filled; MV_PATH_UNKNOWN where nothing can be said: also where what it would rest on could not be looked up
+ * mesh_judge_rtr - judge.c: find the source GID index that fits, and find out whether the path works
+ * @refused: the base has refused RTR, so no host without an agent is reachable there
+ * @choice: written
+ * @view: written; MV_PATH_UNKNOWN where nothing is known, also where the route could not be looked up
  */
 void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused,
 		    struct mesh_choice *choice, struct mesh_view *view);
-/** mesh_judge_needs_agreement - the connection cannot work as it is, or only the peer knows */
+/** mesh_judge_needs_agreement - must both ends agree on a path, because the asked path does not work, or only the peer knows? */
 bool mesh_judge_needs_agreement(const struct mesh_view *view);
-/** mesh_judge_cannot_move - why a connection that cannot work as it is is left as it is; NULL when it can be moved */
+/** mesh_judge_cannot_move - why a connection whose path does not work cannot use another path; NULL: it can */
 const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
 				   const struct mesh_view *view);
 /**
- * mesh_judge_why_no_rail - can this process have a NIC of ours on one of the paths that the connection could take?
- * @why: filled if not; @why_size: 256 will do
+ * mesh_judge_why_no_rail - can this process open a NIC on one of the paths that the connection could take?
+ * @why: written if not; @why_size: 256 is enough
  *
- * Opens the NIC and makes the protection domain there, if they are not there yet: what cannot be had is known before the program is told that it
- * is connected. Takes milliseconds the first time in a process. No lock of ours is held. MV_PATH_ASK needs no other NIC.
+ * Opens the NIC and makes the protection domain there, if missing, so that a failure shows before the program is told that it is
+ * connected. Takes milliseconds the first time in a process. No lock of the plugin is held. MV_PATH_ASK needs no other NIC.
  *
  * Return: @why; NULL: it can.
  */
 const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why, size_t why_size);
-/** mesh_judge_bound_by - why it cannot be moved later; NULL: it can. Called with conn->lock held. */
+/** mesh_judge_bound_by - why the connection cannot move later; NULL: it can; conn->lock */
 const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
 				const struct mesh_view *view);
 
@@ -84,7 +87,7 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
  * mesh_qp_to_reset - end.c: modify_qp to RESET
  * @conn: may be NULL; its lock is taken
  *
- * Return: what mc->modify_qp() does.
+ * Return: as mc->modify_qp().
  */
 int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 

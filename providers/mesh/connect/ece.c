@@ -3,7 +3,7 @@
 #include "parity.h"
 #include "qpmade.h"
 
-/* Enhanced connection establishment (ECE), as the program asks for it; ibv_set_ece() is noted in qpmade.c. */
+/* The program's queries of ECE options (enhanced connection establishment). ibv_set_ece() is noted in qpmade.c. */
 
 static int query(struct mesh_conn *conn, struct ibv_ece *ece)
 {

@@ -5,7 +5,7 @@
 #include "srq.h"
 #include "ud.h"
 
-/* The end of the program's queue pairs, or of one life of them: RESET, destroy, and what is left when the context is closed. */
+/* End of the program's connections: RESET, destroy, and closing of the context. */
 
 void mesh_conn_say_bye(struct mesh_conn *conn)
 {
@@ -15,7 +15,7 @@ void mesh_conn_say_bye(struct mesh_conn *conn)
 		mesh_thread_send(&bye);
 }
 
-/* The program's QP leaves this connection for good, to be destroyed or used again. */
+/* The program's QP leaves this connection for good: it will be destroyed, or used again. */
 static void drop(struct mesh_conn *conn)
 {
 	mesh_lock(&conn->lock);
@@ -39,7 +39,7 @@ static void drop(struct mesh_conn *conn)
 	mesh_conn_unlink(conn);
 }
 
-/* The base took those of its CQs away; some may be in our hands. */
+/* The base removed the QP's completions from its CQs; the plugin may have taken some before. */
 static void forget_completions(struct mesh_context *mc, struct ibv_cq *send_cq,
 			       struct ibv_cq *recv_cq, uint32_t qpn)
 {
@@ -54,7 +54,9 @@ int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv
 	struct mesh_srq_native *leaving;
 	int err;
 
-	/* The kernel takes nothing else with it. What it refuses is to be known before the connection is gone. */
+	/*
+	 * For RESET the kernel takes no other attribute. Ask the base first, so that a refused call does not end the connection.
+	 */
 	if (conn && mask != IBV_QP_STATE) {
 		err = mc->modify_qp(qp, attr, mask);
 		if (err)
@@ -93,7 +95,7 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 	if (qp->qp_type == IBV_QPT_UD)
 		mesh_ud_gone(mc, qp);
 	leaving = mesh_srq_leaving(mc, qp);
-	made = mesh_qp_take(mc, qp); /* the next one may be at this address */
+	made = mesh_qp_take(mc, qp); /* another thread may get a new QP at this address */
 	err = mc->destroy_qp(qp);
 	mesh_qp_taken(mc, made, !err);
 	mesh_devices_settle();

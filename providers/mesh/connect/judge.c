@@ -10,7 +10,7 @@
 #include "survives.h"
 #include "unqualified.h"
 
-/* A connection is judged, at RTR: does the path that the program asks for work, and if not, or not any more, can it move? */
+/* At RTR: does the path that the program asks for work, and if not now, or not later, can the connection move? */
 
 bool mesh_judge_needs_agreement(const struct mesh_view *view)
 {
@@ -50,7 +50,7 @@ const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, c
 			continue;
 		rail = mesh_rail_get(place.device, why, why_size);
 		pd = rail ? mesh_pd_get(mc, qp->pd, rail, why, why_size) : NULL;
-		mesh_rail_put(rail); /* the pd has a reference, and stays as long as the program's */
+		mesh_rail_put(rail); /* @pd has a reference to the rail, and lives as long as the program's PD */
 		if (!pd)
 			continue;
 		mesh_pd_put(pd);
@@ -59,7 +59,7 @@ const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, c
 	return why;
 }
 
-/* One line for each such host, that says what to do. */
+/* Logs one line per host with another version, which says what to do. */
 static void say_version(struct mesh_context *mc, const struct mesh_view *view)
 {
 	if (view->agent_version && view->agent_version != MV_CTL_VERSION && (mesh_judge_needs_agreement(view) || mesh_survives(mc)))
@@ -70,8 +70,8 @@ static void say_version(struct mesh_context *mc, const struct mesh_view *view)
 }
 
 /*
- * A connection of InfiniBand without a GRH. Nothing is to be chosen here: whose the LID is has to be known before anything
- * can be said. Return: whether it is.
+ * Fill @choice for an InfiniBand connection without GRH. There is no choice, but the peer's host has to be known by its LID.
+ * Return: is it known?
  */
 static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, struct mesh_choice *choice)
 {
@@ -86,7 +86,7 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, str
 	return true;
 }
 
-/* The view is as of a peer that no host announces. */
+/* Set the view to that of a peer that no host announces. */
 static void forget_peer(struct mesh_view *view)
 {
 	view->verdict = MV_PATH_UNKNOWN;
@@ -97,7 +97,7 @@ static void forget_peer(struct mesh_view *view)
 	view->n_paths = 0;
 }
 
-/* @refused: the base has refused it, so nothing can be taken from who is there without an agent */
+/* @refused: the base has refused RTR, so there is no working host without an agent to be cut off */
 static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, bool sure,
 		     struct mesh_choice *choice, struct mesh_view *view)
 {
@@ -121,7 +121,10 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	mesh_view_judge(&request, view);
 }
 
-/* Nobody has told whose the destination is; would it make a difference? Where nothing could be looked up the path may work as it is. */
+/*
+ * No host announces the destination. Would an answer of the agent make a difference? Not where the route could not be looked up:
+ * the path may work.
+ */
 static bool is_to_look_up(struct mesh_context *mc, const struct ibv_qp *qp, const struct ibv_qp_attr *attr,
 			  const struct mesh_choice *choice, const struct mesh_view *view)
 {
@@ -147,10 +150,10 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 	    mesh_lookup(&choice->dgid, choice->fits ? MESH_LOOKUP_WORKS : MESH_LOOKUP_BROKEN))
 		judge_by(mc, qp, attr, refused, false, choice, view);
 	say_version(mc, view);
-	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
+	/* A cached look-up (not sure) may only leave a connection as it is: look up again. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure)
 		judge_by(mc, qp, attr, refused, true, choice, view);
-	/* Without an answer there may be a route all the same. A port that is down is the agent's news, and no route helps against it. */
+	/* Without a fresh look-up there may be a route. Port states come from the agent, so they count all the same. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure && !is_down(view))
 		view->verdict = MV_PATH_UNKNOWN;
 	if (mesh_judge_needs_agreement(view) && mesh_neighbour_is_meant(mc, attr->ah_attr.port_num, choice, &choice->dgid, view))
@@ -163,7 +166,7 @@ enum other_way {
 	WAY_QUALIFIED,
 };
 
-/* Of another pair of rails: one that is down now may be all that is left later. */
+/* Is there a path between another pair of rails? A path that is down now counts, because it may be the only one later. */
 static enum other_way other_way(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr)
 {
 	struct mv_path_request request = {.device = conn->mc->device,
@@ -189,7 +192,7 @@ static enum other_way other_way(const struct mesh_conn *conn, const struct mesh_
 	return found;
 }
 
-/* Whether there is another way is asked afterwards. */
+/* The caller asks for another path afterwards. */
 static const char *bound_by(const struct mesh_conn *conn, const struct mesh_view *view)
 {
 	if (conn->mc->logged_only)
@@ -206,7 +209,7 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_view
 		return "the peer's agent spoke another version when it was made";
 	if (view->verdict == MV_PATH_UNKNOWN)
 		return "its route could not be looked up when it was made";
-	/* A port that is down may come back, or the other path may: then there is somewhere to go. */
+	/* A port that is down may come back, or the other path may: then the connection can move. */
 	return view->verdict == MV_PATH_WORKS || is_down(view) ? NULL : "its path did not fit when it was made";
 }
 

@@ -8,12 +8,12 @@
 #include "proved.h"
 #include "relocate.h"
 
-/* Messages of the peer: opened, and given to the transaction, or answered where there is none. Helper thread. */
+/* Messages of the peer: decrypted, then given to the transaction, or answered where there is none. Thread: helper thread. */
 
-/* Where many move, one that is through is looked at so long after that. */
+/* Where many connections move, delay of the check of one that is done. */
 #define LOOK_LATER_NS 100000000ull
 
-/* A peer that wants to move need not wait for one that is not there any more. */
+/* Answer a peer that wants to move: this end has failed. */
 static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	struct mv_move_action action;
@@ -26,7 +26,7 @@ static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, 
 			mesh_thread_send(&action.msg);
 }
 
-/* It is not negotiating. conn->lock */
+/* Answer for a connection without transaction. conn->lock */
 static void answer_native(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 {
 	struct mv_ctl_msg reply;
@@ -36,13 +36,16 @@ static void answer_native(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 				   conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
 				   conn->rtr.rq_psn & 0xffffff, conn->attempt, conn->nonce, msg, &reply))
 		return;
-	/* Its program has ended it, which is no news of the path. */
+	/* Its program has ended the connection: that says nothing about the path. */
 	if (conn->state == MESH_CONN_FAILED && !conn->rtr_error)
 		reply.reason = MV_CTL_REASON_GONE;
 	mesh_thread_send(&reply);
 }
 
-/* It takes our own PSN, which is not known in RTR. Who stays there has to say so. conn->lock */
+/*
+ * A message that could not be decrypted: the key needs our first PSN, which is not known in RTR. A connection that stays has to
+ * say so. conn->lock
+ */
 static void meet_unopened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	if (mesh_conn_negotiates(conn)) {
@@ -110,7 +113,7 @@ void mesh_conn_refuse_no_more(struct mesh_conn *conn)
 	mesh_unlock(&conn->key_lock);
 }
 
-/* No conn->lock. Return: whether that is all there is to say. */
+/* Answer while mesh_conn_refuse_peer() is in force, without conn->lock. Return: true: the message is done with. */
 static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint64_t now_ns)
 {
 	struct mv_ctl_msg msg = *sealed, reply;
@@ -140,7 +143,7 @@ void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 		take_message(conn, &conn->late_bye_from, &bye, &none, now_ns);
 }
 
-/* It has moved, or has not, and there is nothing that it would have to do soon. */
+/* Is the move over, with or without success, and nothing to be done soon? */
 static bool is_through(struct mesh_conn *conn)
 {
 	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->stayed && !conn->pathless_ns &&
@@ -148,8 +151,8 @@ static bool is_through(struct mesh_conn *conn)
 }
 
 /*
- * Where many move, most have nothing to do after a message but to wait for the next one, or are through: whether there is a way home, and
- * what the next move needs, can be looked at when the others are, too.
+ * When to look at a connection after a message. Where many move, most connections only wait for the next message, or are done:
+ * the way back to the primary path, and the standby, can wait until the others are done, too.
  */
 static uint64_t look_after_message(struct mesh_conn *conn, uint64_t now_ns, uint64_t late_ns)
 {
@@ -171,7 +174,7 @@ uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_host_id *from
 	if (refuse(conn, msg, now_ns))
 		return UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
-		/* The peer repeats all but its last one. The connection is queued again when whoever has it is through. */
+		/* The peer repeats all messages but BYE. The thread that has the lock queues the connection again. */
 		if (msg->type == MV_CTL_BYE) {
 			conn->late_bye_from = *from;
 			conn->late_bye = *msg;
@@ -190,7 +193,7 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 	if (!mesh_conn_enter(conn))
 		return;
 	if (mesh_conn_negotiates(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt) {
-		/* On a busy host an agent may be late; it is gone when its beacons are. */
+		/* On a busy host an agent may be late. It counts as gone once its beacons stop. */
 		if (mesh_view_alive(&conn->peer.gid))
 			mv_move_undelivered(&conn->move);
 		else

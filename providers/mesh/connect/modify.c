@@ -12,9 +12,9 @@
 #include "srq.h"
 #include "ud.h"
 
-/* What the program does to its queue pairs: INIT, RTS and anything later; RTR is in connect.c, RESET in end.c. */
+/* ibv_modify_qp() on the program's QPs: INIT, RTS and later. RTR is in connect.c, RESET in end.c. */
 
-/* QPs whose address vector is set once, on the way to RTR, and known to the peer. */
+/* QP types whose address vector is set once, at RTR. */
 static bool is_connected(enum ibv_qp_type type)
 {
 	switch (type) {
@@ -35,13 +35,13 @@ static bool moves_possible(const struct mesh_context *mc)
 
 /* ---- INIT ---------------------------------------------------------------------------------------------------- */
 
-/* The base's is in INIT. @conn: NULL: there is none yet */
+/* The program's own QP has gone to INIT. @conn: NULL: there is no record yet. */
 static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	bool made = !conn && moves_possible(mc), no_memory;
 	int err;
 
-	/* It has been in INIT before: what it was given to receive since, nobody has noted. */
+	/* From INIT to INIT without a record: receives posted since the first INIT are not known. */
 	if (!conn && qp->state != IBV_QPS_RESET && !qp->srq)
 		return;
 	if (made)
@@ -50,7 +50,7 @@ static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp
 	if (conn) {
 		mesh_lock(&conn->lock);
 		err = conn->init_mask ? 0 : mesh_recvlog_begin(mc, qp);
-		conn->gone |= err != 0; /* its receives are not noted: it stays where it is */
+		conn->gone |= err != 0; /* its receives are not recorded, so it never moves */
 		no_memory |= err == -ENOMEM;
 		mesh_attr_merge(&conn->init, attr, mask);
 		conn->init_mask |= mask;
@@ -63,7 +63,7 @@ static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp
 		mesh_conn_put(conn);
 }
 
-/* Is there a QP of ours, or our word, in the place of the base's? That may be in INIT still, and would go there again. */
+/* Does the plugin keep this QP's state? The program's own QP may still be in INIT, and would accept INIT again. */
 static bool is_connected_by_us(struct mesh_conn *conn)
 {
 	bool ours;
@@ -89,7 +89,7 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 	return err;
 }
 
-/* The base has done it: from INIT to INIT, for not all say so, or what a peer may ask of one that stays there. */
+/* Note a change that the base has made: from INIT to INIT without IBV_QP_STATE, or the first PSN of a connection that stays. */
 static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
 	mesh_lock(&conn->lock);
@@ -104,7 +104,7 @@ static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mas
 
 /* ---- RTS and later ------------------------------------------------------------------------------------------- */
 
-/* IBTA, 9.7.6.1.3: each try takes 4.096 us << timeout at least; with 0 one waits for ever. */
+/* IBTA, 9.7.6.1.3: each try takes at least 4.096 us << timeout; timeout 0 means for ever. Return: ns. */
 static uint64_t patience_of(const struct ibv_qp_attr *rts)
 {
 	unsigned int timeout = rts->timeout & 31;
@@ -112,21 +112,21 @@ static uint64_t patience_of(const struct ibv_qp_attr *rts)
 	return timeout ? ((uint64_t)(rts->retry_cnt & 7) + 1) * 4096 << timeout : UINT64_MAX;
 }
 
-/* Called with conn->lock held, conn->held set. */
+/* Called with conn->lock held, and conn->held set. */
 static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
 
 	if (!conn->rtr_mask || conn->rts_mask || !mesh_is_rts(attr, mask))
 		return mesh_conn_refuse();
-	/* What bare RTR would have said. */
+	/* The error that RTR on a bare HCA would have given. */
 	if (conn->state == MESH_CONN_FAILED && conn->rtr_error)
 		return errno = conn->rtr_error;
 	conn->rts = *attr;
 	conn->rts_mask = mask;
 	err = conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
 	if (err) {
-		conn->rts_mask = 0; /* the program may ask again, for something else */
+		conn->rts_mask = 0; /* the program may try again with other attributes */
 		return err;
 	}
 	mv_move_patience(&conn->move, patience_of(attr));
@@ -134,7 +134,7 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 	return 0;
 }
 
-/* What the next QP is made with. */
+/* Remember attributes for the next QP. */
 static void remember(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
 	mesh_attr_merge(&conn->init, attr, mask & MESH_CHANGES & conn->init_mask);
@@ -142,7 +142,7 @@ static void remember(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	mesh_attr_merge(&conn->rts, attr, mask & MESH_CHANGES & conn->rts_mask);
 }
 
-/* Behind RTS. Return: what mc->modify_qp() does. */
+/* Change a connection after RTS. Return: as mc->modify_qp(). */
 static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	int err = -mesh_held_modify(conn->held, attr, mask);
@@ -155,7 +155,7 @@ static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 	return -mesh_live_change(conn->held, attr, mask);
 }
 
-/* The base does the work, and it is logged. Return: what mc->modify_qp() does. */
+/* The program's own QP does the work, with a log. Return: as mc->modify_qp(). */
 static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
@@ -172,8 +172,8 @@ static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 }
 
 /*
- * The program has ended a connection that was being agreed upon. Another path would be another QP with its receives, of which
- * the program gets the flushes already; the peer is told what a QP that is not moved tells.
+ * The program has ended a connection during the agreement. Another path would need another QP with the same receives, whose
+ * flushes the program is already getting. So the peer is told what a QP that does not move would tell.
  */
 static void end_agreement(struct mesh_conn *conn)
 {
@@ -193,7 +193,7 @@ static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int ma
 	return err;
 }
 
-/* What the kernel refuses of any QP that is connected, before it knows more. INIT is to_init()'s. */
+/* Would the kernel refuse this for any connected QP? to_init() handles INIT. */
 static bool is_refused(const struct ibv_qp_attr *attr, int mask)
 {
 	if (!(mask & IBV_QP_STATE))
@@ -201,19 +201,19 @@ static bool is_refused(const struct ibv_qp_attr *attr, int mask)
 	return attr->qp_state == IBV_QPS_RTR || (attr->qp_state == IBV_QPS_ERR && mask != IBV_QP_STATE);
 }
 
-/* May the base's QP be modified, with what posts to it? conn->lock */
+/* May this call modify the program's own QP, and the functions that post to it? conn->lock */
 static bool reaches_base(const struct mesh_conn *conn, int mask)
 {
 	if (!conn->held)
 		return false;
-	if (!mesh_conn_taken(conn) || conn->state == MESH_CONN_FAILED) /* which may have failed before it left the base's */
+	if (!mesh_conn_taken(conn) || conn->state == MESH_CONN_FAILED) /* a failed one may still use the program's own QP */
 		return true;
 	return conn->state == MESH_CONN_HELD && mask & IBV_QP_ACCESS_FLAGS;
 }
 
 /*
- * The program brings it to ERR: what a move has under way ends here. That waits for who polls, so posting must not be stopped yet:
- * between ibv_start_poll() and ibv_end_poll() programs post. Once more changes nothing. conn->lock
+ * The program brings the QP to ERR: end the move under way. This waits for pollers, and programs post between ibv_start_poll()
+ * and ibv_end_poll(), so posting must not be stopped yet. May be called twice. conn->lock
  */
 static void end_move(struct mesh_conn *conn)
 {
@@ -224,13 +224,13 @@ static void end_move(struct mesh_conn *conn)
 	mesh_live_give_up(conn->held);
 }
 
-#define BATCH_US 100 /* to look whether another thread's batch is through */
+#define BATCH_US 100 /* interval to check whether another thread's batch is over */
 
 /*
- * Take conn->lock, and stop posting where the base's QP may be modified. That waits for another thread's batch (ibv_wr_start()), but not
- * with conn->lock, which that thread may ask for.
+ * Take conn->lock, and stop posting if the program's own QP may be modified. Waits for another thread's batch (ibv_wr_start()),
+ * but without conn->lock, which that thread may need.
  *
- * Return: of what posting is to be resumed, before the lock is given back; NULL: of nothing.
+ * Return: pass it to leave(), which resumes posting; NULL: posting is not stopped.
  */
 static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask) MV_ACQUIRES(&conn->lock);
 static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
@@ -258,9 +258,7 @@ static void leave(struct mesh_conn *conn, struct mesh_held *stopped)
 	mesh_unlock(&conn->lock);
 }
 
-/*
- * @ret_taken: whether this connection's transitions are ours
- */
+/* @ret_taken: the plugin handles this connection's transitions. */
 static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, bool *ret_taken)
 {
 	struct mesh_held *stopped = enter(conn, attr, mask);
@@ -298,7 +296,7 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 		return EBUSY;
 	err = mc->modify_qp(qp, attr, mask);
 	mesh_srq_left(leaving, !err);
-	/* What has come to its relays by then goes on its way all the same. */
+	/* Datagrams that relays have received by then are still delivered. */
 	if (!err && reset)
 		mesh_ud_gone(mc, qp);
 	else if (!err)
@@ -306,7 +304,7 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 	return err;
 }
 
-/* All there is to do is to remember what the peer may want to know of it. */
+/* Nothing to do but to note the PSN, for which the peer may ask. */
 static int modify_untouched(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int err = mc->modify_qp(qp, attr, mask);
@@ -329,7 +327,7 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	    (attr->ah_attr.is_global || qp->qp_type == IBV_QPT_RC))
 		return mesh_qp_to_rtr(mc, qp, attr, attr_mask);
 	if (qp->qp_type == IBV_QPT_UD && mc->can_move) {
-		cancel = mesh_cancel_off(); /* the kernel is asked with locks of an SRQ */
+		cancel = mesh_cancel_off(); /* the kernel is called with locks of an SRQ held */
 		err = modify_ud(mc, qp, attr, attr_mask);
 		mesh_cancel_restore(cancel);
 		return err;

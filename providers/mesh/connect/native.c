@@ -13,16 +13,16 @@
 #include "ud.h"
 #include "ways.h"
 
-#define ENTRY_NS 10000000ull /* to look whether a GID is there again */
-#define ASK_PEER_NS     1000000ull /* from one question whether the peer receives to the next; doubles up to the second */
+#define ENTRY_NS 10000000ull /* interval to look for the GID again */
+#define ASK_PEER_NS     1000000ull /* first interval of questions whether the peer receives; doubles up to ASK_PEER_MAX_NS */
 #define ASK_PEER_MAX_NS 50000000ull
 
-/* No move after all: the program's own QP is connected, and gets the work. */
+/* No move: the program's own QP is connected, and gets the work. */
 
 /*
- * Most that RTR is refused for, an address handle is refused for as well. That takes as long, but nothing of the queue pair has to stand
- * still for it, and its SRQ's receives, which may have to be dealt out anew for RTR, stay where they are. Return: 0, also where there are
- * no address handles, or no more of the program's objects; -errno.
+ * Try to make an address handle: most causes of a refused RTR make that fail, too. It takes as long, but the queue pair keeps
+ * working meanwhile, and receives of its SRQ need not be dealt out anew. Return: 0, also where no address handle can be made for
+ * another reason; -errno.
  */
 static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
 {
@@ -38,8 +38,9 @@ static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
 }
 
 /*
- * As the program asked, but for the index. Where no entry reaches the peer now, as while its port is down, none is chosen; but what the
- * program has may be empty since a flap, and its address at another one. Not on old news, nor on those of another namespace.
+ * RTR as the program asked, but with a GID index that fits now. If no entry reaches the peer, as while its port is down, none is
+ * chosen. After a flap the program's index may be empty, and its GID have another index: use that, but only by a fresh look-up in
+ * this namespace.
  */
 static void attr_of(struct mesh_conn *conn, uint8_t gid_type, struct ibv_qp_attr *ret)
 {
@@ -56,7 +57,7 @@ static void attr_of(struct mesh_conn *conn, uint8_t gid_type, struct ibv_qp_attr
 		ret->ah_attr.grh.sgid_index = choice.index;
 }
 
-/* Has the base's, in RTR, received anything? Also true where that cannot be told. */
+/* Has the program's own QP, in RTR, received a message? True also if that is not known. */
 static bool has_received(const struct mesh_conn *conn)
 {
 	struct ibv_qp_init_attr init;
@@ -92,11 +93,10 @@ bool mesh_conn_may_listen_on(const struct mesh_conn *conn, const struct mv_move_
 }
 
 /*
- * To where the program believes it is. @rtr: from attr_of()
+ * Bring the program's own QP to RTR. @rtr: from attr_of(). A QP that listens stays in RTR if its index is the same, or if the
+ * peer has reached it.
  *
- * One that listens stays there if that is the same, or if its peer has reached it like that.
- *
- * Return: 0; -EAGAIN: it listens, as mesh_conn_listen_no_more() says; -errno: it is in INIT still, and receives from no SRQ.
+ * Return: 0; -EAGAIN: it still listens, see mesh_conn_listen_no_more(); -errno: it is still in INIT, and receives from no SRQ.
  */
 static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 {
@@ -128,7 +128,7 @@ void mesh_conn_listen(struct mesh_conn *conn)
 	conn->listen_type = type;
 }
 
-/* There is no other try: the program gets the result that it would have had without us. */
+/* The last try: the program gets the result that it would have got on a bare HCA. */
 static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 {
 	struct ibv_qp_attr rtr;
@@ -137,7 +137,7 @@ static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 	attr_of(conn, gid_type, &rtr);
 	err = base_to_rtr(conn, &rtr);
 	if (err == -EAGAIN && conn->listens)
-		return 0; /* with that version, by the index of before: mesh_conn_may_listen_on() */
+		return 0; /* in RTR already, with that version and the earlier index: mesh_conn_may_listen_on() */
 	if (!err || rtr.ah_attr.grh.sgid_index == conn->rtr.ah_attr.grh.sgid_index)
 		return err;
 	rtr = conn->rtr;
@@ -145,7 +145,7 @@ static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 	return own ? -mesh_paths_refusal(-err, -own) : 0;
 }
 
-/* If the program has said so. */
+/* Bring the program's own QP to RTS, if the program has asked for that. */
 static int base_to_rts(struct mesh_conn *conn)
 {
 	struct ibv_qp_attr rts = conn->rts;
@@ -153,7 +153,10 @@ static int base_to_rts(struct mesh_conn *conn)
 	return conn->rts_mask ? -mesh_held_modify_base(conn->held, &rts, conn->rts_mask) : 0;
 }
 
-/* @err: of connecting the base's QP; @receives: it is in RTR at least. Posting is stopped, until this is done. */
+/*
+ * Give the work to the program's own QP, or fail. @err: of connecting it; @receives: it is in RTR at least. Posting is stopped,
+ * and resumes here.
+ */
 static void settle(struct mesh_conn *conn, uint8_t gid_type, bool receives, int err)
 {
 	struct mesh_held *h = conn->held;
@@ -210,7 +213,7 @@ bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns)
 	return true;
 }
 
-/* Posting is stopped, until this is done. */
+/* Posting is stopped, and resumes here. */
 static void await_peer(struct mesh_conn *conn, uint8_t gid_type)
 {
 	uint64_t now_ns = mesh_now_ns();
@@ -224,7 +227,7 @@ static void await_peer(struct mesh_conn *conn, uint8_t gid_type)
 	conn->await_until_ns = now_ns + mesh_root.config.move_timeout_ms * 1000000ull;
 }
 
-/* The other end may still be about to connect its own. */
+/* Ask the peer, which may still be connecting its QP, whether it receives. */
 static void ask_peer(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_ctl_msg hello;
@@ -243,7 +246,7 @@ uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns)
 	if (conn->peer_receives || now_ns >= conn->await_until_ns) {
 		conn->in_batch = !mesh_held_stop_posting(conn->held);
 		if (conn->in_batch)
-			return UINT64_MAX; /* who comes for that */
+			return UINT64_MAX; /* mesh_conn_run() comes again for the batch */
 		settle(conn, conn->native_type, true, base_to_rts(conn));
 		return UINT64_MAX;
 	}
@@ -256,7 +259,7 @@ bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *ms
 {
 	bool native = conn->state == MESH_CONN_HELD && conn->move.state == MV_MOVE_NATIVE;
 
-	/* Nobody is told that this end receives before it does; nothing else is to begin before its work is where it stays. */
+	/* During MV_DO_NATIVE: drop messages that would begin something else, and answer nothing before this end receives. */
 	if (native && (!conn->awaits_peer || msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC || msg->type == MV_CTL_AHEAD))
 		return msg->type != MV_CTL_BYE;
 	if (!native || !mv_move_is_from_peer(&conn->move, msg))
@@ -271,7 +274,7 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 	int err;
 
 	conn->entry_ns = 0;
-	err = mesh_conn_release_path(conn); /* before the base can receive what the shadow can */
+	err = mesh_conn_release_path(conn); /* before the program's own QP can receive messages that the shadow can */
 
 	if (action->reason || action->timed_out)
 		give_up(conn, action->reason,
@@ -279,22 +282,25 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 	if (!err)
 		err = base_to_rtr_at_last(conn, action->gid_type);
 	receives = !err;
-	/* Who was asked and never answered cannot be asked whether he receives. */
+	/* A peer that never answered cannot be asked whether it receives. */
 	if (!err && conn->move.peer_attempt && !action->timed_out && !gone) {
 		await_peer(conn, action->gid_type);
 		return;
 	}
 	if (!err)
 		err = base_to_rts(conn);
-	/* A peer that is gone shows by the first send, as on a path that works. */
+	/* A peer that is gone shows by an error of the first send, as on a bare HCA. */
 	settle(conn, action->gid_type, receives || gone, err);
 }
 
 /*
- * Bare, what was made while a port was down works when that is back; a drained one works until it is pulled; what goes to another
- * subnet of the link does if the kernel finds a neighbour, else the base refuses. What fits now, a peer that comes late judges
- * likewise, and goes there. Whether an index of RoCE v1 is right only the peer could say. And where no agent knows of the peer any
- * more, ours or its own, nobody is left with whom another path could be agreed upon: what was held for that is as bare.
+ * Which verdicts allow a connect as the program asked?
+ *
+ * - WORKS: the path fits now. A peer that connects later finds the same, and connects that way.
+ * - drained: the NIC works until it is unplugged.
+ * - OTHER_SUBNET: works if the kernel finds a neighbour; else the base refuses.
+ * - ASK: whether the index has the right RoCE version only the peer could say.
+ * - UNKNOWN: no agent, here or there, knows the peer any more, so no other path can be agreed on.
  */
 static bool seems_to_work(const struct mesh_view *view)
 {
@@ -302,7 +308,7 @@ static bool seems_to_work(const struct mesh_view *view)
 	       view->verdict == MV_PATH_UNKNOWN || view->drained;
 }
 
-/* An agent that is started anew knows nothing for a moment. */
+/* An agent that was restarted knows no peers for a moment: so a change between known and unknown restarts the time. */
 static uint64_t works_since(struct mesh_conn *conn, enum mv_path_verdict verdict, uint64_t now_ns)
 {
 	bool known = verdict != MV_PATH_UNKNOWN;
@@ -314,8 +320,8 @@ static uint64_t works_since(struct mesh_conn *conn, enum mv_path_verdict verdict
 }
 
 /*
- * Judged as at RTR. A port that has been down may flap: as one that is gone home to, it has to work for a while. ASK, and an index
- * that is empty, are for the transaction.
+ * The path is checked as at RTR. A port that was down may flap, so the path has to work for the hold-down. The transaction
+ * handles ASK and an empty GID index.
  */
 uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -326,7 +332,7 @@ uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->verdict == MV_PATH_ASK || conn->verdict == MV_PATH_NO_ENTRY)
 		return UINT64_MAX;
 	mesh_way_now(conn, &request);
-	/* While the own port was down there was no route. Now the base is to say. */
+	/* While the own port was down there was no route: now let the base decide. */
 	request.routed = conn->fits || conn->verdict == MV_PATH_LOCAL_DOWN;
 	mesh_view_verdict(&request, &view);
 	if (!seems_to_work(&view)) {
@@ -337,10 +343,10 @@ uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 	return at > since + hold_down_ns ? at : since + hold_down_ns;
 }
 
-/* The base's has not been connected. */
+/* The program's own QP could not be connected. */
 static void stay_held(struct mesh_conn *conn, int err)
 {
-	mv_move_tried(&conn->move, false, mesh_now_ns()); /* that may have taken long */
+	mv_move_tried(&conn->move, false, mesh_now_ns()); /* the try may have taken long */
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: its path seems to work, but cannot be connected: %s",
 	       conn->mc->device, conn->qpn, conn->peer_host, strerrordesc_np(-err));
 }
@@ -360,7 +366,7 @@ void mesh_conn_try_native(struct mesh_conn *conn)
 		stay_held(conn, err);
 		return;
 	}
-	/* There is no shadow: the peer has never been heard of. */
+	/* No shadow exists, because the peer was never heard of. */
 	conn->in_batch = !mesh_held_stop_posting(conn->held);
 	if (conn->in_batch)
 		return;
@@ -373,8 +379,8 @@ void mesh_conn_try_native(struct mesh_conn *conn)
 	mv_move_tried(&conn->move, true, mesh_now_ns());
 	give_up(conn, MV_CTL_REASON_NONE, "that may work, and the peer's process did not answer");
 	/*
-	 * From here on it can receive, so there is no way back: what it takes another QP must not take again. If RTS is refused, the
-	 * program has what it would have had: one that only receives goes on in RTR, and a send fails.
+	 * From here on the QP can receive, so it cannot go back: another QP would have the same receives. If RTS is refused, a
+	 * program that only receives goes on in RTR, and a send fails.
 	 */
 	settle(conn, conn->local_type, true, base_to_rts(conn));
 }

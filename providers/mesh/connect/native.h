@@ -5,71 +5,79 @@
 #include "conn.h"
 
 /*
- * A held connection goes to where its program asked for, after all. With conn->lock held; by a worker, for the kernel may have to
- * look for the neighbour, or, for mesh_conn_native(), by the helper thread where there is none.
+ * No agreement: a held connection is connected as its program asked.
+ *
+ * Thread: a worker, with conn->lock held, because the kernel may wait for ARP or ND. Without a worker mesh_conn_native() runs on
+ * the helper thread.
  */
 
 /**
- * mesh_conn_native_waits - NATIVE is next: is it to be put off, until the program's own GID is in its port's table again?
+ * mesh_conn_native_waits - should MV_DO_NATIVE wait until the program's GID is in its port's table again?
  *
- * After a port is up again its addresses are given back some time later, and its GIDs with them, and the kernel refuses to connect
- * without (ENODATA). A program that connects by itself sees that, and may try again; one that has been told that it is connected cannot.
+ * After link-up, addresses and their GIDs come back with a delay, and RTR without a GID fails (ENODATA). A program on a bare HCA
+ * gets that error and may try again. A program that was told that it is connected cannot.
  *
- * Reads the table, for which others may have the lock for long: as the rest, by a worker. Return: true at most for move_timeout_ms, with
- * @conn->entry_again_ns set.
+ * Reads the GID table, whose lock may be taken for long: on a worker only.
+ *
+ * Return: true, for move_timeout_ms at most, with @conn->entry_again_ns set.
  */
 bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns);
 
 /**
- * mesh_conn_listen - a connection is held only to ask its peer which RoCE version that has: what the peer sends meanwhile is not to be lost
+ * mesh_conn_listen - receive while the peer is asked for its RoCE version; program's thread, in RTR
  *
- * The base's QP goes to RTR at once, as the version that most use: a peer that uses it need not wait for an answer, and does not (its path
- * works). If the peer says otherwise, mesh_conn_listen_no_more(). Where RTR is refused, or that could not be taken back
- * (mesh_held_can_begin_again()), it stays in INIT. By the program's thread, in RTR.
+ * The program's own QP goes to RTR at once, with the more common RoCE version. A peer that uses that version does not wait for an
+ * answer, since its path works, and its messages must not be lost. If the peer says otherwise: mesh_conn_listen_no_more(). The QP
+ * stays in INIT if RTR is refused, or could not be undone (mesh_held_can_begin_again()).
  */
 void mesh_conn_listen(struct mesh_conn *conn);
 
 /**
- * mesh_conn_listen_no_more - the base's QP is in INIT again, with the receives that it had
+ * mesh_conn_listen_no_more - bring the program's own QP back to INIT, with its receives. Posting is stopped.
  *
- * Posting is stopped. Return: 0, also if it did not listen; -EBUSY: it has received something, so its peer has the version that it listens
- * for; -EAGAIN: somebody polls an extended CQ, and it listens on; -errno: it is in RESET or INIT, and of no use.
+ * Return: 0, also if it did not listen; -EBUSY: it has received a message, so the peer uses the version it listens for; -EAGAIN:
+ * a thread polls an extended CQ, and it still listens; -errno: it is in RESET or INIT, and cannot be used.
  */
 int mesh_conn_listen_no_more(struct mesh_conn *conn);
 
-/** mesh_conn_may_listen_on - has the base's QP the RoCE version already that the next action is for, or does it not listen? */
+/** mesh_conn_may_listen_on - does the program's own QP not listen, or already with the RoCE version of the next action? */
 bool mesh_conn_may_listen_on(const struct mesh_conn *conn, const struct mv_move_action *next);
 
 /**
- * mesh_conn_await_peer - the base's QP receives, and sends wait until the peer's does, too: ask it, or have them go; helper thread
+ * mesh_conn_await_peer - the program's own QP receives, and sends wait until the peer's does, too: ask the peer, or post the
+ * sends
  *
- * Two ends that were both held connect the base's at different times, and what one sends before the other is through is lost: it would come
- * only with the program's ACK timeout. At most for move_timeout_ms. Return: when to come again (ns); UINT64_MAX: on events only.
+ * Two held ends connect their QPs at different times. A message sent before the peer is in RTR would be lost, and repeated only
+ * after the program's ACK timeout. Waits for move_timeout_ms at most. Thread: helper thread.
+ *
+ * Return: when to come again, ns; UINT64_MAX: on events only.
  */
 uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_take_receives - a message, before the transaction gets it: does the peer receive? Return: whether it is to be dropped */
+/**
+ * mesh_conn_take_receives - look at a message before the transaction does: does the peer's QP receive? Return: true: drop the
+ * message.
+ */
 bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
 
 /**
- * mesh_conn_native_at - it is held, and nobody has answered: when is it to be tried as the program asked?
+ * mesh_conn_native_at - when to connect a held connection, whose peer has not answered, as the program asked
  *
- * That is if its path seems to work, or nobody is left to agree with.
- *
- * Notes since when the path works: to be called with all news.
+ * That is once its path seems to work, or no agent is left that could agree. Notes since when the path works, so call it with
+ * each change of the directory.
  *
  * Return: ns; UINT64_MAX: when something changes.
  */
 uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_native - carry out NATIVE; what fails is the program's. Posting is stopped, and goes on afterwards. */
+/** mesh_conn_native - carry out MV_DO_NATIVE; errors go to the program. Called with posting stopped; resumes posting. */
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action);
 
 /**
- * mesh_conn_try_native - the path that the program asked for seems to work, and nobody has answered: connect it, if that works
+ * mesh_conn_try_native - connect a held connection whose path seems to work, and whose peer has not answered
  *
- * If not, if @conn->native_due is not set, or if the peer has been heard of since it was, everything is as it was. So it is with
- * @conn->in_batch written, if a thread of the program's is in a batch.
+ * Without effect if the try fails, @conn->native_due is not set, or the peer was heard of since. Also while a thread of the
+ * program is in a batch: then sets @conn->in_batch.
  */
 void mesh_conn_try_native(struct mesh_conn *conn);
 

@@ -14,8 +14,9 @@
 #include "relocate.h"
 
 /*
- * What the helper thread does for a held connection: it carries out what the move wants and tells it how that went.
- * Everything here runs in that thread, or in a worker where it may take long, with conn->lock held.
+ * Carries out the actions of the transaction for a held connection, and tells the transaction the results.
+ *
+ * Thread: helper thread, or a worker for slow actions, with conn->lock held.
  */
 
 static void log_moved(const struct mesh_conn *conn)
@@ -27,7 +28,7 @@ static void log_moved(const struct mesh_conn *conn)
 	       conn->path.device, mv_gid_format(&conn->path.gid, from), mv_gid_format(&conn->path.peer_gid, peer));
 }
 
-/* The shadow is to receive, and nothing else. */
+/* Only the shadow is to receive. */
 static int stop_listening(struct mesh_conn *conn)
 {
 	int err;
@@ -108,7 +109,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
 			    conn->path.device, mesh_conn_why_not_connected(conn, err));
-	mv_move_connected(&conn->move, !err, mesh_now_ns()); /* that may have taken long */
+	mv_move_connected(&conn->move, !err, mesh_now_ns()); /* connecting may have taken long */
 }
 
 static void do_activate(struct mesh_conn *conn)
@@ -125,7 +126,7 @@ static void do_activate(struct mesh_conn *conn)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
-/* The kernel looks for the destination's neighbour when a QP is connected. */
+/* Connecting is slow: the kernel looks for the destination's neighbour. */
 static bool is_slow(const struct mv_move_action *action)
 {
 	return action->type == MV_DO_CONNECT || action->type == MV_DO_NATIVE || action->type == MV_DO_STANDBY;
@@ -139,7 +140,7 @@ bool mesh_conn_is_in_batch(struct mesh_conn *conn)
 	return conn->in_batch;
 }
 
-/* Who polls an extended CQ may take as long, and ask for the same. */
+/* A poller of an extended CQ may take long, and wait for conn->lock. */
 static bool is_polled(struct mesh_conn *conn, const struct mv_move_action *next)
 {
 	conn->in_batch = !mesh_conn_may_listen_on(conn, next) && mesh_held_is_polled(conn->held);
@@ -147,8 +148,8 @@ static bool is_polled(struct mesh_conn *conn, const struct mv_move_action *next)
 }
 
 /*
- * Is the next action for the other kind of thread? Preparing is for the helper thread alone, one after the other: how much
- * room a CQ needs depends on all of its QPs. What was agreed upon early is prepared with QUIESCE.
+ * Is the next action for the other kind of thread? Only the helper thread prepares, one connection after the other: the size of a
+ * CQ depends on all of its QPs. A move that was agreed on suspicion prepares in QUIESCE.
  */
 static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next, bool worker)
 {
@@ -157,10 +158,10 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 	if (worker)
 		return next->type == MV_DO_PREPARE ||
 		       (next->type == MV_DO_QUIESCE && conn->move.early && !mesh_live_has_next(conn->held));
-	/* See stop_posting() and stops_listening(); a worker could only give it back. */
+	/* See stop_posting() and stops_listening(): a worker could not do the action either. */
 	if (next->type == MV_DO_NATIVE && (mesh_conn_is_in_batch(conn) || is_polled(conn, next)))
 		return true;
-	/* Nothing comes of it any more, and what is behind it does not wait for a worker to find that. */
+	/* Fast cases: an obsolete STANDBY, and a QP that is connected already. */
 	if (next->type == MV_DO_STANDBY && conn->move.live)
 		return false;
 	if (next->type == MV_DO_CONNECT && conn->move.live && mesh_live_on_standby(conn->held, &next->peer))
@@ -169,21 +170,22 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 }
 
 /*
- * The base's QP is not connected in the middle of a batch (ibv_wr_start()). Who is in one may take his time, and ask for the state of the
- * queue pair meanwhile, which takes conn->lock: so nobody waits here, and the action is left until that is over.
+ * Stop posting before MV_DO_NATIVE: the program's own QP must not be connected in the middle of a batch (ibv_wr_start()). A
+ * thread in a batch may take long, and wait for conn->lock, for example to query the QP. So do not wait, but leave the action for
+ * later. Return: false: later.
  */
 static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *next)
 {
 	if (next->type != MV_DO_NATIVE)
 		return true;
-	mesh_conn_release_path(conn); /* again, if it could not be done: that waits for who polls, and who polls may post */
+	mesh_conn_release_path(conn); /* may be a second call: it waits for pollers, which may post */
 	conn->in_batch = !mesh_held_stop_posting(conn->held);
 	return !conn->in_batch;
 }
 
 /*
- * The base's QP listens with another RoCE version than that of the action, or a shadow is to receive in its place: back to INIT. Like the
- * above, that waits for who is in a batch or polls, and the action is left meanwhile.
+ * Bring the program's own QP back to INIT if it listens with another RoCE version than the action's, or a shadow is to receive
+ * instead. Waits for batches and polls as stop_posting() does. Return: false: later.
  */
 static bool stops_listening(struct mesh_conn *conn, const struct mv_move_action *next)
 {
@@ -193,7 +195,7 @@ static bool stops_listening(struct mesh_conn *conn, const struct mv_move_action 
 	return !conn->in_batch;
 }
 
-/* A worker has found that NATIVE has to wait; see mesh_conn_native_waits(). */
+/* A worker has found that NATIVE has to wait: mesh_conn_native_waits(). */
 static bool rests(const struct mesh_conn *conn, const struct mv_move_action *next, uint64_t now_ns)
 {
 	return next->type == MV_DO_NATIVE && now_ns < conn->entry_again_ns;
@@ -204,11 +206,11 @@ static bool awaits_entry(struct mesh_conn *conn, const struct mv_move_action *ne
 	return next->type == MV_DO_NATIVE && mesh_conn_native_waits(conn, now_ns);
 }
 
-/* A command would keep this thread as long as the one that is there already. */
+/* The device does not answer a command: another command would block this thread, too. */
 static bool awaits_device(struct mesh_conn *conn, const struct mv_move_action *next, struct mesh_device **ret)
 {
 	*ret = mesh_conn_device_for(conn, next);
-	/* A path that cannot be prepared is refused, and another one is tried. */
+	/* PREPARE goes on: the path is refused, and the leader offers another. */
 	conn->device_again_ns = next->type != MV_DO_PREPARE && mesh_device_stuck(*ret) ? mesh_now_ns() + MESH_STUCK_AGAIN_NS : 0;
 	return conn->device_again_ns;
 }
@@ -224,7 +226,7 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 
 	conn->in_batch = false;
 	conn->device_again_ns = 0;
-	/* Carrying one out may give a new one, and may end our part. */
+	/* An action may produce the next one, and may end the agreement (@held). */
 	while (conn->held && (next = mv_move_peek(&conn->move)) && !rests(conn, next, now_ns) &&
 	       !hand_over(conn, next, worker) && !awaits_entry(conn, next, now_ns) && !awaits_device(conn, next, &device) &&
 	       stops_listening(conn, next) && stop_posting(conn, next)) {
@@ -255,7 +257,7 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 			mesh_conn_release_path(conn);
 			break;
 		default:
-			break; /* of a live QP: above */
+			break; /* actions of a move at work: above */
 		}
 	}
 }

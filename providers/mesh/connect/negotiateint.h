@@ -4,30 +4,32 @@
 
 #include "connect.h"
 
-/* What the files of the agreement share: negotiate.c messages.c run.c, and connect.c. With conn->lock held, unless it says otherwise. */
+/* Shared by negotiate.c messages.c run.c connect.c. Called with conn->lock held, unless a function says otherwise. */
 
-/** mesh_conn_act - carry out what the transaction wants; @worker: in a worker thread, which is here for what is slow */
+/** mesh_conn_act - carry out the actions that the transaction wants; @worker: on a worker thread, for slow actions */
 void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker);
-/** mesh_conn_is_in_batch - is a thread of the program's in a batch? It is asked to leave a gap. Writes @conn->in_batch */
+/**
+ * mesh_conn_is_in_batch - is a thread of the program in a batch? Asks that thread to pause after the batch. Sets @conn->in_batch.
+ */
 bool mesh_conn_is_in_batch(struct mesh_conn *conn);
-/** mesh_conn_take_late_bye - a BYE that came while somebody else had the connection */
+/** mesh_conn_take_late_bye - process a BYE that came while another thread had conn->lock */
 void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns);
 /**
- * mesh_conn_refuse_peer - from now on a peer that asks is told that this end stays as its program asked; conn->lock
+ * mesh_conn_refuse_peer - answer a peer that asks: this end stays as its program asked; until mesh_conn_refuse_no_more()
  *
- * Without conn->lock, which who connects the base's QP has for seconds. mesh_conn_refuse_no_more() - the other way; conn->lock
+ * The helper thread then answers without conn->lock, which the thread that connects the program's own QP may hold for seconds.
  */
 void mesh_conn_refuse_peer(struct mesh_conn *conn);
 void mesh_conn_refuse_no_more(struct mesh_conn *conn);
 
-/** mesh_conn_work - what may take seconds; a worker thread; takes conn->lock */
+/** mesh_conn_work - carry out slow actions; a worker thread; takes conn->lock */
 void mesh_conn_work(struct mesh_conn *conn);
 /**
- * mesh_work_submit - worker.c: have a worker call mesh_conn_work(), soon; helper thread
- * @to: destination that may not be there
- * @tries: nobody waits for it: it is done behind what else there is, a few at a time
+ * mesh_work_submit - worker.c: have a worker call mesh_conn_work() soon; helper thread
+ * @to: destination, which may be unreachable
+ * @tries: low priority: nobody waits for the result; few at a time
  *
- * Return: false without memory or threads: the caller has to do it.
+ * Return: false: no memory or no thread; the caller does the work itself.
  */
 bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool tries);
 

@@ -6,14 +6,17 @@
 #include "reasons.h"
 #include "relocate.h"
 
-/* What the helper thread does for one connection in its turn: all that is due, and until when it may leave the connection alone. */
+/* The helper thread's turn for one connection: does all that is due. */
 
-/* When there was no memory for what wakes a program that waits for completion events. */
+/* Retry interval for a completion event that could not be made for lack of memory. */
 #define WAKE_AGAIN_NS 250000000ull
-#define LOCKED_NS     1000000ull /* to look whether somebody still posts */
-#define FAIL_AGAIN_NS 10000000ull /* to look whether all is done before what has to fail */
+#define LOCKED_NS     1000000ull /* interval to check whether a thread still posts */
+#define FAIL_AGAIN_NS 10000000ull /* interval to check whether work before a failing request is done */
 
-/* It may be that its path works meanwhile. Return: when to look again, should it go on doing so. */
+/*
+ * Does the path of a held connection work meanwhile? Then have it connected as the program asked. Return: when to look again if
+ * it goes on working.
+ */
 static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
 	uint64_t at = mesh_conn_native_at(conn, now_ns);
@@ -22,8 +25,8 @@ static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t sile
 	if (!conn->native_due)
 		return at < UINT64_MAX - now_ns ? at + (now_ns - silent_ns) : UINT64_MAX;
 	if (mesh_conn_is_in_batch(conn) || mesh_work_submit(conn, &conn->peer.gid, true))
-		return UINT64_MAX; /* who comes from a worker is queued again */
-	/* It may take seconds, and this thread has others to look after. */
+		return UINT64_MAX; /* the worker queues the connection again */
+	/* No worker: connecting may take seconds, which this thread does not have. */
 	conn->native_due = false;
 	mv_move_tried(&conn->move, false, now_ns);
 	return mv_move_native_at(&conn->move);
@@ -35,7 +38,7 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 	bool ticked;
 
 	if (!mesh_conn_enter(conn)) {
-		/* One that comes from a worker is queued again then. */
+		/* The worker queues the connection again. */
 		return atomic_load_explicit(&conn->at_work, memory_order_acquire) ? UINT64_MAX : now_ns + MESH_CONN_PATIENCE_NS;
 	}
 	mesh_conn_take_late_bye(conn, now_ns);
@@ -49,7 +52,7 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 			mv_move_tick(&conn->move, now_ns);
 			mesh_conn_act(conn, now_ns, false);
 		}
-		/* One move is over before the next begins; who comes from a worker is queued again. */
+		/* A move must be over before the next begins. After a worker's step the connection is queued again. */
 		if (mesh_conn_negotiates(conn) && !(ticked && mv_move_peek(&conn->move)))
 			deadline = mesh_conn_check(conn, now_ns, silent_ns);
 		mesh_conn_fence(conn, now_ns);
@@ -74,7 +77,7 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 		fence = mesh_conn_fence_at(conn);
 		if (fence < deadline)
 			deadline = fence;
-		/* What has just begun may have come to nothing already. */
+		/* A move that has just begun may have come to nothing already. */
 		again = mesh_conn_again_at(conn, now_ns);
 		if (again < deadline)
 			deadline = again;

@@ -7,33 +7,32 @@
 #include "ourthreads.h"
 
 /*
- * Connecting a queue pair may take seconds: the kernel looks for the destination's neighbour, who may not be there. So it
- * is done here, and the helper thread goes on with everything else. Mostly one worker is enough; more are started only
- * when work has waited, and those that have nothing to do end.
+ * Workers connect queue pairs. That may take seconds, while the kernel looks for a neighbour that may not be there. The helper
+ * thread goes on meanwhile. Mostly one worker is enough. More workers are started when a job has waited, and idle workers end.
  */
 
 #define MAX_WORKERS 16
-/* Towards one destination at a time: many queue pairs to a host that is gone must not keep the others waiting. */
+/* Limit of workers per destination: many queue pairs to a host that is gone must not delay the others. */
 #define MAX_PER_DESTINATION 4
-/* What is only tried, and may take seconds each time, keeps no more of them from others, and one towards each destination. */
+/* Limit of workers for low-priority jobs (@tries), which may take seconds each; one per destination. */
 #define MAX_TRIES 2
-/* A worker that has not come back by then is waiting for a neighbour. */
+/* A job that has waited so long needs another worker: those that exist wait for a neighbour. */
 #define PATIENCE_NS 10000000ull
 #define IDLE_SECONDS 10
 
 struct mesh_worker {
 	struct mesh_workers *all;
-	struct mesh_conn *conn; /* at work on; NULL: idle */
+	struct mesh_conn *conn; /* its job; NULL: idle */
 	union ibv_gid to;
 	bool tries;
 	bool used;
 };
 
-/* Hangs in the process's wiped page; made once. */
+/* Referred to by the process page that fork() clears. Made once. */
 struct mesh_workers {
-	MESH_LOCK(WORKERS) lock; /* guards all of it, and conn->job_*; no lock is taken with it */
+	MESH_LOCK(WORKERS) lock; /* guards all of it, and conn->job*; innermost */
 	pthread_cond_t cond;
-	struct mesh_conn *first, **end; /* waiting; each holds a reference */
+	struct mesh_conn *first, **end; /* queue; each entry holds a reference */
 	unsigned int n_threads, n_idle;
 	struct mesh_worker workers[MAX_WORKERS];
 };
@@ -56,7 +55,7 @@ static struct mesh_workers *get(void)
 	return other;
 }
 
-/* ---- jobs; called with lock held ----------------------------------------------------------------------------- */
+/* ---- queue of jobs; called with lock held -------------------------------------------------------------------- */
 
 static void append(struct mesh_workers *all, struct mesh_conn *conn)
 {
@@ -85,7 +84,7 @@ static unsigned int n_tries(const struct mesh_workers *all)
 	return n;
 }
 
-/* The place of the first one that may be taken up now, one that somebody waits for if there is any; NULL: none. */
+/* Find the first job that may begin now, normal jobs before tries. Return: its place in the queue; NULL: none. */
 static struct mesh_conn **next_job(struct mesh_workers *all)
 {
 	struct mesh_conn **at, **try = NULL;
@@ -117,7 +116,7 @@ static struct mesh_conn *take_job(struct mesh_workers *all)
 
 /* ---- workers ------------------------------------------------------------------------------------------------- */
 
-/* Return: false when there was nothing to do for long. Called with lock held. */
+/* Return: false: no job came for IDLE_SECONDS. Called with lock held. */
 static bool wait_for_job(struct mesh_workers *all) MV_REQUIRES(&all->lock);
 static bool wait_for_job(struct mesh_workers *all)
 {
@@ -155,7 +154,7 @@ static void work_on(struct mesh_workers *all, struct mesh_worker *worker, struct
 	else
 		conn->job = MESH_JOB_NONE;
 	mesh_unlock(&all->lock);
-	/* Its timers, and what came meanwhile, are the helper thread's again. */
+	/* The helper thread looks after the connection's timers and messages again. */
 	mesh_conn_queue(conn, true);
 	mesh_thread_wake(true);
 	if (!again)
@@ -220,7 +219,7 @@ bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool trie
 		} else if (conn->job == MESH_JOB_AT_WORK) {
 			conn->job = MESH_JOB_AGAIN;
 		}
-		/* Also for one that was only to be tried until now. */
+		/* Signal also for a job that was queued before as a try. */
 		if (all->n_idle)
 			pthread_cond_signal(&all->cond);
 	}
@@ -238,11 +237,11 @@ uint64_t mesh_work_run(uint64_t now_ns)
 		return UINT64_MAX;
 	mesh_lock(&all->lock);
 	at = next_job(all);
-	/* One that was called may have been called for another job, and a job that ends may make room for two. */
+	/* The worker that was signalled may have taken another job, and the end of a job may allow two others. */
 	if (at && all->n_idle)
 		pthread_cond_signal(&all->cond);
 	else if (at && now_ns >= (*at)->job_since_ns + PATIENCE_NS)
-		start_one(all); /* if there can be no more, those there are go on */
+		start_one(all); /* on failure the existing workers go on */
 	if (at && (all->n_idle || all->n_threads < MAX_WORKERS))
 		next = (now_ns > (*at)->job_since_ns ? now_ns : (*at)->job_since_ns) + PATIENCE_NS;
 	mesh_unlock(&all->lock);
