@@ -11,7 +11,7 @@
 
 struct mesh_cq_clients mesh_cq_clients;
 
-/* What is kept of the program's CQs. Their shadows are in cqshadow.c, the polling is in poll.c and cqex.c. */
+/* Records of the program's CQs. Their shadows are in cqshadow.c, polls in poll.c and cqex.c. */
 
 static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 {
@@ -35,8 +35,8 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 }
 
 /*
- * Extended, and not made by our function (mlx5dv_create_cq()): it is polled by functions that are not ours. libmlx5 allocates all CQs as
- * it does extended ones, zeroed, and has these functions only in those that are.
+ * Is this an extended CQ that the plugin did not make (mlx5dv_create_cq())? Then it has libmlx5's poll functions. libmlx5
+ * allocates every CQ as an extended one, zeroed, and sets start_poll only in extended ones.
  */
 static bool is_unseen(struct mesh_context *mc, const struct ibv_cq *cq)
 {
@@ -45,8 +45,8 @@ static bool is_unseen(struct mesh_context *mc, const struct ibv_cq *cq)
 }
 
 /*
- * What the extended CQ of a later library can be asked for is answered by functions that are not ours, and the clock of time stamps is that
- * of its NIC: completions of another NIC cannot be shown there. The top bit of what data->extended says of a CQ.
+ * Flag in data->extended, the top bit: the CQ asks for fields that the plugin cannot provide. Examples: functions of a later
+ * libibverbs, and time stamps, which come from the clock of the CQ's own NIC.
  */
 #define STRANGE ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
 #define SHOWN_WC_FLAGS                                                                                       \
@@ -74,7 +74,7 @@ bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq)
 	const struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
 
 	if (mcq && mcq->ring.buf)
-		return false; /* it was not when it was asked for */
+		return false; /* it was checked before */
 	return is_strange(mc, cq) || is_unseen(mc, cq) || mesh_mlx5_is_taken(mc, cq);
 }
 
@@ -113,8 +113,8 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 	return mcq;
 }
 
-#define FREEZE_SPINS 300 /* who polls a CQ that has nothing is done in less */
-#define FREEZE_TRIES 1000 /* of 100 us */
+#define FREEZE_SPINS 300 /* an empty poll is over in less */
+#define FREEZE_TRIES 1000 /* of 100 us each */
 
 MV_LOCKS_UNCHECKED bool mesh_cq_try_freeze(struct mesh_cq *cq)
 {
@@ -154,10 +154,10 @@ void mesh_cq_use(struct mesh_cq *cq)
 
 void mesh_cq_put(struct mesh_cq *cq)
 {
-	cq->n_held--; /* freed when the program destroys it: completions may be left */
+	cq->n_held--; /* freed when the program destroys the CQ: completions may be left */
 }
 
-/* ---- completions of our own ---------------------------------------------------------------------------------- */
+/* ---- the stash ----------------------------------------------------------------------------------------------- */
 
 bool mesh_cq_stash_keep(struct mesh_cq *cq)
 {
@@ -217,7 +217,7 @@ void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h)
 	h->stashing = false;
 }
 
-/* Is anything in the stash, or on its way there? */
+/* Is any completion in the stash, or on its way there? */
 static bool is_stashing(struct mesh_cq *cq)
 {
 	bool some;
@@ -233,13 +233,13 @@ void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
 	bool frozen;
 
-	/* Nothing of what it had is to be left: what the program destroys next may be in use by that. */
+	/* Leftovers of the QP may use objects that the program destroys next. */
 	if (mcq)
 		mesh_cq_clients.leftovers_bury(mc, mcq, true);
-	/* A completion of a QP that is gone is not polled from the base any more: what is not on its way by now will never be. */
+	/* The base polls no completion of a QP that is gone, so no further ones come into the stash. */
 	if (!mcq || !is_stashing(mcq))
 		return;
-	frozen = mesh_cq_freeze(mcq); /* one that is on its way would be overlooked */
+	frozen = mesh_cq_freeze(mcq); /* without freezing, a completion on its way to the stash would be missed */
 	mesh_lock(&mcq->lock);
 	forget(mcq, qpn);
 	mesh_unlock(&mcq->lock);
@@ -277,7 +277,7 @@ void mesh_cq_free(struct mesh_cq *cq)
 	mesh_cq_unref(cq);
 }
 
-/* Take a CQ's records away. Return: false while QPs of ours use it. */
+/* Remove the records of a CQ. Return: false: virtual QPs use the CQ. */
 static bool take_cq(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq **ret_mcq, void **ret_flags, void **ret_moderated)
 {
 	bool idle;
@@ -296,7 +296,7 @@ static bool take_cq(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq **
 
 static void put_cq_back(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq *mcq, void *flags, void *moderated)
 {
-	/* Into the places that they were in, which are free: this takes no memory. */
+	/* The places in the maps are still free: no memory is needed. */
 	mesh_lock(&data->lock);
 	if (mcq)
 		mesh_map_put(&data->cqs, cq, mcq);
@@ -315,9 +315,9 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 	int err;
 
 	if (!take_cq(data, cq, &mcq, &flags, &moderated))
-		return EBUSY; /* as the kernel says for a CQ with QPs */
-	mesh_fast_drop(cq); /* the next one may be at this address */
-	/* The kicker is a QP, too: without it the base decides as it would have. */
+		return EBUSY; /* as the kernel for a CQ with QPs */
+	mesh_fast_drop(cq); /* a new CQ may get this address */
+	/* Destroy the kicker, too, which is a QP of this CQ: then the base decides as on a bare HCA. */
 	if (mcq) {
 		mesh_cq_clients.leftovers_bury(mc, mcq, true);
 		cq_release(mcq);
@@ -344,7 +344,7 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 	int cancel, err;
 
 	if (!mesh_context_active(mc)) {
-		mesh_fast_drop(cq); /* a child's next one may be at this address, and its context in the same record */
+		mesh_fast_drop(cq); /* in a child, a new CQ may get this address, and its context the same record */
 		return mc->destroy_cq(cq);
 	}
 	cancel = mesh_cancel_off();
@@ -353,7 +353,7 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 	return err;
 }
 
-/* ---- another size -------------------------------------------------------------------------------------------- */
+/* ---- resizing ------------------------------------------------------------------------------------------------ */
 
 bool mesh_cq_resize_begin(struct mesh_data *data, const struct ibv_cq *cq, struct mesh_cq_resize *ret)
 {
@@ -382,7 +382,7 @@ void mesh_cq_resize_end(struct mesh_data *data, struct mesh_cq_resize *resize)
 	mesh_unlock(&data->lock);
 }
 
-/* The program has given it another size. */
+/* Note a new size that the program has asked for. */
 static void note_size(struct mesh_data *data, const struct ibv_cq *cq)
 {
 	struct mesh_cq *mcq;
@@ -409,7 +409,7 @@ static int resize_cq(struct mesh_context *mc, struct ibv_cq *cq, int cqe)
 		return err;
 	}
 	mcq = mesh_map_get(&mc->data.cqs, cq);
-	/* Where it is must not change under who looks. Nobody polls one of these for long. */
+	/* Readers must not see the buffer change. CQs with readers are not extended, so polls are short. */
 	do
 		frozen = mesh_cq_freeze(mcq);
 	while (!frozen);
@@ -435,13 +435,13 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 }
 
 /*
- * Whose completion it is, we have to know, and few programs ask for it: UCX polls extended CQs by ibv_poll_cq(), which says so anyway.
- * All that the program may notice is one function more in its CQ.
- * Return: NULL if the base does not have it, or if there is something in @attr that we do not know.
+ * Make an extended CQ with IBV_WC_EX_WITH_QP_NUM, which the plugin needs, and few programs ask for: UCX, for example, polls
+ * extended CQs by ibv_poll_cq(), which reports QPNs anyway. The program's CQ only has one more function. Return: NULL if the base
+ * refuses, or if @attr has unknown bits.
  */
 static struct ibv_cq_ex *create_named(struct mesh_context *mc, struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
-	/* An older program's ends before the members that comp_mask does not name. */
+	/* The struct of an older program ends before members that comp_mask does not name: so copy single members. */
 	struct ibv_cq_init_attr_ex named = {
 		.cqe = attr->cqe,
 		.cq_context = attr->cq_context,
@@ -483,7 +483,7 @@ struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	saved_errno = errno;
 	note = (uintptr_t)(flags & SHOWN_WC_FLAGS) + 1;
 	mesh_lock(&mc->data.lock);
-	/* With an extended CQ that we cannot tell from others, none is touched any more. */
+	/* Without a note, extended CQs cannot be told from others: hold no QP any more. */
 	if (mesh_map_put(&mc->data.extended, cq, (void *)(strange ? note | STRANGE : note)))
 		mc->data.extended_unknown = true;
 	mesh_unlock(&mc->data.lock);

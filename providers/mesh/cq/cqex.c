@@ -6,13 +6,12 @@
 #include "cqint.h"
 
 /*
- * Extended CQs: start_poll, next_poll, end_poll and what they let a program read, over the sources of poll.c. Hot: no
- * allocation, no system call, no log.
+ * Extended CQs: start_poll, next_poll, end_poll and the read functions, over the sources of poll.c. Hot: no allocation, no system
+ * call, no log.
  *
- * At most one of base and shadows is started at a time; poll_lock is held from start_poll to
- * end_poll, as is the provider's own lock of what is started; cq->lock comes after both, so it is
- * taken for looking things up only. Shadows of an extended CQ are made with the same flags, so they
- * have the same functions.
+ * At most one of the program's CQ and its shadows is open at a time. poll_lock is held from start_poll to end_poll, and so is the
+ * provider's lock of the open CQ. cq->lock comes after both, and is taken for look-ups only. Shadows of an extended CQ are made
+ * with the same flags, so they have the same functions.
  */
 
 static struct mesh_cq *cq_of(struct ibv_cq_ex *cq)
@@ -34,7 +33,7 @@ static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	cq->open = MESH_FROM_NONE;
 }
 
-/* What was started may have more: it has its turn again. */
+/* Close the open source, which may have more completions, so it gets another turn. */
 static void close_for_now(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->open == MESH_FROM_BASE)
@@ -44,7 +43,7 @@ static void close_for_now(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	close_open(cq, ex);
 }
 
-/* Return: whether there was one. */
+/* Return: true: a completion of the stash is the current one. */
 static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	bool some;
@@ -67,7 +66,7 @@ static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 #define NO_SOURCE (-1)
 
-/* Start the source whose turn it is. Return: what its start_poll says; NO_SOURCE: all had theirs. */
+/* Open the next source. Return: as its start_poll; NO_SOURCE: all sources had their turn. */
 static int start_next(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct ibv_poll_cq_attr none = {0};
@@ -95,7 +94,7 @@ static int start_next(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 static void start_over(struct mesh_cq *cq)
 {
-	/* The list only grows at its front, so it can be gone through without the lock. */
+	/* The list only grows at its front, so it is walked without the lock. */
 	mesh_lock(&cq->lock);
 	cq->next_shadow = cq->shadows;
 	mesh_unlock(&cq->lock);
@@ -103,12 +102,12 @@ static void start_over(struct mesh_cq *cq)
 	cq->kicked = false;
 }
 
-/* The current completion, which cq->source has, goes into the stash if it has to: mesh_poll_behind(). cq->lock */
+/* Move the current completion of cq->source to the stash, if needed: mesh_poll_behind(). cq->lock */
 static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex);
 
 /*
- * As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ: none of them has a log (mesh_cq_names_qps()).
- * Return: whether to show it.
+ * As notice_native() of poll.c. Without QPNs, all QPs of the CQ count as users of one SRQ; none of them has a log
+ * (mesh_cq_names_qps()). Return: should it be shown?
  */
 static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
@@ -161,7 +160,7 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	return show;
 }
 
-/* The open source has a completion. Return: whether it is one to show. */
+/* Process the completion of the open source. Return: should it be shown? */
 static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->open == MESH_FROM_BASE) {
@@ -178,7 +177,7 @@ static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	return take_shadow(cq, ex);
 }
 
-/* Return: 0: there is a current completion; ENOENT; what a source said. */
+/* Return: 0: there is a current completion; ENOENT: there is none; else the error of a source. */
 static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	int err;
@@ -214,7 +213,7 @@ MV_LOCKS_UNCHECKED static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	close_open(cq, ex);
 	cq->source = MESH_FROM_NONE;
 	cq->shadows_first = !cq->shadows_first;
-	/* In this order: see keep_from_polling() of post.c. Another poll begins with poll_lock. */
+	/* In this order, see keep_from_polling() of post.c. Another poll begins with poll_lock. */
 	atomic_store_explicit(&cq->poller, 0, memory_order_seq_cst);
 	drain = atomic_load_explicit(&cq->drain_wanted, memory_order_seq_cst);
 	if (drain)
@@ -226,7 +225,10 @@ MV_LOCKS_UNCHECKED static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		mesh_cq_clients.leftovers_bury(cq->mc, cq, false);
 }
 
-/* Who posts may look at the CQ with locks that we shall want; he waits for none of ours. poll_lock */
+/*
+ * Wait for a thread that posts, and may look at the CQ with locks that this poll will need. That thread waits for no lock of this
+ * one. poll_lock
+ */
 static void wait_for_posting(struct mesh_cq *cq)
 {
 	unsigned int n;
@@ -239,7 +241,7 @@ static void wait_for_posting(struct mesh_cq *cq)
 		if (n < 100)
 			sched_yield();
 		else
-			usleep(20); /* he may be of a lower priority */
+			usleep(20); /* the other thread may have a lower priority */
 	mesh_cancel_restore(cancel);
 }
 
@@ -297,7 +299,7 @@ static enum mesh_cq_source source_of(struct mesh_cq *cq)
 	return mesh_cq_is_own_poll(cq) ? cq->source : MESH_FROM_BASE;
 }
 
-/* Ask whoever has the current completion; @stashed: what our own ones say. */
+/* Read functions: ask the source of the current completion; @stashed: the answer for completions of the stash. */
 #define READ(type, f, stashed)                                                                               \
 	static type mesh_cqex_##f(struct ibv_cq_ex *ex)                                                      \
 	{                                                                                                    \
@@ -354,7 +356,7 @@ static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
 	}
 }
 
-/* What the program asked to be able to read. */
+/* Reads all fields that the program can read. */
 static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct ibv_wc wc = {.wr_id = ex->wr_id, .status = ex->status};
@@ -400,10 +402,10 @@ static void mesh_cqex_read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *
 	}
 }
 
-/* The program's threads read these places without any order; see data.c. */
+/* The program's threads read these pointers without ordering; see data.c. */
 __attribute__((no_sanitize("thread"), noinline)) static void put_functions(struct ibv_cq_ex *ex)
 {
-	/* What the provider does not have for these flags stays without. */
+	/* Functions that the provider leaves NULL for these flags stay NULL. */
 #define X(f)                                                                                                 \
 	if (ex->f)                                                                                           \
 		__atomic_store_n(&ex->f, mesh_cqex_##f, __ATOMIC_RELEASE);

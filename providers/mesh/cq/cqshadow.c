@@ -4,9 +4,9 @@
 
 #include "cqint.h"
 
-/* Shadows of the program's CQs, and whose completions arrive there. */
+/* Shadow CQs of the program's CQs, and the QPs whose completions arrive there. */
 
-/* What req_notify may have to put there: see reap_kick(). */
+/* Places that req_notify may need: see reap_kick(). */
 #define STASH_AT_LEAST 16
 
 static void free_srqs(struct mesh_shadow_cq *scq)
@@ -23,7 +23,7 @@ static void run_free(struct mesh_device_job *job)
 {
 	struct mesh_shadow_cq *scq = (struct mesh_shadow_cq *)job;
 
-	/* Waits until the helper thread has acknowledged the events it has taken. */
+	/* Waits until the helper thread has acknowledged the events that it has read. */
 	if (scq->cq && mesh_rail_intact(scq->rail))
 		mesh_root.lib.verbs.destroy_cq(scq->cq);
 	mesh_rail_put(scq->rail);
@@ -46,7 +46,7 @@ static struct ibv_cq *shadow_create(const struct mesh_cq *cq, struct mesh_shadow
 		.cqe = cqe,
 		.cq_context = scq,
 		.channel = channel,
-		.wc_flags = cq->wc_flags | IBV_WC_EX_WITH_QP_NUM, /* whose completion it is, we have to know */
+		.wc_flags = cq->wc_flags | IBV_WC_EX_WITH_QP_NUM, /* the plugin needs the QPN */
 	};
 	struct ibv_cq_ex *ex;
 
@@ -61,7 +61,7 @@ static void link_used(struct mesh_shadow_cq *scq)
 {
 	struct mesh_cq *cq = scq->owner;
 
-	/* The program may have armed its CQ already, and be waiting. */
+	/* The program may have armed its CQ, and be waiting. */
 	if (cq->cq->channel)
 		ibv_req_notify_cq(scq->cq, 0);
 	scq->next = cq->shadows;
@@ -112,7 +112,7 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 	scq->owner = cq;
 	atomic_fetch_add_explicit(&cq->refs, 1, memory_order_relaxed);
 	scq->rail = mesh_rail_ref(rail);
-	/* Without a channel there is no kick, and nobody waits for one. */
+	/* Without a channel there are no kicks. */
 	err = cq->cq->channel ? mesh_cq_stash_reserve(cq, STASH_AT_LEAST) : 0;
 	if (!err)
 		scq->cq = shadow_create(cq, scq, n_wrs > own ? n_wrs : own);
@@ -138,7 +138,7 @@ static struct mesh_cq_srq *find_srq(struct mesh_shadow_cq *scq, const struct mes
 	return use;
 }
 
-/* All QPs of an SRQ together have no more receives outstanding than the SRQ takes. cq->lock */
+/* Count an SRQ once: all of its QPs together have no more receives outstanding than the SRQ takes. cq->lock */
 static int add_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *home, uint32_t *n_wrs)
 {
 	struct mesh_cq_srq *use = find_srq(scq, home);
@@ -169,7 +169,7 @@ static void remove_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *h
 	scq->n_wrs -= mesh_srq_size(home);
 }
 
-/* Twice as large, if it can be: hundreds of QPs come one after the other. */
+/* Tries twice the size first: hundreds of QPs come one after the other. */
 static int enlarge(struct mesh_shadow_cq *scq, uint32_t want)
 {
 	uint32_t twice = 2 * (uint32_t)scq->cq->cqe;
@@ -213,8 +213,8 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 	if (err)
 		return err;
 	/*
-	 * Every work request may be flushed before the program polls once: an overrun must be impossible. The provider may
-	 * wait here for a thread that polls, and that one for cq->lock.
+	 * The CQ must not overrun: all work requests may be flushed before the program's next poll. Without cq->lock: the
+	 * provider may wait here for a poller, which may wait for cq->lock.
 	 */
 	if (want > (uint32_t)scq->cq->cqe) {
 		err = enlarge(scq, want);
@@ -244,7 +244,7 @@ static void insert(struct mesh_cq_qp *places, size_t n_places, const struct mesh
 	places[i] = *entry;
 }
 
-/* Twice the places, or the same without the QPs that are gone. */
+/* Rebuild with places for all QPs that exist, without those that are gone. */
 static int rebuild(struct mesh_qpns *qpns)
 {
 	size_t live = 0, n_places = 4, i;

@@ -3,9 +3,9 @@
 
 struct mesh_fast_cq mesh_fast_cqs[(1u << MESH_FAST_HOMES_LOG) + MESH_FAST_WAYS - 1];
 
-#define TAKEN ((const struct ibv_cq *)mesh_fast_cqs) /* no CQ of anybody's */
+#define TAKEN ((const struct ibv_cq *)mesh_fast_cqs) /* the address of no CQ */
 
-/* Those of other CQs are put and dropped meanwhile. */
+/* Other threads put and drop other CQs at the same time. */
 static bool take(struct mesh_fast_cq *place)
 {
 	const struct ibv_cq *none = NULL;

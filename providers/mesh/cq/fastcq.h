@@ -5,9 +5,9 @@
 #include "cqint.h"
 
 /*
- * The CQs that mesh_reader_fast_poll() polls, for finding one without walking through contexts and maps. A CQ is in one of the
- * MESH_FAST_WAYS places from its home on, and stays there until it is destroyed. Of 1,000 CQs (one for each connection) as good as all
- * have a place; the others are found by the long way. Pages take memory once there is a CQ in them: 256 KiB in all.
+ * Hash table of the CQs that mesh_reader_fast_poll() polls: finds a CQ without contexts and maps. A CQ is in one of the
+ * MESH_FAST_WAYS places from its hash on, until it is destroyed. Nearly all of 1,000 CQs (for example one per connection) have a
+ * place; the others take the slow way. Pages are touched only for CQs in them: 256 KiB in all.
  */
 #define MESH_FAST_HOMES_LOG 14
 #define MESH_FAST_WAYS	    4u
@@ -20,8 +20,8 @@ struct mesh_fast_cq {
 extern struct mesh_fast_cq mesh_fast_cqs[(1u << MESH_FAST_HOMES_LOG) + MESH_FAST_WAYS - 1]; /* fastcq.c */
 
 /*
- * Each is allocated like the one before it, so their addresses may differ in few bits, and be as far apart as is bad for a product alone:
- * at some distances that would have most of them in the same places.
+ * The addresses of CQs may differ in few bits only, and lie at regular distances. For some distances a multiplication alone would
+ * map most to the same places, so higher bits are mixed in first.
  */
 static inline struct mesh_fast_cq *mesh_fast_home(const struct ibv_cq *cq)
 {
@@ -30,7 +30,7 @@ static inline struct mesh_fast_cq *mesh_fast_home(const struct ibv_cq *cq)
 	return &mesh_fast_cqs[(at ^ at >> 12) * 0x9e3779b97f4a7c15ull >> (64 - MESH_FAST_HOMES_LOG)];
 }
 
-/** mesh_fast_find - where it is; NULL: nowhere */
+/** mesh_fast_find - the place of a CQ; NULL: none */
 static inline struct mesh_fast_cq *mesh_fast_find(const struct ibv_cq *cq)
 {
 	struct mesh_fast_cq *home = mesh_fast_home(cq), *place;
@@ -43,7 +43,7 @@ static inline struct mesh_fast_cq *mesh_fast_find(const struct ibv_cq *cq)
 	return NULL;
 }
 
-/** mesh_fast_get - NULL: not one of these, or the process was forked. Hot; @cq is alive */
+/** mesh_fast_get - the record of a CQ that can be polled fast; NULL: no such CQ, or in a child of fork(). Hot; @cq is alive. */
 static inline struct mesh_cq *mesh_fast_get(const struct ibv_cq *cq)
 {
 	const struct mesh_fast_cq *place = mesh_fast_find(cq);
@@ -55,9 +55,9 @@ static inline struct mesh_cq *mesh_fast_get(const struct ibv_cq *cq)
 	return atomic_load_explicit(&mcq->fast, memory_order_relaxed) && mesh_context_active(mcq->mc) ? mcq : NULL;
 }
 
-/** mesh_fast_put - if it has no place, and one is free; claimed */
+/** mesh_fast_put - give the CQ a place, if it has none, and one is free; the CQ is claimed */
 void mesh_fast_put(struct mesh_cq *cq);
-/** mesh_fast_drop - it has no place any more. Before the base destroys it: behind that its address may be that of another thread's */
+/** mesh_fast_drop - free the CQ's place. Before the base destroys the CQ: afterwards another thread may get its address. */
 void mesh_fast_drop(const struct ibv_cq *cq);
 
 #endif

@@ -5,13 +5,13 @@
 #include "wrmlx5_hot.h"
 
 /*
- * Polling a CQ of healthy QPs. Hot: no allocation, no system call, no log.
+ * Polls a CQ of healthy QPs. Hot: no allocation, no system call, no log.
  *
- * The CQ is claimed throughout. A plain completion is looked at, which counts PSNs, and taken here (mlx5take.h). Of what is not plain, or
- * where it is not known how libmlx5 takes it, as many as can be looked at at once are, and then libmlx5 takes just these.
+ * The CQ is claimed throughout. A plain CQE is read, which counts PSNs, and consumed here in libmlx5's place (mlx5take.h). If a
+ * CQE is not plain, or it is not known how libmlx5 consumes it, a run of CQEs is read, and libmlx5 consumes exactly these.
  */
 
-/* Return: the QP's reader; NULL: none, and @ret_other says whether it is one that has to be looked at properly. */
+/* Return: the QP's reader; NULL: none. @ret_other: the QP needs mesh_poll_properly(). */
 static struct mesh_reader *reader_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
 {
 	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives, qpn);
@@ -31,7 +31,7 @@ static inline struct mesh_reader *reader_of_cqe(struct mesh_cq *cq, uint32_t qpn
 	return reader && cq->hot_qpn == qpn ? reader : reader_by_qpn(cq, qpn, ret_other);
 }
 
-/* Those up to @last are done. Return: whether that was taken account of; if not, nothing was done. */
+/* Sends up to index @last are done. Return: false: nothing was changed; the slow way has to do it. */
 static bool sent(struct mesh_reader *reader, uint16_t last)
 {
 	struct mesh_guard *guard = reader->guard;
@@ -45,7 +45,7 @@ static bool sent(struct mesh_reader *reader, uint16_t last)
 	return true;
 }
 
-/* Likewise. */
+/* As sent(), for a receive. */
 static inline bool received(struct mesh_reader *reader, uint16_t at)
 {
 	if (!reader->guard->shared && at != reader->rq_at)
@@ -55,7 +55,7 @@ static inline bool received(struct mesh_reader *reader, uint16_t at)
 	return true;
 }
 
-/* ---- in libmlx5's place ----------------------------------------------------------------------------------------- */
+/* ---- CQEs that the plugin consumes ------------------------------------------------------------------------------- */
 
 static bool take_any_send(struct mesh_reader *reader, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
@@ -70,10 +70,10 @@ static bool take_any_send(struct mesh_reader *reader, const struct mlx5_cqe64 *c
 }
 
 /*
- * Most are of the work request behind the last one of the same queue pair, which has one entry and brings no data: then there is less to
- * do. No calls, so that whoever does it needs no registers saved.
+ * Fast case: the CQE completes the next work request of the same QP, which has one WQE and returns no data. Makes no calls, so
+ * the caller need not save registers.
  *
- * Return: whether it was such a one; if not, nothing was done.
+ * Return: false: another case, nothing was changed.
  */
 __attribute__((always_inline)) static inline bool take_next_send(const struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
@@ -104,7 +104,7 @@ static bool take_receive(struct mesh_reader *reader, const struct mlx5_cqe64 *cq
 	return true;
 }
 
-/* Return: whether it was taken; if not, nothing was done. */
+/* Return: true: the CQE was consumed; false: nothing was changed. */
 static bool take_one(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
 	struct mesh_reader *reader;
@@ -118,9 +118,9 @@ static bool take_one(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ib
 	return mesh_take_plain_send(cqe) ? take_any_send(reader, cqe, wc) : take_receive(reader, cqe, wc);
 }
 
-/* ---- by libmlx5 ------------------------------------------------------------------------------------------------- */
+/* ---- CQEs that libmlx5 consumes ---------------------------------------------------------------------------------- */
 
-/* Return: whether it was taken account of; if not, nothing was done. */
+/* Return: true: the CQE was accounted for; false: nothing was changed. */
 static bool notice(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe)
 {
 	struct mesh_reader *reader;
@@ -134,7 +134,7 @@ static bool notice(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe)
 	return cqe->op_own >> 4 == MLX5_CQE_REQ ? sent(reader, be16toh(cqe->wqe_counter)) : received(reader, be16toh(cqe->wqe_counter));
 }
 
-/* Return: how many of the next completions, @n at most, were taken account of. @cqe: at @at; written: the one behind them, NULL: none */
+/* Account for up to @n CQEs. @cqe: in: the CQE at @at; out: the next CQE; NULL: none. Return: their number. */
 static int notice_some(struct mesh_cq *cq, const struct mlx5_cqe64 **cqe, uint32_t at, int n)
 {
 	int ready = 0;
@@ -144,13 +144,13 @@ static int notice_some(struct mesh_cq *cq, const struct mlx5_cqe64 **cqe, uint32
 	return ready;
 }
 
-/* @got were taken. Who is given fewer than he asked for may take it that there are no more. */
+/* Sum of @got and @more completions. @more is a count, or an error, which counts only if @got is 0. */
 static int add_more(int got, int more)
 {
 	return more > 0 || !got ? got + more : got;
 }
 
-/* Claimed, until it returns. @cqe: at @at */
+/* The CQ is claimed, until return. @cqe: at @at */
 __attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	int ready = notice_some(cq, &cqe, at, n), got = 0;
@@ -165,7 +165,7 @@ __attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct
 	return add_more(got, mesh_poll_properly(cq->cq, n - got, wc + got));
 }
 
-/* Likewise, and libmlx5's lock is held as long. @cqe: at @at + @got */
+/* The CQ is claimed, and libmlx5's lock held, until return. @cqe: at @at + @got */
 __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe,
 					       int got)
 {
@@ -178,7 +178,10 @@ __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct
 	return got;
 }
 
-/* Likewise. Somebody else has libmlx5's lock, or has had it since @at was seen: then it is another completion that comes next. */
+/*
+ * Another thread has libmlx5's lock, or had it since @at was read. Then the next CQE is another one. The CQ is claimed, until
+ * return.
+ */
 __attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	if (mv_mlx5_consumer(&cq->ring) == at)
@@ -187,7 +190,7 @@ __attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struc
 	return mesh_poll_properly(cq->cq, n, wc);
 }
 
-/* Claimed, until it returns. @cqe: at @at */
+/* The CQ is claimed, until return. @cqe: at @at */
 __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	if (!cq->take.lock)
@@ -209,7 +212,7 @@ int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	const struct mlx5_cqe64 *cqe;
 	uint32_t at;
 
-	/* The CQ may be resized, so not even whether it is empty can be seen before. */
+	/* Claim first: the CQ may be resized, so without a claim not even its emptiness can be read. */
 	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
 		return mesh_poll_properly(cq->cq, n, wc);
 	mv_lock_taken(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);

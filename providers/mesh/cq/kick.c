@@ -5,15 +5,16 @@
 #include "cqint.h"
 
 /*
- * A program waits for completion events on a descriptor of its own device; events of another device have to become
- * events there. What is posted to a QP in ERR is flushed at once: that makes a completion, and so an event, if the
- * program's CQ is armed. The QP is our own and never leaves ERR; its completion is hidden from the program.
+ * Makes a completion event on the program's CQ. The program waits on a completion channel of its own device, so events of other
+ * devices have to become events there. Work posted to a QP in ERR is flushed at once: its completion makes an event if the
+ * program's CQ is armed. The QP for that (the kicker) belongs to the plugin, never leaves ERR, and its completions are hidden
+ * from the program.
  *
- * Soft-RoCE takes a send for that, and makes no event of a receive; mlx5 takes no send from a QP that was never in RTS,
- * which would need an address, but a receive does. Soft-RoCE of Linux 5.10 flushes the send when the QP is brought to ERR again only.
+ * mlx5 refuses sends of a QP that was never in RTS, and RTS would need an address: there a receive is posted. Soft-RoCE makes no
+ * event for a flushed receive: there a send is posted. Soft-RoCE of Linux 5.10 flushes that send only at the next modify to ERR.
  *
- * Room in the program's CQ: a kick takes one place, and there is one at a time; a moved QP's own completions, for which
- * the program made room, go elsewhere.
+ * Room in the program's CQ: a kick takes one place, and at most one is outstanding. Completions of a moved QP, for which the
+ * program made room, go to shadow CQs.
  */
 
 int mesh_kick_prepare(struct mesh_cq *cq)
@@ -41,14 +42,14 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	else
 		err = -mesh_own_to_err(cq->mc, cq->kicker);
 	if (err && cq->kicker) {
-		cq->mc->destroy_qp(cq->kicker); /* ours would want data->lock */
+		cq->mc->destroy_qp(cq->kicker); /* mesh_destroy_qp() would take data->lock */
 		cq->kicker = NULL;
 	}
 	mesh_unlock(&cq->kick_lock);
 	return err;
 }
 
-/* Soft-RoCE only. */
+/* Works on Soft-RoCE only. */
 static bool kick_by_send(struct mesh_cq *cq)
 {
 	struct ibv_send_wr send = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
@@ -80,7 +81,7 @@ void mesh_kick_fini(struct mesh_cq *cq)
 	mesh_lock(&cq->kick_lock);
 	kicker = cq->kicker;
 	cq->kicker = NULL;
-	atomic_store_explicit(&cq->kicking, false, memory_order_relaxed); /* what it made goes with it, or is recognised */
+	atomic_store_explicit(&cq->kicking, false, memory_order_relaxed); /* the completion is destroyed with it, or is recognised */
 	mesh_unlock(&cq->kick_lock);
 	if (kicker)
 		mesh_root.lib.verbs.destroy_qp(kicker);

@@ -3,9 +3,9 @@
 
 #include "cqint.h"
 
-/* How many completions, and how long, a CQ waits before it makes an event: what is on other rails waits as long. */
+/* Event moderation of CQs (count, period): shadow CQs on other rails get that of the program's CQ. */
 
-/* In data->moderated, for want of anything larger than a pointer; never NULL. */
+/* Value for data->moderated, packed into a pointer; never NULL. */
 static void *pack(const struct ibv_moderate_cq *moderate)
 {
 	return (void *)((uintptr_t)1 << 32 | (uintptr_t)moderate->cq_count << 16 | moderate->cq_period);
@@ -40,14 +40,14 @@ static void note(struct mesh_context *mc, struct ibv_cq *cq, const struct ibv_mo
 	struct mesh_cq *mcq;
 
 	mesh_lock(&data->lock);
-	/* Where that cannot be kept, no queue pair is held any more. */
+	/* If the value cannot be stored, no QP is held from now on. */
 	if (mesh_map_put(&data->moderated, cq, pack(wanted)))
 		data->extended_unknown = true;
 	mcq = mesh_map_get(&data->cqs, cq);
 	mesh_unlock(&data->lock);
 	if (!mcq)
 		return;
-	/* One that is made meanwhile has it already. */
+	/* A shadow CQ that is made meanwhile has the moderation already. */
 	mesh_lock(&mcq->lock);
 	moderate(mcq, mcq->shadows);
 	moderate(mcq, mcq->ahead);

@@ -7,25 +7,24 @@
 /*
  * Polling. Hot: no allocation, no system call, no log.
  *
- * A CQ of the program that moved QPs use has several sources: our stash, the base's CQ, shadow CQs.
- * All completions of one QP come from one of them at a time, so each source's order is that QP's
- * order. A kick that is polled from the base is hidden, and then everything is looked at again: see
- * mesh_kick_seen().
+ * A CQ that moved QPs use has several sources: the stash, the program's CQ, and shadow CQs. All completions of one QP come from
+ * one source at a time, so the order of each source is the order of each QP. The completion of a kick is hidden, and then all
+ * sources are polled again: mesh_kick_seen().
  *
- * poll_lock is held throughout. Providers have locks of their own on their CQs, which for extended
- * CQs are held from start_poll to end_poll; so those come before cq->lock, and no provider polls
- * with it held.
+ * poll_lock is held throughout. Providers lock their CQs, extended ones from start_poll to end_poll. These locks come before
+ * cq->lock, so no provider is called for a poll with cq->lock held.
  */
 
-/* A CQ for nothing but receives. */
+/* Does the CQ only get receives of this QP? */
 static bool is_of_receives(const struct mesh_held *h, const struct mesh_cq *cq)
 {
 	return cq == h->recv_cq && cq != h->send_cq;
 }
 
 /*
- * A receive has failed, which has left its home. One that the program knows nothing of is what nobody has until the move is through.
- * What fails before a QP does any work is looked at by who takes it away, and not shown: it stays in the log, for the others.
+ * A receive of an SRQ has failed, and has left its home. If the program does not see the failure (late, kept), the receive is
+ * stored for the end of the move. A failure in WAITING, before the QP did any work, is not shown: the receive stays in the log,
+ * for other QPs.
  */
 static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, const struct mesh_completion *c)
 {
@@ -37,7 +36,7 @@ static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, cons
 		mesh_cq_clients.srq_consumed(home, c->wr_id);
 }
 
-/* Where its receives are. A QP of the base that was left receives no more, and what it had counts with the base's. */
+/* The SRQ home of a QP's receives. A program's own QP after a move receives no more; its earlier receives count as the base's. */
 static struct mesh_srq_home *home_of(const struct mesh_cq_qp *qp)
 {
 	const struct mesh_held *h = qp->held;
@@ -47,7 +46,7 @@ static struct mesh_srq_home *home_of(const struct mesh_cq_qp *qp)
 	return &h->srq->base;
 }
 
-/* Apart from what is hot. Return: whether to show it. */
+/* Kept out of the hot path. Return: should it be shown? */
 __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 {
 	struct mesh_held *h = qp->held;
@@ -84,12 +83,12 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	if (c->receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
 		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
 	/*
-	 * There may be room in the send queue now. Not between start_poll and end_poll: libmlx5 looks at the CQ when the queue is full, and
-	 * it is we who have that.
+	 * The send queue may have room now. Post later between start_poll and end_poll: libmlx5 looks at the CQ when the queue is
+	 * full, and needs the lock that this thread holds.
 	 */
 	if (atomic_load_explicit(&h->backlog, memory_order_relaxed)) {
 		if (mesh_cq_is_own_poll(c->cq)) {
-			atomic_store_explicit(&c->cq->drain_wanted, true, memory_order_relaxed); /* we are the poller */
+			atomic_store_explicit(&c->cq->drain_wanted, true, memory_order_relaxed); /* this thread is the poller */
 			return show;
 		}
 		mesh_lock(&h->lock);
@@ -99,14 +98,14 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	return show;
 }
 
-/* @ret_shadows: the list only grows at its front, so it can be gone through without cq->lock */
+/* @ret_shadows: the list only grows at its front, so it is walked without cq->lock. */
 static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc,
 		      struct mesh_shadow_cq **ret_shadows)
 {
 	size_t taken = 0, some;
 
 	mesh_lock(&cq->lock);
-	/* There may be more for it when there is room. */
+	/* Taking completions may put others into the stash. */
 	while (cq->n_stash && taken < (size_t)n) {
 		some = cq->n_stash < (size_t)n - taken ? cq->n_stash : (size_t)n - taken;
 		memcpy(&wc[taken], cq->stash, some * sizeof(*wc));
@@ -133,16 +132,16 @@ bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc)
 	if (!cq->n_stash)
 		return false;
 	if (!mesh_cq_stash_room(cq) && mesh_cq_stash_reserve(cq, 64))
-		return false; /* out of order is better than not at all */
+		return false; /* without memory: out of order is better than lost */
 	mesh_cq_stash(cq, wc);
 	cq->restashed = true;
 	return true;
 }
 
-/* Who polls: the program, or we, for the stash. */
+/* Who polls: the program, or the plugin for the stash. */
 enum for_whom { FOR_PROGRAM, FOR_STASH };
 
-/* Of a QP of the base that has a log, or shares an SRQ with moved QPs. Return: whether to show it. */
+/* Process a completion of a program's own QP that has a log, or shares an SRQ with moved QPs. Return: should it be shown? */
 static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool failed_receive, enum for_whom who)
 {
 	struct mesh_completion c = completion_of(cq, wc);
@@ -159,7 +158,7 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool fail
 	return show;
 }
 
-/* Those that are to be shown, closed up. @failed_receive: that is what it is, and the only one */
+/* Keep the completions to show, in a row. @failed_receive: the one completion is a failed receive */
 static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed_receive, bool *ret_kicked, enum for_whom who)
 {
 	bool counts = atomic_load_explicit(&cq->counts, memory_order_relaxed);
@@ -180,7 +179,7 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed
 	return kept;
 }
 
-/* Each is looked at before the base takes it. */
+/* Poll a CQ that has readers: each CQE is read before the base takes it. */
 static int poll_read(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked, enum for_whom who)
 {
 	bool failed_receive;
@@ -210,7 +209,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 	return kept;
 }
 
-/* Those that are to be shown, closed up. cq->lock */
+/* Translate completions of a shadow CQ, and keep those to show, in a row. cq->lock */
 static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc, enum for_whom who)
 {
 	struct mesh_completion c;
@@ -220,7 +219,7 @@ static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc, enu
 	for (i = 0; i < got; i++) {
 		qp = mesh_qpns_find(&scq->qpns, wc[i].qp_num);
 		if (!qp)
-			continue; /* of a QP whose record is gone for long */
+			continue; /* of a QP whose record is gone */
 		c = completion_of(scq->owner, &wc[i]);
 		if (!mesh_poll_noticed(qp, &c) || !mesh_poll_is_shown(qp, &c))
 			continue;
@@ -257,7 +256,7 @@ int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 	return poll_shadow(scq, n, wc, FOR_STASH);
 }
 
-/* Return: how many, or what the device said if the first one failed. */
+/* Return: the number of completions, or the error of the first shadow CQ. */
 static int poll_shadows(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 {
 	int got = 0, more;
@@ -316,7 +315,7 @@ int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	struct mesh_cq *mcq = mesh_fast_get(cq);
 
-	/* Calls that end a function cost nothing, and what it would save on the stack otherwise is half of an empty poll. */
+	/* Tail calls: saved registers would cost half of an empty poll. */
 	return mcq && num_entries > 0 ? mesh_reader_fast_poll(mcq, num_entries, wc) : mesh_poll_properly(cq, num_entries, wc);
 }
 
@@ -331,7 +330,7 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 		return mc->poll_cq(cq, num_entries, wc);
 	mesh_lock(&mcq->poll_lock);
 	mesh_cq_claim(mcq);
-	/* It is polled for the first time, or found no place yet. */
+	/* Polled for the first time, or no place was free before. */
 	if (atomic_load_explicit(&mcq->fast, memory_order_relaxed))
 		mesh_fast_put(mcq);
 	got = poll_sources(mcq, num_entries, wc);
@@ -344,8 +343,9 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 }
 
 /*
- * A kick that came while the CQ was not armed would, once it is, wake the program for nothing, and keep back the next
- * one. What is polled on the way to it is stashed; if there is too much of that, the program is to be woken anyway.
+ * Collect the completion of a kick that came while the CQ was not armed. Otherwise that completion would wake the program for
+ * nothing once the CQ is armed, and hold back the next kick. Completions before it go to the stash. If the stash is full, the
+ * program has to be woken anyway.
  */
 static void reap_kick(struct mesh_cq *cq)
 {
@@ -354,7 +354,7 @@ static void reap_kick(struct mesh_cq *cq)
 
 	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed))
 		return;
-	/* Who is between start_poll and end_poll finds it himself. Others are soon done, and need not be pollers. */
+	/* A poller between start_poll and end_poll finds the kick itself. Other owners of the lock are done soon. */
 	if (!mesh_cq_freeze(cq))
 		return;
 	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && mesh_cq_stash_keep(cq))
@@ -373,10 +373,10 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 	if (!mcq)
 		return mc->req_notify_cq(cq, solicited_only);
-	cancel = mesh_cancel_off(); /* some providers have to ask the kernel */
+	cancel = mesh_cancel_off(); /* some providers make a system call */
 	reap_kick(mcq);
 	mesh_lock(&mcq->lock);
-	/* The base first: an event of a shadow is to find it armed. */
+	/* The program's CQ first: an event of a shadow has to find it armed. */
 	err = mc->req_notify_cq(cq, solicited_only);
 	for (scq = mcq->shadows; scq && !err; scq = scq->next)
 		err = ibv_req_notify_cq(scq->cq, solicited_only);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "starve.h"
 
-/* The helper thread runs each second, even if there is nothing to do: whether the program has ended. */
+/* The helper thread runs at least once a second, to see whether the program has ended. */
 #define LEAST_NS 2000000000ull
-/* Of a thread that did not poll for longer than that, because it slept or was stopped, the helper thread was not kept from running. */
+/*
+ * Longest time that counts between two looks. A thread that did not poll for longer slept, or was stopped, and so did not keep
+ * the helper thread from running.
+ */
 #define POLLED_NS 100000000ull
-/* From one time to the next. */
+/* Pause between two results true. */
 #define AGAIN_NS 10000000ull
 
 bool mesh_starved_long(struct mesh_starve *starve)

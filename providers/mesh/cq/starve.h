@@ -4,14 +4,14 @@
 
 #include "cqrecord.h"
 
-/* Whether the helper thread has run since; starved.h says what that is for. */
+/* Detects a helper thread that does not get processor time. starved.h says what happens then. */
 
-#define MESH_STARVE_LOOK 64u /* polls that find nothing, from one look at the clock to the next; a power of two */
+#define MESH_STARVE_LOOK 64u /* empty polls between two looks at the clock; a power of two */
 
-/** mesh_starved_long - the helper thread has not run since the last look: has it not for too long? poll_lock */
+/** mesh_starved_long - the helper thread has not run since the last look: is that too long? poll_lock */
 bool mesh_starved_long(struct mesh_starve *starve);
 
-/** mesh_starved_look - a poll has found nothing. Return: whether mesh_starved_give() is due. Hot; poll_lock */
+/** mesh_starved_look - an empty poll. Return: true: call mesh_starved_give(). Hot; poll_lock */
 static inline bool mesh_starved_look(struct mesh_starve *starve)
 {
 	uint32_t turns = atomic_load_explicit(&mesh_root.process->turns, memory_order_relaxed);
