@@ -4,7 +4,7 @@
 #include "conn.h"
 #include "heldint.h"
 
-/* Of x86-64; where lines are longer, some are asked for twice. */
+/* Cache line of x86-64. Longer lines are prefetched twice. */
 #define LINE_BYTES 64
 
 static void fetch(const void *memory, size_t bytes)
@@ -22,8 +22,8 @@ void mesh_fetch_conn(const struct mesh_conn *conn)
 }
 
 /*
- * Others may have conn->lock and be about to change the pointer; if it is not that any more, some other memory is fetched. It is not looked
- * at what it points to, for that may be gone.
+ * Another thread may change conn->held meanwhile: then useless memory is prefetched. The pointer is not dereferenced, because its
+ * target may be freed.
  */
 __attribute__((no_sanitize("thread"))) void mesh_fetch_held(const struct mesh_conn *conn)
 {

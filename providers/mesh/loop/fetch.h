@@ -5,14 +5,14 @@
 struct mesh_conn;
 
 /*
- * Memory that is to be in the processor's cache when a connection is looked at, asked for while others are. Each of hundreds that move
- * together takes some kilobytes, and by the time that one has its turn again the others have had the cache. No locks; nothing waits, and
- * nothing happens to what is not there. NULL is fine.
+ * Prefetch memory of connections that are next. Each of hundreds of connections that move together takes some kilobytes, and
+ * drops out of the processor's cache until its next turn. Locks: none. Nothing blocks, and an invalid address does no harm. NULL
+ * is fine.
  */
 
-/** mesh_fetch_conn - of the next but one; the caller has a reference */
+/** mesh_fetch_conn - prefetch the connection after the next; the caller has a reference */
 void mesh_fetch_conn(const struct mesh_conn *conn);
-/** mesh_fetch_held - of the next one, best some time after mesh_fetch_conn(): what it keeps apart from itself */
+/** mesh_fetch_held - prefetch the virtual QP of the next connection, best some time after mesh_fetch_conn() */
 void mesh_fetch_held(const struct mesh_conn *conn);
 
 #endif

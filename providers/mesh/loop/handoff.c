@@ -5,14 +5,14 @@
 #include <unistd.h>
 
 /*
- * The watcher looks at the leader this often. A leader that is in the same section at two looks in a row is stuck. This
- * time is far longer than a firmware command takes (some 60 us), and than a busy machine lets a thread wait: a healthy
- * host sees no take-over. A build for stress tests sets it low (-DLOOK_US=300).
+ * Interval at which the watcher looks at the leader. A leader in the same section at two looks in a row is stuck. The interval is
+ * far longer than a firmware command (some 60 us), and than a busy machine delays a thread: a healthy host sees no take-over. A
+ * build for stress tests sets it low (-DLOOK_US=300).
  */
 #ifndef LOOK_US
 #define LOOK_US 125000
 #endif
-/* The watcher sleeps after so many looks in a row at a leader that does nothing. */
+/* The watcher sleeps after so many looks in a row at an idle leader. */
 #define LOOKS 8
 
 void mesh_handoff_init(struct mesh_handoff *handoff)
@@ -20,7 +20,7 @@ void mesh_handoff_init(struct mesh_handoff *handoff)
 	sem_init(&handoff->woken, 0, 0);
 }
 
-/* Until the next section. */
+/* Sleep until the next section. */
 static void rest(struct mesh_handoff *handoff, uint64_t turn)
 {
 	atomic_store_explicit(&handoff->rests, true, memory_order_seq_cst);

@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 /*
- * The helper thread's work has one leader at a time, and the leader has a watcher. A command to a firmware that hangs
- * keeps the leader for seconds. The watcher becomes the leader then; the former leader finishes its one connection.
+ * The helper thread's work has one leader at a time, and the leader has a watcher. A command to a NIC whose firmware hangs blocks
+ * the leader for seconds. Then the watcher becomes the leader, and the former leader only finishes its one connection.
  *
- * A section is the part of the leader's work in which it may give a command. The leader marks where a section begins
- * and ends, and touches nothing in between that belongs to the leader. A section costs two atomic operations.
+ * A section is a part of the leader's work in which the leader may give a command. The leader marks its begin and end, and in
+ * between touches nothing that belongs to the leader. A section costs two atomic operations.
  */
 
 struct mesh_handoff {
@@ -22,10 +22,10 @@ struct mesh_handoff {
 	sem_t woken;
 };
 
-/** mesh_handoff_init - nobody watches */
+/** mesh_handoff_init - initialise; there is no watcher yet */
 void mesh_handoff_init(struct mesh_handoff *handoff);
 
-/** mesh_handoff_enter - the leader enters a section. Return: for mesh_handoff_leave() */
+/** mesh_handoff_enter - the leader enters a section. Return: pass it to mesh_handoff_leave(). */
 static inline uint64_t mesh_handoff_enter(struct mesh_handoff *handoff)
 {
 	uint64_t turn = atomic_load_explicit(&handoff->turn, memory_order_relaxed) + 1;
@@ -36,19 +36,19 @@ static inline uint64_t mesh_handoff_enter(struct mesh_handoff *handoff)
 	return turn;
 }
 
-/** mesh_handoff_leave - the leader leaves that section. Return: false: the watcher has become the leader meanwhile */
+/** mesh_handoff_leave - the leader leaves the section. Return: false: the watcher has become the leader meanwhile. */
 static inline bool mesh_handoff_leave(struct mesh_handoff *handoff, uint64_t turn)
 {
 	return atomic_compare_exchange_strong_explicit(&handoff->turn, &turn, turn + 1, memory_order_acq_rel, memory_order_acquire);
 }
 
-/** mesh_handoff_take - the watcher becomes the leader. Return: false: the leader has left that section meanwhile */
+/** mesh_handoff_take - the watcher becomes the leader. Return: false: the leader has left the section meanwhile. */
 static inline bool mesh_handoff_take(struct mesh_handoff *handoff, uint64_t turn)
 {
 	return mesh_handoff_leave(handoff, turn);
 }
 
-/** mesh_handoff_watch - watch the leader. Return: the section that the leader does not come out of */
+/** mesh_handoff_watch - watch the leader, until it is stuck. Return: the section in which it is stuck. */
 uint64_t mesh_handoff_watch(struct mesh_handoff *handoff);
 
 #endif

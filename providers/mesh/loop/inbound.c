@@ -10,21 +10,21 @@
 #include "proof.h"
 #include "ud.h"
 
-/* What comes from the agent. */
+/* Frames from the agent. */
 
 #define RECONNECT_NS 500000000ull
-/* One that ends the connection before it has said what was hoped for may go on so: twice as long each time, up to that. */
+/* An agent that closes the connection before its WELCOME may do so again: double the interval, up to this. */
 #define RECONNECT_MAX_NS 16000000000ull
-/* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
+/* Limit of frames per turn, so that a chatty peer does not delay timers. */
 #define MAX_FRAMES 256
-/* How long frames that have not been read, and moves of others, may keep timers waiting; and how long each of those does. */
+/* Longest delay of timers by unread frames and by moves of other connections; and the delay for each such move. */
 #define SILENCE_LATE_NS 100000000ull
 #define SILENCE_EACH_NS 400000ull
 
 /*
- * The time by which connections judge how long their peers have been silent: what has come from the agent, and has not been looked at,
- * may be their answers. And where hundreds move at once, a message waits for those of the others, at either end and at the agents. A
- * chatty peer does not keep them waiting for ever.
+ * Time against which connections measure the silence of their peers. Earlier than now if frames of the agent are unread, which
+ * may be answers. Also earlier if hundreds of connections move: a message then waits for others, at both ends and at the agents.
+ * Limited, so that a chatty peer does not delay timers for ever.
  */
 uint64_t mesh_thread_time_of_silence(const struct mesh_thread *thread, uint64_t now_ns)
 {
@@ -35,7 +35,7 @@ uint64_t mesh_thread_time_of_silence(const struct mesh_thread *thread, uint64_t 
 	return now_ns - (late_ns < SILENCE_LATE_NS ? late_ns : SILENCE_LATE_NS);
 }
 
-/* @conn: whose it is; NULL: of none, or it is of datagrams. @silent_ns: as of mesh_conn_message() */
+/* @conn: of the frame; NULL: none, or a message about datagrams. @silent_ns: as of mesh_conn_message() */
 static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
 	struct mv_ctl_keys keys;
@@ -67,7 +67,7 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
 	struct mesh_conn *conn;
 	struct mv_ctl_msg msg;
 
-	/* The agent gives back the message that it could not carry. */
+	/* The agent returns the message that it could not deliver. */
 	if (mv_ctl_decode(frame->payload, frame->len, &msg))
 		return;
 	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
@@ -82,7 +82,7 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
 	mesh_conn_put(conn);
 }
 
-/* Of a queue pair for datagrams there is nothing to be done: its questions get no answer. */
+/* The agent refused a claim. For a UD QP nothing needs to be done: its questions get no answer. */
 static void refused(struct mesh_conn *conn)
 {
 	if (!conn)
@@ -92,8 +92,8 @@ static void refused(struct mesh_conn *conn)
 }
 
 /*
- * While many move, those that have moved can wait with that. Those that wait for their turn look at all there is then, and what moves at
- * nothing but its peer.
+ * When all connections look at news. While many move, connections that are done can wait. Connections that wait for their turn
+ * look at all news in that turn, and connections that move only look at their peer.
  */
 static void note_news(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
 {
@@ -103,7 +103,7 @@ static void note_news(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
 		thread->news_at_ns = at_ns;
 }
 
-/* What concerns all connections. */
+/* A frame that concerns all connections. */
 static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
 {
 	if (frame->type == MV_FRAME_CHANGED) {
@@ -120,7 +120,7 @@ static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, 
 	}
 }
 
-/* What concerns those on a path. */
+/* A frame that concerns the connections on a path. */
 static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
 {
 	enum mesh_probed_news news = mesh_probed_told(frame, now_ns);
@@ -145,7 +145,6 @@ static void ask_for_senders(struct mesh_thread *thread)
 	mesh_unlock(&thread->helper.link_lock);
 }
 
-/* A new connection has no claims, so there are none to end. */
 void mesh_thread_close_link(struct mesh_thread *thread)
 {
 	mesh_lock(&thread->helper.link_lock);
@@ -161,7 +160,7 @@ static void look_up_inbound(struct inbound *in)
 	mesh_fetch_conn(in->conn);
 }
 
-/* What concerns one connection. Return: as take_inbound(). */
+/* A frame that concerns one connection. Return: as take_inbound(). */
 static bool take_message(struct lead *lead, const struct inbound *in, uint64_t now_ns)
 {
 	uint64_t silent_ns = mesh_thread_time_of_silence(lead->thread, now_ns);
@@ -176,11 +175,11 @@ static bool take_message(struct lead *lead, const struct inbound *in, uint64_t n
 	return mesh_lead_leave(lead);
 }
 
-/* Return: false: it is not the helper thread any more. */
+/* Return: false: another thread is the helper thread now. */
 static bool take_inbound(struct lead *lead, uint64_t now_ns)
 {
 	struct mesh_thread *thread = lead->thread;
-	/* The next helper thread has that place. */
+	/* Copied: after a hand-off, the next helper thread reuses the place. */
 	const struct inbound in = thread->places[thread->n_taken++ % N_INBOUND];
 	const struct mv_frame *frame = &in.frame;
 
@@ -200,7 +199,6 @@ static bool take_inbound(struct lead *lead, uint64_t now_ns)
 	return true;
 }
 
-/* Return: whether anything came. */
 bool mesh_thread_read_agent(struct lead *lead, uint64_t now_ns)
 {
 	struct mesh_thread *thread = lead->thread;
@@ -209,7 +207,7 @@ bool mesh_thread_read_agent(struct lead *lead, uint64_t now_ns)
 	int err = 0;
 
 	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->helper.link); n++) {
-		/* Else what the former helper thread has read comes first. */
+		/* Frames that a former helper thread has read come first. */
 		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
 			return true;
 		err = mesh_agentlink_recv(&thread->helper.link, &places[thread->n_read % N_INBOUND].frame);
@@ -246,7 +244,7 @@ void mesh_thread_connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	thread->reconnect_at_ns = now_ns + thread->reconnect_ns;
 	if (mesh_agentlink_open(&link, mesh_root.run_dir))
 		return;
-	/* Until it says WELCOME; where there is nobody, nobody is bothered. */
+	/* Double the interval until WELCOME. Without an agent the interval stays short, because that disturbs nobody. */
 	if (thread->reconnect_ns < RECONNECT_MAX_NS)
 		thread->reconnect_ns *= 2;
 	mesh_lock(&thread->helper.link_lock);

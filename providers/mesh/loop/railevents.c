@@ -6,8 +6,8 @@
 #include "ud.h"
 
 /*
- * The program waits on its own completion channel, whose descriptor the kernel fills. So a completion on a rail is made
- * a completion of the program's CQ (kick.c).
+ * The program waits on its own completion channel, whose descriptor the kernel fills. So a completion event of a rail is turned
+ * into one of the program's CQ (kick.c).
  */
 bool mesh_rail_events(struct mesh_rail *rail)
 {
@@ -15,7 +15,7 @@ bool mesh_rail_events(struct mesh_rail *rail)
 	struct ibv_cq *cq;
 	void *shadow;
 
-	/* The channel does not block: the last call says EAGAIN. */
+	/* The channel is non-blocking: the last call returns EAGAIN. */
 	while (!ibv_get_cq_event(rail->channel, &cq, &shadow)) {
 		if (shadow)
 			mesh_kick_cq_event(cq);
@@ -34,7 +34,7 @@ static int poll_until(struct pollfd *fds, nfds_t n_fds, uint64_t until_ns)
 	return ppoll(fds, n_fds, &timeout, NULL);
 }
 
-/* @fds: of rails. @n: of ppoll(). Return: whether there was nothing but completion events of CQs, and they are relayed. */
+/* @fds: of rails. @n: result of ppoll(). Return: true: there were only completion events of CQs, and all are relayed. */
 static bool relay(const struct pollfd *fds, struct mesh_rail *const *rails, size_t n_rails, int n)
 {
 	size_t i;
@@ -63,8 +63,8 @@ int mesh_rails_poll(struct pollfd *fds, size_t n_fixed, struct mesh_rail *const 
 }
 
 /*
- * When a NIC is reset, unplugged or given another driver, the kernel says DEVICE_FATAL and takes the device away from under the open files.
- * From then on these have nothing but POLLERR to say, for ever.
+ * Is the device gone? When a NIC is reset, unplugged or bound to another driver, the kernel reports DEVICE_FATAL, and detaches
+ * the open files, which then return POLLERR for ever.
  */
 static bool is_over(const struct pollfd *events)
 {
@@ -89,7 +89,7 @@ static void lose_rail(size_t i)
 void mesh_read_rail_events(size_t i, const struct pollfd events[2])
 {
 	struct mesh_rail *rail = mesh_root.process->read_rails[i];
-	bool intact = mesh_rail_intact(rail); /* else it is the program's data that is there to be read */
+	bool intact = mesh_rail_intact(rail); /* if not intact, the descriptors belong to the program: do not read */
 	bool lost = !intact || is_over(&events[0]) || is_over(&events[1]);
 
 	if (intact && events[0].revents)

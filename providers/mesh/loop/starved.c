@@ -14,7 +14,7 @@
 
 static const char why[] = "none of our threads gets a processor";
 
-/* A move has it wait before anything was fenced, or it has not begun: to call it off costs nothing. conn->lock */
+/* A move holds work back, before its fence or before its begin, so calling it off is free. conn->lock */
 static void call_off(struct mesh_conn *conn)
 {
 	mv_move_abort(&conn->move, mesh_now_ns());
@@ -23,7 +23,7 @@ static void call_off(struct mesh_conn *conn)
 	       why);
 }
 
-/* It has not been connected anywhere. conn->lock, posting is stopped */
+/* Fail a held connection, which was never connected. conn->lock, posting is stopped */
 static void fail_held(struct mesh_conn *conn)
 {
 	mesh_conn_say_bye(conn);

@@ -18,44 +18,43 @@
 #include "ud.h"
 
 /*
- * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
- * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It waits for
- * nothing but its descriptors: what may take long is for workers (worker.c). None of them is ever joined.
+ * The helper thread: one per process, started with the first connection to a host that has an agent. No other thread negotiates, or reads
+ * from the agent and the rails' completion channels. It blocks on its descriptors only: workers do slow work (worker.c). No thread of the
+ * plugin is ever joined.
  *
- * A command to a NIC whose firmware hangs may take seconds even so. Another thread becomes the helper thread then
- * (handoff.h), and the former one finishes that connection as a worker would.
+ * Still, a command to a NIC whose firmware hangs may take seconds. Then another thread becomes the helper thread (handoff.h), and the
+ * former helper thread finishes that connection as a worker would.
  */
 
-/* From one look whether anybody else is left to the next. */
+/* Interval to check whether other threads of the process are left. */
 #define ALONE_NS 1000000000ull
 /*
- * After something happened, look again by oneself for a while, at growing intervals, instead of asking to be woken: a
- * wake-up costs the program system calls, and the thread would get in the way of what the program does next with the
- * same connection. What is urgent wakes it all the same. Some hundred looks, then it sleeps.
+ * After something happened, poll some hundred times at growing intervals, then sleep. A wake-up would cost the program system calls, and
+ * disturb its next calls on the same connection. Urgent news wake the thread all the same.
  */
 #define BRISK_MIN_NS 1000000ull
-#define BRISK_PART 16u /* of the time since something happened */
+#define BRISK_PART 16u /* interval: this part of the time since something happened */
 #define BRISK_FOR_NS 2000000000ull
-/* When a queue pair that the agent has not been told of, or the end of one, is told of again. */
+/* Pause before a CLAIM or UNCLAIM that the agent had no room for is sent again. */
 #define CLAIM_AGAIN_NS 20000000ull
-/* When to try again to watch for changes, while somebody is looking at them. */
+/* Pause before the next try to watch the network for changes, while another thread reads them. */
 #define WATCH_AGAIN_NS 20000000ull
-/* From a change to the next that it is woken for: hosts with many containers have hundreds a second, and who decides looks by himself meanwhile. */
+/* Shortest interval of wake-ups for network changes, of which hosts with many containers have hundreds per second. */
 #define WATCH_REST_NS 100000000ull
-/* How often to look whether the rails' descriptors are ours still, while there is something to do; six system calls each. */
+/* Interval to check, while there is work, whether the program reused the rails' descriptors; six system calls per rail. */
 #define CHECK_RAILS_NS 50000000ull
-/* The same of its own, while one turn follows the other: each is looked at before it is read or written, too. */
+/* The same for the thread's own descriptors, while turn follows turn. Each is also checked before it is read or written. */
 #define CHECK_OWN_NS 1000000ull
-/* What is to be sent waits for company no longer than that in a turn. */
+/* Batching: flush frames to the agent at least so often within one turn. */
 #define FLUSH_NS 500000ull
-/* What finds no room is tried again after that time, and less often each time, at least so often. */
+/* Longest pause before frames for which the socket had no room are sent again; doubles up to this. */
 #define FLUSH_MAX_NS 16000000ull
-/* But where many move at once, it waits for that of the next turns: each packet wakes two agents and the peer. */
+/* Where many connections move, frames of several turns are batched: each packet wakes two agents and the peer. */
 #define GATHER_NS 300000ull
-/* So many former helper threads at most wait for firmwares. */
+/* Limit of former helper threads that are blocked by firmware. */
 #define MAX_AWAY 32u
 
-/* What the thread polls besides the rails. */
+/* Descriptors that the thread polls, besides those of rails. */
 enum { WAKE, AGENT, NETDEVS, N_FIXED };
 
 /* ---- sections ------------------------------------------------------------------------------------------------ */
@@ -69,7 +68,7 @@ void mesh_lead_enter(struct lead *lead, enum section section, struct mesh_conn *
 	lead->turn = mesh_handoff_enter(&thread->handoff);
 }
 
-/* The former helper thread is through with what kept it. */
+/* A command has returned in a former helper thread. */
 static void come_back(struct lead *lead)
 {
 	struct mesh_thread *thread = lead->thread;
@@ -87,7 +86,6 @@ static void come_back(struct lead *lead)
 	mesh_thread_wake(true);
 }
 
-/* Return: false: another thread is the helper thread now; this one touches nothing any more that is the helper thread's own. */
 bool mesh_lead_leave(struct lead *lead)
 {
 	if (mesh_handoff_leave(&lead->thread->handoff, lead->turn))
@@ -97,7 +95,7 @@ bool mesh_lead_leave(struct lead *lead)
 	return false;
 }
 
-/* Return: whether the calling thread is the helper thread now. */
+/* Return: true: the calling thread is the helper thread now. */
 static bool take_over(struct mesh_thread *thread, uint64_t turn)
 {
 	bool taken;
@@ -108,7 +106,7 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 		thread->n_away++;
 		atomic_store_explicit(&thread->away[thread->section],
 				      thread->section == SECTION_UD || thread->section == SECTION_SRQS, memory_order_relaxed);
-		/* As when a worker is: who asks for it does not wait. */
+		/* As with a worker: other threads do not wait for conn->lock. */
 		if (thread->section_conn)
 			atomic_store_explicit(&thread->section_conn->at_work, true, memory_order_release);
 	}
@@ -119,13 +117,13 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 	return taken;
 }
 
-/* Return: when what there is to send may wait for company; @now_ns or earlier: it may not. */
+/* Return: until when frames may wait for others; at most @now_ns: flush now. */
 static uint64_t gather_until(const struct mesh_thread *thread, uint64_t now_ns)
 {
 	return thread->n_live >= MESH_MANY_MOVING && now_ns - thread->live_ns < LIVE_NS ? thread->sent_ns + GATHER_NS : now_ns;
 }
 
-/* Return: when to try again, where there is no room for it yet: soon, but an agent that is stopped may stay so for hours. */
+/* Return: when to flush again if the socket had no room: soon at first, but an agent may be stopped for hours. */
 static uint64_t flush(struct mesh_thread *thread, uint64_t now_ns)
 {
 	int err = 0;
@@ -146,9 +144,8 @@ static uint64_t flush(struct mesh_thread *thread, uint64_t now_ns)
 }
 
 /*
- * Before anything is claimed in a turn. If the number is that of a queue pair that has been claimed since, the agent's claim is that
- * one's now, and ends with it. One that has not been claimed yet is claimed by this thread, so afterwards; also one that is created
- * while this looks.
+ * Send queued UNCLAIMs, before any CLAIM of this turn. Skip a QPN that was claimed again since: the agent's claim is for the new queue
+ * pair, and ends with that. A new queue pair with the QPN that is not claimed yet will be claimed by this thread, so later.
  */
 static void unclaim_again(struct mesh_thread *thread)
 {
@@ -160,11 +157,11 @@ static void unclaim_again(struct mesh_thread *thread)
 		any = mesh_unclaims_take(&thread->helper.unclaims, &frame);
 		mesh_unlock(&thread->helper.link_lock);
 		if (any && !mesh_conn_has_claim(frame.device, frame.qpn) && !mesh_ud_has_claim(frame.device, frame.qpn))
-			any = mesh_thread_frame(&frame) != -EAGAIN; /* else it is among them again */
+			any = mesh_thread_frame(&frame) != -EAGAIN; /* on -EAGAIN the frame is queued again */
 	} while (any);
 }
 
-/* Return: when to come again for them, at the end of a turn: it may have added to them itself. */
+/* Return: when to call unclaim_again() again. At the end of a turn, which may have queued UNCLAIMs. */
 static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
 {
 	unsigned int n;
@@ -175,7 +172,7 @@ static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
 	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
 }
 
-/* Return: when to come again for them. */
+/* Return: when to look at news. */
 static uint64_t look_at_news(struct mesh_thread *thread, uint64_t now_ns)
 {
 	if (thread->news_at_ns == UINT64_MAX || (now_ns < thread->news_at_ns && mesh_many_move()))
@@ -187,7 +184,7 @@ static uint64_t look_at_news(struct mesh_thread *thread, uint64_t now_ns)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
-/* Of this turn, or of an earlier one with more, if that is not long ago. */
+/* Note the number of moving connections, unless a recent turn had more. */
 static void note_live(struct mesh_thread *thread, unsigned int n_live, uint64_t now_ns)
 {
 	if (n_live < thread->n_live && now_ns - thread->live_ns < LIVE_NS)
@@ -204,7 +201,7 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 	struct mesh_conn *conn, *rest;
 	int claimed;
 
-	/* Else the former helper thread has left some. */
+	/* Otherwise a former helper thread has left some. */
 	if (!thread->taken)
 		thread->taken = mesh_conns_take(now_ns, &next);
 	while ((conn = thread->taken)) {
@@ -214,7 +211,7 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 		claimed = mesh_conn_claim(conn);
 		if (claimed != -EALREADY)
 			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
-		*ret_worked |= !claimed; /* an agent that does not read may go on so for hours */
+		*ret_worked |= !claimed; /* an unsent claim does not count as work: an agent may not read for hours */
 		mesh_lead_enter(lead, SECTION_CONN, conn);
 		deadline = mesh_conn_run(conn, now_ns, silent_ns);
 		if (!mesh_lead_leave(lead))
@@ -226,7 +223,7 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 		if (deadline < next)
 			next = deadline;
 		mesh_conn_put(conn);
-		/* The peers can begin with what there is. */
+		/* The peers can begin with the frames so far. */
 		if (rest && mesh_now_ns() > thread->sent_ns + FLUSH_NS)
 			flush(thread, mesh_now_ns());
 	}
@@ -234,7 +231,7 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 	return next;
 }
 
-/* When to look again without having been woken; UINT64_MAX: not any more. */
+/* Return: when to poll without a wake-up; UINT64_MAX: sleep. */
 static uint64_t brisk_at(const struct mesh_thread *thread, uint64_t now_ns)
 {
 	uint64_t ago = now_ns - thread->worked_at_ns, step = ago / BRISK_PART;
@@ -264,7 +261,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	mesh_lock(&mesh_root.process->read_rails_lock);
 	n_rails = mesh_root.process->n_read_rails;
 	for (i = 0; i < n_rails; i++) {
-		/* Not struck off, as those of the channel and the context are: mesh_read_rail_events() is to hear of it. */
+		/* Not removed if closed: mesh_read_rail_events() has to see POLLNVAL. */
 		const struct mesh_file *files = mesh_root.process->read_rails[i]->files;
 
 		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = files[MESH_RAIL_COMP].fd, .events = POLLIN};
@@ -273,7 +270,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	mesh_unlock(&mesh_root.process->read_rails_lock);
 	if (!brisk)
 		atomic_store_explicit(&thread->helper.asleep, true, memory_order_seq_cst);
-	/* What was queued before the flag could be seen is found by the next round. */
+	/* Connections that were queued before the flag was visible: do not sleep. */
 	if (!brisk && mesh_conns_news())
 		until_ns = 0;
 	n = mesh_rails_poll(fds, N_FIXED, mesh_root.process->read_rails, n_rails, until_ns, now + CHECK_RAILS_NS);
@@ -285,13 +282,13 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		thread->watch_at_ns = mesh_now_ns() + WATCH_REST_NS;
 	if (fds[WAKE].revents)
 		mesh_wake_heard(&thread->helper.wake);
-	/* The last one takes the place of one that is lost. */
+	/* Backwards: a lost rail is replaced by the last one. */
 	for (i = n_rails; i-- > 0;)
 		if (fds[N_FIXED + 2 * i].revents || fds[N_FIXED + 2 * i + 1].revents)
 			mesh_read_rail_events(i, &fds[N_FIXED + 2 * i]);
 }
 
-/* Somebody may have closed all descriptors, and nothing happens at those that have the numbers now. */
+/* The program may have closed all descriptors: then the rails' events never come. */
 static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
 {
 	if (now_ns < thread->check_rails_at_ns)
@@ -300,7 +297,7 @@ static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
 	mesh_check_read_rails();
 }
 
-/* What the last thread of a process does that ends by pthread_exit(), and would have done without ours. */
+/* When the last thread of the program has ended by pthread_exit(), end the process, as would have happened without this thread. */
 static void end_with_program(struct mesh_thread *thread, uint64_t now_ns)
 {
 	if (now_ns < thread->alone_at_ns)
@@ -310,7 +307,10 @@ static void end_with_program(struct mesh_thread *thread, uint64_t now_ns)
 		exit(0);
 }
 
-/* Somebody may have closed all descriptors and use the numbers. Before it sleeps for good in any case: nobody could wake it. */
+/*
+ * The program may have closed all descriptors, and reused the numbers. Always checked before a long sleep, from which nothing could wake
+ * the thread.
+ */
 static void check_own(struct mesh_thread *thread, uint64_t now_ns)
 {
 	if (now_ns < thread->check_own_at_ns && brisk_at(thread, now_ns) != UINT64_MAX)
@@ -323,20 +323,20 @@ static void check_own(struct mesh_thread *thread, uint64_t now_ns)
 
 static void watch_leader(struct mesh_thread *thread);
 
-/* Return: when there is something to do; UINT64_MAX also while a former helper thread does it. */
+/* Return: when to come again; UINT64_MAX also while a former helper thread is in the section. */
 static uint64_t run_section(struct lead *lead, enum section section, uint64_t (*run)(uint64_t now_ns), uint64_t now_ns)
 {
 	uint64_t next;
 
 	if (lead->lost || atomic_load_explicit(&lead->thread->away[section], memory_order_acquire))
-		return UINT64_MAX; /* who comes from there wakes this one */
+		return UINT64_MAX; /* that thread wakes this one */
 	mesh_lead_enter(lead, section, NULL);
 	next = run(now_ns);
 	mesh_lead_leave(lead);
 	return next;
 }
 
-/* Until another thread is the helper thread. */
+/* Runs until another thread is the helper thread. */
 static void run(struct mesh_thread *thread)
 {
 	struct lead lead = {.thread = thread};
@@ -349,7 +349,7 @@ static void run(struct mesh_thread *thread)
 	thread->helper.runs = true;
 	mesh_unlock(&thread->helper.link_lock);
 	while (!lead.lost) {
-		/* Where nothing moves that is at work, no command is given here before there is a NIC of ours. */
+		/* Without protected connections and NICs of the plugin, this thread gives no commands. */
 		if (mesh_survives_some() || mesh_root.process->n_read_rails)
 			watch_leader(thread);
 		atomic_fetch_add_explicit(&mesh_root.process->turns, 1, memory_order_relaxed);
@@ -417,7 +417,7 @@ static void *watcher(void *arg)
 		while (!take_over(thread, turn));
 		atomic_store_explicit(&thread->handoff.watched, false, memory_order_relaxed);
 		run(thread);
-		/* Where there is another one, this one ends. */
+		/* If there is another watcher, this thread ends. */
 	} while (!atomic_exchange_explicit(&thread->handoff.watched, true, memory_order_relaxed));
 	return NULL;
 }
@@ -434,12 +434,12 @@ static void *helper(void *arg)
 
 	thread->alone_at_ns = mesh_now_ns() + ALONE_NS;
 	thread->news_at_ns = UINT64_MAX;
-	mesh_conns_queue_all(true); /* those that were queued when there was no thread to be had */
+	mesh_conns_queue_all(true); /* connections that were queued when no thread could be started */
 	run(thread);
 	return NULL;
 }
 
-/* Called with conns_lock held. @at_once: with the agent before this returns, if there is one */
+/* Called with conns_lock held. @at_once: connect to the agent before this returns, if there is an agent. */
 static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 {
 	struct mesh_thread *thread = calloc(1, sizeof(*thread));
@@ -457,7 +457,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	mesh_lock_init(&thread->handoff_lock);
 	mesh_handoff_init(&thread->handoff);
 	if (at_once)
-		mesh_agentlink_open(&thread->helper.link, mesh_root.run_dir); /* else the thread tries again */
+		mesh_agentlink_open(&thread->helper.link, mesh_root.run_dir); /* on failure the thread tries again */
 	*ret_err = mesh_thread_start(helper, thread);
 	if (*ret_err) {
 		mesh_agentlink_close(&thread->helper.link);
@@ -469,7 +469,6 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	return thread;
 }
 
-/* The first one who needs it. Return: 0 or -errno. */
 int mesh_thread_begin(bool at_once)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -482,7 +481,7 @@ int mesh_thread_begin(bool at_once)
 		thread = make_thread(at_once, &err);
 		atomic_store_explicit(&process->thread, thread ? &thread->helper : NULL, memory_order_release);
 	}
-	/* There is nobody to look at those that were queued for it. Should there be a thread later, it looks at all. */
+	/* No thread looks at queued connections. A later thread looks at all connections. */
 	if (err)
 		conn = mesh_conns_take_all_locked();
 	mesh_unlock(&process->conns_lock);

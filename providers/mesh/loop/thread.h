@@ -4,7 +4,10 @@
 
 #include <stdbool.h>
 
-/** mesh_thread_begin - start the helper thread, unless there is one; @at_once: with the agent connected already. Return: 0 or -errno */
+/**
+ * mesh_thread_begin - start the helper thread, unless it exists. Return: 0 or -errno.
+ * @at_once: true: connect to the agent before this returns
+ */
 int mesh_thread_begin(bool at_once);
 
 #endif

@@ -6,71 +6,74 @@
 #include "handoff.h"
 #include "helper.h"
 
-/* What the files of the helper thread share: thread.c inbound.c. */
+/* Shared by thread.c and inbound.c. */
 
-/* Moves of others, for that long, keep timers and messages waiting. */
+/* Timers and messages are delayed for so long after other connections began to move. */
 #define LIVE_NS 100000000ull
 
-/* A frame that was read, and whose it is. */
+/* A frame that was read, and its connection. */
 struct inbound {
 	struct mv_frame frame;
-	struct mesh_conn *conn; /* of a DELIVER, with a reference; NULL: of none */
+	struct mesh_conn *conn; /* of a DELIVER or REFUSED, with a reference; NULL: none */
 };
 
-#define N_INBOUND 3 /* the last one that was read has its memory fetched, as the one before has more of it; the first one is taken */
+#define N_INBOUND 3 /* pipeline: prefetch the connection of the last, the QP of the one before; process the first */
 
-/* Where a command may keep the helper thread. */
+/* Where a command may block the helper thread. */
 enum section { SECTION_CONN, SECTION_UD, SECTION_SRQS, N_SECTIONS };
 
-/* Hangs in the process's wiped page. */
+/* Referred to by the process page that fork() clears. */
 struct mesh_thread {
 	struct mesh_helper helper; /* first */
 	struct mesh_handoff handoff;
-	MESH_LOCK(HANDOFF) handoff_lock; /* by who becomes the helper thread, and who finds that it is not any more; guards the next three */
-	_Atomic bool away[N_SECTIONS]; /* a former one is there: UD, SRQs; changed under the lock, read by the helper thread without */
+	MESH_LOCK(HANDOFF) handoff_lock; /* taken when the helper thread changes; guards the next three */
+	_Atomic bool away[N_SECTIONS]; /* a former helper thread is in UD, SRQs; written under the lock, read without */
 	unsigned int n_away;
-	enum section section; /* that the helper thread is in; its own while it is in none, as the next */
+	enum section section; /* section of the helper thread; outside of sections owned by the helper thread, as the next */
 	struct mesh_conn *section_conn; /* SECTION_CONN: with a reference; may be NULL */
 
-	/* The thread's own. */
-	uint64_t sent_ns; /* when it has handed over what it had to send */
-	uint64_t full_ns; /* how long it waits before it tries to hand it over again; 0: there was room */
-	uint64_t drained_ns; /* when it had read all that there was from the agent */
-	unsigned int n_live; /* connections that moved lately, all at once */
-	uint64_t live_ns; /* when they did */
-	struct mesh_conn *taken; /* chain by @next_taken: to be looked at in this turn */
+	/* Owned by the helper thread. Times are mesh_now_ns(). */
+	uint64_t sent_ns; /* when the last frames were flushed to the agent */
+	uint64_t full_ns; /* pause before the next try to flush; 0: there was room */
+	uint64_t drained_ns; /* when all frames of the agent had been read */
+	unsigned int n_live; /* largest number of connections that moved at once, lately */
+	uint64_t live_ns; /* when that was */
+	struct mesh_conn *taken; /* connections of this turn, by @next_taken */
 	struct inbound places[N_INBOUND];
-	unsigned int n_read, n_taken; /* of these */
+	unsigned int n_read, n_taken; /* frames read, and processed */
 	uint64_t check_rails_at_ns, check_own_at_ns;
-	uint64_t reconnect_at_ns; /* the agent is not connected to before: it may refuse each time */
-	uint64_t reconnect_ns; /* from one time to the next; 0: it is ours, and RECONNECT_NS it is again */
-	uint64_t watch_at_ns; /* changes of the network are not looked for before */
-	uint64_t worked_at_ns; /* something happened */
-	uint64_t news_at_ns; /* when all that news concern look at them; UINT64_MAX: there are none */
-	uint64_t alone_at_ns; /* when to look whether anybody else is left */
+	uint64_t reconnect_at_ns; /* earliest next connect to the agent, which may refuse each time */
+	uint64_t reconnect_ns; /* interval of connects; 0: connected, so RECONNECT_NS */
+	uint64_t watch_at_ns; /* do not watch the network for changes before */
+	uint64_t worked_at_ns; /* last time that anything happened */
+	uint64_t news_at_ns; /* when all connections look at the new directory; UINT64_MAX: not */
+	uint64_t alone_at_ns; /* when to check whether other threads are left */
 };
 
-/* What one thread knows of being the helper thread; on its stack. */
+/* State of a thread as the helper thread; on its stack. */
 struct lead {
 	struct mesh_thread *thread;
 	enum section section;
 	struct mesh_conn *conn;
 	uint64_t turn;
-	bool lost; /* it is not any more */
+	bool lost; /* another thread is the helper thread now */
 };
 
-/** mesh_lead_enter - a command may keep the helper thread from here on; @conn: with a reference, or NULL */
+/** mesh_lead_enter - a command may block from here on; @conn: with a reference, or NULL */
 void mesh_lead_enter(struct lead *lead, enum section section, struct mesh_conn *conn);
-/** mesh_lead_leave - Return: false: another thread is the helper thread now; this one touches nothing any more that is its own */
+/**
+ * mesh_lead_leave - Return: false: another thread is the helper thread now, so the caller must not touch the helper thread's
+ * state
+ */
 bool mesh_lead_leave(struct lead *lead);
 
-/** mesh_thread_read_agent - take what has come from the agent. Return: whether anything came */
+/** mesh_thread_read_agent - process frames of the agent. Return: did any come? */
 bool mesh_thread_read_agent(struct lead *lead, uint64_t now_ns);
-/** mesh_thread_connect_agent - if there is no connection to it, and it is time for one */
+/** mesh_thread_connect_agent - connect to the agent, if there is no connection, and it is time for a try */
 void mesh_thread_connect_agent(struct mesh_thread *thread, uint64_t now_ns);
-/** mesh_thread_close_link - a new connection has no claims, so there are none to end */
+/** mesh_thread_close_link - close the connection to the agent, and drop queued UNCLAIMs: a new connection has no claims */
 void mesh_thread_close_link(struct mesh_thread *thread);
-/** mesh_thread_time_of_silence - the time by which connections judge how long their peers have been silent */
+/** mesh_thread_time_of_silence - time against which connections measure their peers' silence */
 uint64_t mesh_thread_time_of_silence(const struct mesh_thread *thread, uint64_t now_ns);
 
 #endif
