@@ -9,7 +9,7 @@
 
 #define MIN_BUCKETS 64u
 
-/* What happens under it passes no cancellation point. */
+/* Code under the lock passes no cancellation point. */
 void mesh_conns_lock(void)
 {
 	mesh_lock(&mesh_root.process->conns_lock);
@@ -25,7 +25,7 @@ static size_t bucket_of(const struct mesh_conns *conns, uint32_t qpn)
 	return (qpn * 2654435761u >> 8) & (conns->n_buckets - 1);
 }
 
-/* Keeps the old table when there is no memory for a larger one. */
+/* Double the table. Without memory the old table stays. */
 static void grow(struct mesh_conns *conns)
 {
 	struct mesh_conn **old = conns->buckets, **larger, *conn, *next;
@@ -93,7 +93,7 @@ struct mesh_conn *mesh_conn_get(const struct ibv_qp *qp)
 {
 	struct mesh_conn *conn;
 
-	if (!mesh_root.process->conns) /* set once in a process; a racing first use is not of this QP */
+	if (!mesh_root.process->conns) /* set once per process; a racing first use is not of this QP */
 		return NULL;
 	mesh_conns_lock();
 	conn = find_locked(qp, NULL, qp->qp_num);
@@ -146,7 +146,7 @@ static void destroy(struct mesh_conn *conn)
 
 void mesh_conn_put(struct mesh_conn *conn)
 {
-	/* What is in the table is referred to by it, so nobody finds one that has none left. */
+	/* The table has a reference, so no look-up finds a connection without references. */
 	if (conn && atomic_fetch_sub_explicit(&conn->refs, 1, memory_order_acq_rel) == 1)
 		destroy(conn);
 }
@@ -177,7 +177,7 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		return NULL;
 	old = mesh_conn_get(qp);
 	if (old)
-		mesh_conn_unlink(old); /* before this one can be claimed, which has the same number */
+		mesh_conn_unlink(old); /* before the new one, with the same QPN, can be claimed */
 	mesh_conn_put(old);
 
 	mesh_conns_lock();
@@ -191,7 +191,7 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		conn->serial = ++conns->last_serial;
 		conns->n++;
 		conn->linked = true;
-		atomic_store_explicit(&conn->refs, 2, memory_order_relaxed); /* the table's and the caller's */
+		atomic_store_explicit(&conn->refs, 2, memory_order_relaxed); /* of the table and of the caller */
 	}
 	mesh_conns_unlock();
 	if (!conns) {
@@ -212,7 +212,7 @@ static void take_from_followers(struct mesh_conns *conns, struct mesh_conn *conn
 	conn->follows = false;
 }
 
-/* What CLAIM and UNCLAIM say: to be made while it is in the table, for its context may be closed and used again afterwards. */
+/* The CLAIM of a connection; made while it is in the table, because its context may be closed afterwards. */
 static struct mv_frame claim_of(const struct mesh_conn *conn)
 {
 	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = conn->qpn, .qp_type = IBV_QPT_RC};
@@ -313,7 +313,7 @@ uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)
 	return psn;
 }
 
-/* Called with conns_lock held, which keeps the QPs of those that are in the table. */
+/* Called with conns_lock held, which keeps the QPs of connections in the table alive. */
 static bool goes_with(const struct mesh_conn *self, const struct mesh_conn *conn)
 {
 	const struct ibv_cq *cq = self->qp->send_cq;
@@ -383,7 +383,7 @@ bool mesh_conn_led(const struct mesh_conn *conn, char *ret_device, enum mv_ctl_r
 	return ret_device[0];
 }
 
-/* The agent took the claim, or lost it. Return: whether the program has ended the connection meanwhile. */
+/* Note whether the CLAIM was sent. Return: true: the program has ended the connection meanwhile. */
 static bool note_claimed(struct mesh_conn *conn, bool taken)
 {
 	bool linked;
@@ -414,8 +414,8 @@ int mesh_conn_claim(struct mesh_conn *conn)
 		return -EALREADY;
 	err = mesh_thread_frame(&claim);
 	/*
-	 * The UNCLAIM of one that has been unlinked meanwhile may have come before the CLAIM. Another queue pair of this number, if there
-	 * is one by now, has not been claimed yet: that is for this thread to do.
+	 * If the connection was unlinked meanwhile, its UNCLAIM may have overtaken the CLAIM: send another. A new queue pair with
+	 * that QPN is not claimed yet, because only this thread claims.
 	 */
 	if (note_claimed(conn, err != -EAGAIN))
 		unclaim(&claim);

@@ -7,17 +7,17 @@
 
 #include "parity.h"
 
-/* How long what a port said of itself is believed. */
+/* A port query is reused for this long. */
 #define PORT_NS 50000000ull
 
-/* What a queue pair on another NIC has to be like: as the program's, with what has another number there. */
+/* P_Key index of the program's QP. */
 
 static uint16_t own_pkey_index(const struct mesh_conn *conn)
 {
 	return conn->rtr_mask & IBV_QP_PKEY_INDEX ? conn->rtr.pkey_index : conn->init.pkey_index;
 }
 
-/* The program's P_Key index, as a port of a NIC has it. Return: 0; -ENOENT: that has not the P_Key. */
+/* Index of the program's P_Key on a port of a NIC. Return: 0; -ENOENT: that port lacks the P_Key. */
 static int pkey_index(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, uint16_t *ret_index)
 {
 	*ret_index = own_pkey_index(conn);
@@ -55,7 +55,7 @@ int mesh_conn_release_path(struct mesh_conn *conn)
 	return 0;
 }
 
-/* Hundreds that move at once ask the device once. */
+/* Query the port, once for hundreds of connections that move together. */
 static int ask_port(struct mesh_rail *rail, uint8_t port_num)
 {
 	uint64_t now_ns = mesh_now_ns(), old_ns = 0;
@@ -66,7 +66,7 @@ static int ask_port(struct mesh_rail *rail, uint8_t port_num)
 	if (rail->asked_port == port_num)
 		old_ns = rail->asked_ns;
 	mesh_unlock(&rail->gid_lock);
-	/* What it was like once is as good as what a firmware that hangs will say. */
+	/* For a NIC whose firmware hangs, an old answer is used. */
 	if (old_ns && (now_ns < old_ns + PORT_NS || mesh_device_stuck(rail->commands)))
 		return 0;
 	command = mesh_command_begin(rail->commands);
@@ -98,13 +98,13 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
 		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
 	*ret_mtu_bytes = (uint16_t)mtu;
-	/* The subnet manager has not been there yet, or not again. */
+	/* The subnet manager has not assigned a LID. */
 	return path->gid_type == MV_GID_TYPE_IB && !mv_lid_is_unicast(*ret_lid) ? -EIO : 0;
 }
 
 /*
- * Where something is made ahead, there is all that is needed. Whether its descriptors are ours still the helper thread looks from time to
- * time: six system calls for each of hundreds that move at once would take longer than all else that they do here.
+ * The armed PD on @device, which saves a look-up. The helper thread checks from time to time that the rail's descriptors are
+ * still its own: six system calls for each of hundreds of moves would take longer than all else here.
  */
 static struct mesh_pd *spare_on(const struct mesh_conn *conn, const char *device)
 {
@@ -122,7 +122,7 @@ static struct mesh_pd *pd_on(struct mesh_conn *conn, const char *device, char *w
 
 	if (rail)
 		pd = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, why_size);
-	mesh_rail_put(rail); /* the pd has a reference */
+	mesh_rail_put(rail); /* the PD has a reference */
 	return pd;
 }
 
@@ -137,7 +137,7 @@ int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *act
 		snprintf(why, why_size, "the rail is not in the directory any more");
 		return err;
 	}
-	/* The peer's routes lead here, as it says; ours have to lead there. */
+	/* The peer says that its routes lead here; routes of this host have to lead there, too. */
 	if (!mesh_view_may_join(&action->local_gid, &action->remote_gid)) {
 		snprintf(why, why_size, "no route of this host leads there");
 		return -EHOSTUNREACH;
@@ -192,7 +192,7 @@ int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_pat
 			return err;
 	}
 	ret->ah_attr.is_global = 1;
-	/* A program may have meant "this link only" for a path that was never used. */
+	/* A small hop limit was meant for the program's own path. */
 	if (path->gid_type != MV_GID_TYPE_IB && ret->ah_attr.grh.hop_limit < 64)
 		ret->ah_attr.grh.hop_limit = 64;
 	return mesh_rail_recall_gid(path->pd->rail, path->port, &path->gid, path->gid_type, &action->peer.gid,

@@ -4,9 +4,12 @@
 #include "conntable.h"
 #include "survives.h"
 
-/* Which connections the helper thread looks at, and when. */
+/* Order in which the helper thread looks at connections. */
 
-/* Looked at in one turn of the helper thread, which takes some 10 us each; so many new ones, where others have been left; at least so many of the last kind. */
+/*
+ * Connections per turn of the helper thread, some 10 us each. If earlier turns left some: limit of new ones, and minimum of those
+ * that are not due.
+ */
 #define TAKEN_MAX  64u
 #define TAKEN_NEW  32u
 #define TAKEN_LAST 16u
@@ -99,7 +102,10 @@ void mesh_conns_queue_all(bool claim)
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn; conn = conn->next) {
 			conn->claimed &= !claim;
-			/* No news but messages concern a native one; one that waits for its turn looks at all of them then. */
+			/*
+			 * Native connections only care for messages. A connection that waits for its turn looks at all news in
+			 * that turn.
+			 */
 			if (!conn->queued && (claim || (!conn->native && !conn->waits)))
 				mesh_conns_put_locked(conns, conn);
 		}
@@ -112,7 +118,7 @@ static struct mesh_conn *conn_of(struct mesh_due *due)
 	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, due));
 }
 
-/* Called with conns_lock held. Those that are not due stay. */
+/* Called with conns_lock held. Queues connections that are due. */
 static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_next)
 {
 	struct mesh_conn *conn;
@@ -132,7 +138,7 @@ static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_n
 	}
 }
 
-/* Called with conns_lock held. @max at most, behind those in the chain, of which *@end is the end. Return: how many. */
+/* Called with conns_lock held. Moves at most @max connections to the chain, whose end is *@end. Return: their number. */
 static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
 {
 	struct mesh_conn *conn;
@@ -160,7 +166,7 @@ static void put_back(struct mesh_conns *conns, uint64_t now_ns)
 	}
 }
 
-/* Called with conns_lock held. Of each kind the oldest ones; none waits for ever. */
+/* Called with conns_lock held. Takes the oldest of each queue, so that none waits for ever. */
 static void take_some(struct mesh_conns *conns, struct mesh_conn ***end)
 {
 	size_t n = take(&conns->queued, TAKEN_NEW, end);
@@ -260,7 +266,7 @@ bool mesh_conns_next_turn(enum mesh_turn turn)
 		gone = conn && !conn->linked;
 		called = conn && !gone;
 		if (called) {
-			/* It may wait again before the last call is forgotten. */
+			/* It may have been called before, and wait again. */
 			if (!atomic_exchange_explicit(&conn->called, true, memory_order_relaxed))
 				atomic_fetch_add_explicit(&mesh_root.process->n_called, 1, memory_order_relaxed);
 			mesh_conns_put_locked(conns, conn);
@@ -289,7 +295,7 @@ MV_LOCKS_UNCHECKED bool mesh_conn_enter(struct mesh_conn *conn)
 		return false;
 	if (mesh_trylock(&conn->lock))
 		return true;
-	/* The program, most likely, in the middle of a modify_qp of its own. */
+	/* Most likely the program is in modify_qp. */
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += MESH_CONN_PATIENCE_NS;
 	if (until.tv_nsec >= 1000000000l) {

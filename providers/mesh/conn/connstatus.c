@@ -9,9 +9,9 @@
 #include "proved.h"
 #include "unqualified.h"
 
-/* When the agent has not read what it was told before, or has messages to carry first. */
+/* Pause after a frame for which the socket to the agent had no room. */
 #define TELL_AGAIN_NS 50000000ull
-/* What has moved is told of and logged so long after its move: the others that move with it wait for the same threads. */
+/* Delay of report and log of a move: other connections that move at the same time need the same threads. */
 #define TELL_MOVED_NS 200000000ull
 
 const char *mesh_conn_bound(const struct mesh_conn *conn)
@@ -29,7 +29,7 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 	return mesh_conn_unproved(conn) ? mesh_conn_unproved(conn) : mesh_conn_unqualified(conn);
 }
 
-/* Hundreds move at once, and writing a line takes as long as half of a move: so it is said when there is time. */
+/* Logged late: hundreds of connections move at once, and a log line takes half as long as a move. */
 void mesh_conn_log_moved(struct mesh_conn *conn)
 {
 	char from[MV_GID_STRLEN], to[MV_GID_STRLEN];
@@ -53,13 +53,13 @@ static const char *state_name(const struct mesh_conn *conn)
 	return names[conn->state];
 }
 
-/* Where a queue pair waits for the next move. */
+/* Device of the standby; "": none. */
 static const char *ahead_on(const struct mesh_conn *conn)
 {
 	return conn->held && conn->home.spare && mesh_live_armed(conn->held) ? conn->home.spare->rail->device : "";
 }
 
-/* What is still being connected has no work that could move, and is not said to be movable. */
+/* A connection that is not at work yet is not reported as movable. */
 static const char *movable_text(const struct mesh_conn *conn, const char *bound)
 {
 	bool at_work = (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && conn->rts_mask;
@@ -69,7 +69,6 @@ static const char *movable_text(const struct mesh_conn *conn, const char *bound)
 	return at_work ? ",\"movable\":true" : "";
 }
 
-/* For `meshverbs qps`. */
 void mesh_conn_tell(struct mesh_conn *conn)
 {
 	char local[MV_GID_STRLEN], peer[MV_GID_STRLEN], rail[MV_GID_STRLEN], to[MV_GID_STRLEN];
@@ -99,7 +98,7 @@ void mesh_conn_tell(struct mesh_conn *conn)
 
 void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
 {
-	/* One that moves again meanwhile is not told of later for it. */
+	/* A further move does not postpone the report. */
 	if (conn->told || now_ns >= conn->tell_at_ns)
 		conn->tell_at_ns = now_ns + TELL_MOVED_NS;
 	conn->told = false;

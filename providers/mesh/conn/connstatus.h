@@ -4,17 +4,17 @@
 
 #include "conn.h"
 
-/* What the agent and the log are told of a connection. conn->lock; any thread. */
+/* Reports about a connection, to the agent and the log. Locks: conn->lock; any thread. */
 
-/** mesh_conn_bound - why it stays where it is whatever happens; NULL: it can be moved; a constant; any thread */
+/** mesh_conn_bound - why the connection cannot move, a constant; NULL: it can */
 const char *mesh_conn_bound(const struct mesh_conn *conn);
-/** mesh_conn_log_moved - say that it has, if it is not in the log yet */
+/** mesh_conn_log_moved - log the last move, if not logged yet */
 void mesh_conn_log_moved(struct mesh_conn *conn);
-/** mesh_conn_tell - tell the agent, for `meshverbs qps` and `meshverbs drain`; what gets lost is told again by mesh_conn_run() */
+/** mesh_conn_tell - tell the agent, for `meshverbs qps` and `meshverbs drain`; mesh_conn_run() repeats what gets lost */
 void mesh_conn_tell(struct mesh_conn *conn);
-/** mesh_conn_tell_later - the same, when hundreds of moves are through */
+/** mesh_conn_tell_later - the same after a delay, once hundreds of moves are over */
 void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns);
-/** mesh_conn_tell_news - tell and log what is new; helper thread. Return: when to come again */
+/** mesh_conn_tell_news - tell and log changes; helper thread. Return: when to come again. */
 uint64_t mesh_conn_tell_news(struct mesh_conn *conn, uint64_t now_ns);
 
 #endif

@@ -4,28 +4,28 @@
 
 #include "conn.h"
 
-/* What the files of the table of connections share: conn.c connqueue.c. */
+/* Shared by conn.c and connqueue.c: the table of connections. */
 
-/* In the process's wiped page hangs one of these; under process->conns_lock. */
+/* One per process, referred to by the process page that fork() clears. Guarded by process->conns_lock. */
 struct mesh_conns {
 	struct mesh_conn **buckets;
-	size_t n_buckets, n; /* n_buckets: a power of two */
-	LIST_HEAD(, mesh_conn) all; /* those in the table, newest first */
-	uint64_t last_serial; /* of those given out */
-	/* For the helper thread: what is new; what it has left, first that which was due. Each holds a reference. */
+	size_t n_buckets, n; /* n_buckets is a power of two */
+	LIST_HEAD(, mesh_conn) all; /* connections in the table, newest first */
+	uint64_t last_serial; /* last one that was used */
+	/* Queues of the helper thread: new; left by earlier turns, due; and not due. Each holds a reference. */
 	TAILQ_HEAD(mesh_queue, mesh_conn) queued, overdue, put_back;
-	struct mesh_due *due; /* for it later */
-	struct mesh_conn *followers; /* by @next_follower: those that follow others */
-	TAILQ_HEAD(mesh_turns, mesh_conn) waiting[MESH_TURNS]; /* for their turn to move, each with a reference */
-	bool news; /* queued by somebody else than the thread since it took the queue last */
+	struct mesh_due *due; /* timers */
+	struct mesh_conn *followers; /* self-connected QPs that follow others, by @next_follower */
+	TAILQ_HEAD(mesh_turns, mesh_conn) waiting[MESH_TURNS]; /* waiting for their turn to move, each with a reference */
+	bool news; /* another thread has queued a connection since the helper thread took the queue last */
 };
 
 /** mesh_conns_lock, mesh_conns_unlock - conns_lock; what happens under it passes no cancellation point */
 void mesh_conns_lock(void) MV_ACQUIRES(&mesh_root.process->conns_lock);
 void mesh_conns_unlock(void) MV_RELEASES(&mesh_root.process->conns_lock);
-/** mesh_conns_locked - the table; @make: made if there is none; NULL: there is none, or no memory; conns_lock */
+/** mesh_conns_locked - the table; @make: make it if missing. NULL: there is none, or no memory. conns_lock */
 struct mesh_conns *mesh_conns_locked(bool make);
-/** mesh_conns_put_locked - the helper thread looks at it in its next turn; conns_lock */
+/** mesh_conns_put_locked - queue a connection for the next turn; conns_lock */
 void mesh_conns_put_locked(struct mesh_conns *conns, struct mesh_conn *conn);
 
 #endif

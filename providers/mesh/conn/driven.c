@@ -2,10 +2,10 @@
 #include "conn.h"
 #include "ud.h"
 
-/* RC queue pairs that are looked at for an address handle. */
+/* Limit of RC queue pairs that are looked at per address handle. */
 #define MAX_LOOKS 64
 
-/* @last_cq: of the last one that was looked at: most have the same */
+/* @last_cq: CQ of the last QP that was checked; most QPs have the same CQ. */
 static bool is_driven_rc(struct mesh_conn *conn, const struct ibv_pd *pd, const struct ibv_cq **last_cq)
 {
 	bool driven = false;
@@ -19,7 +19,7 @@ static bool is_driven_rc(struct mesh_conn *conn, const struct ibv_pd *pd, const 
 	return driven;
 }
 
-/* The newest ones are those that are being connected with the help of datagrams. */
+/* Looks at the newest connections: those are being set up with the help of datagrams. */
 bool mesh_conns_are_driven(struct mesh_context *mc, const struct ibv_pd *pd)
 {
 	struct mesh_conn *newest[MAX_LOOKS];

@@ -3,7 +3,7 @@
 
 #include "conn.h"
 
-/* KEY_DROPs of all connections, for whoever gets a key: process->drops, under drops_lock. */
+/* KEY_DROPs of all connections by key, for mesh_conns_key_given(): process->drops, under drops_lock. */
 struct mesh_drops {
 	LIST_HEAD(mesh_drop_bucket, mesh_conn_key) buckets[1 << MESH_KEY_BITS];
 };
@@ -18,7 +18,7 @@ static struct mesh_drop_bucket *bucket_of(struct mesh_drops *drops, uint32_t rke
 	return &drops->buckets[mesh_key_hash_of(rkey)];
 }
 
-/* Called with key_lock. Return: false without memory */
+/* Called with key_lock. Return: false: no memory. */
 bool mesh_key_drop_begins(struct mesh_conn_key *key)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -50,8 +50,8 @@ void mesh_key_drop_ends(struct mesh_conn_key *key)
 }
 
 /*
- * May a peer of the context still use what the key was, and is it likely to say when it does not?
- * @unheard: it was waited for in vain: next time it is not, unless it has answered something by then
+ * Does a peer of the context possibly use the old translation of the key, and is that peer likely to answer?
+ * @unheard: the caller waited in vain: ignore these peers until they answer anything
  */
 bool mesh_key_drop_waits(const struct mesh_context *mc, uint32_t rkey, bool unheard)
 {

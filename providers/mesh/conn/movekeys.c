@@ -7,26 +7,28 @@
 #include "pdstay.h"
 
 /*
- * What a queue pair has outstanding when it begins to move shows which keys of the peer it will need on the path. It asks for them by
- * the messages that are sent anyway, and gets them by the answers, before there is anything to be posted: two messages less from each end,
- * and nothing waits for them. All others, and those of a message that was lost, are asked for as ever: remotekeys.c.
+ * Remote keys in the messages of a move.
+ *
+ * A queue pair that begins to move knows from its outstanding work which keys of the peer it will need on the new path. The
+ * messages of the move ask for these keys, and bring the answers, before any work is posted. That saves two messages per end and
+ * a wait. Other keys, and keys in a message that was lost, are asked for later (remotekeys.c).
  *
  *   leader   --OFFER--> follower     asked
  *   follower --ANSWER--> leader      asked, given
  *   leader   --CONFIRM--> follower   given; with SYNC, where there is no CONFIRM
  *
- * What was given is for the QPs of that offer, at both ends. An answer names the question by its number, and with the QP the question is
- * forgotten; so what comes late is for nothing. Likewise when the peer's program takes such a key away (KEY_DROP), which may overtake
- * the answer.
+ * A given key is valid for the two QPs of that offer. An answer names the number of its question, and the question is forgotten
+ * with the QP: so a late answer has no effect. The same holds if the peer's program deregisters such a key (KEY_DROP), which may
+ * overtake the answer.
  *
- * One for a key that was never there, as far as is seen here, is not answered: the connection stays (pdstay.h), and both ends hear of it
- * before anything is fenced. So what a queue pair has used last is asked for as well, where nothing is outstanding.
+ * A key that this end has never seen is not answered. Then the connection stays (pdstay.h), and both ends know that before any
+ * fence. For that reason recently used keys are asked for, too, even if no work is outstanding.
  *
- * A key that there is not any more is not told. The program may have used it before it was taken away, and may use it again when it has been given
- * anew: who has heard that there is none would not ask then. Nor is one for which memory would have to be registered first: that may take
- * seconds, and nothing has been agreed upon yet.
+ * A key that was deregistered is not answered. The program may have used the key before, and may use it again after a new
+ * registration; a peer that was told "invalid" would not ask then. A key whose memory is not registered on the rail yet is not
+ * answered either: registration may take seconds, and the move is not agreed yet.
  *
- * Older plugins and agents drop a message with keys, so a repeated one brings none.
+ * Older plugins and agents drop a message with keys, so a repeated message has none.
  */
 
 _Static_assert(MESH_LIVE_KEYS == MV_CTL_KEYS, "all that are found can be asked for");
@@ -63,7 +65,7 @@ static void give(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret
 	if (keys->told_for == offer || keys->offer != offer || !conn->next_path.pd)
 		return;
 	keys->told_for = offer;
-	mesh_conn_key_peer(conn); /* the first message of a new life may be the one that asks */
+	mesh_conn_key_peer(conn); /* the first message of a new connection may be this one */
 	for (i = 0; i < MV_CTL_KEYS; i++) {
 		asked = &keys->asked[i];
 		if (!asked->id)
@@ -104,7 +106,10 @@ static void take(struct mesh_conn_move_key *ours, const struct mv_ctl_key *given
 	}
 }
 
-/* Nothing has been fenced. One that was never seen here is of no use on another NIC: mesh_live_lost() says so from now on. */
+/*
+ * Check keys that the peer asks for, before any fence. A key that was never seen here cannot be had on another NIC:
+ * mesh_live_lost() says so from now on.
+ */
 static void check_asked(const struct mesh_conn *conn, const struct mv_ctl_key *asked)
 {
 	size_t i;
@@ -121,7 +126,7 @@ void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 
 	if (!is_of_move(msg) || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
 		return;
-	/* A repeated one asks for nothing, and the first may have come. */
+	/* A repeated message has no keys; the first one may have come. */
 	if (keys->asked[0].id) {
 		check_asked(conn, keys->asked);
 		memcpy(ours->asked, keys->asked, sizeof(ours->asked));

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Who names the random number of our attempt receives what we say; such messages are looked at whatever others send in that name. */
+/* A sender that names the random number of our attempt receives our messages: its messages are exempt from the rate limit. */
 static int try(struct mesh_conn *conn, uint64_t nonce, uint32_t sq_psn, uint32_t rq_psn, struct mv_ctl_msg *msg,
 	       struct mv_ctl_keys *keys, uint64_t now_ns)
 {
@@ -38,13 +38,13 @@ bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid
 	return !is_known(&conn->host_id) || mesh_view_holder(&conn->host_id, gid, &flags) != MESH_HOLDER_OTHER;
 }
 
-/* What is not known counts as 0; one without @held does not move. */
+/* An unknown PSN counts as 0. A connection without @held does not move anyway. */
 static bool has_zero_psns(const struct mesh_conn *conn)
 {
 	return !conn->move.rq_psn && (!conn->move.sq_psn || conn->move.sq_psn == MV_CTL_PSN_NONE);
 }
 
-/* An agent of an older version does not tell which host it is. */
+/* An agent of an older version does not name its host (zero). */
 static bool is_another_host(const struct mesh_conn *conn, const struct mv_host_id *from)
 {
 	return is_known(&conn->host_id) && is_known(from) && memcmp(from, &conn->host_id, sizeof(*from));
@@ -54,7 +54,7 @@ int mesh_conn_open(struct mesh_conn *conn, const struct mv_host_id *from, struct
 {
 	uint32_t sq_psn;
 
-	/* Where a PSN is proof there is no need to ask which host it is. */
+	/* Nonzero PSNs are proof enough; only without them the host is checked. */
 	if (conn->state == MESH_CONN_INIT || (has_zero_psns(conn) && (is_another_host(conn, from) || !mesh_conn_is_of_peer(conn, &conn->peer.gid))))
 		return -EBADMSG;
 	if (conn->held)
@@ -74,7 +74,7 @@ const char *mesh_conn_unproved(const struct mesh_conn *conn)
 
 	if (mesh_root.config.survive_unauthenticated || conn->self || conn->own_host || !is_known(&conn->host_id))
 		return NULL;
-	/* Where nobody is known to have it, there is no path either. */
+	/* If no host is known to have the GID, there is no path either. */
 	if (mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags) != MESH_HOLDER_SAME || flags & MV_PEER_AUTHENTICATED)
 		return NULL;
 	if (flags & MV_PEER_ROUTED)

@@ -11,29 +11,29 @@
 #include "proved.h"
 
 /*
- * Remote keys. The program uses keys of its peer's own device; on the path they are others. They are asked for when
- * they are first used (KEY_GET, KEY_PUT), and forgotten when the peer's program takes the memory away (KEY_DROP,
- * KEY_DROPPED). Each is repeated by the helper thread until it is answered; the program does not wait for that, unless
- * it gets the same key for other memory: mesh_conns_key_given().
+ * Remote keys. The program uses keys of its peer's own device; on another path these keys have other values. A key is asked for
+ * at its first use (KEY_GET, KEY_PUT), and forgotten when the peer's program deregisters it (KEY_DROP, KEY_DROPPED). The helper
+ * thread repeats each question until it is answered. The program does not wait for the answer, unless it gets the same key for
+ * other memory: mesh_conns_key_given().
  */
 
 #define RESEND_NS 10000000ull
 #define RESEND_MAX_NS 200000000ull
 #define RESEND_DROP_MAX_NS 2000000000ull
-/* An answer that does not come within this time means a peer that is gone: a key fails, as its QP would. */
+/* A peer that has not answered a KEY_GET within this time is gone: the key fails, as the QP would. */
 #define GIVE_UP_NS 10000000000ull
 /*
- * One that does not say that it has forgotten is gone as well, or used no key: nothing depends on it here. But an agent that is started anew
- * is away for seconds, and what has not been forgotten the peer may go on using for hours.
+ * A peer that does not answer a KEY_DROP is gone, or used no key, and this end does not depend on the answer. But an agent that
+ * restarts is away for seconds, and a peer that missed the KEY_DROP may use the old translation for hours: so repeat for long.
  */
 #define DROP_GIVE_UP_NS 60000000000ull
-/* Of one connection, that are repeated and waited for: a program that takes down more at once tells of the rest once. */
+/* Limit per connection of KEY_DROPs that are repeated and waited for. Further ones are sent once. */
 #define MAX_DROPS 1024
-/* How long a key that is given again is kept from the program, at most; the peer's answer takes a tenth of a millisecond or so. */
+/* Longest wait of a call that gets a reused key. A peer answers in about 0.1 ms. */
 #define SETTLE_NS 50000000ull
 #define SETTLE_STEP_US 50u
 #define SETTLE_STEP_MAX_US 1000u
-/* Connections that are gone through in one go. */
+/* Connections per call of mesh_conns_of(). */
 #define PAGE 64
 
 static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
@@ -48,10 +48,10 @@ static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
 }
 
 /*
- * @drop: of ours, the caller tells the peer right away: only repetitions are left for the helper thread
- * @ret_id: what to tell it under
+ * @drop: a key of this end; the caller sends the first KEY_DROP, and the helper thread repeats
+ * @ret_id: number of the question
  *
- * Return: 0; -ENOMEM; -ENOSPC: enough keys to be dropped are waiting, or they are not repeated (any more, or for want of memory).
+ * Return: 0; -ENOMEM; -ENOSPC: a KEY_DROP that will not be repeated: too many, switched off, or no memory.
  */
 static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_id)
 {
@@ -89,7 +89,7 @@ static struct mesh_conn_key *unlink_key(struct mesh_conn_key *key)
 	return key;
 }
 
-/* Those that the peer was asked for, but for what it was to forget. @rkey: of any key, if @all */
+/* Forget KEY_GETs of @rkey; if @all, of any key. */
 static void ask_no_more(struct mesh_conn *conn, uint32_t rkey, bool all)
 {
 	struct mesh_conn_key *key, *next;
@@ -150,7 +150,7 @@ const struct mesh_held_ops mesh_conn_self_ops = {
 	.path_failed = path_failed,
 };
 
-/* Take one off the list; the caller frees it. NULL: not asked, or answered before. */
+/* Unlink a question, which the caller frees. NULL: not asked, or answered before. */
 static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t key, uint32_t request_id)
 {
 	struct mesh_conn_key *found;
@@ -160,17 +160,14 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t ke
 		if (found->drop == drop && found->key == key && found->request_id == request_id)
 			break;
 	unlink_key(found);
-	/* Who is always late is not waited for each time. */
+	/* A peer that always answers late stays "unheard". */
 	if (found && drop && mesh_now_ns() + DROP_GIVE_UP_NS < found->give_up_ns + SETTLE_NS)
 		atomic_store_explicit(&conn->drops_unheard, false, memory_order_relaxed);
 	mesh_unlock(&conn->key_lock);
 	return found;
 }
 
-/*
- * What the peer was asked for before it said that this is to be forgotten: the answer, should it still come, may be from
- * before. What waits for it asks anew.
- */
+/* Forget a key. An answer to an earlier KEY_GET may be older than this KEY_DROP, so sends that wait for the key ask again. */
 static void forget(struct mesh_conn *conn, uint32_t rkey)
 {
 	ask_no_more(conn, rkey, false);
@@ -201,10 +198,10 @@ uint32_t mesh_conn_next_request(struct mesh_conn *conn)
 	return id;
 }
 
-/* Where keys that the peer asks for have to be good; NULL: not known yet. */
+/* PD in which keys for the peer have to be valid; NULL: not known yet. */
 static struct mesh_pd *key_pd(const struct mesh_conn *conn)
 {
-	/* A peer that has our word that the old path is fenced may be on the next one already. */
+	/* A peer that knows that the old path is fenced may be on the next one already. */
 	return conn->fenced ? conn->next_path.pd : conn->path.pd;
 }
 
@@ -215,7 +212,7 @@ static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 	int err;
 
 	if (!pd)
-		return; /* ours is not up yet; it will be asked again */
+		return; /* not known yet; the peer asks again */
 	mesh_conn_note_told(conn, question->key);
 	mv_move_header(&conn->move, MV_CTL_KEY_PUT, &msg);
 	msg.request_id = question->request_id;
@@ -235,7 +232,7 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_host_id *from
 	struct mesh_conn_key *key;
 
 	if (!mesh_conn_enter(conn))
-		return; /* it comes again */
+		return; /* the peer repeats it */
 	if (conn->gone || !conn->held || mesh_conn_open(conn, from, &opened, NULL, now_ns) || !mv_move_is_from_peer(&conn->move, msg))
 		goto out;
 	switch (msg->type) {
@@ -280,7 +277,7 @@ static bool is_overdue(const struct mesh_conn_key *key, uint64_t now_ns)
 	return key->give_up_ns && now_ns >= key->give_up_ns;
 }
 
-/* Take one that was never answered off the list, of those that the peer was asked for or was to forget. */
+/* Unlink a question that was never answered; @drop: KEY_DROP, else KEY_GET. */
 static struct mesh_conn_key *take_overdue(struct mesh_conn *conn, bool drop, uint64_t now_ns)
 {
 	struct mesh_conn_key *found;
@@ -320,18 +317,19 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 			deadline = key->resend_at_ns;
 	}
 	mesh_unlock(&conn->key_lock);
-	/* Nobody there who could use it. */
+	/* No peer is left that could use these keys. */
 	while ((key = take_overdue(conn, true, now_ns)))
 		free(key);
 	/*
-	 * One at a time is enough: what waits behind it waits anyway. A move asks anew when it is through, and if it fails, or the path has,
-	 * the program gets its errors for that. A peer that is gone does not answer; what is outstanding at it fails first.
+	 * Fail for one overdue KEY_GET: later sends wait behind the first anyway. Not during a move, which asks again, nor after
+	 * a failure of the path, for which the program gets errors. A peer that is gone does not answer, but outstanding work
+	 * fails first.
 	 */
 	never = conn->peer_gone && mesh_live_has_done_all(conn->held);
 	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, never ? UINT64_MAX : now_ns);
 	overdue = key;
 	free(key);
-	/* In the meantime it may have failed: then the move asks anew, or gives the errors. */
+	/* If it has failed meanwhile, the move asks again, or gives the errors. */
 	if (overdue && mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR)) {
 		mv_log_once(&mesh_root.log, MV_LOG_ERR,
 			    "%s QP 0x%x: the peer does not answer for a remote key; the program gets its errors", conn->mc->device,
@@ -373,7 +371,7 @@ void mesh_conn_key_peer(struct mesh_conn *conn)
 		mv_move_header(&conn->move, MV_CTL_KEY_DROP, &drop);
 	mesh_lock(&conn->key_lock);
 	conn->key_drop = drop;
-	if (!conn->drops_repeat) /* what came before was another one's silence */
+	if (!conn->drops_repeat) /* an earlier silence was of another peer */
 		atomic_store_explicit(&conn->drops_unheard, false, memory_order_relaxed);
 	conn->drops_repeat = repeats;
 	left = !repeats && conn->n_drops;
@@ -382,7 +380,7 @@ void mesh_conn_key_peer(struct mesh_conn *conn)
 		mesh_conn_peer_left(conn);
 }
 
-/* The program waits for this: not for conn->lock, which a worker may have while the kernel looks for a neighbour. */
+/* The program waits for this call. Without conn->lock, which a worker may hold while the kernel looks for a neighbour. */
 static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 {
 	struct mv_ctl_msg msg;
@@ -403,7 +401,7 @@ static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 	return queued;
 }
 
-/* All connections of the context that were there when it was called, whatever comes and goes: those whose peers have asked for the key. */
+/* Tells the peers that have asked for the key, of all connections that existed at the call. */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 {
 	const struct mesh_context *mc = mesh_context_get(pd->context);

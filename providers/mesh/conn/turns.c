@@ -4,15 +4,14 @@
 #include "conn.h"
 
 /*
- * As many at once as the moves of this process have shown to be no trouble: one that took less than a fortieth of the time that it has,
- * while about as many moved as may, lets one more move, one that took more than a tenth one less. Where one has found the time too short,
- * half as many more do.
+ * AIMD limit on concurrent moves. +1 if a move took less than move_ns / FAST_PART while at least half of the limit moved. -1 if a
+ * move took more than move_ns / SLOW_PART. After a timeout the part above LEAST_MOVING is halved.
  */
 #define LEAST_MOVING 128u
 #define MOST_MOVING  1024u
 #define FAST_PART    40
 #define SLOW_PART    10
-/* One that moves for longer most likely waits for a peer that does not answer, and does not make many of the others. */
+/* A connection that moves for longer waits for a silent peer, most likely, and does not count for mesh_n_moving(). */
 #define FRESH_NS 250000000ull
 
 static unsigned int get(const _Atomic unsigned int *n)
@@ -50,7 +49,7 @@ static unsigned int may_lead(void)
 	return LEAST_MOVING + get(&mesh_root.process->n_more_moving);
 }
 
-/* @n_called: others whose turn it is */
+/* @n_called: number of other connections that were called */
 static bool is_free(unsigned int n_called, enum mesh_turn turn)
 {
 	if (turn == MESH_TURN_FOLLOWS)
@@ -66,7 +65,7 @@ bool mesh_has_turn(const struct mesh_conn *conn, enum mesh_turn turn)
 	return is_free(called && n_called ? n_called - 1 : n_called, turn);
 }
 
-/* Return: was there one? */
+/* Return: was a connection called? */
 static bool call_next(enum mesh_turn turn)
 {
 	return is_free(get(&mesh_root.process->n_called), turn) && mesh_conns_next_turn(turn);
@@ -124,7 +123,7 @@ bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
 		note_moving(conn, now_ns);
 		return false;
 	}
-	/* One that is called keeps its turn until it has been looked at, whatever comes for it before that. */
+	/* A called connection keeps its turn until mesh_conn_check(), whatever messages come before. */
 	if (looked || conn->counted)
 		mesh_turns_forget(conn);
 	set_prepared(conn, moves);
@@ -139,7 +138,7 @@ void mesh_turns_took(uint64_t ns)
 	_Atomic unsigned int *n_more = &mesh_root.process->n_more_moving;
 	unsigned int n = get(n_more);
 
-	/* Hardly ever two threads at once, and then one of them may count for nothing. */
+	/* Two threads at once are rare; one of their updates may be lost. */
 	if (ns == UINT64_MAX)
 		n /= 2;
 	else if (ns > limit_ns / SLOW_PART)
@@ -152,5 +151,5 @@ void mesh_turns_took(uint64_t ns)
 void mesh_turns_end(struct mesh_conn *conn)
 {
 	if (mesh_turns_note(conn, true, mesh_now_ns()))
-		mesh_thread_wake(true); /* who waits looks by itself much later */
+		mesh_thread_wake(true); /* otherwise waiting connections would look much later */
 }

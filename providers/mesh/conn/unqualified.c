@@ -7,7 +7,7 @@ const char *mesh_conn_unqualified(const struct mesh_conn *conn)
 {
 	const char *device = conn->state == MESH_CONN_MOVED ? conn->path.device : conn->mc->device;
 
-	/* With survive = off none has a log, and so none moves. */
+	/* With survive = off no connection has a log, so none moves. */
 	if (mesh_root.config.survive != MV_SURVIVE_AUTO)
 		return NULL;
 	return mesh_survives_on(conn->mc, device) ? NULL : "its NIC has not qualified";

@@ -4,12 +4,12 @@
 
 #include "conn.h"
 
-/* survives.h for a connection at work: where it may not go because a NIC has not qualified. */
+/* survives.h for a connection at work: moves that are not allowed because a NIC is not qualified. Locks: conn->lock. */
 
-/** mesh_conn_unqualified - why a connection does not leave the device that it is at work on; NULL: it may. conn->lock */
+/** mesh_conn_unqualified - why the connection may not leave its current device, a constant; NULL: it may */
 const char *mesh_conn_unqualified(const struct mesh_conn *conn);
 
-/** mesh_conn_may_go_by - may it move to the device of this host that has that GID? @type: enum mv_gid_type. conn->lock */
+/** mesh_conn_may_go_by - may the connection move to this host's device with that GID? @type: enum mv_gid_type */
 bool mesh_conn_may_go_by(const struct mesh_conn *conn, const union ibv_gid *gid, uint8_t type);
 
 #endif
