@@ -11,20 +11,20 @@
 
 #include "fork.h"
 
-/* The kernel's table of descriptors grows up to the highest one. */
+/* The kernel's table of descriptors grows up to the highest number in use. */
 #define HIGHEST_BASE 4096
 #define WAIT_MS 1000
 
-/* Never freed, so that a fork's child can walk the list in whatever state it finds it; used again. */
+/* Never freed, but reused: a child of fork() can walk the list in any state. */
 struct mesh_dmabuf {
 	struct mesh_dmabuf *next; /* in dmabufs.all; constant */
 	struct mesh_dmabuf *next_free;
 	_Atomic int fd; /* -1: free */
-	dev_t dev; /* of what it leads to */
+	dev_t dev; /* of the dma-buf */
 	ino_t ino;
 };
 
-/* Where descriptors are to be, and how many there may be. */
+/* @ret_base: smallest number for duplicates. Return: how many there may be. */
 static unsigned int room(int *ret_base)
 {
 	struct rlimit limit;
@@ -51,7 +51,7 @@ static void push_free(struct mesh_dmabuf *dmabuf)
 		;
 }
 
-/* dmabufs_lock: while one thread alone takes them off, none is ever there again before it has noticed. */
+/* Only one thread at a time pops (dmabufs_lock), so there is no ABA problem. */
 static struct mesh_dmabuf *pop_free(void)
 {
 	struct mesh_dmabufs *dmabufs = &mesh_root.dmabufs;
@@ -63,7 +63,7 @@ static struct mesh_dmabuf *pop_free(void)
 	return dmabuf;
 }
 
-/* dmabufs_lock. Return: one that is free, in the list; NULL: no memory */
+/* dmabufs_lock. Return: a free entry in the list; NULL: no memory. */
 static struct mesh_dmabuf *take_free(void)
 {
 	struct mesh_dmabufs *dmabufs = &mesh_root.dmabufs;
@@ -92,7 +92,7 @@ static int duplicate(struct mesh_dmabuf *dmabuf, int fd)
 		return -errno;
 	dup = fcntl(fd, F_DUPFD_CLOEXEC, base);
 	if (dup < 0)
-		return errno == EINVAL ? -EMFILE : -errno; /* no number is as high */
+		return errno == EINVAL ? -EMFILE : -errno; /* the limit does not allow a number that high */
 	dmabuf->dev = st.st_dev;
 	dmabuf->ino = st.st_ino;
 	atomic_fetch_add_explicit(&mesh_root.dmabufs.n, 1, memory_order_relaxed);
@@ -112,7 +112,7 @@ static int keep(int fd, struct mesh_dmabuf **ret)
 	return err;
 }
 
-/* Called by a handler of the program's: the calling thread has dmabufs_lock, and is about to fork. */
+/* Is the calling thread about to fork, with dmabufs_lock held? Then a fork handler of the program has called. */
 static bool is_forking(void)
 {
 	return atomic_load_explicit(&mesh_root.dmabufs_forker, memory_order_relaxed) == (unsigned long)pthread_self();
@@ -125,7 +125,10 @@ MV_LOCKS_UNCHECKED struct mesh_dmabuf *mesh_dmabuf_keep(int fd)
 	struct mesh_dmabuf *dmabuf;
 	int err;
 
-	/* A thread that forks may hold it until somebody gives a lock back with which we are called; fork.h */
+	/*
+	 * A forking thread may hold this lock while it waits for a lock of this thread's callers: wait for a limited time
+	 * (fork.h).
+	 */
 	if (!forking && !mesh_fork_lock(&process->dmabufs_lock, WAIT_MS)) {
 		errno = EAGAIN;
 		return NULL;
@@ -166,8 +169,8 @@ MV_LOCKS_UNCHECKED void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf)
 
 	if (!dmabuf)
 		return;
-	cancel = mesh_cancel_off(); /* close() is where threads are cancelled */
-	/* The kernel gives a child its descriptors before its memory: what is closed between the two would stay open there. */
+	cancel = mesh_cancel_off(); /* close() is a cancellation point */
+	/* fork() copies the descriptors before the memory: a descriptor closed in between would stay open in the child. */
 	locked = !is_forking() && mesh_fork_lock(&process->dmabufs_lock, WAIT_MS);
 	drop(dmabuf);
 	if (locked)
@@ -183,6 +186,6 @@ void mesh_dmabufs_forked(void)
 	for (dmabuf = atomic_load_explicit(&mesh_root.dmabufs.all, memory_order_acquire); dmabuf; dmabuf = dmabuf->next)
 		if (atomic_load_explicit(&dmabuf->fd, memory_order_relaxed) >= 0)
 			drop(dmabuf);
-	/* Another thread of the parent may have been in the middle of it. */
+	/* Another thread of the parent may have been changing the count. */
 	atomic_store_explicit(&mesh_root.dmabufs.n, 0, memory_order_relaxed);
 }

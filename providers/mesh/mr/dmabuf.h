@@ -5,38 +5,38 @@
 #include "mesh.h"
 
 /*
- * Descriptors of dma-bufs, kept because programs close theirs once the region is registered, and because it has to be
- * registered again on another rail.
+ * Duplicates of dma-buf descriptors. Programs close theirs after registration, but the plugin has to register the memory again on
+ * other rails.
  *
- * They are guests among the program's: in the upper quarter of what it may open, or from 4096 on, so that what it opens
- * gets the numbers it would have had (select() takes none from 1024 on), and a quarter of its limit at most. A child of
- * fork() closes its copies: else memory of a GPU would stay for as long as the child lives, whatever its parent frees.
+ * The duplicates are guests in the program's table of descriptors. They use at most a quarter of RLIMIT_NOFILE, and numbers in
+ * its upper quarter, or from 4096 on: so the program's own files get their usual numbers (select() takes none from 1024 on). A
+ * child of fork() closes its copies. Otherwise GPU memory would stay allocated as long as the child lives.
  *
- * Any thread.
+ * Thread: any.
  */
 
 struct mesh_dmabuf;
 
 /**
- * mesh_dmabuf_keep - keep what a descriptor leads to
+ * mesh_dmabuf_keep - duplicate a descriptor
  * @fd: the program's
  *
- * Return: to be given to mesh_dmabuf_drop(); NULL with errno: EMFILE, when a quarter of the limit is kept or nothing is
- * free up there; EAGAIN, when some thread's fork() takes longer than we wait for; EBADF; ENOMEM.
+ * Return: to be given to mesh_dmabuf_drop(); NULL with errno: EMFILE: a quarter of the limit is used, or no number is free there;
+ * EAGAIN: another thread's fork() takes longer than the wait; EBADF; ENOMEM.
  */
 struct mesh_dmabuf *mesh_dmabuf_keep(int fd);
 
 /**
- * mesh_dmabuf_fd - the descriptor
+ * mesh_dmabuf_fd - the duplicate
  *
- * Return: -EBADF when it does not lead there any more: programs close descriptors that are not theirs.
+ * Return: -EBADF: the program has closed it or reused its number.
  */
 int mesh_dmabuf_fd(const struct mesh_dmabuf *dmabuf);
 
-/** mesh_dmabuf_drop - close it, if it is still ours. NULL is fine. Preserves errno. */
+/** mesh_dmabuf_drop - close it, if the number is still the plugin's. NULL is fine. Preserves errno. */
 void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf);
 
-/** mesh_dmabufs_forked - in the child of a fork: close all. Preserves nothing, takes no lock */
+/** mesh_dmabufs_forked - in a child of fork(): close all. Does not preserve errno. Takes no lock. */
 void mesh_dmabufs_forked(void);
 
 #endif

@@ -9,15 +9,15 @@
 #include "keys.h"
 #include "ourthreads.h"
 
-/* From the news to the work: what is deregistered by then costs nothing. */
+/* Delay between a registration by the program and that in advance. A region that is deregistered by then costs nothing. */
 #define SETTLE_US 50000
 
-/* Rails that one process has connections on. */
+/* Limit of PDs per rail and round. */
 #define MAX_PDS 64
 
 /*
- * Regions, of whatever PD, that are looked at with keys_lock held, a fraction of a microsecond each. Between two times others get it: a
- * thread that waits for a mutex does not before it has woken up.
+ * Limit of regions that are looked at with keys_lock held, a fraction of a microsecond each. A pause follows, because a thread
+ * that waits for the mutex gets it only after waking up.
  */
 #define MAX_LOOK 512
 #define PAUSE_US 50
@@ -42,7 +42,7 @@ static bool is_wanted(const struct mesh_pd *spd)
 	return wanted;
 }
 
-/* Return: those that had been noted by then have been looked at for it before; if it is new here, none. */
+/* Begin a walk for @spd. Return: the serial number up to which earlier walks have looked at all regions; 0: there was none. */
 static uint64_t look(struct mesh_pd *spd)
 {
 	int cancel = mesh_keys_lock();
@@ -53,13 +53,13 @@ static uint64_t look(struct mesh_pd *spd)
 	return before;
 }
 
-/* lkeys of regions that are to be registered. */
+/* lkeys of regions to register. */
 struct wanted {
 	uint32_t *lkeys;
 	size_t n, size;
 };
 
-/* Return: whether there may be more. */
+/* Return: true: there may be more. */
 static bool find_some(const struct mesh_pd *spd, uint64_t after, struct wanted *ret)
 {
 	size_t n = 0;
@@ -70,7 +70,7 @@ static bool find_some(const struct mesh_pd *spd, uint64_t after, struct wanted *
 		uint32_t *larger = reallocarray(ret->lkeys, 2 * ret->size + MAX_LOOK, sizeof(*larger));
 
 		if (!larger)
-			return false; /* they are registered when they are used */
+			return false; /* without memory, regions are registered at the first use */
 		ret->lkeys = larger;
 		ret->size = 2 * ret->size + MAX_LOOK;
 	}
@@ -111,13 +111,16 @@ static void register_some(struct mesh_pd *spd, const struct wanted *wanted)
 	}
 }
 
-/* Each is looked at once: it is registered then, or not before it is used or registered anew. What is new meanwhile is so the next time. */
+/*
+ * Each region is looked at once. If that registration fails, the region is registered at its first use. Regions that are added
+ * meanwhile are for the next round.
+ */
 static void register_all(struct mesh_pd *spd)
 {
 	struct wanted wanted = {0};
 	uint64_t after;
 
-	/* A table has one such walk at a time, and who registers what was found may take as long as a firmware that hangs. */
+	/* A table has one walk at a time. The registrations follow without the lock, because they may take long. */
 	mesh_lock(&mesh_root.process->ahead_lock);
 	after = look(spd);
 	while (is_wanted(spd) && find_some(spd, after, &wanted))
@@ -125,12 +128,12 @@ static void register_all(struct mesh_pd *spd)
 	mesh_unlock(&mesh_root.process->ahead_lock);
 	register_some(spd, &wanted);
 	free(wanted.lkeys);
-	/* What was made after the program had wanted the memory back. */
+	/* Undo registrations that were made after the program wanted the memory back. */
 	if (is_off())
 		mesh_keys_drop_unused();
 }
 
-/* With a reference each. */
+/* PDs on the rail, with a reference each. */
 static size_t take_pds(struct mesh_rail *rail, struct mesh_pd **ret)
 {
 	int cancel = mesh_keys_lock();
@@ -148,7 +151,7 @@ static size_t take_pds(struct mesh_rail *rail, struct mesh_pd **ret)
 	return n;
 }
 
-/* Return: false when there is no more to do, and the thread is to end. */
+/* Return: false: nothing is left to do, and the thread has to end. */
 static bool has_more(struct mesh_rail *rail)
 {
 	int cancel = mesh_keys_lock();
@@ -159,7 +162,7 @@ static bool has_more(struct mesh_rail *rail)
 	return more;
 }
 
-/* One thread for each rail: memory takes long to register, and a firmware that hangs takes seconds. */
+/* One thread per rail: registrations take long, and a firmware that hangs blocks for seconds. */
 static void *ahead(void *arg)
 {
 	struct mesh_rail *rail = arg;
@@ -179,9 +182,9 @@ static void *ahead(void *arg)
 	return NULL;
 }
 
-/* ---- for the others ------------------------------------------------------------------------------------------ */
+/* ---- entry points -------------------------------------------------------------------------------------------- */
 
-/* Called with keys_lock. Return: is a thread to be started? Then the rail is to be given to start(). */
+/* Called with keys_lock. Return: true: the caller has to call start() for the rail. */
 static bool note_news(struct mesh_rail *rail)
 {
 	bool start = !rail->ahead_thread;
@@ -193,7 +196,7 @@ static bool note_news(struct mesh_rail *rail)
 	return start;
 }
 
-/* The rail has a reference, which the thread gives back. */
+/* The rail has a reference for the thread, which puts it. */
 static void start(struct mesh_rail *rail)
 {
 	int cancel;
@@ -201,7 +204,7 @@ static void start(struct mesh_rail *rail)
 	if (!mesh_thread_start(ahead, rail))
 		return;
 	cancel = mesh_keys_lock();
-	rail->ahead_thread = false; /* the next news try again */
+	rail->ahead_thread = false; /* the next region tries again */
 	mesh_keys_unlock(cancel);
 	mesh_rail_put(rail);
 }
@@ -217,7 +220,7 @@ void mesh_keys_ahead(struct mesh_pd *spd)
 		start(mesh_rail_ref(spd->rail));
 }
 
-/* Return: one, with a reference, whose rail needs a thread for news of that PD; NULL: there is none. */
+/* Return: a PD, with a reference, whose rail needs a thread; NULL: none. */
 static struct mesh_pd *take_news(const struct ibv_pd *pd)
 {
 	int cancel = mesh_keys_lock();

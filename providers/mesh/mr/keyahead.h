@@ -5,25 +5,24 @@
 #include "rails.h"
 
 /*
- * Registering the program's memory on the rail that its connections would move to, before they have to: pinning memory takes
- * from some microseconds to seconds, and a failure is no time for that.
+ * Registers the program's memory in advance on the rail that its connections would move to. Pinning memory takes from
+ * microseconds to seconds, too long for a move.
  *
- * A thread of its own does it, some time after a region is new, and ends when nothing is left: programs that register for a
- * single message are not followed. The same memory is pinned once more for each rail, and counts against the limits of
- * the process once more: as soon as anything says that there is no more, ours or the program's own registration, it is
- * given back and nothing more is registered ahead in this process; keys are registered with their first use, as if
- * this file were not there.
+ * A thread per rail registers a region some time after the program does, and ends when nothing is left: so regions that live for
+ * a single message are skipped. The same memory is pinned once more for each rail, and counts against the limits of the process
+ * again. At the first shortage, of the plugin's registration or of the program's, the plugin deregisters these regions, and
+ * registers none in advance in this process any more. Then regions are registered at the first use of their keys.
  *
- * Any thread; nobody calls these functions with keys_lock.
+ * Thread: any; not with keys_lock held.
  */
 
-/** mesh_keys_ahead - from now on regions of the program's PD are registered there ahead; the caller holds @spd */
+/** mesh_keys_ahead - register regions of the program's PD in @spd in advance from now on; the caller has a reference to @spd */
 void mesh_keys_ahead(struct mesh_pd *spd);
 
-/** mesh_keys_ahead_news - a region of that PD is new, or another one */
+/** mesh_keys_ahead_news - a region of that PD is new, or was changed */
 void mesh_keys_ahead_news(const struct ibv_pd *pd);
 
-/** mesh_keys_ahead_give_back - the program needs the memory. Return: is there more now? */
+/** mesh_keys_ahead_give_back - the program needs the memory: deregister what was registered in advance. Return: was there any? */
 bool mesh_keys_ahead_give_back(void);
 
 #endif

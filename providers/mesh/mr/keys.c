@@ -15,14 +15,14 @@ struct mesh_keytab **mesh_keys_table(void)
 	return &mesh_root.keys.keytab;
 }
 
-/* Noting down */
+/* Recording */
 
 static bool is_noted(const struct mesh_context *mc)
 {
 	return mesh_context_active(mc) && atomic_load_explicit(&mesh_root.moves, memory_order_relaxed);
 }
 
-/* One that is taken out. Who registers it on a rail goes on using it meanwhile: mesh_keys_make_shadow(). */
+/* @key is out of the table. A thread in mesh_keys_make_shadow() may still use it: then that thread frees it. */
 void mesh_key_free(struct mesh_key *key)
 {
 	int locked;
@@ -41,8 +41,8 @@ void mesh_key_free(struct mesh_key *key)
 }
 
 /*
- * The program gets a remote key, perhaps one that another region had a moment ago, or this one, with other rights. Programs tell each
- * other of such things within microseconds: whoever was told what the key was on a rail is to have forgotten that by then.
+ * The program gets an rkey, which may have belonged to another region, or to this region with other rights. Programs pass keys to
+ * their peers within microseconds. So before this call returns, peers have to forget translations of that key.
  */
 static void given(struct ibv_pd *pd, uint32_t rkey)
 {
@@ -54,7 +54,7 @@ static void given(struct ibv_pd *pd, uint32_t rkey)
 	errno = saved_errno;
 }
 
-/* Where a library makes one way to register of another, the inner one has noted it. */
+/* Has an inner call recorded the region already? A library may implement one function by another. */
 static bool is_known(const struct ibv_mr *mr, const struct ibv_pd *pd)
 {
 	int cancel = mesh_keys_lock();
@@ -94,7 +94,7 @@ static int add_noted(struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key
 	return err;
 }
 
-/* Note a region of a live context, before the program gets it. @with: what it was registered with, is taken over. */
+/* Record a region before the program gets it. @with: the arguments of its registration; copied. */
 static void note(struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key *with, int fd)
 {
 	int saved_errno = errno, cancel = mesh_cancel_off(), err = 0;
@@ -115,7 +115,7 @@ struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	struct mesh_context *mc = mesh_context_get(pd->context);
 	struct ibv_mr *mr = mc->reg_mr(pd, addr, length, iova, access);
 
-	/* What we have registered ahead counts against the same limits. */
+	/* Regions registered in advance count against the same limits: give them back, and try again. */
 	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_keys_ahead_give_back())
 		mr = mc->reg_mr(pd, addr, length, iova, access);
 	if (mr && is_noted(mc))
@@ -137,7 +137,7 @@ struct ibv_mr *mesh_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 	return mr;
 }
 
-/* One of both is given. */
+/* @attr has either an address or a descriptor. */
 static struct mesh_key described(const struct mesh_mr_init_attr *attr)
 {
 	struct mesh_key key = {.length = attr->length, .access = attr->access};
@@ -183,7 +183,7 @@ struct ibv_mr *mesh_alloc_null_mr(struct ibv_pd *pd)
 
 /* Forgetting */
 
-/* keys_lock. Does a peer know a key of one of them? */
+/* keys_lock. Was a peer told a key of one of its shadows? */
 static bool any_told(const struct mesh_key *key)
 {
 	const struct mesh_shadow_mr *shadow;
@@ -194,7 +194,10 @@ static bool any_told(const struct mesh_key *key)
 	return false;
 }
 
-/* keys_lock. Counterparts go from both their lists to @gone, with a reference to their PDs; one that is not there yet its maker drops. */
+/*
+ * keys_lock. Moves a shadow to @gone, with a reference to its PD. A shadow that is still being registered is dropped by its
+ * maker.
+ */
 static void unlink_shadow(struct mesh_shadow_mr *shadow, struct shadow_list *gone)
 {
 	LIST_REMOVE(shadow, of_key);
@@ -231,7 +234,7 @@ static void run_drop(struct mesh_device_job *job)
 	mesh_pd_put(spd);
 }
 
-/* With a reference to its PD. Without the lock. */
+/* The shadow has a reference to its PD. Called without the lock. */
 void mesh_shadow_mr_drop(struct mesh_shadow_mr *shadow)
 {
 	shadow->job.run = run_drop;
@@ -249,9 +252,10 @@ static void drop_shadows(struct shadow_list *gone)
 }
 
 /*
- * Take a region out, and have its counterparts go: who lets the program go on waits for that, mesh_devices_settle().
+ * Take a region out of the table, and have its shadows deregistered. The caller waits for that with mesh_devices_settle() before
+ * the program goes on.
  *
- * Return: what was noted, now the caller's; NULL: nothing.
+ * Return: the record, now the caller's; NULL: there is none.
  */
 static struct mesh_key *forget(const struct ibv_mr *mr)
 {
@@ -274,7 +278,7 @@ static struct mesh_key *forget(const struct ibv_mr *mr)
 	return key;
 }
 
-/* Put back what forget() gave; the table is there, so this takes no memory. */
+/* Undo forget(). Cannot fail: the table exists. */
 static void remember(struct mesh_key *key)
 {
 	int cancel = mesh_keys_lock();
@@ -285,7 +289,10 @@ static void remember(struct mesh_key *key)
 
 static const char unseen[] = "it has, or had, a memory region that was not registered by a function of libibverbs";
 
-/* Of mlx5dv, most likely. What else the program has of that kind shows no earlier than this. */
+/*
+ * A region that was not recorded, most likely made by mlx5dv: the program may have more such regions, which show no earlier than
+ * this.
+ */
 static void note_unseen(const struct ibv_mr *mr)
 {
 	if (mr->pd && is_noted(mesh_context_get(mr->context)))
@@ -308,7 +315,7 @@ int mesh_dereg_mr(struct ibv_mr *mr)
 	mesh_devices_settle();
 	if (key && err) {
 		remember(key);
-		given(key->pd, key->rkey); /* it stays what it was; on the rails it will be another one */
+		given(key->pd, key->rkey); /* the key stays valid, but its translations on rails change */
 	} else {
 		mesh_key_free(key);
 	}

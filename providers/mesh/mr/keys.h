@@ -6,72 +6,67 @@
 #include "rails.h"
 
 /*
- * Keys of the program's memory regions and what they are on other rails.
+ * Keys of the program's memory regions, and their counterparts ("shadows") on other rails.
  *
- * While root.moves is set, what each region is registered with is noted down. On a rail a region is registered with
- * the first use of its key there, and stays until the program deregisters or changes it, or deallocates its PD. Keys
- * that cannot be had there keep the connections of their PD where they are: pdstay.h. mrsources.h says which are which.
+ * While root.moves is set, the arguments of each registration are recorded. A region is registered on a rail at the first use of
+ * its key there. The shadow lives until the program deregisters or changes the region, or deallocates its PD. A key that cannot
+ * be had on other rails keeps the connections of its PD from moving: pdstay.h. mrsources.h lists which keys those are.
  *
- * Any thread. Nobody calls these functions with a lock that is taken in root.key_dropped or with keys_lock.
+ * Thread: any. Locks: not with keys_lock, or a lock that root.key_dropped takes.
  */
 
 /**
  * mesh_key_local - translate an lkey
- * @spd: the PD of the queue pair that is to use it
- * @ret_lkey: always written: a key that fails every access, with a local protection error as bare, unless 0 is returned
+ * @spd: PD of the queue pair that will use the key
+ * @ret_lkey: always written; on failure a key whose use fails with a local protection error, as on a bare HCA
  *
- * To be kept by callers as long as mesh_keys_epoch() stays what it was before the call; failures are not to be
- * kept. Found ones take a lock and a look-up; the first use on a rail registers memory there. The key of a work
- * request with inline data means nothing and is not to be asked for.
+ * The caller may cache the result while mesh_keys_epoch() has the value from before the call, but not failures. Costs a lock and
+ * a look-up; the first use on a rail registers memory. Not for work requests with inline data, whose lkeys have no meaning.
  *
  * Return: 0; -ENOENT: no such key in the PD; -ENOMEM; -errno of the registration on the rail.
  */
 int mesh_key_local(struct mesh_pd *spd, uint32_t lkey, uint32_t *ret_lkey);
 
 /**
- * mesh_key_remote - translate an rkey that the program gave to its peer
- * @ret_rkey: always written, as above
+ * mesh_key_remote - translate an rkey of this process for its peer
+ * @ret_rkey: always written, as @ret_lkey above
  *
- * When the region goes, root.key_dropped is called if this was ever asked of it.
+ * After this call, root.key_dropped is called when the region is deregistered. Return: as mesh_key_local().
  */
 int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 
 /**
- * mesh_key_remote_ready - the same, if nothing has to be registered for it, nor waited for
+ * mesh_key_remote_ready - mesh_key_remote() that does not register, and does not wait
  *
- * Return: 0 with @ret_rkey; -EAGAIN: something would have; -ENOENT.
+ * Return: 0 with @ret_rkey; -EAGAIN: the region is not registered on the rail yet; -ENOENT: no such key.
  */
 int mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 
 /**
- * mesh_key_ahead - register a region on a rail before its key is used there; keyahead.c
+ * mesh_key_ahead - register a region on a rail in advance; keyahead.c
  *
- * Nothing is logged. Return: as mesh_key_local(); after a failure it is not tried ahead again.
+ * Logs nothing. Return: as mesh_key_local(). A region that failed is not tried in advance again.
  */
 int mesh_key_ahead(struct mesh_pd *spd, uint32_t lkey);
 
-/** mesh_keys_drop_unused - what was registered ahead and not used since goes. Return: was there any? */
+/** mesh_keys_drop_unused - deregister regions that were registered in advance, and not used since. Return: were there any? */
 bool mesh_keys_drop_unused(void);
 
-/**
- * mesh_keys_epoch - changes whenever a translation that was given out becomes wrong
- *
- * It changes before the region on the rail goes.
- */
+/** mesh_keys_epoch - changes whenever a translation that was given out becomes invalid, before the shadow is deregistered */
 static inline uint64_t mesh_keys_epoch(void)
 {
 	return atomic_load_explicit(&mesh_root.process->keys_epoch, memory_order_acquire);
 }
 
-/** mesh_keys_leave_pd - a PD on a rail goes: nobody finds its regions any more; keys_lock (pds.c) */
+/** mesh_keys_leave_pd - a PD on a rail is going to be freed: no look-up finds its shadows any more; keys_lock (pds.c) */
 void mesh_keys_leave_pd(struct mesh_pd *spd);
-/** mesh_keys_drop_pd - and they go, after that. Nobody may use the PD any more; no lock (pds.c) */
+/** mesh_keys_drop_pd - deregister its shadows, after that. Nothing may use the PD any more; no lock (pds.c) */
 void mesh_keys_drop_pd(struct mesh_pd *spd);
 
 /** mesh_keys_close - a context is being closed: forget its regions */
 void mesh_keys_close(struct ibv_context *verbs);
 
-/* Verbs entry points; contracts are those of libibverbs. */
+/* Verbs entry points. Contracts, errors and thread-safety as in libibverbs. */
 struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
 struct ibv_mr *mesh_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 				  int access);
@@ -82,13 +77,13 @@ int mesh_dereg_mr(struct ibv_mr *mr);
 
 /* keys.c keyshadow.c */
 
-/** mesh_keys_make_shadow - register it on that rail; keys_lock, which is let go meanwhile. Return: 0; -errno */
+/** mesh_keys_make_shadow - register a region on a rail; keys_lock, released meanwhile. Return: 0 or -errno. */
 int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead) MV_REQUIRES(&mesh_root.process->keys_lock);
-/** mesh_shadow_mr_drop - nothing refers to it any more: its device's thread takes it away */
+/** mesh_shadow_mr_drop - deregister an unlinked shadow on its device's thread; without keys_lock */
 void mesh_shadow_mr_drop(struct mesh_shadow_mr *shadow);
-/** mesh_keys_table - where the table is; keys_lock */
+/** mesh_keys_table - the table of regions; keys_lock */
 struct mesh_keytab **mesh_keys_table(void);
-/** mesh_key_free - the last one who refers to it has let go */
+/** mesh_key_free - free a record that was taken out of the table, once no thread registers it any more */
 void mesh_key_free(struct mesh_key *key);
 
 #endif

@@ -6,7 +6,7 @@
 #include "dmabuf.h"
 #include "keys.h"
 
-/* Keys on other rails: made when they are first used, or ahead. */
+/* Shadows of regions on other rails: made at the first use of a key, or in advance. */
 
 #define ESSENTIAL_ACCESS                                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                       \
@@ -33,12 +33,12 @@ static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *
 	return lib->reg_dmabuf_mr(spd->pd, key->dmabuf_offset, key->length, key->iova, fd, access);
 }
 
-/* Without the lock. @key: as it was with the lock. Return: NULL with @ret_err. */
+/* Called without the lock. @key: copied under the lock. Return: NULL with @ret_err. */
 static struct ibv_mr *register_on(const struct mesh_key *key, struct mesh_pd *spd, int *ret_err)
 {
 	struct ibv_mr *mr = register_with(key, spd, key->access);
 
-	/* A NIC of another make may lack what only makes things faster. */
+	/* A NIC of another vendor may lack optional access flags, which only affect performance. */
 	if (!mr && key->access & ~ESSENTIAL_ACCESS)
 		mr = register_with(key, spd, key->access & ESSENTIAL_ACCESS);
 	*ret_err = mr ? 0 : errno ? -errno : -EIO;
@@ -55,7 +55,7 @@ static struct mesh_shadow_mr *find_shadow(const struct mesh_key *key, const stru
 	return NULL;
 }
 
-/* keys_lock. Return: one that is not there yet, for mesh_keys_make_shadow(); NULL: no memory */
+/* keys_lock. Return: a shadow without MR, for mesh_keys_make_shadow(); NULL: no memory. */
 static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *spd)
 {
 	struct mesh_shadow_mr *shadow = calloc(1, sizeof(*shadow));
@@ -70,7 +70,7 @@ static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *s
 	return shadow;
 }
 
-/* keys_lock, which is let go: the region went meanwhile, as did the counterpart, which nobody has seen. */
+/* keys_lock, released meanwhile. The region was deregistered while the shadow was made: drop the shadow. */
 MV_REQUIRES(&mesh_root.process->keys_lock) static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
 {
 	bool last = key->gone && !key->n_makers;
@@ -86,15 +86,15 @@ MV_REQUIRES(&mesh_root.process->keys_lock) static void drop_late(struct mesh_sha
 }
 
 /*
- * keys_lock, which is let go meanwhile: memory may take long to register, and a firmware that hangs seconds. Those who need the same
- * region on another rail, or take it away, wait for nothing.
+ * keys_lock, released meanwhile: a registration may take long, and a firmware that hangs seconds. Threads that need the region on
+ * another rail, or deregister it, do not wait.
  *
- * Return: 0 or -errno; the counterpart may be gone again by then.
+ * Return: 0 or -errno. The shadow may be gone already when this returns.
  */
 int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 {
 	struct mesh_shadow_mr *shadow = shadow_new(key, spd);
-	const struct mesh_key with = *key; /* it may be registered anew */
+	const struct mesh_key with = *key; /* the program may register the region anew */
 	struct ibv_mr *mr;
 	int err;
 
@@ -124,7 +124,7 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 	return err;
 }
 
-/* Return: 0 with @ret_mr, which is valid under the lock. */
+/* Return: 0 with @ret_mr, which is valid while the lock is held. */
 MV_REQUIRES(&mesh_root.process->keys_lock) static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool ahead,
 			    struct ibv_mr **ret_mr)
 {
@@ -132,7 +132,7 @@ MV_REQUIRES(&mesh_root.process->keys_lock) static int translate_locked(struct me
 	struct mesh_key *key;
 	int err;
 
-	/* Whatever happened while the lock was let go, it is looked up again. */
+	/* After the lock was released, everything is looked up again. */
 	while ((key = mesh_keytab_find(*mesh_keys_table(), index, spd->program, value))) {
 		shadow = find_shadow(key, spd);
 		if (shadow && !shadow->mr) {

@@ -6,7 +6,7 @@
 
 #define FIRST_BUCKETS 256
 
-#define SEEN_BITS (1u << 16) /* of hashes of keys, never cleared */
+#define SEEN_BITS (1u << 16) /* hash filter of keys, never cleared */
 
 struct mesh_keytab {
 	size_t n_buckets; /* of each index; a power of two */
@@ -14,7 +14,7 @@ struct mesh_keytab {
 	struct mesh_key **buckets; /* MESH_N_INDEXES * n_buckets */
 	LIST_HEAD(mesh_key_list, mesh_key) by_age; /* newest first */
 	uint64_t n_added;
-	struct mesh_key *next; /* that mesh_keytab_missing() looks at; NULL: none */
+	struct mesh_key *next; /* position of mesh_keytab_missing(); NULL: at the end */
 	uint64_t seen[SEEN_BITS / 64]; /* mesh_keytab_seen() */
 };
 
@@ -53,8 +53,8 @@ static void link_one(struct mesh_keytab *tab, enum mesh_key_index index, struct 
 }
 
 /*
- * Oldest first into the larger table, so that the newest of two with one key is found first there, too: each chain is
- * turned round, then linked again.
+ * Move entries into the larger table, the oldest first, so that the newest of two with the same key is still found first: each
+ * chain is reversed, then linked.
  */
 static void move_index(struct mesh_keytab *to, const struct mesh_keytab *from, enum mesh_key_index index)
 {
@@ -75,7 +75,7 @@ static void move_index(struct mesh_keytab *to, const struct mesh_keytab *from, e
 	}
 }
 
-/* Without memory the chains become longer, that is all. */
+/* Without memory the table stays as it is, with longer chains. */
 static void grow(struct mesh_keytab *tab)
 {
 	struct mesh_keytab larger = {.n_buckets = tab->n_buckets * 4};
@@ -186,7 +186,7 @@ struct mesh_key *mesh_keytab_next_of(const struct mesh_keytab *tab, const struct
 
 	if (!tab)
 		return NULL;
-	if (walk->n_buckets != tab->n_buckets) /* all of them are elsewhere */
+	if (walk->n_buckets != tab->n_buckets) /* the table has grown: start again */
 		*walk = (struct mesh_keytab_walk){.n_buckets = tab->n_buckets};
 	for (; walk->bucket < tab->n_buckets; walk->bucket++)
 		for (key = tab->buckets[walk->bucket]; key; key = key->next[MESH_BY_MR])

@@ -10,113 +10,111 @@
 
 #include "devices.h"
 
-/*
- * Memory regions of the program, found by their pointer and by (PD, key). Callers serialise; nothing here calls anything
- * but the allocator.
- */
+/* Memory regions of the program, found by their pointer, and by (PD, key). Callers serialise. Calls nothing but the allocator. */
 
 struct mesh_pd;
 struct mesh_key;
 struct mesh_dmabuf;
 
-/* A region's counterpart in a PD on a rail: one for each pair of region and PD. */
+/* Shadow: counterpart of a region in a PD on a rail, one per pair of region and PD. */
 struct mesh_shadow_mr {
-	struct mesh_device_job job; /* its end */
+	struct mesh_device_job job; /* deregisters it */
 	LIST_ENTRY(mesh_shadow_mr) of_key, of_pd;
-	struct mesh_key *key; /* NULL: the region has gone while it was being registered */
+	struct mesh_key *key; /* NULL: the region was deregistered meanwhile */
 	struct mesh_pd *spd;
-	struct ibv_mr *mr; /* NULL: some thread is registering it, without the lock */
-	bool used; /* its keys were given out; else it was made ahead, and nobody would miss it */
+	struct ibv_mr *mr; /* NULL: a thread is registering it, without the lock */
+	bool used; /* its keys were given out; otherwise it may be dropped */
 	bool told; /* a peer was told its remote key */
 };
 
 enum mesh_key_index { MESH_BY_MR, MESH_BY_LKEY, MESH_BY_RKEY, MESH_N_INDEXES };
 
-/* What a region was registered with. Everything but the last members is constant while it is in a table. */
+/* The arguments of a registration. Constant while in a table, except for the last members. */
 struct mesh_key {
-	struct mesh_key *next[MESH_N_INDEXES]; /* in its buckets */
+	struct mesh_key *next[MESH_N_INDEXES]; /* in hash buckets */
 	const struct ibv_mr *mr;
 	struct ibv_pd *pd; /* never a parent domain */
 	struct ibv_context *verbs;
 	uint32_t lkey, rkey;
-	void *addr; /* memory of the process; not for dma-buf */
+	void *addr; /* not for dma-buf */
 	uint64_t length, iova;
 	int access;
-	bool null_mr; /* ibv_alloc_null_mr(): of no memory */
-	struct mesh_dmabuf *dmabuf; /* NULL: not dma-buf */
+	bool null_mr; /* ibv_alloc_null_mr() */
+	struct mesh_dmabuf *dmabuf; /* NULL: no dma-buf */
 	uint64_t dmabuf_offset;
 
-	unsigned int n_makers; /* so many threads register it on rails, without the lock */
-	bool gone; /* the last of these frees it */
-	bool not_ahead; /* registering it failed when it was tried ahead: not again until it is needed */
+	unsigned int n_makers; /* number of threads that register it on rails, without the lock */
+	bool gone; /* the last of these threads frees it */
+	bool not_ahead; /* registration in advance failed: not again before its first use */
 	LIST_ENTRY(mesh_key) by_age;
-	uint64_t nth; /* that was added to its table; anew each time */
+	uint64_t nth; /* serial number in its table; new with each add */
 	LIST_HEAD(, mesh_shadow_mr) shadows;
 };
 
 struct mesh_keytab;
 
 /**
- * mesh_keytab_seen - may a region with that key have been in the table, now or earlier?
+ * mesh_keytab_seen - may the table have, or have had, a region with that key?
  * @index: MESH_BY_LKEY or MESH_BY_RKEY
  *
- * False is certain. @tab may be NULL.
+ * False is certain; true may be a hash collision. @tab may be NULL.
  */
 bool mesh_keytab_seen(const struct mesh_keytab *tab, enum mesh_key_index index, const struct ibv_pd *pd, uint32_t key);
 
 /**
  * mesh_keytab_add - add a region
- * @tab: *tab NULL: none yet; allocated then
+ * @tab: *tab NULL: is allocated
  *
- * One of the same pointer or keys may be there, left by a program that never deregistered it; the newest is found.
+ * The table may already have a region with the same pointer or keys, which the program never deregistered: look-ups find the
+ * newest.
  *
  * Return: 0 or -ENOMEM.
  */
 int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key);
 
-/** mesh_keytab_del - take out one that is in there */
+/** mesh_keytab_del - take out a region that is in the table */
 void mesh_keytab_del(struct mesh_keytab *tab, struct mesh_key *key);
 
 struct mesh_key *mesh_keytab_find_mr(const struct mesh_keytab *tab, const struct ibv_mr *mr);
-/** mesh_keytab_find - @index: MESH_BY_LKEY or MESH_BY_RKEY; NULL: no such key in this PD. @tab may be NULL. */
+/** mesh_keytab_find - @index: MESH_BY_LKEY or MESH_BY_RKEY. @tab may be NULL. Return: NULL: no such key in this PD. */
 struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_index index,
 				  const struct ibv_pd *pd, uint32_t key);
 
-/* How far a walk through a table has come; all zero before the first step. */
+/* Position of a walk through a table; zero before the first step. */
 struct mesh_keytab_walk {
-	size_t bucket, n_buckets; /* the table may have grown since */
+	size_t bucket, n_buckets; /* n_buckets tells whether the table has grown */
 };
 
 /**
- * mesh_keytab_next_of - the next region of a context that has not been taken out yet
- * @walk: so that taking out all of them is one pass
+ * mesh_keytab_next_of - next region of a context
+ * @walk: makes taking out all regions one pass
  *
- * The caller takes out each one before it asks for the next. What others add meanwhile may be overlooked.
+ * The caller takes out each region before the next call. Regions that are added meanwhile may be missed.
  *
- * Return: NULL: there is no more. @tab may be NULL.
+ * Return: NULL: there are no more. @tab may be NULL.
  */
 struct mesh_key *mesh_keytab_next_of(const struct mesh_keytab *tab, const struct ibv_context *verbs, struct mesh_keytab_walk *walk);
 
 /**
- * mesh_keytab_look - begin to look for regions that are missing on a rail, at the newest; a table has one such walk at a time
+ * mesh_keytab_look - begin a walk for regions that are missing on a rail, from the newest on; one walk per table at a time
  *
- * Return: how many were added to the table so far, 0 if there is none: @after of the next look for that rail, for what is added from now
- * on is not seen by this one.
+ * Regions that are added during the walk are not seen. Return: last serial number so far, 0 without a table; @after of the next
+ * walk for that rail.
  */
 uint64_t mesh_keytab_look(struct mesh_keytab *tab);
 
 /**
- * mesh_keytab_missing - lkeys of regions of a PD that have no counterpart in @spd and could be made ahead, among those that are next
- * @after: those that were added up to then need no look; 0: all do
- * @ret: room for @max
- * @max: how many regions, of any PD, are looked at; they may be added and taken out before the next call
+ * mesh_keytab_missing - continue the walk: lkeys of regions of a PD that have no shadow in @spd, and can be registered in advance
+ * @after: regions with serial numbers up to this need no look; 0: all do
+ * @ret: array of @max
+ * @max: number of regions, of any PD, to look at; the table may change between calls
  *
- * Return: are there more to be looked at? @tab may be NULL.
+ * Return: true: the walk is not over. @tab may be NULL.
  */
 bool mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
 			 uint32_t *ret, size_t *ret_n);
 
-/** mesh_keytab_free - the table alone, not what is in it; NULL is fine */
+/** mesh_keytab_free - free the table, without its regions; NULL is fine */
 void mesh_keytab_free(struct mesh_keytab *tab);
 
 #endif

@@ -7,10 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* PROC_USER_INIT_INO of the kernel's include/linux/proc_ns.h, the same since 3.8; nsfs.h has it as USER_NS_INIT_INO. */
+/* PROC_USER_INIT_INO of the kernel's include/linux/proc_ns.h, unchanged since 3.8; USER_NS_INIT_INO in nsfs.h. */
 #define FIRST_USER_NS_INO 0xEFFFFFFDu
 
-/* Of the thread that the program began with: ours may have been started before it gave its rights away. */
+/* Checks the program's first thread: this thread may have been started before the program dropped its capabilities. */
 static bool may_lock_anyway(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = getpid()};

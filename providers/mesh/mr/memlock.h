@@ -5,12 +5,12 @@
 #include <stdbool.h>
 
 /**
- * mesh_memlock_bounded - is what this process may pin bounded?
+ * mesh_memlock_bounded - is the locked memory of this process limited?
  *
- * The kernel counts the pages of memory regions, of queues and of doorbell records against RLIMIT_MEMLOCK, unless the
- * process has CAP_IPC_LOCK in the first user namespace (drivers/infiniband/core/umem.c, ib_umem_get()). In doubt, yes.
+ * The kernel counts pages of memory regions, queues and doorbell records against RLIMIT_MEMLOCK, unless the process has
+ * CAP_IPC_LOCK in the initial user namespace (drivers/infiniband/core/umem.c, ib_umem_get()).
  *
- * Any thread. Takes a moment: not for the data path.
+ * Thread: any. Makes system calls: not for the data path. Return: true also if that cannot be found out.
  */
 bool mesh_memlock_bounded(void);
 

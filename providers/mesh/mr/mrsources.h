@@ -3,16 +3,16 @@
 #define MESH_MRSOURCES_H
 
 /*
- * Every public function of rdma-core (verbs.h, mlx5dv.h) by which a program gets a key, or changes what a key stands for.
- * tests/unit/mesh/mrsources.py compares this list with the headers that are installed, and with docs/compatibility.md.
+ * All public functions of rdma-core (verbs.h, mlx5dv.h) by which a program gets a key, or changes the meaning of a key.
+ * tests/unit/mesh/mrsources.py compares this list with the installed headers, and with docs/compatibility.md.
  *
  *   FOLLOWED   the region is registered on the NIC that a connection has moved to
- *   STAYS      connections of the protection domain stay from that call on (pdstay.h)
- *   FOUND      the call does not pass by here: connections of the protection domain stay once such a key is found in use
- *   ALONE      a queue pair that does that, or is made for it, does not move; of others nothing changes
- *   NO_KEY     makes none
+ *   STAYS      connections of the protection domain cannot move from that call on (pdstay.h)
+ *   FOUND      the plugin does not intercept the call: connections of the protection domain cannot move once such a key is seen in use
+ *   ALONE      a queue pair that does that, or is made for it, cannot move; other queue pairs can
+ *   NO_KEY     makes no key
  *
- * The text says why, for the operator; "" where nothing is said.
+ * The text is the reason for the operator; "": none.
  */
 #define MESH_MR_SOURCES(X)                                                                              \
 	X(ibv_reg_mr, FOLLOWED, "")                                                                     \
@@ -57,7 +57,7 @@ enum mesh_mr_source {
 	MESH_N_MR_SOURCES,
 };
 
-/** mesh_mr_source_why - why connections of a protection domain stay that has such a key, a constant; pdstay.c */
+/** mesh_mr_source_why - why connections of a protection domain with such a key cannot move, a constant; pdstay.c */
 const char *mesh_mr_source_why(enum mesh_mr_source source);
 
 #endif

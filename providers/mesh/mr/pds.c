@@ -9,20 +9,17 @@
 #include "keys.h"
 #include "pdstay.h"
 
-/* A parent domain of the program: work posted through it runs in another PD. */
+/* A parent domain of the program: its objects belong to another PD. */
 struct mesh_parent {
 	struct mesh_parent *next;
 	struct ibv_pd *parent, *underlying;
 	struct ibv_context *verbs;
 };
 
-/* Not an address of x86-64, arm64 or POWER, with or without pointer tags, so nobody's buffer lies there. */
+/* Not a virtual address of x86-64, arm64 or POWER, with or without pointer tags. */
 #define NOWHERE 0x7edcba9876540000ull
 
-/*
- * One byte is registered, without rights, to be found at an address that is no memory's. Whoever uses its keys with
- * an address of their own is outside of it.
- */
+/* Register one byte, without rights, at an iova where no memory is. Any access with its keys fails. */
 static int make_dummy(struct mesh_pd *spd)
 {
 	size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -105,7 +102,7 @@ struct ibv_pd *mesh_pd_underlying(struct ibv_pd *pd)
 	return pd;
 }
 
-/* keys_lock; one reference more; of a lost rail there is none: mesh_pds_lose() */
+/* keys_lock. Takes a reference. PDs on a lost rail are not in the list: mesh_pds_lose(). */
 static struct mesh_pd *find(const struct ibv_pd *program, const struct mesh_rail *rail)
 {
 	struct mesh_pd *spd;
@@ -185,7 +182,10 @@ void mesh_pd_put(struct mesh_pd *spd)
 	errno = saved_errno;
 }
 
-/* Take counterparts out of the list, of one PD or of all PDs of a context or on a rail; they live on while connections use them. */
+/*
+ * Take PDs on rails out of the list: those of one PD of the program, of a context, or on a rail. They live on while connections
+ * use them.
+ */
 static void detach(const struct ibv_pd *program, const struct ibv_context *verbs, const struct mesh_rail *rail)
 {
 	struct mesh_pd **at, *spd, *gone = NULL;
@@ -208,7 +208,7 @@ static void detach(const struct ibv_pd *program, const struct ibv_context *verbs
 	}
 }
 
-/* Take parent domains out of the list: one, or all of a context. Return: the last one, the others are freed. */
+/* Take parent domains out of the list: one, or all of a context. Return: the last of them; the others are freed. */
 static struct mesh_parent *drop_parents(const struct ibv_pd *parent, const struct ibv_context *verbs)
 {
 	struct mesh_parent **at, *p, *gone = NULL;
@@ -285,7 +285,7 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 	if (!mesh_context_active(mc))
 		return mc->dealloc_pd(pd);
 
-	/* Ours go first: once the base has let go, its address may be another PD's at any moment. */
+	/* Before the base deallocates the PD: afterwards another PD may get its address at any moment. */
 	cancel = mesh_cancel_off();
 	stays = mesh_pd_stays(pd);
 	detach(pd, NULL, NULL);
@@ -311,7 +311,7 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 	return err;
 }
 
-/* Not one that is deallocated here, but its address may be another PD's all the same. */
+/* The kernel's PD lives on, but another PD may get this address. */
 void mesh_unimport_pd(struct ibv_pd *pd)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);

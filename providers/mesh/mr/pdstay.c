@@ -37,7 +37,7 @@ static struct mesh_pd_stay *find(const struct ibv_pd *pd)
 	return stay;
 }
 
-/* @stay: filled. Return: whether it is new here, and taken over */
+/* @stay: filled in. Return: true: added, and owned by the list. */
 static bool add(struct mesh_pd_stay *stay)
 {
 	int cancel = mesh_keys_lock();
@@ -141,7 +141,7 @@ void mesh_pd_key_fails(struct ibv_pd *pd, enum mesh_key_index index, uint32_t ke
 			    mesh_context_get(pd->context)->device, late);
 }
 
-/* ---- what the program makes ---------------------------------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------------------------------------------- */
 
 struct ibv_mr *mesh_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
@@ -152,7 +152,7 @@ struct ibv_mr *mesh_import_mr(struct ibv_pd *pd, uint32_t handle)
 	return mr;
 }
 
-/* Whatever the other process has registered there can be used here. */
+/* The PD can use all registrations of the other process. */
 struct ibv_pd *mesh_import_pd(struct ibv_context *context, uint32_t handle)
 {
 	struct ibv_pd *pd = mesh_context_get(context)->import_pd(context, handle);
@@ -171,7 +171,7 @@ struct ibv_mr *mesh_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t off
 	return mr;
 }
 
-/* What is bound is so on that NIC alone. One of type 1 serves all queue pairs of its protection domain. */
+/* A window is bound on one NIC only. A type 1 window serves all queue pairs of its protection domain. */
 struct ibv_mw *mesh_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct ibv_mw *mw = mesh_context_get(pd->context)->alloc_mw(pd, type);

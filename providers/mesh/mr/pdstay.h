@@ -7,42 +7,46 @@
 #include "mrsources.h"
 
 /*
- * Protection domains of the program whose connections stay where they are.
+ * Protection domains of the program whose connections cannot move.
  *
- * A moved connection needs each key of its protection domain on another NIC. mrsources.h says which keys can be had there. A protection
- * domain with any other key is noted here, when the key is made or, if nobody sees that, when work with that key is found. From then on no
- * connection of that protection domain begins to move. Those that have moved before stay as they are.
+ * A moved connection needs each key of its protection domain on another NIC. mrsources.h lists which keys can be had there. A
+ * protection domain with any other key is noted here, when the key is made, or, if the plugin does not see that, when the key is
+ * seen in use. From then on no connection of that protection domain begins to move. Connections that have moved before stay
+ * moved.
  *
- * Any thread; keys_lock and the logger's lock are taken.
+ * Thread: any. Takes keys_lock and the logger's lock.
  */
 
 /**
- * mesh_pd_stay - connections of a protection domain stay from now on
+ * mesh_pd_stay - connections of a protection domain cannot move from now on
  * @pd: may be a parent domain; alive
  * @why: a constant, for the operator: "it has ..."
  *
- * Logs once for each device and reason. Without memory that holds for all protection domains of the process. Preserves errno.
+ * Logs once per device and reason. Without memory, no connection of the process can move any more. Preserves errno.
  */
 void mesh_pd_stay(struct ibv_pd *pd, const char *why);
 
-/** mesh_pd_stays - why connections of a protection domain stay; NULL: they may move. Two loads where there is none that does */
+/**
+ * mesh_pd_stays - why connections of a protection domain cannot move, a constant; NULL: they can. Two loads if there is no such
+ * PD.
+ */
 const char *mesh_pd_stays(struct ibv_pd *pd);
 
-/** mesh_pd_stay_no_more - a protection domain goes, or all of a context: @pd or @verbs may be NULL */
+/** mesh_pd_stay_no_more - a protection domain, or all of a context, are deallocated: @pd or @verbs may be NULL */
 void mesh_pd_stay_no_more(const struct ibv_pd *pd, const struct ibv_context *verbs);
 
 /**
- * mesh_pd_check_key - if that key was never registered by a way that is seen here, mesh_pd_stay()
+ * mesh_pd_check_key - mesh_pd_stay(), if that key was never registered in a way that the plugin sees
  * @index: MESH_BY_LKEY or MESH_BY_RKEY
  *
  * Return: false: it was not.
  */
 bool mesh_pd_check_key(struct ibv_pd *pd, enum mesh_key_index index, uint32_t key);
 
-/** mesh_pd_key_fails - the same, and a connection that has moved already needs it: its work fails, which is logged, once for each device */
+/** mesh_pd_key_fails - mesh_pd_check_key() for a connection that has moved already: its work fails; logged once per device */
 void mesh_pd_key_fails(struct ibv_pd *pd, enum mesh_key_index index, uint32_t key);
 
-/* Verbs entry points: what makes keys that no other NIC can have. Contracts are those of libibverbs. */
+/* Verbs entry points that make keys which no other NIC can have. Contracts as in libibverbs. */
 struct ibv_mr *mesh_import_mr(struct ibv_pd *pd, uint32_t handle);
 struct ibv_pd *mesh_import_pd(struct ibv_context *context, uint32_t handle);
 void mesh_unimport_pd(struct ibv_pd *pd);
