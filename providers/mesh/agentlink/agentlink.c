@@ -32,7 +32,7 @@ static int send_packet(const struct mesh_agentlink *link, const uint8_t *bytes, 
 		return -ENOTCONN;
 	if (send(link->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len)
 		return 0;
-	/* The kernel has memory again some time, as there is room again. */
+	/* The socket's room and the kernel's memory are temporary shortages. */
 	return errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -errno;
 }
 
@@ -40,7 +40,7 @@ void mesh_agentlink_packs(struct mesh_agentlink *link)
 {
 	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
 
-	/* Should it be lost, the agent goes on with single ones. */
+	/* If this is lost, the agent goes on with single frames. */
 	mesh_agentlink_send(link, &packs);
 	link->packs = true;
 }
@@ -72,7 +72,7 @@ int mesh_agentlink_send(struct mesh_agentlink *link, const struct mv_frame *fram
 	return 0;
 }
 
-/* The next packet. Return: as mesh_agentlink_recv() */
+/* Receive a packet. Return: as mesh_agentlink_recv(). */
 static int receive(struct mesh_agentlink *link)
 {
 	ssize_t len;
@@ -97,15 +97,15 @@ int mesh_agentlink_recv(struct mesh_agentlink *link, struct mv_frame *ret)
 	if (err)
 		return err;
 	err = mv_frame_take(link->in + link->in_at, link->in_len - link->in_at, &used, ret);
-	/* Where one that is malformed ends nobody knows. */
+	/* The end of a malformed frame is not known: drop the packet. */
 	link->in_at = err ? link->in_len : link->in_at + used;
 	return err;
 }
 
-/* Frames that the agent has not read: a few of each queue pair, when a thousand of them move at once. */
+/* Send buffer: some frames for each of a thousand queue pairs that move at once. */
 #define ROOM_BYTES (4 << 20)
 
-/* REGISTER, with the page of figures where there is one. */
+/* Send REGISTER, with the page of counters if there is one. */
 static int register_process(int fd)
 {
 	struct mv_frame hello = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION};
@@ -166,7 +166,7 @@ int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
 	fd = mesh_agentlink_connect(run_dir);
 	if (fd < 0)
 		return fd;
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* or what the kernel allows */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* or the most that the kernel allows */
 	if (fstat(fd, &st)) {
 		err = -errno;
 		close(fd);

@@ -8,23 +8,24 @@
 #include "ctl.h"
 
 /*
- * The socket to the host's agent. Opened and read by the helper thread alone; any thread may send. A program may
- * close every descriptor it finds and use the number for something of its own, so the socket is recognised by its
- * inode before each use, and given up, not closed, when it is not ours any more.
+ * The socket to the host's agent. Only the helper thread opens and reads it; any thread may send, with link_lock held. The
+ * program may close any descriptor, and reuse its number. So the socket is recognised by its inode before each use. If the inode
+ * differs, the number is the program's: it is not closed.
  */
 struct mesh_agentlink {
 	int fd; /* -1: not connected */
 	uint64_t ino;
-	bool packs; /* it takes several frames in one packet */
-	size_t out_len; /* of @out: frames that go with the next mesh_agentlink_flush(); 0 without @packs */
-	size_t in_len, in_at; /* of @in, by the helper thread: what was received, what of it has been given out */
+	bool packs; /* the agent accepts several frames per packet */
+	size_t out_len; /* bytes of @out: frames for the next mesh_agentlink_flush(); 0 without @packs */
+	size_t in_len, in_at; /* of @in: received bytes, and bytes given out; helper thread only */
 	uint8_t out[MV_PACK_MAX_BYTES], in[MV_PACK_MAX_BYTES];
 };
 
 /**
- * mesh_agentlink_connect - a socket to RUN_DIR/agent, on which nothing has been said; to be closed
+ * mesh_agentlink_connect - connect to RUN_DIR/agent, and send nothing
  *
- * Never blocks. Return: descriptor; -errno of socket(2), connect(2): -ENOENT or -ECONNREFUSED without an agent.
+ * Never blocks. Return: descriptor, to be closed by the caller; -errno of socket(2), connect(2): -ENOENT or -ECONNREFUSED without
+ * an agent.
  */
 int mesh_agentlink_connect(const char *run_dir);
 
@@ -40,32 +41,32 @@ void mesh_agentlink_close(struct mesh_agentlink *link);
 bool mesh_agentlink_intact(const struct mesh_agentlink *link);
 
 /**
- * mesh_agentlink_packs - the agent takes packets of several frames: have it send such as well
+ * mesh_agentlink_packs - the agent accepts several frames per packet: ask it to send such packets, too
  *
- * From here on mesh_agentlink_flush() has to follow mesh_agentlink_send(), sooner or later.
+ * From now on each mesh_agentlink_send() needs a later mesh_agentlink_flush().
  */
 void mesh_agentlink_packs(struct mesh_agentlink *link);
 
 /**
- * mesh_agentlink_send - hand a frame to the agent, now or with others
+ * mesh_agentlink_send - send a frame to the agent, or queue it for mesh_agentlink_flush()
  *
- * Never blocks: a frame that finds no room, or for which the kernel has no memory, is lost (-EAGAIN), as any message may be.
+ * Never blocks. If the socket has no room, or the kernel no memory, the frame is lost (-EAGAIN).
  *
  * Return: 0 or -errno.
  */
 int mesh_agentlink_send(struct mesh_agentlink *link, const struct mv_frame *frame);
 
-/** mesh_agentlink_flush - hand over what waits. Return: 0; -EAGAIN: no room yet, it goes on waiting; -errno: it is lost */
+/** mesh_agentlink_flush - send the queued frames. Return: 0; -EAGAIN: no room, they stay queued; -errno: they are lost. */
 int mesh_agentlink_flush(struct mesh_agentlink *link);
 
 /**
  * mesh_agentlink_recv - next frame
  *
- * Return: 0; -EAGAIN: none; -EBADMSG: one that is not well-formed was dropped; -ECONNRESET: the agent is gone.
+ * Return: 0; -EAGAIN: none; -EBADMSG: a malformed frame was dropped; -ECONNRESET: the agent is gone.
  */
 int mesh_agentlink_recv(struct mesh_agentlink *link, struct mv_frame *ret);
 
-/** mesh_agentlink_has - has a frame been received that mesh_agentlink_recv() has not given out? */
+/** mesh_agentlink_has - does the last packet have a further frame for mesh_agentlink_recv()? */
 static inline bool mesh_agentlink_has(const struct mesh_agentlink *link)
 {
 	return link->in_at < link->in_len;

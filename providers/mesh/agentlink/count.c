@@ -10,7 +10,7 @@
 #include "peerview.h"
 #include "count.h"
 
-/* In the process's wiped page, under its counts_lock, which is innermost and under which nothing waits. */
+/* Called with counts_lock held: innermost, and no code under it blocks. */
 
 static void add(struct mesh_counts *counts, size_t place, uint64_t n)
 {
@@ -45,14 +45,14 @@ void mesh_counts_news(void)
 		mesh_thread_tell();
 }
 
-/* Nobody can make it shorter, or those who look at it would get SIGBUS. */
+/* Sealed, so that no process can shrink it: readers would get SIGBUS. */
 static int make_page(struct mv_counts_page **ret_page)
 {
 	void *page = MAP_FAILED;
 	struct rlimit limit;
 	int fd;
 
-	/* Beyond that the program would get SIGXFSZ. */
+	/* A file larger than this limit would give the program SIGXFSZ. */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(**ret_page))
 		return -1;
 	fd = memfd_create("meshverbs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -64,7 +64,7 @@ static int make_page(struct mv_counts_page **ret_page)
 		close(fd);
 		return -1;
 	}
-	madvise(page, sizeof(**ret_page), MADV_DONTFORK); /* a child counts for itself */
+	madvise(page, sizeof(**ret_page), MADV_DONTFORK); /* a child has its own counters */
 	*ret_page = page;
 	return fd;
 }

@@ -8,31 +8,31 @@
 #include "counts.h"
 
 /*
- * What this process counts for monitoring: decisions, repairs, moves. Never on the data path. From the moment that the
- * agent is connected it sees each figure change; what came before is in it, too.
+ * Counters of this process for monitoring: decisions, repairs, moves. Never on the data path. A connected agent sees each change;
+ * counts from before the connection are included.
  */
 
-/** mesh_count - one more; any thread, any lock may be held */
+/** mesh_count - add one; any thread, with any locks held */
 void mesh_count(enum mv_count place);
 
-/** mesh_count_pause - a pause is over; @first: its histogram */
+/** mesh_count_pause - add a pause, ns, to a histogram; @first: its first counter */
 void mesh_count_pause(enum mv_count first, uint64_t pause_ns);
 
 /**
- * mesh_counts_news - something happened that the operator wants to know of: have the agent told, if there is one
+ * mesh_counts_news - an event for the operator: have the agent, if there is one, see the counters
  *
- * Starts the helper thread. To be called without locks.
+ * Starts the helper thread if needed. Locks: none may be held.
  */
 void mesh_counts_news(void);
 
 /**
- * mesh_counts_share - a page with the figures, for a new agent
+ * mesh_counts_share - make a shared page with the counters, for a new agent
  *
- * Helper thread only. Return: its descriptor, to be closed by the caller; -1 without.
+ * Helper thread only. Return: descriptor, to be closed by the caller; -1: none could be made.
  */
 int mesh_counts_share(void);
 
-/** mesh_counts_unshare - that agent is gone: the next one gets what is counted from now on; helper thread only */
+/** mesh_counts_unshare - the agent is gone: the next agent gets later counts only; helper thread only */
 void mesh_counts_unshare(void);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "viewint.h"
 
-/* What the directory says of GIDs: whose they are, whether their hosts live, and whether two of them are joined. */
+/* GIDs in the directory: which hosts have them, whether these are alive, and whether two GIDs are connected. */
 
 bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote)
 {
@@ -45,7 +45,7 @@ bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 	dir = mesh_view_directory();
 	at = dir ? mv_directory_find_gid(dir, gid, 0) : -1;
 	if (at >= 0)
-		stranger = mv_dir_gid_is_in_doubt(&dir->gids[dir->order[at]], routed); /* such an address has one holder */
+		stranger = mv_dir_gid_is_in_doubt(&dir->gids[dir->order[at]], routed); /* an address in doubt has one holder */
 	else if (dir)
 		stranger = !is_near(dir, gid);
 	mesh_view_unlock(cancel);

@@ -7,7 +7,7 @@
 
 int (*mesh_helper_begin)(bool at_once);
 
-/* @later: the thread hands it over at the end of its turn */
+/* @later: the helper thread flushes at the end of its turn. */
 static int send_frame(const struct mv_frame *frame, bool later)
 {
 	struct mesh_helper *helper = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
@@ -20,13 +20,13 @@ static int send_frame(const struct mv_frame *frame, bool later)
 	mesh_lock(&helper->link_lock);
 	self = helper->runs && pthread_equal(helper->self, pthread_self());
 	if (helper->link.fd >= 0)
-		err = mesh_agentlink_send(&helper->link, frame); /* lost is lost: whoever needs an answer asks again */
+		err = mesh_agentlink_send(&helper->link, frame); /* a lost frame stays lost: callers that need an answer repeat it */
 	if (unclaim && err == -EAGAIN)
 		waits = mesh_unclaims_add(&helper->unclaims, frame);
 	if (helper->link.fd >= 0 && !later && !self)
 		waits |= mesh_agentlink_flush(&helper->link) == -EAGAIN && unclaim;
 	mesh_unlock(&helper->link_lock);
-	/* The thread may be asleep for good. It looks itself at the end of its turn. */
+	/* The helper thread may be asleep for good. On itself no wake-up is needed: it looks at the end of its turn. */
 	if (waits && !self)
 		mesh_wake(&helper->wake);
 	mesh_cancel_restore(cancel);

@@ -10,35 +10,38 @@
 #include "unclaims.h"
 #include "wake.h"
 
-/* What any thread asks of the helper thread (thread.c): to look, and to send something to the agent. */
+/* Requests of any thread to the helper thread (thread.c): look, and send to the agent. */
 
 struct mesh_helper {
-	MESH_LOCK(LINK) link_lock; /* guards link and unclaims: senders of all threads against the thread's opening and closing */
+	MESH_LOCK(LINK) link_lock; /* guards link and unclaims: senders against the helper thread's open and close */
 	struct mesh_agentlink link;
-	struct mesh_unclaims unclaims; /* that @link had no room for */
+	struct mesh_unclaims unclaims; /* those for which @link had no room */
 	struct mesh_wake wake;
-	_Atomic bool asleep; /* nobody looks until it is woken */
-	pthread_t self; /* other threads read it, too: under link_lock */
-	bool runs; /* @self is known; likewise */
+	_Atomic bool asleep; /* the helper thread sleeps until mesh_wake() */
+	pthread_t self; /* read by other threads, too; link_lock */
+	bool runs; /* @self is valid; link_lock */
 };
 
-/* Starts it: mesh_thread_begin(); callbacks.c writes it. */
+/* Starts the helper thread: mesh_thread_begin(); set by callbacks.c. */
 extern int (*mesh_helper_begin)(bool at_once);
 
-/** mesh_thread_wake - make the helper thread look; starts it if there is none. Return: 0 or -errno. */
+/** mesh_thread_wake - have the helper thread take a turn; starts it if needed. Return: 0 or -errno. */
 int mesh_thread_wake(bool urgent);
-/** mesh_thread_tell - start it, if there is none, with the agent connected already: what is to be told may be all there is */
+/**
+ * mesh_thread_tell - start the helper thread, if needed, and connect to the agent before this returns: the process may end soon
+ */
 void mesh_thread_tell(void);
-/** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
+/** mesh_thread_send - send a message for the peer to the agent; any thread; the message may get lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
-/** mesh_thread_send_later - the same, at the end of the helper thread's turn, which is to be woken; with what others send */
+/** mesh_thread_send_later - the same at the end of the helper thread's turn, batched; the caller wakes the helper thread */
 void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
 /**
- * mesh_thread_frame - another frame: CLAIM, by the helper thread only; UNCLAIM; STATUS
+ * mesh_thread_frame - send another frame: CLAIM (helper thread only), UNCLAIM, STATUS
  *
- * An UNCLAIM for which there is no room, -EAGAIN, is sent again by the helper thread. Takes the thread's link_lock, and that of its wake.
+ * Takes link_lock, and the lock of the wake-up.
  *
- * Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost, but for an UNCLAIM with -EAGAIN.
+ * Return: 0; -ENOTCONN: no agent; -errno of send(2): the frame is lost. Exception: after -EAGAIN the helper thread sends an
+ * UNCLAIM again.
  */
 int mesh_thread_frame(const struct mv_frame *frame);
 

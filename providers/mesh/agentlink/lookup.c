@@ -13,26 +13,26 @@
 #include "peerview.h"
 
 #define MS	 1000000ull
-#define AGAIN_NS (5000 * MS) /* as long as the agent does not ask one that did not answer either */
+#define AGAIN_NS (5000 * MS) /* the agent does not ask for such an address again earlier either */
 #define VAIN_NS	 (60000 * MS)
-#define N_STRANGERS 64 /* addresses that were asked for in vain */
-#define REPEAT_MS 100 /* a query may be lost */
+#define N_STRANGERS 64 /* remembered addresses that were asked for in vain */
+#define REPEAT_MS 100 /* a query may get lost */
 
-/* ---- what was asked for in vain --------------------------------------------------------------- */
+/* ---- unsuccessful look-ups -------------------------------------------------------------------- */
 
 /* Guarded by strangers_lock; zero is empty. */
 struct mesh_strangers {
-	unsigned int next; /* place that is used again */
+	unsigned int next; /* next place to reuse */
 	struct {
 		union ibv_gid gid;
-		uint64_t until_ns; /* not asked again before */
+		uint64_t until_ns; /* not asked for before */
 	} known[N_STRANGERS];
-	unsigned int n_vain; /* waits in vain of connections whose path works as far as is known */
-	uint64_t vain_ns; /* when the first of them was */
-	uint64_t deaf_until_ns; /* the agent knows no LOOK, ended the connection and said so in its log: not asked again before */
+	unsigned int n_vain; /* unsuccessful waits for working paths, since vain_ns */
+	uint64_t vain_ns; /* time of the first of them */
+	uint64_t deaf_until_ns; /* the agent does not know LOOK, and ended the connection with a log line: do not ask before */
 };
 
-/* Called with strangers_lock held. NULL: no memory, so nobody is asked for. */
+/* Called with strangers_lock held. NULL: no memory, so do not ask. */
 static struct mesh_strangers *strangers(void)
 {
 	if (!mesh_root.process->strangers)
@@ -59,7 +59,7 @@ static bool is_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_
 	return vain;
 }
 
-/* @ended: the agent has ended the connection */
+/* @ended: the agent has ended the connection. */
 static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, bool ended, uint64_t now_ns)
 {
 	struct mesh_strangers *of;
@@ -94,7 +94,7 @@ static bool put_register(int fd)
 	return put(fd, &hello);
 }
 
-/* Takes what the agent has said. Return: false: it does not look for that address, or *@ret_ended: the connection has ended. */
+/* Read the agent's frames. Return: false: the agent does not look for that address, or has ended the connection (*@ret_ended). */
 static bool still_looks(int fd, const union ibv_gid *dgid, bool *ret_ended)
 {
 	uint8_t buf[MV_FRAME_MAX_BYTES];
@@ -108,7 +108,9 @@ static bool still_looks(int fd, const union ibv_gid *dgid, bool *ret_ended)
 	return !*ret_ended;
 }
 
-/* The directory is there before the agent says that there is a new one. Return: whether the agent has ended the connection. */
+/*
+ * Wait until the directory has the address; the agent publishes it before it says so. Return: has the agent ended the connection?
+ */
 static bool wait_for(int fd, const union ibv_gid *dgid, bool routed, uint64_t until_ns)
 {
 	const struct mv_frame look = {.type = MV_FRAME_LOOK, .dgid = *dgid};

@@ -8,26 +8,29 @@
 #include <infiniband/verbs.h>
 
 /*
- * First contact with a host beyond a router, which no beacon tells of: the agent is asked to find out whose an address is. By a socket
- * of its own for the moment: there may be no helper thread yet.
+ * First contact with a host beyond a router, whose beacons do not arrive here: ask the agent to find out which host has an
+ * address. Uses a socket of its own, because there may be no helper thread yet.
  */
 
 enum mesh_lookup_for {
-	/* Its path does not work, by the routes of this host: bare it fails after a second or more. */
+	/* By the routes of this host the path does not work. On a bare HCA it fails after a second or more. */
 	MESH_LOOKUP_BROKEN,
-	/* It works, but to move later the peer's host has to be known. No more than MESH_LOOKUPS_VAIN waits in vain in a minute. */
+	/*
+	 * The path works, but to move later the peer's host has to be known. At most MESH_LOOKUPS_VAIN unsuccessful waits per
+	 * minute.
+	 */
 	MESH_LOOKUP_WORKS,
 };
 
 #define MESH_LOOKUPS_VAIN 3
 
 /**
- * mesh_lookup - have the agent find out whose an address is
+ * mesh_lookup - have the agent find out which host has an address
  *
- * Waits 250 ms at most for a path that is broken, 100 ms for one that works, and not for an address that has been asked for in vain in the
- * last five seconds, nor for a minute of an agent of a version before LOOK. Without locks, cancellation off. Keeps errno.
+ * Waits 250 ms at most for a broken path, 100 ms for a working one. Does not wait for an address that was asked for in vain in
+ * the last 5 s, nor, for a minute, after an agent that does not know LOOK. Locks: none. Cancellation is off. Preserves errno.
  *
- * Return: whether the directory has it now.
+ * Return: does the directory have the address now?
  */
 bool mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what);
 

@@ -6,36 +6,36 @@
 
 #include "viewint.h"
 
-/* How long to believe that there is no agent before looking again. */
+/* After a look-up without an agent, pause until the next. */
 #define RETRY_NS 1000000000ull
 
-/* Ranks of queue pairs go to the same few peers: what was found to work in the directory that is mapped. */
+/* Cache: requests whose path works by the mapped directory. Ranks have many queue pairs to the same few peers. */
 #define N_WORKS 16 /* a power of two */
 
 struct works {
 	bool valid;
 	char device[IBV_SYSFS_NAME_MAX];
-	struct mv_path_request request; /* device: the one above */
+	struct mv_path_request request; /* its device pointer is not used: see @device */
 	uint32_t host, rail;
 };
 
 /*
- * And they ask for the same other paths: once each, and several times while they move. A search is a function of the directory that is
- * mapped, which does not change, and of its arguments.
+ * Cache: results of mv_path_find(). Ranks ask for the same paths, repeatedly during moves. A result depends on the mapped
+ * directory and the arguments only.
  */
 #define FOUND_BITS 6
 #define N_FOUND    (1u << FOUND_BITS)
 
 struct found {
-	uint64_t n_dir; /* of the directory that it was found in; 0: nothing is here */
+	uint64_t n_dir; /* number of the directory; 0: empty */
 	char device[IBV_SYSFS_NAME_MAX];
-	struct mv_path_request request; /* device: the one above */
+	struct mv_path_request request; /* its device pointer is not used: see @device */
 	uint32_t host, rail;
 	size_t n_paths;
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 };
 
-/* Likewise whose LIDs are. */
+/* Cache: results of mv_lid_find(). */
 #define N_LIDS 64 /* a power of two */
 
 struct lid {
@@ -44,32 +44,32 @@ struct lid {
 	uint8_t port_num;
 	uint16_t dlid;
 	int err; /* of mv_lid_find() */
-	struct mv_lid_ends ends; /* if 0 */
+	struct mv_lid_ends ends; /* if @err is 0 */
 };
 
-/* What the directory last said of a device: one that is pulled out is in none. */
+/* Last known state of devices: an unplugged device is in no directory. */
 #define N_QUALIFIED 64
 
 struct qualified {
-	char device[IBV_SYSFS_NAME_MAX]; /* "": nothing is here */
+	char device[IBV_SYSFS_NAME_MAX]; /* "": empty */
 	uint32_t library;
-	uint64_t n_dir; /* as in struct found: @last is what that one says */
+	uint64_t n_dir; /* directory that @last is from */
 	enum mv_dir_qualified last;
 };
 
-/* Pairs of GIDs between which the kernel has lately found no host. */
+/* Pairs of GIDs for which the kernel recently found no neighbour. */
 #define N_ABSENT  16 /* a power of two */
-#define ABSENT_NS 10000000000ull /* the kernel needs 1 to 3 s to find out, and would again for each of hundreds of queue pairs */
+#define ABSENT_NS 10000000000ull /* the kernel needs 1 to 3 s per try, for each of hundreds of queue pairs */
 
 struct absent {
 	union ibv_gid local, remote;
-	uint64_t until_ns; /* 0: nothing is here */
+	uint64_t until_ns; /* 0: empty */
 };
 
 struct mesh_view_state {
-	struct mv_directory dir; /* header NULL: none mapped */
-	struct mv_directory former; /* likewise; nobody looks anything up in it */
-	uint64_t n_dir; /* how many were looked for; so what was found in others need not be cleared, nor its memory be touched */
+	struct mv_directory dir; /* header NULL: nothing is mapped */
+	struct mv_directory former; /* the former one, not used for look-ups any more */
+	uint64_t n_dir; /* counts directories: so caches need not be cleared, nor their memory be touched */
 	uint64_t retry_at_ns;
 	struct works works[N_WORKS];
 	struct found found[N_FOUND];
@@ -99,8 +99,8 @@ static void let_go_of_former(struct mesh_view_state *view)
 }
 
 /*
- * What is mapped is mapped until there is time: the kernel interrupts all processors on which the program runs to unmap it, and whoever is
- * the last one frees the file. Directories change when connections are about to move.
+ * Unmap later. To unmap, the kernel interrupts all processors that run the program, and the last user frees the file. Directories
+ * change just when connections are about to move.
  */
 static void put_aside(struct mesh_view_state *view)
 {
@@ -109,12 +109,12 @@ static void put_aside(struct mesh_view_state *view)
 	let_go_of_former(view);
 	view->former = view->dir;
 	memset(&view->dir, 0, sizeof(view->dir));
-	/* It is the helper thread that will have time. */
+	/* Only the helper thread unmaps later. */
 	if (!atomic_load_explicit(&mesh_root.process->thread, memory_order_relaxed))
 		let_go_of_former(view);
 }
 
-/* The one that is published now, instead of the one that is mapped. Return: 0 or -errno; -ESTALE: its agent is not alive. */
+/* Map the published directory in place of the current one. Return: 0 or -errno; -ESTALE: its agent is not alive. */
 static int map(struct mesh_view_state *view, uint64_t now_ns)
 {
 	struct mv_directory dir;
@@ -134,7 +134,7 @@ static int map(struct mesh_view_state *view, uint64_t now_ns)
 	return 0;
 }
 
-/* The current directory of a live agent, or NULL. Called with view_lock held. */
+/* The current directory of a live agent; NULL: none. Called with view_lock held. */
 const struct mv_directory *mesh_view_directory(void)
 {
 	struct mesh_view_state *view = mesh_root.process->view;
@@ -148,7 +148,7 @@ const struct mv_directory *mesh_view_directory(void)
 	}
 	if (view->dir.header && !mv_directory_superseded(&view->dir) && mv_directory_alive(&view->dir, now))
 		return &view->dir;
-	/* An agent that stopped may come back with a file of its own. */
+	/* An agent that stopped may come back with a new file. */
 	if (now < view->retry_at_ns && !(view->dir.header && mv_directory_superseded(&view->dir)))
 		return NULL;
 	put_aside(view);
@@ -206,7 +206,7 @@ static struct works *works_of(const struct mv_path_request *request)
 	return &mesh_root.process->view->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
 }
 
-/* All that mv_path_judge() reads of them, but for @made, @proved and @host. @device: of @known */
+/* Compares all fields that mv_path_judge() reads, except @made, @proved and @host. @device: of @known */
 static bool is_same(const struct mv_path_request *known, const char *device, const struct mv_path_request *request)
 {
 	return mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
@@ -227,7 +227,7 @@ static enum mv_path_verdict judge(const struct mv_directory *dir, const struct m
 		return MV_PATH_WORKS;
 	}
 	verdict = mv_path_judge(dir, request, ret_host, ret_rail);
-	/* What works for one that is being made works for one that is there. */
+	/* A path that works for a connection that is being made also works for an existing one. The reverse does not hold. */
 	if (verdict == MV_PATH_WORKS && !request->made) {
 		*works = (struct works){.valid = true, .request = *request, .host = *ret_host, .rail = *ret_rail};
 		snprintf(works->device, sizeof(works->device), "%s", request->device);
@@ -235,7 +235,7 @@ static enum mv_path_verdict judge(const struct mv_directory *dir, const struct m
 	return verdict;
 }
 
-/* Is the port that is down one that was drained? @rail: the destination's */
+/* Did the administrator drain the port that is down? @rail: the destination's */
 static bool is_drained(const struct mv_directory *dir, const struct mv_path_request *request, enum mv_path_verdict verdict,
 		       uint32_t rail)
 {
@@ -261,7 +261,7 @@ static struct found *found_of(const struct mv_path_request *request)
 	return &mesh_root.process->view->found[sum * 0x9e3779b97f4a7c15u >> (64 - FOUND_BITS)];
 }
 
-/* mv_path_find(), unless that was asked before. @ret: MV_MOVE_MAX_PATHS. Called with view_lock held. */
+/* mv_path_find() with a cache. @ret: array of MV_MOVE_MAX_PATHS. Called with view_lock held. */
 static size_t find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t host, uint32_t rail,
 		   struct mv_path *ret)
 {
@@ -281,10 +281,10 @@ static size_t find(const struct mv_directory *dir, const struct mv_path_request 
 	return found->n_paths;
 }
 
-/* A search takes far longer than all the rest. */
+/* When to search for paths, which is by far the slowest part. */
 enum search {
 	SEARCH_NEVER,
-	SEARCH_IF_NEEDED, /* unless the path works */
+	SEARCH_IF_NEEDED, /* if the path does not work */
 	SEARCH_ALWAYS,
 };
 
@@ -337,7 +337,7 @@ void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *re
 	look(request, SEARCH_ALWAYS, ret);
 }
 
-/* A look at all ports, for one of thousands of queue pairs: what was found in the directory that is mapped is kept. */
+/* mv_lid_find() with a cache: it looks at all ports, for each of thousands of queue pairs. */
 static struct lid *lid_of(const char *device, uint8_t port_num, uint16_t dlid)
 {
 	struct mesh_view_state *view = mesh_root.process->view;
@@ -382,11 +382,11 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	while (dir && err && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
 		entry = &dir->gids[dir->order[at]];
 		rail = &dir->rails[entry->rail];
-		/* The peer may ask for any of our rails. */
+		/* The peer may name any rail of this host, so check exclusion. */
 		if (rail->host || entry->type != type || (rail->flags & MV_RAIL_EXCLUDED) ||
 		    mv_config_list_match(&mesh_root.config.exclude, rail->device))
 			continue;
-		memcpy(ret->device, rail->device, sizeof(ret->device)); /* the codec has seen that it ends */
+		memcpy(ret->device, rail->device, sizeof(ret->device)); /* the decoder has checked its terminating 0 */
 		ret->port = rail->port;
 		ret->link_layer = rail->link_layer;
 		err = 0;
@@ -395,7 +395,7 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	return err;
 }
 
-/* With more devices than places the first place serves several, each until the next is asked for. view_lock */
+/* With more devices than places, the first place is reused. view_lock */
 static struct qualified *qualified_of(const char *device, uint32_t library)
 {
 	struct qualified *places = mesh_root.process->view->qualified, *at;

@@ -8,45 +8,45 @@
 #include "pathfind.h"
 
 /*
- * What this process sees of the other hosts: the agent's directory, mapped. Everything here takes process->view_lock
- * for itself and may be called from any thread; with no agent a call costs one look at the clock.
+ * The agent's directory of hosts, mapped into this process. All functions take process->view_lock, and may be called from any
+ * thread. Without an agent a call costs one look at the clock. Times are mesh_now_ns().
  */
 
-/* An answer of the directory about one connection, with names resolved: nothing in it points into the mapping. */
+/* Answer of the directory about one connection, copied: nothing points into the mapping. */
 struct mesh_view {
 	enum mv_path_verdict verdict;
-	char host[64]; /* of the destination; "" when not known */
+	char host[64]; /* of the destination; "": not known */
 	bool hearsay; /* mv_path_is_hearsay() */
-	bool drained; /* MV_PATH_LOCAL_DOWN, MV_PATH_REMOTE_DOWN: by the administrator of that port */
-	uint32_t agent_version; /* of that host; 0: no agent heard */
-	struct mv_host_id host_id; /* likewise; zero: not known */
+	bool drained; /* LOCAL_DOWN, REMOTE_DOWN: the administrator drained that port */
+	uint32_t agent_version; /* of that host; 0: no agent was heard */
+	struct mv_host_id host_id; /* of that host; zero: not known */
 	uint64_t generation; /* of the directory; 0: there is none */
 	size_t n_paths;
-	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* best first; only for verdicts that need another path */
+	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* best first; only if the verdict needs another path */
 };
 
 /**
- * mesh_view_judge - can the path the program asks for work, and which others are there?
- * @ret: verdict MV_PATH_UNKNOWN without a live agent, and when memory or the file fail
+ * mesh_view_judge - can the requested path work, and if not, which other paths are there?
+ * @ret: MV_PATH_UNKNOWN without a live agent, without memory, or if the file cannot be read
  *
- * To be called with cancellation off.
+ * Cancellation is off.
  */
 void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
 
-/** mesh_view_verdict - the same, but never with paths, the search for which takes far longer than all the rest */
+/** mesh_view_verdict - mesh_view_judge() without paths: the search for paths is by far the slowest part */
 void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
 
-/** mesh_view_paths - the same, with all other paths in any case, best first */
+/** mesh_view_paths - mesh_view_judge() with all other paths, for any verdict, best first */
 void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
 
 /**
- * mesh_view_lid - mv_lid_find(): the ends of a connection by LID
+ * mesh_view_lid - mv_lid_find(): the ends of an InfiniBand connection by LID
  *
- * Return: what that does; -ENOENT also without a live agent.
+ * Return: as mv_lid_find(); -ENOENT also without a live agent.
  */
 int mesh_view_lid(const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
 
-/* One of our rails, as the directory names it. */
+/* A rail of this host, by its names in the directory. */
 struct mesh_view_rail {
 	char device[IBV_SYSFS_NAME_MAX];
 	uint8_t port;
@@ -54,7 +54,7 @@ struct mesh_view_rail {
 };
 
 /**
- * mesh_view_rail - the rail of this host that has a GID, unless it is excluded
+ * mesh_view_rail - the rail of this host that has a GID, if the rail is not excluded
  * @type: enum mv_gid_type
  *
  * Return: 0 or -ENOENT.
@@ -62,39 +62,41 @@ struct mesh_view_rail {
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
 
 /**
- * mesh_view_is_stranger - can only a query tell which host has an address?
- * @routed: a route leads there
+ * mesh_view_is_stranger - can only a query of the agent tell which host has an address?
+ * @routed: the kernel has a route there
  *
- * True for an address in doubt (mesh_view_is_doubted()), and for an address that the directory does not have and that is in no network of
- * this host's rails: beacons tell of the addresses in those. False without a live agent, and for link-local addresses.
+ * True for an address in doubt (mesh_view_is_doubted()). True for an address that the directory lacks, and that is in no network
+ * of this host's rails; beacons announce the addresses in those networks. False without a live agent, and for link-local
+ * addresses.
  */
 bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
 
-/** mesh_view_is_doubted - mv_dir_gid_is_in_doubt() of an address; false without a live agent, and where no host announces the address */
+/**
+ * mesh_view_is_doubted - mv_dir_gid_is_in_doubt() of an address; false without a live agent, and if no host announces the address
+ */
 bool mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
 
 /**
- * mesh_view_note_absent - the kernel has found no host at @remote for a connection from @local
+ * mesh_view_note_absent - the kernel has found no neighbour at @remote for a connection from @local
  *
- * mesh_view_is_absent() says so for the next ten seconds.
+ * mesh_view_is_absent() is true for the next ten seconds.
  */
 void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
 bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
 
-/** mesh_view_may_join - mv_path_may_join(); true where the directory cannot be read */
+/** mesh_view_may_join - mv_path_may_join(); true if the directory cannot be read */
 bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote);
 
-/** mesh_view_forget - there is a new directory: nothing is looked up in the old one any more */
+/** mesh_view_forget - there is a new directory: do not use the mapped one any more */
 void mesh_view_forget(void);
 
-/** mesh_view_rest - there is time to let go of an old one, which is megabytes on a large fleet */
+/** mesh_view_rest - unmap the former directory, which has megabytes on a large fleet; call when there is time */
 void mesh_view_rest(void);
 
 /**
- * mesh_view_renew - there is a new agent
+ * mesh_view_renew - there is a new agent, whose directory is another file
  *
- * Of one that was stopped and started the directory is another file, of which the old one says nothing; as long as there is none yet, the
- * old one is good for MV_DIRECTORY_STALE_NS.
+ * Until the new file exists, the old one is valid for MV_DIRECTORY_STALE_NS.
  */
 void mesh_view_renew(void);
 
@@ -102,34 +104,34 @@ void mesh_view_renew(void);
 bool mesh_view_alive(const union ibv_gid *gid);
 
 /**
- * mesh_view_has_path - does the directory have both ends of a path: one of our addresses, and one of a host with an agent?
+ * mesh_view_has_path - does the directory have both ends of a path: a GID of this host, and a GID of a host with an agent?
  *
- * True also where it cannot be read: whoever has to do without it may ask the agent. Any thread; probed_lock may be held.
+ * True also if the directory cannot be read: then the caller asks the agent. probed_lock may be held.
  */
 bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
 
 enum mesh_holder {
-	MESH_HOLDER_UNKNOWN, /* nobody is known to have it */
+	MESH_HOLDER_UNKNOWN, /* no host is known to have it */
 	MESH_HOLDER_SAME,
-	MESH_HOLDER_OTHER, /* others have it, and that host has not */
+	MESH_HOLDER_OTHER, /* other hosts have it, and that host does not */
 };
 
 /**
- * mesh_view_holder - has that host a GID?
- * @ret_flags: MESH_HOLDER_SAME: enum mv_dir_host_flags
+ * mesh_view_holder - does that host have a GID?
+ * @ret_flags: written for MESH_HOLDER_SAME: enum mv_dir_host_flags
  */
 enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
 
-/** mesh_view_n_holders - how many hosts have a GID by the directory; 0: none, or there is no directory. Any thread */
+/** mesh_view_n_holders - number of hosts that have a GID; 0: none, or there is no directory */
 unsigned int mesh_view_n_holders(const union ibv_gid *gid);
 
-/** mesh_view_same_rail - does one rail, of whatever host, have both addresses? Any thread */
+/** mesh_view_same_rail - does one rail, of any host, have both GIDs? */
 bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b);
 
 /**
- * mesh_view_qualified - has a device of this host qualified with that library?
+ * mesh_view_qualified - is a device of this host qualified with that library?
  *
- * A device that the directory has no more, and one without an agent, is what it was when the directory last had it.
+ * If the directory does not have the device any more, or there is no agent, the last known answer counts.
  */
 enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library);
 

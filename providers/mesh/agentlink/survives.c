@@ -3,7 +3,7 @@
 
 #include "peerview.h"
 
-/* Of the base that serves a context. Return: 0: its library has no build id, and so has qualified nowhere. */
+/* Hash of the build id of the provider's library. Return: 0: the library has no build id, so it is qualified nowhere. */
 static uint32_t library_of(struct mesh_context *mc)
 {
 	uint32_t library = atomic_load_explicit(&mc->library, memory_order_relaxed);
@@ -22,7 +22,7 @@ static enum mv_dir_qualified ask(struct mesh_context *mc, const char *device)
 	return library ? mesh_view_qualified(device, library) : MV_DIR_QUALIFIED_NO;
 }
 
-/* @ret_qualified: written with survive = auto, unless qualify = never */
+/* @ret_qualified: written if survive = auto, unless qualify = never. */
 static bool survives(struct mesh_context *mc, const char *device, enum mv_dir_qualified *ret_qualified)
 {
 	if (mesh_root.config.survive != MV_SURVIVE_AUTO)

@@ -8,31 +8,31 @@
 #include "ctl.h"
 
 /*
- * UNCLAIMs that the agent's socket had no room for, to be sent again by the helper thread. Nobody else can: who wanted to say it, the
- * program's thread that destroyed a queue pair, has gone on. Guarded by the caller's lock.
+ * UNCLAIMs for which the agent's socket had no room. The helper thread sends them again, because the program's thread that
+ * destroyed the queue pair has gone on. Guarded by the caller's lock.
  *
- * One that is lost all the same leaves a claim with the agent for as long as this process is connected to it: a place of those that
- * its user has, and messages for that number come here and are dropped. It ends earlier if this process gets a queue pair of that
- * number again, with that one, or if the kernel says that the number is another process's by now.
+ * A lost UNCLAIM leaves a claim at the agent as long as this process is connected: it counts against the user's limit of claims,
+ * and messages for that QPN come here and are dropped. The claim ends earlier if this process gets a new queue pair with that
+ * QPN, with the end of that queue pair, or if the kernel says that another process has the QPN.
  */
 #define MESH_UNCLAIMS_MAX 4096u
 
 struct mesh_unclaims {
-	SLIST_HEAD(, mesh_unclaim) list; /* newest first; their order does not matter */
+	SLIST_HEAD(, mesh_unclaim) list; /* newest first; the order does not matter */
 	unsigned int n;
 };
 
 /**
- * mesh_unclaims_add - keep one
+ * mesh_unclaims_add - queue an UNCLAIM
  *
- * With MESH_UNCLAIMS_MAX of them, or without memory, it is lost.
+ * Lost without memory, or with MESH_UNCLAIMS_MAX in the queue.
  *
- * Return: whether it is the only one: from now on there is something to send again.
+ * Return: true: the queue was empty: wake the helper thread.
  */
 bool mesh_unclaims_add(struct mesh_unclaims *unclaims, const struct mv_frame *frame);
-/** mesh_unclaims_take - give one out. Return: false: there is none */
+/** mesh_unclaims_take - take one out. Return: false: the queue is empty. */
 bool mesh_unclaims_take(struct mesh_unclaims *unclaims, struct mv_frame *ret);
-/** mesh_unclaims_drop - forget all */
+/** mesh_unclaims_drop - empty the queue */
 void mesh_unclaims_drop(struct mesh_unclaims *unclaims);
 
 #endif

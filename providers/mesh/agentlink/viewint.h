@@ -4,12 +4,12 @@
 
 #include "peerview.h"
 
-/* What peerview.c and gidview.c share. */
+/* Shared by peerview.c and gidview.c. */
 
-/** mesh_view_lock - take view_lock. Return: for mesh_view_unlock(): the thread cannot be cancelled meanwhile */
+/** mesh_view_lock - take view_lock, and disable cancellation. Return: pass it to mesh_view_unlock(). */
 int mesh_view_lock(void) MV_ACQUIRES(&mesh_root.process->view_lock);
 void mesh_view_unlock(int cancel) MV_RELEASES(&mesh_root.process->view_lock);
-/** mesh_view_directory - the one of now, mapped; view_lock. Return: NULL: there is none */
+/** mesh_view_directory - the current directory, mapped; NULL: there is none; view_lock */
 const struct mv_directory *mesh_view_directory(void);
 
 #endif
