@@ -17,14 +17,14 @@ struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct i
 	return ah;
 }
 
-/* NULL: the base's own is to be made, with @choice->index. */
+/* NULL: the caller makes the base's handle with @choice->index. */
 static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr,
 			     struct mesh_choice *choice)
 {
 	struct ibv_ah *ah = NULL;
 	int cancel = mesh_cancel_off();
 
-	/* Read anew: nobody but the program would notice that a datagram does not arrive. */
+	/* Without cache: a lost datagram is noticed by the program only. */
 	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, true, choice);
 	if (choice->index == attr->grh.sgid_index)
 		ah = mesh_ud_create_ah(mc, pd, attr, choice);
@@ -63,7 +63,7 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (choice.index == attr->grh.sgid_index) {
 		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid, false);
 		ah = mc->create_ah(pd, attr);
-		/* The base has looked for a neighbour for a second and more: the host may have answered the agent by then. */
+		/* The base has waited for a neighbour for a second or more. By then the host may have answered the agent. */
 		if (!ah && stranger && !mesh_view_is_stranger(&attr->grh.dgid, false))
 			ah = choose_keeping_errno(mc, pd, attr, &choice);
 		return ah;
@@ -73,6 +73,6 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	repaired.grh.sgid_index = choice.index;
 	ah = mc->create_ah(pd, &repaired);
 	mesh_count(ah ? MV_COUNT_REPAIRED_AH : MV_COUNT_REPAIR_REFUSED);
-	/* The program gets the result it would have had without us. */
+	/* The program gets the result that it would have got on a bare HCA. */
 	return ah ? ah : mc->create_ah(pd, attr);
 }

@@ -6,9 +6,9 @@
 
 #include "udint.h"
 
-#define IDLE_NS 10000000000ull /* may be forgotten for another */
+#define IDLE_NS 10000000000ull /* a peer not used for so long may be forgotten */
 
-/* The end of a way to a peer that is on the program's own NIC: its relay. */
+/* Relays: the part of a path to a peer that is on the program's own NIC. */
 
 struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint32_t qpn)
 {
@@ -45,7 +45,6 @@ void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 	free(peer);
 }
 
-/* Room for one more. */
 bool mesh_ud_make_room(uint64_t now_ns)
 {
 	struct mesh_ud_peer *peer, *oldest = NULL;
@@ -64,8 +63,8 @@ bool mesh_ud_make_room(uint64_t now_ns)
 }
 
 /*
- * From the relay to the program's own QP, by the address that the peer's program knows it by; which may be in the table
- * more than once.
+ * Handle from the relay to the program's own QP, by the GID that the peer's program knows. The GID table may have that GID
+ * several times.
  */
 static struct ibv_ah *loopback(const struct mesh_ud_port *relay, const union ibv_gid *gid, uint8_t type)
 {

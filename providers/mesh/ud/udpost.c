@@ -9,19 +9,19 @@
 #include "neighbour.h"
 #include "udint.h"
 
-/* What the program does with an address behind another rail: the address handle, and posting to it. */
+/* Address handles for destinations behind another rail, and posting with them. */
 
 /* ---- address handles ----------------------------------------------------------------------------------------- */
 
 /*
- * The handle the program gets leads nowhere: to a multicast group of ours that nobody joins. Whoever uses it by other
- * means than libibverbs (mlx5dv) disturbs nobody, least of all a QP of this host that has the peer's number.
+ * Destination of the program's handle: an unused multicast group. A program that uses the handle without libibverbs (mlx5dv) then
+ * disturbs nobody, in particular no QP of this host with the peer's QPN.
  */
 static const union ibv_gid nowhere = {
 	.raw = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 'm', 'v', 'e', 'r', 'b', 's'},
 };
 
-/* @view: filled */
+/* @view: written */
 static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah_attr *attr,
 				    const struct mesh_choice *choice, struct mesh_view *view)
 {
@@ -36,7 +36,7 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 	char to[MV_GID_STRLEN];
 	const char *why = NULL;
 
-	/* UD_GET and UD_PUT have no room for LIDs, without which nothing leads anywhere. */
+	/* UD_GET and UD_PUT have no room for LIDs, which InfiniBand needs. */
 	if (choice->type == MV_GID_TYPE_IB)
 		return false;
 	mesh_view_judge(&request, view);
@@ -48,7 +48,7 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 	case MV_PATH_OTHER_SUBNET:
 		break;
 	case MV_PATH_LOCAL_DOWN:
-	case MV_PATH_REMOTE_DOWN: /* loopback of a port that is down does not work either */
+	case MV_PATH_REMOTE_DOWN: /* loopback needs the port up, too */
 		why = mv_path_verdict_text(view->verdict);
 		break;
 	default:
@@ -71,12 +71,12 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 	return !why && !mc->logged_only && !mesh_neighbour_is_meant(mc, attr->port_num, choice, &attr->grh.dgid, view);
 }
 
-/* Would posts pass by us? One that does not goes to where the handle leads: nowhere. */
+/* Does the plugin intercept posts? Otherwise the handle would lead to the unused group. */
 static bool can_lead(struct mesh_context *mc, struct ibv_pd *pd)
 {
 	bool can;
 
-	mesh_mlx5_is_base(mc); /* before there are locks */
+	mesh_mlx5_is_base(mc); /* looks up the provider, before locks are taken */
 	mesh_lock(&mc->data.lock);
 	can = mesh_data_takes(mc, MESH_FOR_DATAGRAMS);
 	mesh_unlock(&mc->data.lock);
@@ -96,7 +96,7 @@ static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const 
 	return mesh_base_ah(mc, pd, &attr);
 }
 
-/* Nobody tells a program that its datagrams are lost: what they need is there before they are led. */
+/* Make relays and outlets possible first: no error tells a program later that its datagrams are lost. */
 static bool has_outlet(struct mesh_context *mc, const struct ibv_ah_attr *attr, const struct mesh_view *view)
 {
 	char why[256], to[MV_GID_STRLEN];
@@ -110,7 +110,7 @@ static bool has_outlet(struct mesh_context *mc, const struct ibv_ah_attr *attr, 
 	return has;
 }
 
-/* As bare, to where the kernel may find the peer on the link. NULL: it does not. */
+/* The base's handle, if the kernel finds the peer on the link. NULL: it does not. */
 static struct ibv_ah *ask_base(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like)
 {
 	uint64_t began_ns = mesh_now_ns();
@@ -141,10 +141,10 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	struct ibv_ah *ah;
 	int err = -ENOMEM;
 
-	/* Where nothing could be looked up, there may be a route all the same. */
+	/* If the route could not be looked up, there may be one. */
 	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, &view) || !can_lead(mc, pd))
 		return NULL;
-	/* What is led to a peer without plugin is lost. */
+	/* Prefer the base's handle: a peer without plugin does not receive relayed datagrams. */
 	ah = view.verdict == MV_PATH_OTHER_SUBNET ? ask_base(mc, pd, attr) : NULL;
 	if (ah || !has_outlet(mc, attr, &view))
 		return ah;
@@ -231,11 +231,11 @@ void mesh_ud_close(struct mesh_context *mc)
 	mesh_ud_unlock(cancel);
 }
 
-#define QKEY_PRIVILEGED 0x80000000u /* in a work request: the QP's own */
+#define QKEY_PRIVILEGED 0x80000000u /* in a work request: use the QP's own QKey */
 
 /* ---- posting ------------------------------------------------------------------------------------------------- */
 
-/* The number of the relay to a peer; @ret_qkey: what it takes. Return: 0: there is none to be had. */
+/* QPN of the relay to a peer. @qkey: for the peer; the relay takes the same. Return: 0: no relay could be made. */
 static uint32_t relay_to(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_ud_ah *a, uint32_t qpn,
 			 uint32_t qkey)
 {
@@ -268,7 +268,7 @@ static uint32_t relay_to(struct mesh_context *mc, struct ibv_qp *qp, const struc
 	return relay;
 }
 
-/* Lead one to a relay. What cannot be led goes where its address handle goes: nowhere. */
+/* Redirect a datagram to a relay. Without a relay it goes to the unused group. */
 static void lead(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_ah **ah, uint32_t *qpn, uint32_t qkey)
 {
 	const struct mesh_ud_ah *a = mesh_map_get(&mc->ud.ahs, *ah);

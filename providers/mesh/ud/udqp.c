@@ -9,14 +9,14 @@
 
 bool (*mesh_ud_has_driven_rc)(struct mesh_context *mc, const struct ibv_pd *pd);
 
-/* The program's UD QPs: known to the agent from INIT on, so that peers behind other rails find them. */
+/* The program's UD QPs. The agent knows them from INIT on, so that peers behind other rails find them. */
 
-/* How long a QP's last datagrams may keep its program, if it has sent any in this time. */
+/* Longest delay of destroy for the QP's last datagrams, if it has sent any within IN_USE_NS. */
 #define SEE_OFF_NS 20000000ull
 #define IN_USE_NS 1000000000ull
-/* That many looks without anything: nothing is on its way from the program's QP to the relay either. */
+/* After so many polls without completion, no datagram is on its way to the relay. */
 #define QUIET_ROUNDS 3
-/* When a QP that the agent has not been told of is told of again. */
+/* Pause before a CLAIM that the agent had no room for is sent again. */
 #define CLAIM_AGAIN_NS 20000000ull
 
 struct mesh_ud_qp *mesh_ud_qp_find(const struct ibv_qp *qp)
@@ -51,7 +51,7 @@ struct mesh_ud_qp *mesh_ud_qp_get(struct mesh_context *mc, struct ibv_qp *qp)
 
 	if (u)
 		return u;
-	/* It was in INIT before there was an agent. */
+	/* The QP was in INIT before there was an agent. */
 	if (mc->query_qp(qp, &attr, IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_PKEY_INDEX, &init))
 		return NULL;
 	u = add(mc, qp);
@@ -73,7 +73,7 @@ static void set_qkey(struct mesh_ud_qp *u, uint32_t qkey)
 		ibv_modify_qp(outlet->qp, &attr, IBV_QP_STATE | IBV_QP_QKEY);
 }
 
-/* A program that polls by itself posts by itself, too. The queue pair is alive. */
+/* A program that polls by direct access to the rings posts that way, too. The queue pair is alive. */
 bool mesh_ud_is_driven(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	bool driven;
@@ -84,7 +84,7 @@ bool mesh_ud_is_driven(struct mesh_context *mc, struct ibv_qp *qp)
 	return driven;
 }
 
-/* @ret_any: is there one? Return: is one of them driven by the program? */
+/* @ret_any: the PD has UD QPs. Return: true: the program drives one of them itself. */
 static bool has_driven_ud(struct mesh_context *mc, struct ibv_pd *pd, bool *ret_any)
 {
 	int cancel = mesh_ud_lock();
@@ -128,7 +128,7 @@ void mesh_ud_modified(struct mesh_context *mc, struct ibv_qp *qp, const struct i
 		u->pkey_index = attr->pkey_index;
 	mesh_ud_unlock(cancel);
 	if (fresh)
-		mesh_thread_wake(true); /* it tells the agent */
+		mesh_thread_wake(true); /* the helper thread claims the QP */
 	errno = saved_errno;
 }
 
@@ -158,7 +158,7 @@ void mesh_ud_qp_free(struct mesh_ud_qp *u)
 	free(u);
 }
 
-/* Has it sent something by a relay lately? */
+/* Has the QP sent through a relay recently? */
 static bool is_in_use(const struct mesh_ud_qp *u, uint64_t now_ns)
 {
 	const struct mesh_ud_peer *peer;
@@ -169,7 +169,7 @@ static bool is_in_use(const struct mesh_ud_qp *u, uint64_t now_ns)
 	return false;
 }
 
-/* One round. Return: whether there is, or may be, more to come. */
+/* One round of polls. Return: false: no more datagrams can come. */
 static bool relay_rest(const struct ibv_qp *qp, uint64_t now_ns, bool *ret_any)
 {
 	int cancel = mesh_ud_lock();
@@ -186,10 +186,7 @@ static bool relay_rest(const struct ibv_qp *qp, uint64_t now_ns, bool *ret_any)
 	return more;
 }
 
-/*
- * The program has been told that its datagrams are sent, and may end as soon as its QP is gone: what has come to the
- * relays goes on its way first.
- */
+/* Relay the last datagrams before the QP is destroyed: the program has completions for them, and may exit afterwards. */
 static void see_off(const struct ibv_qp *qp)
 {
 	const struct timespec pause = {.tv_nsec = 100000};
@@ -229,7 +226,7 @@ void mesh_ud_open(struct mesh_context *mc)
 
 /* ---- the helper thread --------------------------------------------------------------------------------------- */
 
-/* Return: when to come again: the agent had not read what was there before. */
+/* Return: when to try again, if the socket to the agent had no room; else UINT64_MAX. */
 static uint64_t claim(struct mesh_ud_qp *u, uint64_t now_ns)
 {
 	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = u->qpn, .qp_type = IBV_QPT_UD};

@@ -7,7 +7,7 @@
 
 #include "udint.h"
 
-/* What we have on one NIC: a pool of buffers that all our UD QPs there receive into, and one completion queue. */
+/* Objects on one NIC: a pool of buffers with an SRQ for all UD QPs of the plugin there, and one CQ. */
 
 #define MEMORY_BYTES ((size_t)(UD_RECEIVES + UD_SENDS) * UD_BYTES)
 
@@ -234,7 +234,7 @@ void mesh_ud_port_free(struct mesh_ud_port *port)
 		return;
 	rail = port->rail;
 	intact = mesh_rail_intact(rail->rail);
-	/* Nothing arrives any more, and everything that has is taken: what destroying drops is no buffer of ours. */
+	/* Stop receiving, and poll all completions: destroying the QP would drop completions, and so lose buffers. */
 	if (intact)
 		ibv_modify_qp(port->qp, &err, IBV_QP_STATE);
 	mesh_ud_poll(rail);

@@ -5,11 +5,11 @@
 #include "udint.h"
 
 /*
- * Datagrams on their way: from the program's QP through its relay to an outlet, and from an outlet through a relay to
- * the program's QP. They are copied, for the memory of one NIC's buffers is not registered on another; at most 4 KiB each.
+ * Relayed datagrams: from the program's QP through its relay to an outlet, and from an outlet through a relay to the program's
+ * QP. They are copied, 4 KiB at most each, because buffers of one NIC are not registered on another.
  */
 
-#define SEND_FLAG 0x10000u /* in wr_id, beside the buffer's number */
+#define SEND_FLAG 0x10000u /* in wr_id, with the buffer's index */
 
 static size_t free_buffer(const struct mesh_ud_rail *rail)
 {
@@ -20,7 +20,7 @@ static size_t free_buffer(const struct mesh_ud_rail *rail)
 	return i;
 }
 
-/* Lost when there is no room, as any datagram may be. */
+/* Without a free buffer the datagram is lost, as any may be. */
 static void send_datagram(struct mesh_ud_port *from, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
 			  const struct mesh_ud_datagram *d)
 {
@@ -98,7 +98,7 @@ static void relay_out(struct mesh_ud_peer *peer, uint32_t src_qpn, const struct 
 	uint64_t now = mesh_now_ns();
 
 	if (src_qpn != peer->owner->qpn)
-		return; /* who this is from, the peer could not be told */
+		return; /* the peer could not be told the sender */
 	peer->used_at_ns = now;
 	if (peer->state == MESH_UD_READY) {
 		to_peer(peer, d);
@@ -112,7 +112,7 @@ static void relay_out(struct mesh_ud_peer *peer, uint32_t src_qpn, const struct 
 
 /* ---- in ------------------------------------------------------------------------------------------------------ */
 
-/* Was that datagram sent from @gid? Of an IPv4 packet its header is there, in the second half. */
+/* Was the datagram sent from @gid? An IPv4 header is in the second half of the GRH. */
 static bool is_from(const uint8_t *grh, const union ibv_gid *gid)
 {
 	if (mv_gid_family(gid) == MV_FAMILY_IPV4)
@@ -120,7 +120,7 @@ static bool is_from(const uint8_t *grh, const union ibv_gid *gid)
 	return grh[0] >> 4 == 6 && !memcmp(grh + 8, gid->raw, 16);
 }
 
-/* Who sends from there to this outlet of ours; NULL: nobody we have agreed with. */
+/* The peer that sends from there to this outlet; NULL: no path was agreed with the sender. */
 static struct mesh_ud_peer *sender(const struct mesh_ud_port *outlet, uint32_t src_qpn, const uint8_t *grh)
 {
 	struct mesh_ud_peer *peer, *old = NULL;

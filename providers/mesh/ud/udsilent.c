@@ -4,8 +4,8 @@
 #include "udint.h"
 
 /*
- * That a neighbour is silent the kernel finds out in a second (RoCE's address resolution, drivers/infiniband/core/addr.c), in which
- * whoever wants an address handle does nothing else; and it is wanted again and again.
+ * Neighbours that do not answer. The kernel needs a second per try (drivers/infiniband/core/addr.c), which blocks the calling
+ * thread, and programs try repeatedly.
  */
 
 #define LONG_NS	  100000000ull
