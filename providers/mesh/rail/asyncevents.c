@@ -4,7 +4,7 @@
 
 struct mesh_rail_clients mesh_rail_clients;
 
-/* Of the rail's own objects, of which the program knows nothing; left unread they would only pile up. */
+/* Events of the plugin's own objects on a rail. Unread events would pile up. */
 bool mesh_rail_async_events(struct mesh_rail *rail)
 {
 	struct ibv_async_event event;

@@ -11,25 +11,25 @@
 
 #define IDLE_SECONDS 10
 /*
- * A command takes some 60 us, opening a device some 10 ms, and a busy machine lets a thread wait as long. A firmware that has not answered
- * for this time hangs. Below LOOK_US of handoff.c: who becomes the helper thread then knows which device hangs.
+ * Firmware that has not answered for this time hangs. A command takes some 60 us, opening a device some 10 ms, and a busy machine
+ * delays a thread as long. Less than LOOK_US of handoff.c, so that a new helper thread knows which device hangs.
  */
 #define STUCK_NS   100000000ull
-#define BEHIND_NS  50000000ull /* a job of the queue may be a large region; nothing is made ahead meanwhile */
+#define BEHIND_NS  50000000ull /* a queued job may be a large region: make nothing in advance meanwhile */
 #define N_COMMANDS 8
 
 struct mesh_device {
-	struct mesh_device *next; /* constant, as is @name */
+	struct mesh_device *next; /* constant, as @name */
 	char name[IBV_SYSFS_NAME_MAX];
 	MESH_LOCK(DEVICE_OPEN) open_lock; /* taken before rails_lock */
 	MESH_LOCK(DEVICE) lock; /* innermost; guards the rest */
 	pthread_cond_t work, done;
 	struct mesh_device_job *first, **end;
-	unsigned int n_pending; /* in the queue, or at work */
-	uint64_t job_ns; /* since when it is at work on one; 0: it is not */
+	unsigned int n_pending; /* queued, or running */
+	uint64_t job_ns; /* begin of the running job; 0: none */
 	bool thread, idle;
-	bool slow; /* it was waited for in vain */
-	uint64_t commands[N_COMMANDS]; /* since when; 0: none */
+	bool slow; /* a wait was in vain */
+	uint64_t commands[N_COMMANDS]; /* begin of each; 0: none */
 };
 
 /* ---- records ------------------------------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static struct timespec after(uint64_t ns)
 	return at;
 }
 
-/* Called with the lock, which is let go meanwhile. */
+/* Called with the lock, which is released meanwhile. */
 static void run_first(struct mesh_device *device) MV_REQUIRES(&device->lock);
 static void run_first(struct mesh_device *device)
 {
@@ -119,7 +119,7 @@ static void run_first(struct mesh_device *device)
 		pthread_cond_broadcast(&device->done);
 }
 
-/* Called with the lock. Return: false: there was nothing to do for long. */
+/* Called with the lock. Return: false: no job came for IDLE_SECONDS. */
 static bool wait_for_job(struct mesh_device *device) MV_REQUIRES(&device->lock);
 static bool wait_for_job(struct mesh_device *device)
 {
@@ -184,7 +184,7 @@ static void settle(struct mesh_device *device)
 		err = mesh_cond_wait_until(&device->done, &device->lock, &until);
 	if (device->n_pending && !device->slow) {
 		device->slow = true;
-		pthread_cond_broadcast(&device->done); /* nor do others wait */
+		pthread_cond_broadcast(&device->done); /* other waiters stop, too */
 		mv_log(&mesh_root.log, MV_LOG_WARN, "the firmware of %s does not answer: what is there for moves goes when it does", device->name);
 	}
 	mesh_unlock(&device->lock);

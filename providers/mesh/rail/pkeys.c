@@ -3,7 +3,7 @@
 
 #include "rails.h"
 
-#define PKEY_NS	  5000000ull /* how long the place of a P_Key is believed */
+#define PKEY_NS	  5000000ull /* how long a looked-up index is used */
 #define PKEYS_MAX 1024 /* more than any port has */
 
 static bool has(struct ibv_context *context, uint8_t port, uint16_t index, __be16 pkey)
@@ -13,7 +13,7 @@ static bool has(struct ibv_context *context, uint8_t port, uint16_t index, __be1
 	return !ibv_query_pkey(context, port, index, &there) && there == pkey;
 }
 
-/* Mostly it is at the same place. Return: the index, or -ENOENT. */
+/* Mostly @like is the index. Return: the index, or -ENOENT. */
 static int find(struct ibv_context *context, uint8_t port, uint16_t like, __be16 pkey)
 {
 	__be16 there;
@@ -26,7 +26,7 @@ static int find(struct ibv_context *context, uint8_t port, uint16_t like, __be16
 	return -ENOENT;
 }
 
-/* What of a P_Key is no partition (IBTA 10.9.2): an empty place of the table. */
+/* Is the P_Key invalid (IBTA 10.9.2)? Such as in an unused entry of the table. */
 static bool is_none(__be16 pkey)
 {
 	return !(pkey & htobe16(0x7fff));

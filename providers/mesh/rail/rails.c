@@ -16,12 +16,12 @@
 
 #define FOLDER	"/dev/infiniband/"
 #define FORK_MS 1000
-#define GID_NS  5000000ull /* how long the place of an address is believed */
-#define N_MARKS 24u /* see mark_files(); the C library has signals of its own below */
+#define GID_NS  5000000ull /* how long a looked-up index is used */
+#define N_MARKS 24u /* see mark_files(); lower real-time signals are used by the C library */
 
 bool mesh_rail_opening(const struct mesh_root *root)
 {
-	/* Only the thread itself ever stores its own name there. */
+	/* Only the thread itself ever stores its own id there. */
 	unsigned long self = (unsigned long)pthread_self();
 	bool opening = false;
 	int i;
@@ -31,7 +31,7 @@ bool mesh_rail_opening(const struct mesh_root *root)
 	return opening;
 }
 
-/* Return: its place; NULL: there are too many. */
+/* Return: its place; NULL: too many threads. */
 static _Atomic unsigned long *begin_opening(struct mesh_process *process)
 {
 	unsigned long none;
@@ -46,8 +46,8 @@ static _Atomic unsigned long *begin_opening(struct mesh_process *process)
 }
 
 /*
- * Where libibverbs cannot open a device file, it waits five seconds for udev to make it (rdma-core, util/open_cdev.c). Nobody has that time:
- * bare the program has an error within a second. Return: 0 or -errno.
+ * Open the device file once for a try: if that fails, libibverbs would wait for udev for five seconds (rdma-core,
+ * util/open_cdev.c), where the program on a bare HCA has an error within a second. Return: 0 or -errno.
  */
 static int try_file(const struct ibv_device *device)
 {
@@ -64,7 +64,7 @@ static int try_file(const struct ibv_device *device)
 	return 0;
 }
 
-/* No lock but that of the device: one that does not answer keeps nobody else waiting, beyond FORK_MS. */
+/* Called with the device's lock only: a device that does not answer delays other threads by FORK_MS at most. */
 static struct ibv_context *open_context(const char *device, char *why, size_t why_size)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -75,7 +75,7 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	bool locked;
 	int i, n = 0, err = 0;
 
-	/* A fork that takes that long waits for somebody who waits for us. */
+	/* A fork() that takes longer waits for a lock of this thread's callers. */
 	locked = mesh_fork_lock(&process->open_lock, FORK_MS);
 	list = verbs->get_device_list(&n);
 	for (i = 0; i < n && strcmp(list[i]->name, device) != 0; i++)
@@ -100,7 +100,7 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	return context;
 }
 
-/* What calibration could only infer is looked at again with the first context that is open. */
+/* Check the calibration with the first open context, where it was only inferred. */
 static bool confirm(struct mesh_root *root, const struct ibv_context *context)
 {
 	bool ok;
@@ -132,8 +132,8 @@ static bool which_file(int fd, struct mesh_file *ret)
 }
 
 /*
- * All event files have one inode, and so have all openings of a device. What each opening has of its own is the signal that would be sent
- * for it if it had O_ASYNC, too, so nobody ever gets it. Rails that are opened one after the other have different ones.
+ * Give the rail's files a mark. All event files have one inode, and so have all openings of a device. Each open file has its own
+ * signal number for O_ASYNC, which is not used otherwise. Rails that are opened one after the other get different numbers.
  */
 static bool mark_files(struct mesh_rail *rail)
 {
@@ -146,7 +146,7 @@ static bool mark_files(struct mesh_rail *rail)
 	int mark = SIGRTMAX - (int)(atomic_fetch_add_explicit(&n, 1, memory_order_relaxed) % N_MARKS), i;
 
 	for (i = 0; i < MESH_RAIL_FILES; i++) {
-		fcntl(fds[i], F_SETSIG, mark); /* where that cannot be done, the inode has to do */
+		fcntl(fds[i], F_SETSIG, mark); /* if the kernel refuses, only the inode is compared */
 		if (!which_file(fds[i], &rail->files[i]))
 			return false;
 	}
@@ -160,7 +160,7 @@ static bool is_same(const struct mesh_file *file)
 	return which_file(file->fd, &now) && now.mark == file->mark && now.dev == file->dev && now.ino == file->ino;
 }
 
-/* Others may be about to use the numbers, in libibverbs and without a lock. */
+/* Other threads may be using these numbers, in libibverbs and without a lock. */
 static void strike(struct mesh_rail *rail)
 {
 	__atomic_store_n(&rail->channel->fd, -1, __ATOMIC_RELAXED);
@@ -234,7 +234,7 @@ err_free:
 	return NULL;
 }
 
-/* rails_lock; it may be in the list no more */
+/* rails_lock. The rail may be out of the list already. */
 static void take_out(struct mesh_rail *rail)
 {
 	struct mesh_rail **at;
@@ -254,11 +254,11 @@ static struct mesh_rail *find(const char *device)
 		;
 	if (!rail || mesh_rail_intact(rail))
 		return rail;
-	take_out(rail); /* the helper thread will come across it, too */
+	take_out(rail); /* the helper thread finds that, too */
 	return NULL;
 }
 
-/* rails_lock. While its numbers cannot be those of a new one yet. */
+/* rails_lock. Before a rail is opened, whose descriptors may reuse numbers of closed ones. */
 static void look_at_all(void)
 {
 	struct mesh_rail *rail;
@@ -267,7 +267,7 @@ static void look_at_all(void)
 		mesh_rail_intact(rail);
 }
 
-/* @fresh: NULL, or one that was opened since: it is the one from now on. Return: NULL: there is none. */
+/* @fresh: NULL, or a new rail for the list. Return: with a reference; NULL: there is none. */
 static struct mesh_rail *find_ref(const char *device, struct mesh_rail *fresh)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -275,7 +275,7 @@ static struct mesh_rail *find_ref(const char *device, struct mesh_rail *fresh)
 
 	mesh_lock(&process->rails_lock);
 	if (mesh_root.rails && !mesh_rail_current(mesh_root.rails))
-		mesh_root.rails = NULL; /* we are a fork's child */
+		mesh_root.rails = NULL; /* this is a child of fork() */
 	rail = find(device);
 	if (fresh) {
 		rail = fresh;
@@ -290,7 +290,7 @@ static struct mesh_rail *find_ref(const char *device, struct mesh_rail *fresh)
 	return rail;
 }
 
-/* One at a time opens a device. */
+/* One thread at a time opens a device. */
 static struct mesh_rail *open_ref(const char *device, char *why, size_t why_size)
 {
 	struct mesh_device *commands = mesh_device_get(device);
@@ -338,7 +338,7 @@ static void rail_free(struct mesh_device_job *job)
 {
 	struct mesh_rail *rail = (struct mesh_rail *)((char *)job - offsetof(struct mesh_rail, job));
 
-	/* Else closing it would close what is not ours. */
+	/* If not intact, closing would close the program's descriptors. */
 	if (mesh_rail_intact(rail)) {
 		mesh_root.lib.verbs.destroy_comp_channel(rail->channel);
 		mesh_root.lib.close_device(rail->context);
@@ -361,7 +361,7 @@ void mesh_rail_lose(struct mesh_rail *rail)
 	}
 	mesh_unlock(&mesh_root.process->rails_lock);
 	if (news) {
-		/* Those that have moved there have to leave. */
+		/* Connections that have moved there have to leave. */
 		atomic_store_explicit(&rail->ports_down, UINT32_MAX, memory_order_relaxed);
 		mesh_rail_clients.lost(rail);
 		if (mesh_rail_taken(rail))
@@ -396,7 +396,7 @@ void mesh_rail_put(struct mesh_rail *rail)
 	errno = saved_errno;
 }
 
-/* @ret_twins: whether it is there more than once */
+/* @ret_twins: the table has the GID more than once. */
 static int find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type, const union ibv_gid *dgid,
 		    uint8_t *ret_index, bool *ret_twins)
 {

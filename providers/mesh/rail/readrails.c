@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "rails.h"
 
-/* The rails whose events the helper thread reads. */
+/* Rails whose events the helper thread reads. */
 
 void mesh_thread_rail(struct mesh_rail *rail)
 {
@@ -14,7 +14,7 @@ void mesh_thread_rail(struct mesh_rail *rail)
 		;
 	room = i < MESH_READ_RAILS;
 	if (room && i == process->n_read_rails) {
-		process->read_rails[i] = mesh_rail_ref(rail); /* until it is lost: reopening it takes milliseconds */
+		process->read_rails[i] = mesh_rail_ref(rail); /* until the rail is lost: reopening takes milliseconds */
 		atomic_store_explicit(&process->n_read_rails, i + 1, memory_order_release);
 	}
 	mesh_unlock(&process->read_rails_lock);
