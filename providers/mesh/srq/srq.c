@@ -8,7 +8,7 @@
 
 /* SRQs of the program, from creation to destruction. */
 
-/* The base's is gone: no more dealing out, and nothing of ours on other rails. */
+/* The base's SRQ is destroyed: stop redistributing, and free the shadow SRQs. */
 static void srq_kill(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
@@ -85,7 +85,7 @@ void mesh_srq_note(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *s
 	struct mesh_srq *m = srq_new(mc, pd, srq, attr);
 
 	if (!m)
-		return; /* its QPs stay where they are */
+		return; /* its QPs cannot move */
 	mesh_lock(&data->lock);
 	if (!mesh_data_takes(mc, MESH_FOR_SRQS) || mesh_map_put(&data->srqs, srq, m)) {
 		srq_free(m);
@@ -101,7 +101,10 @@ static bool is_noted(const struct mesh_context *mc)
 	return mc->can_move && mesh_context_active(mc) && mesh_view_agent();
 }
 
-/* See struct mesh_data. Not in a fork's child, where the lock may be anybody's. Return: for mesh_cancel_restore(). */
+/*
+ * Serialise making and destroying of SRQs, see struct mesh_data. Not in a child of fork(), where another thread may have held the
+ * lock. Return: pass it to mesh_cancel_restore().
+ */
 MV_LOCKS_UNCHECKED static int srq_table_lock(struct mesh_context *mc)
 {
 	int cancel = mesh_cancel_off();
@@ -163,7 +166,7 @@ MV_LOCKS_UNCHECKED int mesh_destroy_srq(struct ibv_srq *srq)
 	m = mesh_map_drop(&data->srqs, srq);
 	mesh_unlock(&data->lock);
 	if (m)
-		mesh_lock(&m->join_lock); /* the helper thread may be dealing out */
+		mesh_lock(&m->join_lock); /* the helper thread may be redistributing */
 	mesh_lock(&data->srq_table_lock);
 	err = mc->destroy_srq(srq);
 	mesh_unlock(&data->srq_table_lock);
@@ -173,7 +176,7 @@ MV_LOCKS_UNCHECKED int mesh_destroy_srq(struct ibv_srq *srq)
 		mesh_unlock(&m->join_lock);
 	mesh_lock(&data->lock);
 	if (m && err) {
-		mesh_map_put(&data->srqs, srq, m); /* into the place it was in: takes no memory */
+		mesh_map_put(&data->srqs, srq, m); /* its place in the map is still free: no memory is needed */
 	} else if (m) {
 		data->n_srqs--;
 		mesh_data_slots(mc);

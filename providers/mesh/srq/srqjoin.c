@@ -6,11 +6,11 @@
 #include "srqint.h"
 #include "survives.h"
 
-/* Who receives from an SRQ: QPs of the base and moved ones, as they come and go. */
+/* QPs that receive from an SRQ, of the base and moved ones, as they come and go. */
 
 /* ---- QPs of the base ----------------------------------------------------------------------------------------- */
 
-/* Count what it consumes from now on. join_lock */
+/* Count receives that the QP consumes from now on. join_lock */
 static int watch(struct mesh_srq *m, struct mesh_srq_native *native)
 {
 	struct mesh_data *data = &m->mc->data;
@@ -20,7 +20,10 @@ static int watch(struct mesh_srq *m, struct mesh_srq_native *native)
 	if (native->cq)
 		return 0;
 	mesh_lock(&data->lock);
-	/* Else what is polled is not seen. What was dealt out before goes on: ours are below what may have been put over them since. */
+	/*
+	 * Polls have to be intercepted. A distributed SRQ goes on: functions that were put over the plugin's since then call the
+	 * plugin's.
+	 */
 	if (!m->split && !mesh_data_takes(m->mc, MESH_POLLING)) {
 		mesh_unlock(&data->lock);
 		return -EBUSY;
@@ -82,7 +85,10 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 		else if (!m->reserve.n_qps && mesh_srq_reserve_wanted(m))
 			wake = mesh_srq_share(m, m->was_native, NULL);
 	} else {
-		/* Behind a port that is down, RTR says what it says there when the peer's address cannot be resolved. */
+		/*
+		 * Behind a port that is down, RTR of the base fails with ETIMEDOUT when it cannot resolve the peer's address: the
+		 * same here.
+		 */
 		err = err == -EHOSTUNREACH ? -ETIMEDOUT : -EBUSY;
 	}
 	mesh_unlock(&m->lock);
@@ -99,7 +105,7 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 
 	if (!m)
 		return 0;
-	mesh_mlx5_is_base(mc); /* before there are locks */
+	mesh_mlx5_is_base(mc); /* looks up the provider, before locks are taken */
 	mesh_lock(&m->join_lock);
 	native = *find_native(m, qp);
 	if (!native) {
@@ -181,7 +187,7 @@ void mesh_srq_home_free(struct mesh_srq_home *home)
 	free(home);
 }
 
-/* join_lock; the list under lock, too */
+/* join_lock; the list is also guarded by lock. */
 static struct mesh_srq_home *home_get(struct mesh_srq *m, struct mesh_rail *rail)
 {
 	struct mesh_srq_home *home;
@@ -194,7 +200,7 @@ static struct mesh_srq_home *home_get(struct mesh_srq *m, struct mesh_rail *rail
 	if (!home)
 		return NULL;
 	home->owner = m;
-	home->rail = rail; /* spd holds it */
+	home->rail = rail; /* @spd has a reference to the rail */
 	home->spd = mesh_pd_get(m->mc, m->pd, rail, why, sizeof(why));
 	if (!home->spd || mesh_srqlog_init(&home->log, m->max_wr, m->max_sge)) {
 		mesh_srq_home_free(home);

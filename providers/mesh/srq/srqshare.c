@@ -6,15 +6,15 @@
 #include "srqint.h"
 #include "survives.h"
 
-/* Which receive is where: collecting them, and dealing them out to the homes that have QPs. */
+/* Which receive is at which home: collecting, and distributing to homes with QPs. */
 
-/* A program that posts one after the other gives every home its share meanwhile. */
+/* A program that posts receives one by one serves all homes within this time. */
 #define FEED_SOON_NS	 1000000ull
 #define FEED_STEP_NS	 20000000ull
 #define FEED_STEP_MAX_NS 320000000ull
 
-#define PLENTY	     16u /* receives at the base before the reserve gets one */
-#define RESERVE_PART 3u /* and so many to each in the reserve */
+#define PLENTY	     16u /* receives at the base before the reserve gets any */
+#define RESERVE_PART 3u /* receives at the base per one in the reserve */
 
 static struct mesh_srq_home *poorer(struct mesh_srq_home *a, struct mesh_srq_home *b)
 {
@@ -25,7 +25,6 @@ static struct mesh_srq_home *poorer(struct mesh_srq_home *a, struct mesh_srq_hom
 	return a && a->log.n_left < b->log.n_left ? a : b;
 }
 
-/* The home where the next receive is needed most; NULL: nobody receives. lock */
 struct mesh_srq_home *mesh_srq_poorest(struct mesh_srq *m)
 {
 	struct mesh_srq_home *best = poorer(NULL, &m->base), *home;
@@ -37,7 +36,6 @@ struct mesh_srq_home *mesh_srq_poorest(struct mesh_srq *m)
 	return best;
 }
 
-/* Return: 0 or the provider's errno. lock */
 int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
 	struct mesh_srq *m = home->owner;
@@ -52,7 +50,7 @@ int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ib
 	}
 	for (i = 0; i < num_sge; i++) {
 		m->sges[i] = sges[i];
-		/* If there is no such key, the device says what it says of one. */
+		/* Without such a key, the device reports the same error as on a bare HCA. */
 		if (home->spd)
 			mesh_key_local(home->spd, sges[i].lkey, &m->sges[i].lkey);
 	}
@@ -62,7 +60,6 @@ int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ib
 	return err;
 }
 
-/* Give the pool to those who receive. What nobody takes stays there. lock */
 void mesh_srq_deal_out(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
@@ -103,7 +100,7 @@ static void collect_reserve(struct mesh_srq *m)
 	bool wanted = mesh_srq_reserve_wanted(m);
 
 	if (wanted && !m->reserve.log.places)
-		wanted = !mesh_srqlog_init(&m->reserve.log, m->max_wr, m->max_sge); /* none: they may have to wait */
+		wanted = !mesh_srqlog_init(&m->reserve.log, m->max_wr, m->max_sge); /* without memory: no reserve */
 	move_log(&m->reserve.log, &m->pool);
 	m->reserve.n_qps = wanted;
 }
@@ -111,9 +108,9 @@ static void collect_reserve(struct mesh_srq *m)
 /* ---- collecting ---------------------------------------------------------------------------------------------- */
 
 /*
- * A receive came out of a home. The last one of that number is meant: what was posted before under the same number had to
- * be consumed before the program could do so. (Unless all have one number; then they have one buffer, too, or the
- * program could not tell which was filled.)
+ * A receive was consumed at a home. The last one with that wr_id is meant: earlier ones with the same wr_id were consumed before
+ * the program could reuse it. (If all have the same wr_id, they have the same buffer, too; otherwise the program could not tell
+ * which buffer was filled.)
  */
 static void to_pool(void *arg, uint64_t wr_id)
 {
@@ -155,13 +152,13 @@ int mesh_srq_unstale(struct mesh_srq *m)
 	return err;
 }
 
-/* What is left of the base's log is not there any more: before the first move nobody looked. lock */
+/* Entries left in the base's log after the first collection were consumed before receives were counted. lock */
 static void set_begun_aside(struct mesh_srq *m)
 {
 	struct mesh_srqlog *log = &m->base.log;
 
 	if (log->n && !m->begun.places)
-		mesh_srqlog_init(&m->begun, m->max_wr, m->max_sge); /* no memory: what is lost is one, perhaps */
+		mesh_srqlog_init(&m->begun, m->max_wr, m->max_sge); /* without memory, at most one receive is lost */
 	if (m->begun.places)
 		move_log(log, &m->begun);
 	mesh_srqlog_clear(log);
@@ -174,14 +171,14 @@ static int collect_base(struct mesh_srq *m, bool was_native)
 	int err;
 
 	if (m->stale)
-		return 0; /* nobody receives there, and nothing else is there */
+		return 0; /* no QP receives there, and all receives there count as elsewhere */
 	if (m->base.n_qps || (!m->split && was_native)) {
 		err = drain_base(m, to_pool);
 		if (!err && !m->split)
 			set_begun_aside(m);
 		return err;
 	}
-	/* Nobody consumes there, so the log is what is there; it stays there as well, until somebody is to consume. */
+	/* Without QPs the log is exact. The receives also stay in the base's SRQ, until QPs are to receive from it. */
 	m->stale = log->n_left;
 	move_log(log, &m->pool);
 	return 0;
@@ -223,10 +220,6 @@ static void remember_hungry(struct mesh_srq *m)
 		home->had_none = mesh_srq_home_hungry(home);
 }
 
-/*
- * Have the helper thread deal out anew. Return: whether it has to be woken, with no lock of ours held but cq->lock.
- * lock
- */
 bool mesh_srq_call_helper(struct mesh_srq *m)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -244,7 +237,7 @@ bool mesh_srq_call_helper(struct mesh_srq *m)
 	return wake;
 }
 
-/* The same for what may be over in a moment. lock */
+/* For a shortage that may end in a moment. lock */
 bool mesh_srq_call_helper_soon(struct mesh_srq *m)
 {
 	if (m->is_hungry)
@@ -255,10 +248,10 @@ bool mesh_srq_call_helper_soon(struct mesh_srq *m)
 }
 
 /*
- * Share everything out anew.
- * @was_native: QPs of the base may have consumed what is in the base's log
+ * Redistribute.
+ * @was_native: QPs of the base may have consumed receives that are still in the base's log
  *
- * Return: 0, or why something could not be collected; what could has been dealt out. join_lock, lock
+ * Return: 0, or why some receives could not be collected; the others were distributed. join_lock, lock
  */
 static int share(struct mesh_srq *m, bool was_native)
 {
@@ -277,7 +270,6 @@ static int share(struct mesh_srq *m, bool was_native)
 	return err;
 }
 
-/* The same when QPs come or go. lock; return: see mesh_srq_call_helper() */
 bool mesh_srq_share(struct mesh_srq *m, bool was_native, int *ret_err)
 {
 	int err = share(m, was_native);
@@ -287,7 +279,7 @@ bool mesh_srq_share(struct mesh_srq *m, bool was_native, int *ret_err)
 	return mesh_srq_hungry(m) && mesh_srq_call_helper(m);
 }
 
-/* Return: when again; 0: it is not hungry any more. */
+/* Return: when to come again; 0: the SRQ is not hungry any more. */
 static uint64_t feed(struct mesh_srq *m, uint64_t now_ns)
 {
 	uint64_t again = 0;
