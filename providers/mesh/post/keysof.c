@@ -41,7 +41,7 @@ int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sg
 
 	for (i = 0; i < num_sge; i++) {
 		h->sges[i] = sges[i];
-		/* If there is no such key, the device says what it says of one. */
+		/* Without such a key, the device reports the same error as on a bare HCA. */
 		mesh_key_local(h->next.spd, sges[i].lkey, &h->sges[i].lkey);
 	}
 	return ibv_post_recv(h->next.qp, &wr, &bad);

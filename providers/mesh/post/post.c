@@ -10,24 +10,24 @@
 void (*mesh_post_fails)(struct mesh_held *h);
 
 /*
- * Posting. Hot: no allocation, no system call, no log, except where a key is used for the first time (mesh_key_local()
- * registers, want_key() asks) and where a QP fails.
+ * Posting. Hot: no allocation, no system call, no log. Exceptions: the first use of a key (mesh_key_local() registers, want_key()
+ * asks), and a QP that fails.
  */
 
-/* Impossible errnos of a provider: the work request has to wait; or nobody will ever say what it needs. */
+/* Values that no provider returns: the work request has to wait; its key will never be known. */
 #define WAIT   (-1)
 #define NO_KEY (-2)
 
 static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 {
 	struct mesh_lkey *known = &h->keys->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
-	uint64_t epoch = mesh_keys_epoch() + 1; /* of a place that is empty: 0 */
+	uint64_t epoch = mesh_keys_epoch() + 1; /* an empty place has epoch 0 */
 	uint32_t path_key;
 	int err;
 
 	if (known->key == lkey && known->epoch == epoch)
 		return known->path_key;
-	/* If there is no such key, the device says what it says of one. */
+	/* Without such a key, the device reports the same error as on a bare HCA. */
 	err = mesh_key_local(h->now.spd, lkey, &path_key);
 	if (err == -ENOENT)
 		mesh_pd_key_fails(h->qp->pd, MESH_BY_LKEY, lkey);
@@ -42,7 +42,7 @@ static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 	struct mesh_rkey *known = &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
 
 	if (!h->ops->want_key) {
-		/* Not remembered: nobody would tell that it is gone. */
+		/* Not cached: no message would invalidate it. */
 		if (mesh_key_remote(h->now.spd, rkey, ret) == -ENOENT)
 			mesh_pd_key_fails(h->qp->pd, MESH_BY_RKEY, rkey);
 		return 0;
@@ -68,7 +68,7 @@ void mesh_post_translate_sges(struct mesh_held *h, const struct ibv_sge *from, i
 	}
 }
 
-/* Return: 0, WAIT, NO_KEY, or the errno a provider gives for such a request. */
+/* Return: 0, WAIT, NO_KEY, or the errno of a provider for such a request. */
 static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, struct ibv_send_wr *ret)
 {
 	int err = 0;
@@ -83,7 +83,7 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 	case IBV_WR_RDMA_READ:
 		if (wr->num_sge <= 0)
-			break; /* of nothing: no key is looked at, and a placeholder has none */
+			break; /* no bytes: the key is not checked, and a no-op has none */
 		err = remote_key(h, wr->wr.rdma.rkey, &ret->wr.rdma.rkey);
 		break;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -102,7 +102,7 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 	return 0;
 }
 
-/* A request in the place of one that was taken from the program but that the device will not have. */
+/* Post a request that fails, in place of one that the device must not execute. */
 static int send_poison(struct mesh_held *h, uint64_t wr_id)
 {
 	struct ibv_sge sge = {.length = 1, .lkey = h->now.spd ? h->now.spd->dummy->lkey : 0};
@@ -115,11 +115,14 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
 	}, *bad;
 
 	if (h->guard)
-		h->guard->unlogged = true; /* most are: send_lost() */
+		h->guard->unlogged = true; /* true in most cases: send_lost() */
 	return h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
 }
 
-/* What needs a key that nobody will tell: nothing of it goes to the peer. The first one fails as the connection did, or it is flushed. */
+/*
+ * For a send whose key will never be known: nothing goes to the peer. The first such send fails as the connection did, the others
+ * are flushed.
+ */
 static int send_failed(struct mesh_held *h, uint64_t wr_id)
 {
 	int err = send_poison(h, wr_id);
@@ -136,12 +139,12 @@ void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c)
 	mesh_lock(&h->lock);
 	if (h->poisoned && c->wr_id == h->poison_wr_id) {
 		c->status = h->fail_status;
-		h->poisoned = false; /* others may have the same number */
+		h->poisoned = false; /* other requests may have the same wr_id */
 	}
 	mesh_unlock(&h->lock);
 }
 
-/* Of what goes to the base: the next QP may not have its keys. Where nothing passes by, usedkeys.c looks in the queues. */
+/* Check keys of work for the base: the next QP may lack them. Where posts are not intercepted, usedkeys.c reads the queues. */
 void mesh_post_check_keys(struct mesh_held *h, const struct ibv_sge *sges, int n)
 {
 	int i;
@@ -164,7 +167,7 @@ static void check_send_keys(struct mesh_held *h, const struct ibv_send_wr *wr)
 		mesh_post_check_keys(h, wr->sg_list, wr->num_sge);
 }
 
-/* To whatever QP does the work now. Return: 0, WAIT, errno. */
+/* Post to the QP that does the work. Return: 0, WAIT, errno. */
 static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr translated = *wr, *bad;
@@ -195,9 +198,9 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 }
 
 /*
- * What fails at the sender stops Soft-RoCE's requester: of what is before it nothing is repeated any more, and where the peer is not ready
- * or a packet is lost, nothing ever completes. So it is posted when all before it is done; the last of that is signaled. A QP that has
- * failed has no such wait, and a log that is lost cannot tell. held->lock
+ * Must a request that fails locally wait? Such a failure stops Soft-RoCE's requester: earlier requests are not retransmitted any
+ * more, and never complete after an RNR NAK or a lost packet. So all earlier requests have to be done, the last of which is
+ * signaled. A QP that has failed need not wait, and a lost log cannot tell. held->lock
  */
 static bool is_before_its_turn(const struct mesh_held *h)
 {
@@ -206,7 +209,7 @@ static bool is_before_its_turn(const struct mesh_held *h)
 	return h->mode == MESH_HELD_ACTIVE && !guard->lost && !guard->broken && mv_wrlog_count(&guard->sends.log);
 }
 
-/* In the place of an atomic that must not be done again. Return: 0, WAIT, ENOMEM. */
+/* Post in place of an atomic that must not be repeated. Return: 0, WAIT, ENOMEM. */
 static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
 {
 	int logged, err;
@@ -228,28 +231,29 @@ static bool can_send(const struct mesh_held *h)
 	case MESH_HELD_ACTIVE:
 		return h->now.rts;
 	case MESH_HELD_FLUSHING:
-		return h->now.qp && h->now.rts; /* else see fail.c */
+		return h->now.qp && h->now.rts; /* otherwise see fail.c */
 	case MESH_HELD_NATIVE:
 		return true;
 	case MESH_HELD_GUARDED:
-		return !mesh_reader_in_batch(h); /* who posted would wait for that, with held->lock; wrex.c drains when it ends */
+		return !mesh_reader_in_batch(h); /* the post would wait for the batch with held->lock; wrex.c drains at its end */
 	default:
 		return false;
 	}
 }
 
-/* Posted with held->lock, and not known before not to fit. */
+/* Is work posted with held->lock, without a log that tells whether it fits? */
 static bool is_unnoted(const struct mesh_held *h)
 {
 	return h->mode == MESH_HELD_FLUSHING || ((h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE) && h->guard && h->guard->lost);
 }
 
 /*
- * libmlx5 looks at the CQ when its queue is full, and who polls an extended one has that from start_poll to end_poll. He may be the caller,
- * or want a lock of the caller's. What is noted is known not to fit without that, so this is for what is not noted. held->lock
+ * Keep threads from polling the CQ during a post that is not logged. libmlx5 looks at the CQ when its queue is full. A poller of
+ * an extended CQ has the CQ's lock from start_poll to end_poll, and may be this thread, or wait for a lock of its callers. Logged
+ * posts are known to fit, and do not need this. held->lock
  *
- * Return: the CQ that nobody begins to poll until its @posting is given back; NULL: of no interest. @ret_put_off: somebody polls it, and posts
- * what waits when he is through.
+ * Return: the CQ, whose @posting is to be given back by let_poll(); NULL: not needed. @ret_put_off: a thread polls, and posts the
+ * waiting sends afterwards.
  */
 static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
 {
@@ -265,7 +269,7 @@ static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
 		atomic_fetch_sub_explicit(&cq->posting, 1, memory_order_seq_cst);
 		atomic_store_explicit(&h->backlog, true, memory_order_relaxed);
 		atomic_store_explicit(&cq->drain_wanted, true, memory_order_seq_cst);
-	} while (!atomic_load_explicit(&cq->poller, memory_order_seq_cst)); /* he may be through without having seen it */
+	} while (!atomic_load_explicit(&cq->poller, memory_order_seq_cst)); /* the poll may have ended without seeing drain_wanted */
 	*ret_put_off = true;
 	return NULL;
 }
@@ -276,7 +280,7 @@ static void let_poll(struct mesh_cq *kept)
 		atomic_fetch_sub_explicit(&kept->posting, 1, memory_order_release);
 }
 
-/* What nothing waits before. Return: as send_one() */
+/* Post a send while no earlier send waits. Return: as send_one(). */
 static int send_now(struct mesh_held *h, const struct ibv_send_wr *wr)
 {
 	bool put_off;
@@ -299,13 +303,13 @@ void mesh_post_drain(struct mesh_held *h)
 	kept = h->queue.n ? keep_from_polling(h, &put_off) : NULL;
 	if (put_off)
 		return;
-	cancel = mesh_cancel_off(); /* as in mesh_post_send(); of who polls more locks are held */
+	cancel = mesh_cancel_off(); /* as in mesh_post_send(); called by polls, with more locks held */
 	while (h->queue.n) {
 		send = mesh_sendq_place(&h->queue, 0);
 		err = mesh_guard_is_lost(&send->wr) ? send_lost(h, &send->wr) : send_one(h, &send->wr);
 		if (err && err != WAIT && err != ENOMEM)
 			err = send_poison(h, send->wr.wr_id);
-		/* For a key mesh_held_put_key() comes back here, mesh_live_release() for atomics, for room or its turn the next poll or post. */
+		/* Comes back here: for a key mesh_held_put_key(), for atomics mesh_live_release(), else the next poll or post. */
 		if (err == WAIT || err == ENOMEM)
 			break;
 		mesh_sendq_pop(&h->queue);
@@ -330,7 +334,7 @@ void mesh_post_drain_all(struct mesh_context *mc)
 	mesh_unlock(&mc->data.lock);
 }
 
-/* Receives do not wait for sends. */
+/* Receives do not wait for queued sends. */
 bool mesh_post_recv_is_left(const struct mesh_held *h)
 {
 	return h->mode == MESH_HELD_GUARDED && h->guard->lost && !h->guard->reader;
@@ -341,7 +345,7 @@ bool mesh_post_is_left(const struct mesh_held *h)
 	return mesh_post_recv_is_left(h) && !h->queue.n;
 }
 
-/* The queue has grown. Where sends can be posted, it is room that they wait for, which polling makes: whoever does the work. */
+/* The queue has grown. If sends can be posted, they wait for room, which polls make: note the backlog. */
 static void waits(struct mesh_held *h, bool first)
 {
 	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED || h->mode == MESH_HELD_GUARDED) && first &&
@@ -374,7 +378,7 @@ void mesh_post_append(struct mesh_held *h, uint32_t n)
 		waits(h, first);
 }
 
-/* @wr: written: what is left to the base */
+/* @wr: written: the first request for the base. */
 static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct ibv_send_wr **bad_wr)
 {
 	bool direct;
@@ -398,8 +402,8 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct
 }
 
 /*
- * Of one that is read nothing is to be noted until a move is prepared, and a thread may be in a batch of libmlx5's: who posts waits for
- * that, but not with locks of ours, which that thread may want.
+ * With a reader, posts need not be logged until a move is prepared. A thread may be in a batch of libmlx5, for which the base's
+ * post waits: so call the base without the plugin's locks.
  */
 static bool is_bases(const struct mesh_held *h)
 {
@@ -424,12 +428,12 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
 	       !is_bases(h);
 	if (ours)
-		cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write(), where threads are cancelled */
+		cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write(), a cancellation point */
 	if (ours && mesh_held_takes_sends(h))
 		err = post_send_locked(h, &wr, bad_wr);
 	else if (ours) {
 		*bad_wr = wr;
-		err = ENOMEM; /* what mlx5 says */
+		err = ENOMEM; /* as mlx5 */
 	}
 	fails = ours && mesh_held_fails(h);
 	mesh_unlock(&h->lock);

@@ -4,16 +4,19 @@
 
 #include "heldrecord.h"
 
-/* Posting to queue pairs whose work may go elsewhere, as the rooms above see it. */
+/* Posting to virtual QPs, for the rooms above. */
 
 /**
- * mesh_bind_mw - as libibverbs' (window.c)
+ * mesh_bind_mw - ibv_bind_mw() (window.c)
  *
- * Return: 0, and a connection that could be moved cannot any more; EOPNOTSUPP: it has moved, or is about to; ENOMEM: what was posted before
- * it waits; what the base says.
+ * Return: 0: bound, and the connection cannot move any more; EOPNOTSUPP: the connection has moved, or is about to; ENOMEM:
+ * earlier work of the QP waits; else as the base.
  */
 int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
-/** mesh_held_in_batch, mesh_held_in_own_batch - is a thread, or the calling one, in a batch that our wr_start began? No lock; wrex.c */
+/**
+ * mesh_held_in_batch, mesh_held_in_own_batch - is any thread, or the calling one, in a batch that the plugin's wr_start began?
+ * Locks: none; wrex.c
+ */
 bool mesh_held_in_batch(const struct mesh_held *h);
 bool mesh_held_in_own_batch(const struct mesh_held *h);
 

@@ -6,48 +6,57 @@
 #include "guard.h"
 #include "post.h"
 
-/* What the files of this room share, and the rooms above call: post.c sendq.c recvnotes.c wrex.c. */
+/* Shared by the files of this room, and called by the rooms above: post.c sendq.c recvnotes.c wrex.c. */
 
 /* ---- post.c: hot ------------------------------------------------------------------------------------------------------ */
 
 int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/** mesh_post_append - @n requests were built behind the end of the queue: they are part of it now; held->lock */
+/** mesh_post_append - append the @n requests that were built behind the end of the queue; held->lock */
 void mesh_post_append(struct mesh_held *h, uint32_t n);
 /**
- * mesh_post_drain - post what waits, as far as it goes; held->lock
+ * mesh_post_drain - post waiting sends as far as possible; held->lock
  *
- * Of one that has failed, or whose log is lost, nothing while its CQ is being polled by the functions of an extended one: whoever does
- * that posts it when he is through.
+ * For a QP that has failed, or whose log is lost, nothing is posted while its extended CQ is being polled: the poller posts
+ * afterwards.
  */
 void mesh_post_drain(struct mesh_held *h);
-/** mesh_post_drain_all - the same for all of a context that may have room; no lock of ours is held, nor a CQ open */
+/**
+ * mesh_post_drain_all - mesh_post_drain() for all QPs of a context that may have room; no lock of the plugin is held, and no CQ
+ * open
+ */
 void mesh_post_drain_all(struct mesh_context *mc);
 /**
- * mesh_post_is_left - what is posted cannot be noted any more: it is left to the base, without our lock; held->lock
+ * mesh_post_is_left - must posts go to the base, without the plugin's lock, because they cannot be logged any more? held->lock
  *
- * libmlx5 looks at the CQ when its queue is full, and who polls an extended one has that from start_poll to end_poll, and waits for our
- * lock meanwhile. As long as all is noted, what does not fit is known before. Of one that is read, receives are noted all the same.
+ * libmlx5 looks at the CQ when its queue is full. A poller of an extended CQ has the CQ's lock from start_poll to end_poll, and
+ * may wait for the plugin's lock. As long as all posts are logged, a full queue is known before libmlx5 is called. With a reader,
+ * receives are recorded all the same.
  */
 bool mesh_post_is_left(const struct mesh_held *h);
-/** mesh_post_poisoned - a completion with the status that devices give to what lacks a key: it gets h->fail_status; c->cq->lock */
+/**
+ * mesh_post_poisoned - a completion with a protection error: if it is of the failing send, it gets h->fail_status; c->cq->lock
+ */
 void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c);
-/** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
+/** mesh_post_shadow_recv - post a receive to the shadow; held->lock. Return: 0 or errno. */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
-/** mesh_live_post_recv - one receive to the QP that comes next; held->lock; 0 or errno */
+/** mesh_live_post_recv - post a receive to the next QP; held->lock. Return: 0 or errno. */
 int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
-/** mesh_held_note_key - add the remote key of a work request to @n others, unless it is there. Return: how many there are now */
+/**
+ * mesh_held_note_key - add the remote key of a work request to an array of @n, unless it is in there. Return: the new number of
+ * keys.
+ */
 size_t mesh_held_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n);
-/** mesh_wr_remote_key - the remote key that a work request uses. Return: whether there is one */
+/** mesh_wr_remote_key - the remote key of a work request. Return: does it use one? */
 bool mesh_wr_remote_key(const struct ibv_send_wr *wr, uint32_t *ret);
 /**
- * mesh_post_fails - what is to be done after posting to one that fails: mesh_held_fail_now(); callbacks.c writes it
+ * mesh_post_fails - mesh_held_fail_now(), called after posting to a QP that fails; set by callbacks.c
  *
  * No lock of the queue pair is held.
  */
 extern void (*mesh_post_fails)(struct mesh_held *h);
-/** mesh_held_fails - is that to be done after posting? held->lock */
+/** mesh_held_fails - is mesh_post_fails() to be called after posting? held->lock */
 static inline bool mesh_held_fails(const struct mesh_held *h)
 {
 	return h->queue.n && (h->mode == MESH_HELD_FAILING || h->mode == MESH_HELD_FLUSHING);
@@ -55,12 +64,12 @@ static inline bool mesh_held_fails(const struct mesh_held *h)
 
 /* ---- sendq.c ---------------------------------------------------------------------------------------------------------- */
 
-/** mesh_sendq_init - 0 or -ENOMEM */
+/** mesh_sendq_init - allocate a queue. Return: 0 or -ENOMEM. */
 int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap);
 void mesh_sendq_fini(struct mesh_sendq *q);
-/** mesh_sendq_push - copy one to the end; 0, or the errno that a provider gives: ENOMEM, EINVAL */
+/** mesh_sendq_push - append a copy of a send. Return: 0, or the errno of a provider: ENOMEM, EINVAL. */
 int mesh_sendq_push(struct mesh_sendq *q, const struct ibv_send_wr *wr);
-/** mesh_sendq_place - the place @ahead of the end; may lie behind what is there */
+/** mesh_sendq_place - the place @at, counted from the head; may be behind the end */
 static inline struct mesh_send *mesh_sendq_place(const struct mesh_sendq *q, uint32_t at)
 {
 	uint32_t i = q->head + at;
@@ -75,31 +84,37 @@ static inline void mesh_sendq_pop(struct mesh_sendq *q)
 
 /* ---- recvnotes.c ------------------------------------------------------------------------------------------------------- */
 
-/** mesh_recvlog_add - note one down; never fails, but may make the log incomplete; held->lock */
+/** mesh_recvlog_add - record a receive; without memory the log becomes incomplete; held->lock */
 void mesh_recvlog_add(struct mesh_recvlog *log, const struct ibv_recv_wr *wr);
 void mesh_recvlog_fini(struct mesh_recvlog *log);
 
 /* ---- wrex.c ----------------------------------------------------------------------------------------------------------- */
 
-/** mesh_wrex_alloc - what the next one needs; 0 or -ENOMEM */
+/** mesh_wrex_alloc - allocate memory for mesh_wrex_install(). Return: 0 or -ENOMEM. */
 int mesh_wrex_alloc(struct mesh_held *h);
-/** mesh_wrex_install - put ours over a QP's ibv_wr_* functions, if it has them; once it is in use, with post_lock and held->lock */
+/** mesh_wrex_install - replace a QP's ibv_wr_* functions, if it has them; once the QP is in use, with post_lock and held->lock */
 void mesh_wrex_install(struct mesh_held *h);
-/** mesh_wrex_remove - and take them out again; post_lock and held->lock */
+/** mesh_wrex_remove - restore the base's functions; post_lock and held->lock */
 void mesh_wrex_remove(struct mesh_held *h);
-/** mesh_wrex_changed - the provider may have put in others (mlx5's wr_complete depends on the state); as above */
+/**
+ * mesh_wrex_changed - the provider may have replaced functions (mlx5's wr_complete depends on the state): install again; locks as
+ * above
+ */
 void mesh_wrex_changed(struct mesh_held *h);
 
-/** mesh_wrex_leave_queue - the queue is emptied for another one; a batch that is being built in it goes to that; held->lock */
+/**
+ * mesh_wrex_leave_queue - free the queue, which is to be replaced; a batch that is being built there continues in its memory;
+ * held->lock
+ */
 void mesh_wrex_leave_queue(struct mesh_held *h);
 
 /* post.c postrecv.c */
 
-/** mesh_post_recv_is_left - is a receive left to the base, unnoted? held->lock */
+/** mesh_post_recv_is_left - must receives go to the base, unrecorded? held->lock */
 bool mesh_post_recv_is_left(const struct mesh_held *h);
-/** mesh_post_check_keys - keys of what is posted to the base, noted as used; held->lock */
+/** mesh_post_check_keys - check local keys of work for the base, and note them as used; held->lock */
 void mesh_post_check_keys(struct mesh_held *h, const struct ibv_sge *sges, int n);
-/** mesh_post_translate_sges - write h->sges: with the local keys of the rail that does the work; held->lock */
+/** mesh_post_translate_sges - write h->sges with local keys of the rail that does the work; held->lock */
 void mesh_post_translate_sges(struct mesh_held *h, const struct ibv_sge *from, int n);
 
 #endif

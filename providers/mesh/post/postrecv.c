@@ -12,7 +12,7 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
 	int err;
 
-	/* Known before, see mesh_post_is_left(). */
+	/* Checked before the provider is called: mesh_post_is_left(). */
 	if (h->guard && !h->guard->shared && h->guard->receives.n_left == h->guard->receives.size)
 		return ENOMEM;
 	if (num_sge > 0 && (uint32_t)num_sge > h->cap.max_recv_sge)
@@ -25,8 +25,8 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
 }
 
 /*
- * What is flushed does not leave a log that is lost, so whether there is room only the device knows. Nothing moves such a queue pair any
- * more, nor is anything of it known again.
+ * A lost log does not remove flushed receives, so only the device knows whether there is room. Such a QP does not move any more,
+ * and its log is not used again.
  */
 static bool is_unlogged(const struct mesh_held *h)
 {
@@ -35,8 +35,9 @@ static bool is_unlogged(const struct mesh_held *h)
 }
 
 /*
- * To find out, it may look at the CQ: so not with our lock (mesh_post_is_left()). Nor is any other posted with it then, though there be room:
- * it would wait for the one that looks. held->lock, let go meanwhile. Return: 0 or errno.
+ * Post without held->lock, because the provider may look at the CQ to see whether there is room (mesh_post_is_left()). Other
+ * receives of such a QP are posted the same way: with held->lock they would wait for this one. held->lock, released meanwhile.
+ * Return: 0 or errno.
  */
 static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr) MV_REQUIRES(&h->lock);
 static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr)
@@ -60,8 +61,8 @@ static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 }
 
 /*
- * Until the shadow has consumed one, the base gets each receive, too: should the QP become native, it has them all, and
- * meanwhile its ring says when there are too many.
+ * Until the shadow has consumed a receive, each receive also goes to the program's own QP. That QP has all of them, should it do
+ * the work in the end, and its ring tells when there are too many.
  */
 static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 {
@@ -138,7 +139,7 @@ static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct 
 	if (h->guard && mesh_reader_strayed(h->guard->reader))
 		mesh_reader_stray(h);
 	for (; wr; wr = wr->next) {
-		err = post_one_recv(h, wr); /* may let go of the lock */
+		err = post_one_recv(h, wr); /* may release the lock */
 		if (err) {
 			*bad_wr = wr;
 			return err;

@@ -4,7 +4,7 @@
 
 #include "postint.h"
 
-/* Return: the array, perhaps elsewhere, with room for @want; NULL: no memory, it stays as it is. */
+/* Return: the array, perhaps moved, with room for @want; NULL: no memory, @array is unchanged. */
 static void *grow(void *array, size_t *size, size_t want, size_t element)
 {
 	size_t larger = *size ? *size : 16;

@@ -6,8 +6,8 @@
 #include "postint.h"
 
 /*
- * Sends that wait: before a connection is agreed upon, while a remote key is being asked for, and while a queue pair is fenced. All
- * memory is taken at the beginning, so that who posts never has to be told that there is none.
+ * Queue of waiting sends: before the connection is agreed, while a remote key is asked for, and during a fence. All memory is
+ * allocated in advance, so that no post fails for lack of memory.
  */
 
 int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap)
@@ -20,9 +20,9 @@ int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap)
 	q->stride = sizeof(struct mesh_send) + q->max_sge * sizeof(struct ibv_sge) + q->max_inline;
 	q->stride = (q->stride + align - 1) / align * align;
 	q->head = q->n = 0;
-	q->places = malloc(q->size ? q->size * q->stride : 1); /* as it is: mostly nothing waits in it, and hundreds are taken at once */
+	q->places = malloc(q->size ? q->size * q->stride : 1); /* not zeroed: mostly unused, and hundreds are allocated at once */
 	if (!q->places)
-		mesh_sendq_fini(q); /* takes nothing */
+		mesh_sendq_fini(q); /* frees nothing */
 	return q->places ? 0 : -ENOMEM;
 }
 
@@ -32,7 +32,7 @@ void mesh_sendq_fini(struct mesh_sendq *q)
 	memset(q, 0, sizeof(*q));
 }
 
-/* Inline data is the program's only until it is posted. */
+/* The program may reuse inline data after the post. */
 static int copy_inline(const struct mesh_sendq *q, struct mesh_send *to, const struct ibv_send_wr *wr)
 {
 	char *data = (char *)&to->sges[q->max_sge];

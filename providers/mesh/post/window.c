@@ -4,8 +4,8 @@
 #include "postint.h"
 
 /*
- * Memory windows of type 1: to bind one is a work request, but libibverbs has a function of its own for it. What is bound is so on that NIC
- * alone, so where a connection has moved, or is about to, it cannot be had.
+ * Type 1 memory windows. Binding one is a work request, with a libibverbs function of its own. A window is bound on one NIC only,
+ * so it is refused if the connection has moved, or is about to.
  */
 
 /* Return: 0 or errno. */
@@ -15,14 +15,14 @@ static int to_base(struct mesh_held *h, const struct ibv_qp *qp)
 
 	mesh_lock(&h->lock);
 	if (h->qp == qp && h->mode == MESH_HELD_GUARDED) {
-		/* From here on no move begins, so what is posted behind the lock goes to what does the work. */
+		/* From here on no move begins, so later posts go to the QP that does the work. */
 		if (!h->guard->lost)
 			h->guard->lost = mesh_guard_kind;
-		h->quiet = MESH_QUIET_NO; /* atomics wait for nothing any more */
+		h->quiet = MESH_QUIET_NO; /* atomics need not wait any more */
 		if (h->queue.n && !mesh_held_is_own_poll(h))
 			mesh_post_drain(h);
 		if (h->queue.n)
-			err = ENOMEM; /* it would be before what was posted before; what mlx5 says of a queue that is full */
+			err = ENOMEM; /* the bind must not overtake waiting sends; mlx5 reports a full queue so */
 	} else if (h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE) {
 		err = EOPNOTSUPP;
 	}

@@ -6,11 +6,11 @@
 
 #include "wrexint.h"
 
-#define GIVE_WAY_US 3000u /* three times what who wants to stop posting waits for */
+#define GIVE_WAY_US 3000u /* three times the interval of threads that want to stop posting */
 
-/* Batches: how they begin and end, and the functions of struct ibv_qp_ex that are put in and taken out. */
+/* Batches: begin and end, and the functions that are installed in struct ibv_qp_ex. */
 
-/* Somebody has come in the middle of a batch to stop posting, and comes again: one batch after the other would keep him out for ever. */
+/* Pause between batches, if another thread wants to stop posting: back-to-back batches would keep it out for ever. */
 static void give_way(struct mesh_held *h)
 {
 	int cancel;
@@ -18,7 +18,7 @@ static void give_way(struct mesh_held *h)
 	if (!atomic_load_explicit(&h->stop_wanted, memory_order_relaxed) ||
 	    !atomic_exchange_explicit(&h->stop_wanted, false, memory_order_relaxed))
 		return;
-	cancel = mesh_cancel_off(); /* bare no thread is cancelled here */
+	cancel = mesh_cancel_off(); /* on a bare HCA this is no cancellation point */
 	usleep(GIVE_WAY_US);
 	mesh_cancel_restore(cancel);
 }
@@ -30,7 +30,7 @@ MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 	bool ours, left;
 
 	if (!h) {
-		qp->wr_start(qp); /* went native a moment ago: the functions are the base's again */
+		qp->wr_start(qp); /* became native a moment ago: the base's function is installed again */
 		return;
 	}
 	give_way(h);
@@ -71,7 +71,7 @@ static void end_batch(struct mesh_wrex *w)
 	atomic_store_explicit(&w->builder, 0, memory_order_relaxed);
 }
 
-/* To the queue that has come in the place of the one it was built for. held->lock. Return: 0 or errno. */
+/* Copy the batch to the queue that has replaced the one in which it was built. held->lock. Return: 0 or errno. */
 static int carry_over(struct mesh_held *h, const struct mesh_wrex *w)
 {
 	uint32_t had = h->queue.n, i;
@@ -79,11 +79,11 @@ static int carry_over(struct mesh_held *h, const struct mesh_wrex *w)
 
 	for (i = 0; i < w->n && !err; i++)
 		err = mesh_sendq_push(&h->queue, &place_of(w, i)->wr);
-	h->queue.n = had; /* mesh_post_append() adds them, all or none */
+	h->queue.n = had; /* mesh_post_append() adds all or none */
 	return err;
 }
 
-/* What others have posted since waits for the end of a batch of the base's. */
+/* Post sends that waited for the end of a batch of the base. */
 static void drain(struct mesh_held *h)
 {
 	mesh_lock(&h->lock);
@@ -106,7 +106,7 @@ MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	}
 	err = w->err;
 	if (!err && !mesh_held_takes_sends(h))
-		err = EINVAL; /* what mlx5 says */
+		err = EINVAL; /* as mlx5 */
 	mesh_lock(&h->lock);
 	if (!err && w->left)
 		err = carry_over(h, w);
@@ -180,10 +180,10 @@ int mesh_wrex_alloc(struct mesh_held *h)
 	return 0;
 }
 
-/* The program's threads read these places without any order; see data.c. */
+/* The program's threads read these pointers without ordering; see data.c. */
 __attribute__((no_sanitize("thread"), noinline)) static void put_functions(struct ibv_qp_ex *qp)
 {
-	/* What the provider does not have stays without. wr_start last: a batch of ours finds all of them. */
+	/* Functions that the provider lacks stay NULL. wr_start is last, so that a batch of the plugin finds all of them. */
 #define X(f)                                                                                                 \
 	if (qp->f)                                                                                           \
 		__atomic_store_n(&qp->f, mesh_##f, __ATOMIC_RELEASE);

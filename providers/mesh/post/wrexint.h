@@ -5,12 +5,12 @@
 #include "postint.h"
 
 /*
- * ibv_wr_*(): the functions of one struct ibv_qp_ex, replaced while its QP is held. Work requests are built in the places
- * behind the end of the queue and become part of it with wr_complete(). Hot: no allocation, no system call, no log.
+ * ibv_wr_*(): the functions of one struct ibv_qp_ex, replaced while its QP is virtual. A batch builds work requests in the places
+ * behind the end of the queue; wr_complete() appends them. Hot: no allocation, no system call, no log.
  *
- * What a moved QP cannot do (memory windows, invalidation, segmentation) makes wr_complete() fail as on a device that does
- * not have it. A QP that has mlx5's own builders (mlx5dv_wr_*), or those that rdma-core 44 and later have (wr_atomic_write, wr_flush), is none
- * of ours: mesh_mlx5_builds().
+ * If a batch uses an operation that a moved QP lacks (memory windows, invalidation, TSO), wr_complete() fails, as on a device
+ * without it. QPs with mlx5's own builders (mlx5dv_wr_*), or those of rdma-core 44 and later (wr_atomic_write, wr_flush), are not
+ * intercepted: mesh_mlx5_builds().
  */
 
 #define WR_BUILDERS(X)                                                                                       \
@@ -38,23 +38,23 @@
 	X(wr_abort)                                                                                          \
 	X(wr_start)
 
-/* Under held->post_lock; base and installed also under held->lock. */
+/* Guarded by held->post_lock; base and installed also by held->lock. */
 struct mesh_wrex {
 #define X(f) __typeof__(((struct ibv_qp_ex *)NULL)->f) f;
 	struct { WR_FUNCTIONS(X) } base;
 #undef X
 	bool installed;
-	_Atomic uintptr_t builder; /* thread in a batch that our wr_start began; written under post_lock and held->lock */
-	struct mesh_sendq queue; /* with the places that the batch builds in: held->queue as it began */
-	bool left; /* held->queue is another one since, and those places are the batch's own; held->lock */
-	uint32_t end, room, n; /* end of the queue, free places, requests of this batch */
+	_Atomic uintptr_t builder; /* thread in a batch of the plugin's wr_start; written under post_lock and held->lock */
+	struct mesh_sendq queue; /* copy of held->queue at the begin of the batch, with the places of the batch */
+	bool left; /* held->queue was replaced since, so the batch owns those places; held->lock */
+	uint32_t end, room, n; /* end of the queue, free places, requests in this batch */
 	struct mesh_send *current; /* NULL: none, or the batch has failed */
 	int err;
 };
 
 /*
- * Ours may be put in while a thread is in a batch that the base's wr_start began (reader.h): that goes on with the base's.
- * Return: the base's functions, for this call; NULL: the batch is ours.
+ * The plugin's functions may be installed while a thread is in a batch of the base's wr_start (reader.h): that batch continues
+ * with the base's. Return: the base's functions, for this call; NULL: the batch is the plugin's.
  */
 static inline const struct mesh_wrex *of_base(struct ibv_qp_ex *qp)
 {
@@ -73,7 +73,7 @@ static inline const struct mesh_wrex *of_base(struct ibv_qp_ex *qp)
 		}                                                                                            \
 	} while (0)
 
-/* Only between wr_start and the end of a batch, so the QP is held and post_lock is ours. */
+/* Only in a batch: the QP is virtual, and this thread holds post_lock. */
 static inline struct mesh_held *held_of(struct ibv_qp_ex *qp)
 {
 	return mesh_held_find(mesh_context_get(qp->qp_base.context), &qp->qp_base);
@@ -86,7 +86,7 @@ static inline struct mesh_send *place_of(const struct mesh_wrex *w, uint32_t n)
 	return (struct mesh_send *)(void *)(w->queue.places + (size_t)(i >= w->queue.size ? i - w->queue.size : i) * w->queue.stride);
 }
 
-/* mesh_wr_send() and the like, one for each of these of struct ibv_qp_ex: wrexbuild.c */
+/* wrexbuild.c: mesh_wr_send() and so on, one per builder of struct ibv_qp_ex. */
 #define X(f) __typeof__(*((struct ibv_qp_ex *)NULL)->f) mesh_##f;
 WR_BUILDERS(X)
 #undef X
