@@ -17,7 +17,7 @@ struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all,
 	if (!guard)
 		return NULL;
 	guard->shared = shared;
-	/* Of an SRQ it may have begun to fill one. */
+	/* One receive of an SRQ may be partly filled. */
 	guard->max_kept = cap->max_send_wr + (shared ? 1 : cap->max_recv_wr);
 	mv_wrring_init(&guard->sends, cap, sq_sig_all);
 	return guard;
@@ -78,11 +78,11 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-/* A placeholder reads nothing from one of these, which no address of the program's is. */
+/* The remote address of a no-op is that of an element, which no address of the program is. */
 static const enum ibv_wc_opcode opcodes[] = {IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP,
 					     IBV_WC_FETCH_ADD};
 
-/* NULL: it is not one. */
+/* NULL: not a no-op. */
 static const enum ibv_wc_opcode *held_place_of(const struct ibv_send_wr *wr)
 {
 	size_t i;
@@ -132,7 +132,7 @@ void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *
 	};
 }
 
-/* No atomic of the program's works on this. */
+/* No atomic of the program has this remote address. */
 static const uint64_t nowhere;
 
 void mesh_guard_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret)
@@ -167,8 +167,8 @@ static void received(struct mesh_guard *guard, uint64_t wr_id)
 }
 
 /*
- * An error that says nothing of the path is the program's to see, and the end of what we can do. Of a QP that nobody brought to
- * ERR, what is flushed may be polled before what failed: that is in another CQ. If it was not the path, the peer refuses to move.
+ * May another path cure the error? Other errors go to the program, and end all moves. Flushed work may be polled before the work
+ * that failed, which may be in another CQ. If the path was not the cause, the peer refuses to move.
  */
 static bool is_of_path(enum ibv_wc_status status)
 {
@@ -188,8 +188,9 @@ static bool keep(struct mesh_guard *guard, struct mesh_completion *c)
 }
 
 /*
- * One CQ for both, and nothing but the number to go by. All sends that may still complete are in the log, so what is not is a receive.
- * (A program with one number for a send and a receive could not tell its own errors apart either. Then nothing is done.)
+ * Is a failed work request a receive, with one CQ for both queues? All sends that may complete are in the log, so another wr_id
+ * is a receive's. (With the same wr_id for a send and a receive, the program could not tell its own errors apart either. Then the
+ * answer is no.)
  */
 static bool is_no_send(const struct mesh_held *h, uint64_t wr_id)
 {
@@ -197,29 +198,29 @@ static bool is_no_send(const struct mesh_held *h, uint64_t wr_id)
 
 	if (!guard->shared || h->recv_cq != h->send_cq || mesh_guard_reads(guard))
 		return false;
-	/* Past a lost log of the base it is posted without us: mesh_post_is_left(). */
+	/* After the log of a program's own QP was lost, sends are not logged: mesh_post_is_left(). */
 	if (guard->unlogged || (guard->lost && !h->now.qp))
 		return false;
 	return !mv_wrring_has(&guard->sends, wr_id, &guard->next_failed);
 }
 
 /*
- * What the device will not have in the place of an atomic, as an atomic fails whose path is gone. What is behind it may come first. While
- * it is fenced, because its NIC is lost, it is kept as all else is: surface() gives what the log has.
+ * The request in place of a lost atomic has failed: it gets the error of an atomic whose path is gone. Completions of later work
+ * may come first. During a fence, because the NIC is lost, errors are withheld, and surface() gives them from the log.
  */
 static void fail_lost(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
 
 	if (!guard->lost && h->mode != MESH_HELD_FENCING)
-		guard->lost = guard->lost_atomic; /* else the program has brought it to ERR since */
+		guard->lost = guard->lost_atomic; /* if lost before, the program has brought the QP to ERR since */
 	if (c->wr_id == guard->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
 		c->status = IBV_WC_RETRY_EXC_ERR;
 }
 
 /*
- * Also of a log that is lost: what was noted before completes in its order, and what came before a lost atomic is as it was.
- * Return: whether to show it.
+ * Also with a lost log: work that was logged before completes in its order, and so does work before a lost atomic. Return: should
+ * it be shown?
  */
 static bool one_that_succeeded(struct mesh_guard *guard, struct mesh_completion *c)
 {
@@ -239,13 +240,13 @@ static bool one_that_succeeded(struct mesh_guard *guard, struct mesh_completion 
 	else
 		guard->acknowledged = true;
 	if (lost)
-		guard->lost = lost; /* the first reason */
+		guard->lost = lost; /* keep the first reason */
 	return show;
 }
 
 /*
- * mesh_live_surface() gives back what was kept, whoever is polling meanwhile: what is polled before that has been given back or taken
- * from the stash was flushed behind it, and comes after it. c->cq->lock, held->lock. Return: whether it has to wait for its turn.
+ * Keep the order of errors after mesh_live_surface(), which gives withheld errors while another thread may be polling. An error
+ * polled before those were shown was flushed after them, so it goes behind them. c->cq->lock, held->lock. Return: true: it waits.
  */
 static bool wait_turn(struct mesh_held *h, struct mesh_completion *c)
 {
@@ -259,7 +260,7 @@ static bool wait_turn(struct mesh_held *h, struct mesh_completion *c)
 	return true;
 }
 
-/* Apart from what is hot. c->cq->lock, held->lock. Return: whether to show it. */
+/* Kept out of the hot path. c->cq->lock, held->lock. Return: should it be shown? */
 __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
@@ -268,7 +269,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 		fail_lost(h, c);
 	c->failed_receive |= is_no_send(h, c->wr_id);
 	if (h->mode == MESH_HELD_WAITING) {
-		/* It does no work yet: who takes it away looks at what it flushes (shadow.c). */
+		/* The shadow does no work yet: shadow.c looks at its flushed receives when it is destroyed. */
 		if (!guard->lost && !is_of_path(c->status))
 			guard->lost = "a work request failed";
 		return true;
@@ -297,8 +298,8 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 }
 
 /*
- * Is it of a QP that was drained? Only a receive of an SRQ can complete after that, when the drain has given up waiting for
- * it (lastrecv.c). held->lock
+ * Is the completion of a QP that was drained? Only a receive of an SRQ can complete then, after the drain has timed out
+ * (lastrecv.c). held->lock
  */
 static bool is_late(const struct mesh_held *h, const struct mesh_completion *c)
 {
@@ -312,8 +313,8 @@ static bool is_late(const struct mesh_held *h, const struct mesh_completion *c)
 }
 
 /*
- * A filled receive is the program's; the peer has seen that the counts disagree. A receive that was only begun goes back to
- * the SRQ: its message comes again. Return: whether to show it.
+ * A filled receive is shown; the peer has noticed that the counts disagree. A partly filled receive goes back to the SRQ, because
+ * its message will be sent again. Return: should it be shown?
  */
 static bool completed_late(struct mesh_completion *c)
 {
@@ -323,13 +324,13 @@ static bool completed_late(struct mesh_completion *c)
 	return false;
 }
 
-/* c->cq->lock, held->lock. Return: whether to show it. */
+/* c->cq->lock, held->lock. Return: should it be shown? */
 static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
 
 	if (h->hides_base && h->n_at_base && !h->now.qp && c->status == IBV_WC_WR_FLUSH_ERR) {
-		h->n_at_base--; /* the first that it flushes */
+		h->n_at_base--; /* receives from before RTR are flushed first */
 		return false;
 	}
 	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {

@@ -5,20 +5,24 @@
 #include "lastwqe.h"
 
 /*
- * IBV_EVENT_QP_LAST_WQE_REACHED: a queue pair with an SRQ is in ERR. To a program that did not bring it there it is a fault of the
- * connection; one that did waits for it before it destroys the queue pair. The base's QP gives it once, when it gets there, and who
- * brings it there is a fence, or the device because the path is gone. So one that the program has read before it knows of ERR is kept,
- * not acknowledged, and the program gets an event that says nothing in its place: it may be blocked until there is one. When it does
- * know, the event has to come. What was read cannot be put back, but a QP of our own on the same device can give one; that is turned
- * into the one that was kept, which the program acknowledges then.
+ * IBV_EVENT_QP_LAST_WQE_REACHED: a queue pair with an SRQ is in ERR.
  *
- * One that the program has not read by then is left to it.
+ * For a program that did not bring the QP to ERR, the event means a fault of the connection. A program that did waits for the
+ * event before it destroys the QP. The program's own QP reports the event once, on the transition to ERR, which a fence or a
+ * broken path may cause. So an event that the program reads before it knows of ERR is withheld, and not acknowledged. The program
+ * gets a harmless event instead, because it may be blocked until it gets one.
  *
- * Other QPs of ours on the program's device have events, too: one that takes receives out of an SRQ (srqloop.c) is brought to ERR in the
- * end. Of these the program is told nothing; while it had one that it does not acknowledge, they could not be destroyed.
+ * Later, when the program knows of ERR, the event has to come. An event that was read cannot be put back. But a QP of the plugin
+ * on the same device can cause one, which is translated into the withheld event, and which the program acknowledges.
+ *
+ * An event that the program has not read by then is left alone.
+ *
+ * Other QPs of the plugin on the program's device have events, too: a QP that consumes receives of an SRQ (srqloop.c) is brought
+ * to ERR in the end. These events are hidden and acknowledged here, because an unacknowledged event blocks the destruction of its
+ * QP.
  */
 
-/* One at a time: of a QP that leaves ERR before its event is read a device may forget it. last_wqe->lock */
+/* One event at a time: a device may drop the event of a QP that leaves ERR before the event is read. last_wqe->lock */
 static void speak_for_first(struct mesh_context *mc)
 {
 	struct mesh_last_wqe *own = &mc->data.last_wqe;
@@ -43,7 +47,7 @@ static void destroy_own(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_cq *c
 		mesh_root.lib.verbs.destroy_cq(cq);
 }
 
-/* No lock of ours is held. Return: whether there is a QP of our own that can speak. */
+/* No lock of the plugin is held. Return: true: there is a QP of the plugin that can cause the event. */
 static bool prepare(struct mesh_context *mc)
 {
 	struct ibv_context *verbs = atomic_load_explicit(&mc->verbs, memory_order_relaxed);
@@ -73,7 +77,7 @@ static bool prepare(struct mesh_context *mc)
 	if (attr.send_cq && attr.srq)
 		qp = mesh_root.lib.verbs.create_qp(pd, &attr);
 	mesh_lock(&own->lock);
-	there = own->qp; /* another thread's */
+	there = own->qp; /* another thread was faster */
 	if (qp && !there) {
 		own->qp = qp;
 		own->srq = attr.srq;
@@ -85,14 +89,14 @@ static bool prepare(struct mesh_context *mc)
 	return qp || there;
 }
 
-/* Nobody takes this for more than it is, and it is not acknowledged to any object. */
+/* A harmless event, which is acknowledged to no object. */
 static void say_nothing(struct ibv_async_event *event, uint8_t port_num)
 {
 	event->event_type = IBV_EVENT_GID_CHANGE;
 	event->element.port_num = port_num;
 }
 
-/* An event of our own QP that speaks is the first one's that is due; of others it is nothing. */
+/* Translate an event of the plugin's QP into that of the first QP that is due; hide events of other QPs of the plugin. */
 static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 {
 	struct mesh_last_wqe *own = &mc->data.last_wqe;
@@ -109,7 +113,7 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 		h->last_wqe = MESH_LAST_WQE_NONE;
 		event->element.qp = h->qp;
 	} else {
-		say_nothing(event, 1); /* perhaps it was destroyed meanwhile */
+		say_nothing(event, 1); /* the QP that was due may have been destroyed */
 	}
 	speak_for_first(mc);
 	mesh_unlock(&own->lock);
@@ -117,8 +121,8 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 }
 
 /*
- * What is not guarded is never brought to ERR behind the program's back, and what the base still does itself and cannot be moved any
- * more is as without us. held->lock
+ * Is the QP in ERR without the program's knowledge? Never without a log. Nor if the program's own QP does the work and cannot
+ * move any more: then all is as on a bare HCA. held->lock
  */
 static bool is_behind_its_back(const struct mesh_held *h, const struct ibv_qp *qp)
 {
@@ -161,7 +165,7 @@ static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
 		mesh_root.lib.verbs.ack_async_event(&kept);
 }
 
-/* The device says that it went to ERR, and the program reads that. */
+/* The program reads an event which says that the QP went to ERR. */
 static void told_of_err(struct mesh_context *mc, const struct ibv_qp *qp)
 {
 	struct mesh_held *h = mesh_held_find(mc, qp);
@@ -174,7 +178,7 @@ static void told_of_err(struct mesh_context *mc, const struct ibv_qp *qp)
 	mesh_unlock(&h->lock);
 }
 
-/* It is there until the event has been acknowledged. */
+/* Is the event of a QP of the plugin? That QP exists until the event is acknowledged. */
 static bool is_own(const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
@@ -248,7 +252,7 @@ void mesh_last_wqe_forget(struct mesh_held *h)
 	h->base_last_wqe = false;
 	mesh_unlock(&own->lock);
 	if (was != MESH_LAST_WQE_NONE)
-		mesh_root.lib.verbs.ack_async_event(&kept); /* or destroying it would wait for that */
+		mesh_root.lib.verbs.ack_async_event(&kept); /* otherwise destroying the QP would block */
 }
 
 void mesh_last_wqe_open(struct mesh_context *mc)

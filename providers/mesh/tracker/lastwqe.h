@@ -5,23 +5,24 @@
 #include "heldrecord.h"
 
 /**
- * mesh_last_wqe_event - the program has read an event of the base's; any thread, no lock of ours
- * @event: changed if it is not for the program, or not yet
+ * mesh_last_wqe_event - the program has read an event of its device; any thread, no lock of the plugin is held
+ * @event: changed if the event is not for the program, or not yet
  */
 void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event);
 
-/** mesh_last_wqe_open - a context gets the overlay; mesh_last_wqe_close - it goes, and so have its QPs */
+/** mesh_last_wqe_open - initialise a new context; mesh_last_wqe_close - free it, after its QPs */
 void mesh_last_wqe_open(struct mesh_context *mc);
 void mesh_last_wqe_close(struct mesh_context *mc);
 /**
- * mesh_last_wqe_due - what was kept of that event is to come now; any locks of ours
+ * mesh_last_wqe_due - a withheld event has to come now; with any locks held
  *
- * For one that has ended (held->ended), when the QP that does the work is in ERR. Several system calls, if there was any.
+ * For a QP of which the program knows that it is in ERR (held->ended), when the QP that does the work is in ERR. Several system
+ * calls, if an event was withheld.
  */
 void mesh_last_wqe_due(struct mesh_held *h);
-/** mesh_last_wqe_ended - the program is shown an error of a QP that is in ERR; held->lock, and any other */
+/** mesh_last_wqe_ended - the program sees an error of a QP that is in ERR; held->lock, and any other */
 void mesh_last_wqe_ended(struct mesh_held *h);
-/** mesh_last_wqe_forget - the record is given up; held->lock, and any other */
+/** mesh_last_wqe_forget - the record is freed; held->lock, and any other */
 void mesh_last_wqe_forget(struct mesh_held *h);
 
 #endif

@@ -37,7 +37,10 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	mesh_cq_claim(cq);
 	mesh_lock(&cq->lock);
 	mesh_lock(&data->lock);
-	/* Where anything of ours is to be shown, or others' are to be put together with it, it has to be done. A kick is seen. */
+	/*
+	 * Not if completions of the plugin are to be shown, or those of other rails merged. The completion of a kick is
+	 * recognised.
+	 */
 	if (cq->ring.buf && !cq->unreadable && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows)
 		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
 	mesh_unlock(&data->lock);
@@ -51,7 +54,7 @@ void mesh_reader_quicken_again(struct mesh_cq *cq)
 		mesh_reader_quicken(cq);
 }
 
-/* ---- looking at completions ---------------------------------------------------------------------------------- */
+/* ---- reading completions ------------------------------------------------------------------------------------- */
 
 static void lose(struct mesh_guard *guard, const char *why)
 {
@@ -59,7 +62,7 @@ static void lose(struct mesh_guard *guard, const char *why)
 		guard->lost = why;
 }
 
-/* Claimed. */
+/* The CQ is claimed. */
 static void lose_all(struct mesh_cq *cq, const char *why)
 {
 	struct mesh_held *h;
@@ -107,7 +110,7 @@ static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, 
 			lose(guard, err == -EOPNOTSUPP ? mesh_guard_kind : no_order);
 		return;
 	}
-	/* Those before the first that fails and have no completion are done. */
+	/* Sends before the first failed one, without completion, are done. */
 	err = reader->failed ? (cqe->wqe_counter == reader->sq_at ? 0 : -EPROTO) : mesh_reader_pass(guard, cqe->wqe_counter, false);
 	reader->failed = true;
 	staged->kind = MESH_STAGED_SEND;
@@ -139,14 +142,14 @@ static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cq
 		lose(guard, no_order);
 }
 
-/* held->lock. What was not done goes to the log, which may have no room yet: the path has failed before any move was prepared. */
+/* held->lock. Failed work goes to the log, which may have no memory yet: the path has failed before any move was prepared. */
 static void stage_logged(struct mesh_held *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
 {
 	struct mesh_staged *staged = staged_at(h, cq);
 
 	staged->kind = MESH_STAGED_NONE;
 	if (cqe->error && mesh_guard_room(h->guard, &h->cap))
-		lose(h->guard, "out of memory"); /* its errors are the program's, as without us */
+		lose(h->guard, "out of memory"); /* the program gets its errors */
 	else if (cqe->send)
 		stage_send(h->guard, cqe, staged);
 	else
@@ -160,7 +163,7 @@ static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv
 
 	mesh_lock(&h->lock);
 	reader = mesh_reader_of(h);
-	/* A receive of an SRQ may just be late: is_late() of guard.c. */
+	/* A receive of an SRQ may be late: is_late() of guard.c. */
 	if (reader && reader->ended && (cqe->send || !h->guard->shared))
 		mesh_reader_stray(h);
 	else if (reader && reader->ended)
@@ -212,8 +215,8 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 }
 
 /*
- * In place of a CQ of which it is not known where it is: something is always there, so mesh_reader_fast_poll() leaves it to others without
- * asking for that.
+ * Stands for a CQ whose buffer is not known: it always has a CQE, so mesh_reader_fast_poll() takes the slow way without a further
+ * check.
  */
 static const struct mlx5_cqe64 anything;
 static const __be32 no_record[2];
@@ -226,7 +229,7 @@ void mesh_reader_cq_refresh(struct mesh_cq *cq)
 	struct ibv_wc none;
 	int err;
 
-	cq->mc->poll_cq(cq->cq, 0, &none); /* brings the doorbell record up to date */
+	cq->mc->poll_cq(cq->cq, 0, &none); /* updates the doorbell record */
 	err = mesh_mlx5_cq(cq->mc, cq->cq, &ring);
 	if (err)
 		lose_all(cq, "its CQ was resized and cannot be read any more");
@@ -236,7 +239,7 @@ void mesh_reader_cq_refresh(struct mesh_cq *cq)
 	mesh_unlock(&data->lock);
 }
 
-/* ---- what is outstanding ------------------------------------------------------------------------------------- */
+/* ---- outstanding work ---------------------------------------------------------------------------------------- */
 
 static const char too_many[] = "it has more outstanding than its queue takes";
 
@@ -246,7 +249,7 @@ void mesh_reader_keep(struct mesh_held *h, const struct mesh_completion *c)
 	struct mesh_staged *staged = staged_at(h, c->cq);
 	enum mesh_staged_kind kind = staged->kind;
 
-	staged->kind = MESH_STAGED_NONE; /* each is kept once */
+	staged->kind = MESH_STAGED_NONE; /* logged once */
 	if (guard->lost)
 		return;
 	switch (kind) {
@@ -277,7 +280,7 @@ void mesh_reader_settle(struct mesh_guard *guard)
 
 	if (!reader || reader->ended)
 		return;
-	/* Each of those that the program was not told of is there once: else one would be done twice, or not at all. */
+	/* Each withheld completion has to be logged once: otherwise work would be done twice, or not at all. */
 	if (mv_wrlog_count(&guard->sends.log) + guard->receives.n_left + reader->n_shared != guard->n_kept)
 		lose(guard, "what was not done is not what its log has");
 	if (guard->shared)
@@ -285,7 +288,7 @@ void mesh_reader_settle(struct mesh_guard *guard)
 	if (guard->receives.n_left + reader->later.n_left > guard->receives.size)
 		lose(guard, "it has more receives outstanding than its queue takes");
 	if (guard->lost)
-		return; /* mesh_live_surface() gives what is in @later */
+		return; /* mesh_live_surface() gives the errors of @later */
 	for (i = 0; i < reader->later.n; i++) {
 		recv = mesh_srqlog_at(&reader->later, i);
 		mesh_srqlog_push(&guard->receives, recv->wr_id, recv->sges, recv->num_sge);
@@ -312,7 +315,7 @@ void mesh_reader_end(struct mesh_guard *guard)
 	reader->rq_end = guard->shared ? mv_mlx5_rq_end(&reader->rq) : reader->rq_at;
 }
 
-/* What the program posts from now on must not overtake what was posted past us, which nobody does. */
+/* A post that bypassed the plugin will never be executed, so the program's later posts must not be executed either. */
 void mesh_reader_stray(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
