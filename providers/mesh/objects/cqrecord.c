@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define CLAIM_SPINS 300 /* who polls a CQ that has nothing is done in less */
+#define CLAIM_SPINS 300 /* an empty poll is over in less */
 #define CLAIM_YIELDS 100
 
 void mesh_cq_claim(struct mesh_cq *cq)
@@ -16,7 +16,7 @@ void mesh_cq_claim(struct mesh_cq *cq)
 	mv_lock_check(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);
 	for (tries = 0; atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire); tries++)
 		if (tries >= CLAIM_SPINS + CLAIM_YIELDS)
-			usleep(20); /* whoever has it may be of a lower priority */
+			usleep(20); /* the owner may have a lower priority */
 		else if (tries >= CLAIM_SPINS)
 			sched_yield();
 	mv_lock_taken(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);

@@ -8,11 +8,12 @@ struct mesh_places_ops mesh_places_ops;
 #define PLACES(X) X(poll_cq) X(req_notify_cq) X(post_send) X(post_recv) X(post_srq_recv)
 
 /*
- * The program's threads read these places without any order, in functions that libibverbs' headers put into the program.
- * An aligned pointer is written whole; a sanitizer that watches the program must not take it for a race.
+ * The program's threads read these pointers without ordering, in inline functions of libibverbs' headers. An aligned pointer is
+ * written as a whole, and a sanitizer of the program must not report a race.
  *
- * What is neither the base's nor ours stays: somebody else (a tracer, a fault injector) has put it there, and would not be
- * called any more. If it was put over ours, it calls ours, which call the base where there is nothing to do.
+ * A pointer that is neither the base's nor the plugin's stays: another library (a tracer, a fault injector) has put it there, and
+ * would not be called any more. If it replaced the plugin's, it calls the plugin's, which call the base where nothing is to be
+ * done.
  */
 __attribute__((no_sanitize("thread"), noinline)) static void put(struct ibv_context_ops *ops, const struct mesh_context *mc,
 								  unsigned int ours)
@@ -28,7 +29,7 @@ __attribute__((no_sanitize("thread"), noinline)) static void put(struct ibv_cont
 #undef X
 }
 
-/* Return: those that are neither the base's nor ours. */
+/* Return: places that have neither the base's nor the plugin's function. */
 __attribute__((no_sanitize("thread"), noinline)) static unsigned int intercepted(const struct mesh_context *mc)
 {
 	const struct ibv_context_ops *ops = &atomic_load_explicit(&mc->verbs, memory_order_relaxed)->ops;
@@ -81,7 +82,7 @@ void mesh_data_slots(struct mesh_context *mc)
 	const struct mesh_data *data = &mc->data;
 	unsigned int ours = 0;
 
-	/* A used CQ may have completions that only our functions show, or hide. */
+	/* A used CQ may have completions that only the plugin's functions show, or hide. */
 	if (data->n_held || data->n_used_cqs || mesh_ud_active(mc))
 		ours |= MESH_POLLING;
 	if (data->n_held > data->n_read || mesh_ud_active(mc))

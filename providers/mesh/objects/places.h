@@ -4,7 +4,7 @@
 
 #include "context.h"
 
-/* The context's public places (struct ibv_context_ops) that may get our functions, and what needs which of them. */
+/* Function pointers of a context (struct ibv_context_ops) that the plugin may replace, and which uses need which. */
 enum {
 	MESH_AT_poll_cq = 1,
 	MESH_AT_req_notify_cq = 2,
@@ -19,24 +19,25 @@ enum {
 #define MESH_FOR_DATAGRAMS   (MESH_POLLING | MESH_AT_post_send)
 
 /**
- * mesh_data_slots - put our functions into the context's public places, or take them out, as is needed; data->lock
+ * mesh_data_slots - install the plugin's functions in the context, or restore the base's, as needed; data->lock
  *
- * In a place that mesh_data_takes() does not take nothing changes.
+ * Does not change a pointer that mesh_data_takes() refuses.
  */
 void mesh_data_slots(struct mesh_context *mc);
 /**
- * mesh_data_takes - have all these places the base's function, or ours? Before anything is begun that needs ours there
+ * mesh_data_takes - have all these pointers the base's function, or the plugin's? Call before beginning something that needs the
+ * plugin's there.
  *
- * Else something else has put its own there, and what needs ours is not to be done. That is logged, once. Whether it was put
- * over ours and calls it cannot be known, so that is the same; for what has begun before, ours goes on working below it.
+ * Otherwise another library has put its function there, and what needs the plugin's must not be done. Logged once. That function
+ * may, or may not, call the plugin's: that cannot be known. Uses that began before go on.
  *
- * data->lock; any other lock of ours but the logger's may be held.
+ * data->lock; any other lock of the plugin but the logger's may be held.
  */
 bool mesh_data_takes(const struct mesh_context *mc, unsigned int places);
-/** mesh_data_why_not - why the places do not do for a connection now, a constant; NULL: they do; any thread */
+/** mesh_data_why_not - why the pointers cannot be used for a connection now, a constant; NULL: they can; any thread */
 const char *mesh_data_why_not(const struct mesh_context *mc);
 
-/* Our functions for these places, of the rooms above; callbacks.c writes them before anything else of the plugin runs. */
+/* Functions of the rooms above for these pointers. callbacks.c fills the table before any other code of the plugin runs. */
 struct mesh_places_ops {
 	int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
@@ -46,7 +47,7 @@ struct mesh_places_ops {
 };
 extern struct mesh_places_ops mesh_places_ops;
 
-/** mesh_ud_active - may work requests of UD QPs of this context be for us? */
+/** mesh_ud_active - may a work request of a UD QP of this context be redirected? */
 static inline bool mesh_ud_active(const struct mesh_context *mc)
 {
 	return atomic_load_explicit(&mc->ud.n_ahs, memory_order_acquire);

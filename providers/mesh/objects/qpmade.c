@@ -6,10 +6,10 @@
 
 #include "mlx5.h"
 
-/* Of one queue pair; under data->made_lock. */
+/* Record of one queue pair; data->made_lock. */
 struct mesh_qp_made {
 	const struct ibv_qp *qp;
-	const char *stays; /* a constant; NULL: it may go */
+	const char *stays; /* why it cannot move, a constant; NULL: it can */
 	struct mesh_qp_ece ece;
 };
 
@@ -18,7 +18,7 @@ static const char why_unseen[] = "it was made by a function that is not seen her
 static const char why_rate[] = "it has a rate limit (ibv_modify_qp_rate_limit)";
 static const char why_no_memory[] = "there was no memory when it was made";
 
-/* @made: NULL: there was no memory */
+/* @made: NULL: no memory. */
 static void keep(struct mesh_context *mc, const struct ibv_qp *qp, struct mesh_qp_made *made)
 {
 	struct mesh_data *data = &mc->data;
@@ -144,7 +144,7 @@ struct ibv_qp *mesh_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-/* Which work requests it is made for does not matter: that mesh_mlx5_builds() finds out. */
+/* send_ops_flags do not matter here: mesh_mlx5_builds() checks the result. */
 static bool asks_for_more(const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -168,7 +168,7 @@ static bool is_watched(const struct mesh_context *mc, const struct ibv_qp *qp)
 	return qp->qp_type == IBV_QPT_RC && mc->can_move && mesh_context_active(mc);
 }
 
-/* The next queue pair would send as fast as it can. mlx5 has no rate limit for RC: the kernel refuses it. */
+/* The next queue pair would have no rate limit. mlx5 has no rate limit for RC: its kernel driver refuses it. */
 int mesh_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);

@@ -41,7 +41,7 @@ static void pop_gone(struct mesh_srqlog *log)
 		pop(log);
 }
 
-/* Close the gaps that consuming out of order leaves. Each of them was made by one call, so this is cheap on average. */
+/* Close the gaps of out-of-order consumption. Each gap was made by one call, so this is cheap on average. */
 static void compact(struct mesh_srqlog *log)
 {
 	uint32_t from, to = 0;

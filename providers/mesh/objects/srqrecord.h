@@ -6,63 +6,63 @@
 #include "rails.h"
 #include "srqlog.h"
 
-/* An SRQ of the program, as the plugin keeps it; srq.h has what is done with it, and the order of locks. */
+/* Record of an SRQ of the program. srq.h describes what is done with it, and the order of locks. */
 
 struct mesh_srq;
 
 struct mesh_srq_home {
-	struct mesh_srq_home *next; /* as the others, but for what says otherwise, under lock */
+	struct mesh_srq_home *next; /* lock, as the others unless noted otherwise */
 	struct mesh_srq *owner; /* constant */
-	struct mesh_rail *rail; /* constant; NULL: the base */
-	struct mesh_pd *spd; /* counterpart of the SRQ's PD; NULL: the base */
+	struct mesh_rail *rail; /* constant; NULL: the program's own SRQ (base) */
+	struct mesh_pd *spd; /* twin of the SRQ's PD; NULL: base */
 	struct ibv_srq *srq; /* constant while there are QPs */
 	unsigned int n_qps; /* that receive from it */
-	bool had_none; /* when it was last dealt out: it comes first now */
-	struct mesh_srqlog log; /* what is there and was not polled; base, before the first move: and what was */
+	bool had_none; /* had no receive when receives were last distributed: served first */
+	struct mesh_srqlog log; /* receives here that were not polled; of the base before the first move: also polled ones */
 };
 
-/* A QP of the base that receives from the SRQ. Under join_lock. */
+/* A QP of the base that receives from the SRQ. join_lock. */
 struct mesh_srq_native {
 	struct mesh_srq_native *next;
 	struct mesh_srq *owner;
-	struct ibv_qp *qp; /* not to be followed any more while it is leaving */
+	struct ibv_qp *qp; /* not to be dereferenced while it is leaving */
 	uint32_t qpn;
-	bool stays; /* it cannot move, whatever happens to its port */
-	struct mesh_cq *cq; /* where its completions are counted; NULL: not yet */
+	bool stays; /* it cannot move */
+	struct mesh_cq *cq; /* CQ that counts its receives; NULL: not counted yet */
 };
 
 struct mesh_srq {
-	struct mesh_context *mc; /* constant, as are the next four */
+	struct mesh_context *mc; /* constant, as the next four */
 	struct ibv_srq *srq;
 	struct ibv_pd *pd;
 	uint32_t max_wr, max_sge;
 
 	/* process->srqs_lock: */
-	unsigned int refs; /* one is the map's */
+	unsigned int refs; /* the map has one */
 	struct mesh_srq *next_hungry;
 
 	MESH_LOCK(SRQ_JOIN) join_lock; /* serialises everything but posting and polling */
-	bool dead; /* the base's is gone; join_lock */
+	bool dead; /* the base's SRQ is destroyed; join_lock */
 	struct mesh_srq_native *natives;
-	bool was_native; /* some QP of the base has been connected, and what it consumed was not counted */
-	unsigned int n_staying; /* of the natives */
+	bool was_native; /* a QP of the base was connected, and consumed receives that were not counted */
+	unsigned int n_staying; /* natives that cannot move */
 
 	MESH_LOCK(SRQ) lock;
-	bool split; /* receives may be elsewhere than at the base */
-	bool stale; /* the base's SRQ has receives that count as being elsewhere */
+	bool split; /* receives may be at several homes */
+	bool stale; /* the base's SRQ has receives that count as elsewhere */
 	struct mesh_srq_home base, *shadows;
-	struct mesh_srq_home reserve; /* no SRQ; n_qps: 1 while it is wanted */
-	struct mesh_srqlog pool; /* receives that are at no home now */
-	uint32_t n_kept; /* that are in nobody's log: mesh_srq_keep() */
+	struct mesh_srq_home reserve; /* no SRQ; n_qps is 1 while there is to be a reserve */
+	struct mesh_srqlog pool; /* receives at no home */
+	uint32_t n_kept; /* receives in no log: mesh_srq_keep() */
 	/*
-	 * What the base's log had at the first move and its SRQ had not: consumed, or what QPs of the base were filling. Nobody counts these;
-	 * but if one of them fails and is kept, it is known what it was. What else becomes of them is not looked at: who has the same number
-	 * later is in a home's log, which comes first. No room before that.
+	 * Receives that the base's log had at the first move, and its SRQ did not: consumed, or being filled by QPs of the base.
+	 * They are not counted. If one of them fails and is withheld, its entry is found here. Entries of consumed receives stay;
+	 * a reused wr_id is found in a home's log first. Not allocated before that move.
 	 */
 	struct mesh_srqlog begun;
-	struct ibv_sge *sges; /* max_sge: translated */
-	bool is_hungry; /* queued for the helper thread, or it is at it */
-	uint64_t feed_at_ns, feed_step_ns; /* 0: at once */
+	struct ibv_sge *sges; /* scratch for translated SGEs, max_sge */
+	bool is_hungry; /* queued for the helper thread, or in its hands */
+	uint64_t feed_at_ns, feed_step_ns; /* next redistribution, and its interval; 0: at once */
 };
 
 static inline uint32_t mesh_srq_size(const struct mesh_srq_home *home)
