@@ -10,10 +10,10 @@
 #define MESH_FITS 16 /* a power of two */
 
 /*
- * What we keep beside a verbs context that carries our overlay.
+ * Record of a verbs context that carries the overlay.
  *
- * Records are linked into a list that only grows and whose members are never freed but used again, so a
- * look-up takes no lock and works in a fork's child whatever other threads did at the moment of the fork.
+ * Records are in a list that only grows. They are never freed, but reused: so a look-up takes no lock, and works in a child of
+ * fork(), whatever other threads did during the fork.
  */
 struct mesh_context {
 	struct mesh_context *next; /* constant once linked */
@@ -21,11 +21,11 @@ struct mesh_context {
 	uint64_t generation; /* of the process that opened it */
 	char device[IBV_SYSFS_NAME_MAX];
 	bool logged_only; /* mode = observe: decisions are logged, and nothing is done */
-	bool sees_peers; /* paths to other hosts are judged: to be moved, or to be logged */
+	bool sees_peers; /* the path to another host is judged, so that the connection can use another path, or for the log */
 
 	/*
-	 * The base's own functions; constant while verbs is set. Those after free_context are there only if
-	 * can_move, reg_dmabuf_mr not even then in old libraries.
+	 * The base's functions; constant while verbs is set. Those after free_context are valid only with can_move; reg_dmabuf_mr
+	 * may still be NULL in old libraries.
 	 */
 	bool can_move;
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
@@ -39,7 +39,7 @@ struct mesh_context {
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 					int fd, int access);
-	/* NULL where the library has none, as the next five and the former. */
+	/* NULL if the library has no such function, as the next five and reg_dmabuf_mr. */
 	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
 	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t handle);
 	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t handle);
@@ -50,7 +50,7 @@ struct mesh_context {
 	struct ibv_mr *(*reg_dm_mr)(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
 				    unsigned int access);
 	struct ibv_mw *(*alloc_mw)(struct ibv_pd *pd, enum ibv_mw_type type);
-	/* libibverbs hands out its own struct around the program's ibv_mr, which is its first member. */
+	/* libibverbs hands out its own struct around the provider's ibv_mr, which is its first member. */
 	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
@@ -81,56 +81,54 @@ struct mesh_context {
 	int (*destroy_ah)(struct ibv_ah *ah);
 	int (*bind_mw)(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
-	_Atomic uint32_t library; /* of the base: mv_directory_library(); 0: not looked for; survives.c */
-	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
-	struct mesh_data data; /* data path of held and moved QPs; has a lock of its own */
+	_Atomic uint32_t library; /* of the base: mv_directory_library(); 0: not computed yet; survives.c */
+	_Atomic uint32_t ports_down; /* bit per port: mesh_port_event() */
+	struct mesh_data data; /* data path of virtual QPs; has a lock of its own */
 	struct mesh_ud_data ud; /* ud.h */
 
 	/* Guarded by process->paths_lock. */
-	struct mv_topo tables; /* one device: its ports and their GID tables when last read */
-	uint64_t tables_read_ns; /* when that reading began; 0: not good for a decision */
-	/* Answers that still hold: found to fit, with these tables and the netdevs as they were read then. */
+	struct mv_topo tables; /* the device's ports and GID tables at the last read */
+	uint64_t tables_read_ns; /* begin of that read; 0: too old for a decision */
+	/* Cache of choices that fit, valid for these tables and the netdevs as read at that time. */
 	struct mesh_fit {
 		uint8_t port_num; /* 0: none */
 		uint8_t index;
 		enum mv_gid_type type;
 		union ibv_gid dgid, gid;
 	} fits[MESH_FITS];
-	uint64_t fits_routes; /* and with the routes as they were after so many changes; see struct mesh_paths */
+	uint64_t fits_routes; /* and for the routes after so many changes; see struct mesh_paths */
 	struct mv_seen_log *seen;
 };
 
 /**
- * mesh_context_claim - a record to be filled for a new context
+ * mesh_context_claim - take a free record, for a new context
  *
- * Return: the record, invisible to look-ups until mesh_context_publish(); NULL when out of memory.
+ * Return: the record, invisible to look-ups until mesh_context_publish(); NULL: no memory.
  */
 struct mesh_context *mesh_context_claim(void);
 
-/**
- * mesh_context_publish - make a filled record visible under its context
- */
+/** mesh_context_publish - make a filled record visible to look-ups */
 void mesh_context_publish(struct mesh_context *mc, struct ibv_context *verbs);
 
 /**
- * mesh_context_release - give a record back, published or not
+ * mesh_context_release - free a record, published or not
  *
  * Its tables must have been released (mesh_paths_close()).
  */
 void mesh_context_release(struct mesh_context *mc);
 
 /**
- * mesh_context_get - the record of an overlaid context
- * @verbs: a context the caller keeps open
+ * mesh_context_get - the record of a context with overlay
+ * @verbs: a context that the caller keeps open
  *
- * Return: the record; never NULL for a context that our functions were installed on. Lock-free.
+ * Any thread; no lock. Return: the record; never NULL for a context with the plugin's functions.
  */
 struct mesh_context *mesh_context_get(const struct ibv_context *verbs);
 
 /**
- * mesh_context_active - may we do more for this context than call the base?
+ * mesh_context_active - may the plugin do more for this context than call the base?
  *
- * No in the child of a fork: a context opened before it is left to the base alone.
+ * False in a child of fork() for contexts that the parent opened.
  */
 static inline bool mesh_context_active(const struct mesh_context *mc)
 {
@@ -139,33 +137,32 @@ static inline bool mesh_context_active(const struct mesh_context *mc)
 }
 
 /**
- * mesh_own_qp - its address is the qp_context of QPs of ours on the program's device
+ * mesh_own_qp - its address is the qp_context of the plugin's QPs on the program's device
  *
- * Their events are not the program's (lastwqe.c).
+ * Events of these QPs are hidden from the program (lastwqe.c).
  */
 extern const char mesh_own_qp;
-/** mesh_data_pd - our own protection domain on the base's device; NULL: there is none to be had; data->lock */
+/** mesh_data_pd - the plugin's protection domain on the program's device, made if missing; NULL with errno; data->lock */
 struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
 /**
- * mesh_own_to_err - bring a QP of our own from RESET or ERR to ERR
+ * mesh_own_to_err - bring a QP of the plugin from RESET or ERR to ERR
  *
- * By the base's own function: ours would take it for a connection of the program. One caller at a time for each QP.
- * Return: 0 or errno
+ * By the base's function: the plugin's would take the QP for one of the program. Callers serialise per QP. Return: 0 or errno.
  */
 int mesh_own_to_err(struct mesh_context *mc, struct ibv_qp *qp);
 
 /* overlay.c */
 
 /**
- * mesh_overlay_install - put our functions over those of a context the base just made
- * @start: what the base's alloc_context or import_context returned, not NULL
+ * mesh_overlay_install - install the plugin's functions in a context that the base has just made
+ * @start: result of the base's alloc_context or import_context, not NULL
  *
- * Leaves the context alone (and says so) if anything about it is unexpected. Any thread.
+ * If anything about the context is unexpected, leaves it alone, and reports that. Any thread.
  */
 void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, struct ibv_device *device,
 			  struct verbs_context *start);
 
-/* The operations we put in place: modify.c, ah.c, event.c, overlay.c. Contracts are those of libibverbs. */
+/* Verbs entry points: modify.c, ah.c, event.c, overlay.c. Contracts, errors and thread-safety as in libibverbs. */
 int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event);

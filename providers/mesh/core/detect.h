@@ -9,12 +9,12 @@
 #include <infiniband/verbs.h>
 
 /*
- * By what a connection at work is found to need another path. All count, and the first one decides; tests switch off all but the
- * one that they are about: MESHVERBS_DETECT names those that are left, with commas between them.
+ * Signs by which a connection at work is found to need another path. All are used, and the first one decides. Tests switch off
+ * all but one: MESHVERBS_DETECT lists those that stay on, separated by commas.
  */
 enum mesh_detect {
-	MESH_DETECT_CARRIER = 1, /* the directory: a port at either end is down */
-	MESH_DETECT_EVENT = 2, /* IBV_EVENT_PORT_ERR of our port */
+	MESH_DETECT_CARRIER = 1, /* the directory says that a port at either end is down */
+	MESH_DETECT_EVENT = 2, /* IBV_EVENT_PORT_ERR of this end's port */
 	MESH_DETECT_PROBE = 4, /* the agent's probes */
 	MESH_DETECT_RETRY = 8, /* a completion: retries exceeded */
 	MESH_DETECT_PEER = 16, /* the peer's process says so */
@@ -22,15 +22,15 @@ enum mesh_detect {
 };
 
 /**
- * mesh_detect_parse - the value of MESHVERBS_DETECT
- * @text: NULL: all
- * @ret: mask of those that do not count
+ * mesh_detect_parse - parse the value of MESHVERBS_DETECT
+ * @text: NULL: all are on
+ * @ret: mask of those that are off
  *
- * Return: false for a word that is none of them; @ret is written on success only.
+ * Return: false: an unknown word; @ret is written on success only.
  */
 bool mesh_detect_parse(const char *text, unsigned int *ret);
 
-/** mesh_detects - does that one count in this process? */
+/** mesh_detects - is that sign on in this process? */
 bool mesh_detects(enum mesh_detect what);
 
 #endif

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
-/* A device that is being opened: milliseconds, but for firmware that does not answer. */
+/* Enough for a thread that opens a device, which takes milliseconds, unless the firmware hangs. */
 #define WAIT_MS 2000
 
 MV_LOCKS_UNCHECKED bool mesh_fork_lock_mutex(struct mv_mutex *mutex, const struct mv_lock_class *class, const char *where, unsigned int ms)
@@ -30,14 +30,14 @@ MV_LOCKS_UNCHECKED bool mesh_fork_lock_mutex(struct mv_mutex *mutex, const struc
 }
 
 /*
- * Two threads may fork at once, and each of them must give back only what it has: only the thread itself ever stores its own name there.
- * Handlers of the program run until then, and may call anything.
+ * Two threads may fork at the same time, and each must release only what it holds: only a thread itself ever stores its own id
+ * there. Fork handlers of the program run until the release, and may call any function.
  */
 static void hold(struct mv_mutex *mutex, _Atomic unsigned long *holder, bool locked)
 {
 	if (!locked)
 		return;
-	mv_lock_given(mutex); /* lent */
+	mv_lock_given(mutex); /* held over the program's handlers */
 	atomic_store_explicit(holder, (unsigned long)pthread_self(), memory_order_relaxed);
 }
 
@@ -49,7 +49,7 @@ static bool let_go(_Atomic unsigned long *holder)
 	return true;
 }
 
-/* In that order; nobody else holds both. */
+/* In this order; no other code holds both. */
 MV_LOCKS_UNCHECKED static void prepare(void)
 {
 	struct mesh_root *root = &mesh_root;
@@ -72,10 +72,10 @@ MV_LOCKS_UNCHECKED static void parent(void)
 /* Constant since mesh_fork_init(). */
 static void (*in_child)(void);
 
-/* The locks themselves are clear. */
+/* The mutexes are cleared already. */
 static void child(void)
 {
-	int cancel = mesh_cancel_off(); /* close() is a cancellation point, fork() is none */
+	int cancel = mesh_cancel_off(); /* close() is a cancellation point, fork() is not */
 
 	atomic_store_explicit(&mesh_root.open_forker, 0, memory_order_relaxed);
 	atomic_store_explicit(&mesh_root.dmabufs_forker, 0, memory_order_relaxed);

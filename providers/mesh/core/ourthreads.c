@@ -16,7 +16,10 @@
 
 #include "mesh.h"
 
-/* What is usual. The program's limit may be a gigabyte, which counts where address space is limited, and is filled by mlockall(). */
+/*
+ * The usual size. The program's limit may be a gigabyte, which counts against limits of address space, and is filled by
+ * mlockall().
+ */
 #define STACK_BYTES (8u << 20)
 
 /* ---- starting ------------------------------------------------------------------------------------------------ */
@@ -26,7 +29,7 @@ struct beginning {
 	void *arg;
 };
 
-/* Where there is no room, nobody is ever taken for left alone. Return: NULL: there is none */
+/* Note a thread of the plugin. Return: its place; NULL: there is none, so mesh_threads_alone() is never true. */
 static _Atomic pid_t *note(pid_t tid)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -42,8 +45,8 @@ static _Atomic pid_t *note(pid_t tid)
 }
 
 /*
- * Those that an instruction raises end the process where they are blocked, if the program has a handler (emulated system calls, write
- * barriers) or not. Of the program's others none is to come here.
+ * Unblock signals that an instruction raises. If blocked, these end the process, even if the program has a handler (emulated
+ * system calls, write barriers). All other signals stay blocked.
  */
 static void unblock_own(void)
 {
@@ -90,13 +93,13 @@ static void read_isolated(struct mesh_cpus *ret)
 	mesh_cpus_parse(text, ret);
 }
 
-/* A thread of one of these policies keeps a CPU from all threads of other policies. */
+/* Does the policy keep threads of other policies from the CPU? */
 static bool is_realtime(int policy)
 {
 	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
 }
 
-/* What of the thread that starts it a new thread is not to have. Each may be refused, so there are fewer from one try to the next. */
+/* Attributes that a new thread does not inherit. The kernel may refuse each, so each try has fewer. */
 enum own { OWN_CPUS_AND_POLICY, OWN_POLICY, OWN_NOTHING };
 
 static void set_own(pthread_attr_t *attr, enum own own, const struct mesh_cpus *cpus)
@@ -127,7 +130,7 @@ static int create_as(enum own own, const struct mesh_cpus *cpus, void *(*functio
 		pthread_attr_setstacksize(&attr, STACK_BYTES);
 	set_own(&attr, own, cpus);
 	err = pthread_create(&id, &attr, function, arg);
-	if (err == EINVAL && usual > STACK_BYTES) { /* thread-local variables, the program's as well, are there, too */
+	if (err == EINVAL && usual > STACK_BYTES) { /* static thread-local variables, of the program, too, are on the stack */
 		pthread_attr_setstacksize(&attr, usual);
 		err = pthread_create(&id, &attr, function, arg);
 	}
@@ -137,7 +140,7 @@ static int create_as(enum own own, const struct mesh_cpus *cpus, void *(*functio
 
 static bool is_ours(pid_t tid);
 
-/* A thread of the program's may be pinned, and have a policy with which nothing beside it runs. One of ours hands on what it has. */
+/* A thread of the program may be pinned, or have a real-time policy. Threads of the plugin hand on what they have. */
 static enum own own_of(struct mesh_cpus *ret_cpus)
 {
 	int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
@@ -185,9 +188,9 @@ int mesh_thread_start(void *(*function)(void *), void *arg)
 /* ---- being left alone ---------------------------------------------------------------------------------------- */
 
 /*
- * The thread that main() ran in stays, as a zombie, until the last one ends; the others go at once. Only where that one has ended can all
- * of the program's have. The C library has given it a list of robust futexes, which the kernel takes away at its end: to ask for that needs
- * no descriptor, which the program might miss, or close.
+ * The thread that ran main() stays as a zombie until the last thread ends; other threads vanish at their end. Only once that
+ * thread has ended can all of the program's. The kernel drops its list of robust futexes, set by the C library, at its end. That
+ * query needs no descriptor, which the program might miss, or close.
  */
 static bool main_may_have_ended(void)
 {
@@ -197,7 +200,7 @@ static bool main_may_have_ended(void)
 	return syscall(SYS_get_robust_list, getpid(), &head, &len) || !head;
 }
 
-/* Where the name ends is told by the last bracket: what is in it the program says (proc(5)). */
+/* The last bracket ends the name, which the program chooses and which may have brackets (proc(5)). */
 bool mesh_threads_main_ended(const char *stat)
 {
 	const char *rest = strrchr(stat, ')');
@@ -230,7 +233,7 @@ static bool is_ours(pid_t tid)
 	return false;
 }
 
-/* One that begins meanwhile comes behind the one that makes it, and is seen if that is not. */
+/* A thread that starts meanwhile is listed behind its creator, so one of the two is seen. */
 static bool all_are_ours(void)
 {
 	DIR *dir = opendir("/proc/self/task");

@@ -4,16 +4,19 @@
 
 #include <stdbool.h>
 
-/* The threads that we start in the program's process: the helper thread, workers, the one that registers ahead. */
+/*
+ * Threads of the plugin in the program's process: helper thread, workers, threads that register in advance, threads of devices.
+ */
 
-/** mesh_threads_init - remember on which CPUs the process may run; when the plugin is loaded */
+/** mesh_threads_init - store the CPUs of the process, when the plugin is loaded */
 void mesh_threads_init(void);
 
 /**
- * mesh_thread_start - a detached thread that no signal reaches but those that its own instructions raise
+ * mesh_thread_start - start a detached thread, with all signals blocked except those that its own instructions raise
  *
- * It has policy SCHED_OTHER and the CPUs of mesh_cpus_choose(), whatever the thread of the program's has that starts it; what of that the
- * kernel refuses it inherits. A thread that one of ours starts inherits both. The nice value is inherited, as is all else.
+ * Policy SCHED_OTHER, and the CPUs of mesh_cpus_choose(), whatever the starting thread of the program has. Settings that the
+ * kernel refuses are inherited. A thread started by a thread of the plugin inherits both. The nice value, and all else, is
+ * inherited.
  *
  * Return: 0 or -errno.
  */
@@ -22,12 +25,12 @@ int mesh_thread_start(void *(*function)(void *), void *arg);
 /**
  * mesh_threads_alone - has every thread of the program ended?
  *
- * A process ends when its last thread does (pthread_exit(3)), and that may be one of ours, which never ends by itself. False also where
- * that cannot be told. One system call as long as main() goes on; any thread.
+ * A process ends with its last thread (pthread_exit(3)), but the plugin's threads never end by themselves. Any thread. One system
+ * call as long as main() goes on. Return: false also if that is not known.
  */
 bool mesh_threads_alone(void);
 
-/** mesh_threads_main_ended - the text of /proc/self/stat: has the thread that main() ran in? */
+/** mesh_threads_main_ended - has the thread that ran main() ended? @stat: text of /proc/self/stat */
 bool mesh_threads_main_ended(const char *stat);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "context.h"
 
-/* What the plugin makes for itself on the program's device. */
+/* Objects of the plugin on the program's device. */
 
 const char mesh_own_qp;
 

@@ -25,8 +25,8 @@ void mesh_report_init(struct mesh_root *root)
 }
 
 /*
- * Opened for each line: a program may close every descriptor it finds and use the number for its own. A pipe
- * nobody reads fails to open (ENXIO), so no SIGPIPE comes of it.
+ * Opens the file for each line: the program may close any descriptor, and reuse its number. A pipe without reader fails to open
+ * (ENXIO), so there is no SIGPIPE.
  */
 static void report(const struct mesh_root *root, const char *line, size_t len)
 {
@@ -35,7 +35,7 @@ static void report(const struct mesh_root *root, const char *line, size_t len)
 	if (fd < 0)
 		return;
 	if (write(fd, line, len) < 0)
-		len = 0; /* whoever asked for it will miss it */
+		len = 0; /* the reader will miss the line */
 	close(fd);
 }
 
