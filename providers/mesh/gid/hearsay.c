@@ -6,7 +6,7 @@ bool mesh_neighbour_is_meant(struct mesh_context *mc, uint8_t port_num, const st
 {
 	char to[MV_GID_STRLEN];
 
-	/* A port that is down reaches nobody. The others stay anyway. */
+	/* A port that is down reaches no host. In the other cases the connection would stay anyway. */
 	if (!view->hearsay || view->verdict == MV_PATH_LOCAL_DOWN || !view->n_paths || !mc->can_move || mc->logged_only)
 		return false;
 	if (mesh_view_is_absent(&choice->gid, dgid, mesh_now_ns()))

@@ -11,7 +11,7 @@
 #define DISCARD 9
 #define WAIT_MS 4000 /* the kernel asks three times, a second apart (ndisc: mcast_solicit, retrans_time_ms) */
 
-/* Return: the error that the datagram came to; 0: none within the time; -errno: it could not be sent. */
+/* Return: the error reported for the datagram; 0: none within the time; -errno: the datagram could not be sent. */
 static int outcome_of_datagram(int fd, const struct sockaddr_in6 *to)
 {
 	struct pollfd poll_fd = {.fd = fd};

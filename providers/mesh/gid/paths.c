@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What the process knows of its network namespace: it is opened, and follows what netlink tells. */
+/* The network namespace of the process: opened, and followed by netlink. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,7 +33,7 @@ static void drop_paths(void)
 
 	mesh_root.paths = NULL;
 	mv_netlink_close(&paths->netlink);
-	/* After a fork the rest may be in any state. Its memory is left as it is. */
+	/* In a child of fork() the rest may be in any state: its memory is not freed. */
 	if (paths->generation == atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed)) {
 		mv_topo_fini(&paths->net);
 		free(paths);

@@ -6,13 +6,13 @@
 #include "count.h"
 #include "pathsint.h"
 
-/* A table is read again after this long even without news of a change. */
+/* A table is read again after this time even without reported changes. */
 #define TRUST_MAX_NS 1000000000ull
 
 /*
- * May the table as last read still be believed? Netlink tells of changes of netdevs and addresses; the kernel changes the GID table some
- * time later. A table that was read T after the last change is believed for another T. So a stale entry is believed for no longer than the
- * kernel took, and a few reads, with growing pauses, serve any number of connections.
+ * Is the table as last read still valid? Netlink reports changes of netdevs and addresses; the kernel changes the GID table some
+ * time later. A table read at T after the last change is valid for another T. So a stale entry is used for no longer than the
+ * kernel needed, and a few reads with growing pauses serve any number of connections.
  */
 static bool tables_believed(const struct mesh_paths *paths, const struct mesh_context *mc, uint64_t now_ns)
 {
@@ -22,8 +22,8 @@ static bool tables_believed(const struct mesh_paths *paths, const struct mesh_co
 }
 
 /*
- * Asks the kernel for a route out of an entry's netdev, if prefixes do not decide.
- * @last: the netdev that was asked for last; entries of one netdev mostly follow one another
+ * Ask the kernel for a route from an entry's netdev, if prefixes do not decide.
+ * @last: the netdev of the last request; entries of one netdev mostly follow one another
  */
 static int add_route(struct mesh_paths *paths, const struct mv_gid_entry *entry, const union ibv_gid *dgid,
 		     uint32_t *last)
@@ -55,10 +55,10 @@ static struct mv_decision decide_now(const struct mesh_paths *paths, const struc
 }
 
 /*
- * Decides with as few questions to the kernel as possible. The program's own entry comes first: if it fits by its prefixes, no route is
- * asked for; if it fits by a route, no routes of other entries are.
+ * Decide with as few requests to the kernel as possible. The program's own entry comes first. If it fits by its prefixes, no
+ * route is requested. If it fits by a route, no routes of other entries are.
  *
- * Return: 0, or -errno when an answer is missing that the decision would rest on.
+ * Return: 0; -errno: an answer that the decision needs is missing.
  */
 static int decide(struct mesh_paths *paths, const struct mesh_context *mc, struct mv_request *request,
 		  struct mv_decision *ret)
@@ -103,7 +103,7 @@ static bool is_infiniband(const struct mesh_context *mc, uint8_t port_num)
 	return port && port->link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-/* The entry that the program means: the entry at the index, or else the last one that was there. */
+/* Describe the entry that the program means: the one at the index, or else the last one that was there. */
 static void describe_own(const struct mesh_context *mc, const struct mv_request *request, uint32_t index,
 			 struct mesh_choice *choice)
 {
@@ -121,11 +121,11 @@ static void describe_own(const struct mesh_context *mc, const struct mv_request 
 }
 
 /*
- * Brings netdevs and tables up to date and decides.
- * @sure: read everything now; set when that was done
- * @dump: dump netdevs and addresses again if netlink has told of a change
+ * Update netdevs and tables, and decide.
+ * @sure: in: read everything now; out: that was done
+ * @dump: dump netdevs and addresses again if netlink has reported a change
  *
- * Return: the paths, or NULL when an answer is missing.
+ * Return: NULL: an answer is missing.
  */
 static struct mesh_paths *look(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool *sure,
 			       bool dump, struct mv_decision *ret)
@@ -147,7 +147,7 @@ static struct mesh_paths *look(struct mesh_context *mc, struct ibv_context *verb
 	return decide(paths, mc, request, ret) ? NULL : paths;
 }
 
-/* Where the answer for this destination and index is remembered. A process has many queue pairs, and few peers. */
+/* Place in the cache for this destination and index. A process has many queue pairs, and few peers. */
 static struct mesh_fit *fit_of(struct mesh_context *mc, const struct mv_request *request)
 {
 	const uint8_t *raw = request->dgid.raw;
@@ -155,7 +155,7 @@ static struct mesh_fit *fit_of(struct mesh_context *mc, const struct mv_request 
 	return &mc->fits[(raw[15] ^ raw[14] ^ raw[7] ^ request->sgid_index) & (MESH_FITS - 1)];
 }
 
-/* Called with paths_lock held. Return: false: no answer is remembered, or it may be out of date. */
+/* Called with paths_lock held. Return: false: no cached answer, or it may be outdated. */
 static bool choose_again(struct mesh_context *mc, const struct mv_request *request, struct mesh_choice *ret)
 {
 	const struct mesh_paths *paths = mesh_root.paths;
@@ -195,13 +195,13 @@ static bool finds_way(const struct mv_decision *decision)
 	       (decision->action == MV_KEEP && decision->reason == MV_REASON_FITS);
 }
 
-/* May the caller do something else than the program asked for? A caller that wants to be @sure may, too, where nothing leads there. */
+/* May the caller change what the program asked for? A caller that wants to be @sure may also if no path leads there. */
 static bool acts(const struct mv_decision *decision, bool sure)
 {
 	return decision->action != MV_KEEP || (sure && !finds_way(decision));
 }
 
-/* Are netdevs and addresses to be dumped before the decision counts? To keep an index needs no dump, unless its netdev is down. */
+/* Does the decision need a new dump of netdevs and addresses? Keeping an index does not, unless its netdev is down. */
 static bool wants_dump(const struct mv_decision *decision, bool sure)
 {
 	return decision->action != MV_KEEP || (sure && decision->reason == MV_REASON_PORT_DOWN);
@@ -224,14 +224,14 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	}
 	paths = look(mc, verbs, request, &sure, false, &decision);
 	/*
-	 * Before anything is done, everything is read again, and netdevs and addresses are dumped: netlink tells of an IPv6 address only
-	 * after duplicate address detection, and its GID is there long before. To keep the program's index needs neither.
+	 * Before any change, read everything again, and dump netdevs and addresses: netlink reports an IPv6 address only after
+	 * duplicate address detection, long after its GID exists. Keeping the program's index needs neither.
 	 */
 	if (paths && wants_dump(&decision, sure) && (!sure || paths->told)) {
 		sure = true;
 		paths = look(mc, verbs, request, &sure, true, &decision);
 	}
-	/* Nothing is done either where the thread has changed its namespace by setns(2). */
+	/* Change nothing either if the thread has left the namespace by setns(2). */
 	if (!paths || (acts(&decision, sure) && mesh_paths_namespace() != paths->network_namespace)) {
 		describe_own(mc, request, ret->index, ret);
 		return;
@@ -242,7 +242,7 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	ret->differs = decision.action != MV_KEEP;
 	ret->fits = finds_way(&decision);
 	ret->down = decision.reason == MV_REASON_PORT_DOWN;
-	/* An unknown netdev may be in another namespace, where the kernel may find a route. */
+	/* An unknown netdev may be in another namespace, in which the kernel may find a route. */
 	ret->sure = sure && (ret->fits || decision.own_verdict != MV_VERDICT_NO_NETDEV);
 	describe_own(mc, request, decision.sgid_index, ret);
 	if (decision.action == MV_KEEP && ret->fits)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The operator's log of decisions. */
+/* Log lines about decisions, for the operator. */
 #include <stdio.h>
 #include <string.h>
 
 #include "pathsint.h"
 
-/* Each entry and its verdict, as far as the line has room. */
+/* List the entries and their verdicts, as far as the line has room. */
 static void describe_tried(const struct mesh_paths *paths, const struct mesh_context *mc,
 			   const struct mv_request *request, char *buf, size_t size)
 {
@@ -34,7 +34,7 @@ void mesh_paths_log_decision(const struct mesh_paths *paths, const struct mesh_c
 	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], tried[320];
 	const char *done = mc->logged_only ? "would use" : "using";
 
-	/* Most connections keep their index, and to format the line costs more than the decision. */
+	/* Most decisions keep the index, and formatting the line would cost more than the decision. */
 	if (decision->action == MV_KEEP && !mv_log_wants(&mesh_root.log, MV_LOG_DEBUG))
 		return;
 	mv_gid_format(&request->dgid, to);

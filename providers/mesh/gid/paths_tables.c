@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The GID tables of a context: read when it is opened, read again, looked up. */
+/* GID tables of a context: first read, later reads, look-ups. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ int mesh_paths_open(struct mesh_context *mc, struct ibv_context *verbs, char *wh
 	int err;
 
 	mv_topo_init(&mc->tables);
-	mc->tables_read_ns = 0; /* netdevs have not been looked at yet */
+	mc->tables_read_ns = 0; /* netdevs were not read yet */
 	mc->seen = mv_seen_new();
 	if (!mc->seen) {
 		snprintf(why, why_size, "out of memory");
@@ -51,7 +51,7 @@ void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs)
 {
 	int cancel = mesh_paths_lock();
 
-	/* A late event may find the device closed. */
+	/* The device may be closed when a late event comes. */
 	if (mc->seen && atomic_load_explicit(&mc->verbs, memory_order_relaxed) == verbs)
 		mesh_paths_refresh_tables(mc, verbs, mesh_now_ns());
 	mesh_paths_unlock(cancel);
@@ -89,7 +89,7 @@ static bool is_of(const struct mv_gid_entry *entry, const union ibv_gid *gid, en
 	return entry->type == type && entry->index <= UINT8_MAX && mv_gid_equal(&entry->gid, gid);
 }
 
-/* Called with paths_lock held. @ret: array of @max. Return: how many */
+/* Called with paths_lock held. @ret: array of @max. Return: the number of entries. */
 static size_t find_gid(const struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
 		       struct mv_gid_entry *ret, size_t max)
 {

@@ -5,51 +5,51 @@
 #include "paths.h"
 #include "topo_netlink.h"
 
-/* What the files paths*.c share. */
+/* Shared by paths*.c. */
 
-/* What the process knows of its network namespace. Made with the first decision; under paths_lock. */
+/* The network namespace of the process. Made with the first decision; paths_lock. */
 struct mesh_paths {
 	uint64_t generation; /* of the process that made it */
-	uint64_t number; /* each struct has another, from 1; see process->paths_watched */
+	uint64_t number; /* unique, from 1; see process->paths_watched */
 	uint64_t network_namespace; /* of the sockets */
 	struct mv_netlink netlink;
-	bool current; /* @net has every change that netlink has told of */
-	bool told; /* netlink has told of a change since @net was dumped */
-	bool broken; /* the program has closed a descriptor and uses its number */
-	uint64_t changed_ns; /* last change of netdevs or addresses that was noticed; before the first: when the socket was opened */
+	bool current; /* @net has all changes that netlink has reported */
+	bool told; /* netlink has reported a change since @net was dumped */
+	bool broken; /* the program has closed a descriptor, and reused its number */
+	uint64_t changed_ns; /* last change of netdevs or addresses; before the first: opening of the socket */
 	uint64_t n_routes; /* changes of routes and rules; from 1 */
 	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
 };
 
 /* ---- paths.c; all but the first two with paths_lock held ---- */
 
-/** mesh_paths_lock - returns what mesh_paths_unlock() takes; no cancellation meanwhile, for cancellation points are passed */
+/** mesh_paths_lock - take paths_lock, and disable cancellation. Return: pass it to mesh_paths_unlock(). */
 MV_ACQUIRES(&mesh_root.process->paths_lock) int mesh_paths_lock(void);
 MV_RELEASES(&mesh_root.process->paths_lock) void mesh_paths_unlock(int cancel);
 
 /**
- * mesh_paths_get - the paths of this process, opened if need be
- * @look: the caller looks for changes, so the descriptor is checked; set when the caller has to
+ * mesh_paths_get - the paths of this process, opened if needed
+ * @look: in: the caller reads changes, so check the descriptor; out: set if the caller has to read them
  *
- * Return: NULL when the network namespace cannot be looked at; the reason is logged.
+ * Return: NULL: the network namespace cannot be read; the reason is logged.
  */
 struct mesh_paths *mesh_paths_get(uint64_t generation, bool *look);
 /** mesh_paths_own - the paths of this process; NULL: none */
 struct mesh_paths *mesh_paths_own(void);
-/** mesh_paths_namespace - the network namespace of this thread, as a number; 0 where /proc is not mounted */
+/** mesh_paths_namespace - id of this thread's network namespace; 0: /proc is not mounted */
 uint64_t mesh_paths_namespace(void);
-/** mesh_paths_is_watched - does the helper thread sleep until something changes? It may wake up at any time */
+/** mesh_paths_is_watched - does the helper thread sleep until something changes? It may wake up at any time. */
 bool mesh_paths_is_watched(const struct mesh_paths *paths);
-/** mesh_paths_notice - take what netlink has told; the descriptor has been checked */
+/** mesh_paths_notice - read changes from netlink; the descriptor was checked before */
 void mesh_paths_notice(struct mesh_paths *paths, uint64_t now_ns);
-/** mesh_paths_check_requests - before each request: is the descriptor for requests intact? 0 or -EBADF */
+/** mesh_paths_check_requests - before each request: is the request descriptor intact? Return: 0 or -EBADF. */
 int mesh_paths_check_requests(struct mesh_paths *paths);
-/** mesh_paths_read_net - dump netdevs and addresses; 0 or -errno, which is logged */
+/** mesh_paths_read_net - dump netdevs and addresses. Return: 0; -errno, which is logged. */
 int mesh_paths_read_net(struct mesh_paths *paths);
 
 /* ---- paths_tables.c ---- */
 
-/** mesh_paths_refresh_tables - read a context's GID tables; 0 or -errno, which is logged; with paths_lock held */
+/** mesh_paths_refresh_tables - read a context's GID tables; paths_lock. Return: 0; -errno, which is logged. */
 int mesh_paths_refresh_tables(struct mesh_context *mc, struct ibv_context *verbs, uint64_t now_ns);
 
 /* ---- paths_log.c ---- */

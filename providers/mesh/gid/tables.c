@@ -6,8 +6,8 @@
 #include "tables.h"
 
 /*
- * Entries to ask for, one try after the other: the kernel answers EINVAL when there are more. mlx5 has 256
- * for a port, Soft-RoCE 1024; an attribute of an ioctl has 65535 bytes at most, which is 2047 entries.
+ * Numbers of entries to ask for, in this order: the kernel returns EINVAL if there are more. mlx5 has 256 per port, Soft-RoCE
+ * 1024. An attribute of an ioctl has 65535 bytes at most, which is 2047 entries.
  */
 static const size_t table_sizes[] = {64, 512, 2047};
 
@@ -77,7 +77,7 @@ static int add_entry(struct mv_device *device, const struct ibv_gid_entry *from)
 	return mv_port_add_gid(port, &entry);
 }
 
-/* What was noted down when it was read before is the newest then. */
+/* Is the history of the last read still up to date? */
 static bool is_as_before(const struct mv_topo *before, const struct mv_port *port)
 {
 	const struct mv_port *old = before->n_devices ? mv_device_port(&before->devices[0], port->num) : NULL;
@@ -123,7 +123,7 @@ int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, 
 	return 0;
 }
 
-/* In the order of the indexes. Return: how many there are now. */
+/* Insert in the order of indexes. Return: the new number of entries. */
 static size_t insert(struct mv_gid_entry *entries, size_t n, size_t max, const struct mv_gid_entry *entry)
 {
 	size_t at = n;
