@@ -39,7 +39,7 @@ bool mesh_cpus_empty(const struct mesh_cpus *cpus)
 	return i == MESH_CPU_WORDS;
 }
 
-/* Return: whether any are left; if not, @ret is as it was. @ret may be @from. */
+/* Return: false: nothing would be left, and @ret is unchanged. @ret may be @from. */
 static bool without(const struct mesh_cpus *from, const struct mesh_cpus *what, struct mesh_cpus *ret)
 {
 	struct mesh_cpus rest;

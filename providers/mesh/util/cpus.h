@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sets of CPUs, larger than cpu_set_t, which sched_getaffinity(2) refuses on a kernel for more than 1,024 CPUs. */
+/* Sets of CPUs. cpu_set_t is too small for sched_getaffinity(2) on kernels for more than 1,024 CPUs. */
 
 #define MESH_MAX_CPUS  8192
 #define MESH_CPU_WORDS (MESH_MAX_CPUS / (8 * sizeof(unsigned long)))
@@ -15,28 +15,28 @@ struct mesh_cpus {
 };
 
 /**
- * mesh_cpus_of - the CPUs that a thread may run on
+ * mesh_cpus_of - the CPUs on which a thread may run
  * @tid: of this process; 0: the calling thread
- * @ret: empty where the kernel does not say
+ * @ret: empty if the kernel does not tell
  */
 void mesh_cpus_of(int tid, struct mesh_cpus *ret);
 
-/** mesh_cpus_parse - the kernel's list of CPUs, "2-5,8\n"; what is no such list, or beyond MESH_MAX_CPUS, is left out */
+/** mesh_cpus_parse - parse the kernel's list of CPUs, such as "2-5,8\n"; skips malformed parts, and CPUs beyond MESH_MAX_CPUS */
 void mesh_cpus_parse(const char *list, struct mesh_cpus *ret);
 
-/** mesh_cpus_empty - is none in it? */
+/** mesh_cpus_empty - is the set empty? */
 bool mesh_cpus_empty(const struct mesh_cpus *cpus);
 
 /**
- * mesh_cpus_choose - where a thread of ours runs that a thread of the program's starts
- * @start: the CPUs of the process when the plugin was loaded
- * @isolated: the CPUs between which the kernel balances no load: a thread that is put on one of them stays there, whoever spins on it
- * @starter: the CPUs of the thread that starts it
- * @realtime: that thread has a real-time policy, so nothing of ours runs beside it on a CPU
- * @ret: @start without @isolated, and without @starter if @realtime; what would leave none is not taken out. Where a real-time thread has all
- *       of @start, every other CPU: the kernel leaves those of them that the process's cpuset allows, or refuses the set.
+ * mesh_cpus_choose - CPUs for a thread of the plugin
+ * @start: CPUs of the process when the plugin was loaded
+ * @isolated: CPUs without load balancing: a thread there stays, even beside a thread that spins
+ * @starter: CPUs of the program's thread that starts the thread
+ * @realtime: the starter has a real-time policy, so no thread of the plugin could run on its CPU
+ * @ret: @start without @isolated, and without @starter if @realtime; a step that would leave no CPU is skipped. If a real-time
+ * starter has all of @start: all other CPUs, from which the kernel takes those of the process's cpuset, or refuses.
  *
- * Return: false: nothing is known of @start, so a new thread has the CPUs of its starter.
+ * Return: false: @start is not known, so a new thread inherits its starter's CPUs.
  */
 bool mesh_cpus_choose(const struct mesh_cpus *start, const struct mesh_cpus *isolated, const struct mesh_cpus *starter, bool realtime,
 		      struct mesh_cpus *ret);

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Two heaps without anything beside them, neither NULL. Return: the one that the other is below now; its link is not set. */
+/* Meld two heaps without siblings, neither NULL. Return: the new root; its link is not set. */
 static struct mesh_due *meld(struct mesh_due *a, struct mesh_due *b)
 {
 	struct mesh_due *top = a->at_ns <= b->at_ns ? a : b, *below = top == a ? b : a;
@@ -16,7 +16,7 @@ static struct mesh_due *meld(struct mesh_due *a, struct mesh_due *b)
 	return top;
 }
 
-/* All of a row: two by two, and the results from the last to the first. Return: NULL for none. */
+/* Meld a row of siblings: in pairs, then the results from last to first. Return: NULL for none. */
 static struct mesh_due *meld_all(struct mesh_due *row)
 {
 	struct mesh_due *pairs = NULL, *a, *b, *rest, *all = NULL;

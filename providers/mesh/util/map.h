@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /*
- * From a verbs object of the program to what we keep of it. Looked up by every call of the data path, so without a lock;
- * changed under one of the caller's.
+ * Map from a verbs object of the program to its record. Look-ups, in each call of the data path, take no lock. Callers serialise
+ * changes.
  *
- * Nodes are never freed before the map is, and a node stays in its bucket for ever: it is used again there with another
- * key. So whoever walks a chain while it changes sees nodes that are there, and no key twice.
+ * Nodes are not freed before the map. A node stays in its bucket for ever, and is reused there with another key. So a look-up
+ * during a change sees valid nodes, and no key twice.
  */
 
 #define MESH_MAP_BUCKETS 1024u
@@ -23,7 +23,7 @@ struct mesh_map_node {
 };
 
 struct mesh_map {
-	_Atomic(struct mesh_map_node *) *_Atomic buckets; /* NULL: nothing was ever put here */
+	_Atomic(struct mesh_map_node *) *_Atomic buckets; /* NULL: the map was never used */
 };
 
 static inline size_t mesh_map_bucket(const void *key)
@@ -32,10 +32,10 @@ static inline size_t mesh_map_bucket(const void *key)
 }
 
 /**
- * mesh_map_get - what is kept of an object
- * @key: alive, and not being put or dropped at this moment if the caller expects it there
+ * mesh_map_get - look up the record of an object
+ * @key: alive; the caller excludes a concurrent put or drop of it, if it relies on the result
  *
- * Return: the value or NULL. Any thread, no lock.
+ * Any thread; no lock. Return: the value, or NULL.
  */
 static inline void *mesh_map_get(const struct mesh_map *map, const void *key)
 {
@@ -51,19 +51,19 @@ static inline void *mesh_map_get(const struct mesh_map *map, const void *key)
 }
 
 /**
- * mesh_map_put - keep @value of @key, in place of what was kept before
+ * mesh_map_put - set the value of @key; replaces an earlier one
  *
  * Callers serialise. Return: 0 or -ENOMEM.
  */
 int mesh_map_put(struct mesh_map *map, const void *key, void *value);
 
-/** mesh_map_drop - keep nothing of @key any more; returns what was there. Callers serialise. */
+/** mesh_map_drop - remove @key. Return: its value; NULL: none. Callers serialise. */
 void *mesh_map_drop(struct mesh_map *map, const void *key);
 
-/** mesh_map_any - any value that is there, NULL: empty; callers serialise */
+/** mesh_map_any - any value; NULL: the map is empty. Callers serialise. */
 void *mesh_map_any(const struct mesh_map *map);
 
-/** mesh_map_fini - free all nodes; nobody looks any more */
+/** mesh_map_fini - free all nodes; no look-up may be running */
 void mesh_map_fini(struct mesh_map *map);
 
 #endif

@@ -5,8 +5,8 @@
 #include "locks.h"
 
 /*
- * The locks of the plugin, in the order of docs/locking.md, which says what they guard: while a thread has one it may wait for those
- * below it. X(class, name, of two of that class ...); Y: with it no other one is taken.
+ * The locks of the plugin, in the order of docs/locking.md, which tells what each guards. A thread that holds one may wait only
+ * for later ones. X(class, name, rule for two of that class); Y: innermost.
  */
 #define MESH_LOCKS(X, Y)                                                             \
 	X(UD, "process->ud_lock", ALONE)                                             \
@@ -56,7 +56,7 @@ enum mesh_lock_class {
 };
 #undef MESH_LOCK_ENUM
 
-/* The type of a lock: MESH_LOCK(HELD) lock; */
+/* Type of a lock, for example: MESH_LOCK(HELD) lock; */
 #define MESH_LOCK(class) MV_LOCK(MESH_LOCK_##class)
 
 #ifdef MESHVERBS_LOCK_RANKS
@@ -72,13 +72,13 @@ extern const struct mv_lock_class mesh_lock_classes[];
 #define mesh_lock_fini(l) pthread_mutex_destroy(&(l)->mutex.pthread)
 #define mesh_lock(l)	  mv_mutex_lock(&(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE)
 #define mesh_unlock(l)	  mv_mutex_unlock(&(l)->mutex)
-/* Return: has it? */
+/* Return: true: taken. */
 #define mesh_trylock(l)		  mv_mutex_trylock(&(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE)
 #define mesh_lock_until(l, until) mv_mutex_lock_until(&(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE, until)
 /* pthread_cond_wait(), pthread_cond_timedwait() */
 #define mesh_cond_wait(cond, l)		   mv_mutex_wait(cond, &(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE, NULL)
 #define mesh_cond_wait_until(cond, l, until) mv_mutex_wait(cond, &(l)->mutex, MESH_LOCK_CLASS(l), MV_LOCK_HERE, until)
-/* The thread returns to the program with the lock, and the program may call anything. */
+/* The thread returns to the program with the lock held, and may then take any lock. */
 #define mesh_lock_lend(l) mv_lock_given(&(l)->mutex)
 
 #endif

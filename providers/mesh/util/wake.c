@@ -26,7 +26,7 @@ static void close_both(struct mesh_wake *wake)
 	}
 }
 
-/* Return: 0; -errno, and there are none. */
+/* Return: 0; -errno, with both closed. */
 static int open_both(struct mesh_wake *wake)
 {
 	struct stat st;
@@ -74,7 +74,7 @@ void mesh_wake(struct mesh_wake *wake)
 
 	if (atomic_exchange_explicit(&wake->woken, true, memory_order_seq_cst))
 		return;
-	cancel = mesh_cancel_off(); /* send() is where threads are cancelled */
+	cancel = mesh_cancel_off(); /* send() is a cancellation point */
 	mesh_lock(&wake->lock);
 	if (!mesh_is_socket(wake->fd[1], wake->ino[1]) || send(wake->fd[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		atomic_store_explicit(&wake->woken, false, memory_order_relaxed);
