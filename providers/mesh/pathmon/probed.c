@@ -7,37 +7,37 @@
 #include "helper.h"
 #include "peerview.h"
 
-#define N_BUCKETS 1024 /* a thousand peers with the spares of each make chains of five */
-/* When the agent has not read what it was told before. */
+#define N_BUCKETS 1024 /* a thousand peers, with paths to compare, make chains of five */
+/* Pause after the socket to the agent had no room. */
 #define AGAIN_NS 20000000ull
-/* Until a path is asked again that the agent had nothing to say to; doubles, for it may have enough of them. */
+/* First pause before a path without result is watched again; doubles up to ASK_MAX_NS, because the agent may be at its limit. */
 #define ASK_NS     1000000000ull
 #define ASK_MAX_NS (64 * ASK_NS)
 
 enum { WORK, HOME, SPARE, N_USES };
 
 struct mesh_probed {
-	struct mesh_probed *next; /* in its bucket */
+	struct mesh_probed *next; /* in its hash bucket */
 	union ibv_gid local, remote;
 	unsigned int uses[N_USES];
-	uint8_t sent; /* mask of enum mv_watch, as the agent knows it */
-	bool answered; /* it has said something of the path */
-	/* For one that it has not: */
-	uint64_t changes; /* of the directory, when it was asked */
-	uint64_t again_ns, wait_ns; /* it is not asked the same before, and then not for twice as long; 0: not asked again yet */
+	uint8_t sent; /* mask of enum mv_watch that the agent was sent */
+	bool answered; /* the agent has sent a result */
+	/* Before the first result: */
+	uint64_t changes; /* of the directory, at the last WATCH */
+	uint64_t again_ns, wait_ns; /* earliest repetition, and the pause then; 0: not repeated yet */
 	uint8_t state; /* enum mv_probed */
-	uint64_t suspect_ns; /* since when the agent has doubts, which it has not told the outcome of; 0: it has none */
-	uint64_t generation; /* of the directory, for which there are: */
+	uint64_t suspect_ns; /* begin of the agent's suspicion, before its verdict; 0: none */
+	uint64_t generation; /* of the directory that these are from: */
 	struct mesh_probed *spares[MESH_SPARES];
 };
 
-/* Hangs in the process's wiped page. */
+/* Referred to by the process page that fork() clears. */
 struct mesh_probeds {
 	bool on; /* mesh_probed_on() */
-	bool listens; /* this agent has said PROBES */
-	bool news; /* some entry is not as the agent knows it, or may have to be asked again */
-	uint64_t changes; /* of the directory, or of the room that the agent has for us */
-	uint64_t again_ns; /* when an entry is to be asked again; UINT64_MAX: none */
+	bool listens; /* the current agent has said PROBES */
+	bool news; /* an entry has to be sent, or sent again */
+	uint64_t changes; /* counts changes of the directory, and of the agent's room */
+	uint64_t again_ns; /* next repetition; UINT64_MAX: none */
 	struct mesh_probed *buckets[N_BUCKETS];
 };
 
@@ -64,7 +64,7 @@ static struct mesh_probeds *all(void)
 
 static struct mesh_probed **bucket_of(struct mesh_probeds *probeds, const union ibv_gid *local, const union ibv_gid *remote)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a: addresses differ in few bits */
+	uint32_t hash = 2166136261u; /* FNV-1a: GIDs differ in few bits */
 	size_t i;
 
 	for (i = 0; i < sizeof(local->raw); i++) {
@@ -125,7 +125,7 @@ static void put(struct mesh_probeds *probeds, struct mesh_probed *probed, enum m
 
 	probed->uses[use_of(watch)]--;
 	probeds->news |= probed->sent != mask_of(probed);
-	/* Spares of spares there are none, so this ends. */
+	/* Ends after one level: paths to compare with have none themselves. */
 	for (i = 0; watch == MV_WATCH_WORK && !probed->uses[WORK] && i < MESH_SPARES; i++) {
 		if (probed->spares[i])
 			put(probeds, probed->spares[i], MV_WATCH_SPARE);
@@ -134,7 +134,7 @@ static void put(struct mesh_probeds *probeds, struct mesh_probed *probed, enum m
 	}
 }
 
-/* ---- what connections want --------------------------------------------------------------------------------------- */
+/* ---- for connections --------------------------------------------------------------------------------------------- */
 
 bool mesh_probed_on(void)
 {
@@ -157,7 +157,7 @@ void mesh_probed_use(struct mesh_probed **place, enum mv_watch watch, const unio
 	lock();
 	probeds = all();
 	if (probeds && !(before && local && is_of(before, local, remote))) {
-		/* First the new one: what is known of a path that stays in use, if for another reason, stays, too. */
+		/* Get the new one first: a path that stays in use for another reason keeps its results. */
 		*place = local ? get(probeds, watch, local, remote) : NULL;
 		if (before)
 			put(probeds, before, watch);
@@ -319,7 +319,7 @@ enum mesh_probed_news mesh_probed_told(const struct mv_frame *frame, uint64_t no
 	return news;
 }
 
-/* The agent had nothing to say to it, and there has been a new directory since. */
+/* Has the agent no result, and is there a newer directory? */
 static bool is_open(const struct mesh_probeds *probeds, const struct mesh_probed *probed)
 {
 	return probed->sent && !probed->answered && probed->changes != probeds->changes;
@@ -345,7 +345,7 @@ static void tell_agent(struct mesh_probeds *probeds, struct mesh_probed *probed,
 {
 	bool again = probed->sent == mask_of(probed);
 
-	/* It does not take what it does not know, which nobody need ask it then; a new directory will tell. */
+	/* The agent refuses paths with unknown ends: repeat only when the directory has both. */
 	if (again && !(is_open(probeds, probed) && mesh_view_has_path(&probed->local, &probed->remote)))
 		return;
 	if (again && now_ns < probed->again_ns) {
@@ -353,7 +353,7 @@ static void tell_agent(struct mesh_probeds *probeds, struct mesh_probed *probed,
 			probeds->again_ns = probed->again_ns;
 		return;
 	}
-	/* Where there is no room for one there is none for the next. */
+	/* After one frame without room, send no others. */
 	if (probeds->news || !send_watch(probed)) {
 		probeds->news = true;
 		return;
@@ -364,7 +364,7 @@ static void tell_agent(struct mesh_probeds *probeds, struct mesh_probed *probed,
 		ask_later(probed, now_ns);
 }
 
-/* Return: whether the agent has room for others now. */
+/* Return: has the agent room for other paths now? */
 static bool drop_unused(struct mesh_probeds *probeds, struct mesh_probed **at)
 {
 	struct mesh_probed *probed;
@@ -393,7 +393,7 @@ static void send_all(struct mesh_probeds *probeds, uint64_t now_ns)
 	probeds->again_ns = UINT64_MAX;
 	for (i = 0; i < N_BUCKETS; i++)
 		room |= drop_unused(probeds, &probeds->buckets[i]);
-	/* As after a new directory: what was refused for want of it may be taken now. */
+	/* As after a new directory: paths that the agent refused for lack of room are sent again. */
 	probeds->changes += room;
 	for (i = 0; i < N_BUCKETS && probeds->listens; i++)
 		for (probed = probeds->buckets[i]; probed; probed = probed->next)
