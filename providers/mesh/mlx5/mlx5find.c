@@ -11,10 +11,9 @@
 #include "mlx5trial.h"
 
 /*
- * Where libmlx5 keeps the words of mlx5take.h. Work is posted to a queue pair of ours, its completions are written, libmlx5 takes them, and
- * what it keeps of CQ and queue pair is copied before and after. A count is the word that goes from what it has to be to what it has to be,
- * each time, and no other word; an array is the pointer behind which there is, each time, what was posted, at the place where it was
- * posted.
+ * Finds the words of mlx5take.h. Work is posted to a queue pair of the plugin, its CQEs are written, and libmlx5 consumes them;
+ * its structs of CQ and queue pair are copied before and after. A count is the only word that changes each time by exactly the
+ * expected amount. An array is the pointer behind which each posted value is found, each time, at the index where it was posted.
  */
 
 #define WORDS    (MESH_MLX5_BYTES / sizeof(uint32_t))

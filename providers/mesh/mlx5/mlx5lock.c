@@ -7,9 +7,10 @@
 #include "mlx5.h"
 
 /*
- * Who has begun a batch with libmlx5's ibv_wr_start() has the lock of the queue pair's sends until the batch ends, and meanwhile may
- * do anything. To wait for that lock is to wait for him, and there is no way of trying it. But it can be seen whether it is taken: it is
- * a word of libmlx5's structure of the queue pair. Which one shows on a queue pair of ours, by beginning batches and aborting them.
+ * Finds the lock of a send queue. A thread in a batch of libmlx5's ibv_wr_start() holds that lock until the end of the batch, and
+ * may call any function meanwhile. Waiting for the lock means waiting for that thread, and there is no trylock. But whether the
+ * lock is held can be read: it is a word of libmlx5's struct of the queue pair. The word is found on a queue pair of the plugin,
+ * by batches that are begun and aborted.
  */
 
 #define ROUNDS	4 /* what else changes does not change in step with us that often */

@@ -7,21 +7,21 @@
 #include "wrmlx5_hot.h"
 
 /*
- * Taking a completion in libmlx5's place, as its ibv_poll_cq() does: under its own lock of the CQ, with its own index of what comes next,
- * its own wr_ids, and its own count of the work requests that are done. Who has looked at a completion to count PSNs has done most of what
- * polling is, so to have libmlx5 look at it again would be to do it twice.
+ * Consumes a CQE in libmlx5's place, as its ibv_poll_cq() does: under libmlx5's lock of the CQ, with its consumer index, its
+ * wr_ids, and its counts of completed work requests. A thread that has read a CQE to count PSNs has done most of a poll, and
+ * libmlx5 would do the same work again.
  *
- * These words have no documented place. Where they are, and that taking a completion changes them, and nothing else, by just these rules,
- * is found out on queues of ours, with completions that we write there ourselves; what is not found, or does not behave like that, is left
- * to libmlx5 (mlx5take.c, mlx5trial.c).
+ * These words have no documented place. The plugin finds them on queues of its own, with CQEs that it writes itself, and checks
+ * that consuming a CQE changes exactly these words, by exactly these rules. Otherwise libmlx5 consumes the CQEs (mlx5take.c,
+ * mlx5trial.c).
  *
- * Only what is plain is taken: successful, nothing of it in the completion itself (inline scatter), not compressed, receives not of an SRQ.
+ * Only plain CQEs are consumed: successful, without inline scatter, not compressed, and no receives of an SRQ.
  */
 
 /*
- * What is in a pthread_spinlock_t, which is a word, when nobody has it, and when somebody does (glibc: x86 decrements it and waits until it
- * is positive, others exchange it and wait until it was 0). mesh_take_find() looks whether that is so. To call pthread_spin_trylock() and
- * pthread_spin_unlock() for it would be a tenth of what polling takes.
+ * Values of a pthread_spinlock_t (one word) when free and when taken. In glibc, x86 decrements the word and waits until it is
+ * positive; other architectures exchange it and wait until it was 0. mesh_take_find() checks that. Calls of
+ * pthread_spin_trylock() and pthread_spin_unlock() would take a tenth of a poll.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define MESH_SPIN_FREE  1u
@@ -31,25 +31,25 @@
 #define MESH_SPIN_TAKEN 1u
 #endif
 
-/* Of a CQ. All NULL: it is polled by libmlx5. */
+/* Words of a CQ. All NULL: libmlx5 polls it. */
 struct mesh_take_cq {
-	uint32_t *lock; /* pthread_spinlock_t; guards what follows, and the counts of the queue pairs whose completions are there */
-	uint32_t *cons_index; /* of the next completion, 32 bits */
+	uint32_t *lock; /* pthread_spinlock_t; guards the next, and the counts of queue pairs that complete there */
+	uint32_t *cons_index; /* consumer index, 32 bits */
 };
 
-/* Of a queue pair. All NULL: its completions are taken by libmlx5. */
+/* Words of a queue pair. All NULL: libmlx5 consumes its CQEs. */
 struct mesh_take_qp {
-	const uint64_t *sq_wrid; /* by place, as rq_wrid */
-	const uint32_t *sq_wqe_head; /* by place: which one it is, counted from 0 */
-	uint32_t *sq_tail, *rq_tail; /* so many are done */
+	const uint64_t *sq_wrid; /* indexed by WQE, as rq_wrid */
+	const uint32_t *sq_wqe_head; /* indexed by WQE: serial number of the request, from 0 */
+	uint32_t *sq_tail, *rq_tail; /* number of completed requests */
 	const uint64_t *rq_wrid;
 };
 
 /**
- * mesh_take_open_cq, mesh_take_open_qp - where these words are
- * @ret: zeros if that is not known
+ * mesh_take_open_cq, mesh_take_open_qp - find these words
+ * @ret: zeros if they are not known
  *
- * data->lock, if mesh_mlx5_known(). The first call finds out, which takes some milliseconds.
+ * data->lock, if mesh_mlx5_known(). The first call takes some milliseconds.
  */
 void mesh_take_open_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mesh_take_cq *ret);
 void mesh_take_open_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_take_qp *ret);
@@ -58,15 +58,18 @@ void mesh_take_words_cq(struct ibv_cq *cq, const struct mesh_take_places *places
 void mesh_take_words_qp(struct ibv_qp *qp, const struct mesh_take_places *places, struct mesh_take_qp *ret);
 
 /**
- * mesh_take_find - find the places, on queues of ours; mlx5find.c
+ * mesh_take_find - find the offsets, on queues of the plugin; mlx5find.c
  *
- * data->lock. Return: 0; -EOPNOTSUPP: this libmlx5 does otherwise; other -errno: it could not be found out now.
+ * data->lock. Return: 0; -EOPNOTSUPP: this libmlx5 works differently; other -errno: could not be found out now.
  */
 int mesh_take_find(struct mesh_context *mc, struct mesh_take_places *ret);
 
 /* ---- hot: no allocation, no system call, no log ----------------------------------------------------------------- */
 
-/** mesh_take_begin - @at: mv_mlx5_consumer(), as the caller saw it. Return: false: somebody else is at it, or was */
+/**
+ * mesh_take_begin - take libmlx5's lock; @at: mv_mlx5_consumer(), as the caller read it. Return: false: another thread polls, or
+ * has polled.
+ */
 static inline bool mesh_take_begin(const struct mesh_take_cq *take, uint32_t at)
 {
 	uint32_t is_free = MESH_SPIN_FREE;
@@ -81,26 +84,26 @@ static inline bool mesh_take_begin(const struct mesh_take_cq *take, uint32_t at)
 	return false;
 }
 
-/** mesh_take_end - @n were taken */
+/** mesh_take_end - @n CQEs were consumed: release the lock */
 static inline void mesh_take_end(const struct mesh_take_cq *take, const struct mv_mlx5_cq *cq, uint32_t n)
 {
 	uint32_t next = *take->cons_index + n;
 
 	*take->cons_index = next;
-	/* The device may write there from now on. */
+	/* The device may overwrite these CQEs from now on. */
 	__atomic_store_n((__be32 *)cq->dbrec, htobe32(next & MV_MLX5_CONSUMER_BITS), __ATOMIC_RELEASE);
 	mv_lock_given(take->lock);
 	__atomic_store_n(take->lock, MESH_SPIN_FREE, __ATOMIC_RELEASE);
 }
 
-/* What a completion of a send says. */
+/* Meaning of the opcode in the CQE of a send. */
 struct mesh_take_kind {
-	uint8_t known; /* 0: it is left to libmlx5 */
+	uint8_t known; /* 0: left to libmlx5 */
 	uint8_t opcode, flags; /* enum ibv_wc_opcode, ibv_wc_flags */
-	uint8_t bytes; /* 0: says nothing of that */
+	uint8_t bytes; /* 0: byte_len is not written */
 };
 
-#define MESH_TAKE_CQE_BYTES 0xff /* bytes: as the completion says */
+#define MESH_TAKE_CQE_BYTES 0xff /* bytes: as in the CQE */
 
 /** mesh_take_kind_of - @opcode: of mlx5, sop_drop_qpn >> 24 */
 static inline struct mesh_take_kind mesh_take_kind_of(uint32_t opcode)
@@ -118,7 +121,7 @@ static inline struct mesh_take_kind mesh_take_kind_of(uint32_t opcode)
 	return opcode < 32 ? kinds[opcode] : kinds[31];
 }
 
-/** mesh_take_plain_send, mesh_take_plain_receive - is it a successful one with nothing in the completion itself? */
+/** mesh_take_plain_send, mesh_take_plain_receive - is it a successful CQE without inline data? */
 static inline bool mesh_take_plain_send(const struct mlx5_cqe64 *cqe)
 {
 	return cqe->op_own < 4; /* MLX5_CQE_REQ; owner and solicited bits */
@@ -130,10 +133,10 @@ static inline bool mesh_take_plain_receive(const struct mlx5_cqe64 *cqe)
 }
 
 /**
- * mesh_take_send_tail - what sq_tail is to be with that completion
+ * mesh_take_send_tail - the value of sq_tail after that CQE
  * @at: wqe_counter
  *
- * Return: false: that cannot be, so these are not the words that they are taken for.
+ * Return: false: impossible, so the words are not what they seem.
  */
 static inline bool mesh_take_send_tail(const struct mesh_take_qp *take, uint32_t n_wqes, uint16_t at, uint32_t *ret)
 {
@@ -141,7 +144,7 @@ static inline bool mesh_take_send_tail(const struct mesh_take_qp *take, uint32_t
 	return *ret - *take->sq_tail - 1 < n_wqes;
 }
 
-/** mesh_take_sent - @place: of the work request; @tail: of the former. What @wc is not told stays as it is, as with libmlx5 */
+/** mesh_take_sent - write @wc; @place: of the WQE; @tail: new sq_tail. As in libmlx5, other members of @wc are not written. */
 static inline void mesh_take_sent(const struct mesh_take_qp *take, uint32_t place, uint32_t qpn, struct mesh_take_kind kind, uint32_t tail,
 				  struct ibv_wc *wc)
 {
@@ -150,11 +153,11 @@ static inline void mesh_take_sent(const struct mesh_take_qp *take, uint32_t plac
 	wc->opcode = kind.opcode;
 	wc->qp_num = qpn;
 	wc->wc_flags = kind.flags;
-	/* Who posts may use the place from now on. */
+	/* The poster may reuse the WQE from now on. */
 	__atomic_store_n(take->sq_tail, tail, __ATOMIC_RELEASE);
 }
 
-/** mesh_take_send - the same, with the number of bytes that it brought */
+/** mesh_take_send - mesh_take_sent(), with byte_len */
 static inline void mesh_take_send(const struct mesh_take_qp *take, uint32_t n_wqes, const struct mlx5_cqe64 *cqe,
 				  struct mesh_take_kind kind, uint32_t tail, struct ibv_wc *wc)
 {
@@ -163,7 +166,7 @@ static inline void mesh_take_send(const struct mesh_take_qp *take, uint32_t n_wq
 	mesh_take_sent(take, be16toh(cqe->wqe_counter) & (n_wqes - 1), be32toh(cqe->sop_drop_qpn) & 0xffffff, kind, tail, wc);
 }
 
-/** mesh_take_receive - a plain one, not of an SRQ */
+/** mesh_take_receive - consume a plain receive, not of an SRQ */
 static inline void mesh_take_receive(const struct mesh_take_qp *take, uint32_t n_wqes, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
 	uint32_t who = be32toh(cqe->flags_rqpn), imm = be32toh(cqe->imm_inval_pkey);

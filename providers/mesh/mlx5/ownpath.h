@@ -5,10 +5,10 @@
 #include <infiniband/verbs.h>
 
 /**
- * mesh_ownpath_try - ways from a port of a device to itself, for connecting queue pairs of ours with each other
- * @try: returns 0 where it could be connected, and -errno to be given the next way
+ * mesh_ownpath_try - try paths from a port of a device to itself, for queue pairs of the plugin
+ * @try: connects; returns 0, or -errno to be given the next path
  *
- * Return: 0; what the last call of @try returned; -EHOSTUNREACH: there is no way; -ENOMEM.
+ * Return: 0; else the last result of @try; -EHOSTUNREACH: there is no path; -ENOMEM.
  */
 int mesh_ownpath_try(struct ibv_context *verbs, int (*try)(void *arg, const struct ibv_ah_attr *ah), void *arg);
 
