@@ -8,8 +8,8 @@
 #include "ud.h"
 
 /*
- * Calls go from a room to those below it. What a room has to have done above it is called through a table of its own, and this is where
- * all of them are filled: when the plugin is loaded, before any other constructor of it, and never again.
+ * Fills the tables through which rooms call rooms above them; direct calls only go down. Runs when the plugin is loaded, before
+ * its other constructors, and never again.
  */
 __attribute__((constructor(101))) static void fill(void)
 {

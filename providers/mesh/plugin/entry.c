@@ -18,8 +18,8 @@
 #endif
 
 /*
- * We never match a device. Being asked is the last moment to hook a base that was registered after us:
- * libibverbs tries drivers in the order of registration, so it asks us before that base.
+ * The plugin never matches a device. The call is the last chance to hook a base that was registered after the plugin: libibverbs
+ * asks drivers in the order of registration, so the plugin before that base.
  */
 static bool match_device(struct verbs_sysfs_dev *sysfs_dev)
 {
@@ -28,8 +28,8 @@ static bool match_device(struct verbs_sysfs_dev *sysfs_dev)
 
 	(void)sysfs_dev;
 	/*
-	 * libibverbs holds its list of devices locked here. Whoever has our lock is about to hook, and may wait
-	 * for the dynamic linker's lock, whose holder may wait for that list: do not wait.
+	 * libibverbs has its list of devices locked here. The owner of hook_lock is about to hook, and may wait for the dynamic
+	 * linker's lock, whose owner may wait for that list: so only try.
 	 */
 	if (mesh_trylock(&root->process->hook_lock)) {
 		if (root->drivers)
@@ -42,8 +42,8 @@ static bool match_device(struct verbs_sysfs_dev *sysfs_dev)
 }
 
 /*
- * Where the kernel tells the driver's identity, libibverbs asks only drivers whose table lists it, and
- * follows the table of every driver without looking whether there is one. So ours lists them all.
+ * If the kernel reports the driver's identity, libibverbs asks only drivers whose table lists it, and reads each driver's table
+ * without checking for NULL. So the plugin's table lists all identities.
  */
 #define MATCH(id) {.u.driver_id = (id), .kind = MESH_MATCH_DRIVER_ID}
 
@@ -74,7 +74,7 @@ static void report_config_line(void *arg, const char *file, unsigned int line, c
 		mesh_stage(arg, "config", MESH_STAGE_FAILED, "%s: %s", file, text);
 }
 
-/* Nothing that is to be left alone depends on it. */
+/* Nothing that must be left alone depends on such a line. */
 static void log_config_line(void *arg, const char *file, unsigned int line, const char *text)
 {
 	struct mesh_root *root = arg;
@@ -83,9 +83,9 @@ static void log_config_line(void *arg, const char *file, unsigned int line, cons
 }
 
 /*
- * The environment of one process overrides the file.
+ * Apply environment variables, which override the file.
  *
- * Return: false when MESHVERBS has a value we do not know.
+ * Return: false: MESHVERBS has an unknown value.
  */
 static bool apply_environment(struct mv_config *config)
 {
@@ -109,7 +109,7 @@ static bool apply_environment(struct mv_config *config)
 	return false;
 }
 
-/* Where the agent is: a name that leaves room for the files in it, else the default. */
+/* Set the agent's directory: @wanted, if its files' names fit; else the default. */
 static void set_run_dir(struct mesh_root *root, const char *wanted)
 {
 	if (!wanted || wanted[0] != '/' || strlen(wanted) >= sizeof(root->run_dir))
@@ -118,10 +118,10 @@ static void set_run_dir(struct mesh_root *root, const char *wanted)
 }
 
 /*
- * Settings of what to leave alone that cannot be read for sure switch everything off: whoever mistyped "mode = off" or "exclude"
- * must not get the opposite of what they meant. Of others the default serves.
+ * Read the configuration. If a setting about what to leave alone cannot be read reliably, everything is switched off: a mistyped
+ * "mode = off" or "exclude" must not have the opposite effect. Other settings fall back to defaults.
  *
- * Return: whether to go on.
+ * Return: true: go on.
  */
 static bool configure(struct mesh_root *root)
 {
@@ -134,7 +134,7 @@ static bool configure(struct mesh_root *root)
 	set_run_dir(root, secure_getenv("MESHVERBS_RUN_DIR"));
 	mv_config_defaults(&root->config);
 	if (mv_config_load(&root->config, root->config_file, NULL, NULL)) {
-		/* Only now is it known where complaints go: read once more to hear them. */
+		/* The log's target is known only now: read again, to report errors. */
 		apply_environment(&root->config);
 		mv_log_init(&root->log, root->config.log_target, root->config.log_level);
 		mv_config_defaults(&again);
@@ -143,7 +143,7 @@ static bool configure(struct mesh_root *root)
 			return false;
 	}
 	root->move_times = mv_move_default_times;
-	/* To agree, and again to tell what was executed. */
+	/* Twice: for the agreement, and for the exchange of state. */
 	root->move_times.move_ns = 2 * root->config.move_timeout_ms * 1000000ull;
 	known = apply_environment(&root->config);
 	mv_log_init(&root->log, root->config.log_target, root->config.log_level);
@@ -167,7 +167,7 @@ static bool configure(struct mesh_root *root)
 	return true;
 }
 
-/* One page that a fork's child finds cleared. */
+/* One page that the kernel clears in a child of fork(). */
 static struct mesh_process *process_new(void)
 {
 	size_t size = (sizeof(struct mesh_process) + 4095) & ~(size_t)4095;
@@ -180,16 +180,16 @@ static struct mesh_process *process_new(void)
 		return NULL;
 	}
 #ifdef __SANITIZE_ADDRESS__
-	__lsan_register_root_region(page, size); /* what hangs there is not lost */
+	__lsan_register_root_region(page, size); /* objects referred to from there are no leaks */
 #endif
 	return page;
 }
 
 /**
- * mesh_load - everything that happens when the plugin is loaded
+ * mesh_load - all that happens when the plugin is loaded
  * @lib: the libibverbs to stack into
  *
- * On any failure nothing is hooked and the program runs as without us.
+ * On any failure nothing is hooked, and the program runs as without the plugin.
  */
 void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 {
@@ -213,7 +213,7 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 		mesh_stage(root, "process", MESH_STAGE_FAILED, "fork() cannot be taken care of: %s", strerrordesc_np(-err));
 		return;
 	}
-	/* From the moment we are registered, other threads may ask us to match. */
+	/* Once registered, the plugin may be asked for a match by other threads. */
 	mesh_lock(&root->process->hook_lock);
 	if (mesh_drivers_find(&root->lib, &own_ops, &root->drivers, why, sizeof(why))) {
 		mesh_stage(root, "driver-list", MESH_STAGE_REFUSED, "%s: %s", root->lib.path, why);

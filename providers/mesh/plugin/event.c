@@ -5,10 +5,7 @@
 #include "paths.h"
 #include "ports.h"
 
-/*
- * A program that takes notice of GID changes may read the table now, so what it reads from now on has to
- * be remembered too.
- */
+/* A program that handles GID changes may read the table now: so read and keep the same entries. */
 void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	struct mesh_context *mc = mesh_context_get(context);

@@ -11,10 +11,9 @@
 #include "rails.h"
 
 /*
- * A base is hooked by replacing alloc_context and import_context inside its own ops structure: the
- * pointer tests behind every mlx5dv_* call compare the structure's address, so it has to stay the base's.
- * The replacements get no argument that names the base, hence one pair of functions for each place in
- * bases[].
+ * A base is hooked by replacing alloc_context and import_context in its ops struct. The address of that struct must not change,
+ * because each mlx5dv_* call compares it. The replacements get no argument that names the base, so there is one pair of functions
+ * per element of bases[].
  */
 
 static void overlay(const struct mesh_base *base, struct ibv_device *device, struct verbs_context *start)
@@ -58,7 +57,7 @@ static const struct {
 	{alloc_context_6, import_context_6}, {alloc_context_7, import_context_7},
 };
 
-/* What the dynamic linker made of the memory at an address. */
+/* Protection of the memory at an address, as the dynamic linker set it. */
 struct protection {
 	uintptr_t address;
 	size_t size;
@@ -87,7 +86,7 @@ static int find_protection(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* Replace a function pointer in memory that may be read-only, and leave its protection as it was. */
+/* Replace a function pointer in memory that may be read-only, and restore the protection. */
 static int poke(void *place, const void *value)
 {
 	struct protection prot = {.address = (uintptr_t)place, .size = sizeof(void *)};
@@ -96,7 +95,7 @@ static int poke(void *place, const void *value)
 
 	dl_iterate_phdr(find_protection, &prot);
 	if (!prot.writable)
-		return -EACCES; /* constant data: nothing known keeps its ops there */
+		return -EACCES; /* constant data: no known provider keeps its ops there */
 	if (prot.relro && mprotect((void *)start, len, PROT_READ | PROT_WRITE))
 		return -errno;
 	__atomic_store_n((const void **)place, value, __ATOMIC_RELEASE);
@@ -106,8 +105,8 @@ static int poke(void *place, const void *value)
 }
 
 /*
- * The test that proves a structure to be mlx5's: mlx5dv_is_supported() compares a device's ops, which
- * follow the public part of every verbs_device, with its own.
+ * Checks that a struct is mlx5's: mlx5dv_is_supported() compares a device's ops, which follow the public part of each
+ * verbs_device, with its own.
  */
 static bool mlx5_agrees(const struct mesh_driver_ops *ops, const char *path)
 {
@@ -132,7 +131,7 @@ static bool mlx5_agrees(const struct mesh_driver_ops *ops, const char *path)
 	return agrees;
 }
 
-/* Is this really the ops structure of that base? Its functions must be code of the object it lies in. */
+/* Is this the ops struct of that base? Its functions have to be code of the object that has the struct. */
 static int check_ops(const struct mesh_library *lib, const struct mesh_driver_ops *ops, char *why,
 		     size_t why_size)
 {
@@ -171,7 +170,7 @@ static int poke_both(struct mesh_base *base, unsigned int n)
 /*
  * Called with hook_lock held.
  *
- * Return: false when the provider is not registered yet, so that it is worth asking again.
+ * Return: false: the provider is not registered yet: try again later.
  */
 static bool hook_base(struct mesh_root *root, const char *name)
 {

@@ -14,9 +14,9 @@
 #include "ud.h"
 
 /*
- * One row for each operation: where the base's function is kept in struct mesh_context, and ours, which takes its
- * place when the context is opened. Operations of the data path have none: they are replaced when the first connection
- * of a context has to wait or moves, so that nobody else pays.
+ * One row per operation: where the base's function is stored in struct mesh_context, and the plugin's function, installed when
+ * the context is opened. Operations of the data path have none: they are installed with the first connection of a context that
+ * waits or moves, so that others do not pay.
  */
 struct row {
 	size_t base; /* offset in struct mesh_context */
@@ -25,7 +25,7 @@ struct row {
 
 #define BASE_TYPE(member) __typeof__(((struct mesh_context *)NULL)->member)
 #define KEEP(op, member)  [MESH_OP_##op] = {offsetof(struct mesh_context, member), NULL}
-/* The third operand is there for its type, with which that of our function has to agree. */
+/* The third operand only checks the type of the plugin's function. */
 #define OURS(op, member, function)                                                                         \
 	[MESH_OP_##op] = {offsetof(struct mesh_context, member),                                           \
 			  (const void *)(1 ? (function) : (BASE_TYPE(member))NULL)}
@@ -77,7 +77,7 @@ static const struct row rows[MESH_N_OPS] = {
 	OURS(BIND_MW, bind_mw, mesh_bind_mw),
 };
 
-/* Take the base's functions out of a context; false when the library's two copies of one of them disagree. */
+/* Read the base's functions from a context. Return: false: the library's two copies of one differ. */
 static bool take_functions(const struct mesh_root *root, const struct ibv_context *verbs, struct mesh_context *mc,
 			   enum mesh_op first, enum mesh_op end)
 {
@@ -108,10 +108,7 @@ static void put_functions(const struct mesh_root *root, const struct mesh_contex
 	root->lib.set_ops(start, table);
 }
 
-/*
- * The generation of this process. A fork's child starts without one and gets a new one with the first
- * context it opens itself.
- */
+/* Generation of this process. A child of fork() has none, until it opens its first context. */
 static uint64_t current_generation(struct mesh_root *root)
 {
 	struct mesh_process *process = root->process;
@@ -198,7 +195,7 @@ void mesh_free_context(struct ibv_context *context)
 		mesh_pds_close(context);
 		mesh_paths_close(mc);
 	}
-	/* Else it is the parent's copy, in a state no lock protected; the little it holds is let go. */
+	/* Otherwise this is the parent's copy, in an undefined state: its memory is not freed. */
 	mesh_context_release(mc);
 	mesh_cancel_restore(cancel);
 	base_free(context);
