@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Turns: how the time of the agent, and its questions to the kernel, are divided among accounts and processes. */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clientpairs.h"
+#include "resqpkernel.h"
+
+/*
+ * An account that takes much time gets in line: another account's client is read before the second one of that account is, however many of its
+ * clients have something to be read.
+ */
+static void test_busy_account_gets_in_line(void **state)
+{
+	int many[8], one;
+	struct md_account *busy, *other;
+	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = 1, .device = "mlx5_0"};
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(&frame, buf);
+	uint64_t before;
+
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		many[i] = registered();
+	one = registered();
+	busy = md_clients_find(&clients, 1)->account;
+	other = md_qps_account(&clients.qps, 77);
+	busy->n_clients--;
+	other->n_clients++;
+	md_clients_find(&clients, 9)->account = other;
+	busy->busy_ns = MD_BUSY_NS;
+	busy->window_ns = UINT64_MAX / 2; /* does not end */
+	before = clients.count.frames;
+	for (int i = 0; i < 8; i++)
+		for (int n = 0; n < 3 * MD_FRAMES_PER_TURN; n++)
+			assert_int_equal(send(many[i], buf, len, 0), len);
+	frame = (struct mv_frame){.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 5, .device = "mlx5_0"};
+	len = mv_frame_encode(&frame, buf);
+	assert_int_equal(send(one, buf, len, 0), len);
+	while (!md_clients_find(&clients, 9)->account->n_qps)
+		assert_true(sd_event_run(clients.event, 0) > 0);
+	assert_true(clients.count.frames - before <= 2 * MD_FRAMES_PER_TURN + 1);
+	/* Nothing of the others is lost, whether it goes on or ends. */
+	close(many[7]);
+	run_events();
+	assert_int_equal(clients.count.frames - before, 8 * 3 * MD_FRAMES_PER_TURN + 1);
+	assert_int_equal(clients.n, 8);
+	/* One that is gone while it is in line. */
+	assert_int_equal(send(many[0], buf, len, 0), len);
+	assert_true(sd_event_run(clients.event, 0) > 0);
+	assert_true(md_clients_find(&clients, 1)->backlogged);
+	for (int i = 0; i < 7; i++)
+		close(many[i]);
+	close(one);
+}
+
+/* One packet can have hundreds of questions: they take turns, and what comes behind them has to wait. */
+/* An account with many processes that ask makes no other one wait longer than one with a single process. */
+static void test_accounts_take_turns(void **state)
+{
+	int many[6], one;
+	struct md_account *other;
+	struct md_client *client;
+	unsigned int when = 0, begun;
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		many[i] = registered();
+	one = registered();
+	other = md_qps_account(&clients.qps, 77);
+	client = md_clients_find(&clients, 7);
+	client->account->n_clients--;
+	other->n_clients++;
+	client->account = other;
+	for (uint32_t i = 0; i < 6; i++)
+		send_claims(many[i], 1000 + 100 * i, 1099 + 100 * i);
+	while (n_questions < 12 * MD_QUESTIONS_PER_TURN) /* all of them wait */
+		assert_true(sd_event_run(clients.event, 0) > 0);
+	begun = n_questions;
+	send_claims(one, 200, 200);
+	while (sd_event_run(clients.event, 0) > 0)
+		if (!when && has_qp(200))
+			when = n_questions;
+	assert_in_range(when - begun, 1, 3 * MD_QUESTIONS_PER_TURN);
+	assert_int_equal(n_questions, 601);
+	for (int i = 0; i < 6; i++)
+		close(many[i]);
+	close(one);
+	run_events();
+}
+
+static void test_questions_are_rationed(void **state)
+{
+	const struct mv_frame gone = {.type = MV_FRAME_UNCLAIM, .qpn = 100, .device = "mlx5_0"};
+	int a = registered(), b = registered();
+	unsigned int before, most = 0, when_b = 0;
+	uint8_t buf[MV_PACK_MAX_BYTES];
+	size_t len = 0;
+
+	(void)state;
+	for (uint32_t qpn = 1; qpn <= 100; qpn++)
+		len = pack_claim(buf, len, qpn);
+	len = pack(buf, len, &gone);
+	len = pack_claim(buf, len, ANOTHERS);
+	assert_int_equal(send(a, buf, len, 0), len);
+	send_claims(b, 200, 200);
+	/* Another packet behind, of which nothing is true before the first one is through. */
+	{
+		struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
+					 .gid_type = MV_GID_TYPE_ROCE_V2,
+					 .from_psn = MV_CTL_PSN_NONE,
+					 .to_psn = MV_CTL_PSN_NONE,
+					 .attempt = 1,
+					 .from = {.gid = unit_gid("10.1.0.1"), .qpn = 99},
+					 .to = {.gid = unit_gid("10.1.0.2"), .qpn = 9}};
+		struct mv_frame frame = {.type = MV_FRAME_SEND, .dgid = msg.to.gid};
+
+		frame.len = (uint16_t)mv_ctl_encode(&msg, frame.payload);
+		len = pack(buf, 0, &frame);
+		assert_int_equal(send(a, buf, len, 0), len);
+	}
+	do {
+		before = n_questions;
+		if (sd_event_run(clients.event, 0) <= 0)
+			break;
+		if (n_questions - before > most)
+			most = n_questions - before;
+		if (!when_b && has_qp(200))
+			when_b = n_questions;
+	} while (true);
+	assert_int_equal(most, MD_QUESTIONS_PER_TURN);
+	assert_int_equal(n_questions, 103); /* the last one for the message */
+	assert_int_equal(n_dumps, 1);
+	assert_in_range(when_b, 1, 2 * MD_QUESTIONS_PER_TURN);
+	assert_int_equal(clients.count.frames, 2 + 102 + 1 + 1);
+	assert_int_equal(clients.count.claims, 101);
+	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(clients.qps.n, 100);
+	assert_false(has_qp(100) || has_qp(ANOTHERS));
+	assert_int_equal(n_sent, 1);
+	assert_int_equal(clients.count.not_its_own, 0);
+	/* What is his already is no question; */
+	send_claims(a, 1, 99);
+	run_events();
+	assert_int_equal(n_questions, 103);
+	assert_int_equal(clients.count.claims, 200);
+	/* what another process has is one as any other. */
+	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
+	send_claims(b, 1, 99);
+	most = 0;
+	do {
+		before = n_questions;
+		if (sd_event_run(clients.event, 0) <= 0)
+			break;
+		if (n_questions - before > most)
+			most = n_questions - before;
+	} while (true);
+	assert_int_equal(most, MD_QUESTIONS_PER_TURN);
+	assert_int_equal(n_questions, 202);
+	assert_int_equal(clients.count.claims, 299);
+	assert_int_equal(clients.count.claims_refused, 1);
+	md_clients_find(&clients, 1)->pid = getpid();
+	/* One that goes before it was its turn, and one that waits when the agent ends. */
+	send_claims(a, 301, 350);
+	while (!has_qp(301))
+		sd_event_run(clients.event, 0);
+	close(a);
+	send_claims(b, 401, 450);
+	while (clients.n > 1)
+		sd_event_run(clients.event, 0);
+	assert_true(has_qp(401));
+	close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_accounts_take_turns, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_busy_account_gets_in_line, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The holder of a GID, where several hosts announce the GID. */
+#include <string.h>
+
+#include "heardhosts.h"
+#include "peers.h"
+
+static void test_first_comes_first(void **state)
+{
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	assert_int_equal(holder("10.1.0.3"), 2);
+	/* Host 1 drops the address: host 2 holds it. */
+	hear(1, 2, "rail mlx5_0; gid 10.1.0.4/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+	assert_int_equal(holder("10.1.0.4"), 1);
+}
+
+static void test_better_evidence(void **state)
+{
+	(void)state;
+	/* From weak to strong: an answer from afar, a beacon on another link, a beacon on the GID's own link. */
+	tell(1, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.7.0.1", MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+	hear(3, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 3);
+	hear(4, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 3);
+	/* Host 3, the holder, falls silent. */
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, 4 * MD_S);
+	assert_true(md_hosts_expire(&hosts, MD_S + 3500 * MD_MS));
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_null(host(3));
+	assert_int_equal(holder("10.1.0.2"), 2);
+}
+
+/* A host only keeps a GID while the GID's port is down: a host that has the GID, with evidence as good, becomes the holder. */
+static void test_kept(void **state)
+{
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
+	hear(1, 2, "rail mlx5_0 down; gid 10.1.0.2/24 kept;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	/* A host that keeps the GID, too, does not become the holder; nor does one whose beacons are not heard. */
+	hear(3, 1, "rail mlx5_0; gid 10.1.0.2/24 kept;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	tell(4, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.7.0.1", MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	hear(2, 2, "rail mlx5_0; gid 10.1.0.3/24 v2; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+	/* A host that keeps the GID does not take it back from the holder. */
+	hear(1, 3, "rail mlx5_0 down; gid 10.1.0.2/24 kept; gid 10.1.0.4/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+	assert_int_equal(holder("10.1.0.4"), 1);
+	hear(2, 3, "rail mlx5_0; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+}
+
+static void test_own_kept(void **state)
+{
+	uint64_t until_ns[] = {MD_S};
+	struct md_view *old = view;
+
+	(void)state;
+	view = peers_view("rail mlx5_0 down; gid 10.1.0.8/24 kept;");
+	view->kept_until_ns = until_ns;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.8/24 kept;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.8"), -1);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.8/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.8"), 2);
+	md_gidmap_own(&map, view);
+	assert_int_equal(holder("10.1.0.8"), 2);
+	/* The address is on our port again. */
+	view->kept_until_ns = NULL;
+	md_gidmap_own(&map, view);
+	assert_int_equal(holder("10.1.0.8"), -1);
+	md_view_free(old);
+}
+
+static void test_own_are_ours(void **state)
+{
+	struct md_view *old = view;
+
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.1/24 v2; gid fe80::1/64 v2; gid 10.1.0.9/24 v2;", 1, 0,
+	     MD_S);
+	assert_int_equal(holder("10.1.0.1"), -1);
+	assert_int_equal(holder("fe80::1"), 1); /* each link has its own fe80::1 */
+	/* We get the address that host 1 holds, and lose the address that host 1 claims. */
+	view = peers_view("rail mlx5_0; gid 10.1.0.9/24 v2;");
+	md_gidmap_own(&map, view);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_int_equal(holder("10.1.0.9"), -1);
+	assert_int_equal(holder("10.1.0.1"), 1);
+	md_view_free(old);
+}
+
+static void test_hosts_file_decides(void **state)
+{
+	union ibv_gid gid = unit_gid("10.1.0.2");
+
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(md_targets_add(&targets, &gid, "two"), 0);
+	md_target_answered(md_targets_find(&targets, &gid), &(struct mv_host_id){0}, MD_S);
+	tell(2, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.1.0.2", MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	md_target_answered(md_targets_find(&targets, &gid), &host(2)->id, MD_S);
+	tell(2, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.1.0.2", MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+}
+
+static void test_link_local_are_shared(void **state)
+{
+	union ibv_gid gid = unit_gid("fe80::2");
+	struct mv_host_id id = peers_id(3);
+
+	(void)state;
+	for (unsigned int n = 1; n <= MD_GID_HOSTS_MAX + 2; n++)
+		hear(n, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, MD_GID_HOSTS_MAX);
+	assert_true(md_gidmap_holds(&map, &id, &gid));
+	md_gidmap_release(&map, &id, host(3)->desc);
+	assert_false(md_gidmap_holds(&map, &id, &gid));
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, MD_GID_HOSTS_MAX - 1);
+}
+
+/* Host @n signs its description from now on. */
+static void vouch(unsigned int n)
+{
+	struct md_statement said = {.host = peers_id(n), .start = host(n)->start, .generation = host(n)->generation};
+	uint8_t digest[MD_CONTENT_BYTES] = {0};
+	unsigned int news;
+
+	memcpy(said.name, host(n)->name, sizeof(said.name));
+	memcpy(said.content, host(n)->content, sizeof(said.content));
+	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &news), 0);
+	md_gidmap_claim(&map, host(n), view, &targets);
+}
+
+/* Hosts that sign nothing, which may be invented, lose a link-local GID to a host that signs. */
+static void test_link_local_of_one_that_signs(void **state)
+{
+	union ibv_gid gid = unit_gid("fe80::2");
+	struct mv_host_id id = peers_id(5);
+	unsigned int n;
+
+	(void)state;
+	for (n = 1; n <= MD_GID_HOSTS_MAX; n++)
+		hear(n, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	hear(5, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	assert_false(md_gidmap_holds(&map, &id, &gid));
+	vouch(5);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, 1);
+	assert_true(md_gidmap_holds(&map, &id, &gid));
+	hear(6, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, 1);
+	/* The order of the claims does not matter. */
+	md_gidmap_release(&map, &id, host(5)->desc);
+	assert_null(md_gidmap_find(&map, &gid));
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, 1);
+	assert_true(md_gidmap_holds(&map, &id, &gid));
+}
+
+/* A host that signs may be invented, and be the first to claim another host's GID. The other host takes the GID when it is heard on the GID's link
+ * and signs, and keeps it. */
+static void test_thief(void **state)
+{
+	(void)state;
+	hear(6, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	vouch(6);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 6);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 6); /* host 1 does not sign yet: anybody on that link could claim the GID */
+	vouch(1);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	/* Host 1 keeps the GID when it is heard on another link only, and when host 6 is heard on the GID's link. */
+	md_hosts_forget_net(&hosts, 1);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	hear(6, 2, "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+}
+
+/* A GID that a signing host keeps goes only to a signing host that is heard on the GID's link. */
+static void test_thief_of_what_is_kept(void **state)
+{
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.8.0.2/24 kept; gid 10.1.0.2/24 kept;", 2, 0, MD_S);
+	vouch(1);
+	hear(7, 1, "rail mlx5_0; gid 10.8.0.2/24 v2; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	assert_int_equal(holder("10.8.0.2"), 1);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	hear(7, 1, "rail mlx5_0; gid 10.8.0.2/24 v2; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.8.0.2"), 1);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	vouch(7);
+	assert_int_equal(holder("10.8.0.2"), 1);
+	assert_int_equal(holder("10.1.0.2"), 7); /* heard where it belongs */
+}
+
+/* A host that has answered at an address beyond a router holds it, whichever other host claims it in a beacon. */
+static void test_answered_is_no_hearsay(void **state)
+{
+	const struct mv_host_id id = peers_id(1);
+	union ibv_gid gid = unit_gid("10.9.0.2");
+	struct md_target *target = md_targets_use(&targets, &gid, 0, MD_S);
+
+	(void)state;
+	assert_non_null(target);
+	assert_true(md_target_answered(target, &id, MD_S));
+	tell(1, "rail mlx5_0; gid 10.9.0.2/24 v2;", "10.9.0.2", MD_S);
+	hear(6, 1, "rail mlx5_0; gid 10.9.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.9.0.2"), 1);
+}
+
+/* All claims are judged anew when this host has one more link (other_ground), not when it loses one. */
+static void test_ground(void **state)
+{
+	(void)state;
+	md_gidmap_own(&map, view);
+	assert_true(map.other_ground);
+	map.other_ground = false;
+	md_gidmap_own(&map, view);
+	assert_false(map.other_ground);
+	view->nets[1].running = false;
+	md_gidmap_own(&map, view);
+	assert_false(map.other_ground);
+	view->nets[1].running = true;
+	md_gidmap_own(&map, view);
+	assert_true(map.other_ground);
+	map.other_ground = false;
+	view->onlinks[1].prefix_len++;
+	md_gidmap_own(&map, view);
+	assert_true(map.other_ground);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_first_comes_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_better_evidence, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_own_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_own_are_ours, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_link_local_of_one_that_signs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_thief, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_thief_of_what_is_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_answered_is_no_hearsay, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ground, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
