@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef UNIT_CONNTABLE_H
+#define UNIT_CONNTABLE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "connect.h"
+
+/* A table of connections, and the frames and wake-ups that it causes. */
+
+extern unsigned int n_urgent;
+
+/* To the agent: in the order in which it gets them. */
+extern struct mv_frame frames[8];
+extern unsigned int n_frames;
+extern int frame_result;
+extern void (*on_frame)(void);
+
+#define N 200 /* more than the table has places at first */
+
+extern struct mesh_context context;
+extern struct ibv_qp qps[N];
+extern struct mesh_conn *conns[N];
+
+int setup(void **state);
+int teardown(void **state);
+
+/* How many are to be looked at in this turn; which[i] says whether conns[i] is one. */
+unsigned int take_some(uint64_t now_ns, bool *which, uint64_t *ret_next);
+
+/* In as many turns as that takes. */
+unsigned int take(uint64_t now_ns, bool *which, uint64_t *ret_next);
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "relocating.h"
+
+const struct mv_ctl_keys no_keys;
+
+void waits_for(enum mv_ctl_reason reason)
+{
+	stay(reason);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	now_ns += 400 * MS;
+	stay(reason);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(cq.n_stash, 0);
+	now_ns += 101 * MS;
+	stay(reason);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(cq.n_stash, 1);
+	assert_int_equal(cq.stash[0].status, IBV_WC_RETRY_EXC_ERR);
+}
+
+void refused(void)
+{
+	struct mv_move_action action;
+
+	while (mv_move_next(&conn.move, &action))
+		;
+	conn.move.live = false;
+	conn.move.state = conn.move.settled;
+	conn.move.resend_at = 0;
+	stay(MV_CTL_REASON_UNSUPPORTED);
+}

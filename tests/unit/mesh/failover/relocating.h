@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef UNIT_RELOCATING_H
+#define UNIT_RELOCATING_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "oneconn.h"
+
+/* One connection (oneconn.h) that is to fail over, and the messages of its peer. */
+
+extern const struct mv_ctl_keys no_keys;
+
+void waits_for(enum mv_ctl_reason reason);
+
+/* The peer refuses. */
+void refused(void);
+
+#endif

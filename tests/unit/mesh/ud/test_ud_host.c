@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Datagrams over another rail: the host that the peer is on, and other hosts that speak for it. */
+#include <string.h>
+
+#include "udnics.h"
+
+/* A question for a way by a rail, in the peer's name. */
+static struct mv_ctl_msg question_by(unsigned int rail)
+{
+	return (struct mv_ctl_msg){
+		.type = MV_CTL_UD_GET,
+		.gid_type = MV_GID_TYPE_ROCE_V2,
+		.key = QKEY,
+		.rkey = QKEY,
+		.from = {.gid = gid(0, 2), .qpn = PEER_QPN},
+		.to = {.gid = gid(0, 1), .qpn = QPN},
+		.path = {.gid = gid(rail, 2), .qpn = PATH_QPN + rail},
+		.path_peer_gid = gid(rail, 1),
+	};
+}
+
+static bool is_last_host(const struct mv_host_id *host)
+{
+	return !memcmp(&last_host, host, sizeof(*host));
+}
+
+/* Another holder of the peer's GID does not speak for the peer. */
+static void test_another_host(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+	struct mv_ctl_msg forged = {
+		.type = MV_CTL_UD_PUT,
+		.request_id = asked.request_id,
+		.from = asked.to,
+		.to = asked.from,
+		.path = {.gid = asked.path_peer_gid, .qpn = PATH_QPN + 1},
+	};
+
+	(void)state;
+	assert_true(is_last_host(&no_host));
+	mesh_ud_message("mlx5_0", QPN, &host_c, &forged, now_ns);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	assert_int_equal(asked.type, MV_CTL_UD_GET); /* it had no answer */
+	ready_by(peer, 1);
+	n_holders = 2;
+	go_on(peer);
+	assert_true(is_last_host(&host_b));
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 1);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+}
+
+/* The peer's address is on another host by now; or its host started anew, and has another id. */
+static void test_host_has_changed(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	ready_by(peer, 1);
+	holder = MESH_HOLDER_OTHER;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+	assert_memory_equal(&peer->host_id, &host_c, sizeof(host_c));
+}
+
+/* An agent of an older version does not tell which host asks. */
+static void test_host_is_not_told(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	ready_by(peer, 1);
+	mesh_ud_message("mlx5_0", QPN, &no_host, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+	assert_memory_equal(&peer->host_id, &host_b, sizeof(host_b));
+}
+
+/* A stranger who asks first may be any of the hosts that have his GID. */
+static void test_several_holders_ask(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+
+	(void)state;
+	n_holders = 2;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(asked.type, MV_CTL_UD_PUT);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
+	assert_null(u.peers);
+	n_holders = 1;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	assert_memory_equal(&u.peers->host_id, &host_b, sizeof(host_b));
+}
+
+/* The question of a host that is not believed to have the address that it asks for, or to have it there, has no answer. */
+static void test_not_believed(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	ready_by(peer, 1);
+	doubted = theirs.path.gid;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	doubted = theirs.from.gid;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	/* Nor that of a host that another one's address went to, in doubt. */
+	holder = MESH_HOLDER_OTHER;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	doubted = (union ibv_gid){0};
+	c_has_it = false;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	holder = MESH_HOLDER_SAME;
+	apart = true;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.type, MV_CTL_UD_GET);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 1);
+	apart = false;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+}
+
+/* Nor does an answer lead to an address in doubt. */
+static void test_answer_not_believed(void **state)
+{
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	doubted = asked.path_peer_gid;
+	answer(MV_CTL_REASON_NONE);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	doubted = (union ibv_gid){0};
+	answer(MV_CTL_REASON_NONE);
+	assert_int_equal(peer->state, MESH_UD_READY);
+}
+
+static unsigned int n_of_peers(void)
+{
+	const struct mesh_ud_peer *peer;
+	unsigned int n = 0;
+
+	for (peer = u.peers; peer; peer = peer->next)
+		n++;
+	return n;
+}
+
+/* Whoever asks under many numbers leaves room for others, and for those that the program speaks to. */
+static void test_many_strangers(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+	struct mv_host_id host = host_b;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < UD_MAX_PEERS; i++) {
+		theirs.from.qpn = 0x1000 + i;
+		mesh_ud_message("mlx5_0", QPN, &host, &theirs, now_ns);
+	}
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_RESOURCES);
+	assert_int_equal(n_of_peers(), UD_MAX_OF_A_HOST);
+	u.peers->spoken = true;
+	theirs.from.qpn = 0x2000;
+	mesh_ud_message("mlx5_0", QPN, &host, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	u.peers->next->spoken = false;
+	/* Of many hosts. */
+	for (i = 0; i < UD_MAX_PEERS; i++) {
+		host.bytes[1] = (uint8_t)(i / 32);
+		theirs.from.qpn = 0x3000 + i;
+		mesh_ud_message("mlx5_0", QPN, &host, &theirs, now_ns);
+	}
+	assert_int_equal(n_of_peers(), UD_MAX_STRANGERS);
+	ready_by(new_peer(), 1);
+}
+
+/* Each question names another neighbour, and all of them are silent. */
+static void test_many_silent_neighbours(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+	uint64_t began_ns = now_ns;
+	unsigned int i;
+
+	(void)state;
+	silent = true;
+	n_waited = 0;
+	for (i = 0; i < 100; i++) {
+		theirs.path.gid.raw[14] = (uint8_t)i;
+		mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+		now_ns += SECOND_NS / 10;
+	}
+	assert_in_range(n_waited, 4, 4 + (now_ns - began_ns) / (4 * SECOND_NS) + 1);
+	silent = false;
+	now_ns += 20 * SECOND_NS;
+	theirs = question_by(2);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_another_host),
+		TEST(test_host_has_changed),
+		TEST(test_host_is_not_told),
+		TEST(test_several_holders_ask),
+		TEST(test_not_believed),
+		TEST(test_answer_not_believed),
+		TEST(test_many_strangers),
+		TEST(test_many_silent_neighbours),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
