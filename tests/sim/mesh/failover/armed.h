@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef SIM_ARMED_H
+#define SIM_ARMED_H
+
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "guarded.h"
+#include "heldint.h"
+
+/* A tracked queue pair, and the memory of its program, for which registrations and queue pairs are made ahead on another NIC. */
+
+#define PATIENCE_S 60
+
+/* Registrations on rails. */
+struct rail_regs {
+	struct ibv_mr *(*real)(struct ibv_pd *, void *, size_t, uint64_t, unsigned int);
+	_Atomic unsigned int n_ok, n_failed;
+	_Atomic int fail; /* errno; 0: none */
+	void (*_Atomic meanwhile)(void); /* called once, by the thread that registers */
+};
+
+extern struct rail_regs rail_regs;
+
+/* How often keys_lock was taken to look at regions. */
+extern _Atomic unsigned int n_looks;
+
+extern unsigned int n_dropped;
+
+/* The base's own registration, for the program. */
+struct base_regs {
+	struct ibv_mr *(*real)(struct ibv_pd *, void *, size_t, uint64_t, int);
+	unsigned int n_fail;
+};
+
+extern struct base_regs base_regs;
+
+bool idle(void);
+bool until(bool (*condition)(void));
+
+int setup(void **state);
+int teardown(void **state);
+
+extern const struct manner manner;
+extern const struct shape shape;
+extern const struct mesh_held_ops no_ops;
+
+struct guarded {
+	uint32_t depth;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct mesh_held *h;
+};
+
+void guard(struct guarded *p);
+
+#endif
