@@ -13,7 +13,7 @@ here = "".join(path.read_text() for path in (TOP / "tests").rglob("test_*.[cp]*"
 here += " ".join(path.name for path in (TOP / "tests").rglob("test_*"))
 missing = sorted(name for name, _ in named if name not in here)
 names = [name for name, _ in named]
-attacks = [name for file in ("attack", "container")
+attacks = [name for file in ("container", "key", "link", "message", "offpath", "process")
            for name in re.findall(r"^    def (test_\w+)", (TOP / f"tests/attack/test_{file}.py").read_text(), re.M)]
 attacks += re.findall(r"cmocka_unit_test_setup_teardown\(|(?:KEYED|PLAIN)\((test_\w+)\)",
                       (TOP / "tests/unit/secure/test_secure_attack.c").read_text())

@@ -13,8 +13,8 @@ import unittest
 
 import attacknet
 import wire
+from attackcase import AttackTest
 from attacknet import Container, wait_for
-from test_attack import AttackTest
 
 # Tries a request on each socket that it finds; prints what there is, and what came back.
 ASK = """

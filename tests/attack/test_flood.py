@@ -13,8 +13,8 @@ import unittest
 
 import attacknet
 import wire
+from attackcase import ALICE, AttackTest, GROUP, KEY, V
 from attacknet import link_local, wait_for
-from test_attack import ALICE, AttackTest, GROUP, KEY, V
 
 PER_SECOND = 10000
 SECONDS = float(os.environ.get("MESHVERBS_FLOOD_SECONDS", "10"))

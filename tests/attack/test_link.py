@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Attacks on a running agent from its links, and from beyond them."""
+
+
+
+import attacknet
+import wire
+from attackcase import AttackTest, GROUP, main
+from attacknet import Listener, link_local, wait_for
+
+V_LINK1 = link_local(1, 2)
+
+
+class LinkTest(AttackTest):
+    """From the links, and from beyond, without a key."""
+
+    def test_beacon_from_beyond_the_link(self):
+        rail = wire.rail("mlx5_0", "m0", ["10.0.4.2"])
+        mallory = self.mallory()
+        mallory.send(link_local(1, 1), GROUP, self.beacon(rail), hop_limit=64)
+        mallory.send(link_local(1, 1), V_LINK1, self.beacon(rail), hop_limit=254)
+        wait_for(lambda: self.v.rejected("off_link") == 2, "both are refused")
+        # As well as an outsider can: the router takes one off.
+        outsider = self.forger("outsider", "o0", attacknet.mac_of(3, 2))
+        outsider.send("10.0.4.2", "10.0.3.1", self.beacon(rail), hop_limit=255)
+        wait_for(lambda: self.v.rejected("off_link") == 3, "the outsider's is refused")
+        self.assertEqual(self.v.directory().names(), set())
+        mallory.send(link_local(1, 1), GROUP, self.beacon(rail), hop_limit=255)
+        wait_for(lambda: self.v.directory().names() == {"mallory"}, "the honest one is taken")
+
+    def test_beacon_claims_another_hosts_gids(self):
+        self.with_alice()
+        rail = wire.rail("mlx5_0", "m0", ["10.0.2.2", "10.0.1.2", "10.0.1.1", "10.0.3.1"])
+        mallory = self.mallory()
+
+        def claim():
+            mallory.send(link_local(1, 1), GROUP, self.beacon(rail))
+            return self.v.directory().holders("10.0.2.2") == {"mallory"}
+
+        wait_for(claim, "mallory is heard")
+        self.assert_stays(lambda: claim() and self.v.directory().holders("10.0.1.2") == self.alice_name)
+        self.assertEqual(self.v.directory().holders("10.0.1.1"), {""})
+        self.assertEqual(self.v.directory().holders("10.0.3.1"), {""})
+        self.assert_alice_reaches_v()
+        # Whoever says so may have it once its holder is silent: addresses do move.
+        self.alice.stop()
+        wait_for(lambda: claim() and self.v.directory().holders("10.0.1.2") == {"mallory"}, "alice is forgotten")
+        # And who is heard on the GID's own link has the better claim.
+        self.alice.start()
+        wait_for(lambda: claim() and self.v.directory().holders("10.0.1.2") == self.alice_name, "alice is back")
+
+    def test_beacon_claims_an_address_on_anothers_link(self):
+        """It may be that of a host without an agent. Programs that connect to it are not led to mallory, whose port is down, he says."""
+        self.with_alice()
+        rail = wire.rail("mlx5_0", "m0", ["10.0.1.9", "10.0.2.9", "10.0.9.9"], flags=0)
+        mallory = self.mallory()
+
+        def claim():
+            mallory.send(link_local(1, 1), GROUP, self.beacon(rail))
+            return self.v.directory().holders("10.0.1.9") == {"mallory"}
+
+        wait_for(claim, "mallory is heard")
+        directory = self.v.directory()
+        self.assertEqual([directory.unmet(address) for address in ("10.0.1.9", "10.0.2.9", "10.0.9.9", "10.0.1.2")],
+                         [True, False, False, False])
+
+    def test_beacons_of_many_hosts(self):
+        mallory = self.mallory()
+        before = self.v.rss_kib()
+        # One that says that it will be silent for a minute.
+        mallory.send(link_local(1, 1), GROUP, self.beacon(wire.rail("mlx5_0", "m0", ["10.78.0.1"]), sender=b"L" * 16, name="seldom", interval_ms=60000))
+        for number in range(20000):
+            rail = wire.rail("mlx5_0", "m0", [f"10.77.{number >> 8}.{number & 255}"])
+            mallory.send(link_local(1, 1), GROUP, self.beacon(rail, sender=number.to_bytes(16, "big"), name=f"h{number}"))
+        metrics = self.v.metrics()
+        self.assertGreater(metrics["hosts"], 100)
+        self.assertLessEqual(metrics["hosts"], 16384)
+        self.assertLess(self.v.rss_kib() - before, 128 * 1024)
+        self.with_alice()
+        self.assert_alice_reaches_v()
+        # Each when its own time is over: the seldom one is still there.
+        wait_for(lambda: self.v.metrics()["hosts"] == 2, "they are forgotten")
+        self.assertEqual(self.v.directory().holders("10.78.0.1"), {"seldom"})
+
+
+    def test_beacons_wake_processes_seldom(self):
+        """Invented hosts, one after the other: 32 directories, and two a second, for all of them together."""
+        mallory, seconds = self.mallory(), 6
+        process = self.process(self.v)
+        number = self.under_fire(lambda number: self.invent(mallory, number), lambda: process.wakes(seconds))
+        self.assertGreater(number, 5)
+        self.assertLessEqual(number, 32 + 2 * seconds + 2)
+        self.with_alice()
+        self.assert_alice_reaches_v()
+
+    def test_beacons_say_that_a_port_is_down(self):
+        """In alice's name: so many changes at most; and what she says herself is what counts in the end."""
+        self.with_alice()
+        heard = Listener("v", "v0")
+        self.addCleanup(heard.close)
+        alice = wire.Header.parse(heard.datagram(lambda head: head.kind == wire.BEACON)[1])
+        mallory, seconds = self.mallory(), 6
+
+        def lie(number):
+            """Her port is down, and up again, and so on."""
+            mallory.send(link_local(1, 1), GROUP, self.beacon(
+                wire.rail("mlx5_0", "a0", ["10.0.1.2"], flags=number % 2), name="alice", sender=alice.sender, start=alice.start,
+                counter=alice.counter + number, generation=1000 + number))
+
+        before = self.v.metrics()["descriptions_held_back"]
+        process = self.process(self.v)
+        number = self.under_fire(lie, lambda: process.wakes(seconds))
+        self.assertGreater(number, 5)
+        self.assertLessEqual(number, 32 + 2 * seconds + 2)
+        self.assertGreater(self.v.metrics()["descriptions_held_back"], before + 200)
+        wait_for(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name and self.v.directory().up("10.0.1.2"), self.v.metrics)
+        self.assert_alice_reaches_v()
+
+
+if __name__ == "__main__":
+    main()
