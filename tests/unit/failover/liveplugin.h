@@ -6,16 +6,20 @@
 
 /* A small plugin at each end of liveworld.h: it carries out the actions of a move. */
 
+/** make_paths - paths that end @e offers; returns how many */
 size_t make_paths(const struct end *e, struct mv_path *ret);
+
+/** start - end @i starts a move */
 void start(unsigned int i);
-
-/* The agent has doubts about the path, and will say what comes of them. */
+/** expect - the agent suspects that the path of end @i is dead; sure() follows */
 void expect(unsigned int i);
+/** sure - the suspicion is confirmed, or withdrawn */
 void sure(unsigned int i);
-
-/* Both ends' choice is the same more often than not. */
+/** do_ahead - end @i makes a QP for the next move, in most cases on the path that the other end chooses, too */
 void do_ahead(unsigned int i);
+/** do_native - end @i works on the program's own path */
 void do_native(unsigned int i);
+/** drain - carries out all actions of end @i's move; @by_message: caused by one message */
 void drain(unsigned int i, bool by_message);
 
 #endif

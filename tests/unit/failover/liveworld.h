@@ -19,7 +19,7 @@
 #define N_PATHS 5 /* 0: the program's own */
 #define MAX_QPS 400
 
-/* Every work request takes one PSN here: how many it takes is for psn.h. */
+/* Each work request takes one PSN here; psn.h counts the PSNs of real ones. */
 struct qp {
 	bool alive, connected, err;
 	struct mv_ctl_end self, peer;
@@ -27,7 +27,7 @@ struct qp {
 	uint32_t my_psn, peer_psn;
 	unsigned int first_wr; /* number of the work request with my_psn */
 	unsigned int sent; /* work requests that have left */
-	unsigned int executed; /* of the peer's */
+	unsigned int executed; /* work requests of the peer */
 };
 
 struct end {
@@ -43,10 +43,8 @@ struct end {
 	struct qp *ahead; /* made for the next move, and connected perhaps */
 	bool failed; /* SURFACE: the program has been given errors */
 	bool wants_off; /* its path is bad as far as it knows */
-	bool quiet, lossy; /* QUIESCE; and its path is dead: what is outstanding is not waited for */
-	/* of the program */
-	unsigned int posted, completed, executed;
-	/* */
+	bool quiet, lossy; /* QUIESCE; its path is dead: outstanding work is not waited for */
+	unsigned int posted, completed, executed; /* work requests of the program */
 	uint64_t live_since; /* 0: no move under way */
 	unsigned int n_moves, n_stays, lost_in_a_row;
 	bool stops_at_prepare; /* refuses all moves */
@@ -73,18 +71,17 @@ struct world {
 	bool up[N_PATHS], makeable[2][N_PATHS];
 	uint32_t loss, repeat, delay_max_ms, unreachable;
 	uint64_t cut_from, cut_to;
-	bool calm; /* nothing but loss, repetition, delays and paths that die: everything has to
-		      survive */
-	bool held; /* the first path came by a connect */
-	bool echoes; /* of both QPs' last lives */
+	bool calm; /* only loss, repetition, delays and dead paths: all work has to survive */
+	bool held; /* the first path was agreed in a connect */
+	bool echoes; /* messages of the QPs' last connection come */
 	unsigned int n_messages;
 };
 
 extern struct world w;
 
 extern bool trace;
-extern unsigned int n_connects, n_standbys; /* of all runs: CONNECTs; those with nothing left to do */
-extern unsigned int n_expected, n_early; /* moves that began on a suspicion; ends that went on with what was agreed upon then */
+extern unsigned int n_connects, n_standbys; /* of all runs: CONNECTs; CONNECTs of a QP connected ahead */
+extern unsigned int n_expected, n_early; /* moves that began on a suspicion; ends that used what was agreed then */
 
 #define TRACE(...)                                                                                 \
 	do {                                                                                       \
@@ -103,12 +100,15 @@ extern unsigned int n_expected, n_early; /* moves that began on a suspicion; end
 				 mv_move_state_name(w.ends[1].m.state));                           \
 	} while (0)
 
+/** schedule - returns a new event of end @end, in @in_ns */
 struct event *schedule(uint64_t in_ns, enum event_type type, unsigned int end);
 uint64_t a_nonce(void);
+/** network_send - end @from sends; the network loses, repeats, delays and forges messages */
 void network_send(unsigned int from, const struct mv_ctl_msg *msg);
 bool same(const struct mv_ctl_end *a, const struct mv_ctl_end *b);
 struct qp *make_qp(struct end *e, unsigned int path, const union ibv_gid *gid);
 struct qp *peer_of(unsigned int i, const struct qp *qp);
+/** traffic - programs post, NICs execute and acknowledge */
 void traffic(void);
 union ibv_gid path_gid(unsigned int path, uint8_t host);
 

@@ -12,13 +12,13 @@
 
 #define MAX_STEPS 32
 
-/* What the request socket gives next: a datagram, or an error. */
+/* The next answer of the request socket: a datagram, or an error. */
 struct step {
 	struct nlbuild nl;
 	int err;
 	uint32_t from_pid;
-	size_t claimed_len; /* what a look ahead says; 0: the truth */
-	bool truncated; /* it grew after the look ahead */
+	size_t claimed_len; /* length that MSG_PEEK reports; 0: the real one */
+	bool truncated; /* the datagram grew after MSG_PEEK */
 };
 
 struct script {
@@ -33,9 +33,7 @@ extern struct script script;
 
 struct step *add_step(void);
 
-/*
- * Messages of a step that should look like answers get these; tests change single ones afterwards.
- */
+/* A message with this sequence number keeps it. All other messages of a step get those of an answer. */
 #define FOREIGN_SEQ 0xdeadbeef
 
 ssize_t scripted_recvmsg(int fd, struct msghdr *msg, int flags);

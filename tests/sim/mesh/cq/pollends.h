@@ -16,9 +16,9 @@
 #define PATIENCE 60 /* seconds, then something waits for ever */
 
 extern struct end hub; /* has the CQ; its own QP is not used */
-extern struct end guarded; /* connected to itself, may be moved */
-extern struct end bare; /* connected to itself, not ours */
-extern struct end from, to; /* moved; @from on the hub's CQ */
+extern struct end guarded; /* tracked, connected to itself */
+extern struct end bare; /* of the lower driver alone, connected to itself */
+extern struct end from, to; /* moved; @from uses the hub's CQ */
 
 extern const struct manner bare_ex, moved_ex;
 extern const struct manner bare_plain, moved_plain;
@@ -33,7 +33,7 @@ void open_bare(const struct manner *manner);
 void open_moved(void);
 void write_nothing(struct end *e, const struct end *peer, uint64_t wr_id);
 
-/* The session stays open. */
+/** start_poll - ibv_start_poll() of the hub's CQ shows @wr_id; the poll stays open */
 void start_poll(uint64_t wr_id);
 void end_poll_ex(void);
 int in_a_thread(void *(*fn)(void *arg));
@@ -43,13 +43,16 @@ extern struct mv_move_sync sync_of_fence;
 void *fence_elsewhere(void *arg);
 void *wait_elsewhere(void *arg);
 
-#define RECEIVE 4711u /* wr_id of all of them */
+#define RECEIVE 4711u /* wr_id of all receives */
 
-extern uint64_t n_given, n_received; /* so many of @guarded's sends have been flushed, in order; and of its receives */
+extern uint64_t n_given, n_received; /* sends of @guarded flushed so far, in order; receives */
 
 void given(uint64_t wr_id, enum ibv_wc_status status);
 
-/* Nobody receives, so @guarded's queue is full, and a poll is open of which another's completion is the first. Return: how many it took */
+/**
+ * open_full - @guarded's send queue is full, for nothing receives, and a poll is open whose first completion is another QP's
+ * Return: number of sends in the queue
+ */
 uint64_t open_full(void);
 
 #endif

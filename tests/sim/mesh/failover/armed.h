@@ -25,12 +25,10 @@ struct rail_regs {
 
 extern struct rail_regs rail_regs;
 
-/* How often keys_lock was taken to look at regions. */
-extern _Atomic unsigned int n_looks;
+extern _Atomic unsigned int n_looks; /* times that keys_lock was taken to look at regions */
+extern unsigned int n_dropped; /* keys that peers were told to drop */
 
-extern unsigned int n_dropped;
-
-/* The base's own registration, for the program. */
+/* Registration by the lower driver, for the program. */
 struct base_regs {
 	struct ibv_mr *(*real)(struct ibv_pd *, void *, size_t, uint64_t, int);
 	unsigned int n_fail;

@@ -31,10 +31,10 @@ struct dropped {
 extern struct dropped dropped;
 
 struct given {
-	unsigned int calls, drops; /* drops: of those told of by then */
+	unsigned int calls, drops; /* drops: calls of note_drop() by then */
 	struct ibv_pd *pd;
 	uint32_t rkey;
-	bool known; /* a peer that asks is answered */
+	bool known; /* a peer that asks for the key gets an answer */
 };
 
 extern struct given given;
@@ -53,8 +53,7 @@ uint32_t local_key(uint32_t lkey);
 uint32_t remote_key(uint32_t rkey);
 void assert_unknown(struct mesh_pd *in, uint32_t lkey, uint32_t rkey);
 
-/* Made up: the simulator has none of these. */
-extern struct ibv_mr strange_mr;
+extern struct ibv_mr strange_mr; /* of a kind that the simulator does not have */
 
 struct ibv_mr *import_mr(struct ibv_pd *of, uint32_t handle);
 

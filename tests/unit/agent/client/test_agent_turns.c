@@ -6,10 +6,7 @@
 #include "clientpairs.h"
 #include "resqpkernel.h"
 
-/*
- * An account that takes much time gets in line: another account's client is read before the second one of that account is, however many of its
- * clients have something to be read.
- */
+/* Clients of an account that takes much time wait in line: other accounts' clients are read between two of them. */
 static void test_busy_account_gets_in_line(void **state)
 {
 	int many[8], one;
@@ -29,7 +26,7 @@ static void test_busy_account_gets_in_line(void **state)
 	other->n_clients++;
 	md_clients_find(&clients, 9)->account = other;
 	busy->busy_ns = MD_BUSY_NS;
-	busy->window_ns = UINT64_MAX / 2; /* does not end */
+	busy->window_ns = UINT64_MAX / 2; /* for ever */
 	before = clients.count.frames;
 	for (int i = 0; i < 8; i++)
 		for (int n = 0; n < 3 * MD_FRAMES_PER_TURN; n++)
@@ -40,12 +37,12 @@ static void test_busy_account_gets_in_line(void **state)
 	while (!md_clients_find(&clients, 9)->account->n_qps)
 		assert_true(sd_event_run(clients.event, 0) > 0);
 	assert_true(clients.count.frames - before <= 2 * MD_FRAMES_PER_TURN + 1);
-	/* Nothing of the others is lost, whether it goes on or ends. */
+	/* Frames of clients in line are not lost, whether a client goes on or ends. */
 	close(many[7]);
 	run_events();
 	assert_int_equal(clients.count.frames - before, 8 * 3 * MD_FRAMES_PER_TURN + 1);
 	assert_int_equal(clients.n, 8);
-	/* One that is gone while it is in line. */
+	/* A client goes while it is in line. */
 	assert_int_equal(send(many[0], buf, len, 0), len);
 	assert_true(sd_event_run(clients.event, 0) > 0);
 	assert_true(md_clients_find(&clients, 1)->backlogged);
@@ -54,8 +51,7 @@ static void test_busy_account_gets_in_line(void **state)
 	close(one);
 }
 
-/* One packet can have hundreds of questions: they take turns, and what comes behind them has to wait. */
-/* An account with many processes that ask makes no other one wait longer than one with a single process. */
+/* Other accounts wait no longer for an account with many processes that ask than for an account with one. */
 static void test_accounts_take_turns(void **state)
 {
 	int many[6], one;
@@ -74,7 +70,7 @@ static void test_accounts_take_turns(void **state)
 	client->account = other;
 	for (uint32_t i = 0; i < 6; i++)
 		send_claims(many[i], 1000 + 100 * i, 1099 + 100 * i);
-	while (n_questions < 12 * MD_QUESTIONS_PER_TURN) /* all of them wait */
+	while (n_questions < 12 * MD_QUESTIONS_PER_TURN) /* while all processes wait */
 		assert_true(sd_event_run(clients.event, 0) > 0);
 	begun = n_questions;
 	send_claims(one, 200, 200);
@@ -89,6 +85,7 @@ static void test_accounts_take_turns(void **state)
 	run_events();
 }
 
+/* One packet can have hundreds of questions: they take turns, and frames behind them wait. */
 static void test_questions_are_rationed(void **state)
 {
 	const struct mv_frame gone = {.type = MV_FRAME_UNCLAIM, .qpn = 100, .device = "mlx5_0"};
@@ -104,7 +101,7 @@ static void test_questions_are_rationed(void **state)
 	len = pack_claim(buf, len, ANOTHERS);
 	assert_int_equal(send(a, buf, len, 0), len);
 	send_claims(b, 200, 200);
-	/* Another packet behind, of which nothing is true before the first one is through. */
+	/* A second packet: its frames count only after the first packet is through. */
 	{
 		struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
 					 .gid_type = MV_GID_TYPE_ROCE_V2,
@@ -139,12 +136,12 @@ static void test_questions_are_rationed(void **state)
 	assert_false(has_qp(100) || has_qp(ANOTHERS));
 	assert_int_equal(n_sent, 1);
 	assert_int_equal(clients.count.not_its_own, 0);
-	/* What is his already is no question; */
+	/* A claim of a QP that the process has already is no question; */
 	send_claims(a, 1, 99);
 	run_events();
 	assert_int_equal(n_questions, 103);
 	assert_int_equal(clients.count.claims, 200);
-	/* what another process has is one as any other. */
+	/* a claim of another process's QP is one. */
 	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
 	send_claims(b, 1, 99);
 	most = 0;
@@ -160,7 +157,7 @@ static void test_questions_are_rationed(void **state)
 	assert_int_equal(clients.count.claims, 299);
 	assert_int_equal(clients.count.claims_refused, 1);
 	md_clients_find(&clients, 1)->pid = getpid();
-	/* One that goes before it was its turn, and one that waits when the agent ends. */
+	/* A process goes before its turn comes, and another one waits when the agent ends. */
 	send_claims(a, 301, 350);
 	while (!has_qp(301))
 		sd_event_run(clients.event, 0);

@@ -41,7 +41,7 @@ uint64_t seen(size_t place)
 	return sums[place];
 }
 
-ino_t held_ino; /* of HELD_FILE: as one of a FUSE mount whose daemon does not answer */
+ino_t held_ino;
 
 int __real_close(int fd);
 int __wrap_close(int fd);

@@ -8,17 +8,16 @@
 
 /* A real agent (realagent.h), and descriptors that processes send to it. */
 
-extern const char *dir;
+extern const char *dir; /* the agent's */
 
 int setup(void **state);
 enum held { HELD_NOT, HELD_FILE, HELD_ALL };
 
-extern enum held _Atomic held; /* what waits when it is closed, in other threads than the test's */
+extern enum held _Atomic held; /* descriptors whose close() waits in other threads until HELD_NOT */
+extern ino_t held_ino; /* the file of HELD_FILE, as a file of a FUSE mount whose daemon does not answer */
 
 int teardown(void **state);
+/** seen - returns the agent's sum of the counter @place */
 uint64_t seen(size_t place);
-
-/* In other threads than this one: what waits when it is closed, until it is HELD_NOT, whatever signals come. */
-extern ino_t held_ino; /* of HELD_FILE: as one of a FUSE mount whose daemon does not answer */
 
 #endif

@@ -11,13 +11,12 @@
 
 /* A table of connections, and the frames and wake-ups that it causes. */
 
-extern unsigned int n_urgent;
+extern unsigned int n_urgent; /* urgent wake-ups of the helper thread */
 
-/* To the agent: in the order in which it gets them. */
-extern struct mv_frame frames[8];
+extern struct mv_frame frames[8]; /* to the agent, in order */
 extern unsigned int n_frames;
-extern int frame_result;
-extern void (*on_frame)(void);
+extern int frame_result; /* returned for the next frames */
+extern void (*on_frame)(void); /* called for the next frame */
 
 #define N 200 /* more than the table has places at first */
 
@@ -28,10 +27,9 @@ extern struct mesh_conn *conns[N];
 int setup(void **state);
 int teardown(void **state);
 
-/* How many are to be looked at in this turn; which[i] says whether conns[i] is one. */
+/** take_some - returns how many connections run in this turn; which[i]: conns[i] is one of them */
 unsigned int take_some(uint64_t now_ns, bool *which, uint64_t *ret_next);
-
-/* In as many turns as that takes. */
+/** take - the same, in as many turns as that takes */
 unsigned int take(uint64_t now_ns, bool *which, uint64_t *ret_next);
 
 #endif

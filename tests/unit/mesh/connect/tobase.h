@@ -14,13 +14,13 @@
 
 extern const struct mv_ctl_keys no_keys;
 
-/* A port was down when it was made; its program has said RTS, and only receives. Nobody answers. */
+/** is_held - a port was down at RTR. The program has gone to RTS, and only receives. The peer does not answer. */
 void is_held(void);
 
-/* It leads, and has no path to offer, so it is left as its program asked at once; but its port has been down, and has no address yet. */
+/** has_no_path - the leader has no path to offer, so the program's own path is used at once. Its port was down, and has no address yet. */
 void has_no_path(void);
 
-/* Time passes, and a worker does what it is given. Return: was it given something, who reads the table? */
+/** looks_after - @ms pass, and a worker runs its jobs; returns: was there a job, which reads the GID table? */
 bool looks_after(uint64_t ms);
 
 #endif

@@ -14,9 +14,9 @@
 
 extern const struct mv_ctl_keys no_keys;
 
+/** waits_for - the connection stays for @reason, waits for move_timeout_ms, and then fails: its program gets the errors */
 void waits_for(enum mv_ctl_reason reason);
-
-/* The peer refuses. */
+/** refused - the peer refuses the failover */
 void refused(void);
 
 #endif

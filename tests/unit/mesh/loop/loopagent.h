@@ -21,24 +21,23 @@ extern struct ibv_qp qps[N];
 extern struct mesh_conn *conns[N]; /* NULL: gone */
 
 extern _Atomic uint64_t now_ns;
-extern _Atomic int64_t sleeps_ms; /* for how long, as it said last; -1: until it is woken */
+extern _Atomic int64_t sleeps_ms; /* timeout of the thread's last ppoll(); -1: none */
 
 extern void (*_Atomic meanwhile)(void); /* in the thread's next turn, between what it says again and what it claims */
 
-extern _Thread_local int failure; /* of what this thread sends next: an errno */
-extern _Atomic int socket_fd; /* by which something was sent last, but for the bytes that wake the thread */
+extern _Thread_local int failure; /* errno of this thread's next send() */
+extern _Atomic int socket_fd; /* of the last send(), other than to wake the thread */
 
 extern _Atomic unsigned int n_rests;
 
-/* What it has read, by whichever thread runs it; the others wait meanwhile. */
+/* Frames that the agent has read. One thread at a time runs the agent. */
 extern _Atomic unsigned int n_claims[N], n_unclaims[N], n_other_unclaims;
 
+/** knows - has the agent a claim of QP @i? */
 bool knows(unsigned int i);
-
-/* Has it look, to the end: what it says in this turn has been said, and for how long it sleeps is known. */
+/** have_it_look - the helper thread runs one turn to its end: its frames are sent, and @sleeps_ms is known */
 void have_it_look(void);
-
-/* All that either has to say to the other. */
+/** settle - until neither the thread nor the agent has anything to say */
 void settle(void);
 void disconnect(void);
 int setup_all(void **state);
@@ -52,10 +51,10 @@ struct got {
 
 extern struct got got[32];
 extern _Atomic unsigned int n_got;
-extern _Atomic uint64_t look_after_ns; /* each one */
+extern _Atomic uint64_t look_after_ns; /* returned for each message: when to run the connection */
 
-extern _Atomic uint8_t of_host; /* the last message */
+extern _Atomic uint8_t of_host; /* the host of the last message */
 
-extern _Atomic unsigned int n_looks; /* at the first connection */
+extern _Atomic unsigned int n_looks; /* runs of the first connection */
 
 #endif

@@ -13,9 +13,9 @@
 /* A libibverbs with one device, and a helper thread that runs when the test says so. */
 
 #define DEVICE	  "mlx5_1"
-#define LIMIT_MS  20000 /* generous: nothing here depends on time */
+#define LIMIT_MS  20000 /* long enough on any machine */
 
-/* How often the helper thread may look in that time; one that spins does so a hundred thousand times. */
+/* The helper thread may run MAX_TURNS times in QUIET_US. A thread that spins would run a hundred thousand times. */
 #define QUIET_US  300000
 #define MAX_TURNS 30u
 
@@ -31,12 +31,13 @@ extern struct ibv_device device;
 extern struct opened opened[4];
 extern unsigned int n_opened;
 extern _Atomic unsigned int n_pds; /* PDs are given back by a thread of the device */
-extern bool refuses;
+extern bool refuses; /* the device cannot be opened */
 
+/** gets_lost - waits until the helper thread has given up the rail; returns: it has */
 bool gets_lost(const struct mesh_rail *rail);
-
-/* By the helper thread, who has it last. */
+/** gets_closed - waits until the helper thread, the last user, has closed the device */
 void gets_closed(struct opened *o);
+/** sleeps - the helper thread does not spin */
 void sleeps(void);
 
 extern struct ibv_context program;
@@ -45,7 +46,7 @@ extern struct mesh_context mc;
 
 struct mesh_rail *get_rail(void);
 
-/* Once: the helper thread reads it. */
+/** setup_all - what the helper thread reads: written once */
 int setup_all(void **state);
 int setup(void **state);
 int teardown(void **state);
@@ -58,9 +59,9 @@ struct marker {
 void put_rail(struct mesh_rail *rail);
 void put_pd(struct mesh_pd *spd);
 
-/* A stream of the program's has the number of one of ours, and data in it. */
+/** take_number - the program closes the plugin's descriptor @number, and has a socket with data under that number */
 void take_number(int number, int ret_ends[2]);
-
+/** assert_untouched - the program's socket and its data are as they were */
 void assert_untouched(int number, const int ends[2]);
 
 int number_of(const struct opened *o, int which);
