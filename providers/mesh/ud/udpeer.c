@@ -246,14 +246,15 @@ static const struct mv_host_id *host_of(const struct mesh_ud_peer *peer)
 }
 
 /*
- * May a GID be that host's, as far as the directory says? In doubt is an address that may belong to a host without an agent: datagrams go there
- * as without meshverbs, and nowhere else in that name. @from: zero: not told
+ * May a GID be that host's, as far as the directory says? An address of a network of this host, on whose link that host was never heard, may
+ * belong to a host without an agent: datagrams go there as without meshverbs, and nowhere else in that name. Other addresses of the peer need
+ * not be reached from here: its outlet is. @from: zero: not told
  */
 static bool is_believed(const struct mv_host_id *from, const union ibv_gid *gid)
 {
 	uint32_t flags;
 
-	return !is_known(from) || (mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME && !mesh_view_is_doubted(gid, true));
+	return !is_known(from) || (mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME && !mesh_view_is_doubted(gid, false));
 }
 
 /* Is there room for one more peer that the program has sent nothing to? */
