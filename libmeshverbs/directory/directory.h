@@ -58,8 +58,6 @@ enum mv_dir_host_flags {
 	 * the way may have forged them.
 	 */
 	MV_PEER_ROUTED = 2,
-	/* Host 0 only: this host has a fleet key, and so have all hosts that it knows. */
-	MV_PEER_FLEET_KEY = 4,
 };
 
 struct mv_dir_host {

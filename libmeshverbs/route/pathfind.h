@@ -86,16 +86,6 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
 				   uint32_t *ret_host, uint32_t *ret_remote_rail);
 
 /**
- * mv_path_is_hearsay - does only a host on another link claim the destination?
- * @remote_rail: from mv_path_judge()
- *
- * A link-local destination is on the link of the program's port. A host that is not heard there may not be the one that
- * the program means: a host without an agent may have the address. False if PSNs prove the peer (@proved), and with a
- * fleet key.
- */
-bool mv_path_is_hearsay(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t remote_rail);
-
-/**
  * mv_path_find - paths between this host and another one, best first
  * @remote_host: from mv_path_judge()
  * @remote_rail: the rail that the peer's program uses

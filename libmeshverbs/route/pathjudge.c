@@ -355,15 +355,6 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 	return best.verdict;
 }
 
-bool mv_path_is_hearsay(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t remote_rail)
-{
-	ssize_t rail = mv_path_own_rail(dir, request);
-
-	return rail >= 0 && is_link_local(&request->dgid) && !request->proved && !request->made && !request->own_host &&
-	       dir->rails[rail].link_layer == IBV_LINK_LAYER_ETHERNET && !(dir->hosts[0].flags & MV_PEER_FLEET_KEY) &&
-	       !mv_directory_linked(dir, (uint32_t)rail, remote_rail);
-}
-
 /* ---- can two addresses reach each other? ---- */
 
 /* The two addresses share neither subnet nor link, and no route joins them. */

@@ -157,7 +157,7 @@ class Directory:
     def __init__(self):
         self.hosts, self.rails, self.gids, self.links = [], [], [], []
 
-    AUTHENTICATED, ROUTED, FLEET_KEY = 1, 2, 4
+    AUTHENTICATED, ROUTED = 1, 2
     UNMET, UNANSWERED = 1 << 31, 1 << 30  # in a GID's index
 
     def host(self, name, agent_version=CTL_VERSION, heard_s=0.5, flags=0):

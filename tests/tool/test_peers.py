@@ -327,19 +327,6 @@ class ExplainTest(ToolTest):
                 got = self.explain("--from", device, "--to", "10.9.0.9", "--index", str(index))["directory"]
                 self.assertEqual(got["stays"], stays)
 
-    def test_hearsay(self):
-        """Only b, which is not on the link of mlx5_0, announces the link-local address. With a fleet key b is believed at once."""
-        args = ("--from", "mlx5_0", "--to", "fe80::b", "--index", "3")
-        self.peers.rail("mlx5_2", [(0, "fe80::b", 2)])
-        for flags, hearsay in ((0, True), (Directory.FLEET_KEY, False)):
-            with self.subTest(flags=flags):
-                self.peers.hosts[0]["flags"] = flags
-                self.directory(self.peers)
-                got = self.explain(*args)["directory"]
-                self.assertEqual((got["verdict"], got["host"], got["hearsay"]), ("apart", "b", hearsay))
-                self.assertEqual(" Asked first:    with PSNs of 0 (NCCL, UCX), and for datagrams: only if no host on mlx5_0's own link has " in
-                                 self.run_tool("explain", *args)[1], hearsay)
-
     def test_other_rail(self):
         """Nothing of mlx5_1 leads to the peer's other address, but the peer has one that can be reached."""
         self.directory(self.peers)

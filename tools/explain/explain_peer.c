@@ -172,20 +172,6 @@ static void show_at_work(struct out *out, const struct dirview *view, const stru
 			  view->dir.hosts[peer->host].name);
 }
 
-/* As in the plugin: providers/mesh/gid/hearsay.c. */
-static void show_hearsay(struct out *out, const struct dirview *view, const struct peer *peer)
-{
-	bool hearsay = view->alive && needs_path(peer) && peer->n_paths && peer->verdict != MV_PATH_LOCAL_DOWN &&
-		       mv_path_is_hearsay(&view->dir, &peer->request, peer->rail);
-
-	out_bool(out, "hearsay", NULL, hearsay);
-	if (hearsay)
-		out_textf(out, NULL, "Asked first", OUT_PLAIN,
-			  "with PSNs of 0 (NCCL, UCX), and for datagrams: only if no host on %s's own link has this link-local address, which "
-			  "the kernel takes three seconds to find out; a fleet key makes that unnecessary",
-			  peer->request.device);
-}
-
 static void show(struct out *out, const struct dirview *view, const struct peer *peer,
 		 bool *reached)
 {
@@ -199,7 +185,6 @@ static void show(struct out *out, const struct dirview *view, const struct peer 
 	outcome_text(view, peer, text, sizeof(text));
 	out_bool(out, "reaches", NULL, *reached);
 	out_text(out, "text", "Outcome", *reached ? OUT_GOOD : OUT_BAD, text);
-	show_hearsay(out, view, peer);
 	show_at_work(out, view, peer);
 	dirview_paths(out, view, peer->paths, peer->n_paths, "Paths, best first");
 }

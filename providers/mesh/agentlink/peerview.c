@@ -296,7 +296,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 
 	ret->verdict = MV_PATH_UNKNOWN;
 	ret->host[0] = '\0';
-	ret->drained = ret->hearsay = false;
+	ret->drained = false;
 	ret->agent_version = 0;
 	memset(&ret->host_id, 0, sizeof(ret->host_id));
 	ret->n_paths = 0;
@@ -314,7 +314,6 @@ static void look(const struct mv_path_request *request, enum search search, stru
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		ret->agent_version = dir->hosts[host].agent_version;
 		ret->drained = is_drained(dir, request, ret->verdict, rail);
-		ret->hearsay = mv_path_is_hearsay(dir, request, rail);
 		if (search == SEARCH_ALWAYS || (search == SEARCH_IF_NEEDED && ret->verdict != MV_PATH_WORKS))
 			ret->n_paths = find(dir, request, host, rail, ret->paths);
 	}

@@ -16,7 +16,6 @@
 struct mesh_view {
 	enum mv_path_verdict verdict;
 	char host[64]; /* of the destination; "": not known */
-	bool hearsay; /* mv_path_is_hearsay() */
 	bool drained; /* LOCAL_DOWN, REMOTE_DOWN: the administrator drained that port */
 	uint32_t agent_version; /* of that host; 0: no agent was heard */
 	struct mv_host_id host_id; /* of that host; zero: not known */

@@ -4,7 +4,6 @@
 
 #include "connectint.h"
 #include "lookup.h"
-#include "neighbour.h"
 #include "pdstay.h"
 #include "proved.h"
 #include "survives.h"
@@ -91,7 +90,6 @@ static void forget_peer(struct mesh_view *view)
 {
 	view->verdict = MV_PATH_UNKNOWN;
 	view->host[0] = '\0';
-	view->hearsay = false;
 	view->agent_version = 0;
 	memset(&view->host_id, 0, sizeof(view->host_id));
 	view->n_paths = 0;
@@ -156,8 +154,6 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 	/* Without a fresh look-up there may be a route. Port states come from the agent, so they count all the same. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure && !is_down(view))
 		view->verdict = MV_PATH_UNKNOWN;
-	if (mesh_judge_needs_agreement(view) && mesh_neighbour_is_meant(mc, attr->ah_attr.port_num, choice, &choice->dgid, view))
-		forget_peer(view);
 }
 
 enum other_way {

@@ -28,9 +28,6 @@ int mesh_paths_open(struct mesh_context *mc, struct ibv_context *verbs, char *wh
 /** mesh_paths_close - free what mesh_paths_open() allocated */
 void mesh_paths_close(struct mesh_context *mc);
 
-/** mesh_paths_netdev - ifindex of the netdev of a GID table entry, as last read; 0: none in this network namespace */
-uint32_t mesh_paths_netdev(struct mesh_context *mc, uint8_t port_num, uint8_t index);
-
 /** mesh_paths_refresh - read the GID tables again, and keep a history of former entries */
 void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs);
 

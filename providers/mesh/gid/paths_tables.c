@@ -131,14 +131,3 @@ bool mesh_paths_lack(struct mesh_context *mc, struct ibv_context *verbs, uint8_t
 	mesh_paths_unlock(cancel);
 	return lack;
 }
-
-uint32_t mesh_paths_netdev(struct mesh_context *mc, uint8_t port_num, uint8_t index)
-{
-	int cancel = mesh_paths_lock();
-	const struct mv_port *port = mc->tables.n_devices ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
-	const struct mv_gid_entry *entry = port ? mv_port_gid(port, index) : NULL;
-	uint32_t ifindex = entry ? entry->ifindex : 0;
-
-	mesh_paths_unlock(cancel);
-	return ifindex;
-}

@@ -60,6 +60,7 @@ struct mesh_srq {
 	 * a reused wr_id is found in a home's log first. Not allocated before that move.
 	 */
 	struct mesh_srqlog begun;
+	bool said_full; /* the log has the line that a receive did not fit */
 	struct ibv_sge *sges; /* scratch for translated SGEs, max_sge */
 	bool is_hungry; /* queued for the helper thread, or in its hands */
 	uint64_t feed_at_ns, feed_step_ns; /* next redistribution, and its interval; 0: at once */

@@ -132,20 +132,23 @@ static uint32_t outstanding(const struct mesh_srq *m)
 }
 
 /* Programs like UCX end with this error, so the log says what the plugin has counted. @home: NULL: none was asked. lock */
-static int refuse_full(const struct mesh_srq *m, const struct mesh_srq_home *home)
+static int refuse_full(struct mesh_srq *m, const struct mesh_srq_home *home)
 {
 	const struct mesh_srq_home *shadow;
 	uint32_t n_shadows = 0, n_there = 0;
 
+	if (m->said_full)
+		return ENOMEM;
+	m->said_full = true;
 	for (shadow = m->shadows; shadow; shadow = shadow->next) {
 		n_shadows++;
 		n_there += shadow->log.n_left;
 	}
-	mv_log_once(&mesh_root.log, MV_LOG_INFO,
-		    "%s: a receive does not fit into an SRQ of %u: %s; there are %u on the program's NIC, %u on %u other NICs, %u nowhere yet, "
-		    "%u of connections that move",
-		    m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->base.log.n_left, n_there, n_shadows,
-		    m->pool.n_left + m->reserve.log.n_left, m->n_kept);
+	mv_log(&mesh_root.log, MV_LOG_INFO,
+	       "%s: a receive does not fit into an SRQ of %u: %s; there are %u on the program's NIC, %u on %u other NICs, %u nowhere yet, "
+	       "%u of connections that move",
+	       m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->base.log.n_left, n_there, n_shadows,
+	       m->pool.n_left + m->reserve.log.n_left, m->n_kept);
 	return ENOMEM;
 }
 

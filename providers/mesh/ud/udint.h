@@ -6,9 +6,10 @@
 
 /* What udqp.c, udpost.c, udpeer.c, udrail.c and udrelay.c share. Everything is guarded by ud_lock. */
 
+#define UD_IDLE_NS   10000000000ull /* a peer not used for so long may be forgotten */
 #define UD_MAX_PEERS 256u
 #define UD_MAX_STRANGERS 192u /* of these, peers that have asked for a way, and to which the program has sent nothing */
-#define UD_MAX_OF_A_HOST 64u /* such peers of one host */
+#define UD_MAX_OF_A_HOST 128u /* such peers of one host */
 #define UD_RECEIVES  256u /* buffers of each NIC */
 #define UD_SENDS     128u
 #define UD_MAX_KEPT  128u

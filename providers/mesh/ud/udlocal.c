@@ -6,7 +6,6 @@
 
 #include "udint.h"
 
-#define IDLE_NS 10000000000ull /* a peer not used for so long may be forgotten */
 
 /* Relays: the part of a path to a peer that is on the program's own NIC. */
 
@@ -56,7 +55,7 @@ bool mesh_ud_make_room(uint64_t now_ns)
 		for (peer = u->peers; peer; peer = peer->next)
 			if (!oldest || peer->used_at_ns < oldest->used_at_ns)
 				oldest = peer;
-	if (!oldest || now_ns - oldest->used_at_ns < IDLE_NS)
+	if (!oldest || now_ns - oldest->used_at_ns < UD_IDLE_NS)
 		return false;
 	mesh_ud_peer_free(oldest);
 	return true;

@@ -22,7 +22,7 @@
  * questions together have a quarter of the time, and four seconds in a row.
  */
 #define PART	      4u
-#define IN_A_ROW_NS   (PART * 4000000000ull)
+#define IN_A_ROW_NS   ((PART - 1) * 4000000000ull) /* of the time that goes by meanwhile, each second counts as one */
 
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey)
@@ -135,6 +135,11 @@ static struct ibv_ah *handle_for(struct mesh_ud_port *outlet, struct ibv_ah_attr
 	return ah;
 }
 
+static bool has_path(const struct mesh_ud_peer *peer, const struct mesh_ud_port *outlet, const struct mv_ctl_end *path)
+{
+	return peer->state == MESH_UD_READY && peer->outlet == outlet && peer->path.qpn == path->qpn && mv_gid_equal(&peer->path.gid, &path->gid);
+}
+
 /* Return: 0; -errno: the peer stays as it was. */
 static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, const union ibv_gid *gid, uint8_t type,
 		    const struct mv_ctl_end *path)
@@ -143,8 +148,7 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	struct ibv_ah *ah;
 	int err;
 
-	if (peer->state == MESH_UD_READY && peer->outlet == outlet && peer->path.qpn == path->qpn &&
-	    mv_gid_equal(&peer->path.gid, &path->gid))
+	if (has_path(peer, outlet, path))
 		return 0;
 	attr.is_global = 1;
 	attr.port_num = outlet->port_num;
@@ -257,8 +261,21 @@ static bool is_believed(const struct mv_host_id *from, const union ibv_gid *gid)
 	return !is_known(from) || (mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME && !mesh_view_is_doubted(gid, false));
 }
 
-/* Is there room for one more peer that the program has sent nothing to? */
-static bool has_room_for(const struct mv_host_id *from)
+/* May that host speak for the peer? Not if the peer was met on another host, and its address is in doubt since. @peer: NULL: not known yet */
+static bool may_speak(const struct mesh_ud_peer *peer, const struct mv_host_id *from, const union ibv_gid *gid)
+{
+	uint32_t flags;
+
+	if (peer && is_known(&peer->host_id) && memcmp(&peer->host_id, from, sizeof(*from)))
+		return is_believed(from, gid);
+	return !is_known(from) || mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME;
+}
+
+/*
+ * Is there room for one more peer that the program has sent nothing to? Idle ones do not count: they make room. No host takes so much that
+ * others find none.
+ */
+static bool has_room_for(const struct mv_host_id *from, uint64_t now_ns)
 {
 	unsigned int n = 0, n_of_host = 0;
 	const struct mesh_ud_peer *peer;
@@ -266,10 +283,12 @@ static bool has_room_for(const struct mv_host_id *from)
 
 	for (u = mesh_root.ud.qps; u; u = u->next)
 		for (peer = u->peers; peer; peer = peer->next) {
-			n += !peer->spoken;
-			n_of_host += !peer->spoken && !memcmp(&peer->host_id, from, sizeof(*from));
+			if (peer->spoken || now_ns - peer->used_at_ns >= UD_IDLE_NS)
+				continue;
+			n++;
+			n_of_host += !memcmp(&peer->host_id, from, sizeof(*from));
 		}
-	return n < UD_MAX_STRANGERS && n_of_host < UD_MAX_OF_A_HOST;
+	return n < UD_MAX_STRANGERS && (n_of_host < UD_MAX_OF_A_HOST || !is_known(from));
 }
 
 /* An agent of an older version does not tell which host a message is from. */
@@ -422,9 +441,7 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 	/* Which of several hosts the peer is on, nothing tells. */
 	if (!peer && mesh_view_n_holders(&msg->from.gid) > 1)
 		return MV_CTL_REASON_NO_PATH;
-	if (mesh_root.ud.asked_until_ns > now_ns + IN_A_ROW_NS)
-		return MV_CTL_REASON_NO_PATH;
-	if (!peer && !has_room_for(from))
+	if (!peer && !has_room_for(from, now_ns))
 		return MV_CTL_REASON_NO_RESOURCES;
 	if (!peer)
 		peer = mesh_ud_peer_new(u, &msg->from, &msg->to.gid, MV_GID_TYPE_ROCE_V2, msg->rkey);
@@ -438,6 +455,8 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 		return MV_CTL_REASON_NO_PATH;
 	}
 	began_ns = mesh_now_ns();
+	if (!has_path(peer, outlet, &msg->path) && mesh_root.ud.asked_until_ns > began_ns + IN_A_ROW_NS)
+		return MV_CTL_REASON_NO_PATH;
 	err = set_path(peer, outlet, &msg->path_peer_gid, msg->gid_type, &msg->path);
 	note_time(began_ns);
 	if (err) {
@@ -470,7 +489,7 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, co
 	if (peer && is_of_another_host(peer, from))
 		return;
 	/* The directory may have the host a moment later: whoever asks in earnest asks again. */
-	if (!is_believed(from, &msg->from.gid) || !is_believed(from, &msg->path.gid) || !mesh_view_may_join(&msg->path_peer_gid, &msg->path.gid))
+	if (!may_speak(peer, from, &msg->from.gid) || !is_believed(from, &msg->path.gid) || !mesh_view_may_join(&msg->path_peer_gid, &msg->path.gid))
 		return;
 	reply.reason = (uint8_t)answer(u, peer, from, msg, &reply, now_ns);
 	mesh_thread_send(&reply);

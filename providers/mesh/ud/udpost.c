@@ -6,7 +6,6 @@
 #include "count.h"
 #include "cqint.h"
 #include "lookup.h"
-#include "neighbour.h"
 #include "udint.h"
 
 /* Address handles for destinations behind another rail, and posting with them. */
@@ -68,7 +67,7 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 		mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s port %u: datagrams to %s on host %s would go by another NIC: observing only",
 			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view->host);
 	}
-	return !why && !mc->logged_only && !mesh_neighbour_is_meant(mc, attr->port_num, choice, &attr->grh.dgid, view);
+	return !why && !mc->logged_only;
 }
 
 /* Does the plugin intercept posts? Otherwise the handle would lead to the unused group. */

@@ -239,50 +239,6 @@ static void test_judge(void **state)
 		check_judge(&judge_cases[i]);
 }
 
-/* ---- link-local addresses of other links -------------------------------------------------------
- */
-
-/* Rail 0 hears host c, which is rail 4; rail 1 hears host b. */
-#define TWO_LINKS "host a;" ON_TWO_LINKS
-#define ON_TWO_LINKS                                                                               \
-	"rail mlx5_0; gid fe80::a v2; gid 10.1.0.1/24 v2; rail mlx5_1; gid fe80::1a v2;"   \
-	"host b; rail mlx5_0; gid fe80::b v2; gid 10.2.0.2/24 v2; rail mlx5_1 down; gid fe80::1b v2;" \
-	"host c; rail mlx5_0; gid fe80::c v2; link 1 2; link 0 4;"
-
-static bool is_hearsay(const char *text, const char *wanted, uint8_t own_host)
-{
-	struct mv_path_request request;
-	uint32_t host = 0, rail = 0;
-	struct dirworld world;
-	char device[64];
-	bool hearsay;
-
-	dirworld_init(&world, text);
-	request = request_of(wanted, device);
-	request.own_host = own_host;
-	mv_path_judge(&world.dir, &request, &host, &rail);
-	hearsay = mv_path_is_hearsay(&world.dir, &request, rail);
-	dirworld_fini(&world);
-	return hearsay;
-}
-
-static void test_hearsay(void **state)
-{
-	(void)state;
-	assert_true(is_hearsay(TWO_LINKS, "mlx5_0 fe80::a v2 fe80::b", 0));
-	assert_true(is_hearsay(TWO_LINKS, "mlx5_0 10.1.0.1 v2 fe80::b", 0));
-	assert_true(is_hearsay(TWO_LINKS, "mlx5_0 fe80::a v2 fe80::1b", 0));
-	assert_false(is_hearsay(TWO_LINKS, "mlx5_1 fe80::1a v2 fe80::b", 0)); /* on the link */
-	assert_false(is_hearsay(TWO_LINKS, "mlx5_0 10.1.0.1 v2 10.2.0.2", 0));
-	assert_false(is_hearsay(TWO_LINKS, "mlx5_0 fe80::a v2 fe80::b proved", 0));
-	assert_false(is_hearsay(TWO_LINKS, "mlx5_0 fe80::a v2 fe80::b made", 0));
-	assert_false(is_hearsay("host a keyed;" ON_TWO_LINKS, "mlx5_0 fe80::a v2 fe80::b", 0));
-	assert_false(is_hearsay(TWO_LINKS, "mlx5_0 fe80::a v2 fe80::1a", 1));
-	assert_false(is_hearsay(TWO_LINKS, "mlx5_7 fe80::a v2 fe80::b", 0));
-	assert_false(is_hearsay("host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib; gid fe80::2:2 ib;",
-				"mlx5_0 fe80::1:1 ib fe80::2:2", 0));
-}
-
 /* ---- paths -------------------------------------------------------------------------------------
  */
 
@@ -683,7 +639,7 @@ static void test_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_judge), cmocka_unit_test(test_hearsay),          cmocka_unit_test(test_find),
+		cmocka_unit_test(test_judge),          cmocka_unit_test(test_find),
 		cmocka_unit_test(test_may_join),
 		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down), cmocka_unit_test(test_address_gone),
 		cmocka_unit_test(test_own_host),

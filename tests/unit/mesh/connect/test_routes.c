@@ -110,7 +110,6 @@ void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_v
 		return;
 	strcpy(ret->host, world.dir.hosts[host].name);
 	ret->agent_version = world.dir.hosts[host].agent_version;
-	ret->hearsay = mv_path_is_hearsay(&world.dir, request, rail);
 	ret->n_paths = mv_path_find(&world.dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 }
 
@@ -169,21 +168,6 @@ void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gi
 	assert_int_equal(local->raw[15], 1);
 	(void)now_ns;
 	absent = *remote;
-}
-
-bool __wrap_mesh_neighbour_is_missing(struct mesh_context *mc, uint8_t port_num, uint8_t index, const union ibv_gid *gid);
-
-static bool is_missing; /* no host of the program's own link has the peer's address */
-static unsigned int n_looked_for; /* how often one was looked for */
-
-bool __wrap_mesh_neighbour_is_missing(struct mesh_context *mc, uint8_t port_num, uint8_t index, const union ibv_gid *gid)
-{
-	assert_string_equal(mc->device, "mlx5_0");
-	assert_int_equal(port_num, 1);
-	assert_int_equal(index, 1);
-	assert_int_equal(gid->raw[0], 0xfe);
-	n_looked_for++;
-	return is_missing;
 }
 
 static struct ibv_context *open_in(const char *text)
@@ -851,43 +835,6 @@ static void doubted_is_not_there(void)
 	end(context);
 }
 
-/*
- * The program's rail hears host c. Host b, on the link of the other rail, announces a link-local address. A host on the program's own link
- * may have the address, too, and then the connection stays.
- */
-static void link_local_of_another_link(void)
-{
-	struct ibv_context *context = open_in("host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid fe80::a v2;"
-					      "host b; rail mlx5_0; gid fe80::b v2; host c; rail mlx5_0; gid fe80::c v2; link 0 3; link 1 2;");
-	struct mesh_context *mc = mesh_context_get(context);
-
-	absent = (union ibv_gid){0};
-	n_looked_for = 0;
-	log_to_file();
-	assert_false(rtr_holds_to(context, "fe80::b"));
-	assert_int_equal(n_looked_for, 1);
-	assert_true(ah_is_the_programs_to(context, "fe80::b"));
-	assert_int_equal(n_looked_for, 2);
-	assert_true(mv_gid_is_zero(&absent));
-	assert_int_equal(lines_with("mlx5_0 port 1 to fe80::b: host b on another link announces the address"), 1);
-	unlink(log_path);
-	/* Where nothing would move, nobody waits for an answer. */
-	mc->logged_only = true;
-	assert_false(rtr_holds_to(context, "fe80::b"));
-	assert_true(ah_is_the_programs_to(context, "fe80::b"));
-	mc->logged_only = false;
-	assert_int_equal(n_looked_for, 2);
-	is_missing = true;
-	assert_true(rtr_holds_to(context, "fe80::b"));
-	assert_int_equal(n_looked_for, 3);
-	assert_true(rtr_holds_to(context, "fe80::b"));
-	assert_false(ah_is_the_programs_to(context, "fe80::b"));
-	assert_int_equal(n_looked_for, 3); /* the answer of a moment ago */
-	is_missing = false;
-	absent = (union ibv_gid){0};
-	end(context);
-}
-
 TEST(no_route_is_known)
 TEST(no_socket)
 TEST(no_descriptor)
@@ -913,7 +860,6 @@ TEST(doubted_is_reached)
 TEST(doubted_is_logged)
 TEST(doubted_is_met)
 TEST(doubted_is_not_there)
-TEST(link_local_of_another_link)
 
 int main(void)
 {
@@ -943,7 +889,6 @@ int main(void)
 		cmocka_unit_test(test_doubted_is_logged),
 		cmocka_unit_test(test_doubted_is_met),
 		cmocka_unit_test(test_doubted_is_not_there),
-		cmocka_unit_test(test_link_local_of_another_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,10 +112,9 @@ static void test_not_believed(void **state)
 	ready_by(peer, 1);
 	doubted = theirs.path.gid;
 	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
-	doubted = theirs.from.gid;
-	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
 	/* Nor that of a host that another one's address went to, in doubt. */
 	holder = MESH_HOLDER_OTHER;
+	doubted = theirs.from.gid;
 	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
 	doubted = (union ibv_gid){0};
 	c_has_it = false;
@@ -127,6 +126,8 @@ static void test_not_believed(void **state)
 	assert_true(talk(peer));
 	assert_int_equal(sent.to, PATH_QPN + 1);
 	apart = false;
+	/* The host that the peer was met on is heard on none of our links that the peer's own address is of. */
+	doubted = theirs.from.gid;
 	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
 	assert_true(talk(peer));
 	assert_int_equal(sent.to, PATH_QPN + 2);
@@ -183,6 +184,14 @@ static void test_many_strangers(void **state)
 	}
 	assert_int_equal(n_of_peers(), UD_MAX_STRANGERS);
 	ready_by(new_peer(), 1);
+	/* Those that are idle make room. */
+	now_ns += UD_IDLE_NS;
+	host = host_b;
+	mesh_ud_message("mlx5_0", QPN, &host, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	theirs.from.qpn = 0x4000;
+	mesh_ud_message("mlx5_0", QPN, &host, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
 }
 
 /* Each question names another neighbour, and all of them are silent. */

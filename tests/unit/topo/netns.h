@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MV_TEST_NETNS_H
-#define MV_TEST_NETNS_H
+#ifndef UNIT_NETNS_H
+#define UNIT_NETNS_H
 
 #include <stdbool.h>
 
