@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include <infiniband/verbs.h>
@@ -33,6 +34,14 @@
 struct mv_host_id {
 	uint8_t bytes[16];
 };
+
+/** mv_host_id_is_zero - no host has that id; it stands for a host that is not known */
+static inline bool mv_host_id_is_zero(const struct mv_host_id *id)
+{
+	static const struct mv_host_id zero;
+
+	return !memcmp(id, &zero, sizeof(zero));
+}
 
 /* Header of the file; the arrays follow, each aligned to 8 bytes. */
 struct mv_dir_header {

@@ -19,23 +19,16 @@ static int try(struct mesh_conn *conn, uint64_t nonce, uint32_t sq_psn, uint32_t
 	return err;
 }
 
-static bool is_known(const struct mv_host_id *host)
-{
-	static const struct mv_host_id none;
-
-	return memcmp(host, &none, sizeof(none));
-}
-
 const struct mv_host_id *mesh_conn_peer_host(const struct mesh_conn *conn)
 {
-	return is_known(&conn->host_id) ? &conn->host_id : NULL;
+	return !mv_host_id_is_zero(&conn->host_id) ? &conn->host_id : NULL;
 }
 
 bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid)
 {
 	uint32_t flags;
 
-	return !is_known(&conn->host_id) || mesh_view_holder(&conn->host_id, gid, &flags) != MESH_HOLDER_OTHER;
+	return mv_host_id_is_zero(&conn->host_id) || mesh_view_holder(&conn->host_id, gid, &flags) != MESH_HOLDER_OTHER;
 }
 
 /* An unknown PSN counts as 0. A connection without @held does not move anyway. */
@@ -47,7 +40,7 @@ static bool has_zero_psns(const struct mesh_conn *conn)
 /* An agent of an older version does not name its host (zero). */
 static bool is_another_host(const struct mesh_conn *conn, const struct mv_host_id *from)
 {
-	return is_known(&conn->host_id) && is_known(from) && memcmp(from, &conn->host_id, sizeof(*from));
+	return !mv_host_id_is_zero(&conn->host_id) && !mv_host_id_is_zero(from) && memcmp(from, &conn->host_id, sizeof(*from));
 }
 
 int mesh_conn_open(struct mesh_conn *conn, const struct mv_host_id *from, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns)
@@ -72,7 +65,7 @@ const char *mesh_conn_unproved(const struct mesh_conn *conn)
 {
 	uint32_t flags;
 
-	if (mesh_root.config.survive_unauthenticated || conn->self || conn->own_host || !is_known(&conn->host_id))
+	if (mesh_root.config.survive_unauthenticated || conn->self || conn->own_host || mv_host_id_is_zero(&conn->host_id))
 		return NULL;
 	/* If no host is known to have the GID, there is no path either. */
 	if (mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags) != MESH_HOLDER_SAME || flags & MV_PEER_AUTHENTICATED)

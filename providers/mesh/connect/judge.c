@@ -85,16 +85,6 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, str
 	return true;
 }
 
-/* Set the view to that of a peer that no host announces. */
-static void forget_peer(struct mesh_view *view)
-{
-	view->verdict = MV_PATH_UNKNOWN;
-	view->host[0] = '\0';
-	view->agent_version = 0;
-	memset(&view->host_id, 0, sizeof(view->host_id));
-	view->n_paths = 0;
-}
-
 /* @refused: the base has refused RTR, so there is no working host without an agent to be cut off */
 static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, bool sure,
 		     struct mesh_choice *choice, struct mesh_view *view)
@@ -103,7 +93,11 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	bool connected = mc->sees_peers && qp->qp_type == IBV_QPT_RC;
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
-	forget_peer(view);
+	view->verdict = MV_PATH_UNKNOWN;
+	view->host[0] = '\0';
+	view->agent_version = 0;
+	memset(&view->host_id, 0, sizeof(view->host_id));
+	view->n_paths = 0;
 	if (attr->ah_attr.is_global) {
 		mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
 		choice->dgid = attr->ah_attr.grh.dgid;

@@ -131,7 +131,7 @@ struct mesh_ud {
 	uint32_t last_request;
 	struct mesh_ud_silent silent[MESH_UD_SILENT];
 	unsigned int n_silent; /* ever; the oldest one is overwritten */
-	uint64_t asked_until_ns; /* udpeer.c: PART times what other hosts' questions have taken, counted from when it was not */
+	uint64_t asked_until_ns; /* udhost.c: how far the time spent on other hosts' questions is paid back */
 };
 
 /* Descriptors that are kept, and places for more; dmabuf.c. Survives forks, without descriptors. */

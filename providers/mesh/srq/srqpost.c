@@ -7,8 +7,8 @@
 #include "srqint.h"
 
 /*
- * Posting to an SRQ and polling from it. Hot: no allocation, no system call, no log but of an SRQ that is full; but a home that has run out has the
- * helper thread woken, and so does one that is left without while the program posts.
+ * Posting to an SRQ, and polling from it. This code is hot: it allocates nothing, makes no system call, and logs only the first receive that
+ * does not fit. It wakes the helper thread when a home has run out of receives, and when a home has none while the program posts.
  */
 
 /* lock */
@@ -131,7 +131,7 @@ static uint32_t outstanding(const struct mesh_srq *m)
 	return n;
 }
 
-/* Programs like UCX end with this error, so the log says what the plugin has counted. @home: NULL: none was asked. lock */
+/* UCX aborts with this error, so the log says once what the plugin has counted. @home: where posting failed; NULL: nowhere. lock */
 static int refuse_full(struct mesh_srq *m, const struct mesh_srq_home *home)
 {
 	const struct mesh_srq_home *shadow;
@@ -146,7 +146,7 @@ static int refuse_full(struct mesh_srq *m, const struct mesh_srq_home *home)
 	}
 	mv_log(&mesh_root.log, MV_LOG_INFO,
 	       "%s: a receive does not fit into an SRQ of %u: %s; there are %u on the program's NIC, %u on %u other NICs, %u nowhere yet, "
-	       "%u of connections that move",
+	       "%u withheld while a connection moves",
 	       m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->base.log.n_left, n_there, n_shadows,
 	       m->pool.n_left + m->reserve.log.n_left, m->n_kept);
 	return ENOMEM;

@@ -213,6 +213,36 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns);
 /** mesh_ud_set_qkey - the program uses another one for this peer */
 void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey);
 
+/* udhost.c: called with ud_lock held. @from: the host that the agent had a message from; zero: an agent of an older version does not tell */
+
+/**
+ * mesh_ud_host_of - the host that the peer was met on
+ *
+ * Return: NULL: not known; or by the directory the peer's GID is another host's now: the host has a new id since its boot, or the address moved.
+ */
+const struct mv_host_id *mesh_ud_host_of(const struct mesh_ud_peer *peer);
+
+/**
+ * mesh_ud_may_speak - may that host ask, or answer, for the peer with that GID?
+ * @peer: NULL: not known yet
+ *
+ * The host has to have the GID by the directory. A link-local GID can have several holders: then only the host that the peer was met on
+ * speaks. A host that took over the GID speaks only where the address is not in doubt (mesh_view_is_doubted()).
+ */
+bool mesh_ud_may_speak(const struct mesh_ud_peer *peer, const struct mv_host_id *from, const union ibv_gid *gid);
+
+/** mesh_ud_may_lead_to - may that host have datagrams sent to that GID? It has to have the GID, and the address must not be in doubt. */
+bool mesh_ud_may_lead_to(const struct mv_host_id *from, const union ibv_gid *gid);
+
+/** mesh_ud_has_room_for - may one more peer of that host be made, that the program has sent nothing to? Idle peers do not count. */
+bool mesh_ud_has_room_for(const struct mv_host_id *from, uint64_t now_ns);
+
+/** mesh_ud_has_time - may time be spent now on another host's question? */
+bool mesh_ud_has_time(uint64_t now_ns);
+
+/** mesh_ud_spent_time - time was spent on another host's question since @began_ns */
+void mesh_ud_spent_time(uint64_t began_ns);
+
 /* udrelay.c */
 
 /** mesh_ud_poll - everything that arrived at or was sent from a NIC; returns whether anything was */

@@ -17,12 +17,6 @@
 #define GIVE_UP_NS    10000000000ull
 #define AGAIN_NS      1000000000ull /* after a failure, with the next datagram */
 #define REFRESH_NS    5000000000ull /* asked again while in use: the peer may have forgotten us, or have moved */
-/*
- * To make an address handle takes a second where the neighbour is silent. A question of another host says which neighbour that is. So all
- * questions together have a quarter of the time, and four seconds in a row.
- */
-#define PART	      4u
-#define IN_A_ROW_NS   ((PART - 1) * 4000000000ull) /* of the time that goes by meanwhile, each second counts as one */
 
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey)
@@ -227,78 +221,6 @@ static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
 	tell_status(peer);
 }
 
-/* ---- whose it is ---------------------------------------------------------------------------------------------- */
-
-static bool is_known(const struct mv_host_id *host)
-{
-	static const struct mv_host_id none;
-
-	return memcmp(host, &none, sizeof(none));
-}
-
-/*
- * The host that the peer was met on, as long as that host has the peer's GID by the directory. A link-local GID may have other holders as
- * well, which do not speak for the peer. NULL: not known, or it has lost the GID: it started anew, or the address went to another host.
- */
-static const struct mv_host_id *host_of(const struct mesh_ud_peer *peer)
-{
-	uint32_t flags;
-
-	if (!is_known(&peer->host_id) || mesh_view_holder(&peer->host_id, &peer->end.gid, &flags) == MESH_HOLDER_OTHER)
-		return NULL;
-	return &peer->host_id;
-}
-
-/*
- * May a GID be that host's, as far as the directory says? An address of a network of this host, on whose link that host was never heard, may
- * belong to a host without an agent: datagrams go there as without meshverbs, and nowhere else in that name. Other addresses of the peer need
- * not be reached from here: its outlet is. @from: zero: not told
- */
-static bool is_believed(const struct mv_host_id *from, const union ibv_gid *gid)
-{
-	uint32_t flags;
-
-	return !is_known(from) || (mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME && !mesh_view_is_doubted(gid, false));
-}
-
-/* May that host speak for the peer? Not if the peer was met on another host, and its address is in doubt since. @peer: NULL: not known yet */
-static bool may_speak(const struct mesh_ud_peer *peer, const struct mv_host_id *from, const union ibv_gid *gid)
-{
-	uint32_t flags;
-
-	if (peer && is_known(&peer->host_id) && memcmp(&peer->host_id, from, sizeof(*from)))
-		return is_believed(from, gid);
-	return !is_known(from) || mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME;
-}
-
-/*
- * Is there room for one more peer that the program has sent nothing to? Idle ones do not count: they make room. No host takes so much that
- * others find none.
- */
-static bool has_room_for(const struct mv_host_id *from, uint64_t now_ns)
-{
-	unsigned int n = 0, n_of_host = 0;
-	const struct mesh_ud_peer *peer;
-	const struct mesh_ud_qp *u;
-
-	for (u = mesh_root.ud.qps; u; u = u->next)
-		for (peer = u->peers; peer; peer = peer->next) {
-			if (peer->spoken || now_ns - peer->used_at_ns >= UD_IDLE_NS)
-				continue;
-			n++;
-			n_of_host += !memcmp(&peer->host_id, from, sizeof(*from));
-		}
-	return n < UD_MAX_STRANGERS && (n_of_host < UD_MAX_OF_A_HOST || !is_known(from));
-}
-
-/* An agent of an older version does not tell which host a message is from. */
-static bool is_of_another_host(const struct mesh_ud_peer *peer, const struct mv_host_id *from)
-{
-	const struct mv_host_id *host = host_of(peer);
-
-	return host && is_known(from) && memcmp(from, host, sizeof(*host));
-}
-
 /* ---- asking -------------------------------------------------------------------------------------------------- */
 
 static void begin(const struct mesh_ud_peer *peer, enum mv_ctl_type type, struct mv_ctl_msg *ret)
@@ -333,7 +255,7 @@ static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
 		.sgid_type = peer->local_type,
 		.dgid = peer->end.gid,
 		.routed = peer->routed,
-		.host = host_of(peer),
+		.host = mesh_ud_host_of(peer),
 	};
 
 	request.made = request.host != NULL;
@@ -422,13 +344,6 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 
 /* ---- messages ------------------------------------------------------------------------------------------------ */
 
-static void note_time(uint64_t began_ns)
-{
-	uint64_t *until_ns = &mesh_root.ud.asked_until_ns;
-
-	*until_ns = (*until_ns > began_ns ? *until_ns : began_ns) + PART * (mesh_now_ns() - began_ns);
-}
-
 /* @peer: NULL: not known yet */
 static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 		  struct mv_ctl_msg *reply, uint64_t now_ns)
@@ -438,16 +353,16 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 	char why[256];
 	int err;
 
-	/* Which of several hosts the peer is on, nothing tells. */
+	/* Nothing tells which of several hosts the peer is on. */
 	if (!peer && mesh_view_n_holders(&msg->from.gid) > 1)
 		return MV_CTL_REASON_NO_PATH;
-	if (!peer && !has_room_for(from, now_ns))
+	if (!peer && !mesh_ud_has_room_for(from, now_ns))
 		return MV_CTL_REASON_NO_RESOURCES;
 	if (!peer)
 		peer = mesh_ud_peer_new(u, &msg->from, &msg->to.gid, MV_GID_TYPE_ROCE_V2, msg->rkey);
 	if (!peer)
 		return MV_CTL_REASON_NO_RESOURCES;
-	if (is_known(from))
+	if (!mv_host_id_is_zero(from))
 		peer->host_id = *from;
 	outlet = outlet_on(u, &msg->path_peer_gid, msg->gid_type, why, sizeof(why));
 	if (!outlet) {
@@ -455,10 +370,10 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 		return MV_CTL_REASON_NO_PATH;
 	}
 	began_ns = mesh_now_ns();
-	if (!has_path(peer, outlet, &msg->path) && mesh_root.ud.asked_until_ns > began_ns + IN_A_ROW_NS)
+	if (!has_path(peer, outlet, &msg->path) && !mesh_ud_has_time(began_ns))
 		return MV_CTL_REASON_NO_PATH;
 	err = set_path(peer, outlet, &msg->path_peer_gid, msg->gid_type, &msg->path);
-	note_time(began_ns);
+	mesh_ud_spent_time(began_ns);
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams by %s: %s", u->mc->device,
 			    outlet->rail->rail->device, strerrordesc_np(-err));
@@ -486,11 +401,14 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, co
 
 	if (msg->key != u->qkey)
 		return; /* its datagrams would not be received either */
-	if (peer && is_of_another_host(peer, from))
+	/* The directory may have the host a moment later. A peer that gets no answer asks again for ten seconds. */
+	if (!mesh_ud_may_speak(peer, from, &msg->from.gid) || !mesh_ud_may_lead_to(from, &msg->path.gid) ||
+	    !mesh_view_may_join(&msg->path_peer_gid, &msg->path.gid)) {
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s: a host that asks for a way for datagrams gets no answer while the directory does not say that the way leads to that host",
+			    u->mc->device);
 		return;
-	/* The directory may have the host a moment later: whoever asks in earnest asks again. */
-	if (!may_speak(peer, from, &msg->from.gid) || !is_believed(from, &msg->path.gid) || !mesh_view_may_join(&msg->path_peer_gid, &msg->path.gid))
-		return;
+	}
 	reply.reason = (uint8_t)answer(u, peer, from, msg, &reply, now_ns);
 	mesh_thread_send(&reply);
 }
@@ -501,9 +419,10 @@ static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, cons
 	struct mesh_ud_port *outlet;
 	char why[256];
 
-	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED || is_of_another_host(peer, from))
+	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED ||
+	    !mesh_ud_may_speak(peer, from, &msg->from.gid))
 		return;
-	outlet = msg->reason || !is_believed(from, &msg->path.gid) ? NULL : outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
+	outlet = msg->reason || !mesh_ud_may_lead_to(from, &msg->path.gid) ? NULL : outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
 	if (outlet && !set_path(peer, outlet, &peer->asked_gid, peer->asked_type, &msg->path))
 		ready(peer, now_ns);
 	else

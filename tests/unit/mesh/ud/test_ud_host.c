@@ -208,13 +208,45 @@ static void test_many_silent_neighbours(void **state)
 		theirs.path.gid.raw[14] = (uint8_t)i;
 		mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
 		now_ns += SECOND_NS / 10;
+		if (i < 10)
+			assert_int_equal(n_waited, i < 5 ? i + 1 : 5);
 	}
-	assert_in_range(n_waited, 4, 4 + (now_ns - began_ns) / (4 * SECOND_NS) + 1);
+	assert_in_range(n_waited, 5, 5 + (now_ns - began_ns) / (4 * SECOND_NS) + 1);
 	silent = false;
 	now_ns += 20 * SECOND_NS;
 	theirs = question_by(2);
 	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
 	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+}
+
+/* A way that is there costs no time, so it stays while there is none for new ways. */
+static void test_known_way_needs_no_time(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2), others = question_by(2);
+
+	(void)state;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	mesh_root.ud.asked_until_ns = now_ns + 100 * SECOND_NS;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	others.from.qpn++;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &others, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
+}
+
+/* An agent of an older version names no hosts. So their peers are not counted by host. */
+static void test_many_of_unnamed_hosts(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < UD_MAX_PEERS; i++) {
+		theirs.from.qpn = 0x1000 + i;
+		mesh_ud_message("mlx5_0", QPN, &no_host, &theirs, now_ns);
+	}
+	assert_int_equal(n_of_peers(), UD_MAX_STRANGERS);
 }
 
 int main(void)
@@ -228,6 +260,8 @@ int main(void)
 		TEST(test_answer_not_believed),
 		TEST(test_many_strangers),
 		TEST(test_many_silent_neighbours),
+		TEST(test_known_way_needs_no_time),
+		TEST(test_many_of_unnamed_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
