@@ -227,7 +227,7 @@ const struct mv_host_id no_host;
 struct mv_host_id last_host; /* that paths were looked for to; zero: any */
 enum mesh_holder holder; /* what the directory says of the peer's GID, and the host it was met on */
 unsigned int n_holders; /* of the peer's GID */
-bool c_has_it; /* host c has the GID, too */
+bool c_has_it; /* host c has the peer's GID, too */
 union ibv_gid doubted; /* this address is in doubt */
 bool apart; /* no two addresses are joined */
 struct mv_ctl_msg asked; /* last */
@@ -261,12 +261,13 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 	*ret = view;
 }
 
-enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
+enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *of, uint32_t *ret_flags)
 {
-	(void)gid;
+	const union ibv_gid peers = gid(0, 2);
+
 	*ret_flags = 0;
 	if (!memcmp(host, &host_c, sizeof(*host)))
-		return c_has_it ? MESH_HOLDER_SAME : MESH_HOLDER_OTHER;
+		return c_has_it || !mv_gid_equal(of, &peers) ? MESH_HOLDER_SAME : MESH_HOLDER_OTHER;
 	assert_int_equal(host->bytes[0], 'b');
 	return holder;
 }

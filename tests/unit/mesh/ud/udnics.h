@@ -48,7 +48,7 @@ extern const struct mv_host_id no_host;
 extern struct mv_host_id last_host; /* the host that paths were last looked up for; zero: any */
 extern enum mesh_holder holder; /* the directory: does the host that the peer was met on hold the peer's GID? */
 extern unsigned int n_holders; /* of the peer's GID */
-extern bool c_has_it; /* host c has the GID, too */
+extern bool c_has_it; /* host c has the peer's GID, too */
 extern union ibv_gid doubted; /* this address is in doubt */
 extern bool apart; /* no two addresses are joined */
 extern struct mv_ctl_msg asked; /* the last question */
