@@ -8,8 +8,9 @@
 #include "srq.h"
 
 /*
- * Taking receives out of an SRQ. There is no verb for it; but an empty message consumes one and writes nothing, and its
- * completion says which. So a pair of QPs on the SRQ's device, connected to each other, sends until the receiver is not ready.
+ * Consumes the receives of an SRQ. There is no verb for that, but an empty message consumes a receive and writes no data, and its
+ * completion names the receive. So two QPs on the SRQ's device, connected to each other, exchange empty messages until the
+ * receiver is not ready (RNR).
  */
 
 #define WINDOW	   16
@@ -27,10 +28,10 @@ struct loop {
 	const struct mesh_srqloop_verbs *qps;
 	struct ibv_cq *cq;
 	struct ibv_qp *from, *to;
-	uint32_t n_taken; /* by @to */
+	uint32_t n_taken; /* receives that @to consumed */
 	void (*taken)(void *arg, uint64_t wr_id);
 	void *arg;
-	uint8_t port_num; /* that they use */
+	uint8_t port_num; /* port of both QPs */
 };
 
 static int modify(struct loop *l, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -38,7 +39,7 @@ static int modify(struct loop *l, struct ibv_qp *qp, struct ibv_qp_attr *attr, i
 	int err = l->qps->modify(qp, attr, mask);
 
 	if (!err)
-		qp->state = attr->qp_state; /* as ibv_modify_qp() does */
+		qp->state = attr->qp_state; /* as in ibv_modify_qp() */
 	return err < 0 ? err : -err;
 }
 
@@ -94,7 +95,7 @@ static int connect_qp(struct loop *l, struct ibv_qp *qp, const struct ibv_qp *pe
 			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	if (err)
 		return err;
-	/* Empty is what says four times that it is not ready: an adapter may not have read yet what was posted just now. */
+	/* The SRQ counts as empty after four RNR NAKs: the HCA may not have read receives that were posted just now. */
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
 		.timeout = 10, /* 4 ms */
@@ -139,7 +140,7 @@ static void take(struct loop *l, const struct ibv_wc *wc)
 }
 
 /*
- * Send until one is refused. Every send completes, the refused one with that, those behind it flushed.
+ * Send until a send is refused. Every send completes: the refused one with an RNR error, later ones flushed.
  *
  * Return: 0: the SRQ is empty.
  */
@@ -162,7 +163,7 @@ static int send_all(struct loop *l)
 			now_ns = mesh_now_ns();
 			if (n < 0 || now_ns - last_ns > PATIENCE_NS)
 				return -ETIMEDOUT;
-			/* Nothing comes any more, and a queue pair is waiting to leave this port. */
+			/* If the port is down, no completion will come, and a QP is waiting to leave this port. */
 			if (now_ns > look_ns && !port_active(l, l->port_num))
 				return -EHOSTUNREACH;
 			if (now_ns > look_ns)
@@ -184,7 +185,7 @@ static int send_all(struct loop *l)
 	return err;
 }
 
-/* Each message is of one packet, and the first one's number is 0. */
+/* Each message is one packet, and the first PSN is 0. */
 static bool has_taken_all(struct loop *l)
 {
 	struct ibv_qp_init_attr init;
@@ -194,7 +195,7 @@ static bool has_taken_all(struct loop *l)
 	return l->qps->query(l->to, &attr, IBV_QP_RQ_PSN, &init) || ((attr.rq_psn ^ l->n_taken) & PSN_MASK) == 0;
 }
 
-/* What was consumed while the sender was already told otherwise. It may complete a little later than it is in ERR. */
+/* Collect receives that were consumed though the sender got an error. They may complete a little after ERR. */
 static void collect_rest(struct loop *l)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};

@@ -7,8 +7,9 @@
 #include "srqint.h"
 
 /*
- * Posting to an SRQ, and polling from it. This code is hot: it allocates nothing, makes no system call, and logs only the first receive that
- * does not fit. It wakes the helper thread when a home has run out of receives, and when a home has none while the program posts.
+ * Posting to an SRQ, and polling from it. This code is hot: it allocates nothing, makes no system call, and logs only the first
+ * receive that does not fit. It wakes the helper thread when a home has run out of receives, and when a home has none while the
+ * program posts.
  */
 
 /* lock */
@@ -33,7 +34,7 @@ void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
 		mesh_thread_wake(true);
 }
 
-/* Return: whether it was there. lock */
+/* Return: was the receive in the log? lock */
 static bool move_to(struct mesh_srq_recv *place, struct mesh_srqlog *log, uint64_t wr_id, bool last)
 {
 	struct mesh_srq_recv *recv = mesh_srqlog_find(log, wr_id, last);
@@ -53,7 +54,10 @@ void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_r
 	if (!place)
 		return;
 	mesh_lock(&m->lock);
-	/* Of several that a QP of the base may have begun before anybody counted, all but the last have been consumed: to_pool(). */
+	/*
+	 * @begun may list several receives with that wr_id, consumed before receives were counted: the last one is meant, see
+	 * to_pool().
+	 */
 	if (place->gone)
 		m->n_kept += move_to(place, &home->log, wr_id, false) ||
 			     (home == &m->base && move_to(place, &m->begun, wr_id, true));
@@ -63,7 +67,7 @@ void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_r
 		mesh_thread_wake(true);
 }
 
-/* Before the first move what is posted is posted to the base, whoever receives. lock */
+/* Before the first move all receives are posted to the base. lock */
 static void post_again(struct mesh_srq *m, const struct mesh_srq_recv *recv)
 {
 	if (!m->split && !mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge))
@@ -87,7 +91,7 @@ void mesh_srq_unkeep(struct mesh_srq *m, struct mesh_srq_recv *place, bool shown
 	mesh_unlock(&m->lock);
 }
 
-/* By way of the pool: posting it again may move what is in the log that it is in. */
+/* Through the pool, because posting may move entries of the log that has the receive. */
 void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id)
 {
 	struct mesh_srq *m = home->owner;
@@ -195,7 +199,7 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 		if (err)
 			*bad_wr = wr;
 	}
-	/* Where there were none at all, these may be elsewhere than where they are waited for. */
+	/* With all homes empty before, these receives may be at other homes than where messages wait. */
 	wake = m->split && mesh_srq_hungry(m) && mesh_srq_call_helper_soon(m);
 	mesh_unlock(&m->lock);
 	if (wake)

@@ -4,15 +4,15 @@
 #include "udint.h"
 
 /*
- * Which hosts may ask for ways for datagrams, and answer for them. A message of a peer names GIDs, and the agent says which host sent it.
- * The QKey proves little, because many programs have the same one. So the directory decides, and all hosts that ask share what a process
- * can spend on them.
+ * Which hosts may ask for paths of datagrams, and answer for them. A message of a peer names GIDs, and the agent says which host
+ * sent the message. The QKey proves little, because many programs use the same one. So the directory decides, and all hosts that
+ * ask share what the process spends on them.
  */
 
 /*
- * An address handle takes a second where the neighbour is silent, and the host that asks chooses the neighbour. So the questions of all hosts
- * together take a quarter of the time, and five seconds in a row at first: asked_until_ns grows by PART times the time spent, and may be
- * AHEAD_NS ahead of the clock.
+ * To make an address handle takes a second where the neighbour is silent, and the host that asks chooses the neighbour. So the
+ * questions of all hosts together take a quarter of the time, and at first five seconds in a row: asked_until_ns grows by PART
+ * times the time spent, and may be AHEAD_NS ahead of the clock.
  */
 #define PART	 4u
 #define AHEAD_NS 12000000000ull

@@ -7,16 +7,16 @@
 #include "udint.h"
 
 /*
- * Peers of the program's UD QPs, and how they are found: whoever wants to send asks the peer's process (UD_GET) for an
- * outlet on the rail that the directory names, and tells its own; so one exchange serves both directions. The question
- * proves itself by the QKey, which is all that a datagram would have to prove.
+ * Peers of the program's UD QPs, and the question for a path. A process that wants to send asks the peer's process (UD_GET) for
+ * an outlet on the rail that the directory names, and names its own outlet: one exchange serves both directions. The QKey in the
+ * question is what datagrams need as well. udhost.c says which hosts are believed.
  */
 
 #define RESEND_NS     2000000ull
 #define RESEND_MAX_NS 500000000ull
 #define GIVE_UP_NS    10000000000ull
-#define AGAIN_NS      1000000000ull /* after a failure, with the next datagram */
-#define REFRESH_NS    5000000000ull /* asked again while in use: the peer may have forgotten us, or have moved */
+#define AGAIN_NS      1000000000ull /* after a failure: earliest try with a later datagram */
+#define REFRESH_NS    5000000000ull /* interval of questions while in use: the peer may have forgotten this end, or have moved */
 
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey)
@@ -84,7 +84,7 @@ static struct mesh_ud_port *outlet_on(struct mesh_ud_qp *owner, const union ibv_
 	return outlet;
 }
 
-/* It has none any more. */
+/* The peer has no path any more. */
 static void drop_path(struct mesh_ud_peer *peer)
 {
 	mesh_ud_free_ah(peer->outlet, peer->path_ah);
@@ -101,7 +101,7 @@ void mesh_ud_outlet_free(struct mesh_ud_port *outlet)
 	struct mesh_ud_peer *peer;
 
 	for (peer = owner->peers; peer; peer = peer->next) {
-		peer->request_id = 0; /* it may have been told of this one */
+		peer->request_id = 0; /* the last question may name this outlet */
 		if (peer->old_outlet == outlet)
 			peer->old_outlet = NULL;
 		if (peer->outlet == outlet)
@@ -113,7 +113,7 @@ void mesh_ud_outlet_free(struct mesh_ud_port *outlet)
 	mesh_ud_port_free(outlet);
 }
 
-/* An address handle of the outlet's. The helper thread waits for it. */
+/* Make an address handle for an outlet. Blocks the helper thread. */
 static struct ibv_ah *handle_for(struct mesh_ud_port *outlet, struct ibv_ah_attr *attr)
 {
 	uint64_t began_ns = mesh_now_ns();
@@ -131,7 +131,8 @@ static struct ibv_ah *handle_for(struct mesh_ud_port *outlet, struct ibv_ah_attr
 
 static bool has_path(const struct mesh_ud_peer *peer, const struct mesh_ud_port *outlet, const struct mv_ctl_end *path)
 {
-	return peer->state == MESH_UD_READY && peer->outlet == outlet && peer->path.qpn == path->qpn && mv_gid_equal(&peer->path.gid, &path->gid);
+	return peer->state == MESH_UD_READY && peer->outlet == outlet && peer->path.qpn == path->qpn &&
+	       mv_gid_equal(&peer->path.gid, &path->gid);
 }
 
 /* Return: 0; -errno: the peer stays as it was. */
@@ -166,7 +167,7 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	return 0;
 }
 
-/* For `meshverbs qps`, which shows one peer of each queue pair: the last one that something happened to. */
+/* For `meshverbs qps`, which shows one peer per queue pair: the last whose state changed. */
 static void tell_status(const struct mesh_ud_peer *peer)
 {
 	char local[MV_GID_STRLEN], end[MV_GID_STRLEN], rail[MV_GID_STRLEN] = "", to[MV_GID_STRLEN] = "";
@@ -208,7 +209,7 @@ static void ready(struct mesh_ud_peer *peer, uint64_t now_ns)
 		tell_status(peer);
 }
 
-/* One that was ASKING: what is READY stays so until there is something better. */
+/* For a peer in ASKING. A READY peer stays READY until there is a better path. */
 static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
 {
 	char to[MV_GID_STRLEN];
@@ -245,7 +246,7 @@ void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns)
 	peer->give_up_ns = now_ns + GIVE_UP_NS;
 }
 
-/* The paths there are now; also where the program's own would do by now, for it goes on with the relay's address. */
+/* Look up the current paths, also if the program's own path would work by now: the program still uses the relay's address. */
 static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
 {
 	struct mv_path_request request = {
@@ -266,9 +267,9 @@ static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
 	peer->host_id = ret->host_id;
 }
 
-#define SAME_PATH 4u /* times it is asked for, for questions get lost */
+#define SAME_PATH 4u /* questions per path, because questions get lost */
 
-/* This one is out of the question. */
+/* Skip the current path. */
 static void next_path(struct mesh_ud_peer *peer)
 {
 	peer->n_asked = (peer->n_asked + SAME_PATH - 1) / SAME_PATH * SAME_PATH;
@@ -291,7 +292,7 @@ static void ask_for(struct mesh_ud_peer *peer, const struct mv_path *path, const
 	mesh_thread_send(&msg);
 }
 
-/* For the first path from where we are that has an outlet here. Return: false with @why: there is none now. */
+/* Ask for the next path for which there is an outlet here. Return: false with @why: there is none. */
 static bool send_question(struct mesh_ud_peer *peer, char *why, size_t why_size)
 {
 	struct mesh_ud_port *outlet = NULL;
@@ -318,10 +319,10 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 
 	if (peer->state == MESH_UD_READY) {
 		if (now_ns < peer->refresh_at_ns)
-			return UINT64_MAX; /* with the next datagram or event is soon enough */
+			return UINT64_MAX; /* a later datagram or event is early enough */
 		peer->refresh_at_ns = now_ns + REFRESH_NS;
-		if (peer->used_at_ns + REFRESH_NS > now_ns) /* it may have been used since then */
-			send_question(peer, why, sizeof(why)); /* later, if it cannot be */
+		if (peer->used_at_ns + REFRESH_NS > now_ns) /* used since the last question */
+			send_question(peer, why, sizeof(why)); /* if impossible, later */
 		return UINT64_MAX;
 	}
 	if (peer->state != MESH_UD_ASKING)
@@ -344,7 +345,7 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 
 /* ---- messages ------------------------------------------------------------------------------------------------ */
 
-/* @peer: NULL: not known yet */
+/* @peer: NULL: not known yet. Return: enum mv_ctl_reason. */
 static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 		  struct mv_ctl_msg *reply, uint64_t now_ns)
 {
@@ -405,8 +406,8 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, co
 	if (!mesh_ud_may_speak(peer, from, &msg->from.gid) || !mesh_ud_may_lead_to(from, &msg->path.gid) ||
 	    !mesh_view_may_join(&msg->path_peer_gid, &msg->path.gid)) {
 		mv_log_once(&mesh_root.log, MV_LOG_INFO,
-			    "%s: a host that asks for a way for datagrams gets no answer while the directory does not say that the way leads to that host",
-			    u->mc->device);
+			    "%s: a host that asks for a path of datagrams gets no answer while the directory does not say that the "
+			    "path leads to that host", u->mc->device);
 		return;
 	}
 	reply.reason = (uint8_t)answer(u, peer, from, msg, &reply, now_ns);
@@ -416,13 +417,14 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, co
 static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	struct mesh_ud_peer *peer = mesh_ud_peer_find(u, &msg->from.gid, msg->from.qpn);
-	struct mesh_ud_port *outlet;
+	struct mesh_ud_port *outlet = NULL;
 	char why[256];
 
 	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED ||
 	    !mesh_ud_may_speak(peer, from, &msg->from.gid))
 		return;
-	outlet = msg->reason || !mesh_ud_may_lead_to(from, &msg->path.gid) ? NULL : outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
+	if (!msg->reason && mesh_ud_may_lead_to(from, &msg->path.gid))
+		outlet = outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
 	if (outlet && !set_path(peer, outlet, &peer->asked_gid, peer->asked_type, &msg->path))
 		ready(peer, now_ns);
 	else

@@ -4,7 +4,7 @@
 
 #include "udnics.h"
 
-/* A question for a way by a rail, in the peer's name. */
+/* A question for a path by a rail, in the peer's name. */
 static struct mv_ctl_msg question_by(unsigned int rail)
 {
 	return (struct mv_ctl_msg){
@@ -219,8 +219,8 @@ static void test_many_silent_neighbours(void **state)
 	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
 }
 
-/* A way that is there costs no time, so it stays while there is none for new ways. */
-static void test_known_way_needs_no_time(void **state)
+/* A path that is there costs no time, so it stays while there is no time for new paths. */
+static void test_known_path_needs_no_time(void **state)
 {
 	struct mv_ctl_msg theirs = question_by(2), others = question_by(2);
 
@@ -260,7 +260,7 @@ int main(void)
 		TEST(test_answer_not_believed),
 		TEST(test_many_strangers),
 		TEST(test_many_silent_neighbours),
-		TEST(test_known_way_needs_no_time),
+		TEST(test_known_path_needs_no_time),
 		TEST(test_many_of_unnamed_hosts),
 	};
 
