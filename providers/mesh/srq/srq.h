@@ -50,8 +50,9 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really);
  * @later: begin with the receives that can be collected now; the others, perhaps behind a port that is down, come when their QPs
  * have left
  *
- * Return: 0; -ENOMEM; -EBUSY: something else intercepts polls, so consumed receives are not seen; -errno of the verbs. On failure
- * only the distribution of receives may have changed.
+ * Return: 0; -ENOMEM; -EBUSY: something else intercepts polls, so consumed receives are not seen; -EHOSTUNREACH: no port of the
+ * program's NIC is up, and QPs there have consumed receives that were not counted (with @later, too); -errno of the verbs. On
+ * failure only the distribution of receives may have changed.
  */
 int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool later, struct mesh_srq_home **ret);
 /** mesh_srq_leave_shadow - a QP of mesh_srq_join_shadow() is destroyed */

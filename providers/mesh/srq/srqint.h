@@ -30,12 +30,12 @@ bool mesh_srq_call_helper(struct mesh_srq *m);
 bool mesh_srq_call_helper_soon(struct mesh_srq *m);
 /**
  * mesh_srq_share - redistribute, because QPs came or went; join_lock, too
- * @was_native: QPs of the base may have consumed receives that are still in the base's log
- * @ret_err: written: 0, or why some receives could not be collected; the others were distributed. May be NULL
+ * @ret_err: written: 0, or why some receives could not be collected. The others were distributed, or all receives are at the base
+ * as before (split is false). May be NULL
  *
  * Return: wake the helper thread, after releasing @lock.
  */
-bool mesh_srq_share(struct mesh_srq *m, bool was_native, int *ret_err);
+bool mesh_srq_share(struct mesh_srq *m, int *ret_err);
 
 /**
  * mesh_srq_unstale - remove receives from the base's SRQ that count as elsewhere, before a QP of the base receives from it

@@ -164,15 +164,21 @@ static void set_begun_aside(struct mesh_srq *m)
 	mesh_srqlog_clear(log);
 }
 
+/* Before the first distribution: may QPs of the base have consumed receives that are still in the base's log? */
+static bool is_uncounted(const struct mesh_srq *m)
+{
+	return !m->split && m->was_native;
+}
+
 /* lock */
-static int collect_base(struct mesh_srq *m, bool was_native)
+static int collect_base(struct mesh_srq *m)
 {
 	struct mesh_srqlog *log = &m->base.log;
 	int err;
 
 	if (m->stale)
 		return 0; /* no QP receives there, and all receives there count as elsewhere */
-	if (m->base.n_qps || (!m->split && was_native)) {
+	if (m->base.n_qps || is_uncounted(m)) {
 		err = drain_base(m, to_pool);
 		if (!err && !m->split)
 			set_begun_aside(m);
@@ -247,20 +253,32 @@ bool mesh_srq_call_helper_soon(struct mesh_srq *m)
 	return true;
 }
 
-/*
- * Redistribute.
- * @was_native: QPs of the base may have consumed receives that are still in the base's log
- *
- * Return: 0, or why some receives could not be collected; the others were distributed. join_lock, lock
- */
-static int share(struct mesh_srq *m, bool was_native)
+/* Post the pool to the base, which had these receives a moment ago. */
+static void give_back(struct mesh_srq *m)
+{
+	struct mesh_srq_recv *recv;
+
+	while ((recv = mesh_srqlog_first(&m->pool))) {
+		mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge);
+		mesh_srqlog_drop(&m->pool, recv);
+	}
+}
+
+/* Return: 0, or why some receives could not be collected. join_lock, lock */
+static int share(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
 	int err, more;
 
 	remember_hungry(m);
 	collect_reserve(m);
-	err = collect_base(m, was_native);
+	err = collect_base(m);
+	/* Which entries of the base's log are consumed is known only once its SRQ is empty. Until then all receives stay there. */
+	if (err && is_uncounted(m)) {
+		m->reserve.n_qps = 0;
+		give_back(m);
+		return err;
+	}
 	for (home = m->shadows; home; home = home->next) {
 		more = home->srq && (home->log.n_left || !home->n_qps) ? collect_shadow(home) : 0;
 		err = err ? err : more;
@@ -270,9 +288,9 @@ static int share(struct mesh_srq *m, bool was_native)
 	return err;
 }
 
-bool mesh_srq_share(struct mesh_srq *m, bool was_native, int *ret_err)
+bool mesh_srq_share(struct mesh_srq *m, int *ret_err)
 {
-	int err = share(m, was_native);
+	int err = share(m);
 
 	if (ret_err)
 		*ret_err = err;
@@ -289,7 +307,7 @@ static uint64_t feed(struct mesh_srq *m, uint64_t now_ns)
 	if (m->feed_at_ns > now_ns) {
 		again = m->feed_at_ns;
 	} else if (!m->dead && mesh_srq_hungry(m)) {
-		share(m, m->was_native);
+		share(m);
 		if (mesh_srq_hungry(m)) {
 			m->feed_step_ns = m->feed_step_ns ? m->feed_step_ns * 2 : FEED_STEP_NS;
 			if (m->feed_step_ns > FEED_STEP_MAX_NS)

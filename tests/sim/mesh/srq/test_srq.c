@@ -200,6 +200,49 @@ static void test_joins_port_down(void **state)
 	free(h);
 }
 
+/*
+ * Receives were consumed before anybody counted them, and the port is down when the first queue pair is to move: it cannot, and
+ * nothing changes. Once the port is back it can, and consumed receives are not counted then, either.
+ */
+static void test_uncounted_port_down(void **state)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	struct mesh_srq_home *home;
+	struct mesh_srq *srq;
+	uint32_t i, n = 0;
+
+	(void)state;
+	assert_non_null(h);
+	hub_open(h, &bare);
+	post_missing(h, 40);
+	srq = mesh_srq_find(world.mc, h->end.srq);
+	assert_non_null(srq);
+	pair_open(h, 0, &bare);
+	for (i = 0; i < 10; i++)
+		pair_send(h, 0);
+	take_all(h, &h->pairs[0]);
+	cable(false);
+	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, false, &home), -EHOSTUNREACH);
+	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, true, &home), -EHOSTUNREACH);
+	assert_false(srq->split);
+	cable(true);
+	for (i = 0; i < 10; i++)
+		pair_send(h, 0);
+	take_all(h, &h->pairs[0]);
+	pair_open(h, 1, &moved);
+	post_missing(h, SLOTS);
+	for (i = 0; i < 20; i++)
+		pair_send(h, i % 2);
+	take_all(h, &h->pairs[0]);
+	take_all(h, &h->pairs[1]);
+	while (!ibv_post_srq_recv(h->end.srq, &wr, &bad))
+		n++;
+	assert_int_equal(n, h->end.srq_size - (SLOTS - 20));
+	hub_close(h);
+	free(h);
+}
+
 /* How many lines of a file have that text? */
 static unsigned int n_lines(const char *path, const char *text)
 {
@@ -325,6 +368,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_late, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_port_down, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_joins_port_down, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_uncounted_port_down, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_full, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_churn, world_setup, world_teardown),
 	};
