@@ -29,17 +29,20 @@
 /* A new path wakes both ends. The peer may hear of the path a little later, so this end tries again. */
 #define PATHLESS_AGAIN_NS 10000000ull
 
-/* Double the hold-down of a primary path that fails soon after the connection's return (flap damping). */
+/*
+ * Double the hold-down of a primary path that fails soon after the connection's return (flap damping). A return for which the
+ * hold-down was not asked leaves it as it is: if the ports of both paths flap, each flap sends the connection back.
+ */
 static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
 
 	if (home->away)
 		return;
-	if (home->returned_at_ns && now_ns - home->returned_at_ns < 4 * home->hold_ns)
-		home->hold_ns = home->hold_ns < MESH_HOLD_MAX_NS / 2 ? 2 * home->hold_ns : MESH_HOLD_MAX_NS;
-	else
+	if (!home->returned_at_ns || now_ns - home->returned_at_ns >= 4 * home->hold_ns)
 		home->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
+	else if (!home->sent_back)
+		home->hold_ns = home->hold_ns < MESH_HOLD_MAX_NS / 2 ? 2 * home->hold_ns : MESH_HOLD_MAX_NS;
 	home->returned_at_ns = 0;
 }
 

@@ -290,6 +290,7 @@ static void arrived(struct mesh_conn *conn)
 	home->away = !mv_gid_equal(&conn->path.gid, &home->gid) || !mv_gid_equal(&conn->path.peer_gid, &home->peer_gid);
 	home->works_since_ns = 0;
 	home->returned_at_ns = home->away ? 0 : mesh_now_ns();
+	home->sent_back = conn->move.reason != MV_CTL_REASON_HOME;
 	mesh_conn_disarm(conn);
 }
 

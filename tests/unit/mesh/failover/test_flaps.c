@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Ports that flap: how long the primary path has to work before the connection returns to it. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "oneconn.h"
+#include "reasons.h"
+#include "relocate.h"
+
+#define HOLD_NS (5000 * MS) /* hold_down_ms */
+#define SOON_NS (100 * MS)
+
+int __wrap_mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+			    const struct mesh_live_keys *keys);
+
+int __wrap_mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+			    const struct mesh_live_keys *keys)
+{
+	(void)next_psn;
+	(void)n_received;
+	(void)max_rd_atomic;
+	(void)keys;
+	assert_ptr_equal(h, &held);
+	return 0;
+}
+
+static const struct mv_path home = {
+	.local_rail = 0, .remote_rail = 0, .local_gid = {.raw = {1}}, .remote_gid = {.raw = {2}}, .type = MV_GID_TYPE_ROCE_V2};
+static const struct mv_path other = {
+	.local_rail = 1, .remote_rail = 1, .local_gid = {.raw = {3}}, .remote_gid = {.raw = {4}}, .type = MV_GID_TYPE_ROCE_V2};
+
+static int setup(void **state)
+{
+	oneconn_setup(state);
+	is_well();
+	conn.local_type = MV_GID_TYPE_ROCE_V2;
+	mesh_conn_settled(&conn);
+	held.now = (struct mesh_shadow){.qp = &qp, .rts = true};
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	held.now = (struct mesh_shadow){0};
+	return oneconn_teardown(state);
+}
+
+static void check(enum mv_path_verdict verdict, const struct mv_path *path)
+{
+	view.verdict = verdict;
+	view.n_paths = 1;
+	view.paths[0] = *path;
+	mesh_conn_check(&conn, now_ns, now_ns);
+}
+
+/* The move has begun, for @reason, and succeeds. */
+static void moves(enum mv_ctl_reason reason, const struct mv_path *path)
+{
+	const struct mv_move_action activate = {.type = MV_DO_ACTIVATE, .replay = true};
+	struct mv_move_action action;
+
+	assert_true(conn.move.live);
+	assert_int_equal(conn.move.reason, reason);
+	while (mv_move_next(&conn.move, &action))
+		;
+	conn.move.live = false;
+	conn.move.state = MV_MOVE_ACTIVE;
+	conn.next_path = (struct mesh_conn_path){.gid = path->local_gid, .peer_gid = path->remote_gid, .gid_type = path->type};
+	assert_true(mesh_conn_live(&conn, &activate, now_ns));
+	assert_int_equal(conn.state, MESH_CONN_MOVED);
+	assert_int_equal(conn.home.away, path == &other);
+}
+
+/* The port at work goes down, and leaves no choice. */
+static void port_goes_down(const struct mv_path *to)
+{
+	now_ns += SOON_NS;
+	check(MV_PATH_LOCAL_DOWN, to);
+	moves(MV_CTL_REASON_PORT, to);
+}
+
+/* Both ports are up, and stay so. */
+static void returns_after(uint64_t hold_ns)
+{
+	check(MV_PATH_WORKS, &home);
+	now_ns += hold_ns - 1;
+	check(MV_PATH_WORKS, &home);
+	assert_false(conn.move.live);
+	now_ns++;
+	check(MV_PATH_WORKS, &home);
+	moves(MV_CTL_REASON_HOME, &home);
+}
+
+/* Each return after the hold-down comes too early. */
+static void test_primary_port_flaps(void **state)
+{
+	uint64_t hold_ns;
+
+	(void)state;
+	for (hold_ns = HOLD_NS; hold_ns <= 8 * HOLD_NS; hold_ns *= 2) {
+		port_goes_down(&other);
+		returns_after(hold_ns);
+	}
+	now_ns += 4 * hold_ns;
+	port_goes_down(&other);
+	returns_after(HOLD_NS);
+}
+
+/* The other port sends the connection back each time: no hold-down has been too short. */
+static void test_both_ports_flap(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 8; i++) {
+		port_goes_down(&other);
+		port_goes_down(&home);
+	}
+	port_goes_down(&other);
+	returns_after(HOLD_NS);
+}
+
+/* Nor does such a return take back what the connection has learned. */
+static void test_other_port_flaps_once(void **state)
+{
+	(void)state;
+	port_goes_down(&other);
+	returns_after(HOLD_NS);
+	port_goes_down(&other);
+	port_goes_down(&home);
+	port_goes_down(&other);
+	returns_after(2 * HOLD_NS);
+	port_goes_down(&other);
+	port_goes_down(&home);
+	now_ns += 16 * HOLD_NS;
+	port_goes_down(&other);
+	returns_after(HOLD_NS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_primary_port_flaps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_both_ports_flap, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_other_port_flaps_once, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
