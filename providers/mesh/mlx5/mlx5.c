@@ -17,9 +17,9 @@
 #include "context.h"
 #include "wrmlx5_hot.h"
 
-/* ---- the function -------------------------------------------------------------------------------------------- */
+/* ---- functions of libmlx5 ------------------------------------------------------------------------------------ */
 
-/* Of a base that is not mlx5. */
+/* Takes the place of mlx5dv_init_obj() if the lower provider is not mlx5. */
 static int is_not_mlx5(void *obj, uint64_t obj_type)
 {
 	(void)obj;
@@ -27,7 +27,7 @@ static int is_not_mlx5(void *obj, uint64_t obj_type)
 	return EOPNOTSUPP;
 }
 
-/* Where it lies in the same object as @base. */
+/* Looks up a symbol. Return: NULL: not found, or found in another object than @base. */
 static void *find_beside(void *handle, const Dl_info *base, const char *name)
 {
 	void *sym = dlsym(handle, name);
@@ -36,7 +36,7 @@ static void *find_beside(void *handle, const Dl_info *base, const char *name)
 	return sym && dladdr(sym, &found) && found.dli_fbase == base->dli_fbase ? sym : NULL;
 }
 
-/* The addresses of the code that @of is part of. */
+/* The segment that has the address @of; @from and @to are 0 if there is none. */
 struct code {
 	uintptr_t of, from, to;
 };
@@ -57,7 +57,10 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* Does the function know blocks of the allocator that we, and so libmlx5, have memory from? Nothing is read where nothing may be. */
+/*
+ * Does @usable_size() work with the malloc() that the plugin and libmlx5 call? It is tried on blocks. It may read the words
+ * before a block, so these have to be mapped.
+ */
 static bool knows_blocks(mesh_usable_size_fn *usable_size)
 {
 	static const size_t sizes[] = {40, 1000, 5000};
@@ -78,8 +81,9 @@ static bool knows_blocks(mesh_usable_size_fn *usable_size)
 }
 
 /*
- * The allocator that libmlx5 has its memory from says how large a block is; if a program brings one that does not, nobody does. In a
- * program that is no PIE (python3 of Debian) malloc's address may be that of the program's own jump to it: then blocks are tried.
+ * Return: malloc_usable_size() of the allocator that libmlx5 uses; NULL: a program brought an allocator without that function.
+ * Both functions belong to one allocator if they lie in the same object. In a program that is no PIE (Debian's python3),
+ * dlsym() may return the program's own PLT entry for malloc(). Then malloc_usable_size() is tried on blocks.
  */
 static mesh_usable_size_fn *find_usable_size(void)
 {
@@ -111,7 +115,7 @@ static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret
 		return;
 	init_obj = find_beside(handle, &base, "mlx5dv_init_obj");
 	qp_ex = find_beside(handle, &base, "mlx5dv_qp_ex_from_ibv_qp_ex");
-	dlclose(handle); /* it is loaded as long as the context lives */
+	dlclose(handle); /* the context keeps the object loaded */
 	if (init_obj)
 		memcpy(ret_init_obj, &init_obj, sizeof(init_obj));
 	memcpy(ret_qp_ex, &qp_ex, sizeof(qp_ex));
@@ -140,22 +144,22 @@ static int call_init_obj(const struct mesh_mlx5 *m, struct mlx5dv_obj *obj, uint
 	return atomic_load_explicit(&m->init_obj, memory_order_relaxed)(obj, obj_type);
 }
 
-/* ---- asking for a CQ ------------------------------------------------------------------------------------------ */
+/* ---- mlx5dv_init_obj() on a copy of a CQ ---------------------------------------------------------------------- */
 
-/* Of the structure that libmlx5 keeps of a CQ; the rest is zeros. */
+/* A copy of libmlx5's struct of a CQ. */
 union cq_copy {
 	struct ibv_cq cq;
 	max_align_t align;
 	char bytes[MESH_MLX5_BYTES];
 };
 
-/* Not write(): what a sanitizer of the program knows of that memory is none of our business. */
+/* Not write() and read(): a sanitizer in the program intercepts these and checks the memory, which is not the plugin's. */
 static bool copy_through(const int pipe[2], char *to, const char *from, size_t n)
 {
 	return syscall(SYS_write, pipe[1], from, n) == (long)n && syscall(SYS_read, pipe[0], to, n) == (long)n;
 }
 
-/* A pipe says EFAULT of a page that is not there. */
+/* write() to a pipe fails with EFAULT if the memory is not mapped. */
 int mesh_mlx5_peek(const void *from, void *ret, size_t n)
 {
 	int fds[2], saved = errno, err = 0;
@@ -173,8 +177,9 @@ int mesh_mlx5_peek(const void *from, void *ret, size_t n)
 }
 
 /*
- * Blocks are aligned for everything, and libmlx5 keeps 8 bytes at most before what is the verbs' (of a queue pair those by which it
- * finds it). Return: 0: that is not known.
+ * Size of the block of memory that has libmlx5's struct, counted from @obj. malloc() aligns blocks to max_align_t, 16 bytes. At
+ * most 8 bytes of the block lie before @obj: libmlx5's struct of a queue pair begins with a struct mlx5_resource, by which
+ * libmlx5 finds the queue pair. So the address of @obj tells where the block begins. Return: 0: not known.
  */
 static size_t bytes_of(const struct mesh_mlx5 *m, const void *obj)
 {
@@ -204,8 +209,8 @@ static int init_cq(const struct mesh_mlx5 *m, struct ibv_cq *cq, struct mlx5dv_c
 }
 
 /*
- * As mlx5dv_init_obj(), but the CQ is left as it is: what is marked is the copy. Return: 0; -EBUSY: that changed nothing, so it was
- * marked; -errno.
+ * mlx5dv_init_obj() on a copy of the CQ, so that libmlx5 marks the copy. Return: 0; -EBUSY: the copy did not change, so the CQ
+ * was marked before; other -errno.
  */
 static int ask(const struct mesh_mlx5 *m, const struct ibv_cq *cq, struct mlx5dv_cq *ret)
 {
@@ -232,7 +237,10 @@ static bool is_shortage(int err)
 	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
 }
 
-/* On a CQ of ours: a copy says what the CQ says, asking leaves no mark, and a mark shows. @ret: whether all that is so. Return: 0 or -errno */
+/*
+ * Tries three things on a CQ of the plugin: a copy gives the same answer as the CQ, ask() leaves no mark in the CQ, and ask()
+ * sees a mark. @ret: are all three so? Return: a value that is_shortage() names: not now; other values have no meaning.
+ */
 static int try_copies(struct mesh_context *mc, const struct mesh_mlx5 *m, bool *ret)
 {
 	struct ibv_context *verbs = atomic_load_explicit(&mc->verbs, memory_order_relaxed);
@@ -252,11 +260,11 @@ static int try_copies(struct mesh_context *mc, const struct mesh_mlx5 *m, bool *
 		err = ask(m, cq, &again);
 		*ret = err == -EBUSY;
 	}
-	mc->destroy_cq(cq); /* ours would want data->lock */
+	mc->destroy_cq(cq); /* mesh_destroy_cq() would take data->lock */
 	return err;
 }
 
-/* For want of descriptors or memory it is tried again the next time. */
+/* May ask() be called? After a shortage of descriptors or memory, the next call tries again. */
 static bool can_ask(struct mesh_context *mc)
 {
 	struct mesh_mlx5 *m = &mc->data.mlx5;
@@ -285,7 +293,10 @@ bool mesh_mlx5_known(struct mesh_context *mc)
 	if (m->state != MESH_MLX5_UNKNOWN)
 		return m->state == MESH_MLX5_YES;
 	m->state = MESH_MLX5_NO;
-	/* Without locks in libmlx5, its queues are nobody's but the program's threads'. Signed work requests look otherwise. */
+	/*
+	 * MLX5_SINGLE_THREADED: libmlx5 takes no locks, so the plugin's threads must not use its queues. MLX5_QP_SIGNATURE:
+	 * work requests have another layout.
+	 */
 	if (getauxval(AT_SECURE) || secure_getenv("MLX5_SINGLE_THREADED") || secure_getenv("MLX5_QP_SIGNATURE"))
 		m->why = "MLX5_SINGLE_THREADED or MLX5_QP_SIGNATURE is in the environment, or that cannot be read";
 	else if (!mesh_mlx5_is_base(mc))
@@ -325,7 +336,7 @@ int mesh_mlx5_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mv_mlx5_cq *
 	return 0;
 }
 
-/* libmlx5 makes all places invalid, and the device writes the first one first. */
+/* libmlx5 sets all CQEs of a new CQ to MLX5_CQE_INVALID, and the device writes CQE 0 first. */
 bool mesh_mlx5_cq_is_unused(struct mesh_context *mc, struct ibv_cq *cq)
 {
 	struct mv_mlx5_cq ring;
@@ -343,7 +354,7 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 	memset(&dv, 0, sizeof(dv));
 	if (call_init_obj(&mc->data.mlx5, &obj, MLX5DV_OBJ_QP))
 		return -EOPNOTSUPP;
-	/* Whose program asked for a queue of no work requests has none; one with an SRQ has no receive queue. */
+	/* wqe_cnt is 0 if the program asked for 0 work requests. A queue pair with an SRQ has no receive queue. */
 	if (!dv.dbrec || (dv.sq.wqe_cnt && (!dv.sq.buf || dv.sq.stride != 64 || !power_of_two(dv.sq.wqe_cnt) || dv.sq.wqe_cnt > 32768)))
 		return -EOPNOTSUPP;
 	if (!qp->srq && dv.rq.wqe_cnt && (!dv.rq.buf || !power_of_two(dv.rq.wqe_cnt) || dv.rq.wqe_cnt > 32768 || dv.rq.stride < 16))
@@ -353,7 +364,7 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 	return 0;
 }
 
-/* Whether one of these words is the address of a function of the base's. */
+/* Is one of these words an address in the lower provider's code? */
 static bool has_function(struct mesh_mlx5 *m, const char *words, size_t bytes)
 {
 	uintptr_t from = atomic_load_explicit(&m->code_from, memory_order_relaxed), to = atomic_load_explicit(&m->code_to, memory_order_relaxed);
@@ -369,13 +380,14 @@ static bool has_function(struct mesh_mlx5 *m, const char *words, size_t bytes)
 }
 
 /*
- * Of these functions a queue pair has those that it was made for. An older library than the one of our headers has fewer, and something else
- * where the others would be, within what it keeps of the queue pair: that is none of its functions.
+ * A queue pair has pointers to the functions that it was made for. A library that is older than the plugin's headers has fewer
+ * pointers. Other members of its struct lie in the place of the newer ones, and these are no addresses of its code.
  */
 bool mesh_mlx5_builds(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	enum {
-		VERBS = offsetof(struct ibv_qp_ex, wr_abort) + sizeof(uintptr_t), /* wr_atomic_write (rdma-core 44), wr_flush (45) */
+		/* wr_atomic_write (rdma-core 44) and wr_flush (45) */
+		VERBS = offsetof(struct ibv_qp_ex, wr_abort) + sizeof(uintptr_t),
 		VERBS_BYTES = 2 * sizeof(uintptr_t),
 		DV = offsetof(struct mlx5dv_qp_ex, wr_set_dc_addr),
 		DV_BYTES = sizeof(struct mlx5dv_qp_ex) - DV,

@@ -7,14 +7,14 @@
 #include "mlx5.h"
 
 /*
- * Finds the lock of a send queue. A thread in a batch of libmlx5's ibv_wr_start() holds that lock until the end of the batch, and
- * may call any function meanwhile. Waiting for the lock means waiting for that thread, and there is no trylock. But whether the
- * lock is held can be read: it is a word of libmlx5's struct of the queue pair. The word is found on a queue pair of the plugin,
+ * Finds libmlx5's lock of a send queue. ibv_wr_start() takes the lock, and the end of the batch releases it. In between the
+ * thread may call any function, so nobody may wait for the lock, and libmlx5 offers no trylock. But the lock is a word in
+ * libmlx5's struct of the queue pair, and its value tells whether it is held. The word is found on a queue pair of the plugin,
  * by batches that are begun and aborted.
  */
 
-#define ROUNDS	4 /* what else changes does not change in step with us that often */
-#define LOCK_FAILURES 4u
+#define ROUNDS	4 /* enough that no other word changes in step with the batches */
+#define LOCK_FAILURES 4u /* shortages of memory or descriptors, then the search is given up */
 #define N_WORDS (MESH_MLX5_BYTES / sizeof(uint32_t))
 
 struct search {
@@ -22,7 +22,7 @@ struct search {
 		uint32_t word[N_WORDS];
 		char bytes[MESH_MLX5_BYTES];
 	} free, taken, now;
-	bool other[N_WORDS]; /* it was not always the same, in a batch or out of one */
+	bool other[N_WORDS]; /* not the lock: differed from one batch to another, or outside batches */
 };
 
 static void compare(struct search *s, const union words *first)
@@ -50,14 +50,14 @@ static int copy_round(struct search *s, const struct mesh_mlx5 *m, struct ibv_qp
 	return err;
 }
 
-/* Return: 0; -EOPNOTSUPP: no word is like that, or several are; -errno. */
+/* The lock has one value in every batch, and another one outside. Return: 0; -EOPNOTSUPP: no such word, or several; -errno. */
 static int find_word(struct search *s, struct ibv_qp_ex *qp, struct mesh_mlx5 *m)
 {
 	unsigned int n = 0;
 	uint32_t i;
 	int err = 0;
 
-	/* The first batch leaves behind what is as it was after the next ones. */
+	/* The first batch changes words that later batches leave alone. */
 	qp->wr_start(qp);
 	qp->wr_abort(qp);
 	for (i = 0; i < ROUNDS && !err; i++)
@@ -91,7 +91,7 @@ static struct ibv_qp *make_qp(struct mesh_context *mc, struct ibv_cq *cq)
 
 static int find_on(struct mesh_context *mc, struct ibv_qp *qp)
 {
-	struct search *s = calloc(1, sizeof(*s)); /* too large for a stack that is not ours */
+	struct search *s = calloc(1, sizeof(*s)); /* too large for the stack of a program's thread */
 	struct ibv_qp_ex *qp_ex = mesh_root.lib.verbs.qp_to_qp_ex(qp);
 	int err = s ? -EOPNOTSUPP : -ENOMEM;
 
@@ -107,7 +107,7 @@ static int find(struct mesh_context *mc)
 	struct ibv_qp *qp = cq ? make_qp(mc, cq) : NULL;
 	int err = qp ? find_on(mc, qp) : errno == EOPNOTSUPP ? -EOPNOTSUPP : -ENOMEM;
 
-	/* Ours would want data->lock. */
+	/* mesh_destroy_qp() and mesh_destroy_cq() would take data->lock. */
 	if (qp)
 		mc->destroy_qp(qp);
 	if (cq)
@@ -126,7 +126,7 @@ int mesh_mlx5_sq_lock(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_ml
 		return 0;
 	if (m->lock == MESH_MLX5_LOCK_UNKNOWN) {
 		err = find(mc);
-		/* What there is no memory or no descriptor for now may be had for the next queue pair. */
+		/* A shortage of memory or descriptors may be over at the next queue pair. */
 		if (err && err != -EOPNOTSUPP && ++m->n_lock_failures < LOCK_FAILURES)
 			return err;
 		m->lock = err ? MESH_MLX5_LOCK_NOWHERE : MESH_MLX5_LOCK_FOUND;
@@ -141,7 +141,7 @@ int mesh_mlx5_sq_lock(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_ml
 	return 0;
 }
 
-/* libmlx5 writes it with instructions of its own. */
+/* ThreadSanitizer does not see the instructions by which libmlx5 writes the word. */
 __attribute__((no_sanitize("thread"), noinline)) bool mesh_mlx5_is_locked(const struct mesh_mlx5_lock *lock)
 {
 	return lock->word && __atomic_load_n(lock->word, __ATOMIC_ACQUIRE) != lock->free;

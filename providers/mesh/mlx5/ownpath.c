@@ -9,8 +9,8 @@
 #include "mesh.h"
 #include "topo.h"
 
-#define ATTEMPTS 8 /* GIDs tried */
-#define NO_PORT  1 /* that is active; nothing was tried */
+#define ATTEMPTS 8 /* GIDs tried, at most */
+#define NO_PORT  1 /* the port is not active; nothing was tried */
 #define ENTRIES  512
 
 static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entry, int (*try)(void *arg, const struct ibv_ah_attr *ah),
@@ -31,7 +31,7 @@ static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entr
 	return try(arg, &ah);
 }
 
-/* IPv4 first: its route to itself is the simplest. */
+/* IPv4 addresses are tried first: the route of such an address to itself is the simplest. */
 static bool is_ipv4(const struct ibv_gid_entry *entry)
 {
 	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 && mv_gid_family(&entry->gid) == MV_FAMILY_IPV4;
