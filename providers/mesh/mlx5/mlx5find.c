@@ -11,17 +11,19 @@
 #include "mlx5trial.h"
 
 /*
- * Finds the words of mlx5take.h. Work is posted to a queue pair of the plugin, its CQEs are written, and libmlx5 consumes them;
- * its structs of CQ and queue pair are copied before and after. A count is the only word that changes each time by exactly the
- * expected amount. An array is the pointer behind which each posted value is found, each time, at the index where it was posted.
+ * Finds the words of mlx5take.h. The plugin posts work to its own queue pair, writes the CQEs, and lets libmlx5 consume them.
+ * It copies libmlx5's structs of the CQ and the queue pair before and after.
+ *
+ * A count, such as cons_index, is the only word that has the expected values before and after in every round. A pointer to an
+ * array, such as sq_wrid, is found by the array: in every round it has the expected value at the place of the work request.
  */
 
 #define WORDS    (MESH_MLX5_BYTES / sizeof(uint32_t))
 #define POINTERS (MESH_MLX5_BYTES / sizeof(uint64_t))
 #define ROUNDS   6u
-#define WR_ID    0x6d65736876657262ull /* no address, and no small number */
+#define WR_ID    0x6d65736876657262ull /* neither an address nor a count has such a value */
 
-/* Of one structure: which words may still be what is looked for. */
+/* Words of one struct that are ruled out: as a count, as the pointer to wr_ids, as the pointer to serial numbers (wqe_head). */
 struct candidates {
 	bool no_count[WORDS];
 	bool no_wrid[POINTERS], no_head[POINTERS];
@@ -31,7 +33,7 @@ struct search {
 	struct mesh_own own;
 	struct candidates cq, qp;
 	struct mesh_own_state before, after;
-	int err; /* memory could not be looked at, for want of descriptors */
+	int err; /* -errno: a pointer could not be followed, for lack of descriptors; 0: none yet */
 };
 
 /* ---- one round -------------------------------------------------------------------------------------------------- */
@@ -51,7 +53,7 @@ static bool is_in(uint64_t pointer, const struct mv_mlx5_ring *ring)
 	return pointer >= from && pointer <= from + (uint64_t)ring->n_wqes * ring->stride;
 }
 
-/* Two small numbers, one behind the other, look like an address. */
+/* Two small counts, one after the other, can look like a pointer. */
 static bool is_mapped(uint64_t pointer)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -60,7 +62,7 @@ static bool is_mapped(uint64_t pointer)
 	return !mincore((void *)(uintptr_t)(pointer - pointer % page), 1, &there);
 }
 
-/* May it be that of an array, which is a block of its own? What is known to be something else is not. */
+/* Can @pointer lead to an array? That is a block of malloc(): aligned, and apart from the queues and the doorbell records. */
 static bool may_be_array(const struct search *s, uint64_t pointer)
 {
 	const struct mesh_own *own = &s->own;
@@ -84,7 +86,8 @@ static bool is_there(struct search *s, uint64_t pointer, size_t at, const void *
 }
 
 /*
- * The first one that is left. What comes behind it is not looked at: there are arrays of which nothing has been written yet.
+ * Rules out pointers, up to the first whose array has the value. Later pointers are not followed: some lead to arrays that
+ * nobody has written yet (wr_data), and valgrind reports reads of these.
  */
 static void array(struct search *s, bool no[POINTERS], size_t at, const void *value, size_t n)
 {
@@ -106,7 +109,7 @@ static void arrays(struct search *s, uint32_t place, uint64_t wr_id, const uint3
 		array(s, s->qp.no_head, place, nth, sizeof(*nth));
 }
 
-/* libmlx5 takes the next completion. Return: 0 or -errno. */
+/* libmlx5 consumes the next CQE; its structs are copied before and after. Return: 0 or -errno. */
 static int take(struct search *s, uint64_t wr_id)
 {
 	uint32_t at = mv_mlx5_consumer(&s->own.cqes);
@@ -125,7 +128,7 @@ static int take(struct search *s, uint64_t wr_id)
 	return err;
 }
 
-/* The verbs' part has no array, and says what its pointers are. */
+/* The public part, struct ibv_qp_ex, has no pointer to an array. */
 static void begin(struct candidates *c)
 {
 	size_t i;
@@ -135,9 +138,9 @@ static void begin(struct candidates *c)
 		c->no_wrid[i] = c->no_head[i] = true;
 }
 
-/* ---- what is looked for ----------------------------------------------------------------------------------------- */
+/* ---- counts and arrays ------------------------------------------------------------------------------------------ */
 
-/* The only one that is left. */
+/* Byte offset of the only word that is not ruled out. Return: 0; -EOPNOTSUPP: none, or several. */
 static int only(const bool no[WORDS], uint32_t *ret)
 {
 	size_t i, found = 0;
@@ -151,8 +154,8 @@ static int only(const bool no[WORDS], uint32_t *ret)
 }
 
 /*
- * The first one that is left. What lies behind may be what is left of a queue pair that was there before, whose arrays were in the same
- * place.
+ * Byte offset of the first pointer that is not ruled out. The copy may end with old memory of a queue pair that was freed: its
+ * pointers seem right if its arrays had the same addresses. Return: 0; -EOPNOTSUPP: none.
  */
 static int first(const bool no[POINTERS], uint32_t *ret)
 {
@@ -166,7 +169,7 @@ static int first(const bool no[POINTERS], uint32_t *ret)
 	return -EOPNOTSUPP;
 }
 
-/* Each round one more is posted than in the one before, and the last of them completes. */
+/* The rounds post 1, 2, 3, 1, 2, 3 sends. The CQE is of the last send, and completes all sends of the round. */
 static int send_round(struct search *s, unsigned int round, uint32_t *n_done)
 {
 	struct mesh_own_send sends[ROUNDS];
@@ -245,7 +248,7 @@ static int find_receives(struct search *s, struct mesh_take_places *places)
 	return err;
 }
 
-/* ---- the lock: libmlx5 has it from ibv_start_poll() to ibv_end_poll() ------------------------------------------- */
+/* ---- lock of a CQ: libmlx5 holds it from ibv_start_poll() to ibv_end_poll() ------------------------------------- */
 
 static bool spinlocks_are_known(void)
 {
@@ -311,9 +314,9 @@ static int find_lock(struct search *s, struct mesh_take_places *places)
 	cq = s->own.mc->create_cq_ex(verbs, &attr);
 	if (!cq)
 		return errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP;
-	cq->context = verbs; /* as the library does, which was not asked */
+	cq->context = verbs; /* as in ibv_create_cq_ex(); mc->create_cq_ex is the provider's function */
 	err = find_lock_on(s, cq, places);
-	s->own.mc->destroy_cq(ibv_cq_ex_to_cq(cq)); /* ours would want data->lock */
+	s->own.mc->destroy_cq(ibv_cq_ex_to_cq(cq)); /* mesh_destroy_cq() would take data->lock */
 	return err;
 }
 

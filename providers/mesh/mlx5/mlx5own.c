@@ -10,10 +10,10 @@
 #include "ownpath.h"
 #include "wrmlx5_hot.h"
 
-#define CQES     31 /* libmlx5 makes them 32: more than is posted between two looks */
-#define FIRST    MESH_OWN_KINDS /* kind of the READ that waits for ever */
+#define CQES     31 /* libmlx5 rounds up to 32, more than are written before they are consumed */
+#define FIRST    MESH_OWN_KINDS /* kind of the first send, a READ that waits for ever */
 #define INLINE   64u
-#define FLUSH_NS 2000000000ull /* a device takes microseconds; a simulated one on a busy machine took 200 ms */
+#define FLUSH_NS 2000000000ull /* limit for a flush: a device takes microseconds, a simulated one on a busy machine took 200 ms */
 
 /* ---- making ----------------------------------------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ static int modify(struct mesh_own *own, struct ibv_qp_attr attr, int mask)
 	return -mesh_positive(err);
 }
 
-/* The device writes one completion, of a receive that it flushes. */
+/* Reads srqn_uidx in the only CQE that the device writes: of a receive that it flushes. */
 static int learn_uidx(struct mesh_own *own)
 {
 	uint64_t until_ns = mesh_now_ns() + FLUSH_NS;
@@ -81,7 +81,7 @@ static int learn_uidx(struct mesh_own *own)
 	return own->mc->poll_cq(own->device_cq, 1, &wc) == 1 && mv_mlx5_consumer(&own->device_cqes) == 1 ? 0 : -EOPNOTSUPP;
 }
 
-/* From RESET to RTS, where libmlx5 counts from 0 again. */
+/* Goes from RESET, where libmlx5's counts begin at 0 again, to RTS. */
 static int connect_by(void *arg, const struct ibv_ah_attr *ah)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, init = {.qp_state = IBV_QPS_INIT, .port_num = ah->port_num};
@@ -109,7 +109,7 @@ static int connect_by(void *arg, const struct ibv_ah_attr *ah)
 	return err;
 }
 
-/* What all the others wait for, without memory that the device could find to be nobody's. For libmlx5 it completes. */
+/* Posts the READ that all later sends wait for. It has no SGE, so the device finds no wrong key. libmlx5 gets a CQE for it. */
 static int post_first(struct mesh_own *own)
 {
 	struct mesh_own_send send;
@@ -153,7 +153,7 @@ int mesh_own_open(struct mesh_context *mc, struct mesh_own *ret)
 
 void mesh_own_close(struct mesh_own *own)
 {
-	/* Ours would want data->lock. */
+	/* mesh_destroy_qp() and mesh_destroy_cq() would take data->lock. */
 	if (own->qp)
 		own->mc->destroy_qp(own->qp);
 	if (own->sink)
@@ -167,13 +167,13 @@ void mesh_own_close(struct mesh_own *own)
 
 /* ---- posting ---------------------------------------------------------------------------------------------------- */
 
-/* From the first completion on, which is polled, nothing of what is posted completes. */
+/* Has the device written no CQE but the first one, which learn_uidx() has consumed? */
 static bool is_quiet(const struct mesh_own *own)
 {
 	return !mv_mlx5_cqe_at(&own->device_cqes, 1);
 }
 
-/* The one with inline data takes two places: so which one a work request is, and where, differ. */
+/* The kind with inline data takes two basic blocks: without it, serial number and place of each send would be equal. */
 static uint8_t build(struct ibv_qp_ex *qp, unsigned int kind)
 {
 	static char data[INLINE];
@@ -222,7 +222,7 @@ bool mesh_own_send(struct mesh_own *own, unsigned int kind, uint64_t wr_id, stru
 {
 	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(own->qp);
 
-	/* One takes two places at most. */
+	/* A send takes two basic blocks at most. */
 	if (!is_quiet(own) || own->n_sends == MESH_OWN_WRS || mv_mlx5_sq_end(&own->sq) + 2u > own->sq.n_wqes)
 		return false;
 	*ret = (struct mesh_own_send){.wr_id = wr_id, .nth = own->n_sends, .place = mv_mlx5_sq_end(&own->sq)};

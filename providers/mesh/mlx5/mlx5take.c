@@ -6,11 +6,11 @@
 
 #include "context.h"
 
-#define FAILURES 4u /* until it is given up for this device */
-#define PORTS_DOWN 25u /* so often as much that no port of the device is up */
+#define FAILURES 4u /* so many failures end the search for this context; one -EOPNOTSUPP is enough */
+#define PORTS_DOWN 25u /* so many failures because no port is up count as one other failure */
 #define TRIES    3
 
-/* What lies behind what libmlx5 keeps is somebody else's, and may change in the wrong moment: -EAGAIN. */
+/* -EAGAIN: a word changed that should not. It may be memory of others (mesh_mlx5_copy()), so another try may help. */
 static int find(struct mesh_context *mc, struct mesh_take_places *ret)
 {
 	int err = -EAGAIN, tries;
@@ -20,7 +20,7 @@ static int find(struct mesh_context *mc, struct mesh_take_places *ret)
 	return err;
 }
 
-/* Return: whether the places are known. */
+/* Are the places known? They are searched if that has not been decided yet. */
 static bool known(struct mesh_context *mc)
 {
 	struct mesh_mlx5 *m = &mc->data.mlx5;
@@ -29,7 +29,7 @@ static bool known(struct mesh_context *mc)
 	if (m->take != MESH_MLX5_TAKE_UNKNOWN)
 		return m->take == MESH_MLX5_TAKE_FOUND;
 	err = find(mc, &m->places);
-	/* What there is no memory or no descriptor for now may be had for the next queue pair. */
+	/* A shortage of memory or descriptors, or of ports that are up, may be over at the next queue pair. */
 	if (err)
 		m->n_take_failures += err == -EHOSTUNREACH ? 1 : PORTS_DOWN;
 	if (err && err != -EOPNOTSUPP && m->n_take_failures < FAILURES * PORTS_DOWN) {
@@ -81,7 +81,7 @@ void mesh_take_open_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_t
 	if (!known(mc))
 		return;
 	mesh_take_words_qp(qp, &mc->data.mlx5.places, &words);
-	/* Nothing has completed yet. */
+	/* Nothing has completed on this queue pair yet, so both counts have to be 0. */
 	if (words.sq_wrid && words.sq_wqe_head && !*words.sq_tail && !*words.rq_tail)
 		*ret = words;
 }

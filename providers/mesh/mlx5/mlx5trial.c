@@ -7,10 +7,10 @@
 #include "context.h"
 #include "mlx5own.h"
 
-#define POLL    4u /* completions at once, at most */
-#define MOST    8u /* outstanding, of each kind */
-#define LOOKS   5u /* at all that libmlx5 keeps, while it takes a completion of each kind */
-#define KINDS   (MESH_OWN_KINDS + 4) /* sends, and receives by opcode */
+#define POLL    4u /* CQEs per poll, at most */
+#define MOST    8u /* outstanding sends, and receives, at most */
+#define LOOKS   5u /* CQEs of each kind for which libmlx5's structs are compared before and after */
+#define KINDS   (MESH_OWN_KINDS + 4) /* kinds of CQEs: of sends, and of receives by opcode */
 #define N_WORDS (MESH_MLX5_BYTES / sizeof(uint32_t))
 
 struct end {
@@ -22,11 +22,11 @@ struct end {
 };
 
 struct trial {
-	struct end its, ours; /* libmlx5 takes the completions of the one, we those of the other */
+	struct end its, ours; /* libmlx5 consumes the CQEs of @its, the plugin most of @ours */
 	uint32_t n_received;
 	uint32_t seed;
 	struct mesh_own_state before, after;
-	uint8_t cq_changes[N_WORDS], qp_changes[N_WORDS]; /* seen in so many looks, of each word that libmlx5 has */
+	uint8_t cq_changes[N_WORDS], qp_changes[N_WORDS]; /* for each word of libmlx5's structs: looks in which it changed */
 };
 
 static uint32_t rnd(struct trial *t, uint32_t below)
@@ -37,7 +37,7 @@ static uint32_t rnd(struct trial *t, uint32_t below)
 
 /* ---- work ------------------------------------------------------------------------------------------------------- */
 
-/* To both. */
+/* To both queue pairs. */
 static int post_send(struct trial *t, unsigned int kind)
 {
 	uint64_t wr_id = (uint64_t)rnd(t, ~0u) << 32 | rnd(t, ~0u);
@@ -72,7 +72,7 @@ static int post_receives(struct trial *t, uint32_t n)
 	return 0;
 }
 
-/* Is there room for a round more, whatever it posts? */
+/* Is there room for one more round, which posts at most MOST sends and MOST receives? */
 static bool goes_on(const struct mesh_own *own)
 {
 	return own->n_sends + MOST < MESH_OWN_WRS && own->n_recvs + MOST < MESH_OWN_WRS;
@@ -80,7 +80,7 @@ static bool goes_on(const struct mesh_own *own)
 
 /* ---- completions ------------------------------------------------------------------------------------------------ */
 
-/* It stands for those before it, too. */
+/* The CQE of a send completes the sends before it, too. */
 static void sent(struct end *e, uint32_t last, uint32_t bytes)
 {
 	mesh_own_sent(&e->own, &e->sends[last], bytes);
@@ -115,7 +115,7 @@ static void complete_some(struct trial *t, uint32_t n)
 	}
 }
 
-/* Return: false: something is not as it is taken to be. */
+/* Return: false: not a plain CQE, or a word has an impossible value. */
 static bool take_one(const struct end *e, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
 	struct mesh_take_kind kind = mesh_take_kind_of(be32toh(cqe->sop_drop_qpn) >> 24);
@@ -155,7 +155,6 @@ static bool same_words(const struct trial *t)
 	       *its->qp.rq_tail == *ours->qp.rq_tail && mv_mlx5_consumer(&its->own.cqes) == mv_mlx5_consumer(&ours->own.cqes);
 }
 
-/* Those that have changed. */
 static void count_changes(const union mesh_own_words *before, const union mesh_own_words *after, uint8_t n_changes[N_WORDS])
 {
 	size_t i;
@@ -165,8 +164,9 @@ static void count_changes(const union mesh_own_words *before, const union mesh_o
 }
 
 /*
- * What changes now and then is somebody else's. Has anything changed mostly but the words that have to? By their addresses: a CQ, or
- * doorbell records, may lie right behind its queue pair.
+ * Did only the expected words change? A word counts if it changed in most looks, because the copies may have memory of others
+ * (mesh_mlx5_copy()). Words are compared by address: an expected word may lie behind the struct @obj, such as a doorbell
+ * record.
  */
 static bool only_those(const struct trial *t, const void *obj, const uint8_t n_changes[N_WORDS])
 {
@@ -195,7 +195,7 @@ static int compare(const struct trial *t, int got_its, struct ibv_wc *its, int g
 	return memcmp(its, ours, POLL * sizeof(*its)) ? -EOPNOTSUPP : 0;
 }
 
-/* libmlx5 takes those of its own, and what that changes is counted. Nothing else is done meanwhile: what is ours may lie behind. */
+/* libmlx5 consumes CQEs. Nothing else happens between the looks: the copies may have memory of the plugin behind the structs. */
 static int poll_looking(struct trial *t, int n, struct ibv_wc *wc, int *ret_got)
 {
 	struct mesh_own *own = &t->its.own;
@@ -228,7 +228,7 @@ static int poll_both(struct trial *t, int n, bool by_us, bool looks)
 	return compare(t, got_its, its, got_ours, ours);
 }
 
-/* One completion of that kind. */
+/* Consume one CQE of that kind, with a look before and after. */
 static int look_once(struct trial *t, unsigned int kind)
 {
 	int err = kind < MESH_OWN_KINDS ? post_send(t, kind) : post_receives(t, 1);
@@ -242,7 +242,7 @@ static int look_once(struct trial *t, unsigned int kind)
 	return poll_both(t, 1, true, true);
 }
 
-/* What does libmlx5 change when it takes a completion of that kind? */
+/* Which words does libmlx5 change when it consumes CQEs of that kind? Return: -EAGAIN: also unexpected ones. */
 static int look_at(struct trial *t, unsigned int kind)
 {
 	unsigned int i;
@@ -253,7 +253,7 @@ static int look_at(struct trial *t, unsigned int kind)
 	for (i = 0; i < LOOKS && !err; i++)
 		err = look_once(t, kind);
 	if (!err && (!only_those(t, t->its.own.cq, t->cq_changes) || !only_those(t, t->its.own.qp, t->qp_changes)))
-		err = -EAGAIN; /* it may have been somebody else after all */
+		err = -EAGAIN; /* perhaps others changed their memory */
 	return err;
 }
 
@@ -266,14 +266,14 @@ static int round_of(struct trial *t)
 	if (err)
 		return err;
 	complete_some(t, rnd(t, POLL + 1));
-	/* In one poll or several, also of a CQ that has no more. */
+	/* Poll until the CQ is empty. An empty CQ is polled once. */
 	do
 		err = poll_both(t, 1 + (int)rnd(t, POLL), rnd(t, 4), false);
 	while (!err && mv_mlx5_cqe_at(&t->its.own.cqes, mv_mlx5_consumer(&t->its.own.cqes)));
 	return err;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------------- */
+/* ---- trial ------------------------------------------------------------------------------------------------------ */
 
 static int open_end(struct mesh_context *mc, const struct mesh_take_places *places, struct end *e)
 {
