@@ -9,21 +9,21 @@
 #include <infiniband/verbs.h>
 
 /*
- * What we assume of libibverbs' private interface, and nothing more. Everything here was the same from
- * rdma-core 28 to 64; everything that was not is measured at run time (calibrate.c) or derived from the
- * presence of a public symbol (MESH_LIB_HAS_IMPORT). Nothing is taken on trust: library.c, drivers.c and
- * hook.c check each structure before it is used.
+ * All that the plugin assumes of libibverbs' private interface. These structs did not change from rdma-core 28 to 64, with one
+ * exception: import_context in struct mesh_driver_ops, which exists if the library exports ibv_import_device (has_import). All
+ * else that changes between releases is measured at run time (calibrate.c). library.c, drivers.c and hook.c check each struct
+ * before its use.
  */
 
 struct verbs_device;
 struct verbs_sysfs_dev;
 
-/* struct ibv_mr_init_attr of rdma-core 59 and later, which older headers lack; public, and only ever grows at its end. */
+/* The public struct ibv_mr_init_attr, for headers from before rdma-core 59. New members are only added at its end. */
 struct mesh_mr_init_attr {
 	size_t length;
 	int access;
 	uint64_t comp_mask;
-	uint64_t iova; /* these are valid by their bit of @comp_mask */
+	uint64_t iova; /* this and the next three: valid if their bit is set in @comp_mask */
 	void *addr;
 	int fd;
 	uint64_t fd_offset;
@@ -34,10 +34,10 @@ enum {
 	MESH_MR_ADDR = 1 << 1,
 	MESH_MR_FD = 1 << 2,
 	MESH_MR_FD_OFFSET = 1 << 3,
-	MESH_MR_DMAH = 1 << 4, /* a DMA handle: makes things faster */
+	MESH_MR_DMAH = 1 << 4, /* has a DMA handle, which only makes access faster */
 };
 
-/* How a driver is registered. The last two members moved when import_context came in front of them. */
+/* struct verbs_device_ops, by which a driver registers. import_context moved the last two members by one place (rdma-core 31). */
 struct mesh_driver_ops {
 	const char *name;
 	uint32_t match_min_abi_version;
@@ -46,12 +46,12 @@ struct mesh_driver_ops {
 	const void **static_providers;
 	bool (*match_device)(struct verbs_sysfs_dev *sysfs_dev);
 	struct verbs_context *(*alloc_context)(struct ibv_device *device, int cmd_fd, void *private_data);
-	/* Only if the library exports ibv_import_device; before that this was alloc_device. */
+	/* Only if the library exports ibv_import_device; in older ones alloc_device is here. */
 	struct verbs_context *(*import_context)(struct ibv_device *device, int cmd_fd);
-	void (*unused[2])(void);
+	void (*unused[2])(void); /* alloc_device, uninit_device */
 };
 
-/* An entry of a match table. */
+/* struct verbs_match_ent: an entry of a match table. */
 struct mesh_match_ent {
 	const void *driver_data;
 	union {
@@ -65,7 +65,7 @@ struct mesh_match_ent {
 
 enum { MESH_MATCH_SENTINEL = 0, MESH_MATCH_DRIVER_ID = 3 };
 
-/* A node of libibverbs' list of drivers; the head is the first two members alone. */
+/* A node of libibverbs' list of drivers. The head of the list has only the first two members. */
 struct mesh_driver_node {
 	struct mesh_driver_node *next;
 	struct mesh_driver_node *prev;
@@ -73,8 +73,8 @@ struct mesh_driver_node {
 };
 
 /*
- * Public functions that we call for objects of our own, in the copy of libibverbs that is stacked. (Those that the
- * header defines inline go through the context, so they need no place here.)
+ * Public functions that the plugin calls for its own objects, in the libibverbs that it is stacked in. Inline functions of
+ * verbs.h are not listed: they call through the context.
  */
 #define MESH_VERBS(X)                                                                                      \
 	X(get_device_list)                                                                                 \
@@ -113,12 +113,12 @@ struct mesh_verbs {
 	MESH_VERBS(MESH_VERB_MEMBER)
 };
 
-/* The entry points we call, resolved in the libibverbs that is loaded. */
+/* What the plugin calls in the loaded libibverbs. Constant after mesh_library_find(). */
 struct mesh_library {
 	char path[512];
 	unsigned int abi; /* NN of verbs_register_driver_NN */
-	bool has_import;  /* exports ibv_import_device */
-	uintptr_t data_start, data_end; /* its writable segment */
+	bool has_import;  /* it exports ibv_import_device */
+	uintptr_t data_start, data_end; /* writable segment of the library */
 
 	void (*register_driver)(const struct mesh_driver_ops *ops);
 	void *(*init_and_alloc_context)(struct ibv_device *device, int cmd_fd, size_t alloc_size,
@@ -127,7 +127,7 @@ struct mesh_library {
 	int (*close_device)(struct ibv_context *context);
 	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
 				   size_t max_entries, uint32_t flags, size_t entry_size);
-	/* NULL where the library does not have it. */
+	/* These are NULL if the library does not export them. */
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 					int fd, int access);
 	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
@@ -138,8 +138,8 @@ struct mesh_library {
 	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
 	int (*query_qp_data_in_order)(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
-	struct mesh_verbs verbs; /* complete unless @missing_verb */
-	const char *missing_verb; /* the first of them that the library lacks; then no connection is moved */
+	struct mesh_verbs verbs; /* all set if @missing_verb is NULL */
+	const char *missing_verb; /* first function of @verbs that the library lacks: no connection is moved; NULL: none */
 };
 
 #endif

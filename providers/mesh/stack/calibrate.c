@@ -5,6 +5,7 @@
 
 #include "calibrate_find.h"
 
+/* Does another operation have the slot of @but? @ret_by: which one; MESH_N_OPS: one that the plugin does not replace */
 static bool is_taken(const struct mesh_calibration *cal, enum mesh_op but, const unsigned int *slots,
 		     enum mesh_op *ret_by)
 {
@@ -26,7 +27,7 @@ static bool is_taken(const struct mesh_calibration *cal, enum mesh_op but, const
 	return false;
 }
 
-/* What only moves need and looks wrong counts as absent; in what repairs need, wrong is wrong. */
+/* Two operations in one slot: an operation that only moves need becomes absent; one that repairs need ends the calibration. */
 static int check_distinct(struct mesh_calibration *cal, const unsigned int *slots, char *why, size_t why_size)
 {
 	enum mesh_op op, by;
@@ -46,8 +47,9 @@ static int check_distinct(struct mesh_calibration *cal, const unsigned int *slot
 }
 
 /*
- * Later libraries show some operations that our header does not know in front of all that it knows. Marked. Nothing of interest is at
- * the start itself.
+ * Finds a public place that the plugin's headers do not know. Later libraries put new members in front of struct verbs_context,
+ * and some of these are operations. The first word is skipped: no operation lies there, and offset 0 stands for no place.
+ * @s: marked
  */
 static void find_shown(const struct mesh_scratch *s, struct mesh_calibration *cal, enum mesh_op op)
 {
@@ -62,8 +64,8 @@ static void find_shown(const struct mesh_scratch *s, struct mesh_calibration *ca
 }
 
 /*
- * A table with one entry must change that operation in its places and nothing else at all: that is how
- * live contexts are overlaid.
+ * verbs_set_ops() with a table of one entry must change that operation, in all its places, and nothing else. The plugin puts
+ * its overlay on contexts in this way.
  */
 static int check_single(const struct mesh_library *lib, struct mesh_scratch *s,
 			const struct mesh_calibration *cal, enum mesh_op op, size_t priv_bytes, char *why,
@@ -86,7 +88,7 @@ static int check_single(const struct mesh_library *lib, struct mesh_scratch *s,
 	s->table[cal->slot[op]] = fresh;
 	lib->set_ops(s->start, s->table);
 
-	/* Make the same change to the copy, then the two must be equal. */
+	/* The same changes are made to the copy. Then both must be equal. */
 	if (mesh_op_info[op].place)
 		memcpy(before + ((char *)s->tail - (char *)s->start) + mesh_op_info[op].place, &fresh,
 		       sizeof(fresh));
@@ -188,7 +190,7 @@ int mesh_calibrate(const struct mesh_library *lib, struct mesh_calibration *ret,
 	struct mesh_scratch *s;
 	int err;
 
-	s = malloc(sizeof(*s)); /* its table is too large for a stack that is not ours */
+	s = malloc(sizeof(*s)); /* too large for the stack of a program's thread */
 	if (!s) {
 		snprintf(why, why_size, "out of memory");
 		return -ENOMEM;

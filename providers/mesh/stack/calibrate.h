@@ -7,12 +7,12 @@
 #include "abi.h"
 
 /*
- * Where libibverbs keeps a context's operations. The table that providers hand to verbs_set_ops() is
- * private and changes between releases, in its middle and without a change of the ABI number; so its
- * order is measured on a scratch context (scratch.h).
+ * Finds where libibverbs keeps the operations of a context. Providers pass a table of operations to verbs_set_ops(). That table
+ * is private, and releases add operations in its middle without a new ABI number. So its order is measured on a scratch context
+ * (scratch.h).
  */
 
-/* Operations we may replace. Those before MESH_OPS_MOVES repair GIDs; the others are for moved connections. */
+/* Operations that the plugin may replace. Those before MESH_OPS_MOVES repair GIDs; the others are for moved connections. */
 enum mesh_op {
 	MESH_OP_MODIFY_QP,
 	MESH_OP_CREATE_AH,
@@ -23,7 +23,7 @@ enum mesh_op {
 	MESH_OP_DEALLOC_PD,
 	MESH_OP_ALLOC_PARENT_DOMAIN,
 	MESH_OP_REG_MR,
-	MESH_OP_REG_DMABUF_MR, /* not in every library; as are the next six */
+	MESH_OP_REG_DMABUF_MR, /* this and the next six: not in every library */
 	MESH_OP_REG_MR_EX,
 	MESH_OP_IMPORT_MR,
 	MESH_OP_IMPORT_PD,
@@ -64,16 +64,16 @@ enum mesh_op {
 
 #define MESH_OP_ABSENT UINT32_MAX
 
-/* Slots of the largest table we are prepared for; rdma-core 64 has 83. */
+/* Slots of the largest table that can be measured; rdma-core 64 has 83. */
 #define MESH_OPS_MAX 512
 
 struct mesh_calibration {
 	size_t context_size; /* bytes of this library's struct verbs_context */
-	size_t priv_ops;     /* byte offset of the private copy of the table in verbs_context.priv */
-	unsigned int n_known; /* operations that were identified and agree in both places */
-	unsigned int slot[MESH_N_OPS]; /* index of each operation in the table; MESH_OP_ABSENT */
-	size_t shown[MESH_N_OPS]; /* bytes from the context's start to where it shows, if our header does not know; 0: nowhere */
-	char no_moves[96]; /* why connections cannot be moved with this library; "": they can */
+	size_t priv_ops;     /* byte offset of the private copy of the table in *verbs_context.priv */
+	unsigned int n_known; /* number of operations that were found and passed all checks */
+	unsigned int slot[MESH_N_OPS]; /* index of each operation in the table; MESH_OP_ABSENT: not found */
+	size_t shown[MESH_N_OPS]; /* public place that the plugin's headers do not know: byte offset in the context; 0: none */
+	char no_moves[96]; /* why connections cannot be moved with this library; "": they can be moved */
 };
 
 /**
@@ -81,41 +81,42 @@ struct mesh_calibration {
  * @ret: filled on success
  * @why: on failure, a sentence for the operator
  *
- * Works on a scratch context without a device; nothing of it remains. Not thread-safe against itself.
+ * Works on a scratch context without a device, and destroys that context. An operation that only moves need may be missing:
+ * then the slot is MESH_OP_ABSENT, and @ret->no_moves says so. Not thread-safe against itself or mesh_calibration_confirm().
  *
- * An operation that only moves need and that is not found is absent, and then there are no moves.
- *
- * Return: 0; -ENOMEM; -ENOTSUP when the library does not behave as every known one does.
+ * Return: 0; -ENOMEM; -ENOTSUP: the library behaves unlike all known ones.
  */
 int mesh_calibrate(const struct mesh_library *lib, struct mesh_calibration *ret, char *why,
 		   size_t why_size);
 
 /**
- * mesh_calibration_context - the public context inside what a base's alloc_context returned
- * @device: the device it was made for
+ * mesh_calibration_context - find the public struct ibv_context in a context of a lower provider
+ * @start: as the provider's alloc_context() returned it
+ * @device: of the context
  *
- * Return: the context, or NULL when its size or device is not what was measured.
+ * Any thread. Return: the context; NULL: another size than measured, or another device.
  */
 struct ibv_context *mesh_calibration_context(const struct mesh_calibration *cal, struct verbs_context *start,
 					     const struct ibv_device *device);
 
 /**
- * mesh_calibration_op - the function behind an operation of a live context
+ * mesh_calibration_op - read the function of an operation in an open context
  *
- * Return: the pointer, NULL when the public and the private place disagree or there is none.
+ * Any thread. Return: the function; NULL: the slot is not known, the private and the public place differ, or the context has no
+ * such function.
  */
 void *mesh_calibration_op(const struct mesh_calibration *cal, const struct ibv_context *context,
 			  enum mesh_op op);
 
 /**
- * mesh_calibration_confirm - check on an open context what could only be inferred
+ * mesh_calibration_confirm - check the slot of create_cq_ex, which mesh_calibrate() only infers
  * @context: as ibv_open_device() returned it
  *
- * create_cq_ex is called by no exported function, only by one whose address the library puts into a context once the
- * provider has made it. That function is called on a scratch context. Not thread-safe against itself or
- * mesh_calibrate().
+ * No exported function calls the operation create_cq_ex. Only an internal function of the library does, and the library puts
+ * the address of that function into a context that a provider has made. So this reads the address in @context, and calls the
+ * function on a scratch context. Not thread-safe against itself or mesh_calibrate().
  *
- * Return: 0; -ENOMEM; -ENOTSUP when it calls another operation than was inferred.
+ * Return: 0; -ENOMEM; -ENOTSUP: the function calls another operation than the inferred one.
  */
 int mesh_calibration_confirm(const struct mesh_library *lib, const struct mesh_calibration *cal,
 			     const struct ibv_context *context);
@@ -123,13 +124,11 @@ int mesh_calibration_confirm(const struct mesh_library *lib, const struct mesh_c
 /**
  * mesh_calibration_lacks - does the library have no such operation, so that there is nothing to replace?
  *
- * False for one that it has, found or not.
+ * Any thread. Return: false for an operation that the library has, also if calibration did not find the slot.
  */
 bool mesh_calibration_lacks(const struct mesh_library *lib, enum mesh_op op);
 
-/**
- * mesh_op_name - the field name of an operation
- */
+/** mesh_op_name - name of an operation in libibverbs' table, such as "modify_qp" */
 const char *mesh_op_name(enum mesh_op op);
 
 #endif

@@ -5,13 +5,11 @@
 
 #include "calibrate_find.h"
 
-/* Offset in our header's struct verbs_context, whose end is the same in every library. */
 #define PLACE(member) offsetof(struct verbs_context, member)
 #define OPS(member)   offsetof(struct verbs_context, context.ops.member)
 
 #define SLOT(member) {#member, OPS(member)}
 
-/* Operations that every known libibverbs mirrors into the public part. */
 const struct mesh_public_slot mesh_public_slots[MESH_N_PUBLIC] = {
 	SLOT(_compat_alloc_pd),	   SLOT(_compat_dealloc_pd), SLOT(_compat_reg_mr),
 	SLOT(_compat_dereg_mr),	   SLOT(_compat_create_cq),  SLOT(poll_cq),
@@ -24,7 +22,6 @@ const struct mesh_public_slot mesh_public_slots[MESH_N_PUBLIC] = {
 	SLOT(_compat_detach_mcast), SLOT(_compat_async_event),
 };
 
-/* The operations we may replace, and the public place of each; 0 for those that have none. */
 const struct mesh_public_slot mesh_op_info[MESH_N_OPS] = {
 	[MESH_OP_MODIFY_QP] = {"modify_qp", OPS(_compat_modify_qp)},
 	[MESH_OP_CREATE_AH] = {"create_ah", OPS(_compat_create_ah)},
@@ -47,7 +44,7 @@ const struct mesh_public_slot mesh_op_info[MESH_N_OPS] = {
 	[MESH_OP_REREG_MR] = {"rereg_mr", OPS(_compat_rereg_mr)},
 	[MESH_OP_DEREG_MR] = {"dereg_mr", OPS(_compat_dereg_mr)},
 	[MESH_OP_CREATE_CQ] = {"create_cq", OPS(_compat_create_cq)},
-	[MESH_OP_CREATE_CQ_EX] = {"create_cq_ex", 0}, /* the public one is the library's own function */
+	[MESH_OP_CREATE_CQ_EX] = {"create_cq_ex", 0}, /* in the public place of that name the library has its own function */
 	[MESH_OP_RESIZE_CQ] = {"resize_cq", OPS(_compat_resize_cq)},
 	[MESH_OP_DESTROY_CQ] = {"destroy_cq", OPS(_compat_destroy_cq)},
 	[MESH_OP_MODIFY_CQ] = {"modify_cq", PLACE(modify_cq)},
@@ -77,10 +74,6 @@ const char *mesh_op_name(enum mesh_op op)
 	return mesh_op_info[op].name;
 }
 
-/*
- * Slots of everything public; they must be distinct, for two operations in one slot would mean that our
- * idea of the public part is wrong.
- */
 int mesh_find_public(const struct mesh_scratch *s, unsigned int slots[MESH_N_PUBLIC], char *why, size_t why_size)
 {
 	bool taken[MESH_OPS_MAX] = {false};
@@ -108,18 +101,15 @@ static unsigned int read_place(const struct mesh_scratch *s, size_t place)
 	return slot;
 }
 
-/* How far to look for the private copy of the table: it starts at byte 24 in rdma-core 44. */
+/* The private copy of the table is searched in so many bytes. In rdma-core 44 the copy begins at byte 24. */
 #define PRIV_SEARCH 256
 
-/*
- * The private copy has the order of the table, so the markers of slots 0, 1, 2 ... follow one another.
- * Nothing is read beyond the last slot that is known to exist.
- */
+/* The private copy has the order of the table, so it has the markers of slots 0, 1, 2 ... one after another. */
 int mesh_find_private(const struct mesh_scratch *s, unsigned int last_slot, size_t *ret_offset, char *why,
 			size_t why_size)
 {
 	const char *priv = (const char *)s->tail->priv;
-	size_t off, limit = (last_slot + 1) * sizeof(void *); /* it has room for the table at least */
+	size_t off, limit = (last_slot + 1) * sizeof(void *); /* *priv has at least the size of the table */
 	unsigned int k;
 
 	if (limit > PRIV_SEARCH)
@@ -141,7 +131,7 @@ int mesh_find_private(const struct mesh_scratch *s, unsigned int last_slot, size
 	return 0;
 }
 
-/* Operations without a public place are seen when the function that calls them is called. */
+/* An operation without a public place is found by a call of the function of libibverbs that uses it: mesh_scratch_probe(). */
 
 static void call_close(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
 {
@@ -157,12 +147,12 @@ static void call_reg_dmabuf(const struct mesh_library *lib, struct mesh_scratch 
 	lib->reg_dmabuf_mr(&pd, 0, 4096, 0, -1, 0);
 }
 
-/* Of a file descriptor: libibverbs does nothing to memory before it calls the operation. */
+/* With a file descriptor, libibverbs changes no memory (ibv_dontfork_range()) before it calls the operation. */
 static void call_reg_mr_ex(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
 {
 	struct {
 		struct mesh_mr_init_attr attr;
-		char more[256]; /* what later ones have at its end */
+		char more[256]; /* members of later releases */
 	} in = {.attr = {.length = 4096, .fd = -1, .comp_mask = MESH_MR_IOVA | MESH_MR_FD | MESH_MR_FD_OFFSET}};
 	struct ibv_pd pd = {.context = s->context};
 
@@ -195,7 +185,7 @@ static void call_unimport_pd(const struct mesh_library *lib, struct mesh_scratch
 static void call_set_ece(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
 {
 	struct ibv_qp qp = {.context = s->context};
-	struct ibv_ece ece = {.vendor_id = 1}; /* without one libibverbs asks nobody */
+	struct ibv_ece ece = {.vendor_id = 1}; /* with 0, libibverbs fails and does not call the operation */
 
 	(void)arg;
 	lib->set_ece(&qp, &ece);
@@ -210,10 +200,10 @@ static void call_query_ece(const struct mesh_library *lib, struct mesh_scratch *
 	lib->query_ece(&qp, &ece);
 }
 
-/* Operations of functions that not every library has. */
+/* Operations that not every library has. */
 static const struct {
 	enum mesh_op op;
-	size_t function; /* in struct mesh_library */
+	size_t function; /* the exported function that calls it: byte offset in struct mesh_library */
 	void (*call)(const struct mesh_library *lib, struct mesh_scratch *s, void *arg);
 } later_ones[] = {
 	{MESH_OP_REG_DMABUF_MR, offsetof(struct mesh_library, reg_dmabuf_mr), call_reg_dmabuf},
@@ -250,9 +240,10 @@ static void call_create_cq_ex(const struct mesh_library *lib, struct mesh_scratc
 }
 
 /*
- * create_cq_ex is called by nothing that could be called without a device. But the table is in alphabetical order, in
- * every known library, and nothing but it stands between create_cq and create_flow, which are both public. A library
- * where that is not so has no create_cq_ex for us; mesh_calibration_confirm() looks again when it can.
+ * Infers the slot of create_cq_ex, because no function that works without a device calls it. In every known library the table
+ * is in alphabetical order, and create_cq_ex is the only operation between create_cq and create_flow. Both of these have a
+ * public place. If they are not two slots apart, create_cq_ex counts as absent. mesh_calibration_confirm() checks the slot
+ * later.
  */
 static unsigned int infer_create_cq_ex(const struct mesh_scratch *s, unsigned int create_cq)
 {
@@ -261,7 +252,6 @@ static unsigned int infer_create_cq_ex(const struct mesh_scratch *s, unsigned in
 	return create_flow == create_cq + 2 ? create_cq + 1 : MESH_OP_ABSENT;
 }
 
-/* Fill cal->slot for all operations as far as they can be found. */
 int mesh_find_slots(const struct mesh_library *lib, struct mesh_scratch *s, struct mesh_calibration *cal,
 		      char *why, size_t why_size)
 {

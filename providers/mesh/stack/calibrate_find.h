@@ -4,44 +4,47 @@
 
 #include "scratch.h"
 
-/* Where the operations are: what is known of all libraries, and looking at a scratch context for it. (calibrate.c) */
+/* Steps of mesh_calibrate(): what all known libraries have in common, and the search for slots on a scratch context. */
 
-/* Where our header says an operation is visible in the public part. */
+/* An operation, and its public place. */
 struct mesh_public_slot {
 	const char *name;
-	size_t place; /* in our header's struct verbs_context, whose end is the same in every library; 0: nowhere */
+	size_t place; /* byte offset in the headers' struct verbs_context, whose end is the same in every library; 0: none */
 };
 
 #define MESH_N_PUBLIC 26u
 
 /* Operations that every known libibverbs mirrors into the public part. */
 extern const struct mesh_public_slot mesh_public_slots[MESH_N_PUBLIC];
-/* The operations we may replace. */
+/* The operations that the plugin may replace. */
 extern const struct mesh_public_slot mesh_op_info[MESH_N_OPS];
 
 /**
- * mesh_find_public - slots of everything that has to be public
+ * mesh_find_public - find the slots of mesh_public_slots[]
  * @s: marked (mesh_scratch_mark())
  *
- * They must be distinct, for two operations in one slot would mean that our idea of the public part is wrong.
+ * Two operations in one slot mean that the public part is not as in the headers. That is an error.
  *
- * Return: 0 or -ENOTSUP with @why.
+ * Return: 0; -ENOTSUP with @why.
  */
 int mesh_find_public(const struct mesh_scratch *s, unsigned int slots[MESH_N_PUBLIC], char *why, size_t why_size);
 
 /**
- * mesh_find_private - byte offset of the private copy of the table
- * @last_slot: the last one that is known to exist: nothing is read beyond it
+ * mesh_find_private - find the private copy of the table
+ * @s: marked
+ * @last_slot: last slot that is known to exist; nothing is read beyond that slot
+ * @ret_offset: byte offset in *verbs_context.priv
  *
- * Return: 0 or -ENOTSUP with @why.
+ * Return: 0; -ENOTSUP with @why.
  */
 int mesh_find_private(const struct mesh_scratch *s, unsigned int last_slot, size_t *ret_offset, char *why,
 		      size_t why_size);
 
 /**
- * mesh_find_slots - fill cal->slot for all operations as far as they can be found
+ * mesh_find_slots - fill cal->slot for all operations, as far as they can be found
+ * @s: marked; the markers are overwritten
  *
- * Leaves no markers. Return: 0 or -ENOTSUP with @why.
+ * Return: 0; -ENOTSUP with @why.
  */
 int mesh_find_slots(const struct mesh_library *lib, struct mesh_scratch *s, struct mesh_calibration *cal,
 		    char *why, size_t why_size);

@@ -8,12 +8,12 @@
 
 #include "library.h"
 
-/* More drivers than any libibverbs has registered; a longer walk means that this is no list. */
+/* More drivers than any libibverbs registers. A longer walk means that this is not the list. */
 #define DRIVERS_MAX 256
 
 /*
- * Memory that may not be there is read by the kernel, through a pipe: a bad address is EFAULT and not a
- * crash. (process_vm_readv() would do in one call, but container runtimes filter it.)
+ * Reads memory that may not be mapped, through a pipe: write() fails with EFAULT, and nothing crashes. (process_vm_readv()
+ * would need one call only, but container runtimes filter it.)
  */
 struct reader {
 	int fds[2];
@@ -30,7 +30,7 @@ static void reader_fini(struct reader *r)
 	close(r->fds[1]);
 }
 
-/* @size at most PIPE_BUF, so that one write moves all of it. */
+/* @size: at most PIPE_BUF, so that one write() takes all of it */
 static bool reader_copy(struct reader *r, void *to, const void *from, size_t size)
 {
 	ssize_t n = write(r->fds[1], from, size);
@@ -44,7 +44,7 @@ static bool reader_copy(struct reader *r, void *to, const void *from, size_t siz
 	return read(r->fds[0], to, size) == (ssize_t)size;
 }
 
-/* Is @head the list's head, whose last node is the one that was just added for @own? */
+/* Is @head the head of the list? Then its last node is the one that was just added for @own, behind @old_last. */
 static bool is_head(struct reader *r, struct mesh_driver_node *head, const struct mesh_driver_node *old_last,
 		    const struct mesh_driver_ops *own)
 {
@@ -57,7 +57,7 @@ static bool is_head(struct reader *r, struct mesh_driver_node *head, const struc
 	return node.ops == own && node.next == head && node.prev == old_last;
 }
 
-/* A loop that visits every node and comes back, with prev the mirror of next and names that can be read. */
+/* Checks that the list leads back to its head, that each prev is the reverse of a next, and that each name can be read. */
 static int check_list(struct reader *r, struct mesh_driver_node *head, const struct mesh_driver_ops *own,
 		      char *why, size_t why_size)
 {
@@ -113,8 +113,8 @@ int mesh_drivers_find(const struct mesh_library *lib, const struct mesh_driver_o
 	lib->register_driver(own);
 
 	/*
-	 * The head's prev is a word of the library's data that registering has changed. The new node names its
-	 * head, so no more than one place can pass.
+	 * Registering has changed the head's prev, which is a word of the library's data. The new node points to the head, so
+	 * only one place can pass.
 	 */
 	for (off = (size_t)(-lib->data_start % sizeof(void *)); off + 2 * sizeof(void *) <= size;
 	     off += sizeof(void *)) {

@@ -8,8 +8,8 @@
 #include "library.h"
 
 /*
- * The ABI number is part of the symbol's name. 17 was the first that had one; rdma-core 64 is at 64. A
- * later one is tried as well: whether it still behaves is for the calibration to say.
+ * The name verbs_register_driver_NN has the ABI number. The first number was 17; rdma-core 64 has 64. Later numbers are
+ * accepted, too: calibration finds out whether such a library still behaves as the known ones.
  */
 #define ABI_FIRST 17
 #define ABI_LAST  199
@@ -20,7 +20,7 @@ struct segment_query {
 	bool found;
 };
 
-/* The writable PT_LOAD of the object the anchor lies in. */
+/* Finds the writable segment of the object that the anchor lies in. */
 static int find_segment(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct segment_query *q = arg;
@@ -50,7 +50,7 @@ static int find_segment(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* dlsym() gives void *, ISO C wants a detour to make a function pointer of it. */
+/* dlsym() returns void *, and ISO C does not define its conversion to a function pointer: hence memcpy(). */
 static bool resolve(void *handle, const char *name, void *ret_function)
 {
 	void *p = dlsym(handle, name);
@@ -83,7 +83,7 @@ int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anc
 	}
 	snprintf(lib.path, sizeof(lib.path), "%s", info.dli_fname);
 
-	/* The newest first: a library may keep an old number for compatibility. */
+	/* The highest number first: a library may also export older ones for compatibility. */
 	for (lib.abi = ABI_LAST; lib.abi >= ABI_FIRST; lib.abi--) {
 		snprintf(name, sizeof(name), "verbs_register_driver_%u", lib.abi);
 		if (resolve(handle, name, &lib.register_driver))
@@ -98,8 +98,8 @@ int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anc
 	else if (!resolve(handle, "ibv_close_device", &lib.close_device))
 		missing = "ibv_close_device";
 	/*
-	 * Without it (before rdma-core 32) there is nothing we could do; and before 28 the way contexts are
-	 * closed, which the calibration relies on, was another.
+	 * Without the GID table the plugin can do nothing: rdma-core 32 is needed. Besides, libraries before rdma-core 28 close
+	 * contexts in a way that calibration does not know.
 	 */
 	else if (!resolve(handle, "_ibv_query_gid_table", &lib.query_gid_table))
 		missing = "_ibv_query_gid_table (it is older than rdma-core 32)";
@@ -129,7 +129,7 @@ int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anc
 
 int mesh_library_find(struct mesh_library *ret, char *why, size_t why_size)
 {
-	/* The function our own calls are bound to: in a process with two copies, that copy is meant. */
+	/* A process may have two copies of libibverbs. This is the copy that the plugin's calls are bound to. */
 	const void *anchor = (const void *)ibv_get_device_list;
 	Dl_info info;
 	void *handle;
@@ -146,7 +146,7 @@ int mesh_library_find(struct mesh_library *ret, char *why, size_t why_size)
 		return -ENOENT;
 	}
 	err = mesh_library_resolve(ret, handle, anchor, why, why_size);
-	/* We are bound to the library, so it stays loaded without this reference. */
+	/* The plugin is linked to the library, which keeps it loaded. */
 	dlclose(handle);
 	return err;
 }

@@ -6,8 +6,9 @@
 #include "scratch.h"
 
 /*
- * libibverbs' struct verbs_context grows at its front, so it starts in the middle of a buffer that is zero
- * elsewhere and is then found by its device pointer. 696 bytes in rdma-core 64.
+ * New releases put new members in front of libibverbs' struct verbs_context, so its size is not known (rdma-core 64: 696
+ * bytes). The struct begins in the middle of a buffer of zeros. The device pointer in it shows where its end, struct
+ * ibv_context, is.
  */
 #define SCRATCH_SIZE  65536
 #define SCRATCH_START 16384
@@ -20,8 +21,8 @@ static void set_why(char *why, size_t size, const char *text)
 void mesh_scratch_fini(struct mesh_scratch *s)
 {
 	/*
-	 * verbs_uninit_context() would drop the reference on our stand-in device and then call into a
-	 * structure whose layout we do not know; what it frees is this much.
+	 * Not verbs_uninit_context(): it would drop the reference to the stand-in device, and then use a struct of the device
+	 * whose layout is not known. Apart from that, it frees only *priv.
 	 */
 	if (s->tail)
 		free(s->tail->priv);
@@ -29,7 +30,7 @@ void mesh_scratch_fini(struct mesh_scratch *s)
 	free(s->device);
 }
 
-/* Where the context is in the buffer: at the only place that names the device. */
+/* Finds struct ibv_context in the buffer, by its first member: no other word is the address of the device. */
 static int find_context(struct mesh_scratch *s, char *why, size_t why_size)
 {
 	size_t off, found = 0, sz;
@@ -79,7 +80,7 @@ int mesh_scratch_init(const struct mesh_library *lib, struct mesh_scratch *s, ch
 
 	err = find_context(s, why, why_size);
 	if (err) {
-		/* Not known well enough to free what hangs on it. */
+		/* The layout is not known, so *priv is not freed. */
 		mesh_scratch_fini(s);
 		return err;
 	}
@@ -106,7 +107,7 @@ bool mesh_scratch_holds(const struct mesh_scratch *s, size_t place)
 	return (char *)s->tail + place >= (char *)s->start;
 }
 
-/* What the two functions below saw; probing is serialised. */
+/* Results of probe_zero() and probe_one(). There is one probe at a time. */
 static struct {
 	unsigned int calls, bit;
 } probed;

@@ -7,11 +7,11 @@
 #include "calibrate.h"
 
 /*
- * A context without a device, made by the library's own function, on which its ways are measured. Whatever
- * the library does to it, nothing of it remains.
+ * A context without a device, to measure what the library does to contexts. The library's own function makes it. What the
+ * library does to it has no effect on other contexts.
  */
 
-/* Stand-in for a struct verbs_device: libibverbs writes a reference count somewhere behind the public part. */
+/* Stands for a struct verbs_device. libibverbs writes a reference count somewhere behind the public part. */
 struct mesh_scratch_device {
 	struct ibv_device device;
 	char private_part[4096];
@@ -20,54 +20,54 @@ struct mesh_scratch_device {
 struct mesh_scratch {
 	struct mesh_scratch_device *device;
 	char *buffer;
-	struct verbs_context *start; /* as libibverbs knows it */
+	struct verbs_context *start; /* the context as the library knows it */
 	struct ibv_context *context;
-	struct verbs_context *tail; /* as our header knows it: only members near the end are real */
-	const void *table[MESH_OPS_MAX]; /* what goes to verbs_set_ops() next */
+	/* The context as the plugin's headers know it. Both end at the same address: mesh_scratch_holds(). */
+	struct verbs_context *tail;
+	const void *table[MESH_OPS_MAX]; /* for verbs_set_ops() */
 };
 
 /**
  * mesh_scratch_init - make a scratch context
- * @s: large; not for a stack that is not ours
+ * @s: too large for the stack of a program's thread
  * @why: on failure, a sentence for the operator
  *
- * Return: 0; -ENOMEM; -ENOTSUP when the library's contexts are not laid out as all known ones are. On failure
- * there is nothing to release.
+ * Return: 0; -ENOMEM; -ENOTSUP: the library's contexts are laid out unlike all known ones. On failure the caller has nothing to
+ * release.
  */
 int mesh_scratch_init(const struct mesh_library *lib, struct mesh_scratch *s, char *why, size_t why_size);
+/** mesh_scratch_fini - destroy a scratch context */
 void mesh_scratch_fini(struct mesh_scratch *s);
 
-/**
- * mesh_scratch_mark - put a marker of its own into every slot of the context's table
- */
+/** mesh_scratch_mark - put mesh_marker(slot) into every slot of the context's table */
 void mesh_scratch_mark(const struct mesh_library *lib, struct mesh_scratch *s);
 
 /**
- * mesh_scratch_holds - is a member of the public tail inside this library's context?
- * @place: offset in struct verbs_context as our header has it
+ * mesh_scratch_holds - does the library's struct verbs_context have that member?
+ * @place: byte offset in struct verbs_context of the plugin's headers
  *
- * An older library's contexts begin later than our header's.
+ * The struct of an older library lacks the first members.
  */
 bool mesh_scratch_holds(const struct mesh_scratch *s, size_t place);
 
 /**
- * mesh_scratch_probe - find the slot of the one operation that a library function calls
- * @call: calls that function on the scratch context; what it returns is not looked at
+ * mesh_scratch_probe - find the slot of the operation that a function of the library calls
+ * @call: calls that function on the scratch context
  * @ret_slot: written on success
  *
- * The table is filled with two functions, chosen by one bit of the slot number, to see which is called; once for
- * each bit. The two take the place of functions of any signature, ignore what they are given and return 0.
- * Leaves them in the table. Not thread-safe against itself.
+ * There is one round for each bit of the slot's number. A round fills the table with two functions: slots whose number has the
+ * bit get one, the other slots the other. The function that is called tells the bit. Both functions stand for operations of any
+ * signature, ignore their arguments, and return 0. They stay in the table. Not thread-safe against itself.
  *
- * Return: how many operations the function called: 1 is success.
+ * Return: number of operations that the function called; 1 is success.
  */
 unsigned int mesh_scratch_probe(const struct mesh_library *lib, struct mesh_scratch *s,
 				void (*call)(const struct mesh_library *lib, struct mesh_scratch *s, void *arg),
 				void *arg, unsigned int *ret_slot);
 
 /*
- * Markers: values no function can have, for the first page is never mapped for code. They must survive a
- * comparison only, nothing ever calls them.
+ * Markers are values that no function pointer can have, because no code is ever mapped in the first page. They are compared,
+ * and never called.
  */
 #define MESH_MARKER_BASE 0x100u
 
