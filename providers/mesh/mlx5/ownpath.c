@@ -40,7 +40,7 @@ static bool is_ipv4(const struct ibv_gid_entry *entry)
 int mesh_ownpath_try(struct ibv_context *verbs, int (*try)(void *arg, const struct ibv_ah_attr *ah), void *arg)
 {
 	struct ibv_gid_entry *entries = calloc(ENTRIES, sizeof(*entries));
-	int err = -EHOSTUNREACH, attempts = 0;
+	int err = -EHOSTUNREACH, attempts = 0, result;
 	ssize_t n, i, pass;
 
 	if (!entries)
@@ -49,9 +49,12 @@ int mesh_ownpath_try(struct ibv_context *verbs, int (*try)(void *arg, const stru
 	for (pass = 0; pass < 2; pass++)
 		for (i = 0; i < n && err && attempts < ATTEMPTS; i++)
 			if (is_ipv4(&entries[i]) == !pass && entries[i].gid_index <= UINT8_MAX) {
-				err = try_entry(verbs, &entries[i], try, arg);
-				attempts += err != NO_PORT;
+				result = try_entry(verbs, &entries[i], try, arg);
+				if (result == NO_PORT)
+					continue;
+				err = result;
+				attempts++;
 			}
 	free(entries);
-	return err == NO_PORT ? -EHOSTUNREACH : err;
+	return err;
 }
