@@ -16,13 +16,19 @@ bool mesh_agentlink_intact(const struct mesh_agentlink *link)
 	return mesh_is_socket(link->fd, link->ino);
 }
 
+/* A connection has no state of the one before. */
+static void clear(struct mesh_agentlink *link)
+{
+	link->fd = -1;
+	link->packs = link->names_senders = link->asks_senders = false;
+	link->out_len = link->in_len = link->in_at = 0;
+}
+
 void mesh_agentlink_close(struct mesh_agentlink *link)
 {
 	if (mesh_agentlink_intact(link))
 		close(link->fd);
-	link->fd = -1;
-	link->packs = false;
-	link->out_len = link->in_len = link->in_at = 0;
+	clear(link);
 	mesh_counts_unshare();
 }
 
@@ -45,13 +51,38 @@ void mesh_agentlink_packs(struct mesh_agentlink *link)
 	link->packs = true;
 }
 
-int mesh_agentlink_flush(struct mesh_agentlink *link)
+/* A packet of its own: then it needs no room in @out. Return: 0 or -errno. */
+static int ask_for_senders(struct mesh_agentlink *link)
+{
+	const struct mv_frame senders = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	int err = link->asks_senders ? send_packet(link, buf, mv_frame_encode(&senders, buf)) : 0;
+
+	if (!err)
+		link->asks_senders = false;
+	return err;
+}
+
+void mesh_agentlink_senders(struct mesh_agentlink *link)
+{
+	link->asks_senders = link->names_senders;
+	ask_for_senders(link);
+}
+
+static int flush(struct mesh_agentlink *link)
 {
 	int err = link->out_len ? send_packet(link, link->out, link->out_len) : 0;
 
 	if (err != -EAGAIN)
 		link->out_len = 0;
 	return err;
+}
+
+int mesh_agentlink_flush(struct mesh_agentlink *link)
+{
+	int err = ask_for_senders(link);
+
+	return err == -EAGAIN ? err : flush(link);
 }
 
 int mesh_agentlink_send(struct mesh_agentlink *link, const struct mv_frame *frame)
@@ -63,7 +94,7 @@ int mesh_agentlink_send(struct mesh_agentlink *link, const struct mv_frame *fram
 	if (!link->packs)
 		return send_packet(link, buf, len);
 	if (len > sizeof(link->out) - link->out_len) {
-		err = mesh_agentlink_flush(link);
+		err = flush(link);
 		if (err)
 			return err;
 	}
@@ -89,6 +120,11 @@ static int receive(struct mesh_agentlink *link)
 	return 0;
 }
 
+static bool names_no_host(const struct mv_frame *frame)
+{
+	return frame->type == MV_FRAME_DELIVER && mv_gid_is_zero(&frame->dgid);
+}
+
 int mesh_agentlink_recv(struct mesh_agentlink *link, struct mv_frame *ret)
 {
 	int err = mesh_agentlink_has(link) ? 0 : receive(link);
@@ -99,7 +135,9 @@ int mesh_agentlink_recv(struct mesh_agentlink *link, struct mv_frame *ret)
 	err = mv_frame_take(link->in + link->in_at, link->in_len - link->in_at, &used, ret);
 	/* The end of a malformed frame is not known: drop the packet. */
 	link->in_at = err ? link->in_len : link->in_at + used;
-	return err;
+	if (!err && ret->type == MV_FRAME_SENDERS && ret->version == MV_CTL_VERSION)
+		link->names_senders = true;
+	return !err && link->names_senders && names_no_host(ret) ? -EBADMSG : err;
 }
 
 /* Send buffer: some frames for each of a thousand queue pairs that move at once. */
@@ -160,9 +198,7 @@ int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
 	struct stat st;
 	int fd, err;
 
-	link->fd = -1;
-	link->packs = false;
-	link->out_len = link->in_len = link->in_at = 0;
+	clear(link);
 	fd = mesh_agentlink_connect(run_dir);
 	if (fd < 0)
 		return fd;

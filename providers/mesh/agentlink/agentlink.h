@@ -16,6 +16,8 @@ struct mesh_agentlink {
 	int fd; /* -1: not connected */
 	uint64_t ino;
 	bool packs; /* the agent accepts several frames per packet */
+	bool names_senders; /* the agent has sent SENDERS; helper thread only */
+	bool asks_senders; /* our SENDERS has still to be sent */
 	size_t out_len; /* bytes of @out: frames for the next mesh_agentlink_flush(); 0 without @packs */
 	size_t in_len, in_at; /* of @in: received bytes, and bytes given out; helper thread only */
 	uint8_t out[MV_PACK_MAX_BYTES], in[MV_PACK_MAX_BYTES];
@@ -48,6 +50,14 @@ bool mesh_agentlink_intact(const struct mesh_agentlink *link);
 void mesh_agentlink_packs(struct mesh_agentlink *link);
 
 /**
+ * mesh_agentlink_senders - ask an agent that has sent SENDERS to name the host of each sender
+ *
+ * If the socket has no room, mesh_agentlink_flush() asks. Does nothing before mesh_agentlink_recv() has returned SENDERS of this
+ * connection: older agents disconnect a process that sends SENDERS.
+ */
+void mesh_agentlink_senders(struct mesh_agentlink *link);
+
+/**
  * mesh_agentlink_send - send a frame to the agent, or queue it for mesh_agentlink_flush()
  *
  * Never blocks. If the socket has no room, or the kernel no memory, the frame is lost (-EAGAIN).
@@ -56,13 +66,20 @@ void mesh_agentlink_packs(struct mesh_agentlink *link);
  */
 int mesh_agentlink_send(struct mesh_agentlink *link, const struct mv_frame *frame);
 
-/** mesh_agentlink_flush - send the queued frames. Return: 0; -EAGAIN: no room, they stay queued; -errno: they are lost. */
+/**
+ * mesh_agentlink_flush - send the queued frames, and SENDERS if that had no room before
+ *
+ * Return: 0; -EAGAIN: no room, try again later; -errno: the queued frames are lost.
+ */
 int mesh_agentlink_flush(struct mesh_agentlink *link);
 
 /**
  * mesh_agentlink_recv - next frame
  *
- * Return: 0; -EAGAIN: none; -EBADMSG: a malformed frame was dropped; -ECONNRESET: the agent is gone.
+ * Drops each DELIVER that names no host, once the agent has sent SENDERS. The agent sends such a DELIVER before it has read our
+ * SENDERS. The peer repeats the message.
+ *
+ * Return: 0; -EAGAIN: none; -EBADMSG: a malformed frame, or such a DELIVER, was dropped; -ECONNRESET: the agent is gone.
  */
 int mesh_agentlink_recv(struct mesh_agentlink *link, struct mv_frame *ret);
 

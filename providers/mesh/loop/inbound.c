@@ -138,10 +138,8 @@ static void take_packs(struct mesh_thread *thread)
 
 static void ask_for_senders(struct mesh_thread *thread)
 {
-	const struct mv_frame senders = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
-
 	mesh_lock(&thread->helper.link_lock);
-	mesh_agentlink_send(&thread->helper.link, &senders);
+	mesh_agentlink_senders(&thread->helper.link);
 	mesh_unlock(&thread->helper.link_lock);
 }
 

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +76,7 @@ static void test_packs(void **state)
 	assert_int_equal(got.type, MV_FRAME_PACKS);
 	assert_int_equal(mesh_agentlink_recv(&link_, &got), 0);
 	assert_int_equal(got.type, MV_FRAME_SENDERS);
+	mesh_agentlink_senders(&link_);
 	mesh_agentlink_packs(&link_);
 	/* More than one packet has room for. */
 	for (frame.qpn = 1; frame.qpn <= 500; frame.qpn++)
@@ -119,6 +122,117 @@ static void test_packs_without_room(void **state)
 	realagent_run();
 	assert_int_equal(clients.count.claims, n - 1);
 	mesh_agentlink_close(&link_);
+}
+
+/* Frames of the agent up to its SENDERS. */
+static void read_senders(void)
+{
+	struct mv_frame got;
+
+	do
+		assert_int_equal(mesh_agentlink_recv(&link_, &got), 0);
+	while (got.type != MV_FRAME_SENDERS);
+}
+
+/* The agent has a message for the process. @named: the process gets it, with the sender's host; else it is dropped. */
+static void deliver(bool named)
+{
+	const uint8_t data[] = {1, 2, 3};
+	struct mv_frame got;
+
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
+	md_clients_flush(&clients);
+	assert_int_equal(mesh_agentlink_recv(&link_, &got), named ? 0 : -EBADMSG);
+	if (named)
+		assert_memory_equal(got.dgid.raw, sender.bytes, sizeof(sender.bytes));
+	assert_int_equal(mesh_agentlink_recv(&link_, &got), -EAGAIN);
+}
+
+static void claim(void)
+{
+	const struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 1, .device = "mlx5_0"};
+
+	assert_int_equal(mesh_agentlink_send(&link_, &frame), 0);
+	realagent_run();
+}
+
+/* An agent that can name hosts has not read yet that it is to. */
+static void test_unnamed_hosts(void **state)
+{
+	(void)state;
+	connect_agent();
+	mesh_agentlink_senders(&link_); /* not yet: the agent may be an older one */
+	claim();
+	read_senders();
+	deliver(false);
+	mesh_agentlink_senders(&link_);
+	deliver(false);
+	realagent_run();
+	deliver(true);
+	/* Another connection begins anew. */
+	mesh_agentlink_close(&link_);
+	realagent_run();
+	connect_agent();
+	claim();
+	read_senders();
+	deliver(false);
+	mesh_agentlink_senders(&link_);
+	realagent_run();
+	deliver(true);
+	mesh_agentlink_close(&link_);
+}
+
+/* The question finds no room. */
+static void test_senders_without_room(void **state)
+{
+	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 2, .device = "mlx5_0"};
+
+	(void)state;
+	for (unsigned int packs = 0; packs < 2; packs++) {
+		connect_agent();
+		claim();
+		read_senders();
+		if (packs)
+			mesh_agentlink_packs(&link_);
+		while (!mesh_agentlink_send(&link_, &frame))
+			;
+		mesh_agentlink_senders(&link_);
+		assert_int_equal(mesh_agentlink_flush(&link_), -EAGAIN);
+		realagent_run();
+		assert_int_equal(mesh_agentlink_flush(&link_), 0);
+		realagent_run();
+		deliver(true);
+		mesh_agentlink_close(&link_);
+		realagent_run();
+	}
+}
+
+/* An agent of an older version does not name hosts, and does not say that it can. */
+static void test_older_agent(void **state)
+{
+	const struct mv_frame deliver = {.type = MV_FRAME_DELIVER, .device = "mlx5_0", .qpn = 1, .len = 1};
+	const struct mv_frame other = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION + 1};
+	struct mesh_agentlink old = {0};
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	struct mv_frame got;
+	struct stat st;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	assert_int_equal(fstat(ends[0], &st), 0);
+	old.fd = ends[0];
+	old.ino = st.st_ino;
+	assert_true(send(ends[1], buf, mv_frame_encode(&other, buf), 0) > 0);
+	assert_true(send(ends[1], buf, mv_frame_encode(&deliver, buf), 0) > 0);
+	assert_int_equal(mesh_agentlink_recv(&old, &got), 0);
+	assert_int_equal(mesh_agentlink_recv(&old, &got), 0);
+	assert_int_equal(got.type, MV_FRAME_DELIVER);
+	mesh_agentlink_senders(&old);
+	assert_int_equal(mesh_agentlink_flush(&old), 0);
+	assert_int_equal(recv(ends[1], buf, sizeof(buf), MSG_DONTWAIT), -1);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* What one connection has shown is not shown again by the next; what came in between is. */
@@ -216,6 +330,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_packs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_packs_without_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unnamed_hosts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_senders_without_room, setup, teardown),
+		cmocka_unit_test(test_older_agent),
 		cmocka_unit_test_setup_teardown(test_seen_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_when_the_process_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_connected_again, setup, teardown),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* The helper thread: messages for connections, and when the thread looks at connections. */
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "loopagent.h"
@@ -18,6 +20,7 @@ static struct mv_frame message(uint32_t qpn, uint32_t attempt)
 	struct mv_frame frame = {.type = MV_FRAME_DELIVER, .qpn = qpn};
 
 	snprintf(frame.device, sizeof(frame.device), "mlx5_0");
+	memcpy(frame.dgid.raw, sender.bytes, sizeof(frame.dgid.raw));
 	frame.len = (uint16_t)mv_ctl_encode(&msg, frame.payload);
 	return frame;
 }
@@ -87,6 +90,36 @@ static void test_strange_messages(void **state)
 	send_frames(others, 5, 0);
 	settle();
 	assert_got(want, 4);
+}
+
+/* The process's SENDERS finds no room. Until the agent has read it, messages without a host are dropped. */
+static void test_senders_asked_again(void **state)
+{
+	static const struct got want[] = {{102, 3}};
+	const struct mv_frame claim = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .device = "mlx5_0", .qpn = qps[N - 1].qp_num};
+	const struct mv_frame senders = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
+	struct md_client *client, *next;
+
+	(void)state;
+	settle();
+	atomic_store(&n_got, 0);
+	HASH_ITER(hh, clients.by_number, client, next)
+	client->senders = false;
+	while (mesh_thread_frame(&claim) != -EAGAIN)
+		;
+	send_frames(&senders, 1, 0);
+	have_it_look();
+	deliver(100, 1);
+	md_clients_flush(&clients);
+	have_it_look();
+	settle();
+	atomic_fetch_add(&now_ns, 20 * MS);
+	settle();
+	deliver(102, 3);
+	md_clients_flush(&clients);
+	settle();
+	assert_got(want, 1);
+	assert_int_equal(atomic_load(&of_host), sender.bytes[0]);
 }
 
 /* What the agent said before it went. */
@@ -229,6 +262,8 @@ int main(void)
 		cmocka_unit_test_setup(test_messages, setup),
 		cmocka_unit_test_setup(test_messages, setup_no_packs),
 		cmocka_unit_test_setup(test_strange_messages, setup),
+		cmocka_unit_test_setup(test_senders_asked_again, setup),
+		cmocka_unit_test_setup(test_senders_asked_again, setup_no_packs),
 		cmocka_unit_test_setup(test_last_messages, setup),
 		cmocka_unit_test_setup(test_looked_at_later, setup),
 		cmocka_unit_test_setup(test_news_wait, setup),
