@@ -46,6 +46,11 @@ bool mesh_ud_may_lead_to(const struct mv_host_id *from, const union ibv_gid *gid
 	return mv_host_id_is_zero(from) || (mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME && !mesh_view_is_doubted(gid, false));
 }
 
+bool mesh_ud_is_ambiguous(const struct mesh_ud_peer *peer, const union ibv_gid *gid)
+{
+	return (!peer || !mesh_ud_host_of(peer)) && mesh_view_n_holders(gid) > 1;
+}
+
 bool mesh_ud_has_room_for(const struct mv_host_id *from, uint64_t now_ns)
 {
 	unsigned int n = 0, n_of_host = 0;

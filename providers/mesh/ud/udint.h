@@ -241,6 +241,12 @@ bool mesh_ud_may_speak(const struct mesh_ud_peer *peer, const struct mv_host_id 
 /** mesh_ud_may_lead_to - may that host have datagrams sent to that GID? The host has to have the GID, not in doubt. */
 bool mesh_ud_may_lead_to(const struct mv_host_id *from, const union ibv_gid *gid);
 
+/**
+ * mesh_ud_is_ambiguous - do several hosts have the peer's GID, and is it not known which of them the peer is on?
+ * @peer: NULL: not known yet
+ */
+bool mesh_ud_is_ambiguous(const struct mesh_ud_peer *peer, const union ibv_gid *gid);
+
 /** mesh_ud_has_room_for - may the host have one more peer to which the program has sent nothing? Idle peers do not count. */
 bool mesh_ud_has_room_for(const struct mv_host_id *from, uint64_t now_ns);
 

@@ -354,8 +354,7 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 	char why[256];
 	int err;
 
-	/* Nothing tells which of several hosts the peer is on. */
-	if (!peer && mesh_view_n_holders(&msg->from.gid) > 1)
+	if (mesh_ud_is_ambiguous(peer, &msg->from.gid))
 		return MV_CTL_REASON_NO_PATH;
 	if (!peer && !mesh_ud_has_room_for(from, now_ns))
 		return MV_CTL_REASON_NO_RESOURCES;
@@ -421,7 +420,7 @@ static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, cons
 	char why[256];
 
 	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED ||
-	    !mesh_ud_may_speak(peer, from, &msg->from.gid))
+	    !mesh_ud_may_speak(peer, from, &msg->from.gid) || mesh_ud_is_ambiguous(peer, &msg->from.gid))
 		return;
 	if (!msg->reason && mesh_ud_may_lead_to(from, &msg->path.gid))
 		outlet = outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));

@@ -235,6 +235,54 @@ static void test_known_path_needs_no_time(void **state)
 	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
 }
 
+/* The program has met nobody at that GID yet, and one of several holders speaks. */
+static void test_several_holders_of_one_unmet(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer;
+
+	(void)state;
+	paths(MV_PATH_UNKNOWN, N_RAILS, N_RAILS);
+	peer = new_peer();
+	assert_int_equal(peer->state, MESH_UD_FAILED);
+	n_holders = 2;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
+	assert_int_equal(peer->state, MESH_UD_FAILED);
+	assert_true(mv_host_id_is_zero(&peer->host_id));
+	n_holders = 1;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	assert_memory_equal(&peer->host_id, &host_c, sizeof(host_c));
+}
+
+/* The host that the peer was met on has gone, and several have its GID. */
+static void test_several_holders_take_over(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+	struct mv_ctl_msg reply = {
+		.type = MV_CTL_UD_PUT,
+		.request_id = asked.request_id,
+		.from = asked.to,
+		.to = asked.from,
+		.path = {.gid = asked.path_peer_gid, .qpn = PATH_QPN + 1},
+	};
+
+	(void)state;
+	holder = MESH_HOLDER_OTHER;
+	n_holders = 2;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &reply, now_ns);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	assert_memory_equal(&peer->host_id, &host_b, sizeof(host_b));
+	n_holders = 1;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &reply, now_ns);
+	assert_int_equal(peer->state, MESH_UD_READY);
+}
+
 /* An agent of an older version names no hosts. So their peers are not counted by host. */
 static void test_many_of_unnamed_hosts(void **state)
 {
@@ -261,6 +309,8 @@ int main(void)
 		TEST(test_many_strangers),
 		TEST(test_many_silent_neighbours),
 		TEST(test_known_path_needs_no_time),
+		TEST(test_several_holders_of_one_unmet),
+		TEST(test_several_holders_take_over),
 		TEST(test_many_of_unnamed_hosts),
 	};
 
