@@ -198,8 +198,8 @@ static void ready(struct mesh_ud_peer *peer, uint64_t now_ns)
 	char to[MV_GID_STRLEN];
 
 	if (fresh)
-		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x: datagrams to %s QP 0x%x go by %s", peer->owner->mc->device,
-		       peer->owner->qpn, mv_gid_format(&peer->end.gid, to), peer->end.qpn,
+		mv_log(&mesh_root.log, peer->spoken ? MV_LOG_INFO : MV_LOG_DEBUG, "%s QP 0x%x: datagrams to %s QP 0x%x go by %s",
+		       peer->owner->mc->device, peer->owner->qpn, mv_gid_format(&peer->end.gid, to), peer->end.qpn,
 		       peer->outlet->rail->rail->device);
 	peer->state = MESH_UD_READY;
 	peer->n_asked = 0;
@@ -214,8 +214,8 @@ static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
 {
 	char to[MV_GID_STRLEN];
 
-	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: datagrams to %s are lost: %s", peer->owner->mc->device,
-		    mv_gid_format(&peer->end.gid, to), why);
+	mv_log_once(&mesh_root.log, peer->spoken ? MV_LOG_WARN : MV_LOG_DEBUG, "%s: datagrams to %s are lost: %s",
+		    peer->owner->mc->device, mv_gid_format(&peer->end.gid, to), why);
 	peer->state = MESH_UD_FAILED;
 	peer->resend_at_ns = now_ns + AGAIN_NS;
 	mesh_ud_flush_kept(peer);

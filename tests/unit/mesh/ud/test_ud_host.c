@@ -283,6 +283,23 @@ static void test_several_holders_take_over(void **state)
 	assert_int_equal(peer->state, MESH_UD_READY);
 }
 
+/* Strangers have no lines of the log. */
+static void test_log_of_strangers(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 10; i++) {
+		theirs.from.qpn = 0x1000 + i;
+		mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	}
+	assert_int_equal(n_of_peers(), 10);
+	assert_int_equal(n_lines, 0);
+	ready_by(new_peer(), 1);
+	assert_int_equal(n_lines, 1);
+}
+
 /* An agent of an older version names no hosts. So their peers are not counted by host. */
 static void test_many_of_unnamed_hosts(void **state)
 {
@@ -311,6 +328,7 @@ int main(void)
 		TEST(test_known_path_needs_no_time),
 		TEST(test_several_holders_of_one_unmet),
 		TEST(test_several_holders_take_over),
+		TEST(test_log_of_strangers),
 		TEST(test_many_of_unnamed_hosts),
 	};
 

@@ -42,6 +42,7 @@ extern struct sent sent;
 
 extern bool silent; /* neighbours on rails other than the program's do not answer */
 extern unsigned int n_waited;
+extern unsigned int n_lines; /* of the log, but for debugging */
 
 extern const struct mv_host_id host_b, host_c;
 extern const struct mv_host_id no_host;
