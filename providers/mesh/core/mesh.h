@@ -130,7 +130,8 @@ struct mesh_ud {
 	uint32_t last_request;
 	struct mesh_ud_silent silent[MESH_UD_SILENT];
 	unsigned int n_silent; /* ever; the oldest one is overwritten */
-	uint64_t asked_until_ns; /* udhost.c: how far the time spent on other hosts' questions is paid back */
+	/* udhost.c: how far the time is paid back that was spent on peers that only ask; on peers that the program has sent to */
+	uint64_t asked_until_ns, spoken_until_ns;
 };
 
 /* Duplicated dma-buf descriptors, and free places; dmabuf.c. Copied by fork(); the child closes the descriptors. */

@@ -10,9 +10,10 @@
  */
 
 /*
- * To make an address handle takes a second where the neighbour is silent, and the host that asks chooses the neighbour. So the
- * questions of all hosts together take a quarter of the time, and at first five seconds in a row: asked_until_ns grows by PART
- * times the time spent, and may be AHEAD_NS ahead of the clock.
+ * To make an address handle takes a second where the neighbour is silent, and the host that asks or answers chooses the
+ * neighbour. So the messages of all peers to which the program has sent nothing take a quarter of the time, and at first five
+ * seconds in a row: asked_until_ns grows by PART times the time spent, and may be AHEAD_NS ahead of the clock. The messages of
+ * all other peers have the same limit of their own (spoken_until_ns): strangers do not use up their time.
  */
 #define PART	 4u
 #define AHEAD_NS 12000000000ull
@@ -72,14 +73,19 @@ bool mesh_ud_has_room_for(const struct mv_host_id *from, uint64_t now_ns)
 	return false;
 }
 
-bool mesh_ud_has_time(uint64_t now_ns)
+static uint64_t *until_of(bool spoken)
 {
-	return mesh_root.ud.asked_until_ns <= now_ns + AHEAD_NS;
+	return spoken ? &mesh_root.ud.spoken_until_ns : &mesh_root.ud.asked_until_ns;
 }
 
-void mesh_ud_spent_time(uint64_t began_ns)
+bool mesh_ud_has_time(bool spoken, uint64_t now_ns)
 {
-	uint64_t *until_ns = &mesh_root.ud.asked_until_ns;
+	return *until_of(spoken) <= now_ns + AHEAD_NS;
+}
+
+void mesh_ud_spent_time(bool spoken, uint64_t began_ns)
+{
+	uint64_t *until_ns = until_of(spoken);
 
 	*until_ns = (*until_ns > began_ns ? *until_ns : began_ns) + PART * (mesh_now_ns() - began_ns);
 }

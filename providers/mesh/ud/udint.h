@@ -250,11 +250,14 @@ bool mesh_ud_is_ambiguous(const struct mesh_ud_peer *peer, const union ibv_gid *
 /** mesh_ud_has_room_for - may the host have one more peer to which the program has sent nothing? Idle peers do not count. */
 bool mesh_ud_has_room_for(const struct mv_host_id *from, uint64_t now_ns);
 
-/** mesh_ud_has_time - may time be spent now on another host's question? */
-bool mesh_ud_has_time(uint64_t now_ns);
+/**
+ * mesh_ud_has_time - may time be spent now on a question or answer of a peer?
+ * @spoken: the program has sent to that peer
+ */
+bool mesh_ud_has_time(bool spoken, uint64_t now_ns);
 
-/** mesh_ud_spent_time - time was spent on another host's question since @began_ns */
-void mesh_ud_spent_time(uint64_t began_ns);
+/** mesh_ud_spent_time - time was spent on a question or answer of a peer since @began_ns */
+void mesh_ud_spent_time(bool spoken, uint64_t began_ns);
 
 /* udrelay.c */
 

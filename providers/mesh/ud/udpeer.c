@@ -129,9 +129,10 @@ static struct ibv_ah *handle_for(struct mesh_ud_port *outlet, struct ibv_ah_attr
 	return ah;
 }
 
-static bool has_path(const struct mesh_ud_peer *peer, const struct mesh_ud_port *outlet, const struct mv_ctl_end *path)
+/* @gid: of the outlet here */
+static bool has_path(const struct mesh_ud_peer *peer, const union ibv_gid *gid, const struct mv_ctl_end *path)
 {
-	return peer->state == MESH_UD_READY && peer->outlet == outlet && peer->path.qpn == path->qpn &&
+	return peer->state == MESH_UD_READY && mv_gid_equal(&peer->outlet_gid, gid) && peer->path.qpn == path->qpn &&
 	       mv_gid_equal(&peer->path.gid, &path->gid);
 }
 
@@ -143,7 +144,7 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	struct ibv_ah *ah;
 	int err;
 
-	if (has_path(peer, outlet, path))
+	if (has_path(peer, gid, path) && peer->outlet == outlet)
 		return 0;
 	attr.is_global = 1;
 	attr.port_num = outlet->port_num;
@@ -370,10 +371,10 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 		return MV_CTL_REASON_NO_PATH;
 	}
 	began_ns = mesh_now_ns();
-	if (!has_path(peer, outlet, &msg->path) && !mesh_ud_has_time(began_ns))
+	if (!has_path(peer, &msg->path_peer_gid, &msg->path) && !mesh_ud_has_time(peer->spoken, began_ns))
 		return MV_CTL_REASON_NO_PATH;
 	err = set_path(peer, outlet, &msg->path_peer_gid, msg->gid_type, &msg->path);
-	mesh_ud_spent_time(began_ns);
+	mesh_ud_spent_time(peer->spoken, began_ns);
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams by %s: %s", u->mc->device,
 			    outlet->rail->rail->device, strerrordesc_np(-err));
@@ -416,18 +417,26 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, co
 static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	struct mesh_ud_peer *peer = mesh_ud_peer_find(u, &msg->from.gid, msg->from.qpn);
-	struct mesh_ud_port *outlet = NULL;
+	uint64_t began_ns = mesh_now_ns();
+	struct mesh_ud_port *outlet;
 	char why[256];
 
 	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED ||
 	    !mesh_ud_may_speak(peer, from, &msg->from.gid) || mesh_ud_is_ambiguous(peer, &msg->from.gid))
 		return;
-	if (!msg->reason && mesh_ud_may_lead_to(from, &msg->path.gid))
-		outlet = outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
+	if (msg->reason || !mesh_ud_may_lead_to(from, &msg->path.gid)) {
+		next_path(peer);
+		return;
+	}
+	if (!has_path(peer, &peer->asked_gid, &msg->path) && !mesh_ud_has_time(peer->spoken, began_ns))
+		return;
+	peer->request_id = 0; /* one try per question */
+	outlet = outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
 	if (outlet && !set_path(peer, outlet, &peer->asked_gid, peer->asked_type, &msg->path))
 		ready(peer, now_ns);
 	else
 		next_path(peer);
+	mesh_ud_spent_time(peer->spoken, began_ns);
 }
 
 void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns)

@@ -300,6 +300,93 @@ static void test_log_of_strangers(void **state)
 	assert_int_equal(n_lines, 1);
 }
 
+/* A peer that the program has sent nothing to, and that this end asks since its datagrams come. */
+static struct mesh_ud_peer *stranger_who_is_asked(void)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+
+	paths(MV_PATH_APART, 1, 2);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	now_ns += REFRESH_NS;
+	u.peers->used_at_ns = now_ns;
+	mesh_ud_peer_run(u.peers, now_ns);
+	assert_int_equal(asked.type, MV_CTL_UD_GET);
+	return u.peers;
+}
+
+/* An answer to the last question names another silent neighbour each time. */
+static void answer_by(unsigned int neighbour)
+{
+	struct mv_ctl_msg reply = {
+		.type = MV_CTL_UD_PUT,
+		.request_id = asked.request_id,
+		.from = asked.to,
+		.to = asked.from,
+		.path = {.gid = asked.path_peer_gid, .qpn = PATH_QPN},
+	};
+
+	reply.path.gid.raw[14] = (uint8_t)neighbour;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &reply, now_ns);
+}
+
+/* Answers take no more time than questions, whoever the peer is. */
+static void assert_answers_rationed(struct mesh_ud_peer *peer)
+{
+	uint64_t began_ns = now_ns;
+	unsigned int i;
+
+	silent = true;
+	for (i = 0; i < 100; i++) {
+		mesh_ud_peer_ask(peer, now_ns);
+		mesh_ud_peer_run(peer, now_ns);
+		answer_by(1 + i);
+		now_ns += SECOND_NS / 10;
+	}
+	assert_in_range(n_waited, 3, 5 + (now_ns - began_ns) / (4 * SECOND_NS) + 1);
+	silent = false;
+}
+
+static void test_many_answers(void **state)
+{
+	(void)state;
+	assert_answers_rationed(stranger_who_is_asked());
+}
+
+static void test_many_answers_of_one_spoken_to(void **state)
+{
+	(void)state;
+	assert_answers_rationed(new_peer());
+}
+
+/* Each question has one answer. */
+static void test_answers_to_one_question(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	stranger_who_is_asked();
+	silent = true;
+	for (i = 0; i < 3; i++)
+		answer_by(1 + i);
+	assert_int_equal(n_waited, 1);
+}
+
+/* Strangers do not use up the time for those that the program speaks to. */
+static void test_time_for_those_spoken_to(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	mesh_root.ud.asked_until_ns = now_ns + 100 * SECOND_NS;
+	ready_by(peer, 1);
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	assert_true(talk(peer));
+	assert_int_equal(sent.to, PATH_QPN + 2);
+}
+
 /* An agent of an older version names no hosts. So their peers are not counted by host. */
 static void test_many_of_unnamed_hosts(void **state)
 {
@@ -329,6 +416,10 @@ int main(void)
 		TEST(test_several_holders_of_one_unmet),
 		TEST(test_several_holders_take_over),
 		TEST(test_log_of_strangers),
+		TEST(test_many_answers),
+		TEST(test_many_answers_of_one_spoken_to),
+		TEST(test_answers_to_one_question),
+		TEST(test_time_for_those_spoken_to),
 		TEST(test_many_of_unnamed_hosts),
 	};
 
