@@ -197,10 +197,23 @@ void mesh_ud_remove(struct mesh_ud_qp *u);
 
 /* udpeer.c */
 
+#define UD_QKEY_PRIVILEGED 0x80000000u
+
+/**
+ * mesh_ud_relay_qkey - QKey of a relay to a peer whose QP has @qkey
+ *
+ * A privileged QKey in a work request stands for the QKey of the sender's own QP. Linux gives a QP a privileged QKey only if the
+ * process has CAP_NET_RAW.
+ */
+static inline uint32_t mesh_ud_relay_qkey(const struct mesh_ud_qp *u, uint32_t qkey)
+{
+	return qkey & UD_QKEY_PRIVILEGED ? u->qkey : qkey;
+}
+
 struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint32_t qpn);
 /**
  * mesh_ud_peer_new - make a peer with its relay. NULL with errno.
- * @qkey: of the peer's QP
+ * @qkey: of the peer's QP, or as the program's work request has it
  *
  * With UD_MAX_PEERS, forgets a peer that was not used for a while.
  */

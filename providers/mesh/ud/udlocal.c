@@ -105,8 +105,9 @@ int mesh_ud_make_relay(struct mesh_ud_peer *peer, char *why, size_t why_size)
 
 void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qkey = qkey};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
 
+	attr.qkey = qkey = mesh_ud_relay_qkey(peer->owner, qkey);
 	if (qkey != peer->qkey && !ibv_modify_qp(peer->relay->qp, &attr, IBV_QP_STATE | IBV_QP_QKEY))
 		peer->qkey = qkey;
 }

@@ -38,7 +38,7 @@ struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_
 	peer->end = *end;
 	peer->local_gid = *local_gid;
 	peer->local_type = local_type;
-	peer->qkey = qkey;
+	peer->qkey = mesh_ud_relay_qkey(owner, qkey);
 	peer->state = MESH_UD_FAILED;
 	peer->used_at_ns = mesh_now_ns();
 	err = mesh_ud_make_relay(peer, why, sizeof(why));
@@ -347,16 +347,13 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 /* ---- messages ------------------------------------------------------------------------------------------------ */
 
 /* @peer: NULL: not known yet. Return: enum mv_ctl_reason. */
-static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
-		  struct mv_ctl_msg *reply, uint64_t now_ns)
+static int lead(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
+		struct mv_ctl_msg *reply, uint64_t now_ns)
 {
 	struct mesh_ud_port *outlet;
-	uint64_t began_ns;
 	char why[256];
 	int err;
 
-	if (mesh_ud_is_ambiguous(peer, &msg->from.gid))
-		return MV_CTL_REASON_NO_PATH;
 	if (!peer && !mesh_ud_has_room_for(from, now_ns))
 		return MV_CTL_REASON_NO_RESOURCES;
 	if (!peer)
@@ -370,11 +367,7 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams: %s", u->mc->device, why);
 		return MV_CTL_REASON_NO_PATH;
 	}
-	began_ns = mesh_now_ns();
-	if (!has_path(peer, &msg->path_peer_gid, &msg->path) && !mesh_ud_has_time(peer->spoken, began_ns))
-		return MV_CTL_REASON_NO_PATH;
 	err = set_path(peer, outlet, &msg->path_peer_gid, msg->gid_type, &msg->path);
-	mesh_ud_spent_time(peer->spoken, began_ns);
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams by %s: %s", u->mc->device,
 			    outlet->rail->rail->device, strerrordesc_np(-err));
@@ -384,6 +377,23 @@ static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct 
 	ready(peer, now_ns);
 	reply->path = (struct mv_ctl_end){.gid = msg->path_peer_gid, .qpn = outlet->qp->qp_num};
 	return MV_CTL_REASON_NONE;
+}
+
+/* As lead(), within the time for such questions. */
+static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
+		  struct mv_ctl_msg *reply, uint64_t now_ns)
+{
+	bool spoken = peer && peer->spoken;
+	uint64_t began_ns = mesh_now_ns();
+	int reason;
+
+	if (mesh_ud_is_ambiguous(peer, &msg->from.gid))
+		return MV_CTL_REASON_NO_PATH;
+	if (!(peer && has_path(peer, &msg->path_peer_gid, &msg->path)) && !mesh_ud_has_time(spoken, began_ns))
+		return MV_CTL_REASON_NO_PATH;
+	reason = lead(u, peer, from, msg, reply, now_ns);
+	mesh_ud_spent_time(spoken, began_ns);
+	return reason;
 }
 
 static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns)

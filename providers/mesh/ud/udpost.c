@@ -230,8 +230,6 @@ void mesh_ud_close(struct mesh_context *mc)
 	mesh_ud_unlock(cancel);
 }
 
-#define QKEY_PRIVILEGED 0x80000000u /* in a work request: use the QP's own QKey */
-
 /* ---- posting ------------------------------------------------------------------------------------------------- */
 
 /* QPN of the relay to a peer. @qkey: for the peer; the relay takes the same. Return: 0: no relay could be made. */
@@ -245,8 +243,6 @@ static uint32_t relay_to(struct mesh_context *mc, struct ibv_qp *qp, const struc
 	bool ask = false;
 	uint32_t relay = 0;
 
-	if (u && qkey & QKEY_PRIVILEGED)
-		qkey = u->qkey;
 	if (u && !peer)
 		peer = mesh_ud_peer_new(u, &end, &a->local_gid, a->local_type, qkey);
 	if (peer) {

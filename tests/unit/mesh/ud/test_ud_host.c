@@ -235,71 +235,6 @@ static void test_known_path_needs_no_time(void **state)
 	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
 }
 
-/* The program has met nobody at that GID yet, and one of several holders speaks. */
-static void test_several_holders_of_one_unmet(void **state)
-{
-	const struct mv_ctl_msg theirs = question_by(2);
-	struct mesh_ud_peer *peer;
-
-	(void)state;
-	paths(MV_PATH_UNKNOWN, N_RAILS, N_RAILS);
-	peer = new_peer();
-	assert_int_equal(peer->state, MESH_UD_FAILED);
-	n_holders = 2;
-	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
-	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
-	assert_int_equal(peer->state, MESH_UD_FAILED);
-	assert_true(mv_host_id_is_zero(&peer->host_id));
-	n_holders = 1;
-	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
-	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
-	assert_memory_equal(&peer->host_id, &host_c, sizeof(host_c));
-}
-
-/* The host that the peer was met on has gone, and several have its GID. */
-static void test_several_holders_take_over(void **state)
-{
-	const struct mv_ctl_msg theirs = question_by(2);
-	struct mesh_ud_peer *peer = new_peer();
-	struct mv_ctl_msg reply = {
-		.type = MV_CTL_UD_PUT,
-		.request_id = asked.request_id,
-		.from = asked.to,
-		.to = asked.from,
-		.path = {.gid = asked.path_peer_gid, .qpn = PATH_QPN + 1},
-	};
-
-	(void)state;
-	holder = MESH_HOLDER_OTHER;
-	n_holders = 2;
-	mesh_ud_message("mlx5_0", QPN, &host_c, &reply, now_ns);
-	assert_int_equal(peer->state, MESH_UD_ASKING);
-	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
-	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
-	assert_int_equal(peer->state, MESH_UD_ASKING);
-	assert_memory_equal(&peer->host_id, &host_b, sizeof(host_b));
-	n_holders = 1;
-	mesh_ud_message("mlx5_0", QPN, &host_c, &reply, now_ns);
-	assert_int_equal(peer->state, MESH_UD_READY);
-}
-
-/* Strangers have no lines of the log. */
-static void test_log_of_strangers(void **state)
-{
-	struct mv_ctl_msg theirs = question_by(2);
-	unsigned int i;
-
-	(void)state;
-	for (i = 0; i < 10; i++) {
-		theirs.from.qpn = 0x1000 + i;
-		mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
-	}
-	assert_int_equal(n_of_peers(), 10);
-	assert_int_equal(n_lines, 0);
-	ready_by(new_peer(), 1);
-	assert_int_equal(n_lines, 1);
-}
-
 /* A peer that the program has sent nothing to, and that this end asks since its datagrams come. */
 static struct mesh_ud_peer *stranger_who_is_asked(void)
 {
@@ -387,6 +322,109 @@ static void test_time_for_those_spoken_to(void **state)
 	assert_int_equal(sent.to, PATH_QPN + 2);
 }
 
+/* A question whose relay cannot be made has spent time all the same. */
+static void test_relay_that_cannot_be_made(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+	uint64_t began_ns = now_ns;
+	unsigned int i, before = n_qps;
+
+	(void)state;
+	rails[0].bare = true;
+	search_ns = SECOND_NS / 30;
+	for (i = 0; i < 1000; i++) {
+		mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+		assert_int_not_equal(asked.reason, MV_CTL_REASON_NONE);
+		now_ns += SECOND_NS / 100;
+	}
+	/* A tenth of a second for each. */
+	assert_in_range(n_qps - before, 30, 10 * (5 + (now_ns - began_ns) / (4 * SECOND_NS) + 1));
+	mesh_root.ud.asked_until_ns = now_ns + 100 * SECOND_NS;
+	before = n_qps;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(n_qps, before);
+	rails[0].bare = false;
+}
+
+/* A kernel refuses a relay the peer's QKey if that is privileged. The program's datagrams have its own QKey then. */
+static void test_privileged_qkey(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+
+	(void)state;
+	theirs.rkey = 0x80010000;
+	mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	assert_int_equal(u.peers->qkey, QKEY);
+	mesh_ud_set_qkey(u.peers, 0x80010000);
+	assert_int_equal(u.peers->qkey, QKEY);
+}
+
+/* The program has met nobody at that GID yet, and one of several holders speaks. */
+static void test_several_holders_of_one_unmet(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer;
+
+	(void)state;
+	paths(MV_PATH_UNKNOWN, N_RAILS, N_RAILS);
+	peer = new_peer();
+	assert_int_equal(peer->state, MESH_UD_FAILED);
+	n_holders = 2;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
+	assert_int_equal(peer->state, MESH_UD_FAILED);
+	assert_true(mv_host_id_is_zero(&peer->host_id));
+	n_holders = 1;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NONE);
+	assert_memory_equal(&peer->host_id, &host_c, sizeof(host_c));
+}
+
+/* The host that the peer was met on has gone, and several have its GID. */
+static void test_several_holders_take_over(void **state)
+{
+	const struct mv_ctl_msg theirs = question_by(2);
+	struct mesh_ud_peer *peer = new_peer();
+	struct mv_ctl_msg reply = {
+		.type = MV_CTL_UD_PUT,
+		.request_id = asked.request_id,
+		.from = asked.to,
+		.to = asked.from,
+		.path = {.gid = asked.path_peer_gid, .qpn = PATH_QPN + 1},
+	};
+
+	(void)state;
+	holder = MESH_HOLDER_OTHER;
+	n_holders = 2;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &reply, now_ns);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	mesh_ud_message("mlx5_0", QPN, &host_c, &theirs, now_ns);
+	assert_int_equal(asked.reason, MV_CTL_REASON_NO_PATH);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	assert_memory_equal(&peer->host_id, &host_b, sizeof(host_b));
+	n_holders = 1;
+	mesh_ud_message("mlx5_0", QPN, &host_c, &reply, now_ns);
+	assert_int_equal(peer->state, MESH_UD_READY);
+}
+
+/* Strangers have no lines of the log. */
+static void test_log_of_strangers(void **state)
+{
+	struct mv_ctl_msg theirs = question_by(2);
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 10; i++) {
+		theirs.from.qpn = 0x1000 + i;
+		mesh_ud_message("mlx5_0", QPN, &host_b, &theirs, now_ns);
+	}
+	assert_int_equal(n_of_peers(), 10);
+	assert_int_equal(n_lines, 0);
+	ready_by(new_peer(), 1);
+	assert_int_equal(n_lines, 1);
+}
+
 /* An agent of an older version names no hosts. So their peers are not counted by host. */
 static void test_many_of_unnamed_hosts(void **state)
 {
@@ -413,13 +451,15 @@ int main(void)
 		TEST(test_many_strangers),
 		TEST(test_many_silent_neighbours),
 		TEST(test_known_path_needs_no_time),
-		TEST(test_several_holders_of_one_unmet),
-		TEST(test_several_holders_take_over),
-		TEST(test_log_of_strangers),
 		TEST(test_many_answers),
 		TEST(test_many_answers_of_one_spoken_to),
 		TEST(test_answers_to_one_question),
 		TEST(test_time_for_those_spoken_to),
+		TEST(test_relay_that_cannot_be_made),
+		TEST(test_privileged_qkey),
+		TEST(test_several_holders_of_one_unmet),
+		TEST(test_several_holders_take_over),
+		TEST(test_log_of_strangers),
 		TEST(test_many_of_unnamed_hosts),
 	};
 

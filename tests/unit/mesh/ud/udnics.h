@@ -42,6 +42,7 @@ extern struct sent sent;
 
 extern bool silent; /* neighbours on rails other than the program's do not answer */
 extern unsigned int n_waited;
+extern uint64_t search_ns; /* how long a search for an address takes on a NIC that has none */
 extern unsigned int n_lines; /* of the log, but for debugging */
 
 extern const struct mv_host_id host_b, host_c;
