@@ -87,8 +87,8 @@ struct mesh_conn_home {
 	union ibv_gid gid, peer_gid;
 	uint64_t hold_ns; /* hold-down: how long the primary path has to work before moving back; grows with each flap */
 	uint64_t works_since_ns; /* 0: the primary path does not work */
-	uint64_t returned_at_ns; /* when the connection moved back; 0: it has not */
-	bool sent_back; /* the path that it was on had failed or was drained, so it moved back whatever @hold_ns was */
+	uint64_t returned_at_ns; /* when the connection moved back, or later began a move that came to nothing; 0: neither */
+	bool sent_back; /* it moved back whatever @hold_ns was: its path had failed or was drained. Or @hold_ns is doubled already */
 	struct mesh_pd *spare; /* PD on the rail of the next move; prearm.c */
 	uint64_t turn_ns; /* do not arm before */
 	struct mesh_conn_spare ahead; /* path of the standby, if there is one */

@@ -31,7 +31,8 @@
 
 /*
  * Double the hold-down of a primary path that fails soon after the connection's return (flap damping). A return for which the
- * hold-down was not asked leaves it as it is: if the ports of both paths flap, each flap sends the connection back.
+ * hold-down was not asked leaves it as it is: if the ports of both paths flap, each flap sends the connection back. So does a
+ * move that begins again soon after it came to nothing: that is one failure.
  */
 static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -43,7 +44,8 @@ static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
 		home->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
 	else if (!home->sent_back)
 		home->hold_ns = home->hold_ns < MESH_HOLD_MAX_NS / 2 ? 2 * home->hold_ns : MESH_HOLD_MAX_NS;
-	home->returned_at_ns = 0;
+	home->returned_at_ns = now_ns;
+	home->sent_back = true;
 }
 
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns)

@@ -141,12 +141,51 @@ static void test_other_port_flaps_once(void **state)
 	returns_after(HOLD_NS);
 }
 
+/* The move comes to nothing, and begins again a second later. */
+static void comes_to_nothing(void)
+{
+	struct mv_move_action action;
+
+	assert_true(conn.move.live);
+	while (mv_move_next(&conn.move, &action))
+		;
+	conn.move.live = false;
+	conn.move.state = MV_MOVE_ACTIVE;
+	stay(MV_CTL_REASON_NO_PATH);
+	now_ns += 1000 * MS;
+}
+
+/* Each attempt to leave the primary path is of the same failure. */
+static void test_move_comes_to_nothing(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	port_goes_down(&other);
+	returns_after(HOLD_NS);
+	now_ns += SOON_NS;
+	for (i = 0; i < 100; i++) {
+		check(MV_PATH_LOCAL_DOWN, &other);
+		comes_to_nothing();
+	}
+	port_goes_down(&other);
+	returns_after(2 * HOLD_NS);
+	/* The path has worked for a while since the last one. */
+	now_ns += SOON_NS;
+	check(MV_PATH_LOCAL_DOWN, &other);
+	comes_to_nothing();
+	now_ns += 16 * HOLD_NS;
+	port_goes_down(&other);
+	returns_after(HOLD_NS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_primary_port_flaps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_both_ports_flap, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_other_port_flaps_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_move_comes_to_nothing, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
