@@ -89,6 +89,7 @@ struct mesh_conn_home {
 	uint64_t works_since_ns; /* 0: the primary path does not work */
 	uint64_t returned_at_ns; /* when the connection moved back, or later began a move that came to nothing; 0: neither */
 	bool sent_back; /* it moved back whatever @hold_ns was: its path had failed or was drained. Or @hold_ns is doubled already */
+	bool refused; /* @stayed of the connection says why it did not move back */
 	struct mesh_pd *spare; /* PD on the rail of the next move; prearm.c */
 	uint64_t turn_ns; /* do not arm before */
 	struct mesh_conn_spare ahead; /* path of the standby, if there is one */

@@ -146,6 +146,7 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	}
 	conn->stayed = why;
 	conn->stayed_ns = mesh_now_ns();
+	conn->home.refused = conn->move.reason == MV_CTL_REASON_HOME;
 	mesh_conn_back_off(conn);
 	if (action->timed_out)
 		mesh_conn_unclaimed(conn); /* the agent may have refused the claim, and then drops messages of this QP */

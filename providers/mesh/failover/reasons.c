@@ -93,6 +93,12 @@ static const char *why_no_path(const struct mesh_conn *conn)
 	return mesh_path_failures_any(conn) ? failed_everywhere : no_rail;
 }
 
+static void stay_for_lack_of_path(struct mesh_conn *conn)
+{
+	conn->stayed = why_no_path(conn);
+	conn->home.refused = false;
+}
+
 static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -105,7 +111,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 	else if ((mesh_live_broken(conn->held) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
 		mesh_conn_fail(conn, why_no_path(conn));
 	else if (reason != MV_CTL_REASON_HOME)
-		conn->stayed = why_no_path(conn);
+		stay_for_lack_of_path(conn);
 }
 
 /*
@@ -424,12 +430,38 @@ static bool has_turn(struct mesh_conn *conn, bool path_failed, uint64_t now_ns, 
 	return false;
 }
 
+/* May the current path be dead, as far as is known? */
+static bool is_doubtful(const struct mesh_conn *conn, enum mv_path_verdict verdict)
+{
+	return verdict == MV_PATH_UNKNOWN || verdict == MV_PATH_LOCAL_DOWN || verdict == MV_PATH_REMOTE_DOWN ||
+	       mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN;
+}
+
+/*
+ * The connection has no reason to leave its path any more: forget why it stayed there. Exception: it did not move back to its
+ * primary path, which works. Return: when to look again.
+ */
+static uint64_t forget_stayed(struct mesh_conn *conn, enum mv_path_verdict verdict, uint64_t now_ns)
+{
+	if (!conn->stayed || is_doubtful(conn, verdict) || (conn->home.refused && conn->home.works_since_ns))
+		return UINT64_MAX;
+	if (now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
+		return conn->stayed_ns + LEAVE_AGAIN_NS;
+	conn->stayed = NULL;
+	return UINT64_MAX;
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mv_path_request request;
 	bool path_failed = atomic_load_explicit(&conn->path_failed, memory_order_relaxed);
-	uint64_t armed_ns, home_ns, turn_ns, suspect_ns;
+	uint64_t again_ns, turn_ns, suspect_ns;
 	enum mv_ctl_reason why;
 	struct mesh_view view;
 
@@ -471,9 +503,10 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 		return suspect_ns + MESH_SUSPECT_NS;
 	if (strays(conn, &request, device, &why))
 		return follow(conn, device, why, now_ns);
-	armed_ns = mesh_conn_prearm(conn, now_ns);
-	home_ns = conn->home.away && !(conn->self && mesh_conn_led(conn, device, &why)) ? check_home(conn, now_ns) : UINT64_MAX;
-	return armed_ns < home_ns ? armed_ns : home_ns;
+	again_ns = mesh_conn_prearm(conn, now_ns);
+	if (conn->home.away && !(conn->self && mesh_conn_led(conn, device, &why)))
+		again_ns = earlier(again_ns, check_home(conn, now_ns));
+	return earlier(again_ns, forget_stayed(conn, view.verdict, now_ns));
 }
 
 uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns)
