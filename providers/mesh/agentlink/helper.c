@@ -61,6 +61,21 @@ void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_ke
 	send_message(msg, keys, true);
 }
 
+bool mesh_thread_has_agent(void)
+{
+	struct mesh_helper *helper = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+	int cancel = mesh_cancel_off();
+	bool has = false;
+
+	if (helper) {
+		mesh_lock(&helper->link_lock);
+		has = helper->link.fd >= 0;
+		mesh_unlock(&helper->link_lock);
+	}
+	mesh_cancel_restore(cancel);
+	return has;
+}
+
 void mesh_thread_tell(void)
 {
 	if (!atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))

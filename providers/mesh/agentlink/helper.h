@@ -31,6 +31,8 @@ int mesh_thread_wake(bool urgent);
  * mesh_thread_tell - start the helper thread, if needed, and connect to the agent before this returns: the process may end soon
  */
 void mesh_thread_tell(void);
+/** mesh_thread_has_agent - is there a connection to the agent? Takes link_lock. */
+bool mesh_thread_has_agent(void);
 /** mesh_thread_send - send a message for the peer to the agent; any thread; the message may get lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
 /** mesh_thread_send_later - the same at the end of the helper thread's turn, batched; the caller wakes the helper thread */

@@ -26,6 +26,8 @@
  * follower tells the leader.
  */
 #define TELL_NS 20000000ull
+/* Interval of looks for a directory, while there is none although the agent is connected. */
+#define DIRECTORY_AGAIN_NS 1000000000ull
 /* A new path wakes both ends. The peer may hear of the path a little later, so this end tries again. */
 #define PATHLESS_AGAIN_NS 10000000ull
 
@@ -168,15 +170,28 @@ static bool is_proven(const struct mesh_conn *conn)
 	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.home_answers);
 }
 
+/*
+ * An agent that did not run for a while goes on with the directory that it had, and sends no CHANGED. Without a connection to the
+ * agent no look is needed: the helper thread looks at all connections once it has one.
+ * @generation: of the directory; 0: there was none
+ *
+ * Return: when to look again.
+ */
+static uint64_t look_for_directory(uint64_t generation, uint64_t now_ns)
+{
+	return !generation && mesh_thread_has_agent() ? now_ns + DIRECTORY_AGAIN_NS : UINT64_MAX;
+}
+
 /* Move back to the primary path once it has worked for the hold-down. Return: when to look again. */
 static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path path;
+	uint64_t generation;
 
-	if (!mesh_way_home(conn, &path) || !is_proven(conn)) {
+	if (!mesh_way_home(conn, &path, &generation) || !is_proven(conn)) {
 		home->works_since_ns = 0;
-		return UINT64_MAX;
+		return look_for_directory(generation, now_ns);
 	}
 	/*
 	 * Work failed on the primary path, and has got through nowhere since. So the fault may not be of the primary path: look
@@ -243,7 +258,7 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 
 	if (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
 		return conn->stayed_ns + LEAVE_AGAIN_NS;
-	if (!strcmp(device, conn->home.device) && mesh_way_home(conn, &home)) {
+	if (!strcmp(device, conn->home.device) && mesh_way_home(conn, &home, NULL)) {
 		mesh_conn_begin(conn, why, &home, 1, now_ns);
 		return UINT64_MAX;
 	}
@@ -503,7 +518,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 		return suspect_ns + MESH_SUSPECT_NS;
 	if (strays(conn, &request, device, &why))
 		return follow(conn, device, why, now_ns);
-	again_ns = mesh_conn_prearm(conn, now_ns);
+	again_ns = earlier(mesh_conn_prearm(conn, now_ns), look_for_directory(view.generation, now_ns));
 	if (conn->home.away && !(conn->self && mesh_conn_led(conn, device, &why)))
 		again_ns = earlier(again_ns, check_home(conn, now_ns));
 	return earlier(again_ns, forget_stayed(conn, view.verdict, now_ns));

@@ -139,7 +139,7 @@ static size_t others(const struct mesh_conn *conn, const struct mv_path_request 
 	return n;
 }
 
-size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret)
+size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation)
 {
 	const struct mesh_conn_home *home = &conn->home;
 	const struct mv_path_request request =
@@ -152,6 +152,8 @@ size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret)
 	 * vain.
 	 */
 	mesh_view_verdict(&request, &view);
+	if (ret_generation)
+		*ret_generation = view.generation;
 	if (view.verdict != MV_PATH_WORKS)
 		return 0;
 	mesh_view_paths(&request, &view);
@@ -185,7 +187,7 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 	if (mesh_conn_unproved(conn) || mesh_conn_unqualified(conn))
 		return 0;
 	if (reason == MV_CTL_REASON_HOME)
-		return mesh_way_home(conn, ret) && mesh_conn_may_go_by(conn, &conn->home.gid, (uint8_t)conn->home.gid_type);
+		return mesh_way_home(conn, ret, NULL) && mesh_conn_may_go_by(conn, &conn->home.gid, (uint8_t)conn->home.gid_type);
 	mesh_way_now(conn, &request);
 	mesh_view_paths(&request, &view);
 	n = drop_barred(conn, view.paths, others(conn, &request, reason, &view));

@@ -43,10 +43,11 @@ size_t mesh_ways_from(const char *device, const struct mv_path *paths, size_t n)
 
 /**
  * mesh_way_home - look up the primary path
+ * @ret_generation: of the directory; 0: there is none now. NULL: not wanted
  *
  * Return: the number of paths in @ret: 1 if the primary path works, else 0.
  */
-size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret);
+size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation);
 
 /**
  * mesh_conn_paths_for - the paths that the work could take for a reason, best first, without barred paths (path_failures.h)

@@ -10,12 +10,14 @@
 
 #include "connstatus.h"
 #include "detect.h"
+#include "helper.h"
 #include "oneconn.h"
 #include "reasons.h"
 
 #define SECOND_NS (1000 * MS)
 
 static const struct mv_path home = {.local_gid = {.raw = {1}}, .remote_gid = {.raw = {2}}, .type = MV_GID_TYPE_ROCE_V2};
+static struct mesh_helper helper;
 
 static int setup(void **state)
 {
@@ -23,6 +25,9 @@ static int setup(void **state)
 	is_well();
 	conn.local_type = MV_GID_TYPE_ROCE_V2;
 	mesh_conn_settled(&conn);
+	helper = (struct mesh_helper){.link.fd = 0};
+	mesh_lock_init(&helper.link_lock);
+	process.thread = &helper;
 	return 0;
 }
 
@@ -129,6 +134,23 @@ static void test_return_is_refused(void **state)
 	assert_false(says("why"));
 }
 
+/* The agent has not run for a while, and goes on with the same directory. */
+static void test_agent_did_not_run(void **state)
+{
+	(void)state;
+	assert_int_equal(check(MV_PATH_UNKNOWN, 0), now_ns + SECOND_NS);
+	is_away();
+	assert_int_equal(check(MV_PATH_UNKNOWN, 0), now_ns + SECOND_NS);
+	now_ns += SECOND_NS;
+	assert_int_equal(check(MV_PATH_WORKS, 1), now_ns + 5 * SECOND_NS); /* hold_down_ms */
+	/* An agent that runs tells of each change; so does one that the process is not connected to, once it is. */
+	assert_int_equal(check(MV_PATH_UNKNOWN, 1), UINT64_MAX);
+	helper.link.fd = -1;
+	assert_int_equal(check(MV_PATH_UNKNOWN, 0), UINT64_MAX);
+	process.thread = NULL;
+	assert_int_equal(check(MV_PATH_UNKNOWN, 0), UINT64_MAX);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, oneconn_teardown)
 
 int main(void)
@@ -139,6 +161,7 @@ int main(void)
 		TEST(test_move_came_to_nothing),
 		TEST(test_path_may_be_down),
 		TEST(test_return_is_refused),
+		TEST(test_agent_did_not_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
