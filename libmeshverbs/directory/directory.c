@@ -33,13 +33,11 @@ static const union ibv_gid *ordered_gid(const struct mv_directory *dir, size_t a
 	return &dir->gids[dir->order[at]].gid;
 }
 
-ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gid *gid, size_t from)
+/* Return: the first position whose GID is not below @gid. */
+static size_t lower_bound(const struct mv_directory *dir, const union ibv_gid *gid)
 {
 	size_t low = 0, high = dir->header->n_gids;
 
-	/* Equal GIDs are adjacent. */
-	if (from)
-		return from < high && mv_gid_equal(ordered_gid(dir, from), gid) ? (ssize_t)from : -1;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -48,9 +46,25 @@ ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gi
 		else
 			high = middle;
 	}
-	if (low >= dir->header->n_gids || !mv_gid_equal(ordered_gid(dir, low), gid))
-		return -1;
-	return (ssize_t)low;
+	return low;
+}
+
+/*
+ * An agent of an older version believed neighbours who said that their host's id is zero. Readers take that id for a host
+ * that is not known, so they must not find such a host.
+ */
+static bool has_host(const struct mv_directory *dir, size_t at)
+{
+	return !mv_host_id_is_zero(&dir->hosts[dir->rails[dir->gids[dir->order[at]].rail].host].id);
+}
+
+ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gid *gid, size_t from)
+{
+	/* Equal GIDs are adjacent. */
+	for (size_t at = from ? from : lower_bound(dir, gid); at < dir->header->n_gids && mv_gid_equal(ordered_gid(dir, at), gid); at++)
+		if (has_host(dir, at))
+			return (ssize_t)at;
+	return -1;
 }
 
 /* Return: index of the first link not before the wanted one; n_links: none. */

@@ -235,7 +235,7 @@ bool mv_directory_alive(const struct mv_directory *dir, uint64_t now_ns);
  * @from: 0 at first, then the last result plus one
  *
  * Return: position in dir->order of the next entry; -1: no more. A value may have several entries: RoCE v1 and v2, and
- * link-local addresses of several hosts.
+ * link-local addresses of several hosts. Entries of a host whose id is zero are left out.
  */
 ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gid *gid, size_t from);
 

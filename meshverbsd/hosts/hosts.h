@@ -170,7 +170,7 @@ enum md_news {
 
 /**
  * md_hosts_hear - take a beacon or an answer
- * @ret_news: mask of enum md_news; written unless -EALREADY, -ESTALE, or an error for a new host is returned
+ * @ret_news: mask of enum md_news; written unless -EALREADY, -EINVAL, -ESTALE, or an error for a new host is returned
  *
  * An answer says nothing of links. If beacons of the host are heard, an answer counts only when it comes from an
  * address of theirs. An unproven answer does not count while an answer from another address is valid.
@@ -185,7 +185,7 @@ enum md_news {
  *
  * Return: 0; -EPERM: contradicts the host's statement; -ESTALE: proven, with a lower start number than the known one;
  * -EBADMSG: the complete description is malformed; -ENOSPC: too many hosts, sightings or descriptions; -ENOMEM;
- * -EALREADY: sent by this host.
+ * -EALREADY: sent by this host; -EINVAL: the sender's id is zero.
  */
 int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard, const struct md_beacon *beacon,
 		  uint64_t now_ns, unsigned int *ret_news);

@@ -80,6 +80,8 @@ int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
 
 	if (id_is(&heard->sender, &hosts->self))
 		return -EALREADY;
+	if (mv_host_id_is_zero(&heard->sender))
+		return -EINVAL;
 	/*
 	 * A lower start number means a former life of the agent. An unproven start number is not compared: a forged one
 	 * must not shut out the true one. Counters are not compared either: a host sends one beacon on several links,

@@ -64,6 +64,9 @@ static enum md_verdict read_header(struct md_secure *s, struct incoming *in)
 	if ((header->kind == MD_KIND_CHALLENGE) != (header->about != 0) ||
 	    header->about >= MD_KIND_END || is_handshake(header->about))
 		return MD_OPEN_NOT_OURS;
+	/* Programs take the id 0 for a host that is not known, and then do not check which host a message is from. */
+	if (mv_host_id_is_zero(&header->sender))
+		return MD_OPEN_NOT_OURS;
 	if (memcmp(&header->sender, &s->host, sizeof(s->host)))
 		return MD_OPEN_OK;
 	return header->start == s->start ? MD_OPEN_OWN : MD_OPEN_SAME_ID;

@@ -69,6 +69,27 @@ class ForgedMessageTest(AttackTest):
         stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
         self.assertEqual(self.ours.receive_from(), (stranger.sender, message))
 
+    def test_message_of_a_host_without_an_id(self):
+        """An id of zero says that the agent is an older one, which tells no host: nobody has that id, and nothing is delivered with it."""
+        self.ours.sock.send(wire.frame(wire.SENDERS, version=wire.CTL_VERSION))
+        mallory = self.mallory()
+        rail = wire.rail("mlx5_0", "m0", ["10.0.2.2", "fe80::77"])
+        mallory.send(link_local(1, 1), GROUP, self.beacon(rail, interval_ms=60000, sender=bytes(16)))
+        speaker = self.speaker("mallory", "10.0.2.2", port=wire.PORT, sender=bytes(16))
+        message = wire.message(("fe80::77", 5), V)
+        for kind in (wire.QUERY, wire.MESSAGE, wire.PROOF, wire.CHALLENGE):
+            speaker.say("10.0.2.1", kind, wire.parcel(message, speaker.counter + 1))
+        wait_for(lambda: self.v.rejected("not_ours") == 5, self.v.metrics)
+        self.assertIsNone(speaker.hear(0.3))
+        self.assertEqual(self.v.directory().names(), self.alice_name)
+        # With any other id it is a host.
+        mallory.send(link_local(1, 1), GROUP, self.beacon(rail, interval_ms=60000))
+        wait_for(lambda: self.v.directory().holders("fe80::77") == {"mallory"}, "mallory has it")
+        speaker.sender = b"M" * 16
+        speaker.meet("10.0.2.1")
+        speaker.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, speaker.counter + 1))
+        self.assertEqual(self.ours.receive_from(), (speaker.sender, message))
+
     def test_path_of_another_host(self):
         """Who holds an end of a connection cannot have it moved to somebody else's address: not alice's, not v's own."""
         stranger = self.stranger()

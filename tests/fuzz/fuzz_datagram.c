@@ -157,6 +157,7 @@ static void deliver(struct script *script, struct wire *wire)
 		FUZZ_CHECK(opened.payload_len <= sizeof(opened.payload));
 		FUZZ_CHECK(opened.kind > 0 && opened.kind < MD_KIND_END);
 		FUZZ_CHECK(memcmp(&opened.sender, &hosts[to].config.host, sizeof(opened.sender)));
+		FUZZ_CHECK(!mv_host_id_is_zero(&opened.sender));
 		FUZZ_CHECK(!beacon || hop_limit == 255);
 		FUZZ_CHECK(!keyed || !is_changed(wire));
 		FUZZ_CHECK(!keyed || !wire->taken[to]);

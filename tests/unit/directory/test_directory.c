@@ -85,6 +85,26 @@ static void test_find_gid(void **state)
 	dirworld_fini(&world);
 }
 
+/* As an agent of an older version writes it when a neighbour says that his id is zero: b is not there, c, with the same GID, is. */
+static void test_zero_id(void **state)
+{
+	struct dirworld world;
+	union ibv_gid shared = unit_gid("fe80::77"), alone = unit_gid("10.0.1.2");
+	ssize_t at;
+
+	(void)state;
+	dirworld_init(&world, "host a; rail mlx5_0; gid 10.0.1.1/30 v2;"
+			      "host b; rail mlx5_0; gid fe80::77 v2; gid 10.0.1.2/30 v2;"
+			      "host c; rail mlx5_0; gid fe80::77 v2;");
+	memset(&((struct mv_dir_host *)(uintptr_t)world.dir.hosts)[1].id, 0, sizeof(struct mv_host_id));
+	assert_int_equal(mv_directory_find_gid(&world.dir, &alone, 0), -1);
+	at = mv_directory_find_gid(&world.dir, &shared, 0);
+	assert_true(at >= 0);
+	assert_int_equal(world.dir.rails[world.dir.gids[world.dir.order[at]].rail].host, 2);
+	assert_int_equal(mv_directory_find_gid(&world.dir, &shared, (size_t)at + 1), -1);
+	dirworld_fini(&world);
+}
+
 static void test_linked(void **state)
 {
 	struct dirworld world;
@@ -434,7 +454,8 @@ int main(void)
 		cmocka_unit_test(test_build_refuses),  cmocka_unit_test(test_build_faults),
 		cmocka_unit_test(test_check_survives), cmocka_unit_test(test_image_refused),
 		cmocka_unit_test(test_open),           cmocka_unit_test(test_open_refuses),
-		cmocka_unit_test(test_qualified), cmocka_unit_test(test_owner),          cmocka_unit_test(test_open_faults),
+		cmocka_unit_test(test_qualified),      cmocka_unit_test(test_owner),
+		cmocka_unit_test(test_open_faults),    cmocka_unit_test(test_zero_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

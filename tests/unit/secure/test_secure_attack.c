@@ -573,6 +573,29 @@ static void test_fields_that_cannot_be(void **state)
 	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
 }
 
+/* Zero stands for a host that is not known: programs would take the messages of a host with that id for those of an older agent. */
+static void test_zero_id(void **state)
+{
+	static const enum md_kind kinds[] = {MD_KIND_BEACON, MD_KIND_QUERY, MD_KIND_ENTRY, MD_KIND_MESSAGE, MD_KIND_PROBE, MD_KIND_IDENTITY};
+	struct host zero;
+	struct wire wire;
+
+	(void)state;
+	host_start(&zero, 0, md_secure_has_key(b.s) ? &keys : NULL);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		wire = seal(&zero, kinds[i], kinds[i] == MD_KIND_BEACON ? NULL : &b, "x");
+		assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+		assert_int_equal(opened.reply_len, 0);
+	}
+	/* Its challenges are not answered either. */
+	assert_verdict(tell(&b, MD_KIND_MESSAGE, &zero, "x"), MD_OPEN_UNPROVEN);
+	wire = wire_reply(&zero);
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	assert_int_equal(opened.reply_len, 0);
+	host_stop(&zero);
+	meet(&a, &b);
+}
+
 /* Nothing that strangers do takes memory: what they can fill is of fixed size, and full tables keep
  * on working. */
 static void test_cookie_table_full(void **state)
@@ -620,6 +643,8 @@ int main(void)
 		PLAIN(test_challenges_taken_throttled),
 		PLAIN(test_forged_plain_beacon),
 		PLAIN(test_fields_that_cannot_be),
+		KEYED(test_zero_id),
+		PLAIN(test_zero_id),
 		PLAIN(test_cookie_table_full),
 	};
 

@@ -213,6 +213,23 @@ static void test_own_and_old(void **state)
 	assert_int_equal(host(1)->start, 100);
 }
 
+/* The directory must not have a host whose id means that no host is known. */
+static void test_zero_id(void **state)
+{
+	struct md_heard heard = {.start = 100, .ifindex = 1};
+	struct md_beacon beacon = {
+		.agent_version = MV_CTL_VERSION, .interval_ms = 1000, .desc_bytes = 4, .piece = MD_NO_PIECE};
+	unsigned int news;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		heard.answer = i & 1;
+		heard.proven = i & 2;
+		assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), -EINVAL);
+	}
+	assert_int_equal(hosts.n, 0);
+}
+
 static void test_expiry(void **state)
 {
 	struct peer fast = {1, 100, 1, 1000, ONE_RAIL}, slow = {2, 100, 1, 10000, ONE_RAIL};
@@ -567,6 +584,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_news, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_and_old, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_zero_id, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_expiry, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_starved, setup, teardown),
