@@ -33,7 +33,8 @@ struct md_client {
 	/* Frames to be sent at the end of the loop iteration. */
 	bool packs; /* the process accepts several frames in one packet */
 	bool senders; /* the process wants to know the sender's host of a message */
-	bool waits; /* in clients->waiting: there are such frames */
+	uint32_t owed; /* frames that answer REGISTER and are not sent yet: mask of 1 << enum mv_frame_type */
+	bool waits; /* in clients->waiting: there are such frames, or @owed */
 	LIST_ENTRY(md_client) waiting;
 	uint8_t *out; /* MV_PACK_MAX_BYTES; NULL without @packs */
 	size_t out_len;

@@ -12,9 +12,7 @@
 static int on_register(struct md_client *client, const struct mv_frame *frame)
 {
 	const struct mv_frame welcome = {.type = MV_FRAME_WELCOME, .version = MV_CTL_VERSION};
-	const struct mv_frame probes = {.type = MV_FRAME_PROBES, .version = MV_CTL_VERSION};
-	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
-	const struct mv_frame senders = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
+	const struct md_client_ops *ops = client->clients->ops;
 	size_t len = frame->len < sizeof(client->name) ? frame->len : sizeof(client->name) - 1;
 
 	memset(client->name, 0, sizeof(client->name));
@@ -23,14 +21,12 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 	for (size_t i = 0; i < len; i++)
 		if (client->name[i] < ' ' || client->name[i] > '~')
 			client->name[i] = '?';
-	md_client_put(client, &welcome);
-	if (frame->version != MV_CTL_VERSION)
+	if (frame->version != MV_CTL_VERSION) {
+		md_client_put(client, &welcome);
 		return -EPROTONOSUPPORT;
+	}
 	client->registered = true;
-	if (client->clients->ops->probes && client->clients->ops->probes(client->clients->arg))
-		md_client_put(client, &probes);
-	md_client_put(client, &packs);
-	md_client_put(client, &senders); /* in a packet of its own, since nothing is packed yet */
+	md_client_welcome(client, ops->probes && ops->probes(client->clients->arg));
 	return 0;
 }
 

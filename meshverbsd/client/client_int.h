@@ -70,6 +70,12 @@ bool md_clients_confirm(struct md_clients *clients, struct md_qp *qp);
 /* client_put.c */
 
 /**
+ * md_client_welcome - answer REGISTER: WELCOME, PROBES if @probes, PACKS, SENDERS
+ *
+ * Those for which there is no room now are sent before any other frame.
+ */
+void md_client_welcome(struct md_client *client, bool probes);
+/**
  * md_client_put - send a frame to a client, now or at the end of the iteration
  *
  * If the process does not read, messages are lost. If it is gone, the socket hangs up.

@@ -48,9 +48,35 @@ static int send_packet(struct md_client *client, const uint8_t *bytes, size_t le
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
 }
 
+/*
+ * The frames that answer REGISTER come before all others, whatever was lost meanwhile: a process that has read SENDERS
+ * drops messages without a host. Each has a packet of its own, because an older process ignores the rest of a packet
+ * after a type that it does not know.
+ *
+ * Return: false: the socket is full, or the process gone; frames are left.
+ */
+static bool announce(struct md_client *client)
+{
+	static const uint8_t types[] = {MV_FRAME_WELCOME, MV_FRAME_PROBES, MV_FRAME_PACKS, MV_FRAME_SENDERS};
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+
+	for (size_t i = 0; i < sizeof(types); i++) {
+		const struct mv_frame frame = {.type = types[i], .version = MV_CTL_VERSION};
+
+		if (!(client->owed & 1u << types[i]))
+			continue;
+		if (send_packet(client, buf, mv_frame_encode(&frame, buf)))
+			return false;
+		client->owed &= ~(1u << types[i]);
+	}
+	return true;
+}
+
 /* Return: false: the socket is full; try again later. */
 static bool flush_client(struct md_client *client)
 {
+	if (!announce(client))
+		return false;
 	if (client->out_len && send_packet(client, client->out, client->out_len) == -EAGAIN)
 		return false;
 	client->out_len = 0;
@@ -70,12 +96,28 @@ void md_clients_flush(struct md_clients *clients)
 	}
 }
 
+static void wait_for_flush(struct md_client *client)
+{
+	if (!client->waits)
+		LIST_INSERT_HEAD(&client->clients->waiting, client, waiting);
+	client->waits = true;
+}
+
+void md_client_welcome(struct md_client *client, bool probes)
+{
+	client->owed = 1u << MV_FRAME_WELCOME | 1u << MV_FRAME_PACKS | 1u << MV_FRAME_SENDERS;
+	if (probes)
+		client->owed |= 1u << MV_FRAME_PROBES;
+	if (!announce(client))
+		wait_for_flush(client);
+}
+
 bool md_client_put(struct md_client *client, const struct mv_frame *frame)
 {
 	uint8_t buf[MV_FRAME_MAX_BYTES];
 	size_t len = mv_frame_encode(frame, buf);
 
-	if (!len)
+	if (!len || !announce(client))
 		return false;
 	if (!client->packs)
 		return !send_packet(client, buf, len);
@@ -83,9 +125,7 @@ bool md_client_put(struct md_client *client, const struct mv_frame *frame)
 		return false;
 	memcpy(client->out + client->out_len, buf, len);
 	client->out_len += len;
-	if (!client->waits)
-		LIST_INSERT_HEAD(&client->clients->waiting, client, waiting);
-	client->waits = true;
+	wait_for_flush(client);
 	return true;
 }
 

@@ -171,6 +171,62 @@ static void test_senders(void **state)
 	close(fd);
 }
 
+/* An account whose processes do not read has no room for further frames; @n: but for so many packets of no payload. */
+static void fill_account(struct md_account *account, size_t n)
+{
+	const struct mv_frame frame = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+
+	clients.weigh_ns = UINT64_MAX; /* the kernel knows better */
+	account->unread_bytes = MD_UNREAD_PER_ACCOUNT - n * (mv_frame_encode(&frame, buf) + MD_UNREAD_EACH);
+}
+
+/* No message comes before SENDERS, or it would count without a host: what answers REGISTER is not lost for want of room, but comes first. */
+static void test_senders_come_first(void **state)
+{
+	const struct mv_frame hello = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION};
+	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
+	static const int all[] = {MV_FRAME_WELCOME, MV_FRAME_PROBES, MV_FRAME_PACKS, MV_FRAME_SENDERS};
+	const size_t n_all = sizeof(all) / sizeof(all[0]);
+
+	(void)state;
+	probing = true;
+	for (size_t room = 0; room <= n_all; room++) {
+		int fd = join(), n_lost = clients.count.not_delivered;
+		struct md_account *account = md_clients_find(&clients, clients.next_number)->account;
+		uint64_t id = account->id;
+		struct mv_frame frame;
+
+		account->id = 1; /* root has no limit */
+		fill_account(account, room);
+		put(fd, &hello);
+		if (room > 2)
+			put(fd, &packs);
+		claim(fd, "mlx5_0", (uint32_t)room);
+		assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", (uint32_t)room, (const uint8_t *)"x", 1));
+		md_clients_flush(&clients);
+		for (size_t i = 0; i < room; i++)
+			assert_int_equal(next_frame(fd, &frame), all[i]);
+		assert_int_equal(next_frame(fd, &frame), 0);
+		assert_int_equal(clients.count.not_delivered - n_lost, room < n_all);
+		/* The process reads: at the latest with the next message. */
+		fill_account(account, 100);
+		if (room % 2)
+			md_clients_flush(&clients);
+		if (room < n_all)
+			assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", (uint32_t)room, (const uint8_t *)"y", 1));
+		md_clients_flush(&clients);
+		for (size_t i = room; i < n_all; i++)
+			assert_int_equal(next_frame(fd, &frame), all[i]);
+		assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
+		assert_int_equal(next_frame(fd, &frame), 0);
+		account->id = id;
+		account->unread_bytes = 0;
+		close(fd);
+		run_events();
+	}
+}
+
 /* To a process: only one that says that it takes them gets them, at the end of a turn. */
 static void test_pack_to_process(void **state)
 {
@@ -327,6 +383,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pack_from_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pack_to_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_senders, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_senders_come_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_look, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_own_messages, setup, teardown),
