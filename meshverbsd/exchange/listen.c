@@ -102,13 +102,13 @@ static bool is_expected(struct md_agent *agent, const struct md_received *receiv
 static void on_entry(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened, uint64_t now_ns)
 {
-	const struct md_heard heard = {.sender = opened->sender,
-				       .start = opened->start,
-				       .counter = opened->counter,
-				       .ip = received->ip,
-				       .ifindex = received->ifindex,
-				       .answer = true,
-				       .proven = md_secure_has_key(agent->secure)};
+	struct md_heard heard = {.sender = opened->sender,
+				 .start = opened->start,
+				 .counter = opened->counter,
+				 .ip = received->ip,
+				 .ifindex = received->ifindex,
+				 .answer = true,
+				 .proven = md_secure_has_key(agent->secure)};
 	struct md_target *target;
 	struct md_beacon beacon;
 	struct md_host *host;
@@ -122,13 +122,13 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	}
 	/* The answer is valid until our next query, whose time we choose. */
 	beacon.interval_ms = md_targets_interval_ms(&agent->targets);
+	heard.near = !target;
+	heard.wanted = target && md_target_is_wanted(target);
 	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
 		agent->counts.entries_rejected++;
 		return;
 	}
 	host = md_hosts_find(&agent->hosts, &opened->sender);
-	if (host && target && md_target_is_wanted(target))
-		host->wanted_ns = now_ns;
 	/* The target's address now is a path to the host, and counts as evidence for its claims. */
 	if (target && md_target_answered(target, &opened->sender, now_ns)) {
 		if (host)

@@ -17,7 +17,7 @@ static void remove_host(struct md_hosts *hosts, struct md_host *host)
 {
 	HASH_DEL(hosts->by_id, host);
 	hosts->n--;
-	md_hosts_drop_partial(hosts, host);
+	md_hosts_drop_partials(hosts, host);
 	md_hosts_drop_desc(hosts, host);
 	if (hosts->gone)
 		hosts->gone(hosts->arg, host);
@@ -72,8 +72,7 @@ bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
 		changed |= md_host_sweep_sightings(host, now_ns, 0);
-		if (host->partial && now_ns - host->partial->begun_ns > MD_PARTIAL_NS)
-			md_hosts_drop_partial(hosts, host);
+		md_hosts_expire_partials(hosts, host, now_ns);
 		if (host->n_sightings || host->told_expires_ns > now_ns)
 			continue;
 		changed |= host->desc != NULL;
@@ -99,8 +98,8 @@ void md_hosts_excuse(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns)
 			put_off(&host->sightings[i].expires_ns, host->sightings[i].heard_ns, since_ns, now_ns);
 		if (host->told_expires_ns)
 			put_off(&host->told_expires_ns, host->heard_ns, since_ns, now_ns);
-		if (host->partial)
-			put_off(&host->partial->begun_ns, host->partial->begun_ns, since_ns, now_ns);
+		for (struct md_partial *partial = host->partials; partial; partial = partial->of_host)
+			put_off(&partial->begun_ns, partial->begun_ns, since_ns, now_ns);
 	}
 }
 

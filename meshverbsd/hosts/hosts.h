@@ -9,8 +9,9 @@
 
 #include "beacon.h"
 #include "hash.h"
-#include "view.h"
+#include "secure.h"
 #include "secure_limit.h"
+#include "view.h"
 #include "vouch.h"
 
 /*
@@ -29,13 +30,33 @@ struct md_sighting {
 	uint64_t generation; /* from the newest beacon; 0: the host's agent has restarted since */
 };
 
-/* A description of which pieces are missing. */
+/*
+ * A description of which pieces are missing. Pieces that come by different links are not put together: a neighbour on one
+ * link cannot spoil what comes by another.
+ */
 struct md_partial {
-	uint64_t generation, begun_ns;
+	struct md_partial *prev, *next; /* in @of */
+	struct md_partial *of_host; /* the next one of the same host */
+	struct md_host *host;
+	struct md_partials *of;
+	unsigned int share; /* md_heard_share() of the pieces */
+	uint64_t start, generation, begun_ns;
 	uint32_t desc_bytes;
 	uint64_t have; /* bit n: piece n is here */
 	uint8_t bytes[]; /* @desc_bytes of room */
 };
+
+/* Up to MD_PARTIAL_BYTES. */
+struct md_partials {
+	struct md_partial *oldest; /* list of utlist.h */
+	size_t bytes;
+};
+
+/*
+ * Shares of limits that others can use up, so that nobody keeps out what comes by another way: one for each link, as in
+ * secure.h, and one (0) for answers of targets.
+ */
+#define MD_HOSTS_SHARES (1 + MD_LINK_SHARES)
 
 /* An address of another host that is in a subnet of our netdev. */
 struct md_near {
@@ -66,7 +87,7 @@ struct md_host {
 	uint64_t trust_ask_ns; /* exchange/peers.c: the host's statement, or a confirmation of it, is not asked for before this time */
 	unsigned int trust_asked; /* unanswered questions in a row */
 	uint64_t trust_stranger_ns; /* the log does not say again before this time that sealed messages of the host cannot be opened */
-	struct md_partial *partial; /* NULL: none is being collected */
+	struct md_partial *partials; /* descriptions that are being collected, one for each share; list of utlist.h, by @of_host */
 	uint64_t heard_ns; /* when any datagram of the host was last taken */
 	bool neighbour; /* a beacon of the host has arrived on a link of ours */
 	size_t n_met; /* up to MD_NETS_MAX */
@@ -110,6 +131,7 @@ struct md_hosts {
 	void *arg;
 	struct md_host *by_id; /* hash table; iterates in order of arrival */
 	size_t n, n_partial;
+	struct md_partials partials[MD_HOSTS_SHARES], partials_wanted; /* of hosts that are not wanted; of those that are */
 	size_t bytes; /* of all descriptions together */
 	uint64_t room_at_ns; /* token bucket for new hosts: MD_NEW_HOSTS_RATE */
 	/* token buckets for new GIDs, MD_NEW_GIDS_RATE: of unsigned hosts, of signed hosts, of signed hosts that are wanted */
@@ -151,8 +173,16 @@ struct md_heard {
 	struct in6_addr ip;
 	uint32_t ifindex; /* the netdev on which it arrived; 0: none of ours */
 	bool answer; /* an ENTRY: the answer to a query */
+	bool near; /* with @answer: a neighbour on @ifindex was asked for its description; else a target was queried (targets.h) */
+	bool wanted; /* with @answer: that target is md_target_is_wanted() */
 	bool proven; /* a key proves @sender and @start */
 };
+
+/** md_heard_share - the share that limits the datagram: below MD_HOSTS_SHARES */
+static inline unsigned int md_heard_share(const struct md_heard *heard)
+{
+	return heard->answer && !heard->near ? 0 : 1 + heard->ifindex % MD_LINK_SHARES;
+}
 
 /* What a beacon has changed, or requires: bits. */
 enum md_news {

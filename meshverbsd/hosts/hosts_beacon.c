@@ -25,7 +25,7 @@ static bool is_overruled(const struct md_host *host, const struct md_heard *hear
 	       !IN6_ARE_ADDR_EQUAL(&host->told_by, &heard->ip);
 }
 
-static void hear_restart(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard)
+static void hear_restart(struct md_host *host, const struct md_heard *heard)
 {
 	host->start = heard->start;
 	host->counter = 0;
@@ -33,21 +33,23 @@ static void hear_restart(struct md_hosts *hosts, struct md_host *host, const str
 	host->generation = 0;
 	for (size_t i = 0; i < host->n_sightings; i++)
 		host->sightings[i].generation = 0;
-	md_hosts_drop_partial(hosts, host);
 }
 
 static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
 		      const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
+	bool overruled = is_overruled(host, heard, now_ns);
 	int err;
 
-	if (is_overruled(host, heard, now_ns))
-		return 0;
-	if (md_host_is_vouched(host) &&
+	if (!overruled && md_host_is_vouched(host) &&
 	    (heard->start != host->vouch->said.start || strcmp(beacon->name, host->vouch->said.name)))
 		return -EPERM;
+	if (heard->wanted)
+		host->wanted_ns = now_ns;
+	if (overruled)
+		return 0;
 	if (heard->start != host->start) {
-		hear_restart(hosts, host, heard);
+		hear_restart(host, heard);
 		*news |= MD_NEWS_HOST;
 	}
 	if (heard->counter > host->counter)

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Descriptions of hosts: pieces are collected; a complete description replaces the former one. */
+/* Descriptions of hosts: a complete description replaces the former one. */
 #include "hostsint.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-void md_hosts_drop_partial(struct md_hosts *hosts, struct md_host *host)
-{
-	if (!host->partial)
-		return;
-	free(host->partial);
-	host->partial = NULL;
-	hosts->n_partial--;
-}
 
 static void free_desc(struct md_hosts *hosts, struct md_host *host)
 {
@@ -152,53 +143,26 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	return 0;
 }
 
-static int begin_partial(struct md_hosts *hosts, struct md_host *host,
-			 const struct md_beacon *beacon, uint64_t now_ns)
-{
-	md_hosts_drop_partial(hosts, host);
-	if (hosts->n_partial >= MD_PARTIAL_MAX)
-		return -ENOSPC;
-	host->partial = malloc(sizeof(*host->partial) + beacon->desc_bytes);
-	if (!host->partial)
-		return -ENOMEM;
-	hosts->n_partial++;
-	*host->partial = (struct md_partial){.generation = beacon->generation,
-					     .begun_ns = now_ns,
-					     .desc_bytes = beacon->desc_bytes};
-	return 0;
-}
-
 /* Return: 1 when the description is complete, 0 when pieces are missing, -errno. */
-static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
-		     bool proven, uint64_t now_ns)
+static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon,
+		     uint64_t now_ns)
 {
-	unsigned int n_pieces = md_beacon_pieces(beacon->desc_bytes);
-	struct md_partial *partial = host->partial;
-	int err;
+	struct md_partial *partial = md_host_partial(host, heard);
+	int rc;
 
-	if (n_pieces == 1) {
-		md_hosts_drop_partial(hosts, host);
-		err = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes, proven, now_ns);
-		return err ? err : 1;
+	if (md_beacon_pieces(beacon->desc_bytes) == 1) {
+		if (partial)
+			md_hosts_drop_partial(hosts, partial);
+		rc = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes, heard->proven, now_ns);
+		return rc ? rc : 1;
 	}
-	if (!partial || partial->generation != beacon->generation ||
-	    partial->desc_bytes != beacon->desc_bytes) {
-		err = begin_partial(hosts, host, beacon, now_ns);
-		if (err)
-			return err;
-		partial = host->partial;
-	}
-	memcpy(partial->bytes + (size_t)beacon->piece * MD_PIECE_BYTES, beacon->data,
-	       beacon->piece_bytes);
-	partial->have |= 1ull << beacon->piece;
-	if (partial->have != (1ull << n_pieces) - 1)
-		return 0;
-	err = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes, proven, now_ns);
-	md_hosts_drop_partial(hosts, host);
-	return err ? err : 1;
+	rc = md_hosts_add_piece(hosts, host, heard, beacon, now_ns, &partial);
+	if (rc <= 0)
+		return rc;
+	rc = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes, heard->proven, now_ns);
+	md_hosts_drop_partial(hosts, partial);
+	return rc ? rc : 1;
 }
-
-_Static_assert(MD_PIECES_MAX < 64, "a bit per piece");
 
 static const struct md_rate changes_rate = {.per_second = MD_CHANGES_RATE, .burst = MD_CHANGES_BURST};
 
@@ -226,7 +190,7 @@ int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struc
 		hosts->n_held_back++;
 		return 0;
 	}
-	rc = add_piece(hosts, host, beacon, heard->proven, now_ns);
+	rc = add_piece(hosts, host, heard, beacon, now_ns);
 	if (rc == -EAGAIN) {
 		hosts->n_held_back++;
 		return 0;

@@ -29,7 +29,7 @@ int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md
 		host->claimed_view = 0;
 	if (trust != MD_TRUST_PINNED || was_vouched)
 		return 0;
-	md_hosts_drop_partial(hosts, host);
+	md_hosts_drop_partials(hosts, host);
 	if (host->desc && is_as_said(host, said)) {
 		host->agent_version = host->content_version;
 		memcpy(host->name, said->name, sizeof(host->name));

@@ -22,10 +22,28 @@ int md_hosts_add(struct md_hosts *hosts, const struct md_heard *heard, uint64_t 
 /** md_hosts_hear_desc - take the description, or the piece of one, in a beacon. Return: as md_hosts_hear() */
 int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon,
 		       uint64_t now_ns, unsigned int *news);
-/** md_hosts_drop_partial - free the pieces of an incomplete description, if any */
-void md_hosts_drop_partial(struct md_hosts *hosts, struct md_host *host);
 /** md_hosts_drop_desc - call md_hosts.leaving() and free the description, if any */
 void md_hosts_drop_desc(struct md_hosts *hosts, struct md_host *host);
+
+/* ---- hosts_pieces.c ---- */
+
+/**
+ * md_hosts_add_piece - keep the piece of a description in a beacon
+ * @ret: the description that it belongs to, owned by @hosts; written unless -ENOMEM is returned
+ *
+ * In a full share the oldest description makes room.
+ *
+ * Return: 1: the description is complete; 0: pieces are missing; -ENOMEM.
+ */
+int md_hosts_add_piece(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon,
+		       uint64_t now_ns, struct md_partial **ret);
+/** md_host_partial - Return: the description whose pieces come as @heard does; NULL: none */
+struct md_partial *md_host_partial(const struct md_host *host, const struct md_heard *heard);
+void md_hosts_drop_partial(struct md_hosts *hosts, struct md_partial *partial);
+/** md_hosts_drop_partials - all of a host */
+void md_hosts_drop_partials(struct md_hosts *hosts, struct md_host *host);
+/** md_hosts_expire_partials - those of a host that were begun more than MD_PARTIAL_NS ago */
+void md_hosts_expire_partials(struct md_hosts *hosts, struct md_host *host, uint64_t now_ns);
 
 /* ---- hosts_sightings.c ---- */
 

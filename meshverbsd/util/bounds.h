@@ -31,9 +31,12 @@
 #define MD_HOSTS_BYTES_UNSIGNED (48u << 20)
 /* Sightings of one host, if each of our rails sees each of its rails: 16 x 16. */
 #define MD_SIGHTINGS_MAX 256
-/* Incomplete descriptions, of up to 32 KiB each. All pieces normally arrive within seconds. */
-#define MD_PARTIAL_MAX 256
-#define MD_PARTIAL_NS  (5 * MD_S)
+/*
+ * Incomplete descriptions of one link, and of other shares (struct md_hosts): some thirty of 1,024 GIDs, or several
+ * hundred of 80. All pieces normally arrive within milliseconds.
+ */
+#define MD_PARTIAL_BYTES (1u << 20)
+#define MD_PARTIAL_NS	 (5 * MD_S)
 /* New hosts. The burst allows for 2000 hosts that start together, but not for a flood. */
 #define MD_NEW_HOSTS_BURST 2048
 #define MD_NEW_HOSTS_RATE  512

@@ -83,6 +83,28 @@ class LinkTest(AttackTest):
         self.assertEqual(self.v.directory().holders("10.78.0.1"), {"seldom"})
 
 
+    def test_halves_of_descriptions(self):
+        """First pieces of hosts that do not exist, without end: descriptions in pieces that come by another link are learnt meanwhile."""
+        mallory, honest = self.mallory(), self.forger("alice", "a0", attacknet.mac_of(0, 2))
+        half = wire.pieces(wire.description(wire.rail("mlx5_0", "m0", [f"10.78.0.{i}" for i in range(1, 60)])), interval_ms=60000)[0]
+        whole = wire.description(wire.rail("mlx5_0", "a0", [f"10.0.1.{i}" for i in range(20, 80)]))
+
+        def fire(number):
+            payload = half[:16] + number.to_bytes(8, "big") + half[24:]  # another generation
+            mallory.send(link_local(1, 1), GROUP, wire.Header(kind=wire.BEACON, sender=(1 + number % 512).to_bytes(16, "big")).pack() + payload)
+
+        def announce(generation):
+            for payload in wire.pieces(whole, name="large", generation=generation, interval_ms=60000):
+                honest.send(link_local(0, 1), GROUP, wire.Header(kind=wire.BEACON, sender=b"L" * 16, counter=generation).pack() + payload)
+            return self.v.directory().holders("10.0.1.79") == {"large"}
+
+        def run():
+            wait_for(lambda: self.v.metrics()["hosts"] >= 512, self.v.metrics)
+            self.assertGreater(len(wire.pieces(whole)), 1)
+            wait_for(lambda: announce(1), self.v.metrics, timeout=20)
+
+        self.under_fire(fire, run)
+
     def test_beacons_wake_processes_seldom(self):
         """Invented hosts, one after the other: 32 directories, and two a second, for all of them together."""
         mallory, seconds = self.mallory(), 6

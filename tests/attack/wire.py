@@ -65,6 +65,12 @@ def beacon(desc, name="mallory", rail_number=0, generation=1, interval_ms=1000):
     return struct.pack("!BBHHHIIQ", 1, 0, rail_number, CTL_VERSION, len(desc), interval_ms, len(desc), generation) + text(name) + desc
 
 
+def pieces(desc, name="mallory", rail_number=0, generation=1, interval_ms=1000, size=1000):
+    """Payloads of BEACON and ENTRY with a description of any length, in its pieces."""
+    return [struct.pack("!BBHHHIIQ", 1, number, rail_number, CTL_VERSION, len(part), interval_ms, len(desc), generation) + text(name) + part
+            for number, part in enumerate(desc[at:at + size] for at in range(0, len(desc), size))]
+
+
 class Signer:
     """An Ed25519 key pair of our own, from libsodium."""
 

@@ -137,7 +137,7 @@ static void check_hosts(const uint8_t *data, size_t size)
 		if (!(now_ns / (100 * MD_MS) % 16))
 			md_hosts_expire(&hosts, now_ns);
 		FUZZ_CHECK(hosts.n <= 8);
-		FUZZ_CHECK(hosts.n_partial <= hosts.n);
+		FUZZ_CHECK(hosts.n_partial <= hosts.n * 5); /* 4 netdevs, and answers */
 	}
 	md_hosts_fini(&hosts);
 	FUZZ_CHECK(!hosts.n && !hosts.n_partial && !hosts.bytes);
