@@ -91,6 +91,7 @@ static void add_hosts(struct list *list, const struct md_agent *agent)
 	gauge(list, "hosts", agent->hosts.n, "Other hosts known");
 	gauge(list, "hosts_bytes", agent->hosts.bytes, "Memory of their descriptions");
 	counter(list, "hosts_refused", agent->hosts.n_refused, "Hosts for which there was no room");
+	counter(list, "hosts_forgotten", agent->hosts.n_forgotten, "Hosts that made room for hosts on links with fewer ones");
 	counter(list, "descriptions_held_back", agent->hosts.n_held_back,
 		"Descriptions of hosts that change too often for one without proof, not taken yet");
 	gauge(list, "targets", agent->targets.n, "Addresses that are asked whose they are");

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The unit has MemoryMax=1G; this is three quarters. Besides the map: the directory, the directory before, the image of the next; pieces. */
+/*
+ * The unit has MemoryMax=1G; this is three quarters. Besides the map: the directory, the directory before, the image of
+ * the next; pieces of descriptions.
+ */
 _Static_assert(MD_HOSTS_BYTES_MAX / sizeof(struct mv_dir_gid) * (sizeof(struct md_holder) + 32) + 4 * (uint64_t)MD_HOSTS_BYTES_MAX +
 			       (MD_HOSTS_SHARES + 1) * (uint64_t)MD_PARTIAL_BYTES <
 		       (uint64_t)3 << 28,

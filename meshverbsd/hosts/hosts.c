@@ -13,10 +13,11 @@ struct md_host *md_hosts_find(const struct md_hosts *hosts, const struct mv_host
 	return host;
 }
 
-static void remove_host(struct md_hosts *hosts, struct md_host *host)
+void md_hosts_remove(struct md_hosts *hosts, struct md_host *host)
 {
 	HASH_DEL(hosts->by_id, host);
 	hosts->n--;
+	md_hosts_uncount(hosts, host);
 	md_hosts_drop_partials(hosts, host);
 	md_hosts_drop_desc(hosts, host);
 	if (hosts->gone)
@@ -27,26 +28,12 @@ static void remove_host(struct md_hosts *hosts, struct md_host *host)
 	free(host);
 }
 
-/* Token bucket: MD_NEW_HOSTS_BURST tokens, refilled at MD_NEW_HOSTS_RATE. */
-static bool take_room(struct md_hosts *hosts, uint64_t now_ns)
-{
-	const uint64_t each = MD_S / MD_NEW_HOSTS_RATE, most = MD_NEW_HOSTS_BURST * each;
-
-	if (hosts->n >= MD_HOSTS_MAX)
-		return false;
-	if (hosts->room_at_ns < now_ns)
-		hosts->room_at_ns = now_ns;
-	if (hosts->room_at_ns - now_ns >= most)
-		return false;
-	hosts->room_at_ns += each;
-	return true;
-}
-
 int md_hosts_add(struct md_hosts *hosts, const struct md_heard *heard, uint64_t now_ns, struct md_host **ret)
 {
+	unsigned int share = md_heard_share(heard);
 	struct md_host *host;
 
-	if (!take_room(hosts, now_ns)) {
+	if (!md_hosts_take_new(hosts, share, now_ns) || !md_hosts_make_room(hosts, share, heard->wanted, now_ns)) {
 		hosts->n_refused++;
 		return -ENOSPC;
 	}
@@ -60,6 +47,7 @@ int md_hosts_add(struct md_hosts *hosts, const struct md_heard *heard, uint64_t 
 		return -ENOMEM;
 	}
 	hosts->n++;
+	md_hosts_count(hosts, host, share);
 	*ret = host;
 	return 0;
 }
@@ -76,7 +64,7 @@ bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
 		if (host->n_sightings || host->told_expires_ns > now_ns)
 			continue;
 		changed |= host->desc != NULL;
-		remove_host(hosts, host);
+		md_hosts_remove(hosts, host);
 	}
 	return changed;
 }
@@ -108,5 +96,5 @@ void md_hosts_fini(struct md_hosts *hosts)
 	struct md_host *host, *next;
 
 	HASH_ITER(hh, hosts->by_id, host, next)
-	remove_host(hosts, host);
+	md_hosts_remove(hosts, host);
 }

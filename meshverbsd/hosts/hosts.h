@@ -66,6 +66,9 @@ struct md_near {
 
 struct md_host {
 	UT_hash_handle hh;
+	unsigned int share; /* the share in which the host was first heard, and counts */
+	struct md_host *share_prev, *share_next; /* in md_hosts_share.hosts */
+	struct md_host *desc_prev, *desc_next; /* in md_hosts_share.described; NULL: not there */
 	struct mv_host_id id;
 	char name[64];
 	uint32_t agent_version;
@@ -123,6 +126,14 @@ struct md_host {
 	uint32_t cut[MD_CUT_MAX];
 };
 
+/* A share of the room for hosts. Lists of utlist.h, oldest first. */
+struct md_hosts_share {
+	struct md_host *hosts, *described; /* all; those with a description */
+	size_t n, bytes; /* hosts; their descriptions */
+	uint64_t room_at_ns; /* token bucket for new hosts: MD_NEW_HOSTS_RATE */
+	uint64_t gids_at_ns[2]; /* token buckets for new GIDs, MD_NEW_GIDS_RATE: of unsigned hosts, of signed hosts */
+};
+
 struct md_hosts {
 	struct mv_host_id self; /* our own id; beacons of ours that come back are refused */
 	/* Called before a host's description is replaced, or freed with the host; may be NULL. */
@@ -133,9 +144,13 @@ struct md_hosts {
 	size_t n, n_partial;
 	struct md_partials partials[MD_HOSTS_SHARES], partials_wanted; /* of hosts that are not wanted; of those that are */
 	size_t bytes; /* of all descriptions together */
-	uint64_t room_at_ns; /* token bucket for new hosts: MD_NEW_HOSTS_RATE */
-	/* token buckets for new GIDs, MD_NEW_GIDS_RATE: of unsigned hosts, of signed hosts, of signed hosts that are wanted */
-	uint64_t gids_at_ns[3];
+	/*
+	 * Without room, a new host, or description, takes the place of the newest host of the largest share, if that share is
+	 * larger than its own. A host that is wanted takes that place in any case, and is never forgotten for another one.
+	 */
+	struct md_hosts_share shares[MD_HOSTS_SHARES];
+	uint64_t wanted_gids_at_ns; /* token bucket, MD_NEW_GIDS_RATE, of signed hosts that are wanted */
+	uint64_t n_forgotten; /* hosts that made room for others */
 	uint64_t n_refused; /* hosts and descriptions refused for want of room */
 	uint64_t n_held_back; /* descriptions delayed by MD_CHANGES_RATE or MD_NEW_GIDS_RATE */
 };
@@ -212,6 +227,8 @@ enum md_news {
  * For a host that is vouched for, a beacon counts only with the start number and name of the statement, and a
  * description only with the statement's generation and hash. A forged beacon of such a host proves no more than an
  * address and a sign of life.
+ *
+ * Other hosts may be forgotten to make room.
  *
  * Return: 0; -EPERM: contradicts the host's statement; -ESTALE: proven, with a lower start number than the known one;
  * -EBADMSG: the complete description is malformed; -ENOSPC: too many hosts, sightings or descriptions; -ENOMEM;

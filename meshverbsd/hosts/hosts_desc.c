@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void free_desc(struct md_hosts *hosts, struct md_host *host)
+/* @for_good: no other one follows */
+static void free_desc(struct md_hosts *hosts, struct md_host *host, bool for_good)
 {
-	hosts->bytes -= md_desc_bytes(host->desc);
+	md_hosts_uncount_desc(hosts, host, for_good);
 	free(host->desc);
 	host->desc = NULL;
 	free(host->near);
@@ -20,14 +21,19 @@ static void free_desc(struct md_hosts *hosts, struct md_host *host)
 	host->cut_changes = 0;
 }
 
-void md_hosts_drop_desc(struct md_hosts *hosts, struct md_host *host)
+static void drop_desc(struct md_hosts *hosts, struct md_host *host, bool for_good)
 {
 	if (!host->desc)
 		return;
 	if (hosts->leaving)
 		hosts->leaving(hosts->arg, host);
 	host->claimed_view = 0;
-	free_desc(hosts, host);
+	free_desc(hosts, host, for_good);
+}
+
+void md_hosts_drop_desc(struct md_hosts *hosts, struct md_host *host)
+{
+	drop_desc(hosts, host, true);
 }
 
 /* The next description has the same GIDs, so the routes to them stay as they are. */
@@ -37,28 +43,9 @@ static void replace_desc(struct md_hosts *hosts, struct md_host *host)
 	uint32_t *routed = host->routed;
 
 	host->routed = NULL;
-	free_desc(hosts, host);
+	free_desc(hosts, host, false);
 	host->routed = routed;
 	host->routes_number = routes_number;
-}
-
-/*
- * Token buckets: MD_NEW_GIDS_BURST GIDs, refilled at MD_NEW_GIDS_RATE. There is one bucket for unsigned hosts, one for
- * signed hosts, and one for signed hosts that are wanted. An attacker who invents hosts can invent keys as well, but
- * cannot make a host wanted.
- */
-static bool take_gids(struct md_hosts *hosts, const struct md_host *host, uint32_t n, uint64_t now_ns)
-{
-	const uint64_t each = MD_S / MD_NEW_GIDS_RATE, most = MD_NEW_GIDS_BURST * each;
-	bool is_signed = md_host_is_vouched(host);
-	uint64_t *at_ns = &hosts->gids_at_ns[!is_signed ? 0 : md_host_is_wanted(host, now_ns) ? 2 : 1];
-
-	if (*at_ns < now_ns)
-		*at_ns = now_ns;
-	if (*at_ns - now_ns >= most)
-		return false;
-	*at_ns += n * each;
-	return true;
 }
 
 static bool same_rail(const struct md_desc *a, const struct md_desc *b, uint16_t r)
@@ -85,15 +72,6 @@ static void follow_numbers(struct md_host *host, const struct md_desc *desc, uin
 	}
 }
 
-/* Is there memory to replace the host's description by @desc? */
-static bool has_memory(const struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc)
-{
-	size_t had = host->desc ? md_desc_bytes(host->desc) : 0, wants = md_desc_bytes(desc);
-	size_t max = md_host_is_vouched(host) ? MD_HOSTS_BYTES_MAX : MD_HOSTS_BYTES_UNSIGNED;
-
-	return wants <= had || hosts->bytes - had + wants <= max;
-}
-
 /* Compares the fields of GIDs that gidmap.c and routes.c use. Most changes are ports that go down or up; these fields stay equal then. */
 static bool same_gids(const struct md_desc *a, const struct md_desc *b)
 {
@@ -106,8 +84,8 @@ static bool same_gids(const struct md_desc *a, const struct md_desc *b)
 	return true;
 }
 
-static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
-		     const uint8_t *bytes, size_t len, bool proven, uint64_t now_ns)
+static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon,
+		     const uint8_t *bytes, size_t len, uint64_t now_ns)
 {
 	uint8_t content[MD_CONTENT_BYTES];
 	struct md_desc *desc;
@@ -120,13 +98,13 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	err = md_desc_decode(bytes, len, &desc);
 	if (err)
 		return err;
-	if (!has_memory(hosts, host, desc)) {
+	if (!md_hosts_make_memory(hosts, host, desc, now_ns)) {
 		free(desc);
 		hosts->n_refused++;
 		return -ENOSPC;
 	}
 	same = host->desc && same_gids(host->desc, desc);
-	if (!proven && !same && !take_gids(hosts, host, desc->n_gids, now_ns)) {
+	if (!heard->proven && !same && !md_hosts_take_gids(hosts, host, md_heard_share(heard), desc->n_gids, now_ns)) {
 		free(desc);
 		return -EAGAIN;
 	}
@@ -134,9 +112,9 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	if (same)
 		replace_desc(hosts, host);
 	else
-		md_hosts_drop_desc(hosts, host);
-	hosts->bytes += md_desc_bytes(desc);
+		drop_desc(hosts, host, false);
 	host->desc = desc;
+	md_hosts_count_desc(hosts, host);
 	host->generation = beacon->generation;
 	memcpy(host->content, content, sizeof(content));
 	host->content_version = host->agent_version = beacon->agent_version;
@@ -153,13 +131,13 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 	if (md_beacon_pieces(beacon->desc_bytes) == 1) {
 		if (partial)
 			md_hosts_drop_partial(hosts, partial);
-		rc = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes, heard->proven, now_ns);
+		rc = take_desc(hosts, host, heard, beacon, beacon->data, beacon->desc_bytes, now_ns);
 		return rc ? rc : 1;
 	}
 	rc = md_hosts_add_piece(hosts, host, heard, beacon, now_ns, &partial);
 	if (rc <= 0)
 		return rc;
-	rc = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes, heard->proven, now_ns);
+	rc = take_desc(hosts, host, heard, beacon, partial->bytes, partial->desc_bytes, now_ns);
 	md_hosts_drop_partial(hosts, partial);
 	return rc ? rc : 1;
 }

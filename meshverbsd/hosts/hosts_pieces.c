@@ -55,7 +55,7 @@ static bool is_of(const struct md_partial *partial, const struct md_heard *heard
 	       partial->desc_bytes == beacon->desc_bytes;
 }
 
-/* The pieces of a description come one right after the other. So in a full share the oldest description is the one that will not be complete. */
+/* Pieces of a description come one right after the other. So in a full share the oldest description is one that will not be complete. */
 static struct md_partial *begin(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
 				const struct md_beacon *beacon, uint64_t now_ns)
 {

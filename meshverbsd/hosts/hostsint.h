@@ -16,6 +16,30 @@ static inline uint64_t md_host_lifetime_ns(uint32_t interval_ms)
 
 /** md_hosts_add - add a host. Return: 0; -ENOSPC: MD_HOSTS_MAX or MD_NEW_HOSTS_RATE; -ENOMEM */
 int md_hosts_add(struct md_hosts *hosts, const struct md_heard *heard, uint64_t now_ns, struct md_host **ret);
+/** md_hosts_remove - forget a host; @host is freed */
+void md_hosts_remove(struct md_hosts *hosts, struct md_host *host);
+
+/* ---- hosts_room.c ---- */
+
+/** md_hosts_take_new - may a further host be added in the share? Limited to MD_NEW_HOSTS_RATE */
+bool md_hosts_take_new(struct md_hosts *hosts, unsigned int share, uint64_t now_ns);
+/**
+ * md_hosts_make_room - is there room for a further host?
+ * @wanted: a process of this host, or the hosts file, needs the host
+ *
+ * May remove another host.
+ */
+bool md_hosts_make_room(struct md_hosts *hosts, unsigned int share, bool wanted, uint64_t now_ns);
+/** md_hosts_make_memory - is there memory to replace the host's description by @desc? May remove other hosts */
+bool md_hosts_make_memory(struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc, uint64_t now_ns);
+/** md_hosts_take_gids - may GIDs of the host be claimed anew? @share: by which they came. Limited to MD_NEW_GIDS_RATE */
+bool md_hosts_take_gids(struct md_hosts *hosts, const struct md_host *host, unsigned int share, uint32_t n, uint64_t now_ns);
+/** md_hosts_count, md_hosts_uncount - a host comes into its share, leaves it */
+void md_hosts_count(struct md_hosts *hosts, struct md_host *host, unsigned int share);
+void md_hosts_uncount(struct md_hosts *hosts, struct md_host *host);
+/** md_hosts_count_desc, md_hosts_uncount_desc - the host has got a description; will lose it, @for_good or for the next one */
+void md_hosts_count_desc(struct md_hosts *hosts, struct md_host *host);
+void md_hosts_uncount_desc(struct md_hosts *hosts, struct md_host *host, bool for_good);
 
 /* ---- hosts_desc.c ---- */
 

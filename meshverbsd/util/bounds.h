@@ -19,7 +19,7 @@
 #define MD_RAILS_MAX 64
 #define MD_GIDS_MAX  1024 /* of all rails of a host together */
 
-/* Hosts. The design's figure is ten thousand. */
+/* Hosts. The design's figure is ten thousand. Each link has a share: struct md_hosts. */
 #define MD_HOSTS_MAX 16384
 /*
  * Bytes of all descriptions. A usual description takes 2 KiB, one of 16 ports 4 KiB. Each GID takes some 300 bytes
@@ -37,7 +37,7 @@
  */
 #define MD_PARTIAL_BYTES (1u << 20)
 #define MD_PARTIAL_NS	 (5 * MD_S)
-/* New hosts. The burst allows for 2000 hosts that start together, but not for a flood. */
+/* New hosts on a link. The burst allows for 2000 hosts that start together, but not for a flood. */
 #define MD_NEW_HOSTS_BURST 2048
 #define MD_NEW_HOSTS_RATE  512
 /*
@@ -49,8 +49,8 @@
 #define MD_CHANGES_RATE	 2
 /*
  * New GIDs, of all descriptions that have other GIDs than before: a forger may list a thousand GIDs in two dozen
- * datagrams, and their holders have to be computed anew. There is one bucket for unsigned hosts, one for signed hosts,
- * and one for signed hosts that md_host_is_wanted(). A port that goes and comes needs no tokens. The burst allows for
+ * datagrams, and their holders have to be computed anew. There is one bucket for unsigned hosts and one for signed hosts
+ * of each link, and one for signed hosts that md_host_is_wanted(). Anybody can invent keys, too. A port that goes and comes needs no tokens. The burst allows for
  * 10,000 hosts with 26 GIDs that start together.
  */
 #define MD_NEW_GIDS_BURST 262144

@@ -130,6 +130,11 @@ static void test_gids_are_rationed(void **state)
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
 	assert_int_equal(news & MD_NEWS_DESC, 0);
 	assert_int_equal(n_left, 0);
+	/* Nor is who is heard on another link kept waiting. */
+	peer.n = most + 20;
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 0, MD_S, &news), 0);
+	assert_int_equal(news & MD_NEWS_DESC, MD_NEWS_DESC);
+	peer.n = 1;
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
 	assert_int_equal(news & MD_NEWS_DESC, MD_NEWS_DESC);
 	assert_int_equal(n_left, 1);
@@ -620,6 +625,73 @@ static void test_limits(void **state)
 	assert_int_equal(hosts.n, MD_HOSTS_MAX);
 }
 
+/* Somebody makes up hosts on netdev 2, as many as there may be: new ones on netdev 1 take their places, and keep them. */
+static void test_room_on_other_links(void **state)
+{
+	struct peer peer = {0, 100, 1, 60000, ONE_RAIL};
+	struct peer invented = {0, 100, 1, 60000, ONE_RAIL}, wanted = {2, 100, 1, 60000, ONE_RAIL};
+	unsigned int news;
+
+	(void)state;
+	for (invented.n = 100000; invented.n < 100000 + MD_NEW_HOSTS_BURST + 1; invented.n++)
+		peers_hear(&hosts, &invented, 2, 0, MD_S, &news);
+	/* No tokens for him, but for others. */
+	peer.n = 1;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	for (; hosts.n < MD_HOSTS_MAX - 1; invented.n++)
+		peers_hear(&hosts, &invented, 2, 0, invented.n * MD_S / 100, &news);
+	assert_int_equal(peers_hear(&hosts, &wanted, 2, 0, 2000 * MD_S, &news), 0);
+	md_hosts_find(&hosts, &host(2)->id)->wanted_ns = 2000 * MD_S;
+	assert_int_equal(peers_hear(&hosts, &invented, 2, 0, 2000 * MD_S, &news), -ENOSPC);
+	n_left = 0;
+	for (peer.n = 10; peer.n < 110; peer.n++)
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2000 * MD_S, &news), 0);
+	assert_int_equal(hosts.n, MD_HOSTS_MAX);
+	assert_int_equal(n_left, 100);
+	assert_int_equal(hosts.n_forgotten, 100);
+	assert_non_null(host(1));
+	assert_non_null(host(2)); /* although it was the newest */
+	for (unsigned int i = 0; i < 1000; i++, invented.n++)
+		assert_int_equal(peers_hear(&hosts, &invented, 2, 0, (2000 + i) * MD_S, &news), -ENOSPC);
+	for (peer.n = 10; peer.n < 110; peer.n++)
+		assert_non_null(host(peer.n));
+	/* Two links with as many hosts push nobody out. */
+	for (; peer.n < 2 * MD_HOSTS_MAX; peer.n++)
+		if (peers_hear(&hosts, &peer, 1, 0, (3000 + peer.n) * MD_S, &news))
+			break;
+	assert_in_range(peer.n, MD_HOSTS_MAX / 2, MD_HOSTS_MAX / 2 + 10);
+	assert_int_equal(hosts.n, MD_HOSTS_MAX);
+}
+
+/* ... with descriptions as long as there may be. */
+static void test_memory_on_other_links(void **state)
+{
+	struct peer peer = {1, 100, 1, 60000, NULL}, invented = {1000, 100, 1, 60000, NULL};
+	uint64_t now_ns = MD_S;
+	unsigned int news;
+
+	(void)state;
+	do {
+		invented.text = many_gids(++invented.n, true);
+		now_ns += MD_S / 32;
+	} while (!peers_hear(&hosts, &invented, 2, 0, now_ns, &news));
+	assert_true(hosts.bytes <= MD_HOSTS_BYTES_UNSIGNED);
+	assert_int_equal(hosts.n_refused, 1);
+	for (; peer.n <= 10; peer.n++) {
+		peer.text = many_gids(peer.n, true);
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, now_ns, &news), 0);
+		assert_non_null(host(peer.n)->desc);
+		assert_true(hosts.bytes <= MD_HOSTS_BYTES_UNSIGNED);
+	}
+	assert_int_equal(peers_hear(&hosts, &invented, 2, 0, now_ns, &news), -ENOSPC);
+	for (peer.n = 1; peer.n <= 10; peer.n++)
+		assert_non_null(host(peer.n)->desc);
+	/* One that a process wants is taken there as well. */
+	md_hosts_find(&hosts, &host(invented.n)->id)->wanted_ns = now_ns;
+	assert_int_equal(peers_hear(&hosts, &invented, 2, 0, now_ns, &news), 0);
+	assert_non_null(host(invented.n)->desc);
+}
+
 /* Hosts that somebody makes up leave memory for those that sign, and for news of those that are known. */
 static void test_memory(void **state)
 {
@@ -717,6 +789,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_room_on_other_links, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memory_on_other_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_sightings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
