@@ -39,6 +39,15 @@ struct md_options {
 	bool trusts; /* see struct md_clients */
 };
 
+/* Shares of rate limits, as in secure.h: index 0 for what routers have forwarded, one for each link. */
+#define MD_SHARES (1 + MD_LINK_SHARES)
+
+/** md_share_of - the share that limits a datagram: below MD_SHARES */
+static inline unsigned int md_share_of(const struct md_received *received)
+{
+	return received->hop_limit == 255 ? 1 + received->ifindex % MD_LINK_SHARES : 0;
+}
+
 /* A beacon to be sent to a single address. */
 struct md_greeting {
 	uint64_t due_ns;
@@ -68,10 +77,16 @@ struct md_agent {
 	sd_event *event;
 	uint64_t say_theirs_ns; /* md_say() does not report messages in the name of other hosts before this time */
 	struct md_rundir rundir;
-	/* Rate limits of messages: of hosts that are wanted; of other hosts, index 0 not sealed, index 1 sealed; of unknown hosts. */
-	struct md_limit messages_wanted, messages[2], messages_unknown;
-	/* Rate limits of answers to queries: to hosts that are wanted; to all others; to each group of source addresses of the others. */
-	struct md_limit answers_wanted, answers, answers_of[MD_SOURCE_GROUPS];
+	/*
+	 * Rate limits of messages: of hosts that are wanted; of other hosts, index 0 not sealed, index 1 sealed, all
+	 * together and by md_share_of(); of unknown hosts.
+	 */
+	struct md_limit messages_wanted, messages[2], messages_of[2][MD_SHARES], messages_unknown[MD_SHARES];
+	/* Rate limits of answers to queries: to hosts that are wanted; to all others, all together and by md_share_of(). */
+	struct md_limit answers_wanted, answers;
+	struct {
+		struct md_limit all, groups[MD_SOURCE_GROUPS]; /* groups of source addresses */
+	} answers_of[MD_SHARES];
 	struct md_limit wakes; /* rate limit of directories that are written for unproven news */
 	uint64_t refused_order_ns; /* the log does not name anybody whose order is refused before this time */
 	struct mv_host_id id;

@@ -13,7 +13,7 @@
 #define LOOK_NS	      (250 * MD_MS)
 #define ASK_NS	      MD_S /* until the host is asked again; doubles each time */
 #define ASKED_MAX     6 /* number of times a host is asked */
-#define ASKED_IN_LOOK 32
+#define ASKED_IN_LOOK 32 /* hosts of one share */
 #define STRANGER_NS   MD_S /* between two answers to a host that seals with an unknown key */
 
 static const struct md_rate asked_rate = {.per_second = 128, .burst = 256};
@@ -59,13 +59,20 @@ static void ask_at(struct md_agent *agent, const struct md_host *host, const str
 		md_talk_send_for(agent, &host->id, MD_KIND_CONFIRM, ip, agent->udp.port, ifindex, NULL, &question, 1);
 }
 
+/* Invented hosts on one link, which have to be asked as well, delay no host on another link. */
+static unsigned int share_of(const struct md_host *host)
+{
+	return host->n_sightings ? 1 + host->sightings[0].ifindex % MD_LINK_SHARES : 0;
+}
+
 void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
 {
+	struct md_limit *limit = md_host_is_wanted(host, now_ns) ? &agent->trust.asking_wanted : &agent->trust.asking[share_of(host)];
 	struct in6_addr ip;
 	uint32_t ifindex;
 
 	if (host->trust_asked >= ASKED_MAX || now_ns < host->trust_ask_ns || !find_place(host, &ip, &ifindex) ||
-	    !md_limit_take(&agent->trust.asking, &asked_rate, now_ns))
+	    !md_limit_take(limit, &asked_rate, now_ns))
 		return;
 	host->trust_ask_ns = now_ns + (ASK_NS << host->trust_asked++);
 	ask_at(agent, host, &ip, ifindex);
@@ -81,11 +88,13 @@ static bool is_wanting(const struct md_agent *agent, const struct md_host *host)
 
 uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
 {
+	unsigned int n[1 + MD_LINK_SHARES] = {0};
 	struct md_host *host, *next;
-	unsigned int n = 0;
 
 	HASH_ITER(hh, agent->hosts.by_id, host, next)
 	{
+		bool wanted = md_host_is_wanted(host, now_ns);
+
 		if (!is_wanting(agent, host) || now_ns < host->trust_ask_ns)
 			continue;
 		/* A host that was heard just now sends its statement by itself. */
@@ -93,9 +102,8 @@ uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
 			host->trust_ask_ns = now_ns + ASK_NS;
 			continue;
 		}
-		md_trust_ask(agent, host, now_ns);
-		if (++n == ASKED_IN_LOOK)
-			break;
+		if (wanted || n[share_of(host)]++ < ASKED_IN_LOOK)
+			md_trust_ask(agent, host, now_ns);
 	}
 	return LOOK_NS;
 }

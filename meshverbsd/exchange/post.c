@@ -423,16 +423,27 @@ static void ask_for_bundles(struct md_agent *agent, const struct md_received *re
 static const struct md_rate messages_rate = {.per_second = MD_MESSAGES_RATE, .burst = MD_MESSAGES_BURST};
 static const struct md_rate unknown_rate = {.per_second = MD_MESSAGES_RATE / 16, .burst = MD_MESSAGES_BURST / 16};
 static const struct md_rate all_rate = {.per_second = MD_MESSAGES_ALL_RATE, .burst = MD_MESSAGES_ALL_BURST};
+static const struct md_rate together_rate = {.per_second = MD_LINKS_TOGETHER * MD_MESSAGES_ALL_RATE,
+					     .burst = MD_LINKS_TOGETHER * MD_MESSAGES_ALL_BURST};
+
+/* May hosts of the kind of @host (NULL: unknown host) send @n messages now? */
+static bool may_all_send(struct md_agent *agent, unsigned int share, bool is_sealed, const struct md_host *host, uint32_t n, uint64_t now_ns)
+{
+	if (host && md_host_is_wanted(host, now_ns))
+		return md_limit_take_some(&agent->messages_wanted, &all_rate, n, now_ns);
+	return md_limit_take_some(&agent->messages_of[is_sealed][share], &all_rate, n, now_ns) &&
+	       md_limit_take_some(&agent->messages[is_sealed], &together_rate, n, now_ns);
+}
 
 /* May @host (NULL: unknown host) send @n messages now? A dropped message has no receipt, so its sender repeats it. */
-static bool may_send(struct md_agent *agent, const struct md_opened *opened, struct md_host *host, uint32_t n, uint64_t now_ns)
+static bool may_send(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened, struct md_host *host,
+		     uint32_t n, uint64_t now_ns)
 {
-	struct md_limit *own = host ? &host->messages : &agent->messages_unknown;
-	struct md_limit *all = host && md_host_is_wanted(host, now_ns) ? &agent->messages_wanted : &agent->messages[opened->sealed];
-	const struct md_rate *own_rate = host ? &messages_rate : &unknown_rate;
+	unsigned int share = md_share_of(received);
+	struct md_limit *own = host ? &host->messages : &agent->messages_unknown[share];
 
-	if (md_secure_has_key(agent->secure) ||
-	    (md_limit_take_some(own, own_rate, n, now_ns) && md_limit_take_some(all, &all_rate, n, now_ns)))
+	if (md_secure_has_key(agent->secure) || (md_limit_take_some(own, host ? &messages_rate : &unknown_rate, n, now_ns) &&
+						 may_all_send(agent, share, opened->sealed, host, n, now_ns)))
 		return true;
 	agent->counts.messages_throttled += n;
 	return false;
@@ -450,7 +461,7 @@ void md_post_message(struct md_agent *agent, const struct md_received *received,
 		count_bad(agent, err);
 		return;
 	}
-	if (parcel.op == MD_PARCEL_CARRY && !may_send(agent, opened, host, 1, now_ns))
+	if (parcel.op == MD_PARCEL_CARRY && !may_send(agent, received, opened, host, 1, now_ns))
 		return;
 	on_parcel(agent, received, opened, &parcel, now_ns);
 	ask_for_bundles(agent, received, opened);
@@ -475,7 +486,7 @@ void md_post_bundle(struct md_agent *agent, const struct md_received *received, 
 	}
 	if (!bundle.n && bundle.op == MD_PARCEL_CARRY)
 		send_empty(agent, received, opened, MD_PARCEL_RECEIPT);
-	if (bundle.op == MD_PARCEL_CARRY && bundle.n && !may_send(agent, opened, host, bundle.n, now_ns))
+	if (bundle.op == MD_PARCEL_CARRY && bundle.n && !may_send(agent, received, opened, host, bundle.n, now_ns))
 		return;
 	for (unsigned int i = 0; i < bundle.n; i++) {
 		md_bundle_next(&bundle, &parcel);

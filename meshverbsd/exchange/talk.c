@@ -259,18 +259,21 @@ uint64_t md_talk_next(const struct md_agent *agent)
 /* ---- queries --------------------------------------------------------------------------------- */
 
 static const struct md_rate answers_rate = {.per_second = MD_ANSWERS_RATE, .burst = MD_ANSWERS_BURST};
+static const struct md_rate together_rate = {.per_second = MD_LINKS_TOGETHER * MD_ANSWERS_RATE, .burst = MD_LINKS_TOGETHER * MD_ANSWERS_BURST};
 static const struct md_rate host_rate = {.per_second = MD_ANSWERS_HOST_RATE, .burst = MD_ANSWERS_HOST_BURST};
 static const struct md_rate group_rate = {.per_second = MD_ANSWERS_GROUP_RATE, .burst = MD_ANSWERS_GROUP_BURST};
 
-/* Limits in this order: a flooding group of addresses uses up its own share first. */
+/* Limits in this order: a flooding group of addresses, or a link, uses up its own share first. */
 static bool may_answer(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened, uint64_t now_ns)
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
 	const struct md_endpoint from = {.ip = query->ip, .ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0};
+	unsigned int share = md_share_of(query);
 
 	if (host && md_host_is_wanted(host, now_ns) && md_paths_is_of(host, &from))
 		return md_limit_take(&host->queries, &host_rate, now_ns) && md_limit_take(&agent->answers_wanted, &answers_rate, now_ns);
-	return md_limit_take(&agent->answers_of[opened->group], &group_rate, now_ns) && md_limit_take(&agent->answers, &answers_rate, now_ns);
+	return md_limit_take(&agent->answers_of[share].groups[opened->group], &group_rate, now_ns) &&
+	       md_limit_take(&agent->answers_of[share].all, &answers_rate, now_ns) && md_limit_take(&agent->answers, &together_rate, now_ns);
 }
 
 void md_talk_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened)

@@ -75,6 +75,12 @@
 #define MD_ANSWER_ALL_MAX    250 /* up to so many senders on a link, greetings are multicast */
 #define MD_NETS_MAX          128 /* netdevs on which beacons are sent: 16 ports with 7 VLANs each */
 
+/*
+ * Rates of messages and answers of a link leave room for other links: all links together have so many times as much.
+ * More would be all of a processor.
+ */
+#define MD_LINKS_TOGETHER 4
+
 /* Queries across routers. */
 #define MD_TARGETS_MAX       16384 /* addresses that are queried; as many as MD_HOSTS_MAX */
 #define MD_TARGETS_PER_ACCOUNT 12288 /* targets that processes of one account need; see md_has_room() */
@@ -90,11 +96,11 @@
 #define MD_HINTS             4 /* queries from a host that make us query the host out of turn, in MD_QUERY_NS: the host may have changed */
 #define MD_LEARNED_TARGETS   8 /* further addresses of a host that are queried, in case the rail of the first address fails */
 /*
- * Answers to queries. Hosts that md_host_is_wanted() have a bucket of their own. All others share a bucket, because any
- * host may query us before anybody here has heard of it. A group of source addresses is one IPv4 address or an IPv6
+ * Answers to queries. Hosts that md_host_is_wanted() have a bucket of their own. All others on a link share a bucket,
+ * because any host may query us before anybody here has heard of it. A group of source addresses is one IPv4 address or an IPv6
  * network, e.g. of a rack.
  */
-#define MD_ANSWERS_RATE	      2000
+#define MD_ANSWERS_RATE	      2000 /* to wanted hosts; to others on a link */
 #define MD_ANSWERS_BURST      200
 #define MD_ANSWERS_HOST_RATE  32 /* answers to one wanted host: it queries several addresses, and each again when something changes */
 #define MD_ANSWERS_HOST_BURST 128
@@ -197,9 +203,9 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
  * Messages accepted without a fleet key. A bundle has more than a hundred messages, and anybody may send bundles, or
  * invent hosts with keys. 10,000 QPs of a host that move at once send half of the burst.
  */
-#define MD_MESSAGES_BURST     65536 /* messages of one host; all unknown hosts together have a sixteenth */
+#define MD_MESSAGES_BURST     65536 /* messages of one host; all unknown hosts on a link together have a sixteenth */
 #define MD_MESSAGES_RATE      16384 /* messages of one host in a second */
-/* messages of all hosts of a kind: those that md_host_is_wanted(); others that seal; others that do not */
+/* messages of all hosts of a kind: those that md_host_is_wanted(); others on a link that seal; others there that do not */
 #define MD_MESSAGES_ALL_BURST 524288
 #define MD_MESSAGES_ALL_RATE  32768 /* messages of all hosts of a kind in a second */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, two tables */

@@ -167,6 +167,104 @@ static void test_answers_to_wanted_hosts(void **state)
 	end();
 }
 
+static bool is_taken(const struct md_received *received, const struct md_opened *opened)
+{
+	uint64_t before = agent.counts.messages_throttled;
+
+	md_post_bundle(&agent, received, opened);
+	return agent.counts.messages_throttled == before;
+}
+
+/* Whoever uses up all that hosts on his link may send leaves it to those on other links: known ones, and unknown ones. */
+static void check_messages_of_another_link(bool sealed)
+{
+	struct md_opened opened = {.kind = MD_KIND_BUNDLE, .sealed = sealed};
+	struct md_received received;
+	struct md_host *other;
+
+	begin();
+	other = add_host(1);
+	opened.payload_len = make_bundle(opened.payload, 100);
+	for (unsigned int n = 2; n < 20; n++) {
+		from_host(add_host(n), &received, &opened);
+		received.hop_limit = 255;
+		for (unsigned int i = 0; i < MD_MESSAGES_BURST / 100; i++)
+			md_post_bundle(&agent, &received, &opened);
+	}
+	opened.sender = peers_id(99);
+	while (is_taken(&received, &opened))
+		;
+	from_host(other, &received, &opened);
+	received.hop_limit = 255;
+	assert_false(is_taken(&received, &opened));
+	other->sightings[0].ifindex = received.ifindex = 2;
+	assert_true(is_taken(&received, &opened));
+	opened.sender = peers_id(100);
+	assert_true(is_taken(&received, &opened));
+	received.hop_limit = 64; /* beyond a router */
+	assert_true(is_taken(&received, &opened));
+	end();
+}
+
+static void test_messages_of_another_link(void **state)
+{
+	(void)state;
+	check_messages_of_another_link(false);
+	check_messages_of_another_link(true);
+}
+
+static void test_answers_on_another_link(void **state)
+{
+	struct md_opened opened = {.kind = MD_KIND_QUERY};
+	struct md_received received = {.ifindex = 1, .hop_limit = 255};
+	uint64_t before;
+
+	(void)state;
+	begin();
+	for (uint32_t i = 0; i < 8192; i++) {
+		opened.group = i % MD_SOURCE_GROUPS;
+		md_talk_entry(&agent, &received, &opened);
+	}
+	before = agent.counts.queries_refused;
+	assert_true(before > 0);
+	received.ifindex = 2;
+	md_talk_entry(&agent, &received, &opened);
+	received.hop_limit = 64;
+	md_talk_entry(&agent, &received, &opened);
+	assert_int_equal(agent.counts.queries_refused, before);
+	end();
+}
+
+/* Invented hosts on one link all have to be asked for their keys. Those on another one, or that a process wants, are asked meanwhile. */
+static void test_questions_for_keys_on_another_link(void **state)
+{
+	struct md_host *other, *wanted;
+
+	(void)state;
+	begin();
+	agent.trust.on = true;
+	for (unsigned int n = 10; n < 1000; n++)
+		add_host(n);
+	other = add_host(1);
+	other->sightings[0].ifindex = 2;
+	wanted = add_host(2);
+	wanted->wanted_ns = MD_S;
+	for (uint64_t now_ns = MD_S; now_ns < 3 * MD_S; now_ns += MD_S / 4)
+		md_trust_look_hosts(&agent, now_ns);
+	assert_true(other->trust_asked);
+	assert_true(wanted->trust_asked);
+	/* Of him no more than so many. */
+	{
+		const struct md_host *host;
+		unsigned int n_asked = 0;
+
+		for (host = agent.hosts.by_id; host; host = host->hh.next)
+			n_asked += host->trust_asked;
+		assert_in_range(n_asked, 100, 2 * 4 * 32);
+	}
+	end();
+}
+
 /* Statements that nobody has signed, from everywhere on one link. */
 static void test_statements_of_another_link(void **state)
 {
@@ -211,6 +309,9 @@ int main(void)
 		cmocka_unit_test(test_messages_are_rationed),
 		cmocka_unit_test(test_messages_of_wanted_hosts),
 		cmocka_unit_test(test_answers_to_wanted_hosts),
+		cmocka_unit_test(test_messages_of_another_link),
+		cmocka_unit_test(test_answers_on_another_link),
+		cmocka_unit_test(test_questions_for_keys_on_another_link),
 		cmocka_unit_test(test_statements_of_another_link),
 	};
 
