@@ -139,18 +139,60 @@ static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
 	return holder;
 }
 
-/* Several hosts may hold a link-local GID. A host that signs its description replaces those that do not. */
-static void join(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim)
+static unsigned int n_on(const struct md_holder *holder, uint32_t link)
 {
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < holder->n; i++)
+		n += holder->links[i] == link;
+	return n;
+}
+
+/* Return: a link on which the host is heard, and no holder, if there is one. 0: it is not heard on any. */
+static uint32_t link_of(const struct md_holder *holder, const struct md_host *host)
+{
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (!n_on(holder, host->sightings[i].ifindex))
+			return host->sightings[i].ifindex;
+	return host->n_sightings ? host->sightings[0].ifindex : 0;
+}
+
+/* Return: the place in a full list that a host on @link may take; MD_GID_HOSTS_MAX: none. */
+static unsigned int place_for(const struct md_holder *holder, uint32_t link)
+{
+	unsigned int i = holder->n;
+
+	while (i-- && !n_on(holder, link))
+		if (n_on(holder, holder->links[i]) > 1)
+			return i;
+	return MD_GID_HOSTS_MAX;
+}
+
+/*
+ * Several hosts may hold a link-local GID. A host that signs its description replaces those that do not. Somebody may
+ * invent hosts that claim a GID of a host on another link.
+ */
+static void join(struct md_gidmap *map, struct md_holder *holder, const struct md_host *host, const struct md_claim *claim)
+{
+	unsigned int place;
+	uint32_t link;
+
 	if (holder->n && holder->vouched != claim->vouched) {
 		map->n_contested++;
 		if (holder->vouched)
 			return;
 		holder->n = 0;
 	}
-	if (place_of(holder, &claim->host) < holder->n || holder->n == MD_GID_HOSTS_MAX)
+	if (place_of(holder, &claim->host) < holder->n)
 		return;
-	holder->hosts[holder->n++] = claim->host;
+	link = link_of(holder, host);
+	place = holder->n < MD_GID_HOSTS_MAX ? holder->n++ : place_for(holder, link);
+	if (place == MD_GID_HOSTS_MAX) {
+		map->n_contested++;
+		return;
+	}
+	holder->hosts[place] = claim->host;
+	holder->links[place] = link;
 	holder->vouched = claim->vouched;
 }
 
@@ -240,7 +282,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 		on_link = md_view_on_link(view, gid);
 		claim.evidence = evidence_of(host, &place, &on_link, answered, target);
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
-			join(map, holder, &claim);
+			join(map, holder, host, &claim);
 		else
 			contest(map, holder, &claim, kept, map->fleet_key || answered ? 0 : doubts_of(&place, on_link));
 	}
@@ -266,6 +308,7 @@ static void let_go(struct md_gidmap *map, struct md_holder *holder, const struct
 	if (i == holder->n)
 		return;
 	holder->hosts[i] = holder->hosts[--holder->n];
+	holder->links[i] = holder->links[holder->n];
 	map->unsettled = true;
 	if (!holder->n) {
 		HASH_DEL(map->by_gid, holder);

@@ -9,15 +9,16 @@
 
 /*
  * Map from each GID to the host that has it (its holder). A GID has one holder; hosts compete for it by the rules of
- * claims.h. A link-local GID is different: every host that claims it is a holder, up to MD_GID_HOSTS_MAX. If one holder
- * of a link-local GID signs its description, only hosts that sign theirs are holders. Updated host by host. No I/O, no
- * locks: one thread.
+ * claims.h. A link-local GID is different: every host that claims it is a holder, up to MD_GID_HOSTS_MAX. Beyond, a host
+ * on a link without holder takes the place of a host on a link with several. If one holder of a link-local GID signs its
+ * description, only hosts that sign theirs are holders. Updated host by host. No I/O, no locks: one thread.
  */
 struct md_holder {
 	UT_hash_handle hh;
 	union ibv_gid gid;
 	unsigned int n;
 	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
+	uint32_t links[MD_GID_HOSTS_MAX]; /* link-local: a netdev of ours on which that host was heard when it claimed the GID; 0: none */
 	enum md_evidence evidence; /* for the claim of hosts[0] */
 	bool vouched; /* hosts[0] signs its description. Link-local: either all holders sign, or none */
 	uint32_t doubts; /* MV_DIR_INDEX_UNMET, MV_DIR_INDEX_UNANSWERED, or 0 */

@@ -130,6 +130,38 @@ static void test_link_local_are_shared(void **state)
 	assert_int_equal(md_gidmap_find(&map, &gid)->n, MD_GID_HOSTS_MAX - 1);
 }
 
+/* Hosts that somebody makes up on a link do not keep the GID from a host on another link, nor for longer than they are there. */
+static void test_link_local_on_other_links(void **state)
+{
+	union ibv_gid gid = unit_gid("fe80::2");
+	unsigned int n;
+
+	(void)state;
+	for (n = 10; n < 10 + 2 * MD_GID_HOSTS_MAX; n++)
+		hear(n, 1, "rail mlx5_0; gid fe80::2/64 v2;", 2, 0, MD_S);
+	hear(1, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	assert_true(md_gidmap_holds(&map, &host(1)->id, &gid));
+	for (n = 10; n < 10 + 3 * MD_GID_HOSTS_MAX; n++)
+		hear(n, 2, "rail mlx5_0; gid fe80::2/64 v2; gid fe80::3/64 v2;", 2, 0, MD_S);
+	assert_true(md_gidmap_holds(&map, &host(1)->id, &gid));
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, MD_GID_HOSTS_MAX);
+	/* On his link one that has it comes when they go. */
+	hear(2, 1, "rail mlx5_0; gid fe80::2/64 v2;", 2, 0, 4 * MD_S);
+	hear(1, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, 4 * MD_S);
+	assert_false(md_gidmap_holds(&map, &host(2)->id, &gid));
+	md_hosts_expire(&hosts, 5 * MD_S);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_true(md_gidmap_holds(&map, &host(2)->id, &gid));
+	/* It is heard on that link, too. */
+	for (n = 10; n < 10 + 2 * MD_GID_HOSTS_MAX; n++)
+		hear(n, 1, "rail mlx5_0; gid fe80::5/64 v2;", 2, 0, 5 * MD_S);
+	hear(3, 1, "rail mlx5_0; gid fe80::4/64 v2;", 2, 0, 5 * MD_S);
+	hear(3, 1, "rail mlx5_0; gid fe80::4/64 v2;", 1, 0, 5 * MD_S);
+	hear(3, 2, "rail mlx5_0; gid fe80::5/64 v2;", 2, 0, 5 * MD_S);
+	gid = unit_gid("fe80::5");
+	assert_true(md_gidmap_holds(&map, &host(3)->id, &gid));
+}
+
 /* Host @n signs its description from now on. */
 static void vouch(unsigned int n)
 {
@@ -251,6 +283,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_own_are_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_link_local_on_other_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_of_one_that_signs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief_of_what_is_kept, setup, teardown),
