@@ -40,9 +40,9 @@ static void grow(struct mesh_conns *conns)
 	conns->n_buckets = n_old ? n_old * 2 : MIN_BUCKETS;
 	for (i = 0; i < n_old; i++) {
 		for (conn = old[i]; conn; conn = next) {
-			next = conn->next;
+			next = conn->table.next;
 			b = bucket_of(conns, conn->qpn);
-			conn->next = larger[b];
+			conn->table.next = larger[b];
 			larger[b] = conn;
 		}
 	}
@@ -76,7 +76,7 @@ static struct mesh_conn *look_up(const struct ibv_qp *qp, const char *device, ui
 	struct mesh_conns *conns = mesh_conns_locked(false);
 	struct mesh_conn *conn = conns ? conns->buckets[bucket_of(conns, qpn)] : NULL;
 
-	for (; conn; conn = conn->next)
+	for (; conn; conn = conn->table.next)
 		if (conn->qpn == qpn && (qp ? conn->qp == qp : !strcmp(conn->mc->device, device)))
 			break;
 	return conn;
@@ -119,8 +119,8 @@ struct mesh_conn *mesh_conn_find_end(const struct mv_ctl_end *end)
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
 	if (conns)
-		for (conn = conns->buckets[bucket_of(conns, end->qpn)]; conn; conn = conn->next)
-			if (conn->qpn == end->qpn && mv_gid_equal(&conn->end_gid, &end->gid))
+		for (conn = conns->buckets[bucket_of(conns, end->qpn)]; conn; conn = conn->table.next)
+			if (conn->qpn == end->qpn && mv_gid_equal(&conn->table.end_gid, &end->gid))
 				break;
 	if (conn)
 		mesh_conn_ref(conn);
@@ -139,7 +139,7 @@ static void destroy(struct mesh_conn *conn)
 	mesh_conn_free_keys(conn);
 	mesh_turns_forget(conn);
 	free(conn->failures);
-	mesh_lock_fini(&conn->key_lock);
+	mesh_lock_fini(&conn->keys.lock);
 	mesh_lock_fini(&conn->lock);
 	free(conn);
 }
@@ -160,10 +160,10 @@ static struct mesh_conn *make(struct mesh_context *mc, struct ibv_qp *qp)
 	conn->qp = qp;
 	conn->mc = mc;
 	conn->qpn = qp->qp_num;
-	conn->due_ns = UINT64_MAX;
+	conn->schedule.due_ns = UINT64_MAX;
 	mesh_lock_init(&conn->lock);
-	mesh_lock_init(&conn->key_lock);
-	TAILQ_INIT(&conn->keys);
+	mesh_lock_init(&conn->keys.lock);
+	TAILQ_INIT(&conn->keys.list);
 	return conn;
 }
 
@@ -185,12 +185,12 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 	if (conns) {
 		grow(conns);
 		b = bucket_of(conns, conn->qpn);
-		conn->next = conns->buckets[b];
+		conn->table.next = conns->buckets[b];
 		conns->buckets[b] = conn;
-		LIST_INSERT_HEAD(&conns->all, conn, of_all);
-		conn->serial = ++conns->last_serial;
+		LIST_INSERT_HEAD(&conns->all, conn, table.of_all);
+		conn->table.serial = ++conns->last_serial;
 		conns->n++;
-		conn->linked = true;
+		conn->table.linked = true;
 		atomic_store_explicit(&conn->refs, 2, memory_order_relaxed); /* of the table and of the caller */
 	}
 	mesh_conns_unlock();
@@ -206,10 +206,10 @@ static void take_from_followers(struct mesh_conns *conns, struct mesh_conn *conn
 {
 	struct mesh_conn **at;
 
-	for (at = &conns->followers; *at != conn; at = &(*at)->next_follower)
+	for (at = &conns->followers; *at != conn; at = &(*at)->table.next_follower)
 		;
-	*at = conn->next_follower;
-	conn->follows = false;
+	*at = conn->table.next_follower;
+	conn->table.follows = false;
 }
 
 /* The CLAIM of a connection; made while it is in the table, because its context may be closed afterwards. */
@@ -238,18 +238,18 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
-	if (conns && conn->linked) {
-		for (at = &conns->buckets[bucket_of(conns, conn->qpn)]; *at != conn; at = &(*at)->next)
+	if (conns && conn->table.linked) {
+		for (at = &conns->buckets[bucket_of(conns, conn->qpn)]; *at != conn; at = &(*at)->table.next)
 			;
-		*at = conn->next;
-		LIST_REMOVE(conn, of_all);
-		conn->linked = false;
-		mesh_due_remove(&conns->due, &conn->due);
+		*at = conn->table.next;
+		LIST_REMOVE(conn, table.of_all);
+		conn->table.linked = false;
+		mesh_due_remove(&conns->due, &conn->schedule.due);
 		conns->n--;
-		if (conn->follows)
+		if (conn->table.follows)
 			take_from_followers(conns, conn);
 		was = true;
-		known = conn->known;
+		known = conn->table.known;
 		if (known)
 			claim = claim_of(conn);
 	}
@@ -265,9 +265,9 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 	struct mesh_conns *conns;
 
 	mesh_conns_lock();
-	conn->end_gid = *gid;
-	conn->native = native;
-	conn->native_sq_psn = MV_CTL_PSN_NONE;
+	conn->table.end_gid = *gid;
+	conn->table.native = native;
+	conn->table.native_sq_psn = MV_CTL_PSN_NONE;
 	conns = mesh_conns_locked(false);
 	if (conns) {
 		mesh_conns_put_locked(conns, conn);
@@ -285,7 +285,7 @@ bool mesh_conn_untouched(const struct ibv_qp *qp)
 		return true;
 	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
-	untouched = !conn || conn->native;
+	untouched = !conn || conn->table.native;
 	mesh_conns_unlock();
 	return untouched;
 }
@@ -298,8 +298,8 @@ void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn)
 		return;
 	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
-	if (conn && conn->native)
-		conn->native_sq_psn = sq_psn;
+	if (conn && conn->table.native)
+		conn->table.native_sq_psn = sq_psn;
 	mesh_conns_unlock();
 }
 
@@ -308,7 +308,7 @@ uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)
 	uint32_t psn;
 
 	mesh_conns_lock();
-	psn = conn->native_sq_psn;
+	psn = conn->table.native_sq_psn;
 	mesh_conns_unlock();
 	return psn;
 }
@@ -323,8 +323,8 @@ static bool goes_with(const struct mesh_conn *self, const struct mesh_conn *conn
 
 static void lead(struct mesh_conn *self, const struct mesh_conn *conn)
 {
-	memcpy(self->went_to, conn->went_to, sizeof(self->went_to));
-	self->went_why = conn->went_why;
+	memcpy(self->table.went_to, conn->table.went_to, sizeof(self->table.went_to));
+	self->table.went_why = conn->table.went_why;
 }
 
 void mesh_conn_goes(struct mesh_conn *conn, const char device[static IBV_SYSFS_NAME_MAX], enum mv_ctl_reason why)
@@ -333,10 +333,10 @@ void mesh_conn_goes(struct mesh_conn *conn, const char device[static IBV_SYSFS_N
 	struct mesh_conn *other;
 
 	mesh_conns_lock();
-	memcpy(conn->went_to, device, sizeof(conn->went_to));
-	conn->went_why = (uint8_t)why;
+	memcpy(conn->table.went_to, device, sizeof(conn->table.went_to));
+	conn->table.went_why = (uint8_t)why;
 	conns = mesh_conns_locked(false);
-	for (other = conns && conn->linked ? conns->followers : NULL; other; other = other->next_follower) {
+	for (other = conns && conn->table.linked ? conns->followers : NULL; other; other = other->table.next_follower) {
 		if (!goes_with(other, conn))
 			continue;
 		lead(other, conn);
@@ -354,14 +354,14 @@ void mesh_conn_follows(struct mesh_conn *conn)
 
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
-	if (conns && conn->linked && !conn->follows) {
-		conn->follows = true;
-		conn->next_follower = conns->followers;
+	if (conns && conn->table.linked && !conn->table.follows) {
+		conn->table.follows = true;
+		conn->table.next_follower = conns->followers;
 		conns->followers = conn;
 	}
 	for (i = 0; conns && i < conns->n_buckets; i++)
-		for (other = conns->buckets[i]; other; other = other->next)
-			if (!other->follows && other->went_to[0] && goes_with(conn, other))
+		for (other = conns->buckets[i]; other; other = other->table.next)
+			if (!other->table.follows && other->table.went_to[0] && goes_with(conn, other))
 				lead(conn, other);
 	mesh_conns_unlock();
 }
@@ -369,16 +369,16 @@ void mesh_conn_follows(struct mesh_conn *conn)
 void mesh_conn_leaves(struct mesh_conn *conn, const char *device)
 {
 	mesh_conns_lock();
-	if (!strcmp(conn->went_to, device))
-		conn->went_to[0] = '\0';
+	if (!strcmp(conn->table.went_to, device))
+		conn->table.went_to[0] = '\0';
 	mesh_conns_unlock();
 }
 
 bool mesh_conn_led(const struct mesh_conn *conn, char *ret_device, enum mv_ctl_reason *ret_why)
 {
 	mesh_conns_lock();
-	memcpy(ret_device, conn->went_to, sizeof(conn->went_to));
-	*ret_why = conn->went_why;
+	memcpy(ret_device, conn->table.went_to, sizeof(conn->table.went_to));
+	*ret_why = conn->table.went_why;
 	mesh_conns_unlock();
 	return ret_device[0];
 }
@@ -390,8 +390,8 @@ static bool note_claimed(struct mesh_conn *conn, bool taken)
 
 	mesh_conns_lock();
 	if (!taken)
-		conn->claimed = false;
-	linked = conn->linked;
+		conn->table.claimed = false;
+	linked = conn->table.linked;
 	mesh_conns_unlock();
 	return !linked;
 }
@@ -403,10 +403,10 @@ int mesh_conn_claim(struct mesh_conn *conn)
 	int err;
 
 	mesh_conns_lock();
-	due = conn->linked && !conn->claimed;
+	due = conn->table.linked && !conn->table.claimed;
 	if (due) {
-		atomic_store_explicit(&conn->refused, false, memory_order_relaxed);
-		conn->claimed = conn->known = true;
+		atomic_store_explicit(&conn->flags.refused, false, memory_order_relaxed);
+		conn->table.claimed = conn->table.known = true;
 		claim = claim_of(conn);
 	}
 	mesh_conns_unlock();
@@ -429,14 +429,14 @@ bool mesh_conn_has_claim(const char *device, uint32_t qpn)
 
 	mesh_conns_lock();
 	conn = look_up(NULL, device, qpn);
-	known = conn && conn->known;
+	known = conn && conn->table.known;
 	mesh_conns_unlock();
 	return known;
 }
 
 void mesh_conn_refused(struct mesh_conn *conn)
 {
-	if (atomic_exchange_explicit(&conn->refused, true, memory_order_relaxed))
+	if (atomic_exchange_explicit(&conn->flags.refused, true, memory_order_relaxed))
 		return;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the agent refuses to register it", conn->mc->device, conn->qpn);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN,
@@ -448,7 +448,7 @@ void mesh_conn_refused(struct mesh_conn *conn)
 void mesh_conn_unclaimed(struct mesh_conn *conn)
 {
 	mesh_conns_lock();
-	conn->claimed = false;
+	conn->table.claimed = false;
 	mesh_conns_unlock();
 }
 
@@ -457,9 +457,10 @@ static struct mesh_conn *next_of_all(struct mesh_conns *conns, const struct mesh
 {
 	struct mesh_conn *conn;
 
-	if (after && after->linked)
-		return LIST_NEXT(after, of_all);
-	for (conn = LIST_FIRST(&conns->all); conn && after && conn->serial > after->serial; conn = LIST_NEXT(conn, of_all))
+	if (after && after->table.linked)
+		return LIST_NEXT(after, table.of_all);
+	for (conn = LIST_FIRST(&conns->all); conn && after && conn->table.serial > after->table.serial;
+	     conn = LIST_NEXT(conn, table.of_all))
 		;
 	return conn;
 }
@@ -472,7 +473,7 @@ size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size
 
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
-	for (conn = conns ? next_of_all(conns, after) : NULL; conn && n < max; conn = LIST_NEXT(conn, of_all)) {
+	for (conn = conns ? next_of_all(conns, after) : NULL; conn && n < max; conn = LIST_NEXT(conn, table.of_all)) {
 		if (conn->mc != mc)
 			continue;
 		mesh_conn_ref(conn);

@@ -142,20 +142,27 @@ struct mesh_conn_probed {
 	uint64_t suspect_ns; /* last suspicion for which the connection prepared: mesh_probed_suspect() */
 };
 
-struct mesh_conn {
-	/* Constant. */
-	struct ibv_qp *qp;
-	struct mesh_context *mc;
-	uint32_t qpn;
-
-	_Atomic unsigned int refs;
-
-	/* Under process->conns_lock. */
+/* The connection in the table: conn.c. process->conns_lock. */
+struct mesh_conn_table {
 	struct mesh_conn *next; /* in its hash bucket */
 	LIST_ENTRY(mesh_conn) of_all;
 	uint64_t serial; /* larger than those of earlier connections; constant once in the table */
-	TAILQ_ENTRY(mesh_conn) of_queue;
 	bool linked; /* in the table */
+	union ibv_gid end_gid; /* of @ends.local, for look-ups; zero before mesh_conn_connected() */
+	bool claimed; /* the agent has got the CLAIM */
+	bool known; /* the agent may have, or have had, the claim, so send UNCLAIM at the end */
+	bool native; /* NATIVE since RTR, without @held: only answers the peer */
+	uint32_t native_sq_psn; /* the program's sq_psn; MV_CTL_PSN_NONE before RTS */
+	/* The rail of its last move, and why; of a self-connected QP: of the connection that it follows. "": none yet */
+	char went_to[IBV_SYSFS_NAME_MAX];
+	uint8_t went_why; /* enum mv_ctl_reason */
+	bool follows; /* self-connected, and can move */
+	struct mesh_conn *next_follower;
+};
+
+/* When the helper thread looks at the connection next: connqueue.c. process->conns_lock. */
+struct mesh_conn_schedule {
+	TAILQ_ENTRY(mesh_conn) of_queue;
 	bool queued; /* in a queue for the helper thread, for its next turns */
 	bool put_back; /* also queued, left by a turn, not due yet: in @put_back of struct mesh_conns */
 	/*
@@ -165,120 +172,180 @@ struct mesh_conn {
 	 */
 	struct mesh_due due;
 	uint64_t due_ns;
-	bool claimed; /* the agent has got the CLAIM */
-	bool known; /* the agent may have, or have had, the claim, so send UNCLAIM at the end */
 	bool waits; /* in the list of those that wait for their turn to move, @turn; that list has a reference */
 	enum mesh_turn turn;
-	bool native; /* NATIVE since RTR, without @held: only answers the peer */
-	uint32_t native_sq_psn; /* the program's sq_psn; MV_CTL_PSN_NONE before RTS */
 	TAILQ_ENTRY(mesh_conn) of_waiting;
-	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
-	/* The rail of its last move, and why; of a self-connected QP: of the connection that it follows. "": none yet */
-	char went_to[IBV_SYSFS_NAME_MAX];
-	uint8_t went_why; /* enum mv_ctl_reason */
-	bool follows; /* self-connected, and can move */
-	struct mesh_conn *next_follower;
-	/* Owned by the helper thread. */
-	struct mesh_conn *next_taken;
+	struct mesh_conn *next_taken; /* in the chain of mesh_conns_take(); owned by the helper thread */
+};
+
+/* Messages in the peer's name: messages.c, proved.c. Owned by the helper thread. */
+struct mesh_conn_inbound {
 	struct mv_host_id late_bye_from;
 	struct mv_ctl_msg late_bye; /* came while another thread had the lock; type 0: none */
-	struct mv_proof_limit proof_limit; /* rate limit of forged messages in the peer's name */
+	struct mv_proof_limit proof_limit; /* rate limit of forged messages */
+};
 
-	MESH_LOCK(CONN) lock; /* guards the rest */
-	enum mesh_conn_state state;
-	bool gone; /* the program destroyed or reset the QP */
-	struct ibv_qp_attr init, rtr, rts; /* as the program gave them, with its later changes */
+/* Attributes as the program gave them, with its later changes: connect.c, modify.c, query.c. conn->lock. */
+struct mesh_conn_attr {
+	struct ibv_qp_attr init, rtr, rts;
 	int init_mask, rtr_mask, rts_mask; /* 0: not yet */
+};
+
+/* The two ends of the connection: connect.c. conn->lock; set at RTR, @peer_gone and @local_type also later. */
+struct mesh_conn_ends {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	bool own_host; /* the peer is on this host */
-	bool fits; /* at RTR, the kernel had a route to the peer for the GID entry */
 	bool self; /* self-connected: @peer is @local */
-	uint32_t attempt;
-	uint64_t nonce; /* random number of this attempt */
-	uint64_t rtr_ns; /* when the program asked for RTR */
-	uint64_t held_ns; /* when it became HELD */
-	uint64_t moving_ns; /* begin of the move at work; 0: none */
-	struct mesh_conn_steps steps;
+	bool peer_gone; /* the peer said that its program's QP is gone */
 	char peer_host[64];
 	struct mv_host_id host_id; /* of the peer's host at RTR, checked later; zero: not known */
-	enum mv_path_verdict verdict;
-	struct mesh_conn_move_keys move_keys;
-	struct mv_move move; /* valid with @held */
-	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE if it can move later */
-	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the next QP */
-	bool counted, fresh, prepared; /* counts in process->n_moving; n_fresh; n_prepared */
-	uint64_t counted_ns; /* since when */
-	uint64_t turn_ns; /* waits for its turn since; 0: does not */
-	bool in_batch; /* NATIVE or PREPARE waits for a thread of the program that is in a batch, or polls an extended CQ */
-	uint64_t entry_ns, entry_again_ns; /* NATIVE waits for its GID in the table: since, and next look; 0: does not */
-	uint64_t works_since_ns; /* HELD: the path that the program asked for seems to work since; 0: it does not */
+};
+
+/* The program's last attempt to connect, and how it ended: connect.c, native.c. conn->lock. */
+struct mesh_conn_attempt {
+	uint32_t number;
+	uint64_t nonce; /* random number of this attempt */
+	uint64_t rtr_ns; /* when the program asked for RTR */
+	uint64_t held_ns; /* when the connection became HELD */
+	int rtr_error; /* FAILED: errno of RTR of the program's own QP; 0: that QP receives */
+	const char *unlogged; /* NATIVE without @held: why, a constant string */
+};
+
+/* The program's own QP on the path that the program asked for, before MOVED: native.c. conn->lock. */
+struct mesh_conn_own_qp {
+	enum mv_path_verdict verdict; /* of that path at RTR */
+	bool fits; /* at RTR, the kernel had a route to the peer for the GID entry */
+	uint64_t works_since_ns; /* HELD: that path seems to work since; 0: it does not */
 	bool works_known; /* true: by an agent that knows the peer; false: because no agent does */
-	bool native_due; /* a worker may try that path now */
-	/* HELD: the program's own QP is in RTR with this GID index, and receives; mesh_conn_listen() */
+	bool due; /* a worker may try that path now */
+	/* HELD: the QP is in RTR with this GID index, and receives; mesh_conn_listen() */
 	bool listens;
 	uint8_t listen_index, listen_type; /* enum mv_gid_type */
-	/*
-	 * HELD, after MV_DO_NATIVE: the program's own QP is connected, and sends wait until the peer's QP is known to receive;
-	 * mesh_conn_await_peer()
-	 */
+	/* HELD, after MV_DO_NATIVE: the QP is connected, and sends wait until the peer's QP receives; mesh_conn_await_peer() */
 	bool awaits_peer, peer_receives;
-	uint8_t native_type; /* enum mv_gid_type for that */
+	uint8_t type; /* enum mv_gid_type for that */
 	uint64_t await_until_ns, ask_peer_ns, ask_step_ns;
+};
+
+/* What the next action of @move waits for: native.c, negotiate.c, run.c. conn->lock. */
+struct mesh_conn_blocked {
+	bool in_batch; /* NATIVE or PREPARE waits for a thread of the program that is in a batch, or polls an extended CQ */
+	uint64_t entry_ns, entry_again_ns; /* NATIVE waits for its GID in the table: since, and next look; 0: does not */
 	uint64_t device_again_ns; /* the next action waits for a device that does not answer: next look; 0: no */
+};
+
+/* The move at work: room failover, movekeys.c, turns.c. conn->lock. */
+struct mesh_conn_moving {
+	uint64_t since_ns; /* begin of the move; 0: none */
+	struct mesh_conn_steps steps;
+	struct mesh_conn_path next_path; /* of the next QP */
+	struct mesh_conn_move_keys keys;
 	bool fencing; /* MV_DO_FENCE is under way */
 	bool fence_waits; /* the fence has not begun yet, because a thread is in a batch */
 	bool fenced; /* from the end of the fence to ACTIVATE */
-	bool peer_gone; /* the peer said that its program's QP is gone */
-	struct mesh_conn_home home;
-	struct mesh_conn_probed probed;
-	struct mesh_conn_failures *failures; /* NULL: none so far */
-	bool shadow_connected, shadow_rts;
-	int rtr_error; /* FAILED: errno of RTR of the program's own QP; 0: that QP receives */
-	const char *unlogged; /* NATIVE without @held: why, a constant string */
+	bool counted, fresh, prepared; /* counts in n_moving; n_fresh; n_prepared of struct mesh_process */
+	uint64_t counted_ns; /* since when */
+};
+
+/* After a move that came to nothing, or without a path: when to move again; reasons.c. conn->lock. */
+struct mesh_conn_retry {
 	const char *stayed; /* why the last move came to nothing, a constant string; NULL: it did not */
-	uint8_t untold_move; /* enum mv_ctl_reason of a move that is not logged yet; NONE: all are */
 	uint64_t stayed_ns; /* when the last move came to nothing */
 	uint64_t again_ns; /* pause until it tries again to leave a port that is down; doubles each time */
 	uint64_t again_generation; /* generation of the directory at that time */
 	uint64_t pathless_ns; /* failed, and without a path, since; 0: no */
-	/* What the agent was told last: mesh_conn_tell_news(). */
+	uint64_t turn_ns; /* waits for its turn since; 0: does not */
+};
+
+/* How far the QP in the program's place is: connpath.c. conn->lock. */
+struct mesh_conn_shadow {
+	bool connected, rts;
+};
+
+/* What the agent and the log were told last: connstatus.c, mesh_conn_tell_news(). conn->lock. */
+struct mesh_conn_status {
 	bool told;
 	uint64_t tell_at_ns; /* not before; 0: at once */
-	enum mesh_conn_state told_state;
-	const char *told_bound, *told_stayed, *told_movable;
+	enum mesh_conn_state state;
+	const char *bound, *stayed, *movable;
+	uint8_t untold_move; /* enum mv_ctl_reason of a move that is not logged yet; NONE: all are */
+};
 
-	/* Guarded by the lock of worker.c. */
-	enum mesh_job job;
-	struct mesh_conn *next_job;
-	uint64_t job_since_ns;
-	union ibv_gid job_to;
-	bool job_tries;
+/* Work of the connection in the queue of the workers: worker.c. workers->lock. */
+struct mesh_conn_job {
+	enum mesh_job state;
+	struct mesh_conn *next;
+	uint64_t since_ns;
+	union ibv_gid to;
+	bool tries;
+};
+
+/* Flags that threads set for each other: connqueue.c, remotekeys.c, worker.c. Any thread, without a lock. */
+struct mesh_conn_flags {
 	_Atomic bool at_work; /* a worker, or the program in RTR, has conn->lock, or is about to take it, perhaps for seconds */
-
-	_Atomic bool work_waits; /* the program posted a send that has to wait; written by any thread, as the next ones */
+	_Atomic bool work_waits; /* the program posted a send that has to wait */
 	_Atomic bool tell; /* there is a new agent, which has to be told */
 	_Atomic bool refused; /* the agent refused the claim: no messages in either direction */
 	_Atomic bool called; /* its turn to move has come, and it was not looked at since */
 	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
-
 	_Atomic bool drops_unheard; /* the program waited for a KEY_DROPPED in vain, and none has come since */
+};
 
-	MESH_LOCK(KEY) key_lock; /* guards the rest; process->drops_lock and the helper's link_lock are taken with it */
-	TAILQ_HEAD(, mesh_conn_key) keys; /* unanswered, oldest first: so answers find theirs at the front */
+/* Remote keys that the ends exchange: remotekeys.c, keydrops.c. @lock guards the rest. */
+struct mesh_conn_keys {
+	MESH_LOCK(KEY) lock; /* process->drops_lock and the helper's link_lock are taken with it */
+	TAILQ_HEAD(, mesh_conn_key) list; /* unanswered, oldest first: so answers find theirs at the front */
 	uint32_t next_request;
-	unsigned int n_drops; /* those of @keys with @drop */
-	struct mv_ctl_msg key_drop; /* template of a KEY_DROP; type 0: the peer has no key of ours */
-	uint64_t told_keys[(1 << MESH_KEY_BITS) / 64]; /* hash filter of keys that the peer has asked for; never cleared */
+	unsigned int n_drops; /* those of @list with @drop */
+	struct mv_ctl_msg drop; /* template of a KEY_DROP; type 0: the peer has no key of ours */
+	uint64_t told[(1 << MESH_KEY_BITS) / 64]; /* hash filter of keys that the peer has asked for; never cleared */
 	bool drops_repeat; /* mesh_conn_run_keys() repeats KEY_DROPs */
-	/* Answer to a peer that asks while the program's own QP is being connected, or after that was refused. */
-	struct mesh_conn_refusal {
-		bool on;
-		uint8_t local_type;
-		struct mv_ctl_end local, peer;
-		uint32_t rq_psn, attempt;
-		uint64_t nonce, rtr_ns;
-	} refusal;
+};
+
+/* Answer to a peer that asks while the program's own QP is being connected, or after that was refused: messages.c. @keys.lock. */
+struct mesh_conn_refusal {
+	bool on;
+	uint8_t local_type;
+	struct mv_ctl_end local, peer;
+	uint32_t rq_psn, attempt;
+	uint64_t nonce, rtr_ns;
+};
+
+struct mesh_conn {
+	/* Constant. */
+	struct ibv_qp *qp;
+	struct mesh_context *mc;
+	uint32_t qpn;
+
+	_Atomic unsigned int refs;
+	struct mesh_conn_flags flags;
+	struct mesh_conn_table table;
+	struct mesh_conn_schedule schedule;
+	struct mesh_conn_inbound inbound;
+
+	MESH_LOCK(CONN) lock; /* guards the rest, except @job, @keys and @refusal */
+	enum mesh_conn_state state;
+	bool gone; /* the program destroyed or reset the QP */
+	struct mesh_conn_attr attr;
+	struct mesh_conn_ends ends;
+	struct mesh_conn_attempt attempt;
+	struct mesh_conn_own_qp own_qp;
+	struct mv_move move; /* valid with @held */
+	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE if it can move later */
+	struct mesh_conn_path path; /* of the QP in the program's place */
+	struct mesh_conn_shadow shadow;
+	struct mesh_conn_blocked blocked;
+	struct mesh_conn_moving moving;
+	struct mesh_conn_retry retry;
+	struct mesh_conn_home home;
+	struct mesh_conn_probed probed;
+	struct mesh_conn_failures *failures; /* NULL: none so far */
+	struct mesh_conn_status status;
+
+	struct mesh_conn_job job;
+	struct mesh_conn_keys keys;
+	struct mesh_conn_refusal refusal;
 };
 
 /** mesh_conn_negotiates - has the connection a virtual QP that may move? conn->lock */
@@ -370,7 +437,7 @@ void mesh_conns_port_down(void);
  * New and due connections come first. With hundreds of connections, each step of one lets its peer go on, so moves that have
  * begun must not wait for all others. Connections that are left have their turn later.
  *
- * Return: chain by @next_taken, the oldest first; the caller puts each.
+ * Return: chain by @schedule.next_taken, the oldest first; the caller puts each.
  */
 struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
 /** mesh_conns_take_all_locked - take all queued connections, with conns_lock held; only while there is no helper thread */

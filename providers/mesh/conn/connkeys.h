@@ -63,11 +63,11 @@ void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret
 
 /* remotekeys.c keydrops.c */
 
-/** mesh_key_drop_begins - list a KEY_DROP; key_lock. Return: false: no memory */
+/** mesh_key_drop_begins - list a KEY_DROP; keys.lock. Return: false: no memory */
 bool mesh_key_drop_begins(struct mesh_conn_key *key);
 /** mesh_key_hash_of - hash of a key, MESH_KEY_BITS wide */
 uint32_t mesh_key_hash_of(uint32_t rkey);
-/** mesh_key_drop_ends - unlist a KEY_DROP: the peer has answered, or is gone; key_lock */
+/** mesh_key_drop_ends - unlist a KEY_DROP: the peer has answered, or is gone; keys.lock */
 void mesh_key_drop_ends(struct mesh_conn_key *key);
 /**
  * mesh_key_drop_waits - is a KEY_DROP of that key outstanding at a peer that is likely to answer? @unheard: stop waiting for

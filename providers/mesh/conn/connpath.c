@@ -14,7 +14,7 @@
 
 static uint16_t own_pkey_index(const struct mesh_conn *conn)
 {
-	return conn->rtr_mask & IBV_QP_PKEY_INDEX ? conn->rtr.pkey_index : conn->init.pkey_index;
+	return conn->attr.rtr_mask & IBV_QP_PKEY_INDEX ? conn->attr.rtr.pkey_index : conn->attr.init.pkey_index;
 }
 
 /* Index of the program's P_Key on a port of a NIC. Return: 0; -ENOENT: that port lacks the P_Key. */
@@ -23,12 +23,12 @@ static int pkey_index(const struct mesh_conn *conn, struct mesh_rail *rail, uint
 	*ret_index = own_pkey_index(conn);
 	if (gid_type != MV_GID_TYPE_IB)
 		return 0;
-	return mesh_rail_find_pkey(rail, port, conn->qp->context, conn->rtr.ah_attr.port_num, *ret_index, ret_index);
+	return mesh_rail_find_pkey(rail, port, conn->qp->context, conn->attr.rtr.ah_attr.port_num, *ret_index, ret_index);
 }
 
 int mesh_conn_shadow_attr(const struct mesh_conn *conn, struct mesh_rail *rail, uint8_t port, uint8_t gid_type, struct mesh_shadow_attr *ret)
 {
-	*ret = (struct mesh_shadow_attr){.port_num = port, .qp_access_flags = conn->init.qp_access_flags};
+	*ret = (struct mesh_shadow_attr){.port_num = port, .qp_access_flags = conn->attr.init.qp_access_flags};
 	return pkey_index(conn, rail, port, gid_type, &ret->pkey_index);
 }
 
@@ -50,8 +50,8 @@ int mesh_conn_release_path(struct mesh_conn *conn)
 	if (conn->path.pd)
 		mesh_pd_put(conn->path.pd);
 	conn->path.pd = NULL;
-	conn->shadow_connected = false;
-	conn->shadow_rts = false;
+	conn->shadow.connected = false;
+	conn->shadow.rts = false;
 	return 0;
 }
 
@@ -95,8 +95,8 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 	mtu = mesh_mtu_bytes(rail->active_mtu);
 	*ret_lid = rail->lid;
 	mesh_unlock(&rail->gid_lock);
-	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
-		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
+	if ((conn->attr.rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->attr.rtr.path_mtu) < mtu)
+		mtu = mesh_mtu_bytes(conn->attr.rtr.path_mtu);
 	*ret_mtu_bytes = (uint16_t)mtu;
 	/* The subnet manager has not assigned a LID. */
 	return path->gid_type == MV_GID_TYPE_IB && !mv_lid_is_unicast(*ret_lid) ? -EIO : 0;
@@ -155,16 +155,16 @@ int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *act
 
 int mesh_conn_shadow_rts(struct mesh_conn *conn)
 {
-	struct ibv_qp_attr attr = conn->rts;
+	struct ibv_qp_attr attr = conn->attr.rts;
 	int err;
 
-	if (conn->shadow_rts)
+	if (conn->shadow.rts)
 		return 0;
 	if (conn->path.sq_psn != MV_CTL_PSN_NONE)
 		attr.sq_psn = conn->path.sq_psn;
-	err = mesh_held_rts(conn->held, &attr, conn->rts_mask);
+	err = mesh_held_rts(conn->held, &attr, conn->attr.rts_mask);
 	if (!err)
-		conn->shadow_rts = true;
+		conn->shadow.rts = true;
 	return err;
 }
 
@@ -178,7 +178,7 @@ const char *mesh_conn_why_not_connected(const struct mesh_conn *conn, int err)
 int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
 			const struct mv_move_action *action, struct ibv_qp_attr *ret)
 {
-	*ret = conn->rtr;
+	*ret = conn->attr.rtr;
 	ret->dest_qp_num = action->peer.qpn;
 	ret->path_mtu = mtu_of(action->mtu_bytes);
 	ret->ah_attr.port_num = path->port;

@@ -17,15 +17,15 @@
 /* Called with conns_lock held. */
 void mesh_conns_put_locked(struct mesh_conns *conns, struct mesh_conn *conn)
 {
-	if (!conn->linked || (conn->queued && !conn->put_back))
+	if (!conn->table.linked || (conn->schedule.queued && !conn->schedule.put_back))
 		return;
-	if (conn->put_back)
-		TAILQ_REMOVE(&conns->put_back, conn, of_queue);
+	if (conn->schedule.put_back)
+		TAILQ_REMOVE(&conns->put_back, conn, schedule.of_queue);
 	else
 		mesh_conn_ref(conn);
-	TAILQ_INSERT_TAIL(&conns->queued, conn, of_queue);
-	conn->queued = true;
-	conn->put_back = false;
+	TAILQ_INSERT_TAIL(&conns->queued, conn, schedule.of_queue);
+	conn->schedule.queued = true;
+	conn->schedule.put_back = false;
 }
 
 void mesh_conn_queue(struct mesh_conn *conn, bool news)
@@ -44,16 +44,16 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news)
 /* Called with conns_lock held. */
 static void wait_until(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
 {
-	mesh_due_remove(&conns->due, &conn->due);
+	mesh_due_remove(&conns->due, &conn->schedule.due);
 	if (due_ns != UINT64_MAX)
-		mesh_due_add(&conns->due, &conn->due, due_ns);
+		mesh_due_add(&conns->due, &conn->schedule.due, due_ns);
 }
 
 /* Called with conns_lock held. */
 static void set_due(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
 {
-	conn->due_ns = due_ns;
-	if (!mesh_due_waits(&conn->due) || conn->due.at_ns > due_ns)
+	conn->schedule.due_ns = due_ns;
+	if (!mesh_due_waits(&conn->schedule.due) || conn->schedule.due.at_ns > due_ns)
 		wait_until(conns, conn, due_ns);
 }
 
@@ -63,7 +63,7 @@ void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns)
 
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
-	if (conns && conn->linked && (!conn->queued || conn->put_back) && due_ns < conn->due_ns)
+	if (conns && conn->table.linked && (!conn->schedule.queued || conn->schedule.put_back) && due_ns < conn->schedule.due_ns)
 		set_due(conns, conn, due_ns);
 	mesh_conns_unlock();
 }
@@ -74,7 +74,7 @@ void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns)
 
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
-	if (conns && conn->linked && !conn->queued)
+	if (conns && conn->table.linked && !conn->schedule.queued)
 		set_due(conns, conn, due_ns);
 	mesh_conns_unlock();
 }
@@ -100,13 +100,13 @@ void mesh_conns_queue_all(bool claim)
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
 	for (i = 0; conns && i < conns->n_buckets; i++) {
-		for (conn = conns->buckets[i]; conn; conn = conn->next) {
-			conn->claimed &= !claim;
+		for (conn = conns->buckets[i]; conn; conn = conn->table.next) {
+			conn->table.claimed &= !claim;
 			/*
 			 * Native connections only care for messages. A connection that waits for its turn looks at all news in
 			 * that turn.
 			 */
-			if (!conn->queued && (claim || (!conn->native && !conn->waits)))
+			if (!conn->schedule.queued && (claim || (!conn->table.native && !conn->schedule.waits)))
 				mesh_conns_put_locked(conns, conn);
 		}
 	}
@@ -115,7 +115,7 @@ void mesh_conns_queue_all(bool claim)
 
 static struct mesh_conn *conn_of(struct mesh_due *due)
 {
-	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, due));
+	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, schedule.due));
 }
 
 /* Called with conns_lock held. Queues connections that are due. */
@@ -125,14 +125,14 @@ static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_n
 
 	while (conns->due) {
 		conn = conn_of(conns->due);
-		if (conns->due->at_ns < conn->due_ns) {
-			wait_until(conns, conn, conn->due_ns);
+		if (conns->due->at_ns < conn->schedule.due_ns) {
+			wait_until(conns, conn, conn->schedule.due_ns);
 			continue;
 		}
-		*ret_next = conn->due_ns;
-		if (conn->due_ns > now_ns)
+		*ret_next = conn->schedule.due_ns;
+		if (conn->schedule.due_ns > now_ns)
 			break;
-		mesh_due_remove(&conns->due, &conn->due);
+		mesh_due_remove(&conns->due, &conn->schedule.due);
 		mesh_conns_put_locked(conns, conn);
 		*ret_next = UINT64_MAX;
 	}
@@ -145,11 +145,11 @@ static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
 	size_t n;
 
 	for (n = 0; n < max && (conn = TAILQ_FIRST(from)); n++) {
-		TAILQ_REMOVE(from, conn, of_queue);
-		conn->queued = conn->put_back = false;
-		conn->due_ns = UINT64_MAX;
+		TAILQ_REMOVE(from, conn, schedule.of_queue);
+		conn->schedule.queued = conn->schedule.put_back = false;
+		conn->schedule.due_ns = UINT64_MAX;
 		**end = conn;
-		*end = &conn->next_taken;
+		*end = &conn->schedule.next_taken;
 	}
 	return n;
 }
@@ -160,9 +160,9 @@ static void put_back(struct mesh_conns *conns, uint64_t now_ns)
 	struct mesh_conn *conn;
 
 	while ((conn = TAILQ_FIRST(&conns->queued))) {
-		TAILQ_REMOVE(&conns->queued, conn, of_queue);
-		conn->put_back = conn->due_ns > now_ns;
-		TAILQ_INSERT_TAIL(conn->put_back ? &conns->put_back : &conns->overdue, conn, of_queue);
+		TAILQ_REMOVE(&conns->queued, conn, schedule.of_queue);
+		conn->schedule.put_back = conn->schedule.due_ns > now_ns;
+		TAILQ_INSERT_TAIL(conn->schedule.put_back ? &conns->put_back : &conns->overdue, conn, schedule.of_queue);
 	}
 }
 
@@ -216,8 +216,8 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 /* Called with conns_lock held. */
 static void take_from_waiting(struct mesh_conns *conns, struct mesh_conn *conn)
 {
-	TAILQ_REMOVE(&conns->waiting[conn->turn], conn, of_waiting);
-	conn->waits = false;
+	TAILQ_REMOVE(&conns->waiting[conn->schedule.turn], conn, schedule.of_waiting);
+	conn->schedule.waits = false;
 }
 
 void mesh_conn_wait_turn(struct mesh_conn *conn, enum mesh_turn turn)
@@ -226,14 +226,14 @@ void mesh_conn_wait_turn(struct mesh_conn *conn, enum mesh_turn turn)
 
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
-	if (conns && conn->linked && (!conn->waits || conn->turn != turn)) {
-		if (conn->waits)
+	if (conns && conn->table.linked && (!conn->schedule.waits || conn->schedule.turn != turn)) {
+		if (conn->schedule.waits)
 			take_from_waiting(conns, conn);
 		else
 			mesh_conn_ref(conn);
-		conn->waits = true;
-		conn->turn = turn;
-		TAILQ_INSERT_TAIL(&conns->waiting[turn], conn, of_waiting);
+		conn->schedule.waits = true;
+		conn->schedule.turn = turn;
+		TAILQ_INSERT_TAIL(&conns->waiting[turn], conn, schedule.of_waiting);
 	}
 	mesh_conns_unlock();
 }
@@ -243,7 +243,7 @@ void mesh_conn_waits_no_more(struct mesh_conn *conn)
 	bool waited;
 
 	mesh_conns_lock();
-	waited = conn->waits;
+	waited = conn->schedule.waits;
 	if (waited)
 		take_from_waiting(mesh_conns_locked(false), conn);
 	mesh_conns_unlock();
@@ -263,11 +263,11 @@ bool mesh_conns_next_turn(enum mesh_turn turn)
 		conn = conns ? TAILQ_FIRST(&conns->waiting[turn]) : NULL;
 		if (conn)
 			take_from_waiting(conns, conn);
-		gone = conn && !conn->linked;
+		gone = conn && !conn->table.linked;
 		called = conn && !gone;
 		if (called) {
 			/* It may have been called before, and wait again. */
-			if (!atomic_exchange_explicit(&conn->called, true, memory_order_relaxed))
+			if (!atomic_exchange_explicit(&conn->flags.called, true, memory_order_relaxed))
 				atomic_fetch_add_explicit(&mesh_root.process->n_called, 1, memory_order_relaxed);
 			mesh_conns_put_locked(conns, conn);
 			conns->news = true;
@@ -291,7 +291,7 @@ MV_LOCKS_UNCHECKED bool mesh_conn_enter(struct mesh_conn *conn)
 {
 	struct timespec until;
 
-	if (atomic_load_explicit(&conn->at_work, memory_order_acquire))
+	if (atomic_load_explicit(&conn->flags.at_work, memory_order_acquire))
 		return false;
 	if (mesh_trylock(&conn->lock))
 		return true;

@@ -21,8 +21,8 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 	if (conn->state == MESH_CONN_FAILED)
 		return "it has failed";
 	if (!conn->held)
-		return conn->unlogged;
-	if (atomic_load_explicit(&conn->refused, memory_order_relaxed))
+		return conn->attempt.unlogged;
+	if (atomic_load_explicit(&conn->flags.refused, memory_order_relaxed))
 		return "the agent refuses to register it";
 	if (mesh_live_lost(conn->held))
 		return mesh_live_lost(conn->held);
@@ -34,12 +34,12 @@ void mesh_conn_log_moved(struct mesh_conn *conn)
 {
 	char from[MV_GID_STRLEN], to[MV_GID_STRLEN];
 
-	if (!conn->untold_move)
+	if (!conn->status.untold_move)
 		return;
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: %s; moved to %s (%s) to %s", conn->mc->device, conn->qpn,
-	       conn->peer_host, mv_ctl_reason_text(conn->untold_move), conn->path.device, mv_gid_format(&conn->path.gid, from),
-	       mv_gid_format(&conn->path.peer_gid, to));
-	conn->untold_move = MV_CTL_REASON_NONE;
+	       conn->ends.peer_host, mv_ctl_reason_text(conn->status.untold_move), conn->path.device,
+	       mv_gid_format(&conn->path.gid, from), mv_gid_format(&conn->path.peer_gid, to));
+	conn->status.untold_move = MV_CTL_REASON_NONE;
 }
 
 static const char *state_name(const struct mesh_conn *conn)
@@ -62,7 +62,7 @@ static const char *ahead_on(const struct mesh_conn *conn)
 /* A connection that is not at work yet is not reported as movable. */
 static const char *movable_text(const struct mesh_conn *conn, const char *bound)
 {
-	bool at_work = (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && conn->rts_mask;
+	bool at_work = (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && conn->attr.rts_mask;
 
 	if (bound)
 		return ",\"movable\":false";
@@ -73,7 +73,8 @@ void mesh_conn_tell(struct mesh_conn *conn)
 {
 	char local[MV_GID_STRLEN], peer[MV_GID_STRLEN], rail[MV_GID_STRLEN], to[MV_GID_STRLEN];
 	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = conn->qpn};
-	const char *bound = mesh_conn_bound(conn), *why = bound ? bound : conn->stayed, *movable = movable_text(conn, bound);
+	const char *bound = mesh_conn_bound(conn), *why = bound ? bound : conn->retry.stayed,
+		   *movable = movable_text(conn, bound);
 	int len;
 
 	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
@@ -81,40 +82,40 @@ void mesh_conn_tell(struct mesh_conn *conn)
 		       "{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
 		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
 		       "\"ahead\":\"%s\"%s%s%s%s}",
-		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->verdict),
-		       mv_gid_format(&conn->local.gid, local), mv_gid_format(&conn->peer.gid, peer), conn->peer.qpn,
-		       conn->peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
-		       mv_gid_format(&conn->path.peer_gid, to), ahead_on(conn), movable, why ? ",\"why\":\"" : "",
-		       why ? why : "", why ? "\"" : "");
+		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->own_qp.verdict),
+		       mv_gid_format(&conn->ends.local.gid, local), mv_gid_format(&conn->ends.peer.gid, peer),
+		       conn->ends.peer.qpn, conn->ends.peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
+		       mv_gid_format(&conn->path.peer_gid, to), ahead_on(conn), movable, why ? ",\"why\":\"" : "", why ? why : "",
+		       why ? "\"" : "");
 	if (len < 0 || (size_t)len >= sizeof(frame.payload))
 		return;
 	frame.len = (uint16_t)len;
-	conn->told = mesh_thread_frame(&frame) != -EAGAIN;
-	conn->told_state = conn->state;
-	conn->told_bound = bound;
-	conn->told_movable = movable;
-	conn->told_stayed = conn->stayed;
+	conn->status.told = mesh_thread_frame(&frame) != -EAGAIN;
+	conn->status.state = conn->state;
+	conn->status.bound = bound;
+	conn->status.movable = movable;
+	conn->status.stayed = conn->retry.stayed;
 }
 
 void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
 {
 	/* A further move does not postpone the report. */
-	if (conn->told || now_ns >= conn->tell_at_ns)
-		conn->tell_at_ns = now_ns + TELL_MOVED_NS;
-	conn->told = false;
+	if (conn->status.told || now_ns >= conn->status.tell_at_ns)
+		conn->status.tell_at_ns = now_ns + TELL_MOVED_NS;
+	conn->status.told = false;
 }
 
 uint64_t mesh_conn_tell_news(struct mesh_conn *conn, uint64_t now_ns)
 {
 	const char *bound = mesh_conn_bound(conn);
 
-	if (atomic_exchange_explicit(&conn->tell, false, memory_order_relaxed) || !conn->told ||
-	    conn->told_state != conn->state || conn->told_stayed != conn->stayed ||
-	    conn->told_bound != bound || strcmp(conn->told_movable, movable_text(conn, bound))) {
-		if (now_ns < conn->tell_at_ns)
-			return conn->tell_at_ns;
+	if (atomic_exchange_explicit(&conn->flags.tell, false, memory_order_relaxed) || !conn->status.told ||
+	    conn->status.state != conn->state || conn->status.stayed != conn->retry.stayed ||
+	    conn->status.bound != bound || strcmp(conn->status.movable, movable_text(conn, bound))) {
+		if (now_ns < conn->status.tell_at_ns)
+			return conn->status.tell_at_ns;
 		mesh_conn_log_moved(conn);
 		mesh_conn_tell(conn);
 	}
-	return conn->told ? UINT64_MAX : now_ns + TELL_AGAIN_NS;
+	return conn->status.told ? UINT64_MAX : now_ns + TELL_AGAIN_NS;
 }

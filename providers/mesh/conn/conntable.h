@@ -15,7 +15,7 @@ struct mesh_conns {
 	/* Queues of the helper thread: new; left by earlier turns, due; and not due. Each holds a reference. */
 	TAILQ_HEAD(mesh_queue, mesh_conn) queued, overdue, put_back;
 	struct mesh_due *due; /* timers */
-	struct mesh_conn *followers; /* self-connected QPs that follow others, by @next_follower */
+	struct mesh_conn *followers; /* self-connected QPs that follow others, by @table.next_follower */
 	TAILQ_HEAD(mesh_turns, mesh_conn) waiting[MESH_TURNS]; /* waiting for their turn to move, each with a reference */
 	bool news; /* another thread has queued a connection since the helper thread took the queue last */
 };

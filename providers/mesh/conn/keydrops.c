@@ -18,7 +18,7 @@ static struct mesh_drop_bucket *bucket_of(struct mesh_drops *drops, uint32_t rke
 	return &drops->buckets[mesh_key_hash_of(rkey)];
 }
 
-/* Called with key_lock. Return: false: no memory. */
+/* Called with keys.lock. Return: false: no memory. */
 bool mesh_key_drop_begins(struct mesh_conn_key *key)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -30,21 +30,21 @@ bool mesh_key_drop_begins(struct mesh_conn_key *key)
 	done = process->drops;
 	if (done) {
 		LIST_INSERT_HEAD(bucket_of(process->drops, key->key), key, of_drops);
-		key->conn->n_drops++;
+		key->conn->keys.n_drops++;
 		atomic_fetch_add_explicit(&process->n_drops, 1, memory_order_release);
 	}
 	mesh_unlock(&process->drops_lock);
 	return done;
 }
 
-/* Called with key_lock. */
+/* Called with keys.lock. */
 void mesh_key_drop_ends(struct mesh_conn_key *key)
 {
 	struct mesh_process *process = mesh_root.process;
 
 	mesh_lock(&process->drops_lock);
 	LIST_REMOVE(key, of_drops);
-	key->conn->n_drops--;
+	key->conn->keys.n_drops--;
 	atomic_fetch_sub_explicit(&process->n_drops, 1, memory_order_relaxed);
 	mesh_unlock(&process->drops_lock);
 }
@@ -64,12 +64,13 @@ bool mesh_key_drop_waits(const struct mesh_context *mc, uint32_t rkey, bool unhe
 	mesh_lock(&process->drops_lock);
 	key = process->drops ? LIST_FIRST(bucket_of(process->drops, rkey)) : NULL;
 	for (; key; key = LIST_NEXT(key, of_drops)) {
-		if (key->key != rkey || key->conn->mc != mc || atomic_load_explicit(&key->conn->drops_unheard, memory_order_relaxed))
+		if (key->key != rkey || key->conn->mc != mc ||
+		    atomic_load_explicit(&key->conn->flags.drops_unheard, memory_order_relaxed))
 			continue;
 		used = true;
 		if (!unheard)
 			break;
-		atomic_store_explicit(&key->conn->drops_unheard, true, memory_order_relaxed);
+		atomic_store_explicit(&key->conn->flags.drops_unheard, true, memory_order_relaxed);
 	}
 	mesh_unlock(&process->drops_lock);
 	return used;

@@ -35,12 +35,12 @@ _Static_assert(MESH_LIVE_KEYS == MV_CTL_KEYS, "all that are found can be asked f
 
 void mesh_conn_keys_begin(struct mesh_conn *conn)
 {
-	memset(conn->move_keys.ours, 0, sizeof(conn->move_keys.ours));
+	memset(conn->moving.keys.ours, 0, sizeof(conn->moving.keys.ours));
 }
 
 static void ask(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret)
 {
-	struct mesh_conn_move_keys *keys = &conn->move_keys;
+	struct mesh_conn_move_keys *keys = &conn->moving.keys;
 	uint32_t rkeys[MESH_LIVE_KEYS];
 	size_t n, i;
 
@@ -57,12 +57,12 @@ static void ask(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret)
 
 static void give(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret)
 {
-	struct mesh_conn_move_keys *keys = &conn->move_keys;
+	struct mesh_conn_move_keys *keys = &conn->moving.keys;
 	const struct mv_ctl_key *asked;
 	uint32_t path_rkey;
 	size_t i;
 
-	if (keys->told_for == offer || keys->offer != offer || !conn->next_path.pd)
+	if (keys->told_for == offer || keys->offer != offer || !conn->moving.next_path.pd)
 		return;
 	keys->told_for = offer;
 	mesh_conn_key_peer(conn); /* the first message of a new connection may be this one */
@@ -71,7 +71,7 @@ static void give(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret
 		if (!asked->id)
 			continue;
 		mesh_conn_note_told(conn, asked->key);
-		if (!mesh_key_remote_ready(conn->next_path.pd, asked->key, &path_rkey))
+		if (!mesh_key_remote_ready(conn->moving.next_path.pd, asked->key, &path_rkey))
 			ret->given[i] = (struct mv_ctl_key){.id = asked->id, .key = path_rkey};
 	}
 }
@@ -121,7 +121,7 @@ static void check_asked(const struct mesh_conn *conn, const struct mv_ctl_key *a
 
 void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
 {
-	struct mesh_conn_move_keys *ours = &conn->move_keys;
+	struct mesh_conn_move_keys *ours = &conn->moving.keys;
 	size_t i;
 
 	if (!is_of_move(msg) || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
@@ -138,7 +138,7 @@ void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 
 void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey)
 {
-	struct mesh_conn_move_key *ours = conn->move_keys.ours;
+	struct mesh_conn_move_key *ours = conn->moving.keys.ours;
 	size_t i;
 
 	for (i = 0; i < MV_CTL_KEYS; i++)
@@ -148,7 +148,7 @@ void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey)
 
 void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret)
 {
-	const struct mesh_conn_move_key *ours = conn->move_keys.ours;
+	const struct mesh_conn_move_key *ours = conn->moving.keys.ours;
 	size_t i;
 
 	ret->n = 0;

@@ -65,25 +65,25 @@ static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_i
 	key->drop = drop;
 	if (drop)
 		schedule(key, mesh_now_ns());
-	mesh_lock(&conn->key_lock);
-	room = !drop || (conn->drops_repeat && conn->n_drops < MAX_DROPS && mesh_key_drop_begins(key));
+	mesh_lock(&conn->keys.lock);
+	room = !drop || (conn->keys.drops_repeat && conn->keys.n_drops < MAX_DROPS && mesh_key_drop_begins(key));
 	if (room) {
-		*ret_id = key->request_id = ++conn->next_request;
-		TAILQ_INSERT_TAIL(&conn->keys, key, of_conn);
+		*ret_id = key->request_id = ++conn->keys.next_request;
+		TAILQ_INSERT_TAIL(&conn->keys.list, key, of_conn);
 	}
-	mesh_unlock(&conn->key_lock);
+	mesh_unlock(&conn->keys.lock);
 	if (room)
 		return 0;
 	free(key);
 	return -ENOSPC;
 }
 
-/* Called with key_lock. @key: NULL is fine */
+/* Called with keys.lock. @key: NULL is fine */
 static struct mesh_conn_key *unlink_key(struct mesh_conn_key *key)
 {
 	if (!key)
 		return NULL;
-	TAILQ_REMOVE(&key->conn->keys, key, of_conn);
+	TAILQ_REMOVE(&key->conn->keys.list, key, of_conn);
 	if (key->drop)
 		mesh_key_drop_ends(key);
 	return key;
@@ -94,13 +94,13 @@ static void ask_no_more(struct mesh_conn *conn, uint32_t rkey, bool all)
 {
 	struct mesh_conn_key *key, *next;
 
-	mesh_lock(&conn->key_lock);
-	for (key = TAILQ_FIRST(&conn->keys); key; key = next) {
+	mesh_lock(&conn->keys.lock);
+	for (key = TAILQ_FIRST(&conn->keys.list); key; key = next) {
 		next = TAILQ_NEXT(key, of_conn);
 		if (!key->drop && (all || key->key == rkey))
 			free(unlink_key(key));
 	}
-	mesh_unlock(&conn->key_lock);
+	mesh_unlock(&conn->keys.lock);
 }
 
 /* Called with held->lock. */
@@ -124,7 +124,7 @@ static void work_waits(void *arg)
 {
 	struct mesh_conn *conn = arg;
 
-	atomic_store_explicit(&conn->work_waits, true, memory_order_relaxed);
+	atomic_store_explicit(&conn->flags.work_waits, true, memory_order_relaxed);
 	mesh_conn_queue(conn, true);
 	mesh_thread_wake(true);
 }
@@ -134,7 +134,7 @@ static void path_failed(void *arg)
 {
 	struct mesh_conn *conn = arg;
 
-	atomic_store_explicit(&conn->path_failed, true, memory_order_relaxed);
+	atomic_store_explicit(&conn->flags.path_failed, true, memory_order_relaxed);
 	mesh_conn_queue(conn, true);
 	mesh_thread_wake(true);
 }
@@ -155,15 +155,15 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t ke
 {
 	struct mesh_conn_key *found;
 
-	mesh_lock(&conn->key_lock);
-	TAILQ_FOREACH(found, &conn->keys, of_conn)
+	mesh_lock(&conn->keys.lock);
+	TAILQ_FOREACH(found, &conn->keys.list, of_conn)
 		if (found->drop == drop && found->key == key && found->request_id == request_id)
 			break;
 	unlink_key(found);
 	/* A peer that always answers late stays "unheard". */
 	if (found && drop && mesh_now_ns() + DROP_GIVE_UP_NS < found->give_up_ns + SETTLE_NS)
-		atomic_store_explicit(&conn->drops_unheard, false, memory_order_relaxed);
-	mesh_unlock(&conn->key_lock);
+		atomic_store_explicit(&conn->flags.drops_unheard, false, memory_order_relaxed);
+	mesh_unlock(&conn->keys.lock);
 	return found;
 }
 
@@ -175,26 +175,26 @@ static void forget(struct mesh_conn *conn, uint32_t rkey)
 	mesh_held_drop_key(conn->held, rkey);
 }
 
-/* Called with key_lock. */
+/* Called with keys.lock. */
 static bool may_know(const struct mesh_conn *conn, uint32_t rkey)
 {
-	return conn->told_keys[mesh_key_hash_of(rkey) / 64] >> mesh_key_hash_of(rkey) % 64 & 1;
+	return conn->keys.told[mesh_key_hash_of(rkey) / 64] >> mesh_key_hash_of(rkey) % 64 & 1;
 }
 
 void mesh_conn_note_told(struct mesh_conn *conn, uint32_t rkey)
 {
-	mesh_lock(&conn->key_lock);
-	conn->told_keys[mesh_key_hash_of(rkey) / 64] |= 1ull << mesh_key_hash_of(rkey) % 64;
-	mesh_unlock(&conn->key_lock);
+	mesh_lock(&conn->keys.lock);
+	conn->keys.told[mesh_key_hash_of(rkey) / 64] |= 1ull << mesh_key_hash_of(rkey) % 64;
+	mesh_unlock(&conn->keys.lock);
 }
 
 uint32_t mesh_conn_next_request(struct mesh_conn *conn)
 {
 	uint32_t id;
 
-	mesh_lock(&conn->key_lock);
-	id = ++conn->next_request;
-	mesh_unlock(&conn->key_lock);
+	mesh_lock(&conn->keys.lock);
+	id = ++conn->keys.next_request;
+	mesh_unlock(&conn->keys.lock);
 	return id;
 }
 
@@ -202,7 +202,7 @@ uint32_t mesh_conn_next_request(struct mesh_conn *conn)
 static struct mesh_pd *key_pd(const struct mesh_conn *conn)
 {
 	/* A peer that knows that the old path is fenced may be on the next one already. */
-	return conn->fenced ? conn->next_path.pd : conn->path.pd;
+	return conn->moving.fenced ? conn->moving.next_path.pd : conn->path.pd;
 }
 
 static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
@@ -282,12 +282,12 @@ static struct mesh_conn_key *take_overdue(struct mesh_conn *conn, bool drop, uin
 {
 	struct mesh_conn_key *found;
 
-	mesh_lock(&conn->key_lock);
-	TAILQ_FOREACH(found, &conn->keys, of_conn)
+	mesh_lock(&conn->keys.lock);
+	TAILQ_FOREACH(found, &conn->keys.list, of_conn)
 		if (found->drop == drop && is_overdue(found, now_ns))
 			break;
 	unlink_key(found);
-	mesh_unlock(&conn->key_lock);
+	mesh_unlock(&conn->keys.lock);
 	return found;
 }
 
@@ -295,9 +295,9 @@ bool mesh_conn_asks(struct mesh_conn *conn)
 {
 	bool asks;
 
-	mesh_lock(&conn->key_lock);
-	asks = !TAILQ_EMPTY(&conn->keys);
-	mesh_unlock(&conn->key_lock);
+	mesh_lock(&conn->keys.lock);
+	asks = !TAILQ_EMPTY(&conn->keys.list);
+	mesh_unlock(&conn->keys.lock);
 	return asks;
 }
 
@@ -307,8 +307,8 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_key *key;
 	bool overdue, never;
 
-	mesh_lock(&conn->key_lock);
-	TAILQ_FOREACH(key, &conn->keys, of_conn) {
+	mesh_lock(&conn->keys.lock);
+	TAILQ_FOREACH(key, &conn->keys.list, of_conn) {
 		if (now_ns >= key->resend_at_ns) {
 			ask(conn, key);
 			schedule(key, now_ns);
@@ -316,7 +316,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 		if (key->resend_at_ns < deadline)
 			deadline = key->resend_at_ns;
 	}
-	mesh_unlock(&conn->key_lock);
+	mesh_unlock(&conn->keys.lock);
 	/* No peer is left that could use these keys. */
 	while ((key = take_overdue(conn, true, now_ns)))
 		free(key);
@@ -325,7 +325,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	 * a failure of the path, for which the program gets errors. A peer that is gone does not answer, but outstanding work
 	 * fails first.
 	 */
-	never = conn->peer_gone && mesh_live_has_done_all(conn->held);
+	never = conn->ends.peer_gone && mesh_live_has_done_all(conn->held);
 	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, never ? UINT64_MAX : now_ns);
 	overdue = key;
 	free(key);
@@ -346,14 +346,14 @@ void mesh_conn_peer_left(struct mesh_conn *conn)
 
 	while ((key = take_overdue(conn, true, UINT64_MAX)))
 		free(key);
-	atomic_store_explicit(&conn->drops_unheard, true, memory_order_relaxed);
+	atomic_store_explicit(&conn->flags.drops_unheard, true, memory_order_relaxed);
 }
 
 void mesh_conn_free_keys(struct mesh_conn *conn)
 {
 	struct mesh_conn_key *key;
 
-	while ((key = unlink_key(TAILQ_FIRST(&conn->keys))))
+	while ((key = unlink_key(TAILQ_FIRST(&conn->keys.list))))
 		free(key);
 }
 
@@ -369,13 +369,13 @@ void mesh_conn_key_peer(struct mesh_conn *conn)
 
 	if (!over && conn->move.peer_attempt)
 		mv_move_header(&conn->move, MV_CTL_KEY_DROP, &drop);
-	mesh_lock(&conn->key_lock);
-	conn->key_drop = drop;
-	if (!conn->drops_repeat) /* an earlier silence was of another peer */
-		atomic_store_explicit(&conn->drops_unheard, false, memory_order_relaxed);
-	conn->drops_repeat = repeats;
-	left = !repeats && conn->n_drops;
-	mesh_unlock(&conn->key_lock);
+	mesh_lock(&conn->keys.lock);
+	conn->keys.drop = drop;
+	if (!conn->keys.drops_repeat) /* an earlier silence was of another peer */
+		atomic_store_explicit(&conn->flags.drops_unheard, false, memory_order_relaxed);
+	conn->keys.drops_repeat = repeats;
+	left = !repeats && conn->keys.n_drops;
+	mesh_unlock(&conn->keys.lock);
 	if (left)
 		mesh_conn_peer_left(conn);
 }
@@ -386,11 +386,11 @@ static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 	struct mv_ctl_msg msg;
 	bool queued, told;
 
-	mesh_lock(&conn->key_lock);
-	told = conn->key_drop.type == MV_CTL_KEY_DROP && may_know(conn, rkey);
+	mesh_lock(&conn->keys.lock);
+	told = conn->keys.drop.type == MV_CTL_KEY_DROP && may_know(conn, rkey);
 	if (told)
-		msg = conn->key_drop;
-	mesh_unlock(&conn->key_lock);
+		msg = conn->keys.drop;
+	mesh_unlock(&conn->keys.lock);
 	if (!told)
 		return false;
 	queued = !add(conn, rkey, true, &msg.request_id);

@@ -59,7 +59,7 @@ static bool is_free(unsigned int n_called, enum mesh_turn turn)
 
 bool mesh_has_turn(const struct mesh_conn *conn, enum mesh_turn turn)
 {
-	bool called = atomic_load_explicit(&conn->called, memory_order_relaxed);
+	bool called = atomic_load_explicit(&conn->flags.called, memory_order_relaxed);
 	unsigned int n_called = get(&mesh_root.process->n_called);
 
 	return is_free(called && n_called ? n_called - 1 : n_called, turn);
@@ -73,22 +73,22 @@ static bool call_next(enum mesh_turn turn)
 
 static void forget_call(struct mesh_conn *conn)
 {
-	if (atomic_exchange_explicit(&conn->called, false, memory_order_relaxed))
+	if (atomic_exchange_explicit(&conn->flags.called, false, memory_order_relaxed))
 		add(&mesh_root.process->n_called, -1);
 }
 
 static void set_fresh(struct mesh_conn *conn, bool fresh)
 {
-	if (conn->fresh != fresh)
+	if (conn->moving.fresh != fresh)
 		add(&mesh_root.process->n_fresh, fresh ? 1 : -1);
-	conn->fresh = fresh;
+	conn->moving.fresh = fresh;
 }
 
 static void set_prepared(struct mesh_conn *conn, bool prepared)
 {
-	if (conn->prepared != prepared)
+	if (conn->moving.prepared != prepared)
 		add(&mesh_root.process->n_prepared, prepared ? 1 : -1);
-	conn->prepared = prepared;
+	conn->moving.prepared = prepared;
 }
 
 void mesh_turns_forget(struct mesh_conn *conn)
@@ -96,22 +96,22 @@ void mesh_turns_forget(struct mesh_conn *conn)
 	forget_call(conn);
 	set_fresh(conn, false);
 	set_prepared(conn, false);
-	if (conn->counted)
+	if (conn->moving.counted)
 		add(&mesh_root.process->n_moving, -1);
-	conn->counted = false;
+	conn->moving.counted = false;
 }
 
 static void note_moving(struct mesh_conn *conn, uint64_t now_ns)
 {
-	if (!conn->counted) {
+	if (!conn->moving.counted) {
 		add(&mesh_root.process->n_moving, 1);
-		conn->counted = true;
-		conn->counted_ns = now_ns;
+		conn->moving.counted = true;
+		conn->moving.counted_ns = now_ns;
 		mesh_conn_waits_no_more(conn);
 	}
 	forget_call(conn);
 	set_prepared(conn, false);
-	set_fresh(conn, now_ns - conn->counted_ns < FRESH_NS);
+	set_fresh(conn, now_ns - conn->moving.counted_ns < FRESH_NS);
 	atomic_store_explicit(&mesh_root.process->moving_ns, now_ns, memory_order_relaxed);
 }
 
@@ -124,7 +124,7 @@ bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
 		return false;
 	}
 	/* A called connection keeps its turn until mesh_conn_check(), whatever messages come before. */
-	if (looked || conn->counted)
+	if (looked || conn->moving.counted)
 		mesh_turns_forget(conn);
 	set_prepared(conn, moves);
 	while (call_next(MESH_TURN_LEADS) || call_next(MESH_TURN_FOLLOWS))

@@ -91,49 +91,49 @@ static bool is_itself(const struct mesh_conn *conn, const struct mesh_choice *ch
 static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		     const struct mesh_view *view)
 {
-	conn->rtr = *attr;
-	conn->rtr_mask = mask;
-	conn->own_host = view->verdict == MV_PATH_SELF;
-	conn->self = is_itself(conn, choice, attr, view);
-	conn->local = (struct mv_ctl_end){.gid = choice->gid, .qpn = conn->qpn};
-	conn->peer = (struct mv_ctl_end){.gid = choice->dgid, .qpn = attr->dest_qp_num};
-	conn->local_type = choice->type;
-	conn->verdict = view->verdict;
-	conn->fits = choice->fits;
-	conn->attempt = next_attempt();
-	conn->nonce = next_nonce();
-	conn->rtr_ns = mesh_now_ns();
-	memcpy(conn->peer_host, view->host, sizeof(conn->peer_host));
-	conn->host_id = view->host_id;
+	conn->attr.rtr = *attr;
+	conn->attr.rtr_mask = mask;
+	conn->ends.own_host = view->verdict == MV_PATH_SELF;
+	conn->ends.self = is_itself(conn, choice, attr, view);
+	conn->ends.local = (struct mv_ctl_end){.gid = choice->gid, .qpn = conn->qpn};
+	conn->ends.peer = (struct mv_ctl_end){.gid = choice->dgid, .qpn = attr->dest_qp_num};
+	conn->ends.local_type = choice->type;
+	conn->own_qp.verdict = view->verdict;
+	conn->own_qp.fits = choice->fits;
+	conn->attempt.number = next_attempt();
+	conn->attempt.nonce = next_nonce();
+	conn->attempt.rtr_ns = mesh_now_ns();
+	memcpy(conn->ends.peer_host, view->host, sizeof(conn->ends.peer_host));
+	conn->ends.host_id = view->host_id;
 }
 
 /* Take over the QP's work, and begin to ask the peer. conn->lock */
 static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 {
-	struct mv_move_begin begin = {.local = conn->local,
-				      .peer = conn->peer,
-				      .local_type = conn->local_type,
+	struct mv_move_begin begin = {.local = conn->ends.local,
+				      .peer = conn->ends.peer,
+				      .local_type = conn->ends.local_type,
 				      .verdict = view->verdict,
 				      .paths = view->paths,
 				      .n_paths = view->n_paths,
-				      .rq_psn = conn->rtr.rq_psn & 0xffffff,
-				      .attempt = conn->attempt,
-				      .nonce = conn->nonce};
+				      .rq_psn = conn->attr.rtr.rq_psn & 0xffffff,
+				      .attempt = conn->attempt.number,
+				      .nonce = conn->attempt.nonce};
 	int err;
 
-	err = conn->nonce ? mesh_held_new(conn->mc, conn->qp, &mesh_conn_held_ops, conn, &conn->held) : -EPERM;
+	err = conn->attempt.nonce ? mesh_held_new(conn->mc, conn->qp, &mesh_conn_held_ops, conn, &conn->held) : -EPERM;
 	if (err) {
 		conn->held = NULL;
 		return err;
 	}
 	mesh_conn_refuse_no_more(conn);
-	conn->listens = conn->awaits_peer = false;
+	conn->own_qp.listens = conn->own_qp.awaits_peer = false;
 	conn->state = MESH_CONN_HELD;
-	conn->held_ns = mesh_now_ns();
-	conn->works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* another subnet: works from the start */
-	conn->works_known = true;
+	conn->attempt.held_ns = mesh_now_ns();
+	conn->own_qp.works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* another subnet: works from the start */
+	conn->own_qp.works_known = true;
 	mesh_count(MV_COUNT_HELD);
-	mv_move_begin(&conn->move, &begin, &mesh_root.move_times, conn->held_ns);
+	mv_move_begin(&conn->move, &begin, &mesh_root.move_times, conn->attempt.held_ns);
 	return 0;
 }
 
@@ -200,12 +200,12 @@ static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *a
 
 static void adopt(struct mesh_conn *conn)
 {
-	const struct mv_move_begin begin = {.local = conn->local,
-					    .peer = conn->peer,
-					    .local_type = conn->local_type,
-					    .rq_psn = conn->rtr.rq_psn & 0xffffff,
-					    .attempt = conn->attempt,
-					    .nonce = conn->nonce};
+	const struct mv_move_begin begin = {.local = conn->ends.local,
+					    .peer = conn->ends.peer,
+					    .local_type = conn->ends.local_type,
+					    .rq_psn = conn->attr.rtr.rq_psn & 0xffffff,
+					    .attempt = conn->attempt.number,
+					    .nonce = conn->attempt.nonce};
 
 	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mesh_root.move_times, mesh_now_ns());
 }
@@ -227,8 +227,9 @@ static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 static void begin_refusing(struct mesh_conn *conn)
 {
 	mesh_conn_refuse_peer(conn);
-	atomic_store_explicit(&conn->at_work, true, memory_order_release); /* the helper thread does not try for conn->lock */
-	mesh_conn_connected(conn, &conn->local.gid, false);
+	/* The helper thread does not try for conn->lock. */
+	atomic_store_explicit(&conn->flags.at_work, true, memory_order_release);
+	mesh_conn_connected(conn, &conn->ends.local.gid, false);
 	mesh_thread_wake(true);
 }
 
@@ -237,7 +238,7 @@ static void end_refusing(struct mesh_conn *conn, int err)
 {
 	if (!err)
 		mesh_conn_refuse_no_more(conn);
-	atomic_store_explicit(&conn->at_work, false, memory_order_release);
+	atomic_store_explicit(&conn->flags.at_work, false, memory_order_release);
 	mesh_conn_queue(conn, true);
 }
 
@@ -256,11 +257,11 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	if (conn->state != MESH_CONN_INIT)
 		return rtr_again(conn, attr, mask); /* another thread was first */
 	describe(conn, attr, mask, choice, view);
-	conn->unlogged = mesh_judge_bound_by(conn, choice, attr, view);
-	if (!conn->unlogged && !conn->nonce)
-		conn->unlogged = "the kernel gives the program no random numbers";
-	if (!conn->unlogged)
-		conn->unlogged = mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
+	conn->attempt.unlogged = mesh_judge_bound_by(conn, choice, attr, view);
+	if (!conn->attempt.unlogged && !conn->attempt.nonce)
+		conn->attempt.unlogged = "the kernel gives the program no random numbers";
+	if (!conn->attempt.unlogged)
+		conn->attempt.unlogged = mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
 	if (is_to_refuse(view))
 		begin_refusing(conn);
 	err = refused ? refused : rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
@@ -319,7 +320,7 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 		goto out;
 	if (logged || view->agent_version) {
 		/* A peer that finds the path broken gets an answer, also where this end could not look up the route. */
-		if (logged && conn->self)
+		if (logged && conn->ends.self)
 			mesh_conn_follows(conn);
 		mesh_conn_connected(conn, &choice->gid, !logged);
 		mesh_thread_wake(false);

@@ -165,7 +165,7 @@ static enum other_way other_way(const struct mesh_conn *conn, const struct mesh_
 					  .sgid_type = choice->type,
 					  .dgid = choice->dgid,
 					  .routed = choice->fits,
-					  .own_host = conn->own_host,
+					  .own_host = conn->ends.own_host,
 					  .down_too = true,
 					  .made = 1,
 					  .host = mesh_conn_peer_host(conn)};
@@ -189,9 +189,9 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_view
 		return "mode = observe";
 	if (mesh_pd_stays(conn->qp->pd))
 		return mesh_pd_stays(conn->qp->pd);
-	if (conn->own_host)
+	if (conn->ends.own_host)
 		return NULL;
-	if (!view->agent_version && conn->local_type == MV_GID_TYPE_IB)
+	if (!view->agent_version && conn->ends.local_type == MV_GID_TYPE_IB)
 		return "the peer's host had no agent when it was made, or was in another subnet of InfiniBand";
 	if (!view->agent_version)
 		return "the peer's host had no agent when it was made";
@@ -215,7 +215,7 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
 	if (why)
 		return why;
 	way = other_way(conn, choice, attr);
-	if (way == WAY_NONE && conn->own_host)
+	if (way == WAY_NONE && conn->ends.own_host)
 		return "its peer is on this host, which had no other rail when it was made";
 	if (way == WAY_NONE)
 		return "no other rail reached one of the peer's when it was made";

@@ -32,12 +32,12 @@ static void answer_native(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 	struct mv_ctl_msg reply;
 
 	if (conn->gone || (conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_FAILED) ||
-	    !mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
-				   conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
-				   conn->rtr.rq_psn & 0xffffff, conn->attempt, conn->nonce, msg, &reply))
+	    !mv_move_answer_native(&conn->ends.local, &conn->ends.peer, conn->ends.local_type,
+				   conn->attr.rts_mask ? conn->attr.rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
+				   conn->attr.rtr.rq_psn & 0xffffff, conn->attempt.number, conn->attempt.nonce, msg, &reply))
 		return;
 	/* Its program has ended the connection: that says nothing about the path. */
-	if (conn->state == MESH_CONN_FAILED && !conn->rtr_error)
+	if (conn->state == MESH_CONN_FAILED && !conn->attempt.rtr_error)
 		reply.reason = MV_CTL_REASON_GONE;
 	mesh_thread_send(&reply);
 }
@@ -51,7 +51,7 @@ static void meet_unopened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, 
 	if (mesh_conn_negotiates(conn)) {
 		mv_move_unopened(&conn->move, msg, now_ns);
 		mesh_conn_act(conn, now_ns, false);
-	} else if (mesh_conn_may_speak(conn->rtr_ns, now_ns)) {
+	} else if (mesh_conn_may_speak(conn->attempt.rtr_ns, now_ns)) {
 		answer_native(conn, msg);
 	}
 }
@@ -93,24 +93,24 @@ static void take_message(struct mesh_conn *conn, const struct mv_host_id *from, 
 void mesh_conn_refuse_peer(struct mesh_conn *conn)
 {
 	const struct mesh_conn_refusal refusal = {.on = true,
-						  .local_type = conn->local_type,
-						  .local = conn->local,
-						  .peer = conn->peer,
-						  .rq_psn = conn->rtr.rq_psn & 0xffffff,
-						  .attempt = conn->attempt,
-						  .nonce = conn->nonce,
-						  .rtr_ns = conn->rtr_ns};
+						  .local_type = conn->ends.local_type,
+						  .local = conn->ends.local,
+						  .peer = conn->ends.peer,
+						  .rq_psn = conn->attr.rtr.rq_psn & 0xffffff,
+						  .attempt = conn->attempt.number,
+						  .nonce = conn->attempt.nonce,
+						  .rtr_ns = conn->attempt.rtr_ns};
 
-	mesh_lock(&conn->key_lock);
+	mesh_lock(&conn->keys.lock);
 	conn->refusal = refusal;
-	mesh_unlock(&conn->key_lock);
+	mesh_unlock(&conn->keys.lock);
 }
 
 void mesh_conn_refuse_no_more(struct mesh_conn *conn)
 {
-	mesh_lock(&conn->key_lock);
+	mesh_lock(&conn->keys.lock);
 	conn->refusal.on = false;
-	mesh_unlock(&conn->key_lock);
+	mesh_unlock(&conn->keys.lock);
 }
 
 /* Answer while mesh_conn_refuse_peer() is in force, without conn->lock. Return: true: the message is done with. */
@@ -120,9 +120,9 @@ static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint
 	struct mesh_conn_refusal refusal;
 	int err;
 
-	mesh_lock(&conn->key_lock);
+	mesh_lock(&conn->keys.lock);
 	refusal = conn->refusal;
-	mesh_unlock(&conn->key_lock);
+	mesh_unlock(&conn->keys.lock);
 	if (!refusal.on)
 		return false;
 	err = mesh_conn_open_refused(conn, &refusal, &msg, now_ns);
@@ -136,18 +136,18 @@ static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint
 void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 {
 	const struct mv_ctl_keys none = {0};
-	struct mv_ctl_msg bye = conn->late_bye;
+	struct mv_ctl_msg bye = conn->inbound.late_bye;
 
-	conn->late_bye.type = 0;
+	conn->inbound.late_bye.type = 0;
 	if (bye.type)
-		take_message(conn, &conn->late_bye_from, &bye, &none, now_ns);
+		take_message(conn, &conn->inbound.late_bye_from, &bye, &none, now_ns);
 }
 
 /* Is the move over, with or without success, and nothing to be done soon? */
 static bool is_through(struct mesh_conn *conn)
 {
-	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->stayed && !conn->pathless_ns &&
-	       !mesh_live_broken(conn->held) && !mesh_conn_asks(conn);
+	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->retry.stayed &&
+	       !conn->retry.pathless_ns && !mesh_live_broken(conn->held) && !mesh_conn_asks(conn);
 }
 
 /*
@@ -158,7 +158,8 @@ static uint64_t look_after_message(struct mesh_conn *conn, uint64_t now_ns, uint
 {
 	uint64_t at_ns;
 
-	if (!mesh_many_move() || !mesh_conn_negotiates(conn) || conn->fencing || mv_move_peek(&conn->move) || mesh_live_lost(conn->held))
+	if (!mesh_many_move() || !mesh_conn_negotiates(conn) || conn->moving.fencing || mv_move_peek(&conn->move) ||
+	    mesh_live_lost(conn->held))
 		return now_ns;
 	if (!conn->move.live)
 		return is_through(conn) ? now_ns + LOOK_LATER_NS : now_ns;
@@ -176,8 +177,8 @@ uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_host_id *from
 	if (!mesh_conn_enter(conn)) {
 		/* The peer repeats all messages but BYE. The thread that has the lock queues the connection again. */
 		if (msg->type == MV_CTL_BYE) {
-			conn->late_bye_from = *from;
-			conn->late_bye = *msg;
+			conn->inbound.late_bye_from = *from;
+			conn->inbound.late_bye = *msg;
 		}
 		return now_ns;
 	}
@@ -192,9 +193,9 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 {
 	if (!mesh_conn_enter(conn))
 		return;
-	if (mesh_conn_negotiates(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt) {
+	if (mesh_conn_negotiates(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt.number) {
 		/* On a busy host an agent may be late. It counts as gone once its beacons stop. */
-		if (mesh_view_alive(&conn->peer.gid))
+		if (mesh_view_alive(&conn->ends.peer.gid))
 			mv_move_undelivered(&conn->move);
 		else
 			mv_move_unreachable(&conn->move, now_ns);

@@ -49,11 +49,11 @@ static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp
 	no_memory = made && !conn;
 	if (conn) {
 		mesh_lock(&conn->lock);
-		err = conn->init_mask ? 0 : mesh_recvlog_begin(mc, qp);
+		err = conn->attr.init_mask ? 0 : mesh_recvlog_begin(mc, qp);
 		conn->gone |= err != 0; /* its receives are not recorded, so it never moves */
 		no_memory |= err == -ENOMEM;
-		mesh_attr_merge(&conn->init, attr, mask);
-		conn->init_mask |= mask;
+		mesh_attr_merge(&conn->attr.init, attr, mask);
+		conn->attr.init_mask |= mask;
 		mesh_unlock(&conn->lock);
 		if (conn->gone)
 			mesh_conn_unlink(conn);
@@ -94,10 +94,10 @@ static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mas
 {
 	mesh_lock(&conn->lock);
 	if (conn->state == MESH_CONN_INIT && !(mask & IBV_QP_STATE)) {
-		mesh_attr_merge(&conn->init, attr, mask & conn->init_mask);
+		mesh_attr_merge(&conn->attr.init, attr, mask & conn->attr.init_mask);
 	} else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
-		conn->rts = *attr;
-		conn->rts_mask = mask;
+		conn->attr.rts = *attr;
+		conn->attr.rts_mask = mask;
 	}
 	mesh_unlock(&conn->lock);
 }
@@ -117,16 +117,16 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 {
 	int err;
 
-	if (!conn->rtr_mask || conn->rts_mask || !mesh_is_rts(attr, mask))
+	if (!conn->attr.rtr_mask || conn->attr.rts_mask || !mesh_is_rts(attr, mask))
 		return mesh_conn_refuse();
 	/* The error that RTR on a bare HCA would have given. */
-	if (conn->state == MESH_CONN_FAILED && conn->rtr_error)
-		return errno = conn->rtr_error;
-	conn->rts = *attr;
-	conn->rts_mask = mask;
-	err = conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
+	if (conn->state == MESH_CONN_FAILED && conn->attempt.rtr_error)
+		return errno = conn->attempt.rtr_error;
+	conn->attr.rts = *attr;
+	conn->attr.rts_mask = mask;
+	err = conn->shadow.connected ? -mesh_conn_shadow_rts(conn) : 0;
 	if (err) {
-		conn->rts_mask = 0; /* the program may try again with other attributes */
+		conn->attr.rts_mask = 0; /* the program may try again with other attributes */
 		return err;
 	}
 	mv_move_patience(&conn->move, patience_of(attr));
@@ -137,9 +137,9 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 /* Remember attributes for the next QP. */
 static void remember(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
-	mesh_attr_merge(&conn->init, attr, mask & MESH_CHANGES & conn->init_mask);
-	mesh_attr_merge(&conn->rtr, attr, mask & MESH_CHANGES & conn->rtr_mask);
-	mesh_attr_merge(&conn->rts, attr, mask & MESH_CHANGES & conn->rts_mask);
+	mesh_attr_merge(&conn->attr.init, attr, mask & MESH_CHANGES & conn->attr.init_mask);
+	mesh_attr_merge(&conn->attr.rtr, attr, mask & MESH_CHANGES & conn->attr.rtr_mask);
+	mesh_attr_merge(&conn->attr.rts, attr, mask & MESH_CHANGES & conn->attr.rts_mask);
 }
 
 /* Change a connection after RTS. Return: as mc->modify_qp(). */
@@ -160,13 +160,13 @@ static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 {
 	int err;
 
-	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->rts_mask)
+	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->attr.rts_mask)
 		return change(conn, attr, mask);
 	err = mesh_live_base_rts(conn->held, attr, mask);
 	if (err)
 		return err;
-	conn->rts = *attr;
-	conn->rts_mask = mask;
+	conn->attr.rts = *attr;
+	conn->attr.rts_mask = mask;
 	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
 	return 0;
 }
@@ -185,7 +185,7 @@ static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int ma
 {
 	int err;
 
-	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS && !conn->rts_mask)
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS && !conn->attr.rts_mask)
 		return held_to_rts(conn, attr, mask);
 	err = change(conn, attr, mask);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR && conn->state == MESH_CONN_HELD)

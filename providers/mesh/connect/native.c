@@ -44,14 +44,14 @@ static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
  */
 static void attr_of(struct mesh_conn *conn, uint8_t gid_type, struct ibv_qp_attr *ret)
 {
-	struct mesh_choice choice = {.index = conn->rtr.ah_attr.grh.sgid_index};
-	bool other_type = gid_type != conn->local_type, found = false;
+	struct mesh_choice choice = {.index = conn->attr.rtr.ah_attr.grh.sgid_index};
+	bool other_type = gid_type != conn->ends.local_type, found = false;
 
-	*ret = conn->rtr;
+	*ret = conn->attr.rtr;
 	if (ret->ah_attr.is_global)
 		mesh_paths_choose(conn->mc, conn->qp->context, &ret->ah_attr, MV_CONNECTED, true, &choice);
 	if (other_type || (choice.sure && !choice.fits))
-		found = !mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->local.gid, gid_type,
+		found = !mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->ends.local.gid, gid_type,
 					 &ret->ah_attr.grh.dgid, &choice.index);
 	if (found || !other_type)
 		ret->ah_attr.grh.sgid_index = choice.index;
@@ -65,7 +65,7 @@ static bool has_received(const struct mesh_conn *conn)
 
 	memset(&init, 0, sizeof(init));
 	memset(&attr, 0, sizeof(attr));
-	return conn->mc->query_qp(conn->qp, &attr, IBV_QP_RQ_PSN, &init) || attr.rq_psn != (conn->rtr.rq_psn & 0xffffff);
+	return conn->mc->query_qp(conn->qp, &attr, IBV_QP_RQ_PSN, &init) || attr.rq_psn != (conn->attr.rtr.rq_psn & 0xffffff);
 }
 
 int mesh_conn_listen_no_more(struct mesh_conn *conn)
@@ -73,23 +73,23 @@ int mesh_conn_listen_no_more(struct mesh_conn *conn)
 	struct mesh_srq_native *leaving;
 	int err;
 
-	if (!conn->listens)
+	if (!conn->own_qp.listens)
 		return 0;
 	if (has_received(conn))
 		return -EBUSY;
 	leaving = mesh_srq_leaving(conn->mc, conn->qp);
-	err = mesh_held_begin_base_again(conn->held, &conn->init, conn->init_mask);
+	err = mesh_held_begin_base_again(conn->held, &conn->attr.init, conn->attr.init_mask);
 	mesh_srq_left(leaving, !err);
 	if (!err)
-		conn->listens = false;
+		conn->own_qp.listens = false;
 	return err;
 }
 
 bool mesh_conn_may_listen_on(const struct mesh_conn *conn, const struct mv_move_action *next)
 {
-	if (!conn->listens || next->type == MV_DO_PREPARE)
-		return !conn->listens;
-	return next->type != MV_DO_NATIVE || next->gid_type == conn->listen_type;
+	if (!conn->own_qp.listens || next->type == MV_DO_PREPARE)
+		return !conn->own_qp.listens;
+	return next->type != MV_DO_NATIVE || next->gid_type == conn->own_qp.listen_type;
 }
 
 /*
@@ -102,13 +102,13 @@ static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 {
 	int err = 0;
 
-	if (conn->listens && rtr->ah_attr.grh.sgid_index != conn->listen_index)
+	if (conn->own_qp.listens && rtr->ah_attr.grh.sgid_index != conn->own_qp.listen_index)
 		err = mesh_conn_listen_no_more(conn);
-	if (conn->listens && (!err || err == -EBUSY))
+	if (conn->own_qp.listens && (!err || err == -EBUSY))
 		return 0;
 	if (err)
 		return err;
-	err = -mesh_held_modify_base(conn->held, rtr, conn->rtr_mask);
+	err = -mesh_held_modify_base(conn->held, rtr, conn->attr.rtr_mask);
 	if (err)
 		mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
 	return err;
@@ -116,16 +116,16 @@ static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 
 void mesh_conn_listen(struct mesh_conn *conn)
 {
-	uint8_t type = conn->local_type == MV_GID_TYPE_ROCE_V1 ? MV_GID_TYPE_ROCE_V2 : conn->local_type;
-	struct ibv_qp_attr rtr = conn->rtr;
+	uint8_t type = conn->ends.local_type == MV_GID_TYPE_ROCE_V1 ? MV_GID_TYPE_ROCE_V2 : conn->ends.local_type;
+	struct ibv_qp_attr rtr = conn->attr.rtr;
 
 	if (!rtr.ah_attr.is_global || !mesh_held_can_begin_again(conn->held) ||
-	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, type, &rtr.ah_attr.grh.dgid,
+	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->ends.local.gid, type, &rtr.ah_attr.grh.dgid,
 			    &rtr.ah_attr.grh.sgid_index))
 		return;
-	conn->listens = !base_to_rtr(conn, &rtr);
-	conn->listen_index = rtr.ah_attr.grh.sgid_index;
-	conn->listen_type = type;
+	conn->own_qp.listens = !base_to_rtr(conn, &rtr);
+	conn->own_qp.listen_index = rtr.ah_attr.grh.sgid_index;
+	conn->own_qp.listen_type = type;
 }
 
 /* The last try: the program gets the result that it would have got on a bare HCA. */
@@ -136,11 +136,11 @@ static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 
 	attr_of(conn, gid_type, &rtr);
 	err = base_to_rtr(conn, &rtr);
-	if (err == -EAGAIN && conn->listens)
+	if (err == -EAGAIN && conn->own_qp.listens)
 		return 0; /* in RTR already, with that version and the earlier index: mesh_conn_may_listen_on() */
-	if (!err || rtr.ah_attr.grh.sgid_index == conn->rtr.ah_attr.grh.sgid_index)
+	if (!err || rtr.ah_attr.grh.sgid_index == conn->attr.rtr.ah_attr.grh.sgid_index)
 		return err;
-	rtr = conn->rtr;
+	rtr = conn->attr.rtr;
 	own = base_to_rtr(conn, &rtr);
 	return own ? -mesh_paths_refusal(-err, -own) : 0;
 }
@@ -148,9 +148,9 @@ static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 /* Bring the program's own QP to RTS, if the program has asked for that. */
 static int base_to_rts(struct mesh_conn *conn)
 {
-	struct ibv_qp_attr rts = conn->rts;
+	struct ibv_qp_attr rts = conn->attr.rts;
 
-	return conn->rts_mask ? -mesh_held_modify_base(conn->held, &rts, conn->rts_mask) : 0;
+	return conn->attr.rts_mask ? -mesh_held_modify_base(conn->held, &rts, conn->attr.rts_mask) : 0;
 }
 
 /*
@@ -164,13 +164,13 @@ static void settle(struct mesh_conn *conn, uint8_t gid_type, bool receives, int 
 	if (!err)
 		err = mesh_held_native(h);
 	mesh_held_resume_posting(h);
-	conn->awaits_peer = false;
+	conn->own_qp.awaits_peer = false;
 	if (!err) {
 		conn->held = NULL;
 		conn->state = MESH_CONN_NATIVE;
-		conn->unlogged = "no other path was agreed upon when it was made";
+		conn->attempt.unlogged = "no other path was agreed upon when it was made";
 		mesh_conn_log_unlogged(conn);
-		conn->local_type = gid_type;
+		conn->ends.local_type = gid_type;
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s; the program gets its errors",
 		       conn->mc->device, conn->qpn, strerrordesc_np(-err));
@@ -179,11 +179,11 @@ static void settle(struct mesh_conn *conn, uint8_t gid_type, bool receives, int 
 			mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		else
 			mesh_held_fail_both(conn->held, IBV_WC_RETRY_EXC_ERR);
-		conn->rtr_error = receives ? 0 : -err;
+		conn->attempt.rtr_error = receives ? 0 : -err;
 		conn->state = MESH_CONN_FAILED;
 	}
 	mesh_conn_tell(conn);
-	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->attempt.held_ns);
 }
 
 static void give_up(const struct mesh_conn *conn, uint8_t reason, const char *why)
@@ -191,25 +191,26 @@ static void give_up(const struct mesh_conn *conn, uint8_t reason, const char *wh
 	char to[MV_GID_STRLEN];
 
 	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s to %s on host %s: %s; left as the program asked: %s", conn->mc->device,
-		    mv_gid_format(&conn->peer.gid, to), conn->peer_host, mv_path_verdict_text(conn->verdict), why);
+		    mv_gid_format(&conn->ends.peer.gid, to), conn->ends.peer_host, mv_path_verdict_text(conn->own_qp.verdict),
+		    why);
 	mesh_count(MV_COUNT_GIVEN_UP + reason);
 }
 
 bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns)
 {
-	const struct ibv_ah_attr *ah = &conn->rtr.ah_attr;
+	const struct ibv_ah_attr *ah = &conn->attr.rtr.ah_attr;
 
-	conn->entry_again_ns = 0;
-	if (!ah->is_global || !mesh_paths_lack(conn->mc, conn->qp->context, ah->port_num, &conn->local.gid, conn->local_type,
-					       ah->grh.sgid_index)) {
-		conn->entry_ns = 0;
+	conn->blocked.entry_again_ns = 0;
+	if (!ah->is_global || !mesh_paths_lack(conn->mc, conn->qp->context, ah->port_num, &conn->ends.local.gid,
+					       conn->ends.local_type, ah->grh.sgid_index)) {
+		conn->blocked.entry_ns = 0;
 		return false;
 	}
-	if (!conn->entry_ns)
-		conn->entry_ns = now_ns;
-	if (now_ns >= conn->entry_ns + mesh_root.config.move_timeout_ms * 1000000ull)
+	if (!conn->blocked.entry_ns)
+		conn->blocked.entry_ns = now_ns;
+	if (now_ns >= conn->blocked.entry_ns + mesh_root.config.move_timeout_ms * 1000000ull)
 		return false;
-	conn->entry_again_ns = now_ns + ENTRY_NS;
+	conn->blocked.entry_again_ns = now_ns + ENTRY_NS;
 	return true;
 }
 
@@ -219,12 +220,12 @@ static void await_peer(struct mesh_conn *conn, uint8_t gid_type)
 	uint64_t now_ns = mesh_now_ns();
 
 	mesh_held_resume_posting(conn->held);
-	conn->native_type = gid_type;
-	conn->awaits_peer = true;
-	conn->peer_receives = false;
-	conn->ask_step_ns = ASK_PEER_NS;
-	conn->ask_peer_ns = now_ns;
-	conn->await_until_ns = now_ns + mesh_root.config.move_timeout_ms * 1000000ull;
+	conn->own_qp.type = gid_type;
+	conn->own_qp.awaits_peer = true;
+	conn->own_qp.peer_receives = false;
+	conn->own_qp.ask_step_ns = ASK_PEER_NS;
+	conn->own_qp.ask_peer_ns = now_ns;
+	conn->own_qp.await_until_ns = now_ns + mesh_root.config.move_timeout_ms * 1000000ull;
 }
 
 /* Ask the peer, which may still be connecting its QP, whether it receives. */
@@ -233,26 +234,27 @@ static void ask_peer(struct mesh_conn *conn, uint64_t now_ns)
 	struct mv_ctl_msg hello;
 
 	mv_move_header(&conn->move, MV_CTL_HELLO, &hello);
-	hello.flags = conn->verdict == MV_PATH_ASK ? MV_CTL_ASKING : 0;
+	hello.flags = conn->own_qp.verdict == MV_PATH_ASK ? MV_CTL_ASKING : 0;
 	mesh_thread_send_later(&hello, NULL);
-	conn->ask_peer_ns = now_ns + conn->ask_step_ns;
-	conn->ask_step_ns = conn->ask_step_ns < ASK_PEER_MAX_NS / 2 ? 2 * conn->ask_step_ns : ASK_PEER_MAX_NS;
+	conn->own_qp.ask_peer_ns = now_ns + conn->own_qp.ask_step_ns;
+	conn->own_qp.ask_step_ns =
+		conn->own_qp.ask_step_ns < ASK_PEER_MAX_NS / 2 ? 2 * conn->own_qp.ask_step_ns : ASK_PEER_MAX_NS;
 }
 
 uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns)
 {
-	if (!conn->awaits_peer || !conn->held || conn->state != MESH_CONN_HELD)
+	if (!conn->own_qp.awaits_peer || !conn->held || conn->state != MESH_CONN_HELD)
 		return UINT64_MAX;
-	if (conn->peer_receives || now_ns >= conn->await_until_ns) {
-		conn->in_batch = !mesh_held_stop_posting(conn->held);
-		if (conn->in_batch)
+	if (conn->own_qp.peer_receives || now_ns >= conn->own_qp.await_until_ns) {
+		conn->blocked.in_batch = !mesh_held_stop_posting(conn->held);
+		if (conn->blocked.in_batch)
 			return UINT64_MAX; /* mesh_conn_run() comes again for the batch */
-		settle(conn, conn->native_type, true, base_to_rts(conn));
+		settle(conn, conn->own_qp.type, true, base_to_rts(conn));
 		return UINT64_MAX;
 	}
-	if (now_ns >= conn->ask_peer_ns)
+	if (now_ns >= conn->own_qp.ask_peer_ns)
 		ask_peer(conn, now_ns);
-	return conn->ask_peer_ns < conn->await_until_ns ? conn->ask_peer_ns : conn->await_until_ns;
+	return conn->own_qp.ask_peer_ns < conn->own_qp.await_until_ns ? conn->own_qp.ask_peer_ns : conn->own_qp.await_until_ns;
 }
 
 bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
@@ -260,11 +262,12 @@ bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *ms
 	bool native = conn->state == MESH_CONN_HELD && conn->move.state == MV_MOVE_NATIVE;
 
 	/* During MV_DO_NATIVE: drop messages that would begin something else, and answer nothing before this end receives. */
-	if (native && (!conn->awaits_peer || msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC || msg->type == MV_CTL_AHEAD))
+	if (native &&
+	    (!conn->own_qp.awaits_peer || msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC || msg->type == MV_CTL_AHEAD))
 		return msg->type != MV_CTL_BYE;
 	if (!native || !mv_move_is_from_peer(&conn->move, msg))
 		return false;
-	conn->peer_receives |= msg->type == MV_CTL_BYE || (msg->type == MV_CTL_HELLO && msg->flags & MV_CTL_NATIVE);
+	conn->own_qp.peer_receives |= msg->type == MV_CTL_BYE || (msg->type == MV_CTL_HELLO && msg->flags & MV_CTL_NATIVE);
 	return false;
 }
 
@@ -273,7 +276,7 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 	bool receives = false, gone = action->reason == MV_CTL_REASON_GONE;
 	int err;
 
-	conn->entry_ns = 0;
+	conn->blocked.entry_ns = 0;
 	err = mesh_conn_release_path(conn); /* before the program's own QP can receive messages that the shadow can */
 
 	if (action->reason || action->timed_out)
@@ -313,10 +316,10 @@ static uint64_t works_since(struct mesh_conn *conn, enum mv_path_verdict verdict
 {
 	bool known = verdict != MV_PATH_UNKNOWN;
 
-	if (!conn->works_since_ns || conn->works_known != known)
-		conn->works_since_ns = now_ns;
-	conn->works_known = known;
-	return conn->works_since_ns;
+	if (!conn->own_qp.works_since_ns || conn->own_qp.works_known != known)
+		conn->own_qp.works_since_ns = now_ns;
+	conn->own_qp.works_known = known;
+	return conn->own_qp.works_since_ns;
 }
 
 /*
@@ -329,14 +332,15 @@ uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->verdict == MV_PATH_ASK || conn->verdict == MV_PATH_NO_ENTRY)
+	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->own_qp.verdict == MV_PATH_ASK ||
+	    conn->own_qp.verdict == MV_PATH_NO_ENTRY)
 		return UINT64_MAX;
 	mesh_way_now(conn, &request);
 	/* While the own port was down there was no route: now let the base decide. */
-	request.routed = conn->fits || conn->verdict == MV_PATH_LOCAL_DOWN;
+	request.routed = conn->own_qp.fits || conn->own_qp.verdict == MV_PATH_LOCAL_DOWN;
 	mesh_view_verdict(&request, &view);
 	if (!seems_to_work(&view)) {
-		conn->works_since_ns = 0;
+		conn->own_qp.works_since_ns = 0;
 		return UINT64_MAX;
 	}
 	since = works_since(conn, view.verdict, now_ns);
@@ -348,27 +352,27 @@ static void stay_held(struct mesh_conn *conn, int err)
 {
 	mv_move_tried(&conn->move, false, mesh_now_ns()); /* the try may have taken long */
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: its path seems to work, but cannot be connected: %s",
-	       conn->mc->device, conn->qpn, conn->peer_host, strerrordesc_np(-err));
+	       conn->mc->device, conn->qpn, conn->ends.peer_host, strerrordesc_np(-err));
 }
 
 void mesh_conn_try_native(struct mesh_conn *conn)
 {
-	bool due = conn->native_due && mv_move_native_at(&conn->move) <= mesh_now_ns();
+	bool due = conn->own_qp.due && mv_move_native_at(&conn->move) <= mesh_now_ns();
 	struct ibv_qp_attr rtr;
 	int err;
 
-	conn->native_due = false;
+	conn->own_qp.due = false;
 	if (!due)
 		return;
-	attr_of(conn, conn->local_type, &rtr);
+	attr_of(conn, conn->ends.local_type, &rtr);
 	err = ask_base(conn, &rtr);
 	if (err) {
 		stay_held(conn, err);
 		return;
 	}
 	/* No shadow exists, because the peer was never heard of. */
-	conn->in_batch = !mesh_held_stop_posting(conn->held);
-	if (conn->in_batch)
+	conn->blocked.in_batch = !mesh_held_stop_posting(conn->held);
+	if (conn->blocked.in_batch)
 		return;
 	err = base_to_rtr(conn, &rtr);
 	if (err) {
@@ -382,5 +386,5 @@ void mesh_conn_try_native(struct mesh_conn *conn)
 	 * From here on the QP can receive, so it cannot go back: another QP would have the same receives. If RTS is refused, a
 	 * program that only receives goes on in RTR, and a send fails.
 	 */
-	settle(conn, conn->local_type, true, base_to_rts(conn));
+	settle(conn, conn->ends.local_type, true, base_to_rts(conn));
 }

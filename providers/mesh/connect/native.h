@@ -19,7 +19,7 @@
  *
  * Reads the GID table, whose lock may be taken for long: on a worker only.
  *
- * Return: true, for move_timeout_ms at most, with @conn->entry_again_ns set.
+ * Return: true, for move_timeout_ms at most, with @conn->blocked.entry_again_ns set.
  */
 bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns);
 
@@ -76,8 +76,8 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 /**
  * mesh_conn_try_native - connect a held connection whose path seems to work, and whose peer has not answered
  *
- * Without effect if the try fails, @conn->native_due is not set, or the peer was heard of since. Also while a thread of the
- * program is in a batch: then sets @conn->in_batch.
+ * Without effect if the try fails, @conn->own_qp.due is not set, or the peer was heard of since. Also while a thread of the
+ * program is in a batch: then sets @conn->blocked.in_batch.
  */
 void mesh_conn_try_native(struct mesh_conn *conn);
 

@@ -24,8 +24,9 @@ static void log_moved(const struct mesh_conn *conn)
 	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
 
 	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to %s on host %s: %s; goes from %s (%s) to %s instead", conn->mc->device,
-	       conn->qpn, mv_gid_format(&conn->peer.gid, to), conn->peer_host, mv_path_verdict_text(conn->verdict),
-	       conn->path.device, mv_gid_format(&conn->path.gid, from), mv_gid_format(&conn->path.peer_gid, peer));
+	       conn->qpn, mv_gid_format(&conn->ends.peer.gid, to), conn->ends.peer_host,
+	       mv_path_verdict_text(conn->own_qp.verdict), conn->path.device, mv_gid_format(&conn->path.gid, from),
+	       mv_gid_format(&conn->path.peer_gid, peer));
 }
 
 /* Only the shadow is to receive. */
@@ -33,7 +34,7 @@ static int stop_listening(struct mesh_conn *conn)
 {
 	int err;
 
-	if (!conn->listens)
+	if (!conn->own_qp.listens)
 		return 0;
 	if (!mesh_held_stop_posting(conn->held))
 		return -EAGAIN;
@@ -100,10 +101,10 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	if (!err)
 		err = mesh_conn_path_attr(conn, &conn->path, action, &attr);
 	if (!err)
-		err = mesh_held_connect(conn->held, &attr, conn->rtr_mask);
+		err = mesh_held_connect(conn->held, &attr, conn->attr.rtr_mask);
 	if (!err) {
-		conn->shadow_connected = true;
-		if (conn->rts_mask)
+		conn->shadow.connected = true;
+		if (conn->attr.rts_mask)
 			err = mesh_conn_shadow_rts(conn);
 	}
 	if (err)
@@ -119,7 +120,7 @@ static void do_activate(struct mesh_conn *conn)
 	mesh_conn_settled(conn);
 	mesh_conn_goes(conn, conn->path.device, MV_CTL_REASON_PATH);
 	mesh_count(MV_COUNT_MOVED);
-	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->attempt.held_ns);
 	log_moved(conn);
 	mesh_conn_tell(conn);
 }
@@ -134,17 +135,17 @@ static bool is_slow(const struct mv_move_action *action)
 
 bool mesh_conn_is_in_batch(struct mesh_conn *conn)
 {
-	conn->in_batch = mesh_held_in_batch(conn->held);
-	if (conn->in_batch)
+	conn->blocked.in_batch = mesh_held_in_batch(conn->held);
+	if (conn->blocked.in_batch)
 		mesh_held_want_stop(conn->held);
-	return conn->in_batch;
+	return conn->blocked.in_batch;
 }
 
 /* A poller of an extended CQ may take long, and wait for conn->lock. */
 static bool is_polled(struct mesh_conn *conn, const struct mv_move_action *next)
 {
-	conn->in_batch = !mesh_conn_may_listen_on(conn, next) && mesh_held_is_polled(conn->held);
-	return conn->in_batch;
+	conn->blocked.in_batch = !mesh_conn_may_listen_on(conn, next) && mesh_held_is_polled(conn->held);
+	return conn->blocked.in_batch;
 }
 
 /*
@@ -153,7 +154,7 @@ static bool is_polled(struct mesh_conn *conn, const struct mv_move_action *next)
  */
 static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next, bool worker)
 {
-	const union ibv_gid *to = next->type == MV_DO_NATIVE ? &conn->peer.gid : &next->peer.gid;
+	const union ibv_gid *to = next->type == MV_DO_NATIVE ? &conn->ends.peer.gid : &next->peer.gid;
 
 	if (worker)
 		return next->type == MV_DO_PREPARE ||
@@ -179,8 +180,8 @@ static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *ne
 	if (next->type != MV_DO_NATIVE)
 		return true;
 	mesh_conn_release_path(conn); /* may be a second call: it waits for pollers, which may post */
-	conn->in_batch = !mesh_held_stop_posting(conn->held);
-	return !conn->in_batch;
+	conn->blocked.in_batch = !mesh_held_stop_posting(conn->held);
+	return !conn->blocked.in_batch;
 }
 
 /*
@@ -191,14 +192,14 @@ static bool stops_listening(struct mesh_conn *conn, const struct mv_move_action 
 {
 	if (mesh_conn_may_listen_on(conn, next))
 		return true;
-	conn->in_batch = is_polled(conn, next) || stop_listening(conn) == -EAGAIN;
-	return !conn->in_batch;
+	conn->blocked.in_batch = is_polled(conn, next) || stop_listening(conn) == -EAGAIN;
+	return !conn->blocked.in_batch;
 }
 
 /* A worker has found that NATIVE has to wait: mesh_conn_native_waits(). */
 static bool rests(const struct mesh_conn *conn, const struct mv_move_action *next, uint64_t now_ns)
 {
-	return next->type == MV_DO_NATIVE && now_ns < conn->entry_again_ns;
+	return next->type == MV_DO_NATIVE && now_ns < conn->blocked.entry_again_ns;
 }
 
 static bool awaits_entry(struct mesh_conn *conn, const struct mv_move_action *next, uint64_t now_ns)
@@ -211,8 +212,9 @@ static bool awaits_device(struct mesh_conn *conn, const struct mv_move_action *n
 {
 	*ret = mesh_conn_device_for(conn, next);
 	/* PREPARE goes on: the path is refused, and the leader offers another. */
-	conn->device_again_ns = next->type != MV_DO_PREPARE && mesh_device_stuck(*ret) ? mesh_now_ns() + MESH_STUCK_AGAIN_NS : 0;
-	return conn->device_again_ns;
+	conn->blocked.device_again_ns =
+		next->type != MV_DO_PREPARE && mesh_device_stuck(*ret) ? mesh_now_ns() + MESH_STUCK_AGAIN_NS : 0;
+	return conn->blocked.device_again_ns;
 }
 
 void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
@@ -224,8 +226,8 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 	bool live;
 	int command;
 
-	conn->in_batch = false;
-	conn->device_again_ns = 0;
+	conn->blocked.in_batch = false;
+	conn->blocked.device_again_ns = 0;
 	/* An action may produce the next one, and may end the agreement (@held). */
 	while (conn->held && (next = mv_move_peek(&conn->move)) && !rests(conn, next, now_ns) &&
 	       !hand_over(conn, next, worker) && !awaits_entry(conn, next, now_ns) && !awaits_device(conn, next, &device) &&

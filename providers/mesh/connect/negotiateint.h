@@ -9,7 +9,8 @@
 /** mesh_conn_act - carry out the actions that the transaction wants; @worker: on a worker thread, for slow actions */
 void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker);
 /**
- * mesh_conn_is_in_batch - is a thread of the program in a batch? Asks that thread to pause after the batch. Sets @conn->in_batch.
+ * mesh_conn_is_in_batch - is a thread of the program in a batch? Asks that thread to pause after the batch. Sets
+ * @conn->blocked.in_batch.
  */
 bool mesh_conn_is_in_batch(struct mesh_conn *conn);
 /** mesh_conn_take_late_bye - process a BYE that came while another thread had conn->lock */

@@ -13,13 +13,13 @@ static void say_state(struct ibv_qp *qp, struct ibv_qp_attr *attr, enum ibv_qp_s
 /* conn->lock */
 static void correct(struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr)
 {
-	const enum ibv_qp_state state = conn->rts_mask ? IBV_QPS_RTS : IBV_QPS_RTR;
+	const enum ibv_qp_state state = conn->attr.rts_mask ? IBV_QPS_RTS : IBV_QPS_RTR;
 
 	if (mesh_conn_taken(conn)) {
 		/* The program's attributes, with the state of the QP at work. */
-		mesh_attr_merge(attr, &conn->init, conn->init_mask & IBV_QP_ACCESS_FLAGS);
-		mesh_attr_merge(attr, &conn->rtr, conn->rtr_mask & ~IBV_QP_STATE);
-		mesh_attr_merge(attr, &conn->rts, conn->rts_mask & ~IBV_QP_STATE);
+		mesh_attr_merge(attr, &conn->attr.init, conn->attr.init_mask & IBV_QP_ACCESS_FLAGS);
+		mesh_attr_merge(attr, &conn->attr.rtr, conn->attr.rtr_mask & ~IBV_QP_STATE);
+		mesh_attr_merge(attr, &conn->attr.rts, conn->attr.rts_mask & ~IBV_QP_STATE);
 		attr->qp_state = state;
 		mesh_held_query(conn->held, attr); /* -ENODATA: no QP does the work yet */
 		say_state(qp, attr, attr->qp_state);

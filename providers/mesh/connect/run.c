@@ -21,13 +21,13 @@ static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t sile
 {
 	uint64_t at = mesh_conn_native_at(conn, now_ns);
 
-	conn->native_due = at <= silent_ns;
-	if (!conn->native_due)
+	conn->own_qp.due = at <= silent_ns;
+	if (!conn->own_qp.due)
 		return at < UINT64_MAX - now_ns ? at + (now_ns - silent_ns) : UINT64_MAX;
-	if (mesh_conn_is_in_batch(conn) || mesh_work_submit(conn, &conn->peer.gid, true))
+	if (mesh_conn_is_in_batch(conn) || mesh_work_submit(conn, &conn->ends.peer.gid, true))
 		return UINT64_MAX; /* the worker queues the connection again */
 	/* No worker: connecting may take seconds, which this thread does not have. */
-	conn->native_due = false;
+	conn->own_qp.due = false;
 	mv_move_tried(&conn->move, false, now_ns);
 	return mv_move_native_at(&conn->move);
 }
@@ -39,13 +39,14 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 
 	if (!mesh_conn_enter(conn)) {
 		/* The worker queues the connection again. */
-		return atomic_load_explicit(&conn->at_work, memory_order_acquire) ? UINT64_MAX : now_ns + MESH_CONN_PATIENCE_NS;
+		return atomic_load_explicit(&conn->flags.at_work, memory_order_acquire) ? UINT64_MAX
+											: now_ns + MESH_CONN_PATIENCE_NS;
 	}
 	mesh_conn_take_late_bye(conn, now_ns);
-	if (mesh_conn_negotiates(conn) && atomic_load_explicit(&conn->refused, memory_order_relaxed))
+	if (mesh_conn_negotiates(conn) && atomic_load_explicit(&conn->flags.refused, memory_order_relaxed))
 		mv_move_unreachable(&conn->move, now_ns);
 	if (mesh_conn_negotiates(conn)) {
-		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
+		if (atomic_exchange_explicit(&conn->flags.work_waits, false, memory_order_relaxed))
 			mv_move_work_waits(&conn->move, now_ns);
 		ticked = mv_move_deadline(&conn->move) <= silent_ns;
 		if (ticked) {
@@ -93,12 +94,12 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 		deadline = now_ns + LOCKED_NS;
 	if (!conn->gone && conn->held && deadline > now_ns + FAIL_AGAIN_NS && mesh_live_waits_to_fail(conn->held))
 		deadline = now_ns + FAIL_AGAIN_NS;
-	if (mesh_conn_negotiates(conn) && conn->in_batch && deadline > now_ns + LOCKED_NS)
+	if (mesh_conn_negotiates(conn) && conn->blocked.in_batch && deadline > now_ns + LOCKED_NS)
 		deadline = now_ns + LOCKED_NS;
-	if (mesh_conn_negotiates(conn) && conn->entry_again_ns > now_ns && deadline > conn->entry_again_ns)
-		deadline = conn->entry_again_ns;
-	if (mesh_conn_negotiates(conn) && conn->device_again_ns && deadline > conn->device_again_ns)
-		deadline = conn->device_again_ns;
+	if (mesh_conn_negotiates(conn) && conn->blocked.entry_again_ns > now_ns && deadline > conn->blocked.entry_again_ns)
+		deadline = conn->blocked.entry_again_ns;
+	if (mesh_conn_negotiates(conn) && conn->blocked.device_again_ns && deadline > conn->blocked.device_again_ns)
+		deadline = conn->blocked.device_again_ns;
 	tell = conn->gone ? UINT64_MAX : mesh_conn_tell_news(conn, now_ns);
 	if (tell < deadline)
 		deadline = tell;

@@ -30,7 +30,7 @@ struct mesh_worker {
 
 /* Referred to by the process page that fork() clears. Made once. */
 struct mesh_workers {
-	MESH_LOCK(WORKERS) lock; /* guards all of it, and conn->job*; innermost */
+	MESH_LOCK(WORKERS) lock; /* guards all of it, and conn->job; innermost */
 	pthread_cond_t cond;
 	struct mesh_conn *first, **end; /* queue; each entry holds a reference */
 	unsigned int n_threads, n_idle;
@@ -59,11 +59,11 @@ static struct mesh_workers *get(void)
 
 static void append(struct mesh_workers *all, struct mesh_conn *conn)
 {
-	conn->job = MESH_JOB_WAITS;
-	conn->job_since_ns = mesh_now_ns();
-	conn->next_job = NULL;
+	conn->job.state = MESH_JOB_WAITS;
+	conn->job.since_ns = mesh_now_ns();
+	conn->job.next = NULL;
 	*all->end = conn;
-	all->end = &conn->next_job;
+	all->end = &conn->job.next;
 }
 
 static unsigned int n_at_work_towards(const struct mesh_workers *all, const union ibv_gid *to)
@@ -90,11 +90,11 @@ static struct mesh_conn **next_job(struct mesh_workers *all)
 	struct mesh_conn **at, **try = NULL;
 	bool may_try = n_tries(all) < MAX_TRIES;
 
-	for (at = &all->first; *at; at = &(*at)->next_job) {
-		if (!(*at)->job_tries) {
-			if (n_at_work_towards(all, &(*at)->job_to) < MAX_PER_DESTINATION)
+	for (at = &all->first; *at; at = &(*at)->job.next) {
+		if (!(*at)->job.tries) {
+			if (n_at_work_towards(all, &(*at)->job.to) < MAX_PER_DESTINATION)
 				return at;
-		} else if (may_try && !try && !n_at_work_towards(all, &(*at)->job_to)) {
+		} else if (may_try && !try && !n_at_work_towards(all, &(*at)->job.to)) {
 			try = at;
 		}
 	}
@@ -108,8 +108,8 @@ static struct mesh_conn *take_job(struct mesh_workers *all)
 	if (!at)
 		return NULL;
 	conn = *at;
-	*at = conn->next_job;
-	if (all->end == &conn->next_job)
+	*at = conn->job.next;
+	if (all->end == &conn->job.next)
 		all->end = at;
 	return conn;
 }
@@ -137,22 +137,22 @@ static void work_on(struct mesh_workers *all, struct mesh_worker *worker, struct
 	bool again;
 
 	worker->conn = conn;
-	worker->to = conn->job_to;
-	worker->tries = conn->job_tries;
-	conn->job = MESH_JOB_AT_WORK;
-	atomic_store_explicit(&conn->at_work, true, memory_order_release);
+	worker->to = conn->job.to;
+	worker->tries = conn->job.tries;
+	conn->job.state = MESH_JOB_AT_WORK;
+	atomic_store_explicit(&conn->flags.at_work, true, memory_order_release);
 	mesh_unlock(&all->lock);
 
 	mesh_conn_work(conn);
 
 	mesh_lock(&all->lock);
-	atomic_store_explicit(&conn->at_work, false, memory_order_release);
+	atomic_store_explicit(&conn->flags.at_work, false, memory_order_release);
 	worker->conn = NULL;
-	again = conn->job == MESH_JOB_AGAIN;
+	again = conn->job.state == MESH_JOB_AGAIN;
 	if (again)
 		append(all, conn);
 	else
-		conn->job = MESH_JOB_NONE;
+		conn->job.state = MESH_JOB_NONE;
 	mesh_unlock(&all->lock);
 	/* The helper thread looks after the connection's timers and messages again. */
 	mesh_conn_queue(conn, true);
@@ -211,13 +211,13 @@ bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool trie
 	mesh_lock(&all->lock);
 	done = all->n_threads || !start_one(all);
 	if (done) {
-		conn->job_to = *to;
-		conn->job_tries = tries && (conn->job == MESH_JOB_NONE || conn->job_tries);
-		if (conn->job == MESH_JOB_NONE) {
+		conn->job.to = *to;
+		conn->job.tries = tries && (conn->job.state == MESH_JOB_NONE || conn->job.tries);
+		if (conn->job.state == MESH_JOB_NONE) {
 			mesh_conn_ref(conn);
 			append(all, conn);
-		} else if (conn->job == MESH_JOB_AT_WORK) {
-			conn->job = MESH_JOB_AGAIN;
+		} else if (conn->job.state == MESH_JOB_AT_WORK) {
+			conn->job.state = MESH_JOB_AGAIN;
 		}
 		/* Signal also for a job that was queued before as a try. */
 		if (all->n_idle)
@@ -240,10 +240,10 @@ uint64_t mesh_work_run(uint64_t now_ns)
 	/* The worker that was signalled may have taken another job, and the end of a job may allow two others. */
 	if (at && all->n_idle)
 		pthread_cond_signal(&all->cond);
-	else if (at && now_ns >= (*at)->job_since_ns + PATIENCE_NS)
+	else if (at && now_ns >= (*at)->job.since_ns + PATIENCE_NS)
 		start_one(all); /* on failure the existing workers go on */
 	if (at && (all->n_idle || all->n_threads < MAX_WORKERS))
-		next = (now_ns > (*at)->job_since_ns ? now_ns : (*at)->job_since_ns) + PATIENCE_NS;
+		next = (now_ns > (*at)->job.since_ns ? now_ns : (*at)->job.since_ns) + PATIENCE_NS;
 	mesh_unlock(&all->lock);
 	return next;
 }

@@ -75,7 +75,7 @@ struct mesh_process {
 	struct mesh_helper *_Atomic thread; /* written once, under conns_lock; thread.c */
 	_Atomic uint32_t turns; /* turns of the helper thread; starved.h */
 	_Atomic unsigned int n_drops; /* unanswered KEY_DROPs of all connections; written under drops_lock; remotekeys.c */
-	MESH_LOCK(DROPS) drops_lock; /* guards drops; innermost; taken with conn->key_lock */
+	MESH_LOCK(DROPS) drops_lock; /* guards drops; innermost; taken with conn->keys.lock */
 	struct mesh_drops *drops; /* KEY_DROPs by key; NULL: none yet */
 	_Atomic unsigned int n_moving; /* connections that move at work; for turns.c, as the next four */
 	_Atomic unsigned int n_fresh; /* those that have not moved for long */

@@ -16,7 +16,7 @@
 
 const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 {
-	const struct mesh_held_ops *ops = conn->self ? &mesh_conn_self_ops : &mesh_conn_held_ops;
+	const struct mesh_held_ops *ops = conn->ends.self ? &mesh_conn_self_ops : &mesh_conn_held_ops;
 	int err = mesh_live_guard(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->held);
 
 	if (!err)
@@ -32,22 +32,22 @@ const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 static void log_failed(const struct mesh_conn *conn, const char *why)
 {
 	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: not moved: %s; the program gets its errors", conn->mc->device,
-	       conn->qpn, conn->peer_host, why);
+	       conn->qpn, conn->ends.peer_host, why);
 }
 
 void mesh_conn_log_unlogged(const struct mesh_conn *conn)
 {
 	if (mesh_root.config.survive != MV_SURVIVE_OFF)
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: cannot be moved later: %s; the program gets its errors",
-		       conn->mc->device, conn->qpn, conn->peer_host, conn->unlogged);
+		       conn->mc->device, conn->qpn, conn->ends.peer_host, conn->attempt.unlogged);
 }
 
 void mesh_conn_log_steps(const struct mesh_conn *conn)
 {
-	const struct mesh_conn_steps *steps = &conn->steps;
+	const struct mesh_conn_steps *steps = &conn->moving.steps;
 
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: steps: %llu %llu %llu %llu %llu %llu ns", conn->mc->device, conn->qpn,
-	       (unsigned long long)conn->moving_ns, (unsigned long long)steps->prepared_ns,
+	       (unsigned long long)conn->moving.since_ns, (unsigned long long)steps->prepared_ns,
 	       (unsigned long long)steps->connected_ns, (unsigned long long)steps->fencing_ns,
 	       (unsigned long long)steps->fenced_ns, (unsigned long long)mesh_now_ns());
 }
@@ -55,7 +55,7 @@ void mesh_conn_log_steps(const struct mesh_conn *conn)
 void mesh_conn_count_moved(struct mesh_conn *conn)
 {
 	unsigned int reason = conn->move.reason;
-	uint64_t took_ns = mesh_now_ns() - conn->moving_ns;
+	uint64_t took_ns = mesh_now_ns() - conn->moving.since_ns;
 
 	mesh_turns_took(took_ns);
 	if (reason >= MV_CTL_REASON_PORT && reason < MV_CTL_REASON_END) {
@@ -63,7 +63,7 @@ void mesh_conn_count_moved(struct mesh_conn *conn)
 		mesh_count(MV_COUNT_MOVED_LIVE + reason);
 		mesh_count_pause(MV_COUNT_LIVE_PAUSE + reason * MV_PAUSE_PLACES, took_ns);
 	}
-	conn->moving_ns = 0;
+	conn->moving.since_ns = 0;
 }
 
 void mesh_conn_count_stayed(struct mesh_conn *conn, const struct mv_move_action *action)
@@ -71,18 +71,18 @@ void mesh_conn_count_stayed(struct mesh_conn *conn, const struct mv_move_action 
 	mesh_count(MV_COUNT_GIVEN_UP + (action->timed_out ? MV_CTL_REASON_NONE : action->reason));
 	if (action->timed_out || action->reason == MV_CTL_REASON_TIMEOUT)
 		mesh_turns_took(UINT64_MAX);
-	conn->moving_ns = 0;
+	conn->moving.since_ns = 0;
 }
 
 void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 {
 	mesh_conn_log_moved(conn);
 	mesh_count(MV_COUNT_SURFACED);
-	conn->moving_ns = 0;
+	conn->moving.since_ns = 0;
 	mesh_live_surface(conn->held);
-	if (conn->next_path.pd)
-		mesh_pd_put(conn->next_path.pd);
-	conn->next_path = (struct mesh_conn_path){0};
+	if (conn->moving.next_path.pd)
+		mesh_pd_put(conn->moving.next_path.pd);
+	conn->moving.next_path = (struct mesh_conn_path){0};
 	conn->state = MESH_CONN_FAILED;
 	mv_move_abort(&conn->move, mesh_now_ns()); /* the peer gets an answer when it asks */
 	mesh_conn_unwatch(conn);
@@ -137,15 +137,15 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	if (action->unsure && !mesh_live_broken(conn->held)) {
 		mesh_conn_stands_by_again(conn, mesh_now_ns());
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: prepared to move, and stays: %s", conn->mc->device,
-		       conn->qpn, conn->peer_host, why);
+		       conn->qpn, conn->ends.peer_host, why);
 		return;
 	}
 	if (mesh_live_broken(conn->held) && (!may_pass(conn, action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}
-	conn->stayed = why;
-	conn->stayed_ns = mesh_now_ns();
+	conn->retry.stayed = why;
+	conn->retry.stayed_ns = mesh_now_ns();
 	conn->home.refused = conn->move.reason == MV_CTL_REASON_HOME;
 	mesh_conn_back_off(conn);
 	if (action->timed_out)
@@ -153,22 +153,22 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < MESH_HOLD_MAX_NS / 2)
 		conn->home.hold_ns *= 2; /* a peer that refuses now may refuse always: ask less often */
 	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
-	       conn->peer_host, why);
+	       conn->ends.peer_host, why);
 }
 
 /* The move of a follower may begin with a message of the leader, without a reason of this end. */
 void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 {
 	mesh_conn_log_moved(conn);
-	conn->stayed = NULL;
-	conn->turn_ns = 0;
-	if (!conn->moving_ns)
-		conn->moving_ns = now_ns;
+	conn->retry.stayed = NULL;
+	conn->retry.turn_ns = 0;
+	if (!conn->moving.since_ns)
+		conn->moving.since_ns = now_ns;
 }
 
 void mesh_conn_peer_gone(struct mesh_conn *conn)
 {
-	conn->peer_gone = true;
+	conn->ends.peer_gone = true;
 	mesh_live_end_of_peer(conn->held);
 }
 
@@ -188,9 +188,9 @@ void mesh_conn_last_word(struct mesh_conn *conn)
 void mesh_conn_leave(struct mesh_conn *conn)
 {
 	mesh_conn_log_moved(conn);
-	if (conn->next_path.pd)
-		mesh_pd_put(conn->next_path.pd);
-	conn->next_path.pd = NULL;
+	if (conn->moving.next_path.pd)
+		mesh_pd_put(conn->moving.next_path.pd);
+	conn->moving.next_path.pd = NULL;
 	mesh_conn_disarm(conn);
 	mesh_conn_reap(conn);
 	mesh_conn_unwatch(conn);

@@ -14,7 +14,7 @@
 
 static bool has_failed(const struct mesh_conn *conn)
 {
-	return atomic_load_explicit(&conn->path_failed, memory_order_relaxed);
+	return atomic_load_explicit(&conn->flags.path_failed, memory_order_relaxed);
 }
 
 static bool joins(const struct mesh_conn_failure *failure, const union ibv_gid *local, const union ibv_gid *remote)

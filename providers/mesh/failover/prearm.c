@@ -68,7 +68,8 @@ static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_spare *ahead = &conn->home.ahead;
 
-	if (!conn->held || !mesh_live_armed(conn->held) || !conn->rts_mask || ahead->n_told == MAX_TOLD || !may_stand_by(now_ns))
+	if (!conn->held || !mesh_live_armed(conn->held) || !conn->attr.rts_mask || ahead->n_told == MAX_TOLD ||
+	    !may_stand_by(now_ns))
 		return UINT64_MAX;
 	if (now_ns < ahead->tell_ns)
 		return ahead->tell_ns;
@@ -82,7 +83,7 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 {
 	struct mesh_conn_spare *ahead = &conn->home.ahead;
 	const struct mesh_conn_path path = {.pd = conn->home.spare, .port = ahead->port, .gid = ahead->gid, .gid_type = ahead->gid_type};
-	struct ibv_qp_attr rtr, rts = conn->rts;
+	struct ibv_qp_attr rtr, rts = conn->attr.rts;
 	int err;
 
 	if (ahead->mtu_bytes && (!action->mtu_bytes || ahead->mtu_bytes < action->mtu_bytes))
@@ -91,7 +92,7 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 	rtr.rq_psn = action->rq_psn;
 	rts.sq_psn = action->sq_psn;
 	if (!err)
-		err = mesh_live_standby(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask);
+		err = mesh_live_standby(conn->held, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
 	if (err) {
 		atomic_store_explicit(&mesh_root.process->standby_at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected ahead on %s: %s", conn->mc->device, conn->qpn,
@@ -118,7 +119,7 @@ void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *acti
 	const struct mesh_conn_spare *ahead = &conn->home.ahead;
 	struct mv_move_action ours = *action;
 
-	if (conn->move.live || !conn->rts_mask || !conn->home.spare || mesh_rail_lost(conn->home.spare->rail) ||
+	if (conn->move.live || !conn->attr.rts_mask || !conn->home.spare || mesh_rail_lost(conn->home.spare->rail) ||
 	    !mesh_live_armed(conn->held) || !may_stand_by(mesh_now_ns()) || !mesh_conn_is_of_peer(conn, &action->peer.gid) ||
 	    mesh_conn_unproved(conn) ||
 	    action->gid_type != ahead->gid_type || !mv_gid_equal(&action->local_gid, &ahead->gid))
@@ -140,7 +141,7 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 	err = mesh_live_arm(conn->held, conn->home.spare, &attr);
 	if (!err) {
 		mesh_count(MV_COUNT_AHEAD_QP);
-		conn->told = false;
+		conn->status.told = false;
 	}
 	return err == -EOPNOTSUPP || err == -EBUSY ? 0 : err;
 }
@@ -209,7 +210,7 @@ static void drop_lost(struct mesh_conn *conn)
 		return;
 	mesh_conn_disarm(conn);
 	conn->home.renews = true;
-	conn->told = false;
+	conn->status.told = false;
 }
 
 /*
@@ -259,7 +260,7 @@ static void learn_order(struct mesh_conn *conn)
 	struct mesh_device *device;
 	int command;
 
-	if (!conn->held || !conn->rts_mask || !mesh_parity_may_learn(conn->held))
+	if (!conn->held || !conn->attr.rts_mask || !mesh_parity_may_learn(conn->held))
 		return;
 	device = mesh_device_get(conn->mc->device);
 	if (mesh_device_behind(device))

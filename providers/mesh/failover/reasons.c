@@ -70,12 +70,12 @@ bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns)
 {
 	uint64_t limit_ns = mesh_root.config.move_timeout_ms * 1000000ull / MESH_PATHLESS_PART;
 
-	if (!conn->pathless_ns) {
-		conn->pathless_ns = now_ns;
+	if (!conn->retry.pathless_ns) {
+		conn->retry.pathless_ns = now_ns;
 		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: has failed, and there is no path; waits %u ms for one",
-		       conn->mc->device, conn->qpn, conn->peer_host, (unsigned int)(limit_ns / 1000000));
+		       conn->mc->device, conn->qpn, conn->ends.peer_host, (unsigned int)(limit_ns / 1000000));
 	}
-	return now_ns - conn->pathless_ns < limit_ns;
+	return now_ns - conn->retry.pathless_ns < limit_ns;
 }
 
 /* Is the NIC that does the work lost? The program gets no event of that, because its own NIC is another one. */
@@ -97,7 +97,7 @@ static const char *why_no_path(const struct mesh_conn *conn)
 
 static void stay_for_lack_of_path(struct mesh_conn *conn)
 {
-	conn->stayed = why_no_path(conn);
+	conn->retry.stayed = why_no_path(conn);
 	conn->home.refused = false;
 }
 
@@ -122,7 +122,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
  */
 static bool has_reason(const struct mesh_conn *conn)
 {
-	if (conn->self)
+	if (conn->ends.self)
 		return mesh_conn_port_is_down(conn);
 	return conn->move.reason == MV_CTL_REASON_PORT || conn->move.reason == MV_CTL_REASON_PATH;
 }
@@ -142,7 +142,7 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 static bool may_move(const struct mesh_conn *conn)
 {
 	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live &&
-	       conn->rts_mask && !mesh_live_lost(conn->held);
+	       conn->attr.rts_mask && !mesh_live_lost(conn->held);
 }
 
 /*
@@ -213,18 +213,18 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 /* Leave the path, at most once per LEAVE_AGAIN_NS: a peer that refused is not asked again at once. Return: when to look again. */
 static uint64_t leave(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
-	if (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
-		return conn->stayed_ns + LEAVE_AGAIN_NS;
-	conn->stayed_ns = now_ns;
+	if (conn->retry.stayed && now_ns < conn->retry.stayed_ns + LEAVE_AGAIN_NS)
+		return conn->retry.stayed_ns + LEAVE_AGAIN_NS;
+	conn->retry.stayed_ns = now_ns;
 	start(conn, reason, now_ns);
 	return now_ns + LEAVE_AGAIN_NS;
 }
 
 void mesh_conn_back_off(struct mesh_conn *conn)
 {
-	conn->again_ns = conn->again_ns ? 2 * conn->again_ns : PATHLESS_AGAIN_NS;
-	if (conn->again_ns > LEAVE_AGAIN_NS)
-		conn->again_ns = LEAVE_AGAIN_NS;
+	conn->retry.again_ns = conn->retry.again_ns ? 2 * conn->retry.again_ns : PATHLESS_AGAIN_NS;
+	if (conn->retry.again_ns > LEAVE_AGAIN_NS)
+		conn->retry.again_ns = LEAVE_AGAIN_NS;
 }
 
 /*
@@ -233,11 +233,11 @@ void mesh_conn_back_off(struct mesh_conn *conn)
  */
 static uint64_t leave_port(struct mesh_conn *conn, uint64_t generation, uint64_t now_ns)
 {
-	uint64_t again_ns = generation == conn->again_generation ? conn->again_ns : PATHLESS_AGAIN_NS;
+	uint64_t again_ns = generation == conn->retry.again_generation ? conn->retry.again_ns : PATHLESS_AGAIN_NS;
 
-	if (conn->stayed && conn->again_ns && now_ns < conn->stayed_ns + again_ns)
-		return conn->stayed_ns + again_ns;
-	conn->again_generation = generation;
+	if (conn->retry.stayed && conn->retry.again_ns && now_ns < conn->retry.stayed_ns + again_ns)
+		return conn->retry.stayed_ns + again_ns;
+	conn->retry.again_generation = generation;
 	start(conn, MV_CTL_REASON_PORT, now_ns);
 	return now_ns + LEAVE_AGAIN_NS; /* the move may come to nothing before any message is sent */
 }
@@ -245,7 +245,7 @@ static uint64_t leave_port(struct mesh_conn *conn, uint64_t generation, uint64_t
 /* Is a self-connected QP on another rail than the connections that it follows? Its path works, so this check comes last. */
 static bool strays(struct mesh_conn *conn, const struct mv_path_request *request, char *ret_device, enum mv_ctl_reason *ret_why)
 {
-	return conn->self && mesh_conn_led(conn, ret_device, ret_why) && strcmp(ret_device, request->device);
+	return conn->ends.self && mesh_conn_led(conn, ret_device, ret_why) && strcmp(ret_device, request->device);
 }
 
 /* Follow to @device. Return: when to look again. */
@@ -256,8 +256,8 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 	struct mv_path home;
 	size_t i;
 
-	if (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
-		return conn->stayed_ns + LEAVE_AGAIN_NS;
+	if (conn->retry.stayed && now_ns < conn->retry.stayed_ns + LEAVE_AGAIN_NS)
+		return conn->retry.stayed_ns + LEAVE_AGAIN_NS;
 	if (!strcmp(device, conn->home.device) && mesh_way_home(conn, &home, NULL)) {
 		mesh_conn_begin(conn, why, &home, 1, now_ns);
 		return UINT64_MAX;
@@ -285,7 +285,7 @@ static void watch(struct mesh_conn *conn, const struct mv_path_request *request,
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
 	/* No agent probes paths within its host, or InfiniBand paths: only port states are known there. */
-	if (!mesh_probed_on() || conn->own_host || request->sgid_type == MV_GID_TYPE_IB) {
+	if (!mesh_probed_on() || conn->ends.own_host || request->sgid_type == MV_GID_TYPE_IB) {
 		mesh_conn_unwatch(conn);
 		return;
 	}
@@ -340,7 +340,8 @@ static uint64_t new_suspicion(const struct mesh_conn *conn, uint64_t now_ns)
 {
 	uint64_t suspect_ns = mesh_detects(MESH_DETECT_PROBE) ? mesh_probed_suspect(conn->probed.work, now_ns) : 0;
 
-	if (!conn->move.leader || suspect_ns == conn->probed.suspect_ns || (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS))
+	if (!conn->move.leader || suspect_ns == conn->probed.suspect_ns ||
+	    (conn->retry.stayed && now_ns < conn->retry.stayed_ns + LEAVE_AGAIN_NS))
 		return 0;
 	return mesh_may_prepare() ? suspect_ns : 0;
 }
@@ -350,7 +351,7 @@ void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns)
 	if (!conn->probed.prepares)
 		return;
 	conn->probed.prepares = false;
-	conn->moving_ns = now_ns;
+	conn->moving.since_ns = now_ns;
 	note_flap(conn, now_ns);
 }
 
@@ -431,16 +432,17 @@ static uint64_t check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint64_
  */
 static bool has_turn(struct mesh_conn *conn, bool path_failed, uint64_t now_ns, uint64_t *ret_again)
 {
-	bool waits_long = conn->turn_ns && now_ns - conn->turn_ns >= FOLLOW_NS, leads = conn->move.leader || path_failed || waits_long;
+	bool waits_long = conn->retry.turn_ns && now_ns - conn->retry.turn_ns >= FOLLOW_NS,
+	     leads = conn->move.leader || path_failed || waits_long;
 	enum mesh_turn turn = leads ? MESH_TURN_LEADS : MESH_TURN_FOLLOWS;
 
-	if (conn->self || conn->pathless_ns || mesh_has_turn(conn, turn)) {
-		conn->turn_ns = 0;
+	if (conn->ends.self || conn->retry.pathless_ns || mesh_has_turn(conn, turn)) {
+		conn->retry.turn_ns = 0;
 		return true;
 	}
 	mesh_conn_wait_turn(conn, turn);
-	if (!conn->turn_ns)
-		conn->turn_ns = now_ns;
+	if (!conn->retry.turn_ns)
+		conn->retry.turn_ns = now_ns;
 	*ret_again = now_ns + (leads ? TURN_NS : FOLLOW_NS);
 	return false;
 }
@@ -458,11 +460,11 @@ static bool is_doubtful(const struct mesh_conn *conn, enum mv_path_verdict verdi
  */
 static uint64_t forget_stayed(struct mesh_conn *conn, enum mv_path_verdict verdict, uint64_t now_ns)
 {
-	if (!conn->stayed || is_doubtful(conn, verdict) || (conn->home.refused && conn->home.works_since_ns))
+	if (!conn->retry.stayed || is_doubtful(conn, verdict) || (conn->home.refused && conn->home.works_since_ns))
 		return UINT64_MAX;
-	if (now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
-		return conn->stayed_ns + LEAVE_AGAIN_NS;
-	conn->stayed = NULL;
+	if (now_ns < conn->retry.stayed_ns + LEAVE_AGAIN_NS)
+		return conn->retry.stayed_ns + LEAVE_AGAIN_NS;
+	conn->retry.stayed = NULL;
 	return UINT64_MAX;
 }
 
@@ -475,7 +477,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 {
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mv_path_request request;
-	bool path_failed = atomic_load_explicit(&conn->path_failed, memory_order_relaxed);
+	bool path_failed = atomic_load_explicit(&conn->flags.path_failed, memory_order_relaxed);
 	uint64_t again_ns, turn_ns, suspect_ns;
 	enum mv_ctl_reason why;
 	struct mesh_view view;
@@ -497,10 +499,10 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 		return turn_ns;
 	if (path_failed) {
 		/* No path a moment ago: no new attempt within PATHLESS_AGAIN_NS. */
-		if (conn->pathless_ns && now_ns < conn->stayed_ns + PATHLESS_AGAIN_NS)
-			return conn->stayed_ns + PATHLESS_AGAIN_NS;
+		if (conn->retry.pathless_ns && now_ns < conn->retry.stayed_ns + PATHLESS_AGAIN_NS)
+			return conn->retry.stayed_ns + PATHLESS_AGAIN_NS;
 		start(conn, MV_CTL_REASON_PATH, now_ns);
-		return conn->pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
+		return conn->retry.pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 	}
 	mesh_way_now(conn, &request);
 	mesh_view_verdict(&request, &view);
@@ -519,7 +521,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 	if (strays(conn, &request, device, &why))
 		return follow(conn, device, why, now_ns);
 	again_ns = earlier(mesh_conn_prearm(conn, now_ns), look_for_directory(view.generation, now_ns));
-	if (conn->home.away && !(conn->self && mesh_conn_led(conn, device, &why)))
+	if (conn->home.away && !(conn->ends.self && mesh_conn_led(conn, device, &why)))
 		again_ns = earlier(again_ns, check_home(conn, now_ns));
 	return earlier(again_ns, forget_stayed(conn, view.verdict, now_ns));
 }
@@ -528,9 +530,11 @@ uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns)
 {
 	if (!may_move(conn))
 		return UINT64_MAX;
-	if (conn->pathless_ns)
+	if (conn->retry.pathless_ns)
 		return now_ns + PATHLESS_AGAIN_NS;
-	return conn->stayed && conn->again_ns && conn->stayed_ns >= now_ns ? conn->stayed_ns + conn->again_ns : UINT64_MAX;
+	return conn->retry.stayed && conn->retry.again_ns && conn->retry.stayed_ns >= now_ns
+		       ? conn->retry.stayed_ns + conn->retry.again_ns
+		       : UINT64_MAX;
 }
 
 void mesh_conn_settled(struct mesh_conn *conn)

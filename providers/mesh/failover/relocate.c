@@ -29,38 +29,39 @@ static void release(struct mesh_conn *conn)
 {
 	mesh_conn_keys_begin(conn);
 	mesh_live_release(conn->held);
-	if (conn->next_path.pd)
-		mesh_pd_put(conn->next_path.pd);
-	conn->next_path = (struct mesh_conn_path){0};
+	if (conn->moving.next_path.pd)
+		mesh_pd_put(conn->moving.next_path.pd);
+	conn->moving.next_path = (struct mesh_conn_path){0};
 }
 
 static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
 		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
 {
-	int err = mesh_conn_open_path(conn, action, &conn->next_path, why, why_size);
+	int err = mesh_conn_open_path(conn, action, &conn->moving.next_path, why, why_size);
 	struct mesh_shadow_attr attr;
 
 	if (err)
 		return err;
-	err = mesh_conn_shadow_attr(conn, conn->next_path.pd->rail, conn->next_path.port, conn->next_path.gid_type, &attr);
+	err = mesh_conn_shadow_attr(conn, conn->moving.next_path.pd->rail, conn->moving.next_path.port,
+				    conn->moving.next_path.gid_type, &attr);
 	if (err) {
-		snprintf(why, why_size, "%s has not the P_Key of the program's port", conn->next_path.device);
+		snprintf(why, why_size, "%s has not the P_Key of the program's port", conn->moving.next_path.device);
 		return err;
 	}
 	if (conn->move.early) {
-		ret_mine->qpn = mesh_live_could_take(conn->held, conn->next_path.pd, &attr);
+		ret_mine->qpn = mesh_live_could_take(conn->held, conn->moving.next_path.pd, &attr);
 		err = ret_mine->qpn ? 0 : -ENOENT;
 	} else {
-		err = mesh_live_prepare(conn->held, conn->next_path.pd, &attr, &ret_mine->qpn);
+		err = mesh_live_prepare(conn->held, conn->moving.next_path.pd, &attr, &ret_mine->qpn);
 	}
 	if (!err)
-		err = mesh_conn_path_limits(conn, &conn->next_path, ret_mtu, ret_lid);
+		err = mesh_conn_path_limits(conn, &conn->moving.next_path, ret_mtu, ret_lid);
 	if (err) {
-		snprintf(why, why_size, "a QP on %s", conn->next_path.device);
+		snprintf(why, why_size, "a QP on %s", conn->moving.next_path.device);
 		return err;
 	}
 	ret_mine->gid = action->local_gid;
-	mesh_thread_rail(conn->next_path.pd->rail);
+	mesh_thread_rail(conn->moving.next_path.pd->rail);
 	return 0;
 }
 
@@ -111,30 +112,32 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	/* A missing standby is no error worth a warning. */
 	if (err && !conn->move.early)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
-			    conn->next_path.device[0] ? conn->next_path.device : "another rail", why, strerrordesc_np(-err));
+			    conn->moving.next_path.device[0] ? conn->moving.next_path.device : "another rail", why,
+			    strerrordesc_np(-err));
 	if (err)
 		release(conn);
-	conn->steps.prepared_ns = mesh_now_ns();
+	conn->moving.steps.prepared_ns = mesh_now_ns();
 	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
 }
 
 static void do_connect(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
-	struct ibv_qp_attr rtr, rts = conn->rts;
+	struct ibv_qp_attr rtr, rts = conn->attr.rts;
 	int err;
 
-	conn->next_path.peer_gid = action->peer.gid;
-	err = mesh_conn_is_of_peer(conn, &action->peer.gid) ? mesh_conn_path_attr(conn, &conn->next_path, action, &rtr) : -EPERM;
+	conn->moving.next_path.peer_gid = action->peer.gid;
+	err = mesh_conn_is_of_peer(conn, &action->peer.gid) ? mesh_conn_path_attr(conn, &conn->moving.next_path, action, &rtr)
+							    : -EPERM;
 	rtr.rq_psn = action->rq_psn;
-	rts.sq_psn = conn->next_path.sq_psn = action->sq_psn;
+	rts.sq_psn = conn->moving.next_path.sq_psn = action->sq_psn;
 	if (!err)
 		err = mesh_live_has_next(conn->held) ?
-			      mesh_live_connect(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask) :
-			      mesh_live_standby(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask);
+			      mesh_live_connect(conn->held, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask) :
+			      mesh_live_standby(conn->held, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
-			    conn->next_path.device, mesh_conn_why_not_connected(conn, err));
-	conn->steps.connected_ns = mesh_now_ns();
+			    conn->moving.next_path.device, mesh_conn_why_not_connected(conn, err));
+	conn->moving.steps.connected_ns = mesh_now_ns();
 	mv_move_connected(&conn->move, !err, now_ns);
 }
 
@@ -149,7 +152,7 @@ static bool make_next(struct mesh_conn *conn, uint64_t now_ns)
 		return true;
 	n = mesh_conn_paths_for(conn, conn->move.reason, paths);
 	/* The best path may have changed since the agreement. */
-	err = mesh_conn_is_among_best(&conn->next_path, paths, n) ? mesh_live_take_standby(conn->held) : -ENOENT;
+	err = mesh_conn_is_among_best(&conn->moving.next_path, paths, n) ? mesh_live_take_standby(conn->held) : -ENOENT;
 	if (err && err != -EBUSY && n)
 		mv_move_start(&conn->move, conn->move.reason, paths, n, now_ns);
 	else if (err && err != -EBUSY)
@@ -179,9 +182,9 @@ static int take_standby(struct mesh_conn *conn)
 	int err = conn->move.early && !mesh_live_has_next(conn->held) ? mesh_live_take_standby(conn->held) : 0;
 
 	/* The leader waits for half of move_timeout. Give up after 45 % of it, so that the leader gets our answer in time. */
-	if (err == -EBUSY && mesh_now_ns() >= conn->steps.fencing_ns + mesh_root.move_times.move_ns / 20 * 9)
+	if (err == -EBUSY && mesh_now_ns() >= conn->moving.steps.fencing_ns + mesh_root.move_times.move_ns / 20 * 9)
 		err = -ETIMEDOUT;
-	conn->fence_waits = err == -EBUSY;
+	conn->moving.fence_waits = err == -EBUSY;
 	return err;
 }
 
@@ -225,21 +228,21 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 	struct mv_move_sync sync = {0};
 	int err = first ? take_standby(conn) : 0;
 
-	conn->fencing = conn->fence_waits; /* a thread of the program is in a batch */
-	if (conn->fencing)
+	conn->moving.fencing = conn->moving.fence_waits; /* a thread of the program is in a batch */
+	if (conn->moving.fencing)
 		return;
 	if (err) {
 		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: the queue pair on %s that it was to go on with cannot be had: %s",
-		       conn->mc->device, conn->qpn, conn->next_path.device, strerrordesc_np(-err));
+		       conn->mc->device, conn->qpn, conn->moving.next_path.device, strerrordesc_np(-err));
 		mv_move_fenced(&conn->move, NULL, now_ns);
 		return;
 	}
 	err = mesh_live_fence(conn->held, first, &sync);
-	conn->fencing = err == -EAGAIN;
-	if (conn->fencing)
+	conn->moving.fencing = err == -EAGAIN;
+	if (conn->moving.fencing)
 		return;
-	conn->steps.fenced_ns = mesh_now_ns();
-	conn->fenced = true;
+	conn->moving.steps.fenced_ns = mesh_now_ns();
+	conn->moving.fenced = true;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: fenced: next PSN 0x%x, %u received", conn->mc->device, conn->qpn,
 	       sync.next_psn, sync.n_received);
 	if (err)
@@ -250,32 +253,32 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 
 static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
-	conn->steps.fencing_ns = mesh_now_ns();
+	conn->moving.steps.fencing_ns = mesh_now_ns();
 	/* For a follower the move begins now. For the leader it began when it was sure (mesh_conn_note_sure()). */
 	if (conn->move.early && !conn->move.leader)
-		conn->moving_ns = conn->steps.fencing_ns;
-	if (conn->self)
+		conn->moving.since_ns = conn->moving.steps.fencing_ns;
+	if (conn->ends.self)
 		mesh_conn_leaves(conn, conn->state == MESH_CONN_MOVED ? conn->path.device : conn->mc->device);
 	else
-		mesh_conn_goes(conn, conn->next_path.device, conn->move.reason);
+		mesh_conn_goes(conn, conn->moving.next_path.device, conn->move.reason);
 	fence(conn, true, now_ns);
 }
 
 void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_device *device = conn->fencing ? device_at_work(conn) : NULL;
+	struct mesh_device *device = conn->moving.fencing ? device_at_work(conn) : NULL;
 	int command;
 
-	if (!conn->fencing || mesh_device_stuck(device))
+	if (!conn->moving.fencing || mesh_device_stuck(device))
 		return;
 	command = mesh_command_begin(device);
-	fence(conn, conn->fence_waits, now_ns);
+	fence(conn, conn->moving.fence_waits, now_ns);
 	mesh_command_end(device, command);
 }
 
 uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
 {
-	if (!conn->fencing)
+	if (!conn->moving.fencing)
 		return UINT64_MAX;
 	if (mesh_device_stuck(device_at_work(conn)))
 		return mesh_now_ns() + MESH_STUCK_AGAIN_NS;
@@ -303,7 +306,7 @@ static void note_lost(const struct mesh_conn *conn)
 		return;
 	mesh_count(MV_COUNT_SURFACED);
 	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: %s; the program gets its error", conn->mc->device, conn->qpn,
-	       conn->peer_host, lost);
+	       conn->ends.peer_host, lost);
 }
 
 static void before_replay(struct mesh_conn *conn)
@@ -311,31 +314,31 @@ static void before_replay(struct mesh_conn *conn)
 	mesh_conn_ask_no_more(conn); /* replay asks for the keys that it needs */
 	mesh_conn_reap(conn);
 	/* Clear the flag before replay: the next QP may fail at any time from then on, and sets the flag only once. */
-	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	atomic_store_explicit(&conn->flags.path_failed, false, memory_order_relaxed);
 	mesh_path_failures_forget(conn);
 }
 
 /* The next QP takes over the work. Return: false if it could not be brought to RTS, and the connection has failed. */
 static bool take_over(struct mesh_conn *conn)
 {
-	conn->fenced = false;
+	conn->moving.fenced = false;
 	conn->home.old_pd = conn->path.pd;
-	conn->path = conn->next_path;
-	conn->next_path = (struct mesh_conn_path){0};
-	conn->shadow_connected = true;
+	conn->path = conn->moving.next_path;
+	conn->moving.next_path = (struct mesh_conn_path){0};
+	conn->shadow.connected = true;
 	conn->state = MESH_CONN_MOVED;
 	/* The program may have gone to RTS since the next QP was connected. */
-	conn->shadow_rts = mesh_live_sends(conn->held);
-	if (conn->rts_mask && mesh_conn_shadow_rts(conn)) {
+	conn->shadow.rts = mesh_live_sends(conn->held);
+	if (conn->attr.rts_mask && mesh_conn_shadow_rts(conn)) {
 		mesh_conn_fail(conn, "it cannot be brought to RTS");
 		return false;
 	}
-	conn->pathless_ns = 0;
-	conn->again_ns = 0;
+	conn->retry.pathless_ns = 0;
+	conn->retry.again_ns = 0;
 	mesh_conn_log_steps(conn);
 	mesh_conn_count_moved(conn);
 	arrived(conn);
-	conn->untold_move = conn->move.reason;
+	conn->status.untold_move = conn->move.reason;
 	mesh_conn_tell_later(conn, mesh_now_ns());
 	return true;
 }
@@ -350,7 +353,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	mesh_conn_keys_begin(conn);
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u; remote keys known: %zu",
 	       conn->mc->device, conn->qpn, action->next_psn, action->n_received, keys.n);
-	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic, &keys);
+	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->attr.rts.max_rd_atomic, &keys);
 	if (err)
 		mesh_conn_fail(conn, strerrordesc_np(-err));
 	else
@@ -358,7 +361,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	if (err || !take_over(conn))
 		return;
 	/* The peer has sent its state, and then left. */
-	if (conn->peer_gone)
+	if (conn->ends.peer_gone)
 		mesh_live_end_of_peer(conn->held);
 }
 
@@ -377,7 +380,7 @@ static void do_surface(struct mesh_conn *conn, const struct mv_move_action *acti
 		mesh_conn_fail(conn, why);
 	} else if (take_over(conn)) {
 		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: nothing was under way when it moved, and it has no peer any more: %s",
-		       conn->mc->device, conn->qpn, conn->peer_host, why);
+		       conn->mc->device, conn->qpn, conn->ends.peer_host, why);
 	}
 }
 

@@ -19,7 +19,7 @@ struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char
 					.sgid_type = gid_type,
 					.dgid = *peer_gid,
 					.routed = 1,
-					.own_host = conn->own_host,
+					.own_host = conn->ends.own_host,
 					.made = 1,
 					.host = mesh_conn_peer_host(conn)};
 }
@@ -31,8 +31,8 @@ void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 	if (conn->state == MESH_CONN_MOVED)
 		*ret = mesh_way_between(conn, path->device, path->port, path->gid_type, &path->gid, &path->peer_gid);
 	else
-		*ret = mesh_way_between(conn, conn->mc->device, conn->rtr.ah_attr.port_num, conn->local_type, &conn->local.gid,
-					&conn->peer.gid);
+		*ret = mesh_way_between(conn, conn->mc->device, conn->attr.rtr.ah_attr.port_num, conn->ends.local_type,
+					&conn->ends.local.gid, &conn->ends.peer.gid);
 }
 
 /* Index of the path that the work uses; view->n_paths if the view lacks that path. */
@@ -86,7 +86,7 @@ bool mesh_conn_port_is_down(const struct mesh_conn *conn)
 	if (rail)
 		return mesh_port_is_down(&rail->ports_down, rail->context, conn->path.port);
 	return conn->state == MESH_CONN_NATIVE &&
-	       mesh_port_is_down(&conn->mc->ports_down, conn->qp->context, conn->rtr.ah_attr.port_num);
+	       mesh_port_is_down(&conn->mc->ports_down, conn->qp->context, conn->attr.rtr.ah_attr.port_num);
 }
 
 size_t mesh_ways_from(const char *device, const struct mv_path *paths, size_t n)
@@ -108,7 +108,7 @@ static void prefer_led(const struct mesh_conn *conn, struct mv_path *paths, size
 	struct mv_path path;
 	size_t i;
 
-	if (!conn->self || !mesh_conn_led(conn, device, &why))
+	if (!conn->ends.self || !mesh_conn_led(conn, device, &why))
 		return;
 	i = mesh_ways_from(device, paths, n);
 	if (i == n)

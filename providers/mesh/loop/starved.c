@@ -19,8 +19,8 @@ static void call_off(struct mesh_conn *conn)
 {
 	mv_move_abort(&conn->move, mesh_now_ns());
 	mesh_live_release(conn->held);
-	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn, conn->peer_host,
-	       why);
+	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
+	       conn->ends.peer_host, why);
 }
 
 /* Fail a held connection, which was never connected. conn->lock, posting is stopped */
@@ -31,7 +31,7 @@ static void fail_held(struct mesh_conn *conn)
 	mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 	conn->state = MESH_CONN_FAILED;
 	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: not connected: %s; the program gets its errors", conn->mc->device,
-	       conn->qpn, conn->peer_host, why);
+	       conn->qpn, conn->ends.peer_host, why);
 	mesh_conn_tell(conn);
 }
 

@@ -77,7 +77,7 @@ static void come_back(struct lead *lead)
 	atomic_store_explicit(&thread->away[lead->section], false, memory_order_release);
 	thread->n_away--;
 	if (lead->conn)
-		atomic_store_explicit(&lead->conn->at_work, false, memory_order_release);
+		atomic_store_explicit(&lead->conn->flags.at_work, false, memory_order_release);
 	mesh_unlock(&thread->handoff_lock);
 	if (lead->conn) {
 		mesh_conn_queue(lead->conn, true);
@@ -108,7 +108,7 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 				      thread->section == SECTION_UD || thread->section == SECTION_SRQS, memory_order_relaxed);
 		/* As with a worker: other threads do not wait for conn->lock. */
 		if (thread->section_conn)
-			atomic_store_explicit(&thread->section_conn->at_work, true, memory_order_release);
+			atomic_store_explicit(&thread->section_conn->flags.at_work, true, memory_order_release);
 	}
 	mesh_unlock(&thread->handoff_lock);
 	if (taken)
@@ -205,12 +205,12 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 	if (!thread->taken)
 		thread->taken = mesh_conns_take(now_ns, &next);
 	while ((conn = thread->taken)) {
-		rest = thread->taken = conn->next_taken;
-		mesh_fetch_conn(rest ? rest->next_taken : NULL);
+		rest = thread->taken = conn->schedule.next_taken;
+		mesh_fetch_conn(rest ? rest->schedule.next_taken : NULL);
 		mesh_fetch_held(rest);
 		claimed = mesh_conn_claim(conn);
 		if (claimed != -EALREADY)
-			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
+			atomic_store_explicit(&conn->flags.tell, true, memory_order_relaxed);
 		*ret_worked |= !claimed; /* an unsent claim does not count as work: an agent may not read for hours */
 		mesh_lead_enter(lead, SECTION_CONN, conn);
 		deadline = mesh_conn_run(conn, now_ns, silent_ns);
@@ -486,7 +486,7 @@ int mesh_thread_begin(bool at_once)
 		conn = mesh_conns_take_all_locked();
 	mesh_unlock(&process->conns_lock);
 	for (; conn; conn = rest) {
-		rest = conn->next_taken;
+		rest = conn->schedule.next_taken;
 		mesh_conn_put(conn);
 	}
 	if (err)

@@ -38,7 +38,7 @@ struct mesh_thread {
 	uint64_t drained_ns; /* when all frames of the agent had been read */
 	unsigned int n_live; /* largest number of connections that moved at once, lately */
 	uint64_t live_ns; /* when that was */
-	struct mesh_conn *taken; /* connections of this turn, by @next_taken */
+	struct mesh_conn *taken; /* connections of this turn, by @schedule.next_taken */
 	struct inbound places[N_INBOUND];
 	unsigned int n_read, n_taken; /* frames read, and processed */
 	uint64_t check_rails_at_ns, check_own_at_ns;

@@ -29,7 +29,7 @@
 	X(PATHS, "process->paths_lock", ALONE)                                       \
 	X(CONNS, "process->conns_lock", ALONE)                                       \
 	X(PROBED, "process->probed_lock", ALONE)                                     \
-	X(KEY, "conn->key_lock", ALONE)                                              \
+	X(KEY, "conn->keys.lock", ALONE)                                             \
 	X(LINK, "helper->link_lock", ALONE)                                          \
 	X(VIEW, "process->view_lock", ALONE)                                         \
 	X(AHEAD, "process->ahead_lock", ALONE)                                       \

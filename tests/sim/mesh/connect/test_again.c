@@ -169,8 +169,8 @@ static void test_moved(void **state)
 	conn = mesh_conn_new(world.mc, a.qp);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_MOVED;
-	conn->rtr_mask = RTR_MASK;
-	conn->rts_mask = RTS_MASK;
+	conn->attr.rtr_mask = RTR_MASK;
+	conn->attr.rts_mask = RTS_MASK;
 	conn->held = a.held;
 	a.held = NULL;
 	traffic(1);
@@ -222,7 +222,7 @@ static void test_refused_as_by_the_base(void **state)
 		err = try_rts(&b, RTS_MASK ^ bit);
 		assert_int_equal(err, EINVAL);
 		assert_int_equal(try_rts(&a, RTS_MASK ^ bit), err);
-		assert_int_equal(conn->rts_mask, 0);
+		assert_int_equal(conn->attr.rts_mask, 0);
 	}
 	to_rts(&a);
 	to_rts(&b);

@@ -44,7 +44,7 @@ static struct {
 /* As thread.c: what is told, then what is due. */
 static void *help(void *arg)
 {
-	const struct mv_ctl_msg gone = {.attempt = conn->attempt};
+	const struct mv_ctl_msg gone = {.attempt = conn->attempt.number};
 	uint64_t deadline = 0, now_ns;
 
 	(void)arg;
@@ -184,7 +184,7 @@ static int setup_listening(void **state)
 	listens = true;
 	setup_rtr(state);
 	assert_int_equal(n_rtr, 1);
-	assert_true(conn->listens);
+	assert_true(conn->own_qp.listens);
 	assert_int_equal(conn->state, MESH_CONN_HELD);
 	return 0;
 }
@@ -401,7 +401,7 @@ static void test_listens_no_more(void **state)
 	assert_true(mesh_held_stop_posting(conn->held));
 	assert_int_equal(mesh_conn_listen_no_more(conn), 0);
 	mesh_held_resume_posting(conn->held);
-	assert_false(conn->listens);
+	assert_false(conn->own_qp.listens);
 	mesh_unlock(&conn->lock);
 	assert_int_equal(world.mc->query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
 	assert_int_equal(attr.qp_state, IBV_QPS_INIT);
@@ -437,9 +437,9 @@ static void test_has_received(void **state)
 	end_helping();
 	assert_int_equal(end_send_empty(&e, 10, 0), 0);
 	assert_int_equal(end_wait(&e).wr_id, 1);
-	conn->listens = true;
+	conn->own_qp.listens = true;
 	assert_int_equal(mesh_conn_listen_no_more(conn), -EBUSY);
-	conn->listens = false;
+	conn->own_qp.listens = false;
 }
 
 /* A completion of another queue pair, which is polled until end_poll(). */
@@ -459,8 +459,8 @@ static void start_poll(void)
 /* The peer has another version than that for which the base's listens. */
 static void listens_for_another(void)
 {
-	conn->listen_type = conn->local_type == MV_GID_TYPE_ROCE_V1 ? MV_GID_TYPE_ROCE_V2 : MV_GID_TYPE_ROCE_V1;
-	conn->listen_index++;
+	conn->own_qp.listen_type = conn->ends.local_type == MV_GID_TYPE_ROCE_V1 ? MV_GID_TYPE_ROCE_V2 : MV_GID_TYPE_ROCE_V1;
+	conn->own_qp.listen_index++;
 }
 
 static enum ibv_qp_state base_state(void)
@@ -517,7 +517,7 @@ static void test_polled_and_prepared(void **state)
 {
 	(void)state;
 	assert_int_equal(to_rts(), 0);
-	mv_move_prepare(&conn->move, &conn->local.gid, &conn->peer.gid, conn->local_type);
+	mv_move_prepare(&conn->move, &conn->ends.local.gid, &conn->ends.peer.gid, conn->ends.local_type);
 	listens_while_polled(MV_MOVE_PREPARING);
 }
 
@@ -528,7 +528,7 @@ static void test_polled_before(void **state)
 	start_poll();
 	to_rtr();
 	assert_int_equal(to_rts(), 0);
-	assert_false(conn->listens);
+	assert_false(conn->own_qp.listens);
 	assert_int_equal(base_state(), IBV_QPS_INIT);
 	ibv_end_poll(e.cq_ex);
 	begin_helping();

@@ -255,8 +255,8 @@ static struct mesh_conn *connection(void)
 
 	assert_non_null(conn);
 	conn->state = MESH_CONN_NATIVE;
-	conn->rtr_mask = RTR_MASK;
-	conn->rts_mask = RTS_MASK;
+	conn->attr.rtr_mask = RTR_MASK;
+	conn->attr.rts_mask = RTS_MASK;
 	conn->held = h;
 	h = NULL;
 	return conn;
@@ -303,9 +303,9 @@ static void test_state_of_kept(void **state)
 	assert_int_equal(n_failed, 1);
 	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
 	assert_int_equal(state_of(false), IBV_QPS_RTS);
-	conn->rts_mask = 0;
+	conn->attr.rts_mask = 0;
 	assert_int_equal(state_of(false), IBV_QPS_RTR);
-	conn->rts_mask = RTS_MASK;
+	conn->attr.rts_mask = RTS_MASK;
 	mesh_live_surface(conn->held);
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	assert_given();

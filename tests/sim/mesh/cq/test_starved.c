@@ -93,8 +93,8 @@ static void guarded(const struct manner *manner)
 	conn = mesh_conn_new(world.mc, e.qp);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_NATIVE;
-	conn->rtr_mask = RTR_MASK;
-	conn->rts_mask = RTS_MASK;
+	conn->attr.rtr_mask = RTR_MASK;
+	conn->attr.rts_mask = RTS_MASK;
 	conn->held = h;
 }
 
@@ -109,8 +109,8 @@ static void held(void)
 	assert_int_equal(mesh_held_new(world.mc, e.qp, &ops, conn, &conn->held), 0);
 	e.qp->state = IBV_QPS_RTS;
 	conn->state = MESH_CONN_HELD;
-	conn->rtr_mask = RTR_MASK;
-	conn->rts_mask = RTS_MASK;
+	conn->attr.rtr_mask = RTR_MASK;
+	conn->attr.rts_mask = RTS_MASK;
 	begin = (struct mv_move_begin){.local.qpn = e.qp->qp_num, .peer.qpn = e.qp->qp_num, .attempt = 1};
 	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
 	conn->move.peer_attempt = 1;

@@ -54,9 +54,9 @@ static int setup(void **state)
 	assert_non_null(conn);
 	assert_null(mesh_conn_guard(conn, GUARDED_MTU));
 	conn->state = MESH_CONN_NATIVE;
-	conn->rtr_mask = RTR_MASK;
-	conn->rts_mask = RTS_MASK;
-	conn->rts.max_rd_atomic = 4;
+	conn->attr.rtr_mask = RTR_MASK;
+	conn->attr.rts_mask = RTS_MASK;
+	conn->attr.rts.max_rd_atomic = 4;
 	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
 	assert_int_equal(mesh_held_modify_base(conn->held, &rtr, RTR_MASK), 0);
 	guarded_rts(&e, conn->held, world_rts(PSN));
@@ -212,7 +212,7 @@ static void test_lost_nic_behind_errors(void **state)
 static void test_key_of_a_peer_that_left(void **state)
 {
 	(void)state;
-	conn->peer_gone = true;
+	conn->ends.peer_gone = true;
 	moves(READ_WITH_A_KEY);
 	runs();
 	assert_int_equal(conn->state, MESH_CONN_FAILED);

@@ -203,7 +203,7 @@ static void test_ece_asked_early(void **state)
 		} else {
 			end_prepare(&e);
 			end_connect(&e, &e, NULL);
-			conn->shadow_connected = true;
+			conn->shadow.connected = true;
 			assert_int_equal(n_set, 0);
 		}
 		end_connection(conn);
@@ -216,7 +216,7 @@ static void test_ece_asked_early(void **state)
 	end_prepare(&e);
 	end_connect(&e, &e, NULL);
 	conn = as_connection(&e, e.held, MESH_CONN_MOVED);
-	conn->shadow_connected = true;
+	conn->shadow.connected = true;
 	assert_int_equal(ece_of(e.qp), OURS_ECE);
 	end_connection(conn);
 	end_close(&e);

@@ -58,7 +58,7 @@ static void query(struct ibv_qp *qp, struct ibv_qp_attr *ret, struct ibv_qp_init
 /* As conn/ has it made: the program's attributes, and what the path changes of them. */
 static void connect_next(struct mesh_held *h, const struct ibv_qp_attr *program_rtr, struct ibv_qp_attr rts, uint32_t next_qpn)
 {
-	const struct mesh_conn conn = {.mc = world.mc, .qp = h->qp, .rtr = *program_rtr, .rtr_mask = RTR_MASK};
+	const struct mesh_conn conn = {.mc = world.mc, .qp = h->qp, .attr.rtr = *program_rtr, .attr.rtr_mask = RTR_MASK};
 	const struct mesh_conn_path path = {.pd = world.spd, .port = 1, .gid = world.rail_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
 	const struct mv_move_action action = {.peer = {.gid = world.rail_gid, .qpn = next_qpn}, .mtu_bytes = 512};
 	struct ibv_qp_attr rtr;
@@ -309,7 +309,7 @@ static void test_data_in_order(void **state)
 		h = open_guarded(&e, &(struct shape){0});
 		/* As the helper thread, when it looks after the connection for the first time. */
 		conn = as_connection(&e, h, MESH_CONN_NATIVE);
-		conn->rts_mask = RTS_MASK;
+		conn->attr.rts_mask = RTS_MASK;
 		conn->home.spared = true;
 		mesh_conn_prearm(conn, 0);
 		end_connection(conn);
@@ -370,7 +370,7 @@ static void test_rate_limit(void **state)
 	base_modify_qp = world.mc->modify_qp;
 	world.mc->modify_qp = accept_rate_by_modify;
 	conn = as_connection(&e, h, MESH_CONN_NATIVE);
-	conn->rts_mask = RTS_MASK;
+	conn->attr.rts_mask = RTS_MASK;
 	assert_int_equal(ibv_modify_qp(e.qp, &by_modify, IBV_QP_RATE_LIMIT), 0);
 	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
 	end_connection(conn);

@@ -72,7 +72,7 @@ int teardown(void **state)
 	}
 	while ((conn = mesh_conns_take(UINT64_MAX, &next))) {
 		for (; conn; conn = rest) {
-			rest = conn->next_taken;
+			rest = conn->schedule.next_taken;
 			mesh_conn_put(conn);
 		}
 	}
@@ -86,7 +86,7 @@ unsigned int take_some(uint64_t now_ns, bool *which, uint64_t *ret_next)
 	unsigned int n = 0;
 
 	for (conn = mesh_conns_take(now_ns, ret_next); conn; conn = rest) {
-		rest = conn->next_taken;
+		rest = conn->schedule.next_taken;
 		assert_false(which[conn->qpn - 100]);
 		which[conn->qpn - 100] = true;
 		n++;

@@ -15,7 +15,7 @@ static unsigned int take_all(void)
 	conn = mesh_conns_take_all_locked();
 	mesh_unlock(&mesh_root.process->conns_lock);
 	for (; conn; conn = rest) {
-		rest = conn->next_taken;
+		rest = conn->schedule.next_taken;
 		mesh_conn_put(conn);
 		n++;
 	}
@@ -199,7 +199,7 @@ static void test_left_and_gone(void **state)
 	mesh_conn_queue(conns[i], false);
 	assert_int_equal(n + take_all(), N);
 	for (i = 0; i < N; i++)
-		if (!conns[i]->linked)
+		if (!conns[i]->table.linked)
 			mesh_conn_queue(conns[i], false);
 	assert_int_equal(take(0, which, &next), 0);
 }

@@ -256,7 +256,7 @@ static void test_turn_of_one_that_is_gone(void **state)
 	uint64_t next;
 
 	(void)state;
-	conns[0]->counted = true;
+	conns[0]->moving.counted = true;
 	mesh_root.process->n_moving = 1000;
 	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
 	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
@@ -264,7 +264,7 @@ static void test_turn_of_one_that_is_gone(void **state)
 	mesh_root.process->n_moving = 1;
 	mesh_turns_end(conns[0]);
 	assert_int_equal(mesh_root.process->n_moving, 0);
-	assert_false(conns[0]->counted);
+	assert_false(conns[0]->moving.counted);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[1]);
 	mesh_turns_end(conns[0]);

@@ -129,7 +129,7 @@ static int setup(void **state)
 	conn->move.rq_psn = 6;
 	conn->move.local.qpn = 7;
 	conn->move.peer.qpn = 8;
-	conn->next_path.pd = &rail_pd;
+	conn->moving.next_path.pd = &rail_pd;
 	needed[0] = 0x10;
 	needed[1] = 0x20;
 	n_needed = 2;
@@ -146,7 +146,7 @@ static int teardown(void **state)
 	(void)state;
 	mesh_conn_peer_left(conn);
 	conn->held = NULL;
-	conn->next_path.pd = NULL;
+	conn->moving.next_path.pd = NULL;
 	mesh_conn_unlink(conn);
 	mesh_conn_put(conn);
 	mesh_context_release(mesh_context_get(&verbs));
@@ -306,7 +306,7 @@ static void test_confirm(void **state)
 	offered++;
 	answer.msg.request_id = offered;
 	comes(&answer);
-	conn->next_path.pd = NULL;
+	conn->moving.next_path.pd = NULL;
 	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
 	assert_int_equal(confirm.keys.given[0].id, 0);
 }
@@ -435,9 +435,9 @@ static void test_on_the_way(void **state)
 	assert_int_equal(n_sent, 1);
 	assert_int_equal(sent[0].keys.asked[1].key, 0x20);
 	offer.keys.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
-	conn->next_path.pd = NULL;
+	conn->moving.next_path.pd = NULL;
 	message_comes(conn, &offer.msg, &offer.keys, 1, 1); /* it has no log, so it refuses */
-	assert_int_equal(conn->move_keys.asked[0].key, 0x40);
+	assert_int_equal(conn->moving.keys.asked[0].key, 0x40);
 }
 
 int main(void)

@@ -138,7 +138,7 @@ static struct mesh_conn *moved(void)
 	conn->move.rq_psn = 6;
 	conn->move.local.qpn = 7;
 	conn->move.peer.qpn = 8;
-	memset(conn->told_keys, 0xff, sizeof(conn->told_keys));
+	memset(conn->keys.told, 0xff, sizeof(conn->keys.told));
 	mesh_conn_key_peer(conn);
 	n_sent = n_queued = n_slept = 0;
 	on_send = on_sleep = NULL;
@@ -196,11 +196,11 @@ static void test_told_until_forgotten(void **state)
 	answer = from_peer(MV_CTL_KEY_DROPPED, &sent[0]);
 	answer.request_id++; /* of another one */
 	key_message_comes(conn, &answer);
-	assert_false(TAILQ_EMPTY(&conn->keys));
+	assert_false(TAILQ_EMPTY(&conn->keys.list));
 	answer.request_id--;
 	key_message_comes(conn, &answer);
-	assert_true(TAILQ_EMPTY(&conn->keys));
-	assert_int_equal(conn->n_drops, 0);
+	assert_true(TAILQ_EMPTY(&conn->keys.list));
+	assert_int_equal(conn->keys.n_drops, 0);
 	assert_true(mesh_conn_run_keys(conn, now_ns + 60000 * MS) == UINT64_MAX);
 	assert_int_equal(n_sent, 2);
 	end(conn);
@@ -219,9 +219,9 @@ static void test_told_without_memory(void **state)
 		assert_true(fault_fired());
 		fault_disarm();
 		assert_int_equal(n_sent, nth);
-		assert_int_equal(conn->n_drops, 0);
+		assert_int_equal(conn->keys.n_drops, 0);
 		assert_int_equal(process.n_drops, 0);
-		assert_true(TAILQ_EMPTY(&conn->keys));
+		assert_true(TAILQ_EMPTY(&conn->keys.list));
 		mesh_conns_key_given(&pd, 0x77);
 		assert_int_equal(n_slept, 0);
 	}
@@ -242,11 +242,11 @@ static void test_not_for_ever(void **state)
 		next = mesh_conn_run_keys(conn, next);
 		assert_true(last == now_ns || n_sent == n + 1);
 		assert_in_range(next - last, 0, 3000 * MS);
-		assert_false(TAILQ_EMPTY(&conn->keys));
+		assert_false(TAILQ_EMPTY(&conn->keys.list));
 	}
 	assert_in_range(n_sent, 20, 40);
 	mesh_conn_run_keys(conn, now_ns + 60000 * MS);
-	assert_true(TAILQ_EMPTY(&conn->keys));
+	assert_true(TAILQ_EMPTY(&conn->keys.list));
 	assert_int_equal(conn->state, MESH_CONN_MOVED); /* nobody is hurt by it */
 	end(conn);
 }
@@ -260,10 +260,10 @@ static void test_bounded(void **state)
 	for (key = 1; key <= 1500; key++)
 		mesh_conns_key_dropped(&pd, key);
 	assert_int_equal(n_sent, 1500);
-	assert_int_equal(conn->n_drops, 1024);
+	assert_int_equal(conn->keys.n_drops, 1024);
 	mesh_conn_peer_left(conn);
-	assert_int_equal(conn->n_drops, 0);
-	assert_true(TAILQ_EMPTY(&conn->keys));
+	assert_int_equal(conn->keys.n_drops, 0);
+	assert_true(TAILQ_EMPTY(&conn->keys.list));
 	end(conn);
 }
 
@@ -303,7 +303,7 @@ static void test_nobody_waits(void **state)
 	assert_int_equal(sent[0].key, 0x77);
 	assert_int_equal(sent[0].attempt, 3);
 	assert_int_equal(sent[0].to_attempt, 4);
-	assert_int_equal(conn->n_drops, 1);
+	assert_int_equal(conn->keys.n_drops, 1);
 	mesh_unlock(&conn->lock);
 	end(conn);
 }
@@ -368,7 +368,7 @@ static void test_given_again(void **state)
 	on_sleep = answer_late;
 	mesh_conns_key_given(&pd, 0x77);
 	assert_int_equal(n_slept, 3);
-	assert_true(TAILQ_EMPTY(&conn->keys));
+	assert_true(TAILQ_EMPTY(&conn->keys.list));
 	assert_int_equal(process.n_drops, 0);
 	mesh_conns_key_given(&pd, 0x77);
 	assert_int_equal(n_slept, 3);
@@ -473,7 +473,7 @@ static void test_others_given_at_once(void **state)
 	/* Answers come in the order of the questions, and are not to look through all of them. */
 	on_sleep = answer_at_once;
 	for (answered = 1; answered <= 1024; answered++) {
-		assert_int_equal(TAILQ_FIRST(&conn->keys)->key, answered);
+		assert_int_equal(TAILQ_FIRST(&conn->keys.list)->key, answered);
 		mesh_conns_key_given(&pd, answered);
 		assert_int_equal(n_slept, answered);
 	}
@@ -511,7 +511,7 @@ static void test_overtaken(void **state)
 	after.rkey = 0x900d;
 	key_message_comes(conn, &after);
 	assert_int_equal(path_key, 0x900d);
-	assert_true(TAILQ_EMPTY(&conn->keys));
+	assert_true(TAILQ_EMPTY(&conn->keys.list));
 	asking = NULL;
 	end(conn);
 }
@@ -536,7 +536,7 @@ static void one_more(void)
 	conn->held = &held;
 	conn->move.peer_attempt = 4;
 	conn->move.peer.qpn = conn->qpn;
-	memset(conn->told_keys, 0xff, sizeof(conn->told_keys));
+	memset(conn->keys.told, 0xff, sizeof(conn->keys.told));
 	mesh_conn_key_peer(conn);
 	n_conns++;
 }
@@ -619,16 +619,16 @@ static void test_only_who_asked_is_told(void **state)
 	unsigned int i;
 
 	(void)state;
-	memset(conn->told_keys, 0, sizeof(conn->told_keys));
+	memset(conn->keys.told, 0, sizeof(conn->keys.told));
 	conn->path.pd = &rail_pd;
 	for (n_conns = 0; n_conns < N;) {
 		one_more();
-		memset(conns[n_conns - 1]->told_keys, 0, sizeof(conn->told_keys));
+		memset(conns[n_conns - 1]->keys.told, 0, sizeof(conn->keys.told));
 	}
 	mesh_conns_key_dropped(&pd, 0x77);
 	assert_int_equal(n_sent, 0);
 	/* What a question looks like: from what it would be told. */
-	get = conn->key_drop;
+	get = conn->keys.drop;
 	get = from_peer(MV_CTL_KEY_GET, &get);
 	get.key = 0x77;
 	on_translate = drop_meanwhile;

@@ -262,26 +262,26 @@ static void test_changed(void **state)
 	/* In INIT, also of one that does not say that it stays there; */
 	assert_int_equal(change(0, 0, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(at_base.n, 1);
-	assert_int_equal(conn->init.qp_access_flags, 0);
+	assert_int_equal(conn->attr.init.qp_access_flags, 0);
 
 	conn->state = MESH_CONN_NATIVE;
 	conn->held = &held;
-	conn->rtr_mask = IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER;
-	conn->rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_ACCESS_FLAGS;
+	conn->attr.rtr_mask = IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER;
+	conn->attr.rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_ACCESS_FLAGS;
 	/* at work; */
 	assert_int_equal(change(READS, 3, both), 0);
 	assert_int_equal(at_base.n, 1);
 	assert_int_equal(at_next.n, 0);
-	assert_int_equal(conn->init.qp_access_flags, READS);
-	assert_int_equal(conn->rtr.qp_access_flags, 0); /* it was not given there */
-	assert_int_equal(conn->rtr.min_rnr_timer, 3);
-	assert_int_equal(conn->rts.qp_access_flags, READS);
+	assert_int_equal(conn->attr.init.qp_access_flags, READS);
+	assert_int_equal(conn->attr.rtr.qp_access_flags, 0); /* it was not given there */
+	assert_int_equal(conn->attr.rtr.min_rnr_timer, 3);
+	assert_int_equal(conn->attr.rts.qp_access_flags, READS);
 	/* if it is refused, it is as it was; */
 	at_base.err = EINVAL;
 	assert_int_equal(change(WRITES, 4, both | IBV_QP_STATE), EINVAL);
 	at_base.err = 0;
-	assert_int_equal(conn->init.qp_access_flags, READS);
-	assert_int_equal(conn->rtr.min_rnr_timer, 3);
+	assert_int_equal(conn->attr.init.qp_access_flags, READS);
+	assert_int_equal(conn->attr.rtr.min_rnr_timer, 3);
 	/* while the next one is there; */
 	held.next = (struct mesh_shadow){.qp = &next, .rtr = true, .rts = true};
 	assert_int_equal(change(WRITES, 4, both | IBV_QP_STATE), 0);
@@ -300,8 +300,8 @@ static void test_changed(void **state)
 	assert_int_equal(at_base.n, 0);
 	assert_int_equal(at_next.n, 1);
 	assert_int_equal(at_next.access, 0);
-	assert_int_equal(conn->init.qp_access_flags, 0);
-	assert_int_equal(conn->rtr.min_rnr_timer, 6);
+	assert_int_equal(conn->attr.init.qp_access_flags, 0);
+	assert_int_equal(conn->attr.rtr.min_rnr_timer, 6);
 	at_next.err = EINVAL;
 	assert_int_equal(change(READS, 5, both), EINVAL);
 	at_next.err = 0;
@@ -324,9 +324,9 @@ static struct mesh_conn *connection(enum mesh_conn_state state, struct mesh_held
 	assert_non_null(conn);
 	conn->state = state;
 	conn->held = held;
-	conn->attempt = 5;
-	conn->rtr_mask = conn->rts_mask = IBV_QP_STATE;
-	conn->peer.qpn = 9;
+	conn->attempt.number = 5;
+	conn->attr.rtr_mask = conn->attr.rts_mask = IBV_QP_STATE;
+	conn->ends.peer.qpn = 9;
 	return conn;
 }
 
@@ -353,10 +353,10 @@ static void assert_untouched(const struct mesh_conn *conn, enum mesh_conn_state 
 	mesh_conn_put(found);
 	assert_int_equal(conn->state, state);
 	assert_ptr_equal(conn->held, held);
-	assert_int_equal(conn->attempt, 5);
-	assert_int_equal(conn->rtr_mask, IBV_QP_STATE);
-	assert_int_equal(conn->rts_mask, IBV_QP_STATE);
-	assert_int_equal(conn->peer.qpn, 9);
+	assert_int_equal(conn->attempt.number, 5);
+	assert_int_equal(conn->attr.rtr_mask, IBV_QP_STATE);
+	assert_int_equal(conn->attr.rts_mask, IBV_QP_STATE);
+	assert_int_equal(conn->ends.peer.qpn, 9);
 	assert_false(conn->gone);
 }
 
@@ -411,8 +411,8 @@ static void test_native_again(void **state)
 	assert_untouched(conn, MESH_CONN_NATIVE, NULL);
 	at_base.err = 0;
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
-	assert_int_equal(conn->rts_mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
-	assert_int_equal(conn->rts.sq_psn, 77);
+	assert_int_equal(conn->attr.rts_mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	assert_int_equal(conn->attr.rts.sq_psn, 77);
 	end(conn);
 }
 
@@ -422,7 +422,7 @@ static void test_untouched_again(void **state)
 	struct mesh_conn *conn = connection(MESH_CONN_NATIVE, NULL);
 
 	(void)state;
-	mesh_conn_connected(conn, &conn->local.gid, true);
+	mesh_conn_connected(conn, &conn->ends.local.gid, true);
 	at_base.err = EINVAL;
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
 	assert_int_equal(at_base.n, 1);
@@ -464,24 +464,24 @@ static void test_rts_tried_again(void **state)
 
 	(void)state;
 	mesh_root.lib.verbs.modify_qp = modify_next;
-	conn->rts_mask = 0;
-	conn->shadow_connected = true;
+	conn->attr.rts_mask = 0;
+	conn->shadow.connected = true;
 	at_next.err = EINVAL;
 	assert_int_equal(to(IBV_QPS_RTS, RTS_MASK), EINVAL);
 	assert_int_equal(at_next.n, 1);
 	at_next.err = 0;
-	assert_int_equal(conn->rts_mask, 0);
+	assert_int_equal(conn->attr.rts_mask, 0);
 	assert_false(held.now.rts);
 	/* What the kernel would not take nobody is asked for. */
 	refuses(IBV_QPS_RTS, RTS_MASK & ~IBV_QP_TIMEOUT);
 	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_DEST_QPN);
 	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_CUR_STATE); /* RESET */
-	assert_int_equal(conn->rts_mask, 0);
+	assert_int_equal(conn->attr.rts_mask, 0);
 	at_next.n = 0;
 	assert_int_equal(mesh_modify_qp(&qp, &rts, IBV_QP_STATE | RTS_MASK), 0);
 	assert_int_equal(at_next.n, 1);
 	assert_true(conn->move.patience_ns == 8 * (4096ull << 14));
-	assert_true(conn->rts_mask);
+	assert_true(conn->attr.rts_mask);
 	assert_true(held.now.rts);
 	end(conn);
 }
@@ -617,8 +617,8 @@ static void test_never_less_than_said(void **state)
 	context->data.n_noted--;
 	context->data.n_held++;
 	conn->held = h;
-	conn->rtr.qp_state = IBV_QPS_RTR;
-	conn->rts.qp_state = IBV_QPS_RTS;
+	conn->attr.rtr.qp_state = IBV_QPS_RTR;
+	conn->attr.rts.qp_state = IBV_QPS_RTS;
 	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
 	mv_move_unreachable(&conn->move, mesh_now_ns());
 	base_state = IBV_QPS_INIT;

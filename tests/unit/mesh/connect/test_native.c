@@ -42,7 +42,7 @@ static void test_path_is_back(void **state)
 	assert_false(is_due_after(19000));
 	conn.move.peer_attempt = 0;
 	/* When it was made, the agents had not heard each other's beacons yet. */
-	conn.verdict = MV_PATH_APART;
+	conn.own_qp.verdict = MV_PATH_APART;
 	assert_false(is_due_after(20001));
 	assert_true(is_due_after(20002));
 	view.verdict = MV_PATH_APART;
@@ -51,12 +51,12 @@ static void test_path_is_back(void **state)
 	assert_false(is_due_after(29000));
 	assert_true(is_due_after(34000));
 	view.verdict = MV_PATH_WORKS;
-	conn.verdict = MV_PATH_REMOTE_DOWN;
+	conn.own_qp.verdict = MV_PATH_REMOTE_DOWN;
 	unroutable = true;
-	conn.fits = false;
+	conn.own_qp.fits = false;
 	assert_false(is_due_after(29001));
 	assert_false(is_due_after(39000));
-	conn.fits = true;
+	conn.own_qp.fits = true;
 	/* It flaps. */
 	assert_false(is_due_after(40000));
 	view.verdict = MV_PATH_REMOTE_DOWN;
@@ -68,9 +68,9 @@ static void test_path_is_back(void **state)
 	assert_false(is_due_after(50999));
 	assert_true(is_due_after(51000));
 	/* While its own port was down the kernel had no way. */
-	conn.fits = false;
+	conn.own_qp.fits = false;
 	assert_false(is_due_after(51001));
-	conn.verdict = MV_PATH_LOCAL_DOWN;
+	conn.own_qp.verdict = MV_PATH_LOCAL_DOWN;
 	assert_false(is_due_after(52000));
 	assert_true(is_due_after(57000));
 	/* Nobody can say whether its index is right. */
@@ -93,10 +93,10 @@ static void test_path_may_work(void **state)
 	(void)state;
 	is_held();
 	now_ns = conn.move.begun_at = 10000 * MS;
-	conn.verdict = conn.move.verdict = view.verdict = MV_PATH_OTHER_SUBNET;
-	conn.fits = false;
-	conn.works_since_ns = 1;
-	conn.works_known = true;
+	conn.own_qp.verdict = conn.move.verdict = view.verdict = MV_PATH_OTHER_SUBNET;
+	conn.own_qp.fits = false;
+	conn.own_qp.works_since_ns = 1;
+	conn.own_qp.works_known = true;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_true(deadline == now_ns + 400 * MS);
 	assert_false(is_due_after(399));
@@ -153,7 +153,7 @@ static void test_back_before_rts(void **state)
 {
 	(void)state;
 	is_about_to_try();
-	conn.rts_mask = 0;
+	conn.attr.rts_mask = 0;
 	mesh_conn_work(&conn);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
 	assert_int_equal(n_rtr, 1);
@@ -186,8 +186,8 @@ static void test_back_to_the_right_entry(void **state)
 {
 	(void)state;
 	is_about_to_try();
-	conn.rtr.ah_attr.is_global = 1;
-	conn.rtr.ah_attr.grh.sgid_index = 3;
+	conn.attr.rtr.ah_attr.is_global = 1;
+	conn.attr.rtr.ah_attr.grh.sgid_index = 3;
 	chosen_index = 5;
 	rtr_error = ETIMEDOUT;
 	mesh_conn_work(&conn);
@@ -343,8 +343,8 @@ static void test_meanwhile(void **state)
 	assert_false(is_due_after(2));
 	now_ns += 6000 * MS;
 	assert_true(is_due_after(0));
-	hello.from = conn.peer;
-	hello.to = conn.local;
+	hello.from = conn.ends.peer;
+	hello.to = conn.ends.local;
 	conn.move.rq_psn = 0x11;
 	conn.move.sq_psn = 0x22;
 	message_comes(&conn, &hello, &no_keys, now_ns, now_ns);
@@ -363,7 +363,7 @@ MV_LOCKS_UNCHECKED static void test_base_refuses_at_last(void **state)
 	(void)state;
 	has_no_path();
 	entry_lacks = false;
-	conn.rts_mask = 0;
+	conn.attr.rts_mask = 0;
 	cq.mc = &context;
 	rtr_error = ETIMEDOUT;
 	assert_true(looks_after(0));
@@ -373,7 +373,7 @@ MV_LOCKS_UNCHECKED static void test_base_refuses_at_last(void **state)
 	assert_true(held.ended);
 	assert_int_equal(held.mode, MESH_HELD_FAILING); /* a send that comes has a status of its own */
 	assert_int_equal(held.fail_status, IBV_WC_RETRY_EXC_ERR);
-	assert_int_equal(conn.rtr_error, ETIMEDOUT);
+	assert_int_equal(conn.attempt.rtr_error, ETIMEDOUT);
 }
 
 int main(void)

@@ -67,7 +67,7 @@ static void test_why_it_fails(void **state)
 	has_no_path();
 	entry_lacks = false;
 	cq.mc = &context;
-	conn.rtr.ah_attr.grh.sgid_index = 3;
+	conn.attr.rtr.ah_attr.grh.sgid_index = 3;
 	chosen_index = 5;
 	rtr_error = ETIMEDOUT;
 	own_error = ENODATA;
@@ -99,17 +99,17 @@ static uint8_t index_in(struct table table)
 
 	has_no_path();
 	entry_lacks = false;
-	conn.rtr.ah_attr.grh.sgid_index = chosen_index = 3;
-	conn.rtr.ah_attr.port_num = 1;
+	conn.attr.rtr.ah_attr.grh.sgid_index = chosen_index = 3;
+	conn.attr.rtr.ah_attr.port_num = 1;
 	chosen_sure = !table.old;
-	entry.type = conn.local_type;
+	entry.type = conn.ends.local_type;
 	if (table.type)
-		conn.local_type = MV_GID_TYPE_ROCE_V2;
+		conn.ends.local_type = MV_GID_TYPE_ROCE_V2;
 	mv_topo_init(&context.tables);
 	assert_int_equal(mv_topo_add_device(&context.tables, "mlx5_0", &device), 0);
 	assert_int_equal(mv_topo_add_port(device, 1, &port), 0);
 	for (int k = 0; k < 2; k++) {
-		entry.gid = k && !table.same ? conn.peer.gid : conn.local.gid;
+		entry.gid = k && !table.same ? conn.ends.peer.gid : conn.ends.local.gid;
 		entry.index = k ? table.other : table.own;
 		assert_int_equal(mv_port_add_gid(port, &entry), 0);
 	}
@@ -158,7 +158,7 @@ static void test_no_entry_needed(void **state)
 {
 	(void)state;
 	has_no_path();
-	conn.rtr.ah_attr.is_global = 0;
+	conn.attr.rtr.ah_attr.is_global = 0;
 	mesh_conn_work(&conn);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
 	assert_int_equal(n_lacks, 0);

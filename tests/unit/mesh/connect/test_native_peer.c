@@ -16,8 +16,8 @@ static void comes_because(uint8_t type, uint8_t flags, enum mv_ctl_reason reason
 				       .gid_type = MV_GID_TYPE_ROCE_V1,
 				       .attempt = 9,
 				       .to_attempt = 1,
-				       .from = conn.peer,
-				       .to = conn.local,
+				       .from = conn.ends.peer,
+				       .to = conn.ends.local,
 				       .from_psn = 0x11,
 				       .to_psn = 0x22};
 
@@ -43,8 +43,8 @@ static void test_forged(void **state)
 	conn.move.rq_psn = 0x11;
 	conn.move.sq_psn = 0x22;
 	conn.move.nonce = 77;
-	msg.from = conn.peer;
-	msg.to = conn.local;
+	msg.from = conn.ends.peer;
+	msg.to = conn.ends.local;
 	memset(&sent, 0, sizeof(sent));
 	before = conn.move;
 	for (n = 0; n < 2 * MV_PROOF_BURST; n++) {
@@ -78,10 +78,10 @@ static void test_in_rtr(void **state)
 	is_held();
 	conn.held = NULL;
 	conn.state = MESH_CONN_NATIVE;
-	conn.rts_mask = 0;
-	conn.native_sq_psn = MV_CTL_PSN_NONE;
-	conn.rtr.rq_psn = 0x11;
-	conn.rtr_ns = now_ns;
+	conn.attr.rts_mask = 0;
+	conn.table.native_sq_psn = MV_CTL_PSN_NONE;
+	conn.attr.rtr.rq_psn = 0x11;
+	conn.attempt.rtr_ns = now_ns;
 	comes(MV_CTL_HELLO, 0);
 	assert_int_equal(sent.type, 0); /* it may go on to RTS in a moment */
 	now_ns += 20 * MS;
@@ -91,10 +91,10 @@ static void test_in_rtr(void **state)
 	assert_int_equal(sent.from_psn, MV_CTL_PSN_NONE);
 	assert_int_equal(sent.to_psn, 0x11);
 	/* In RTS it answers who shows that PSN, and nobody else. */
-	conn.native_sq_psn = 0x22;
+	conn.table.native_sq_psn = 0x22;
 	comes(MV_CTL_HELLO, 0);
 	assert_int_equal(sent.from_psn, 0x22);
-	conn.native_sq_psn = 0x23;
+	conn.table.native_sq_psn = 0x23;
 	comes(MV_CTL_HELLO, 0);
 	assert_int_equal(sent.type, 0);
 }
@@ -104,15 +104,15 @@ static void test_peer_has_ended(void **state)
 {
 	(void)state;
 	is_held();
-	conn.rtr.rq_psn = conn.move.rq_psn = 0x11;
-	conn.rts.sq_psn = conn.move.sq_psn = 0x22;
+	conn.attr.rtr.rq_psn = conn.move.rq_psn = 0x11;
+	conn.attr.rts.sq_psn = conn.move.sq_psn = 0x22;
 	cq.mc = &context;
 	rtr_error = ETIMEDOUT;
 	comes_because(MV_CTL_HELLO, MV_CTL_NATIVE, MV_CTL_REASON_GONE);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	assert_int_equal(conn.rtr_error, 0);
+	assert_int_equal(conn.attempt.rtr_error, 0);
 	assert_int_equal(n_err, 0);
 	/* And it says the same. */
 	comes(MV_CTL_HELLO, MV_CTL_ASKING);
@@ -124,7 +124,7 @@ static void test_peer_has_ended(void **state)
 static void is_told_to_stay(void)
 {
 	is_held();
-	conn.verdict = conn.move.verdict = MV_PATH_ASK;
+	conn.own_qp.verdict = conn.move.verdict = MV_PATH_ASK;
 	conn.move.rq_psn = 0x11;
 	conn.move.sq_psn = 0x22;
 	comes(MV_CTL_HELLO, MV_CTL_NATIVE);

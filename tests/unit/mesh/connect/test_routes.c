@@ -542,7 +542,7 @@ static void no_rail_to_be_had(void)
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
 	assert_int_equal(n_held, 0);
 	assert_int_equal(refusing->state, MESH_CONN_INIT);
-	assert_false(refusing->at_work);
+	assert_false(refusing->flags.at_work);
 	peer_asks(); /* until the program takes its queue pair away */
 	assert_answered();
 	/* The neighbour is there, after all. */

@@ -147,7 +147,7 @@ static void test_others_go_on(void **state)
 	blocked[0] = true;
 	submit(0, 1);
 	wait_for(&started[0], 1);
-	assert_true(conns[0].at_work);
+	assert_true(conns[0].flags.at_work);
 	submit(1, 2);
 	assert_true(mesh_work_run(now_ns) <= now_ns + 10 * MS); /* is to be asked again */
 	assert_int_equal(started[1], 0);

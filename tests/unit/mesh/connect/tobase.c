@@ -10,15 +10,15 @@ void is_held(void)
 	is_well();
 	held.mode = MESH_HELD_WAITING;
 	conn.state = MESH_CONN_HELD;
-	conn.verdict = MV_PATH_REMOTE_DOWN;
-	conn.fits = true;
-	conn.rtr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR};
-	conn.rts = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
-	conn.rtr_mask = IBV_QP_STATE;
+	conn.own_qp.verdict = MV_PATH_REMOTE_DOWN;
+	conn.own_qp.fits = true;
+	conn.attr.rtr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR};
+	conn.attr.rts = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
+	conn.attr.rtr_mask = IBV_QP_STATE;
 	conn.move = (struct mv_move){.state = MV_MOVE_ASKING,
 				     .times = &mv_move_default_times,
-				     .local = conn.local,
-				     .peer = conn.peer,
+				     .local = conn.ends.local,
+				     .peer = conn.ends.peer,
 				     .attempt = 1,
 				     .sq_psn = MV_CTL_PSN_NONE,
 				     .rq_psn = MV_CTL_PSN_NONE,
@@ -31,10 +31,11 @@ void has_no_path(void)
 	struct mv_move_begin begin;
 
 	is_held();
-	begin = (struct mv_move_begin){.local = conn.local, .peer = conn.peer, .verdict = MV_PATH_LOCAL_DOWN, .attempt = 1};
+	begin = (struct mv_move_begin){
+		.local = conn.ends.local, .peer = conn.ends.peer, .verdict = MV_PATH_LOCAL_DOWN, .attempt = 1};
 	mv_move_begin(&conn.move, &begin, &mv_move_default_times, now_ns);
 	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
-	conn.rtr.ah_attr.is_global = 1;
+	conn.attr.rtr.ah_attr.is_global = 1;
 	entry_lacks = true;
 }
 

@@ -104,7 +104,7 @@ static void test_no_thread(void **state)
 	assert_int_equal(mesh_thread_wake(true), -EINVAL);
 	least_bytes = 0;
 	assert_int_equal(conn->refs, 2);
-	assert_false(conn->queued);
+	assert_false(conn->schedule.queued);
 	mesh_conn_unlink(conn);
 	mesh_conn_put(conn);
 }

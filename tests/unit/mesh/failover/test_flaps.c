@@ -37,7 +37,7 @@ static int setup(void **state)
 {
 	oneconn_setup(state);
 	is_well();
-	conn.local_type = MV_GID_TYPE_ROCE_V2;
+	conn.ends.local_type = MV_GID_TYPE_ROCE_V2;
 	mesh_conn_settled(&conn);
 	held.now = (struct mesh_shadow){.qp = &qp, .rts = true};
 	return 0;
@@ -69,7 +69,7 @@ static void moves(enum mv_ctl_reason reason, const struct mv_path *path)
 		;
 	conn.move.live = false;
 	conn.move.state = MV_MOVE_ACTIVE;
-	conn.next_path = (struct mesh_conn_path){.gid = path->local_gid, .peer_gid = path->remote_gid, .gid_type = path->type};
+	conn.moving.next_path = (struct mesh_conn_path){.gid = path->local_gid, .peer_gid = path->remote_gid, .gid_type = path->type};
 	assert_true(mesh_conn_live(&conn, &activate, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_MOVED);
 	assert_int_equal(conn.home.away, path == &other);

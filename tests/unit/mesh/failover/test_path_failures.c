@@ -44,8 +44,8 @@ static void fails_with_paths(unsigned int n)
 	unsigned int i;
 
 	is_to_move();
-	conn.local.gid = path_of(0).local_gid;
-	conn.peer.gid = path_of(0).remote_gid;
+	conn.ends.local.gid = path_of(0).local_gid;
+	conn.ends.peer.gid = path_of(0).remote_gid;
 	view.n_paths = n;
 	for (i = 0; i < n; i++)
 		view.paths[i] = path_of(i);
@@ -74,8 +74,8 @@ static void takes_over(unsigned int i)
 	conn.move.state = MV_MOVE_ACTIVE;
 	conn.state = MESH_CONN_MOVED;
 	conn.path = (struct mesh_conn_path){.gid = path_of(i).local_gid, .peer_gid = path_of(i).remote_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
-	conn.path_failed = false;
-	conn.pathless_ns = 0;
+	conn.flags.path_failed = false;
+	conn.retry.pathless_ns = 0;
 	held.guard->broken = false;
 	held.guard->acknowledged = false;
 	mesh_path_failures_forget(&conn);
@@ -84,7 +84,7 @@ static void takes_over(unsigned int i)
 static void fails(uint64_t after_ns)
 {
 	now_ns += after_ns;
-	conn.path_failed = true;
+	conn.flags.path_failed = true;
 	held.guard->broken = true;
 }
 

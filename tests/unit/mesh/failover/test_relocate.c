@@ -26,18 +26,18 @@ static void test_path_that_does_not_work(void **state)
 static void test_waits_for_its_turn(void **state)
 {
 	(void)state;
-	conn.rts_mask = 1;
+	conn.attr.rts_mask = 1;
 	atomic_store(&process.n_moving, 1000);
 	assert_true(mesh_conn_check(&conn, now_ns, now_ns) >= now_ns + 1000 * MS);
 	assert_false(conn.move.live);
-	assert_int_equal(conn.stayed_ns, 0);
+	assert_int_equal(conn.retry.stayed_ns, 0);
 }
 
 /* Its port is down; @failed: it has noticed that itself */
 static void is_among_many(bool leads, bool failed)
 {
 	is_to_move();
-	conn.path_failed = failed;
+	conn.flags.path_failed = failed;
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	conn.move.leader = leads;
 	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
@@ -54,7 +54,7 @@ static void test_follows(void **state)
 	assert_false(conn.move.live);
 	mesh_conn_check(&conn, now_ns + 250 * MS, now_ns + 250 * MS);
 	assert_true(conn.move.live);
-	assert_int_equal(conn.turn_ns, 0);
+	assert_int_equal(conn.retry.turn_ns, 0);
 }
 
 /* It has its turn, and no reason any more; or its peer begins. The next time, it waits anew. */
@@ -63,13 +63,13 @@ static void test_waits_anew(void **state)
 	(void)state;
 	is_well();
 	conn.move.leader = false;
-	conn.turn_ns = now_ns;
+	conn.retry.turn_ns = now_ns;
 	mesh_conn_check(&conn, now_ns, now_ns);
 	assert_false(conn.move.live);
-	assert_int_equal(conn.turn_ns, 0);
-	conn.turn_ns = now_ns;
+	assert_int_equal(conn.retry.turn_ns, 0);
+	conn.retry.turn_ns = now_ns;
 	mesh_conn_note_begin(&conn, now_ns);
-	assert_int_equal(conn.turn_ns, 0);
+	assert_int_equal(conn.retry.turn_ns, 0);
 }
 
 static void confirms(unsigned int n_fresh, enum mv_move_action_type first)
@@ -173,13 +173,13 @@ static void test_leaves_again_at_once(void **state)
 	(void)state;
 	is_to_move();
 	conn.move.peer_attempt = 1;
-	conn.path_failed = false;
+	conn.flags.path_failed = false;
 	held.guard->broken = false;
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	for (wait_ns = 10 * MS; wait_ns <= 640 * MS; wait_ns *= 2) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		assert_false(conn.move.live);
-		assert_non_null(conn.stayed);
+		assert_non_null(conn.retry.stayed);
 		assert_int_equal(deadline, now_ns + wait_ns);
 		now_ns = deadline;
 	}
@@ -207,12 +207,12 @@ static void test_standby_is_passed(void **state)
 	(void)state;
 	is_to_move();
 	conn.move.peer_attempt = 1;
-	conn.path_failed = false;
+	conn.flags.path_failed = false;
 	conn.move.actions[conn.move.n_actions++] = (struct mv_move_action){.type = MV_DO_STANDBY};
-	conn.path_failed = true;
+	conn.flags.path_failed = true;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(mv_move_peek(&conn.move));
-	assert_non_null(conn.stayed); /* it has been tried */
+	assert_non_null(conn.retry.stayed); /* it has been tried */
 }
 
 /* The program goes to RTS while the old one is in ERR: that is for the next one, and nothing of the old one's log is forgotten. */
@@ -275,30 +275,30 @@ static void test_movable_once_connected(void **state)
 	is_well();
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
 		conn.state = before[i];
-		conn.rts_mask = 0;
+		conn.attr.rts_mask = 0;
 		mesh_conn_tell(&conn);
 		assert_null(strstr(status, "movable"));
 	}
 	conn.state = MESH_CONN_HELD;
-	conn.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	conn.attr.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	mesh_conn_tell(&conn);
 	assert_null(strstr(status, "movable"));
 
 	conn.state = MESH_CONN_NATIVE;
-	conn.rts_mask = 0;
+	conn.attr.rts_mask = 0;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(strstr(status, "movable"));
 	n_statuses = 0;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(n_statuses, 0);
-	conn.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	conn.attr.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(n_statuses, 1);
 	assert_non_null(strstr(status, "\"movable\":true"));
-	atomic_store_explicit(&conn.refused, true, memory_order_relaxed);
+	atomic_store_explicit(&conn.flags.refused, true, memory_order_relaxed);
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(strstr(status, "\"movable\":false"));
-	atomic_store_explicit(&conn.refused, false, memory_order_relaxed);
+	atomic_store_explicit(&conn.flags.refused, false, memory_order_relaxed);
 }
 
 /* Keys that were told for a QP that is given up are for no other. */
@@ -308,10 +308,10 @@ static void test_keys_go_with_their_qp(void **state)
 
 	(void)state;
 	is_well();
-	conn.move_keys.ours[0] = (struct mesh_conn_move_key){.id = 5, .given = true, .key = {.rkey = 6, .path_rkey = 7}};
+	conn.moving.keys.ours[0] = (struct mesh_conn_move_key){.id = 5, .given = true, .key = {.rkey = 6, .path_rkey = 7}};
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
-	assert_int_equal(conn.move_keys.ours[0].id, 0);
-	assert_false(conn.move_keys.ours[0].given);
+	assert_int_equal(conn.moving.keys.ours[0].id, 0);
+	assert_false(conn.moving.keys.ours[0].given);
 }
 
 /* One move ends: the next is not begun before that has been carried out, and says when it may. */
@@ -327,7 +327,7 @@ static void test_one_after_the_other(void **state)
 	assert_true(conn.move.live); /* it asks for the peer's attempt */
 	now_ns += mv_move_default_times.move_ns / 2;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
-	assert_non_null(conn.stayed);
+	assert_non_null(conn.retry.stayed);
 	assert_false(conn.move.live);
 	assert_true(deadline <= now_ns + 1000 * MS);
 }

@@ -12,8 +12,8 @@ static uint64_t late_ns; /* the peer may have sent something since then */
 static uint64_t say_bye(uint32_t attempt)
 {
 	const struct mv_ctl_msg bye = {.type = MV_CTL_BYE,
-				       .from = conn.peer,
-				       .to = conn.local,
+				       .from = conn.ends.peer,
+				       .to = conn.ends.local,
 				       .attempt = attempt,
 				       .to_attempt = conn.move.attempt,
 				       .from_psn = conn.move.rq_psn,
@@ -34,12 +34,12 @@ static void test_look_after_message(void **state)
 	assert_int_equal(say_bye(2), now_ns);
 	process.n_fresh = 16;
 	assert_int_equal(say_bye(2), now_ns + 100 * MS);
-	conn.stayed = "of something";
+	conn.retry.stayed = "of something";
 	assert_int_equal(say_bye(2), now_ns);
-	conn.stayed = NULL;
-	conn.pathless_ns = 1;
+	conn.retry.stayed = NULL;
+	conn.retry.pathless_ns = 1;
 	assert_int_equal(say_bye(2), now_ns);
-	conn.pathless_ns = 0;
+	conn.retry.pathless_ns = 0;
 	held.guard->broken = true;
 	assert_int_equal(say_bye(2), now_ns);
 	held.guard->broken = false;
@@ -49,9 +49,9 @@ static void test_look_after_message(void **state)
 	conn.state = MESH_CONN_HELD; /* it is being connected */
 	assert_int_equal(say_bye(2), now_ns);
 	conn.state = MESH_CONN_NATIVE;
-	conn.at_work = true;
+	conn.flags.at_work = true;
 	assert_int_equal(say_bye(2), now_ns);
-	conn.at_work = false;
+	conn.flags.at_work = false;
 	conn.move.live = true;
 	conn.move.phase_since = now_ns;
 	conn.move.resend_at = now_ns + 7 * MS;
@@ -62,18 +62,18 @@ static void test_look_after_message(void **state)
 	conn.move.state = MV_MOVE_QUIESCING; /* what it holds back is looked at more often */
 	assert_int_equal(say_bye(2), now_ns);
 	conn.move.state = MV_MOVE_NATIVE;
-	conn.fencing = true;
+	conn.moving.fencing = true;
 	assert_int_equal(say_bye(2), now_ns);
-	conn.fencing = false;
+	conn.moving.fencing = false;
 	conn.move.actions[conn.move.n_actions++] = (struct mv_move_action){.type = MV_DO_CONNECT}; /* a worker's */
 	assert_int_equal(say_bye(2), now_ns);
 	conn.move.n_actions = conn.move.next_action = 0;
 	conn.move.live = false;
-	TAILQ_INIT(&conn.keys);
+	TAILQ_INIT(&conn.keys.list);
 	assert_int_equal(say_bye(2), now_ns + 100 * MS);
-	TAILQ_INSERT_TAIL(&conn.keys, &key, of_conn); /* which it may have to ask for again */
+	TAILQ_INSERT_TAIL(&conn.keys.list, &key, of_conn); /* which it may have to ask for again */
 	assert_int_equal(say_bye(2), now_ns);
-	TAILQ_REMOVE(&conn.keys, &key, of_conn);
+	TAILQ_REMOVE(&conn.keys.list, &key, of_conn);
 }
 
 /* A worker has the connection, or the program is in the middle of a call, when the peer says that it goes. */
@@ -103,7 +103,7 @@ static void bye_is_kept(_Atomic bool *worker)
 static void test_bye_at_work(void **state)
 {
 	(void)state;
-	bye_is_kept(&conn.at_work);
+	bye_is_kept(&conn.flags.at_work);
 }
 
 static void test_bye_in_a_call(void **state)
@@ -118,9 +118,9 @@ static void test_late_bye_of_another(void **state)
 	(void)state;
 	is_well();
 	conn.move.peer_attempt = 3;
-	conn.at_work = true;
+	conn.flags.at_work = true;
 	say_bye(2);
-	conn.at_work = false;
+	conn.flags.at_work = false;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(held.guard->lost);
 }
@@ -131,12 +131,12 @@ static void test_late_bye_of_another_host(void **state)
 	(void)state;
 	is_well();
 	conn.move.peer_attempt = 3;
-	conn.host_id.bytes[0] = 5;
+	conn.ends.host_id.bytes[0] = 5;
 	holder = MESH_HOLDER_SAME;
 	for (said_by.bytes[0] = 6; said_by.bytes[0] >= 5; said_by.bytes[0]--) {
-		conn.at_work = true;
+		conn.flags.at_work = true;
 		say_bye(3);
-		conn.at_work = false;
+		conn.flags.at_work = false;
 		mesh_conn_run(&conn, now_ns, now_ns);
 		assert_int_equal(held.guard->lost != NULL, said_by.bytes[0] == 5);
 	}
@@ -153,7 +153,7 @@ static void test_bye_while_fencing(void **state)
 	conn.move.peer_attempt = 3;
 	held.mode = MESH_HELD_FENCING;
 	say_bye(3);
-	assert_true(conn.peer_gone);
+	assert_true(conn.ends.peer_gone);
 	assert_null(held.guard->lost);
 	assert_false(mesh_guard_completed(&held, &flushed));
 }

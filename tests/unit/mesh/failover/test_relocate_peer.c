@@ -88,7 +88,7 @@ static void test_backs_off(void **state)
 	}
 	assert_true(n > 20 && n < 40);
 	/* News: perhaps the peer has a path now. */
-	now_ns = conn.stayed_ns + 10 * MS;
+	now_ns = conn.retry.stayed_ns + 10 * MS;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_false(conn.move.live);
 	view.generation++;
@@ -107,7 +107,7 @@ static void test_again_by_itself(void **state)
 	conn.move.peer_attempt = 1; /* so it need not ask, and fails at once */
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
-	assert_non_null(conn.stayed);
+	assert_non_null(conn.retry.stayed);
 	assert_false(conn.move.live);
 	assert_true(deadline <= now_ns + 1000 * MS);
 }
@@ -121,8 +121,8 @@ static void test_failed_one_says_so(void **state)
 	is_to_move();
 	stay(MV_CTL_REASON_UNSUPPORTED);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	msg.from = conn.peer;
-	msg.to = conn.local;
+	msg.from = conn.ends.peer;
+	msg.to = conn.ends.local;
 	msg.attempt = 2;
 	msg.to_attempt = conn.move.attempt;
 	msg.from_psn = conn.move.rq_psn;

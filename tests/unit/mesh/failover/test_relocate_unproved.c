@@ -15,7 +15,7 @@
 static void is_unproved(void)
 {
 	is_to_move();
-	conn.host_id.bytes[0] = 5;
+	conn.ends.host_id.bytes[0] = 5;
 	holder = MESH_HOLDER_SAME;
 	conn.move.peer_attempt = 1;
 	view.verdict = MV_PATH_LOCAL_DOWN;
@@ -28,8 +28,8 @@ static bool moves(void)
 	conn.move.live = false;
 	conn.move.state = MV_MOVE_NATIVE;
 	conn.move.n_actions = conn.move.next_action = 0;
-	conn.stayed = NULL;
-	conn.moving_ns = 0;
+	conn.retry.stayed = NULL;
+	conn.moving.since_ns = 0;
 	can = mesh_conn_paths_for(&conn, MV_CTL_REASON_PORT, view.paths);
 	assert_true(can == !mesh_conn_bound(&conn));
 	return can;
@@ -39,8 +39,8 @@ static bool moves(void)
 static int opens(uint8_t host)
 {
 	struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
-				 .from = conn.peer,
-				 .to = conn.local,
+				 .from = conn.ends.peer,
+				 .to = conn.ends.local,
 				 .from_psn = conn.move.rq_psn,
 				 .to_psn = conn.move.sq_psn};
 	const struct mv_host_id from = {.bytes = {host}};
@@ -70,7 +70,7 @@ static void test_unproved(void **state)
 	/* The peer hears of no reason. The program's user does. */
 	held.guard->broken = false;
 	assert_true(mesh_conn_live(&conn, &stay, now_ns));
-	assert_non_null(strstr(conn.stayed, "authenticated"));
+	assert_non_null(strstr(conn.retry.stayed, "authenticated"));
 	/* The agents have met. */
 	authenticated = true;
 	assert_true(moves());
@@ -88,9 +88,9 @@ static void test_unproved(void **state)
 	conn.move.sq_psn = MV_CTL_PSN_NONE;
 	assert_false(moves());
 	/* Its own host is itself. */
-	conn.own_host = true;
+	conn.ends.own_host = true;
 	assert_true(moves());
-	conn.own_host = false;
+	conn.ends.own_host = false;
 	holder = MESH_HOLDER_UNKNOWN; /* no agent: whether there is a path is another question */
 	assert_true(moves());
 }
@@ -104,9 +104,9 @@ static void test_message_of_another_host(void **state)
 	assert_int_equal(opens(0), 0); /* an agent of an older version does not say whose it is */
 	assert_int_equal(opens(5), 0);
 	assert_int_equal(opens(6), -EBADMSG);
-	conn.host_id.bytes[0] = 0; /* nor was it known */
+	conn.ends.host_id.bytes[0] = 0; /* nor was it known */
 	assert_int_equal(opens(6), 0);
-	conn.host_id.bytes[0] = 5;
+	conn.ends.host_id.bytes[0] = 5;
 	mesh_root.config.survive_unauthenticated = true;
 	assert_int_equal(opens(6), -EBADMSG);
 	mesh_root.config.survive_unauthenticated = false;
@@ -130,9 +130,9 @@ static void test_unproved_beyond_a_router(void **state)
 	mesh_root.config.survive_unauthenticated = true;
 	assert_true(moves());
 	mesh_root.config.survive_unauthenticated = false;
-	conn.own_host = true;
+	conn.ends.own_host = true;
 	assert_true(moves());
-	conn.own_host = false;
+	conn.ends.own_host = false;
 	assert_false(moves());
 	routed = false;
 	assert_true(moves());
@@ -171,9 +171,9 @@ static void test_path_of_another_host(void **state)
 	conn.move.next_action = conn.move.n_actions;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_false(conn.move.live); /* there is no other path */
-	assert_int_equal(conn.steps.prepared_ns, 0); /* nothing was made */
+	assert_int_equal(conn.moving.steps.prepared_ns, 0); /* nothing was made */
 	conn.move.next_action = conn.move.n_actions;
-	of_others = conn.peer.gid;
+	of_others = conn.ends.peer.gid;
 	message_comes(&conn, &hello, &no_keys, now_ns, now_ns);
 	assert_int_equal(conn.move.peer_attempt, 1);
 	of_others.raw[0] = 9;

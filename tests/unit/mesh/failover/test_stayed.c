@@ -23,7 +23,7 @@ static int setup(void **state)
 {
 	oneconn_setup(state);
 	is_well();
-	conn.local_type = MV_GID_TYPE_ROCE_V2;
+	conn.ends.local_type = MV_GID_TYPE_ROCE_V2;
 	mesh_conn_settled(&conn);
 	helper = (struct mesh_helper){.link.fd = 0};
 	mesh_lock_init(&helper.link_lock);
@@ -71,7 +71,7 @@ static void test_path_works_again(void **state)
 	now_ns += 10 * SECOND_NS;
 	check(MV_PATH_WORKS, 2);
 	assert_false(says("why"));
-	assert_null(conn.stayed);
+	assert_null(conn.retry.stayed);
 }
 
 /* A NIC that was drained, shortly after the connection found no path. The pause between two attempts stays. */

@@ -77,7 +77,7 @@ static int setup(void **state)
 	oneconn_setup(state);
 	mesh_root.undetected = 0;
 	is_well();
-	conn.local_type = MV_GID_TYPE_ROCE_V2;
+	conn.ends.local_type = MV_GID_TYPE_ROCE_V2;
 	view.generation = 1;
 	mesh_conn_settled(&conn);
 	assert_true(conn.move.leader);
@@ -108,7 +108,7 @@ static void both_are_ready(void)
 	conn.move.peer_attempt = 3;
 	conn.move.last_offer = 1;
 	conn.move.phase_since = now_ns;
-	conn.next_path = (struct mesh_conn_path){.gid = spare_local, .peer_gid = spare_remote};
+	conn.moving.next_path = (struct mesh_conn_path){.gid = spare_local, .peer_gid = spare_remote};
 }
 
 static void prepare(void)
@@ -136,7 +136,7 @@ static void assert_goes(enum mv_ctl_reason why)
 	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), UINT64_MAX);
 	assert_false(conn.move.unsure);
 	assert_int_equal(conn.move.reason, why);
-	assert_int_equal(conn.moving_ns, now_ns); /* until then the program has noticed nothing */
+	assert_int_equal(conn.moving.since_ns, now_ns); /* until then the program has noticed nothing */
 	assert_false(conn.probed.prepares);
 	assert_int_equal(n_taken, 0);
 	quiesce();
@@ -265,9 +265,9 @@ static void assert_is_off(void)
 	assert_false(conn.move.live);
 	assert_false(conn.probed.prepares);
 	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
-	assert_int_equal(conn.moving_ns, 0);
-	assert_null(conn.stayed);
-	assert_int_equal(conn.again_ns, 0);
+	assert_int_equal(conn.moving.since_ns, 0);
+	assert_null(conn.retry.stayed);
+	assert_int_equal(conn.retry.again_ns, 0);
 	conn.move.peer_attempt = 0; /* the next one begins by asking for it, as there is no rail that it could prepare */
 }
 
@@ -345,7 +345,7 @@ static void test_peers_word(void **state)
 	assert_true(conn.probed.prepares);
 	quiesce();
 	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
-	assert_int_equal(conn.moving_ns, now_ns);
+	assert_int_equal(conn.moving.since_ns, now_ns);
 	assert_false(conn.probed.prepares);
 }
 
@@ -397,7 +397,7 @@ static void follower_has_lost(const char *lost, uint32_t qpn)
 	assert_int_equal(check(), now_ns);
 	assert_false(conn.move.live);
 	assert_int_equal(sent.type, MV_CTL_REFUSE);
-	assert_null(conn.stayed);
+	assert_null(conn.retry.stayed);
 	held.guard->lost = NULL;
 }
 
@@ -477,7 +477,7 @@ static void follower_fences(int error)
 	conn.move.settled = conn.move.state;
 	conn.move.live = conn.move.early = true;
 	conn.move.state = MV_MOVE_FENCING;
-	conn.moving_ns = now_ns;
+	conn.moving.since_ns = now_ns;
 	now_ns += 15 * MS;
 	take_error = error;
 	/* The turn began somewhat earlier. */
@@ -489,8 +489,8 @@ static void test_follower_in_a_batch(void **state)
 {
 	(void)state;
 	follower_fences(-EBUSY);
-	assert_int_equal(conn.moving_ns, now_ns);
-	assert_true(conn.fencing);
+	assert_int_equal(conn.moving.since_ns, now_ns);
+	assert_true(conn.moving.fencing);
 	assert_true(mesh_conn_fence_at(&conn) < now_ns + MS);
 	now_ns += 1700 * MS;
 	mesh_conn_fence(&conn, now_ns);
@@ -499,7 +499,7 @@ static void test_follower_in_a_batch(void **state)
 	/* Whoever is in it does not end it. */
 	now_ns += 101 * MS;
 	mesh_conn_fence(&conn, now_ns);
-	assert_false(conn.fencing);
+	assert_false(conn.moving.fencing);
 	assert_int_equal(conn.move.state, MV_MOVE_FAILED);
 }
 
@@ -507,7 +507,7 @@ static void test_follower_has_none(void **state)
 {
 	(void)state;
 	follower_fences(-ENOENT);
-	assert_false(conn.fencing);
+	assert_false(conn.moving.fencing);
 	assert_int_equal(conn.move.state, MV_MOVE_FAILED);
 }
 
@@ -555,7 +555,7 @@ static void test_own_port(void **state)
 	(void)state;
 	prepare();
 	qp.context = &verbs.context;
-	conn.rtr.ah_attr.port_num = 1;
+	conn.attr.rtr.ah_attr.port_num = 1;
 	mesh_port_event(&context.ports_down, &event);
 	assert_goes(MV_CTL_REASON_PORT);
 	context.ports_down = 0;
@@ -598,7 +598,7 @@ static void assert_does_not_prepare(void)
 	suspected();
 	check();
 	assert_false(conn.move.live);
-	assert_null(conn.stayed);
+	assert_null(conn.retry.stayed);
 }
 
 static void test_follower(void **state)
@@ -635,8 +635,8 @@ static void test_no_better_path(void **state)
 static void test_refused_lately(void **state)
 {
 	(void)state;
-	conn.stayed = "of something";
-	conn.stayed_ns = now_ns;
+	conn.retry.stayed = "of something";
+	conn.retry.stayed_ns = now_ns;
 	suspected();
 	check();
 	assert_false(conn.move.live);
@@ -701,12 +701,12 @@ static void peer_takes_it_back(bool unsure)
 	conn.move.live = true;
 	conn.move.unsure = unsure;
 	conn.move.state = MV_MOVE_ANSWERED;
-	conn.moving_ns = now_ns;
+	conn.moving.since_ns = now_ns;
 	mv_move_call_off(&conn.move, MV_CTL_REASON_HEALED, MV_CTL_REASON_NONE, false);
 	carry_out();
 	assert_false(conn.move.live);
-	assert_int_equal(conn.stayed != NULL, !unsure || held.guard->broken);
-	assert_int_equal(conn.moving_ns, 0);
+	assert_int_equal(conn.retry.stayed != NULL, !unsure || held.guard->broken);
+	assert_int_equal(conn.moving.since_ns, 0);
 }
 
 static void test_peer_takes_it_back(void **state)
@@ -723,7 +723,7 @@ static void test_failed_meanwhile(void **state)
 	held.guard->broken = true;
 	peer_takes_it_back(true);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
-	assert_true(conn.pathless_ns);
+	assert_true(conn.retry.pathless_ns);
 }
 
 #define S(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

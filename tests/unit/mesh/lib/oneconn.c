@@ -84,7 +84,7 @@ enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const un
 
 enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
 {
-	assert_memory_equal(host, &conn.host_id, sizeof(*host));
+	assert_memory_equal(host, &conn.ends.host_id, sizeof(*host));
 	*ret_flags = (authenticated ? MV_PEER_AUTHENTICATED : 0) | (routed ? MV_PEER_ROUTED : 0);
 	return mv_gid_equal(gid, &of_others) ? MESH_HOLDER_OTHER : holder;
 }
@@ -148,10 +148,10 @@ bool __wrap_mesh_paths_lack(struct mesh_context *mc, struct ibv_context *context
 {
 	assert_ptr_equal(mc, &context);
 	assert_ptr_equal(context_of, qp.context);
-	assert_int_equal(port_num, conn.rtr.ah_attr.port_num);
-	assert_ptr_equal(gid, &conn.local.gid);
-	assert_int_equal(type, conn.local_type);
-	assert_int_equal(index, conn.rtr.ah_attr.grh.sgid_index);
+	assert_int_equal(port_num, conn.attr.rtr.ah_attr.port_num);
+	assert_ptr_equal(gid, &conn.ends.local.gid);
+	assert_int_equal(type, conn.ends.local_type);
+	assert_int_equal(index, conn.attr.rtr.ah_attr.grh.sgid_index);
 	n_lacks++;
 	return entry_lacks;
 }
@@ -339,12 +339,12 @@ void is_to_move(void)
 					    .attempt = 1};
 
 	mesh_lock_init(&conn.lock);
-	mesh_lock_init(&conn.key_lock);
-	conn.local = begin.local;
-	conn.peer = begin.peer;
-	conn.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	mesh_lock_init(&conn.keys.lock);
+	conn.ends.local = begin.local;
+	conn.ends.peer = begin.peer;
+	conn.attr.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	mv_move_adopt(&conn.move, &begin, 0, &mv_move_default_times, now_ns);
-	conn.path_failed = true;
+	conn.flags.path_failed = true;
 	view.n_paths = 1;
 	view.paths[0] = (struct mv_path){.local_rail = 1,
 					 .remote_rail = 1,
@@ -357,7 +357,7 @@ void is_to_move(void)
 void is_well(void)
 {
 	is_to_move();
-	conn.path_failed = false;
+	conn.flags.path_failed = false;
 	held.guard->broken = false;
 	held.guard->n_kept = 0;
 }

@@ -387,7 +387,7 @@ static void cancelled_while_it_closes(void)
 	assert_true(returns(close_it, context));
 	assert_int_equal(fake.state->n_freed, 1);
 	assert_null(mesh_context_get(context));
-	assert_false(conns[2]->linked);
+	assert_false(conns[2]->table.linked);
 	assert_int_equal(mesh_thread_frame(&frame), 0);
 	for (i = 0; i < 3; i++)
 		mesh_conn_put(conns[i]);
