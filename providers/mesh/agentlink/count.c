@@ -10,7 +10,7 @@
 #include "peerview.h"
 #include "count.h"
 
-/* Called with counts_lock held: innermost, and no code under it blocks. */
+/* Called with process->counts.lock held: innermost, and no code under it blocks. */
 
 static void add(struct mesh_counts *counts, size_t place, uint64_t n)
 {
@@ -24,19 +24,19 @@ void mesh_count(enum mv_count place)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	mesh_lock(&process->counts_lock);
+	mesh_lock(&process->counts.lock);
 	add(&process->counts, place, 1);
-	mesh_unlock(&process->counts_lock);
+	mesh_unlock(&process->counts.lock);
 }
 
 void mesh_count_pause(enum mv_count first, uint64_t pause_ns)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	mesh_lock(&process->counts_lock);
+	mesh_lock(&process->counts.lock);
 	add(&process->counts, first + mv_pause_bucket(pause_ns / 1000), 1);
 	add(&process->counts, first + MV_PAUSE_BUCKETS, pause_ns / 1000);
-	mesh_unlock(&process->counts_lock);
+	mesh_unlock(&process->counts.lock);
 }
 
 void mesh_counts_news(void)
@@ -80,11 +80,11 @@ int mesh_counts_share(void)
 		return -1;
 	page->magic = MV_COUNTS_MAGIC;
 	page->n = MV_N_COUNTS;
-	mesh_lock(&process->counts_lock);
+	mesh_lock(&process->counts.lock);
 	counts->page = page;
 	for (size_t i = 0; i < MV_N_COUNTS; i++)
 		add(counts, i, 0);
-	mesh_unlock(&process->counts_lock);
+	mesh_unlock(&process->counts.lock);
 	return fd;
 }
 
@@ -94,12 +94,12 @@ void mesh_counts_unshare(void)
 	struct mesh_counts *counts = &process->counts;
 	struct mv_counts_page *page;
 
-	mesh_lock(&process->counts_lock);
+	mesh_lock(&process->counts.lock);
 	page = counts->page;
 	counts->page = NULL;
 	if (page)
 		memcpy(counts->told, counts->values, sizeof(counts->told));
-	mesh_unlock(&process->counts_lock);
+	mesh_unlock(&process->counts.lock);
 	if (page)
 		munmap(page, sizeof(*page));
 }

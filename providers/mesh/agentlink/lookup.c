@@ -20,7 +20,7 @@
 
 /* ---- unsuccessful look-ups -------------------------------------------------------------------- */
 
-/* Guarded by strangers_lock; zero is empty. */
+/* Guarded by process->strangers.lock; zero is empty. */
 struct mesh_strangers {
 	unsigned int next; /* next place to reuse */
 	struct {
@@ -32,12 +32,12 @@ struct mesh_strangers {
 	uint64_t deaf_until_ns; /* the agent does not know LOOK, and ended the connection with a log line: do not ask before */
 };
 
-/* Called with strangers_lock held. NULL: no memory, so do not ask. */
+/* Called with process->strangers.lock held. NULL: no memory, so do not ask. */
 static struct mesh_strangers *strangers(void)
 {
-	if (!mesh_root.process->strangers)
-		mesh_root.process->strangers = calloc(1, sizeof(*mesh_root.process->strangers));
-	return mesh_root.process->strangers;
+	if (!mesh_root.process->strangers.all)
+		mesh_root.process->strangers.all = calloc(1, sizeof(*mesh_root.process->strangers.all));
+	return mesh_root.process->strangers.all;
 }
 
 static bool is_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_t now_ns)
@@ -46,7 +46,7 @@ static bool is_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_
 	bool vain;
 	size_t i;
 
-	mesh_lock(&mesh_root.process->strangers_lock);
+	mesh_lock(&mesh_root.process->strangers.lock);
 	of = strangers();
 	vain = !of || of->deaf_until_ns > now_ns;
 	if (of && now_ns - of->vain_ns >= VAIN_NS)
@@ -55,7 +55,7 @@ static bool is_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_
 		vain |= of->n_vain >= MESH_LOOKUPS_VAIN;
 	for (i = 0; i < N_STRANGERS && !vain; i++)
 		vain = of->known[i].until_ns > now_ns && mv_gid_equal(&of->known[i].gid, gid);
-	mesh_unlock(&mesh_root.process->strangers_lock);
+	mesh_unlock(&mesh_root.process->strangers.lock);
 	return vain;
 }
 
@@ -64,8 +64,8 @@ static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, bool 
 {
 	struct mesh_strangers *of;
 
-	mesh_lock(&mesh_root.process->strangers_lock);
-	of = mesh_root.process->strangers;
+	mesh_lock(&mesh_root.process->strangers.lock);
+	of = mesh_root.process->strangers.all;
 	of->known[of->next].gid = *gid;
 	of->known[of->next].until_ns = now_ns + AGAIN_NS;
 	of->next = (of->next + 1) % N_STRANGERS;
@@ -73,7 +73,7 @@ static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, bool 
 		of->deaf_until_ns = now_ns + VAIN_NS;
 	if (what == MESH_LOOKUP_WORKS && !of->n_vain++)
 		of->vain_ns = now_ns;
-	mesh_unlock(&mesh_root.process->strangers_lock);
+	mesh_unlock(&mesh_root.process->strangers.lock);
 }
 
 /* ---- asking ----------------------------------------------------------------------------------- */

@@ -82,13 +82,13 @@ int mesh_view_lock(void)
 {
 	int cancel = mesh_cancel_off();
 
-	mesh_lock(&mesh_root.process->view_lock);
+	mesh_lock(&mesh_root.process->view.lock);
 	return cancel;
 }
 
 void mesh_view_unlock(int cancel)
 {
-	mesh_unlock(&mesh_root.process->view_lock);
+	mesh_unlock(&mesh_root.process->view.lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -134,15 +134,15 @@ static int map(struct mesh_view_state *view, uint64_t now_ns)
 	return 0;
 }
 
-/* The current directory of a live agent; NULL: none. Called with view_lock held. */
+/* The current directory of a live agent; NULL: none. Called with process->view.lock held. */
 const struct mv_directory *mesh_view_directory(void)
 {
-	struct mesh_view_state *view = mesh_root.process->view;
+	struct mesh_view_state *view = mesh_root.process->view.state;
 	uint64_t now = mesh_now_ns();
 	int err;
 
 	if (!view) {
-		view = mesh_root.process->view = calloc(1, sizeof(*view));
+		view = mesh_root.process->view.state = calloc(1, sizeof(*view));
 		if (!view)
 			return NULL;
 	}
@@ -167,7 +167,7 @@ void mesh_view_forget(void)
 	struct mesh_view_state *view;
 	int cancel = mesh_view_lock();
 
-	view = mesh_root.process->view;
+	view = mesh_root.process->view.state;
 	if (view) {
 		put_aside(view);
 		view->retry_at_ns = 0;
@@ -180,7 +180,7 @@ void mesh_view_rest(void)
 	struct mesh_view_state *view;
 	int cancel = mesh_view_lock();
 
-	view = mesh_root.process->view;
+	view = mesh_root.process->view.state;
 	if (view)
 		let_go_of_former(view);
 	mesh_view_unlock(cancel);
@@ -191,7 +191,7 @@ void mesh_view_renew(void)
 	struct mesh_view_state *view;
 	int cancel = mesh_view_lock();
 
-	view = mesh_root.process->view;
+	view = mesh_root.process->view.state;
 	if (view && view->dir.header)
 		map(view, mesh_now_ns());
 	else if (view)
@@ -203,7 +203,7 @@ static struct works *works_of(const struct mv_path_request *request)
 {
 	const uint8_t *raw = request->dgid.raw;
 
-	return &mesh_root.process->view->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
+	return &mesh_root.process->view.state->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
 }
 
 /* Compares all fields that mv_path_judge() reads, except @made, @proved and @host. @device: of @known */
@@ -258,14 +258,14 @@ static struct found *found_of(const struct mv_path_request *request)
 		       7 * from->global.subnet_prefix;
 
 	/* Multiplicative hashing (D. Knuth, The Art of Computer Programming, 6.4): the uppermost bits depend on all others. */
-	return &mesh_root.process->view->found[sum * 0x9e3779b97f4a7c15u >> (64 - FOUND_BITS)];
+	return &mesh_root.process->view.state->found[sum * 0x9e3779b97f4a7c15u >> (64 - FOUND_BITS)];
 }
 
-/* mv_path_find() with a cache. @ret: array of MV_MOVE_MAX_PATHS. Called with view_lock held. */
+/* mv_path_find() with a cache. @ret: array of MV_MOVE_MAX_PATHS. Called with process->view.lock held. */
 static size_t find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t host, uint32_t rail,
 		   struct mv_path *ret)
 {
-	uint64_t n_dir = mesh_root.process->view->n_dir;
+	uint64_t n_dir = mesh_root.process->view.state->n_dir;
 	struct found *found = found_of(request);
 
 	if (found->n_dir != n_dir || found->host != host || found->rail != rail || found->request.down_too != request->down_too ||
@@ -301,7 +301,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 	memset(&ret->host_id, 0, sizeof(ret->host_id));
 	ret->n_paths = 0;
 	ret->generation = 0;
-	mesh_lock(&mesh_root.process->view_lock);
+	mesh_lock(&mesh_root.process->view.lock);
 	dir = mesh_view_directory();
 	if (dir) {
 		ret->generation = dir->header->generation;
@@ -317,7 +317,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 		if (search == SEARCH_ALWAYS || (search == SEARCH_IF_NEEDED && ret->verdict != MV_PATH_WORKS))
 			ret->n_paths = find(dir, request, host, rail, ret->paths);
 	}
-	mesh_unlock(&mesh_root.process->view_lock);
+	mesh_unlock(&mesh_root.process->view.lock);
 	errno = saved_errno;
 }
 
@@ -339,7 +339,7 @@ void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *re
 /* mv_lid_find() with a cache: it looks at all ports, for each of thousands of queue pairs. */
 static struct lid *lid_of(const char *device, uint8_t port_num, uint16_t dlid)
 {
-	struct mesh_view_state *view = mesh_root.process->view;
+	struct mesh_view_state *view = mesh_root.process->view.state;
 	struct lid *lid = &view->lids[dlid & (N_LIDS - 1)];
 
 	if (lid->n_dir == view->n_dir && lid->port_num == port_num && lid->dlid == dlid && !strcmp(lid->device, device))
@@ -394,10 +394,10 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	return err;
 }
 
-/* With more devices than places, the first place is reused. view_lock */
+/* With more devices than places, the first place is reused. process->view.lock */
 static struct qualified *qualified_of(const char *device, uint32_t library)
 {
-	struct qualified *places = mesh_root.process->view->qualified, *at;
+	struct qualified *places = mesh_root.process->view.state->qualified, *at;
 
 	for (at = places; at < places + N_QUALIFIED && at->device[0]; at++)
 		if (at->library == library && !strcmp(at->device, device))
@@ -417,11 +417,11 @@ enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library)
 	int cancel = mesh_view_lock();
 
 	dir = mesh_view_directory();
-	if (mesh_root.process->view) {
+	if (mesh_root.process->view.state) {
 		known = qualified_of(device, library);
-		if (dir && known->n_dir != mesh_root.process->view->n_dir) {
+		if (dir && known->n_dir != mesh_root.process->view.state->n_dir) {
 			now = mv_directory_qualified(dir, device, library);
-			known->n_dir = mesh_root.process->view->n_dir;
+			known->n_dir = mesh_root.process->view.state->n_dir;
 		}
 		if (now == MV_DIR_QUALIFIED_UNKNOWN)
 			now = known->last;
@@ -433,14 +433,14 @@ enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library)
 
 static struct absent *absent_of(const union ibv_gid *local, const union ibv_gid *remote)
 {
-	return &mesh_root.process->view->absent[(remote->raw[15] ^ remote->raw[14] ^ local->raw[15]) & (N_ABSENT - 1)];
+	return &mesh_root.process->view.state->absent[(remote->raw[15] ^ remote->raw[14] ^ local->raw[15]) & (N_ABSENT - 1)];
 }
 
 void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
 {
 	int cancel = mesh_view_lock();
 
-	if (mesh_root.process->view)
+	if (mesh_root.process->view.state)
 		*absent_of(local, remote) = (struct absent){.local = *local, .remote = *remote, .until_ns = now_ns + ABSENT_NS};
 	mesh_view_unlock(cancel);
 }
@@ -451,7 +451,7 @@ bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote
 	const struct absent *absent;
 	bool is_absent = false;
 
-	if (mesh_root.process->view) {
+	if (mesh_root.process->view.state) {
 		absent = absent_of(local, remote);
 		is_absent = now_ns < absent->until_ns && mv_gid_equal(&absent->local, local) && mv_gid_equal(&absent->remote, remote);
 	}

@@ -8,7 +8,7 @@
 #include "pathfind.h"
 
 /*
- * The agent's directory of hosts, mapped into this process. All functions take process->view_lock, and may be called from any
+ * The agent's directory of hosts, mapped into this process. All functions take process->view.lock, and may be called from any
  * thread. Without an agent a call costs one look at the clock. Times are mesh_now_ns().
  */
 
@@ -105,7 +105,7 @@ bool mesh_view_alive(const union ibv_gid *gid);
 /**
  * mesh_view_has_path - does the directory have both ends of a path: a GID of this host, and a GID of a host with an agent?
  *
- * True also if the directory cannot be read: then the caller asks the agent. probed_lock may be held.
+ * True also if the directory cannot be read: then the caller asks the agent. process->probed.lock may be held.
  */
 bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
 

@@ -6,10 +6,10 @@
 
 /* Shared by peerview.c and gidview.c. */
 
-/** mesh_view_lock - take view_lock, and disable cancellation. Return: pass it to mesh_view_unlock(). */
-int mesh_view_lock(void) MV_ACQUIRES(&mesh_root.process->view_lock);
-void mesh_view_unlock(int cancel) MV_RELEASES(&mesh_root.process->view_lock);
-/** mesh_view_directory - the current directory, mapped; NULL: there is none; view_lock */
+/** mesh_view_lock - take process->view.lock, and disable cancellation. Return: pass it to mesh_view_unlock(). */
+int mesh_view_lock(void) MV_ACQUIRES(&mesh_root.process->view.lock);
+void mesh_view_unlock(int cancel) MV_RELEASES(&mesh_root.process->view.lock);
+/** mesh_view_directory - the current directory, mapped; NULL: there is none; process->view.lock */
 const struct mv_directory *mesh_view_directory(void);
 
 #endif

@@ -12,12 +12,12 @@
 /* Code under the lock passes no cancellation point. */
 void mesh_conns_lock(void)
 {
-	mesh_lock(&mesh_root.process->conns_lock);
+	mesh_lock(&mesh_root.process->conns.lock);
 }
 
 void mesh_conns_unlock(void)
 {
-	mesh_unlock(&mesh_root.process->conns_lock);
+	mesh_unlock(&mesh_root.process->conns.lock);
 }
 
 static size_t bucket_of(const struct mesh_conns *conns, uint32_t qpn)
@@ -53,22 +53,22 @@ struct mesh_conns *mesh_conns_locked(bool make)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	if (!process->conns && make) {
-		process->conns = calloc(1, sizeof(*process->conns));
-		if (process->conns) {
-			TAILQ_INIT(&process->conns->queued);
-			TAILQ_INIT(&process->conns->overdue);
-			TAILQ_INIT(&process->conns->put_back);
-			TAILQ_INIT(&process->conns->waiting[MESH_TURN_LEADS]);
-			TAILQ_INIT(&process->conns->waiting[MESH_TURN_FOLLOWS]);
-			grow(process->conns);
+	if (!process->conns.table && make) {
+		process->conns.table = calloc(1, sizeof(*process->conns.table));
+		if (process->conns.table) {
+			TAILQ_INIT(&process->conns.table->queued);
+			TAILQ_INIT(&process->conns.table->overdue);
+			TAILQ_INIT(&process->conns.table->put_back);
+			TAILQ_INIT(&process->conns.table->waiting[MESH_TURN_LEADS]);
+			TAILQ_INIT(&process->conns.table->waiting[MESH_TURN_FOLLOWS]);
+			grow(process->conns.table);
 		}
-		if (process->conns && !process->conns->buckets) {
-			free(process->conns);
-			process->conns = NULL;
+		if (process->conns.table && !process->conns.table->buckets) {
+			free(process->conns.table);
+			process->conns.table = NULL;
 		}
 	}
-	return process->conns;
+	return process->conns.table;
 }
 
 static struct mesh_conn *look_up(const struct ibv_qp *qp, const char *device, uint32_t qpn)
@@ -93,7 +93,7 @@ struct mesh_conn *mesh_conn_get(const struct ibv_qp *qp)
 {
 	struct mesh_conn *conn;
 
-	if (!mesh_root.process->conns) /* set once per process; a racing first use is not of this QP */
+	if (!mesh_root.process->conns.table) /* set once per process; a racing first use is not of this QP */
 		return NULL;
 	mesh_conns_lock();
 	conn = find_locked(qp, NULL, qp->qp_num);
@@ -201,7 +201,7 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 	return conn;
 }
 
-/* Called with conns_lock held. */
+/* Called with process->conns.lock held. */
 static void take_from_followers(struct mesh_conns *conns, struct mesh_conn *conn)
 {
 	struct mesh_conn **at;
@@ -281,7 +281,7 @@ bool mesh_conn_untouched(const struct ibv_qp *qp)
 	struct mesh_conn *conn;
 	bool untouched;
 
-	if (!mesh_root.process->conns)
+	if (!mesh_root.process->conns.table)
 		return true;
 	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
@@ -294,7 +294,7 @@ void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn)
 {
 	struct mesh_conn *conn;
 
-	if (!mesh_root.process->conns)
+	if (!mesh_root.process->conns.table)
 		return;
 	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
@@ -313,7 +313,7 @@ uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)
 	return psn;
 }
 
-/* Called with conns_lock held, which keeps the QPs of connections in the table alive. */
+/* Called with process->conns.lock held, which keeps the QPs of connections in the table alive. */
 static bool goes_with(const struct mesh_conn *self, const struct mesh_conn *conn)
 {
 	const struct ibv_cq *cq = self->qp->send_cq;
@@ -452,7 +452,7 @@ void mesh_conn_unclaimed(struct mesh_conn *conn)
 	mesh_conns_unlock();
 }
 
-/* Called with conns_lock held. */
+/* Called with process->conns.lock held. */
 static struct mesh_conn *next_of_all(struct mesh_conns *conns, const struct mesh_conn *after)
 {
 	struct mesh_conn *conn;

@@ -24,8 +24,8 @@
  *   (move.h). HELD ends in MOVED, NATIVE or FAILED.
  * - MOVED: a queue pair on another rail does the work.
  *
- * Locks, in this order: conn->lock, process->conns_lock. conn->lock may be held over verbs calls that take long. conns_lock
- * guards table and lists only.
+ * Locks, in this order: conn->lock, process->conns.lock. conn->lock may be held over verbs calls that take long. The other guards
+ * table and lists only.
  */
 
 enum mesh_conn_state {
@@ -39,7 +39,7 @@ enum mesh_conn_state {
 /* A remote key that the peer was asked for (KEY_GET), or a key of ours that the peer has to forget (KEY_DROP). */
 struct mesh_conn_key {
 	TAILQ_ENTRY(mesh_conn_key) of_conn;
-	LIST_ENTRY(mesh_conn_key) of_drops; /* if @drop; process->drops_lock */
+	LIST_ENTRY(mesh_conn_key) of_drops; /* if @drop; process->drops.lock */
 	struct mesh_conn *conn; /* constant, as @key */
 	bool drop;
 	uint32_t key, request_id;
@@ -142,7 +142,7 @@ struct mesh_conn_probed {
 	uint64_t suspect_ns; /* last suspicion for which the connection prepared: mesh_probed_suspect() */
 };
 
-/* The connection in the table: conn.c. process->conns_lock. */
+/* The connection in the table: conn.c. process->conns.lock. */
 struct mesh_conn_table {
 	struct mesh_conn *next; /* in its hash bucket */
 	LIST_ENTRY(mesh_conn) of_all;
@@ -160,7 +160,7 @@ struct mesh_conn_table {
 	struct mesh_conn *next_follower;
 };
 
-/* When the helper thread looks at the connection next: connqueue.c. process->conns_lock. */
+/* When the helper thread looks at the connection next: connqueue.c. process->conns.lock. */
 struct mesh_conn_schedule {
 	TAILQ_ENTRY(mesh_conn) of_queue;
 	bool queued; /* in a queue for the helper thread, for its next turns */
@@ -294,7 +294,7 @@ struct mesh_conn_flags {
 
 /* Remote keys that the ends exchange: remotekeys.c, keydrops.c. @lock guards the rest. */
 struct mesh_conn_keys {
-	MESH_LOCK(KEY) lock; /* process->drops_lock and the helper's link_lock are taken with it */
+	MESH_LOCK(KEY) lock; /* process->drops.lock and the helper's link_lock are taken with it */
 	TAILQ_HEAD(, mesh_conn_key) list; /* unanswered, oldest first: so answers find theirs at the front */
 	uint32_t next_request;
 	unsigned int n_drops; /* those of @list with @drop */
@@ -355,7 +355,7 @@ static inline bool mesh_conn_negotiates(const struct mesh_conn *conn)
 }
 
 /**
- * mesh_conn_get - the connection of a queue pair, with a reference. Any thread; takes conns_lock.
+ * mesh_conn_get - the connection of a queue pair, with a reference. Any thread; takes process->conns.lock.
  *
  * Return: the connection, to be given to mesh_conn_put(); NULL: none.
  */
@@ -440,7 +440,7 @@ void mesh_conns_port_down(void);
  * Return: chain by @schedule.next_taken, the oldest first; the caller puts each.
  */
 struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
-/** mesh_conns_take_all_locked - take all queued connections, with conns_lock held; only while there is no helper thread */
+/** mesh_conns_take_all_locked - take all queued connections; only while there is no helper thread; process->conns.lock */
 struct mesh_conn *mesh_conns_take_all_locked(void);
 
 /**

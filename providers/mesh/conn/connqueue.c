@@ -14,7 +14,7 @@
 #define TAKEN_NEW  32u
 #define TAKEN_LAST 16u
 
-/* Called with conns_lock held. */
+/* Called with process->conns.lock held. */
 void mesh_conns_put_locked(struct mesh_conns *conns, struct mesh_conn *conn)
 {
 	if (!conn->table.linked || (conn->schedule.queued && !conn->schedule.put_back))
@@ -41,7 +41,7 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news)
 	mesh_conns_unlock();
 }
 
-/* Called with conns_lock held. */
+/* Called with process->conns.lock held. */
 static void wait_until(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
 {
 	mesh_due_remove(&conns->due, &conn->schedule.due);
@@ -49,7 +49,7 @@ static void wait_until(struct mesh_conns *conns, struct mesh_conn *conn, uint64_
 		mesh_due_add(&conns->due, &conn->schedule.due, due_ns);
 }
 
-/* Called with conns_lock held. */
+/* Called with process->conns.lock held. */
 static void set_due(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
 {
 	conn->schedule.due_ns = due_ns;
@@ -118,7 +118,7 @@ static struct mesh_conn *conn_of(struct mesh_due *due)
 	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, schedule.due));
 }
 
-/* Called with conns_lock held. Queues connections that are due. */
+/* Called with process->conns.lock held. Queues connections that are due. */
 static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_next)
 {
 	struct mesh_conn *conn;
@@ -138,7 +138,7 @@ static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_n
 	}
 }
 
-/* Called with conns_lock held. Moves at most @max connections to the chain, whose end is *@end. Return: their number. */
+/* Called with process->conns.lock held. Moves at most @max connections to the chain, whose end is *@end. Return: their number. */
 static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
 {
 	struct mesh_conn *conn;
@@ -154,7 +154,7 @@ static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
 	return n;
 }
 
-/* Called with conns_lock held. */
+/* Called with process->conns.lock held. */
 static void put_back(struct mesh_conns *conns, uint64_t now_ns)
 {
 	struct mesh_conn *conn;
@@ -166,7 +166,7 @@ static void put_back(struct mesh_conns *conns, uint64_t now_ns)
 	}
 }
 
-/* Called with conns_lock held. Takes the oldest of each queue, so that none waits for ever. */
+/* Called with process->conns.lock held. Takes the oldest of each queue, so that none waits for ever. */
 static void take_some(struct mesh_conns *conns, struct mesh_conn ***end)
 {
 	size_t n = take(&conns->queued, TAKEN_NEW, end);
@@ -213,7 +213,7 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 	return first;
 }
 
-/* Called with conns_lock held. */
+/* Called with process->conns.lock held. */
 static void take_from_waiting(struct mesh_conns *conns, struct mesh_conn *conn)
 {
 	TAILQ_REMOVE(&conns->waiting[conn->schedule.turn], conn, schedule.of_waiting);
@@ -268,7 +268,7 @@ bool mesh_conns_next_turn(enum mesh_turn turn)
 		if (called) {
 			/* It may have been called before, and wait again. */
 			if (!atomic_exchange_explicit(&conn->flags.called, true, memory_order_relaxed))
-				atomic_fetch_add_explicit(&mesh_root.process->n_called, 1, memory_order_relaxed);
+				atomic_fetch_add_explicit(&mesh_root.process->moves.n_called, 1, memory_order_relaxed);
 			mesh_conns_put_locked(conns, conn);
 			conns->news = true;
 		}

@@ -6,7 +6,7 @@
 
 /* Shared by conn.c and connqueue.c: the table of connections. */
 
-/* One per process, referred to by the process page that fork() clears. Guarded by process->conns_lock. */
+/* One per process, referred to by the process page that fork() clears. Guarded by process->conns.lock. */
 struct mesh_conns {
 	struct mesh_conn **buckets;
 	size_t n_buckets, n; /* n_buckets is a power of two */
@@ -20,12 +20,12 @@ struct mesh_conns {
 	bool news; /* another thread has queued a connection since the helper thread took the queue last */
 };
 
-/** mesh_conns_lock, mesh_conns_unlock - conns_lock; what happens under it passes no cancellation point */
-void mesh_conns_lock(void) MV_ACQUIRES(&mesh_root.process->conns_lock);
-void mesh_conns_unlock(void) MV_RELEASES(&mesh_root.process->conns_lock);
-/** mesh_conns_locked - the table; @make: make it if missing. NULL: there is none, or no memory. conns_lock */
+/** mesh_conns_lock, mesh_conns_unlock - process->conns.lock; what happens under it passes no cancellation point */
+void mesh_conns_lock(void) MV_ACQUIRES(&mesh_root.process->conns.lock);
+void mesh_conns_unlock(void) MV_RELEASES(&mesh_root.process->conns.lock);
+/** mesh_conns_locked - the table; @make: make it if missing. NULL: there is none, or no memory. process->conns.lock */
 struct mesh_conns *mesh_conns_locked(bool make);
-/** mesh_conns_put_locked - queue a connection for the next turn; conns_lock */
+/** mesh_conns_put_locked - queue a connection for the next turn; process->conns.lock */
 void mesh_conns_put_locked(struct mesh_conns *conns, struct mesh_conn *conn);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "conn.h"
 
-/* KEY_DROPs of all connections by key, for mesh_conns_key_given(): process->drops, under drops_lock. */
+/* KEY_DROPs of all connections by key, for mesh_conns_key_given(): process->drops.all, under process->drops.lock. */
 struct mesh_drops {
 	LIST_HEAD(mesh_drop_bucket, mesh_conn_key) buckets[1 << MESH_KEY_BITS];
 };
@@ -24,16 +24,16 @@ bool mesh_key_drop_begins(struct mesh_conn_key *key)
 	struct mesh_process *process = mesh_root.process;
 	bool done;
 
-	mesh_lock(&process->drops_lock);
-	if (!process->drops)
-		process->drops = calloc(1, sizeof(*process->drops));
-	done = process->drops;
+	mesh_lock(&process->drops.lock);
+	if (!process->drops.all)
+		process->drops.all = calloc(1, sizeof(*process->drops.all));
+	done = process->drops.all;
 	if (done) {
-		LIST_INSERT_HEAD(bucket_of(process->drops, key->key), key, of_drops);
+		LIST_INSERT_HEAD(bucket_of(process->drops.all, key->key), key, of_drops);
 		key->conn->keys.n_drops++;
-		atomic_fetch_add_explicit(&process->n_drops, 1, memory_order_release);
+		atomic_fetch_add_explicit(&process->drops.n, 1, memory_order_release);
 	}
-	mesh_unlock(&process->drops_lock);
+	mesh_unlock(&process->drops.lock);
 	return done;
 }
 
@@ -42,11 +42,11 @@ void mesh_key_drop_ends(struct mesh_conn_key *key)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	mesh_lock(&process->drops_lock);
+	mesh_lock(&process->drops.lock);
 	LIST_REMOVE(key, of_drops);
 	key->conn->keys.n_drops--;
-	atomic_fetch_sub_explicit(&process->n_drops, 1, memory_order_relaxed);
-	mesh_unlock(&process->drops_lock);
+	atomic_fetch_sub_explicit(&process->drops.n, 1, memory_order_relaxed);
+	mesh_unlock(&process->drops.lock);
 }
 
 /*
@@ -59,10 +59,10 @@ bool mesh_key_drop_waits(const struct mesh_context *mc, uint32_t rkey, bool unhe
 	struct mesh_conn_key *key;
 	bool used = false;
 
-	if (!atomic_load_explicit(&process->n_drops, memory_order_acquire))
+	if (!atomic_load_explicit(&process->drops.n, memory_order_acquire))
 		return false;
-	mesh_lock(&process->drops_lock);
-	key = process->drops ? LIST_FIRST(bucket_of(process->drops, rkey)) : NULL;
+	mesh_lock(&process->drops.lock);
+	key = process->drops.all ? LIST_FIRST(bucket_of(process->drops.all, rkey)) : NULL;
 	for (; key; key = LIST_NEXT(key, of_drops)) {
 		if (key->key != rkey || key->conn->mc != mc ||
 		    atomic_load_explicit(&key->conn->flags.drops_unheard, memory_order_relaxed))
@@ -72,6 +72,6 @@ bool mesh_key_drop_waits(const struct mesh_context *mc, uint32_t rkey, bool unhe
 			break;
 		atomic_store_explicit(&key->conn->flags.drops_unheard, true, memory_order_relaxed);
 	}
-	mesh_unlock(&process->drops_lock);
+	mesh_unlock(&process->drops.lock);
 	return used;
 }

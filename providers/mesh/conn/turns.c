@@ -26,7 +26,7 @@ static void add(_Atomic unsigned int *n, int change)
 
 unsigned int mesh_n_moving(void)
 {
-	return get(&mesh_root.process->n_fresh);
+	return get(&mesh_root.process->moves.n_fresh);
 }
 
 bool mesh_many_move(void)
@@ -36,17 +36,17 @@ bool mesh_many_move(void)
 
 bool mesh_may_prepare(void)
 {
-	return get(&mesh_root.process->n_prepared) < MOST_MOVING;
+	return get(&mesh_root.process->moves.n_prepared) < MOST_MOVING;
 }
 
 bool mesh_some_prepare(void)
 {
-	return get(&mesh_root.process->n_prepared);
+	return get(&mesh_root.process->moves.n_prepared);
 }
 
 static unsigned int may_lead(void)
 {
-	return LEAST_MOVING + get(&mesh_root.process->n_more_moving);
+	return LEAST_MOVING + get(&mesh_root.process->moves.n_more);
 }
 
 /* @n_called: number of other connections that were called */
@@ -54,13 +54,13 @@ static bool is_free(unsigned int n_called, enum mesh_turn turn)
 {
 	if (turn == MESH_TURN_FOLLOWS)
 		return mesh_n_moving() + n_called < MESH_MANY_MOVING;
-	return get(&mesh_root.process->n_moving) + n_called < may_lead();
+	return get(&mesh_root.process->moves.n_moving) + n_called < may_lead();
 }
 
 bool mesh_has_turn(const struct mesh_conn *conn, enum mesh_turn turn)
 {
 	bool called = atomic_load_explicit(&conn->flags.called, memory_order_relaxed);
-	unsigned int n_called = get(&mesh_root.process->n_called);
+	unsigned int n_called = get(&mesh_root.process->moves.n_called);
 
 	return is_free(called && n_called ? n_called - 1 : n_called, turn);
 }
@@ -68,26 +68,26 @@ bool mesh_has_turn(const struct mesh_conn *conn, enum mesh_turn turn)
 /* Return: was a connection called? */
 static bool call_next(enum mesh_turn turn)
 {
-	return is_free(get(&mesh_root.process->n_called), turn) && mesh_conns_next_turn(turn);
+	return is_free(get(&mesh_root.process->moves.n_called), turn) && mesh_conns_next_turn(turn);
 }
 
 static void forget_call(struct mesh_conn *conn)
 {
 	if (atomic_exchange_explicit(&conn->flags.called, false, memory_order_relaxed))
-		add(&mesh_root.process->n_called, -1);
+		add(&mesh_root.process->moves.n_called, -1);
 }
 
 static void set_fresh(struct mesh_conn *conn, bool fresh)
 {
 	if (conn->moving.fresh != fresh)
-		add(&mesh_root.process->n_fresh, fresh ? 1 : -1);
+		add(&mesh_root.process->moves.n_fresh, fresh ? 1 : -1);
 	conn->moving.fresh = fresh;
 }
 
 static void set_prepared(struct mesh_conn *conn, bool prepared)
 {
 	if (conn->moving.prepared != prepared)
-		add(&mesh_root.process->n_prepared, prepared ? 1 : -1);
+		add(&mesh_root.process->moves.n_prepared, prepared ? 1 : -1);
 	conn->moving.prepared = prepared;
 }
 
@@ -97,14 +97,14 @@ void mesh_turns_forget(struct mesh_conn *conn)
 	set_fresh(conn, false);
 	set_prepared(conn, false);
 	if (conn->moving.counted)
-		add(&mesh_root.process->n_moving, -1);
+		add(&mesh_root.process->moves.n_moving, -1);
 	conn->moving.counted = false;
 }
 
 static void note_moving(struct mesh_conn *conn, uint64_t now_ns)
 {
 	if (!conn->moving.counted) {
-		add(&mesh_root.process->n_moving, 1);
+		add(&mesh_root.process->moves.n_moving, 1);
 		conn->moving.counted = true;
 		conn->moving.counted_ns = now_ns;
 		mesh_conn_waits_no_more(conn);
@@ -112,7 +112,7 @@ static void note_moving(struct mesh_conn *conn, uint64_t now_ns)
 	forget_call(conn);
 	set_prepared(conn, false);
 	set_fresh(conn, now_ns - conn->moving.counted_ns < FRESH_NS);
-	atomic_store_explicit(&mesh_root.process->moving_ns, now_ns, memory_order_relaxed);
+	atomic_store_explicit(&mesh_root.process->moves.last_ns, now_ns, memory_order_relaxed);
 }
 
 bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
@@ -135,7 +135,7 @@ bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
 void mesh_turns_took(uint64_t ns)
 {
 	uint64_t limit_ns = mesh_root.move_times.move_ns;
-	_Atomic unsigned int *n_more = &mesh_root.process->n_more_moving;
+	_Atomic unsigned int *n_more = &mesh_root.process->moves.n_more;
 	unsigned int n = get(n_more);
 
 	/* Two threads at once are rare; one of their updates may be lost. */
@@ -143,7 +143,7 @@ void mesh_turns_took(uint64_t ns)
 		n /= 2;
 	else if (ns > limit_ns / SLOW_PART)
 		n -= n > 0;
-	else if (ns < limit_ns / FAST_PART && get(&mesh_root.process->n_moving) >= may_lead() / 2)
+	else if (ns < limit_ns / FAST_PART && get(&mesh_root.process->moves.n_moving) >= may_lead() / 2)
 		n += n < MOST_MOVING - LEAST_MOVING;
 	atomic_store_explicit(n_more, n, memory_order_relaxed);
 }

@@ -55,7 +55,7 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
  */
 static uint32_t next_attempt(void)
 {
-	_Atomic uint64_t *last = &mesh_root.process->last_attempt;
+	_Atomic uint64_t *last = &mesh_root.process->conns.last_attempt;
 	uint64_t before = atomic_load_explicit(last, memory_order_relaxed), next;
 
 	do {

@@ -86,7 +86,7 @@ struct mesh_context {
 	struct mesh_data data; /* data path of virtual QPs; has a lock of its own */
 	struct mesh_ud_data ud; /* ud.h */
 
-	/* Guarded by process->paths_lock. */
+	/* Guarded by process->paths.lock. */
 	struct mv_topo tables; /* the device's ports and GID tables at the last read */
 	uint64_t tables_read_ns; /* begin of that read; 0: too old for a decision */
 	/* Cache of choices that fit, valid for these tables and the netdevs as read at that time. */

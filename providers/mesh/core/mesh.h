@@ -39,8 +39,9 @@ struct mesh_base {
 #define MESH_RAIL_OPENERS 16
 #define MESH_READ_RAILS	  32
 
-/* Counters of the process: count.h. */
+/* Counters of the process: count.h. @lock guards the rest. */
 struct mesh_counts {
+	MESH_LOCK(COUNTS) lock; /* innermost */
 	uint64_t values[MV_N_COUNTS];
 	uint64_t told[MV_N_COUNTS]; /* part of these that earlier agents have seen */
 	struct mv_counts_page *page; /* shared with the agent; NULL: not connected */
@@ -54,62 +55,95 @@ struct mesh_counts {
  * unlocked mutexes (all zero is PTHREAD_MUTEX_INITIALIZER), and generation 0, which no context has.
  */
 struct mesh_process {
+	_Atomic uint64_t generation; /* of this process; 0: no context was opened in it yet; read by each call of the program */
 	MESH_LOCK(HOOK) hook_lock; /* guards hooking and calibration; taken before any lock of libibverbs */
-	_Atomic uint64_t generation; /* of this process; 0: no context was opened in it yet */
-	MESH_LOCK(PATHS) paths_lock; /* guards root.paths and the tables of each struct mesh_context; only counts_lock is taken with it */
-	uint64_t last_paths; /* last struct mesh_paths.number; paths_lock */
-	_Atomic uint64_t paths_watched; /* number of the paths whose changes the helper thread watches; 0: none; paths.c */
-	MESH_LOCK(VIEW) view_lock; /* guards view */
-	struct mesh_view_state *view; /* peerview.c */
-	MESH_LOCK(STRANGERS) strangers_lock; /* guards strangers; innermost */
-	struct mesh_strangers *strangers; /* NULL: none yet; lookup.c */
-	MESH_LOCK(PROBED) probed_lock; /* guards probed; taken before link_lock and view_lock only */
-	struct mesh_probeds *probed; /* NULL: none yet; probed.c */
-	MESH_LOCK(CONNS) conns_lock; /* guards conns; conn.c */
-	struct mesh_conns *_Atomic conns; /* NULL: none yet */
-	_Atomic uint64_t last_attempt; /* connect.c */
+	/* GID tables, netdevs and routes: paths.c. @lock guards root.paths and the tables of each struct mesh_context, too. */
+	struct mesh_process_paths {
+		MESH_LOCK(PATHS) lock; /* only counts.lock is taken with it */
+		uint64_t last; /* last struct mesh_paths.number */
+		_Atomic uint64_t watched; /* number of the paths whose changes the helper thread watches; 0: none */
+	} paths;
+	/* The mapped directory: peerview.c. @lock guards the rest. */
+	struct mesh_process_view {
+		MESH_LOCK(VIEW) lock;
+		struct mesh_view_state *state;
+	} view;
+	/* Addresses of unknown hosts that were asked for: lookup.c. @lock guards the rest. */
+	struct mesh_process_strangers {
+		MESH_LOCK(STRANGERS) lock; /* innermost */
+		struct mesh_strangers *all; /* NULL: none yet */
+	} strangers;
+	/* Paths that the agent watches: probed.c. @lock guards the rest. */
+	struct mesh_process_probed {
+		MESH_LOCK(PROBED) lock; /* taken before link_lock and view.lock only */
+		struct mesh_probeds *all; /* NULL: none yet */
+	} probed;
+	/* Connections: conn.c, connect.c. @lock guards the table. */
+	struct mesh_process_conns {
+		MESH_LOCK(CONNS) lock;
+		struct mesh_conns *_Atomic table; /* NULL: none yet */
+		_Atomic uint64_t last_attempt;
+	} conns;
 	_Atomic bool survives, unqualified_said; /* survives.c */
-	MESH_LOCK(COUNTS) counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
 	_Atomic pid_t threads[MESH_MAX_THREADS]; /* ids of the plugin's threads; 0: none; ourthreads.c */
-	struct mesh_helper *_Atomic thread; /* written once, under conns_lock; thread.c */
+	struct mesh_helper *_Atomic thread; /* written once, under conns.lock; thread.c */
 	_Atomic uint32_t turns; /* turns of the helper thread; starved.h */
-	_Atomic unsigned int n_drops; /* unanswered KEY_DROPs of all connections; written under drops_lock; remotekeys.c */
-	MESH_LOCK(DROPS) drops_lock; /* guards drops; innermost; taken with conn->keys.lock */
-	struct mesh_drops *drops; /* KEY_DROPs by key; NULL: none yet */
-	_Atomic unsigned int n_moving; /* connections that move at work; for turns.c, as the next four */
-	_Atomic unsigned int n_fresh; /* those that have not moved for long */
-	_Atomic unsigned int n_prepared; /* connections that prepare on suspicion */
-	_Atomic unsigned int n_called; /* connections whose turn has come, and that were not looked at since */
-	_Atomic unsigned int n_more_moving; /* learned limit of moves, above the minimum */
-	_Atomic uint64_t moving_ns; /* last time when one moved */
-	_Atomic uint64_t standby_at_ns; /* do not connect standbys before; prearm.c */
-	_Atomic uint64_t turn_ns; /* last turn given for a standby; helper thread; prearm.c */
-	_Atomic uint64_t renew_at_ns, renew_step_ns; /* earliest new standby after a lost rail, and the interval; helper thread; prearm.c */
+	/* Unanswered KEY_DROPs of all connections: keydrops.c, remotekeys.c. Written under @lock. */
+	struct mesh_process_drops {
+		_Atomic unsigned int n;
+		MESH_LOCK(DROPS) lock; /* innermost; taken with conn->keys.lock */
+		struct mesh_drops *all; /* by key; NULL: none yet */
+	} drops;
+	/* Connections that move at work, and the limit of their number: turns.c. Atomic, without a lock. */
+	struct mesh_process_moves {
+		_Atomic unsigned int n_moving; /* connections that move at work */
+		_Atomic unsigned int n_fresh; /* those that have not moved for long */
+		_Atomic unsigned int n_prepared; /* connections that prepare on suspicion */
+		_Atomic unsigned int n_called; /* connections whose turn has come, and that were not looked at since */
+		_Atomic unsigned int n_more; /* learned limit of moves, above the minimum */
+		_Atomic uint64_t last_ns; /* last time when one moved */
+	} moves;
+	/* When standbys are made and connected: prearm.c. Atomic; all but @at_ns belong to the helper thread. */
+	struct mesh_process_standby {
+		_Atomic uint64_t at_ns; /* do not connect standbys before */
+		_Atomic uint64_t turn_ns; /* last turn given for a standby */
+		_Atomic uint64_t renew_at_ns, renew_step_ns; /* earliest new standby after a lost rail, and the interval */
+	} standby;
 	struct mesh_workers *_Atomic workers; /* worker.c */
 	MESH_LOCK(UD) ud_lock; /* guards root.ud; for its order see ud.h */
-	MESH_LOCK(SRQS) srqs_lock; /* guards hungry; taken with any lock of an SRQ; innermost */
-	struct mesh_srq *hungry; /* SRQs to redistribute; srqshare.c */
+	/* SRQs to redistribute: srqshare.c. @lock guards the rest. */
+	struct mesh_process_srqs {
+		MESH_LOCK(SRQS) lock; /* taken with any lock of an SRQ; innermost */
+		struct mesh_srq *hungry;
+	} srqs;
 
 	/* Guards root.rails, and what rails.h says. Taken after a device's open_lock; not held while a device is opened. */
 	MESH_LOCK(RAILS) rails_lock;
 	MESH_LOCK(OPEN) open_lock; /* held while a rail lists and opens devices, before any lock of libibverbs, and by fork(); fork.h */
-	/* Rails whose events the helper thread reads: any thread adds, the helper thread removes. */
-	MESH_LOCK(READ_RAILS) read_rails_lock; /* taken before rails_lock */
-	struct mesh_rail *read_rails[MESH_READ_RAILS];
-	_Atomic size_t n_read_rails; /* read without the lock by the helper thread: a rail is stored before it is counted */
 	_Atomic unsigned long rail_openers[MESH_RAIL_OPENERS]; /* pthread_t of threads that are opening a rail; 0: none */
-	MESH_LOCK(DEVICES) devices_lock; /* guards devices; innermost */
-	struct mesh_device *devices; /* only grows at its front; devices.c */
-	/* Guards root.keys. No other lock is taken, and no verbs function called, with it. */
-	MESH_LOCK(KEYS) keys_lock;
-	pthread_cond_t keys_cond; /* a registration on a rail has ended */
-	_Atomic uint64_t keys_epoch; /* mesh_keys_epoch() */
-	_Atomic unsigned int n_stays; /* length of root.keys.stays; written under keys_lock */
-	const char *_Atomic all_stay; /* reason for all PDs, after there was no memory for an entry; NULL: none; pdstay.c */
+	/* Rails whose events the helper thread reads: readrails.c, railevents.c. Any thread adds, that thread removes; @lock. */
+	struct mesh_process_read_rails {
+		MESH_LOCK(READ_RAILS) lock; /* taken before rails_lock */
+		struct mesh_rail *rails[MESH_READ_RAILS];
+		_Atomic size_t n; /* read without the lock by the helper thread: a rail is stored before it is counted */
+	} read_rails;
+	/* Devices: devices.c. @lock guards the rest. */
+	struct mesh_process_devices {
+		MESH_LOCK(DEVICES) lock; /* innermost */
+		struct mesh_device *all; /* only grows at its front */
+	} devices;
+	/* Room mr. @lock guards root.keys and the rest. No other lock is taken, and no verbs function called, with it. */
+	struct mesh_process_keys {
+		MESH_LOCK(KEYS) lock;
+		pthread_cond_t cond; /* a registration on a rail has ended */
+		_Atomic uint64_t epoch; /* mesh_keys_epoch(); read by posts */
+		_Atomic unsigned int n_stays; /* length of root.keys.stays; written under @lock; pdstay.c, as the next */
+		const char *_Atomic all_stay; /* reason for all PDs, after there was no memory for an entry; NULL: none */
+		MESH_LOCK(AHEAD) ahead_lock; /* held by a walk for regions that are missing on a rail; taken before @lock */
+		bool ahead_off; /* register nothing in advance any more; keyahead.c */
+	} keys;
 	MESH_LOCK(DMABUFS) dmabufs_lock; /* root.dmabufs; also held by fork(); innermost; fork.h */
-	MESH_LOCK(AHEAD) ahead_lock; /* held by a walk for regions that are missing on a rail; taken before keys_lock; keyahead.c */
-	bool ahead_off; /* register nothing in advance any more; keyahead.c, keys_lock */
 };
 
 #define MESH_UD_SILENT 16
@@ -168,7 +202,7 @@ struct mesh_root {
 	struct mesh_process *process; /* constant; its target is cleared by fork() */
 	uint64_t last_generation; /* highest generation so far; copied by fork(); hook_lock */
 
-	struct mesh_paths *paths; /* NULL before the first decision; paths_lock; paths.c */
+	struct mesh_paths *paths; /* NULL before the first decision; process->paths.lock; paths.c */
 
 	/* Filled under hook_lock; an entry is constant once its hook is installed. */
 	unsigned int n_bases;
@@ -180,7 +214,7 @@ struct mesh_root {
 
 	struct mesh_rail *rails; /* rails_lock; of one generation; rails.c */
 	struct mesh_ud ud; /* ud_lock; accessed through mesh_ud_lock() only */
-	struct mesh_keys keys; /* keys_lock; accessed through mesh_keys_lock() only */
+	struct mesh_keys keys; /* process->keys.lock; accessed through mesh_keys_lock() only */
 
 	struct mesh_dmabufs dmabufs;
 	/* pthread_t of the thread that forks with open_lock, or dmabufs_lock, held; 0: none. Copied by fork(); fork.c */

@@ -52,7 +52,7 @@ static bool is_shortage(int err)
 
 static bool may_stand_by(uint64_t now_ns)
 {
-	return now_ns >= atomic_load_explicit(&mesh_root.process->standby_at_ns, memory_order_relaxed);
+	return now_ns >= atomic_load_explicit(&mesh_root.process->standby.at_ns, memory_order_relaxed);
 }
 
 static void tell_peer(struct mesh_conn *conn, bool ready)
@@ -94,7 +94,7 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 	if (!err)
 		err = mesh_live_standby(conn->held, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
 	if (err) {
-		atomic_store_explicit(&mesh_root.process->standby_at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
+		atomic_store_explicit(&mesh_root.process->standby.at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected ahead on %s: %s", conn->mc->device, conn->qpn,
 		       path.pd->rail->device, mesh_conn_why_not_connected(conn, err));
 		mesh_parity_forget(conn->held); /* a move tries again, and looks at other paths, too */
@@ -200,8 +200,8 @@ static bool find_next(const struct mesh_conn *conn, struct mesh_view_rail *ret, 
 
 void mesh_conn_rail_lost(uint64_t now_ns)
 {
-	mesh_root.process->renew_at_ns = now_ns + RENEW_NS;
-	mesh_root.process->renew_step_ns = 2 * RENEW_NS;
+	mesh_root.process->standby.renew_at_ns = now_ns + RENEW_NS;
+	mesh_root.process->standby.renew_step_ns = 2 * RENEW_NS;
 }
 
 static void drop_lost(struct mesh_conn *conn)
@@ -224,10 +224,10 @@ static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
 	if (!conn->home.renews)
 		return UINT64_MAX;
 	conn->home.spared = false;
-	process->renew_at_ns = now_ns + process->renew_step_ns;
-	if (process->renew_step_ns < RENEW_MAX_NS)
-		process->renew_step_ns *= 2;
-	return process->renew_at_ns;
+	process->standby.renew_at_ns = now_ns + process->standby.renew_step_ns;
+	if (process->standby.renew_step_ns < RENEW_MAX_NS)
+		process->standby.renew_step_ns *= 2;
+	return process->standby.renew_at_ns;
 }
 
 /*
@@ -239,7 +239,7 @@ static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
 static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
 {
 	struct mesh_process *process = mesh_root.process;
-	uint64_t first_ns = atomic_load_explicit(&process->moving_ns, memory_order_relaxed) + AFTER_NS;
+	uint64_t first_ns = atomic_load_explicit(&process->moves.last_ns, memory_order_relaxed) + AFTER_NS;
 
 	if (now_ns < home->turn_ns)
 		return home->turn_ns;
@@ -247,10 +247,10 @@ static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
 		return 0;
 	if (first_ns < now_ns)
 		first_ns = now_ns;
-	if (process->turn_ns < first_ns || process->turn_ns > first_ns + LAST_NS)
-		process->turn_ns = first_ns;
-	process->turn_ns += EACH_NS;
-	home->turn_ns = process->turn_ns;
+	if (process->standby.turn_ns < first_ns || process->standby.turn_ns > first_ns + LAST_NS)
+		process->standby.turn_ns = first_ns;
+	process->standby.turn_ns += EACH_NS;
+	home->turn_ns = process->standby.turn_ns;
 	return home->turn_ns;
 }
 
@@ -286,8 +286,8 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	drop_lost(conn);
 	if (home->spared)
 		return tell_of_ours(conn, now_ns);
-	if (home->renews && now_ns < mesh_root.process->renew_at_ns)
-		return mesh_root.process->renew_at_ns;
+	if (home->renews && now_ns < mesh_root.process->standby.renew_at_ns)
+		return mesh_root.process->standby.renew_at_ns;
 	turn_ns = turn_of(home, now_ns);
 	if (turn_ns)
 		return turn_ns;

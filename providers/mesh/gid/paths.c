@@ -10,13 +10,13 @@ int mesh_paths_lock(void)
 {
 	int cancel = mesh_cancel_off();
 
-	mesh_lock(&mesh_root.process->paths_lock);
+	mesh_lock(&mesh_root.process->paths.lock);
 	return cancel;
 }
 
 void mesh_paths_unlock(int cancel)
 {
-	mesh_unlock(&mesh_root.process->paths_lock);
+	mesh_unlock(&mesh_root.process->paths.lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -42,7 +42,7 @@ static void drop_paths(void)
 
 bool mesh_paths_is_watched(const struct mesh_paths *paths)
 {
-	return atomic_load_explicit(&mesh_root.process->paths_watched, memory_order_acquire) == paths->number;
+	return atomic_load_explicit(&mesh_root.process->paths.watched, memory_order_acquire) == paths->number;
 }
 
 struct mesh_paths *mesh_paths_get(uint64_t generation, bool *look)
@@ -72,7 +72,7 @@ struct mesh_paths *mesh_paths_get(uint64_t generation, bool *look)
 	}
 	paths->changed_ns = mesh_now_ns();
 	paths->n_routes = 1;
-	paths->number = ++mesh_root.process->last_paths;
+	paths->number = ++mesh_root.process->paths.last;
 	mesh_root.paths = paths;
 	*look = true;
 	return paths;
@@ -129,16 +129,16 @@ int mesh_paths_watch(bool *ret_busy)
 	int cancel = mesh_cancel_off(), fd = -1;
 
 	*ret_busy = true;
-	if (mesh_trylock(&mesh_root.process->paths_lock)) {
+	if (mesh_trylock(&mesh_root.process->paths.lock)) {
 		struct mesh_paths *paths = mesh_paths_own();
 
 		*ret_busy = false;
 		if (paths && mv_netlink_events_intact(&paths->netlink)) {
 			mesh_paths_notice(paths, mesh_now_ns());
 			fd = paths->netlink.event_fd;
-			atomic_store_explicit(&mesh_root.process->paths_watched, paths->number, memory_order_release);
+			atomic_store_explicit(&mesh_root.process->paths.watched, paths->number, memory_order_release);
 		}
-		mesh_unlock(&mesh_root.process->paths_lock);
+		mesh_unlock(&mesh_root.process->paths.lock);
 	}
 	mesh_cancel_restore(cancel);
 	return fd;
@@ -146,5 +146,5 @@ int mesh_paths_watch(bool *ret_busy)
 
 void mesh_paths_unwatch(void)
 {
-	atomic_store_explicit(&mesh_root.process->paths_watched, 0, memory_order_release);
+	atomic_store_explicit(&mesh_root.process->paths.watched, 0, memory_order_release);
 }

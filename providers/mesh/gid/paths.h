@@ -11,7 +11,7 @@
 
 /*
  * Source GID of a connection or address handle. Keeps the GID tables of each context, and the netdevs of the process, up to date,
- * and has the engine decide. All functions take process->paths_lock. Thread: any of the process that opened the context.
+ * and has the engine decide. All functions take process->paths.lock. Thread: any of the process that opened the context.
  */
 
 /**
@@ -80,7 +80,7 @@ void mesh_paths_why_not(const struct mesh_choice *choice);
 
 /**
  * mesh_paths_watch - the helper thread is about to sleep until something changes
- * @ret_busy: written: another thread has paths_lock, perhaps for long because of the kernel's rtnl lock; try again soon
+ * @ret_busy: written: another thread has process->paths.lock, perhaps for long because of the kernel's rtnl lock; try again soon
  *
  * Processes changes so far. Until mesh_paths_unwatch(), decisions need no system call to know that nothing has changed. Never
  * blocks.

@@ -155,7 +155,7 @@ static struct mesh_fit *fit_of(struct mesh_context *mc, const struct mv_request 
 	return &mc->fits[(raw[15] ^ raw[14] ^ raw[7] ^ request->sgid_index) & (MESH_FITS - 1)];
 }
 
-/* Called with paths_lock held. Return: false: no cached answer, or it may be outdated. */
+/* Called with process->paths.lock held. Return: false: no cached answer, or it may be outdated. */
 static bool choose_again(struct mesh_context *mc, const struct mv_request *request, struct mesh_choice *ret)
 {
 	const struct mesh_paths *paths = mesh_root.paths;
@@ -207,7 +207,7 @@ static bool wants_dump(const struct mv_decision *decision, bool sure)
 	return decision->action != MV_KEEP || (sure && decision->reason == MV_REASON_PORT_DOWN);
 }
 
-/* Called with paths_lock held. */
+/* Called with process->paths.lock held. */
 static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool sure,
 		   struct mesh_choice *ret)
 {
@@ -264,8 +264,8 @@ void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const
 	int saved_errno = errno;
 
 	mesh_choice_none(ret, ah->grh.sgid_index);
-	mesh_lock(&mesh_root.process->paths_lock);
+	mesh_lock(&mesh_root.process->paths.lock);
 	choose(mc, verbs, &request, sure, ret);
-	mesh_unlock(&mesh_root.process->paths_lock);
+	mesh_unlock(&mesh_root.process->paths.lock);
 	errno = saved_errno;
 }

@@ -57,7 +57,7 @@ void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs)
 	mesh_paths_unlock(cancel);
 }
 
-/* Called with paths_lock held. */
+/* Called with process->paths.lock held. */
 static const struct mv_gid_entry *towards(const struct mv_gid_entry *entries, size_t n, const union ibv_gid *dgid)
 {
 	const struct mesh_paths *paths = mesh_paths_own();
@@ -76,9 +76,9 @@ const struct mv_gid_entry *mesh_paths_towards(const struct mv_gid_entry *entries
 	int cancel = mesh_cancel_off();
 
 	/* Tried only: its holder may wait for the kernel's rtnl lock. */
-	if (mesh_trylock(&mesh_root.process->paths_lock)) {
+	if (mesh_trylock(&mesh_root.process->paths.lock)) {
 		found = towards(entries, n, dgid);
-		mesh_unlock(&mesh_root.process->paths_lock);
+		mesh_unlock(&mesh_root.process->paths.lock);
 	}
 	mesh_cancel_restore(cancel);
 	return found;
@@ -89,7 +89,7 @@ static bool is_of(const struct mv_gid_entry *entry, const union ibv_gid *gid, en
 	return entry->type == type && entry->index <= UINT8_MAX && mv_gid_equal(&entry->gid, gid);
 }
 
-/* Called with paths_lock held. @ret: array of @max. Return: the number of entries. */
+/* Called with process->paths.lock held. @ret: array of @max. Return: the number of entries. */
 static size_t find_gid(const struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
 		       struct mv_gid_entry *ret, size_t max)
 {

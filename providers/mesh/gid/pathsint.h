@@ -7,10 +7,10 @@
 
 /* Shared by paths*.c. */
 
-/* The network namespace of the process. Made with the first decision; paths_lock. */
+/* The network namespace of the process. Made with the first decision; process->paths.lock. */
 struct mesh_paths {
 	uint64_t generation; /* of the process that made it */
-	uint64_t number; /* unique, from 1; see process->paths_watched */
+	uint64_t number; /* unique, from 1; see process->paths.watched */
 	uint64_t network_namespace; /* of the sockets */
 	struct mv_netlink netlink;
 	bool current; /* @net has all changes that netlink has reported */
@@ -21,11 +21,11 @@ struct mesh_paths {
 	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
 };
 
-/* ---- paths.c; all but the first two with paths_lock held ---- */
+/* ---- paths.c; all but the first two with process->paths.lock held ---- */
 
-/** mesh_paths_lock - take paths_lock, and disable cancellation. Return: pass it to mesh_paths_unlock(). */
-MV_ACQUIRES(&mesh_root.process->paths_lock) int mesh_paths_lock(void);
-MV_RELEASES(&mesh_root.process->paths_lock) void mesh_paths_unlock(int cancel);
+/** mesh_paths_lock - take process->paths.lock, and disable cancellation. Return: pass it to mesh_paths_unlock(). */
+MV_ACQUIRES(&mesh_root.process->paths.lock) int mesh_paths_lock(void);
+MV_RELEASES(&mesh_root.process->paths.lock) void mesh_paths_unlock(int cancel);
 
 /**
  * mesh_paths_get - the paths of this process, opened if needed
@@ -49,7 +49,7 @@ int mesh_paths_read_net(struct mesh_paths *paths);
 
 /* ---- paths_tables.c ---- */
 
-/** mesh_paths_refresh_tables - read a context's GID tables; paths_lock. Return: 0; -errno, which is logged. */
+/** mesh_paths_refresh_tables - read a context's GID tables; process->paths.lock. Return: 0; -errno, which is logged. */
 int mesh_paths_refresh_tables(struct mesh_context *mc, struct ibv_context *verbs, uint64_t now_ns);
 
 /* ---- paths_log.c ---- */

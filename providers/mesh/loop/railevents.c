@@ -74,11 +74,11 @@ static bool is_over(const struct pollfd *events)
 static void lose_rail(size_t i)
 {
 	struct mesh_process *process = mesh_root.process;
-	struct mesh_rail *rail = process->read_rails[i];
+	struct mesh_rail *rail = process->read_rails.rails[i];
 
-	mesh_lock(&process->read_rails_lock);
-	process->read_rails[i] = process->read_rails[--process->n_read_rails];
-	mesh_unlock(&process->read_rails_lock);
+	mesh_lock(&process->read_rails.lock);
+	process->read_rails.rails[i] = process->read_rails.rails[--process->read_rails.n];
+	mesh_unlock(&process->read_rails.lock);
 	mesh_rail_lose(rail);
 	mesh_conn_rail_lost(mesh_now_ns());
 	mesh_ud_rail_lost(rail);
@@ -88,7 +88,7 @@ static void lose_rail(size_t i)
 
 void mesh_read_rail_events(size_t i, const struct pollfd events[2])
 {
-	struct mesh_rail *rail = mesh_root.process->read_rails[i];
+	struct mesh_rail *rail = mesh_root.process->read_rails.rails[i];
 	bool intact = mesh_rail_intact(rail); /* if not intact, the descriptors belong to the program: do not read */
 	bool lost = !intact || is_over(&events[0]) || is_over(&events[1]);
 
@@ -105,7 +105,8 @@ void mesh_check_read_rails(void)
 	struct mesh_process *process = mesh_root.process;
 	size_t i;
 
-	for (i = process->n_read_rails; i-- > 0;)
-		if (!mesh_rail_intact(process->read_rails[i]) || atomic_load_explicit(&process->read_rails[i]->fatal, memory_order_relaxed))
+	for (i = process->read_rails.n; i-- > 0;)
+		if (!mesh_rail_intact(process->read_rails.rails[i]) ||
+		    atomic_load_explicit(&process->read_rails.rails[i]->fatal, memory_order_relaxed))
 			lose_rail(i);
 }

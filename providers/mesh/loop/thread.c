@@ -258,22 +258,22 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		until_ns = now + WATCH_AGAIN_NS;
 	if (!watches && until_ns > thread->watch_at_ns)
 		until_ns = thread->watch_at_ns;
-	mesh_lock(&mesh_root.process->read_rails_lock);
-	n_rails = mesh_root.process->n_read_rails;
+	mesh_lock(&mesh_root.process->read_rails.lock);
+	n_rails = mesh_root.process->read_rails.n;
 	for (i = 0; i < n_rails; i++) {
 		/* Not removed if closed: mesh_read_rail_events() has to see POLLNVAL. */
-		const struct mesh_file *files = mesh_root.process->read_rails[i]->files;
+		const struct mesh_file *files = mesh_root.process->read_rails.rails[i]->files;
 
 		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = files[MESH_RAIL_COMP].fd, .events = POLLIN};
 		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = files[MESH_RAIL_ASYNC].fd, .events = POLLIN};
 	}
-	mesh_unlock(&mesh_root.process->read_rails_lock);
+	mesh_unlock(&mesh_root.process->read_rails.lock);
 	if (!brisk)
 		atomic_store_explicit(&thread->helper.asleep, true, memory_order_seq_cst);
 	/* Connections that were queued before the flag was visible: do not sleep. */
 	if (!brisk && mesh_conns_news())
 		until_ns = 0;
-	n = mesh_rails_poll(fds, N_FIXED, mesh_root.process->read_rails, n_rails, until_ns, now + CHECK_RAILS_NS);
+	n = mesh_rails_poll(fds, N_FIXED, mesh_root.process->read_rails.rails, n_rails, until_ns, now + CHECK_RAILS_NS);
 	atomic_store_explicit(&thread->helper.asleep, false, memory_order_relaxed);
 	mesh_paths_unwatch();
 	if (n <= 0)
@@ -350,7 +350,7 @@ static void run(struct mesh_thread *thread)
 	mesh_unlock(&thread->helper.link_lock);
 	while (!lead.lost) {
 		/* Without protected connections and NICs of the plugin, this thread gives no commands. */
-		if (mesh_survives_some() || mesh_root.process->n_read_rails)
+		if (mesh_survives_some() || mesh_root.process->read_rails.n)
 			watch_leader(thread);
 		atomic_fetch_add_explicit(&mesh_root.process->turns, 1, memory_order_relaxed);
 		now = mesh_now_ns();
@@ -439,7 +439,7 @@ static void *helper(void *arg)
 	return NULL;
 }
 
-/* Called with conns_lock held. @at_once: connect to the agent before this returns, if there is an agent. */
+/* Called with process->conns.lock held. @at_once: connect to the agent before this returns, if there is an agent. */
 static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 {
 	struct mesh_thread *thread = calloc(1, sizeof(*thread));
@@ -476,7 +476,7 @@ int mesh_thread_begin(bool at_once)
 	struct mesh_thread *thread;
 	int err = 0, cancel = mesh_cancel_off();
 
-	mesh_lock(&process->conns_lock);
+	mesh_lock(&process->conns.lock);
 	if (!atomic_load_explicit(&process->thread, memory_order_relaxed)) {
 		thread = make_thread(at_once, &err);
 		atomic_store_explicit(&process->thread, thread ? &thread->helper : NULL, memory_order_release);
@@ -484,7 +484,7 @@ int mesh_thread_begin(bool at_once)
 	/* No thread looks at queued connections. A later thread looks at all connections. */
 	if (err)
 		conn = mesh_conns_take_all_locked();
-	mesh_unlock(&process->conns_lock);
+	mesh_unlock(&process->conns.lock);
 	for (; conn; conn = rest) {
 		rest = conn->schedule.next_taken;
 		mesh_conn_put(conn);

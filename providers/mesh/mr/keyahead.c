@@ -16,8 +16,8 @@
 #define MAX_PDS 64
 
 /*
- * Limit of regions that are looked at with keys_lock held, a fraction of a microsecond each. A pause follows, because a thread
- * that waits for the mutex gets it only after waking up.
+ * Limit of regions that are looked at with process->keys.lock held, a fraction of a microsecond each. A pause follows, because a
+ * thread that waits for the mutex gets it only after waking up.
  */
 #define MAX_LOOK 512
 #define PAUSE_US 50
@@ -27,7 +27,7 @@
 static bool is_off(void)
 {
 	int cancel = mesh_keys_lock();
-	bool off = mesh_root.process->ahead_off;
+	bool off = mesh_root.process->keys.ahead_off;
 
 	mesh_keys_unlock(cancel);
 	return off;
@@ -36,7 +36,7 @@ static bool is_off(void)
 static bool is_wanted(const struct mesh_pd *spd)
 {
 	int cancel = mesh_keys_lock();
-	bool wanted = spd->ahead && !mesh_root.process->ahead_off;
+	bool wanted = spd->ahead && !mesh_root.process->keys.ahead_off;
 
 	mesh_keys_unlock(cancel);
 	return wanted;
@@ -121,11 +121,11 @@ static void register_all(struct mesh_pd *spd)
 	uint64_t after;
 
 	/* A table has one walk at a time. The registrations follow without the lock, because they may take long. */
-	mesh_lock(&mesh_root.process->ahead_lock);
+	mesh_lock(&mesh_root.process->keys.ahead_lock);
 	after = look(spd);
 	while (is_wanted(spd) && find_some(spd, after, &wanted))
 		usleep(PAUSE_US);
-	mesh_unlock(&mesh_root.process->ahead_lock);
+	mesh_unlock(&mesh_root.process->keys.ahead_lock);
 	register_some(spd, &wanted);
 	free(wanted.lkeys);
 	/* Undo registrations that were made after the program wanted the memory back. */
@@ -155,7 +155,7 @@ static size_t take_pds(struct mesh_rail *rail, struct mesh_pd **ret)
 static bool has_more(struct mesh_rail *rail)
 {
 	int cancel = mesh_keys_lock();
-	bool more = rail->ahead_news && !mesh_root.process->ahead_off;
+	bool more = rail->ahead_news && !mesh_root.process->keys.ahead_off;
 
 	rail->ahead_thread = more;
 	mesh_keys_unlock(cancel);
@@ -184,12 +184,12 @@ static void *ahead(void *arg)
 
 /* ---- entry points -------------------------------------------------------------------------------------------- */
 
-/* Called with keys_lock. Return: true: the caller has to call start() for the rail. */
+/* Called with process->keys.lock. Return: true: the caller has to call start() for the rail. */
 static bool note_news(struct mesh_rail *rail)
 {
 	bool start = !rail->ahead_thread;
 
-	if (mesh_root.process->ahead_off)
+	if (mesh_root.process->keys.ahead_off)
 		return false;
 	rail->ahead_news = true;
 	rail->ahead_thread = true;
@@ -249,7 +249,7 @@ bool mesh_keys_ahead_give_back(void)
 {
 	int cancel = mesh_keys_lock();
 
-	mesh_root.process->ahead_off = true;
+	mesh_root.process->keys.ahead_off = true;
 	mesh_keys_unlock(cancel);
 	if (!mesh_keys_drop_unused())
 		return false;

@@ -13,7 +13,7 @@
  * again. At the first shortage, of the plugin's registration or of the program's, the plugin deregisters these regions, and
  * registers none in advance in this process any more. Then regions are registered at the first use of their keys.
  *
- * Thread: any; not with keys_lock held.
+ * Thread: any; not with process->keys.lock held.
  */
 
 /** mesh_keys_ahead - register regions of the program's PD in @spd in advance from now on; the caller has a reference to @spd */

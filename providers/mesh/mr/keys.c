@@ -183,7 +183,7 @@ struct ibv_mr *mesh_alloc_null_mr(struct ibv_pd *pd)
 
 /* Forgetting */
 
-/* keys_lock. Was a peer told a key of one of its shadows? */
+/* process->keys.lock. Was a peer told a key of one of its shadows? */
 static bool any_told(const struct mesh_key *key)
 {
 	const struct mesh_shadow_mr *shadow;
@@ -195,8 +195,8 @@ static bool any_told(const struct mesh_key *key)
 }
 
 /*
- * keys_lock. Moves a shadow to @gone, with a reference to its PD. A shadow that is still being registered is dropped by its
- * maker.
+ * process->keys.lock. Moves a shadow to @gone, with a reference to its PD. A shadow that is still being registered is dropped by
+ * its maker.
  */
 static void unlink_shadow(struct mesh_shadow_mr *shadow, struct shadow_list *gone)
 {
@@ -207,7 +207,7 @@ static void unlink_shadow(struct mesh_shadow_mr *shadow, struct shadow_list *gon
 		return;
 	shadow->spd->refs++;
 	LIST_INSERT_HEAD(gone, shadow, of_key);
-	atomic_fetch_add_explicit(&mesh_root.process->keys_epoch, 1, memory_order_release);
+	atomic_fetch_add_explicit(&mesh_root.process->keys.epoch, 1, memory_order_release);
 }
 
 static void unlink_shadows(struct mesh_key *key, struct shadow_list *gone)
@@ -269,7 +269,7 @@ static struct mesh_key *forget(const struct ibv_mr *mr)
 		was_told = any_told(key);
 		unlink_shadows(key, &gone);
 	}
-	mesh_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys.lock);
 	if (was_told && mesh_root.key_dropped)
 		mesh_root.key_dropped(key->pd, key->rkey);
 	drop_shadows(&gone);
@@ -370,7 +370,7 @@ void mesh_keys_leave_pd(struct mesh_pd *spd)
 		LIST_REMOVE(shadow, of_key);
 		shadow->key = NULL;
 	}
-	atomic_fetch_add_explicit(&mesh_root.process->keys_epoch, 1, memory_order_release);
+	atomic_fetch_add_explicit(&mesh_root.process->keys.epoch, 1, memory_order_release);
 }
 
 void mesh_keys_drop_pd(struct mesh_pd *spd)
@@ -396,7 +396,7 @@ void mesh_keys_close(struct ibv_context *verbs)
 		key->next[0] = keys;
 		keys = key;
 	}
-	mesh_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys.lock);
 	drop_shadows(&gone);
 	for (; (key = keys); mesh_key_free(key)) /* may wait for a fork */
 		keys = key->next[0];
@@ -419,7 +419,7 @@ bool mesh_keys_drop_unused(void)
 		}
 	}
 	any = !LIST_EMPTY(&gone);
-	mesh_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys.lock);
 	drop_shadows(&gone);
 	mesh_cancel_restore(cancel);
 	if (any)

@@ -12,7 +12,7 @@
  * its key there. The shadow lives until the program deregisters or changes the region, or deallocates its PD. A key that cannot
  * be had on other rails keeps the connections of its PD from moving: pdstay.h. mrsources.h lists which keys those are.
  *
- * Thread: any. Locks: not with keys_lock, or a lock that root.key_dropped takes.
+ * Thread: any. Locks: not with process->keys.lock, or a lock that root.key_dropped takes.
  */
 
 /**
@@ -55,10 +55,10 @@ bool mesh_keys_drop_unused(void);
 /** mesh_keys_epoch - changes whenever a translation that was given out becomes invalid, before the shadow is deregistered */
 static inline uint64_t mesh_keys_epoch(void)
 {
-	return atomic_load_explicit(&mesh_root.process->keys_epoch, memory_order_acquire);
+	return atomic_load_explicit(&mesh_root.process->keys.epoch, memory_order_acquire);
 }
 
-/** mesh_keys_leave_pd - a PD on a rail is going to be freed: no look-up finds its shadows any more; keys_lock (pds.c) */
+/** mesh_keys_leave_pd - a PD on a rail is going to be freed: no look-up finds its shadows any more; process->keys.lock (pds.c) */
 void mesh_keys_leave_pd(struct mesh_pd *spd);
 /** mesh_keys_drop_pd - deregister its shadows, after that. Nothing may use the PD any more; no lock (pds.c) */
 void mesh_keys_drop_pd(struct mesh_pd *spd);
@@ -77,11 +77,11 @@ int mesh_dereg_mr(struct ibv_mr *mr);
 
 /* keys.c keyshadow.c */
 
-/** mesh_keys_make_shadow - register a region on a rail; keys_lock, released meanwhile. Return: 0 or -errno. */
-int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead) MV_REQUIRES(&mesh_root.process->keys_lock);
-/** mesh_shadow_mr_drop - deregister an unlinked shadow on its device's thread; without keys_lock */
+/** mesh_keys_make_shadow - register a region on a rail; process->keys.lock, released meanwhile. Return: 0 or -errno. */
+int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead) MV_REQUIRES(&mesh_root.process->keys.lock);
+/** mesh_shadow_mr_drop - deregister an unlinked shadow on its device's thread; without process->keys.lock */
 void mesh_shadow_mr_drop(struct mesh_shadow_mr *shadow);
-/** mesh_keys_table - the table of regions; keys_lock */
+/** mesh_keys_table - the table of regions; process->keys.lock */
 struct mesh_keytab **mesh_keys_table(void);
 /** mesh_key_free - free a record that was taken out of the table, once no thread registers it any more */
 void mesh_key_free(struct mesh_key *key);

@@ -55,7 +55,7 @@ static struct mesh_shadow_mr *find_shadow(const struct mesh_key *key, const stru
 	return NULL;
 }
 
-/* keys_lock. Return: a shadow without MR, for mesh_keys_make_shadow(); NULL: no memory. */
+/* process->keys.lock. Return: a shadow without MR, for mesh_keys_make_shadow(); NULL: no memory. */
 static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *spd)
 {
 	struct mesh_shadow_mr *shadow = calloc(1, sizeof(*shadow));
@@ -70,24 +70,24 @@ static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *s
 	return shadow;
 }
 
-/* keys_lock, released meanwhile. The region was deregistered while the shadow was made: drop the shadow. */
-MV_REQUIRES(&mesh_root.process->keys_lock) static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
+/* process->keys.lock, released meanwhile. The region was deregistered while the shadow was made: drop the shadow. */
+MV_REQUIRES(&mesh_root.process->keys.lock) static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
 {
 	bool last = key->gone && !key->n_makers;
 
 	if (shadow)
 		shadow->spd->refs++;
-	mesh_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys.lock);
 	if (shadow)
 		mesh_shadow_mr_drop(shadow);
 	if (last)
 		mesh_key_free(key);
-	mesh_lock(&mesh_root.process->keys_lock);
+	mesh_lock(&mesh_root.process->keys.lock);
 }
 
 /*
- * keys_lock, released meanwhile: a registration may take long, and a firmware that hangs seconds. Threads that need the region on
- * another rail, or deregister it, do not wait.
+ * process->keys.lock, released meanwhile: a registration may take long, and a firmware that hangs seconds. Threads that need the
+ * region on another rail, or deregister it, do not wait.
  *
  * Return: 0 or -errno. The shadow may be gone already when this returns.
  */
@@ -100,12 +100,12 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 
 	if (!shadow)
 		return -ENOMEM;
-	mesh_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys.lock);
 	mr = register_on(&with, spd, &err);
 	if (err && !ahead)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "a memory region of %llu bytes cannot be registered on %s: %s",
 			    (unsigned long long)with.length, spd->rail->device, strerrordesc_np(-err));
-	mesh_lock(&mesh_root.process->keys_lock);
+	mesh_lock(&mesh_root.process->keys.lock);
 	key->n_makers--;
 	shadow->mr = mr;
 	if (shadow->key && err) {
@@ -113,7 +113,7 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 		LIST_REMOVE(shadow, of_pd);
 		key->not_ahead |= ahead;
 	}
-	pthread_cond_broadcast(&mesh_root.process->keys_cond);
+	pthread_cond_broadcast(&mesh_root.process->keys.cond);
 	if (shadow->key && !err)
 		return 0;
 	if (err) {
@@ -125,8 +125,8 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 }
 
 /* Return: 0 with @ret_mr, which is valid while the lock is held. */
-MV_REQUIRES(&mesh_root.process->keys_lock) static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool ahead,
-			    struct ibv_mr **ret_mr)
+MV_REQUIRES(&mesh_root.process->keys.lock)
+static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool ahead, struct ibv_mr **ret_mr)
 {
 	struct mesh_shadow_mr *shadow;
 	struct mesh_key *key;
@@ -136,7 +136,7 @@ MV_REQUIRES(&mesh_root.process->keys_lock) static int translate_locked(struct me
 	while ((key = mesh_keytab_find(*mesh_keys_table(), index, spd->program, value))) {
 		shadow = find_shadow(key, spd);
 		if (shadow && !shadow->mr) {
-			mesh_cond_wait(&mesh_root.process->keys_cond, &mesh_root.process->keys_lock);
+			mesh_cond_wait(&mesh_root.process->keys.cond, &mesh_root.process->keys.lock);
 			continue;
 		}
 		if (shadow) {

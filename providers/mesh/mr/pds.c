@@ -82,7 +82,7 @@ static struct mesh_pd *pd_new(struct ibv_pd *program, struct mesh_rail *rail, ch
 	return spd;
 }
 
-/* keys_lock */
+/* process->keys.lock */
 static struct ibv_pd *underlying(struct ibv_pd *pd)
 {
 	const struct mesh_parent *p;
@@ -102,7 +102,7 @@ struct ibv_pd *mesh_pd_underlying(struct ibv_pd *pd)
 	return pd;
 }
 
-/* keys_lock. Takes a reference. PDs on a lost rail are not in the list: mesh_pds_lose(). */
+/* process->keys.lock. Takes a reference. PDs on a lost rail are not in the list: mesh_pds_lose(). */
 static struct mesh_pd *find(const struct ibv_pd *program, const struct mesh_rail *rail)
 {
 	struct mesh_pd *spd;
@@ -173,7 +173,7 @@ void mesh_pd_put(struct mesh_pd *spd)
 	last = !--spd->refs;
 	if (last)
 		mesh_keys_leave_pd(spd);
-	mesh_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys.lock);
 	if (last) {
 		spd->job.run = run_free;
 		mesh_device_do(spd->rail->commands, &spd->job);

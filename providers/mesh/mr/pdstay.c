@@ -27,7 +27,7 @@ struct mesh_pd_stay {
 	const char *why;
 };
 
-/* keys_lock */
+/* process->keys.lock */
 static struct mesh_pd_stay *find(const struct ibv_pd *pd)
 {
 	struct mesh_pd_stay *stay;
@@ -46,7 +46,7 @@ static bool add(struct mesh_pd_stay *stay)
 	if (fresh) {
 		stay->next = mesh_root.keys.stays;
 		mesh_root.keys.stays = stay;
-		atomic_fetch_add_explicit(&mesh_root.process->n_stays, 1, memory_order_release);
+		atomic_fetch_add_explicit(&mesh_root.process->keys.n_stays, 1, memory_order_release);
 	}
 	mesh_keys_unlock(cancel);
 	return fresh;
@@ -64,7 +64,7 @@ static void note(struct ibv_pd *pd, const char *why)
 			return;
 		}
 	} else {
-		atomic_store_explicit(&mesh_root.process->all_stay, why, memory_order_release);
+		atomic_store_explicit(&mesh_root.process->keys.all_stay, why, memory_order_release);
 	}
 	mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s: connections of a protection domain stay where they are: %s", mc->device, why);
 }
@@ -85,11 +85,11 @@ void mesh_pd_stay(struct ibv_pd *pd, const char *why)
 const char *mesh_pd_stays(struct ibv_pd *pd)
 {
 	const struct mesh_process *process = mesh_root.process;
-	const char *why = atomic_load_explicit(&process->all_stay, memory_order_acquire);
+	const char *why = atomic_load_explicit(&process->keys.all_stay, memory_order_acquire);
 	const struct mesh_pd_stay *stay;
 	int cancel;
 
-	if (why || !atomic_load_explicit(&process->n_stays, memory_order_acquire))
+	if (why || !atomic_load_explicit(&process->keys.n_stays, memory_order_acquire))
 		return why;
 	pd = mesh_pd_underlying(pd);
 	cancel = mesh_keys_lock();
@@ -109,7 +109,7 @@ void mesh_pd_stay_no_more(const struct ibv_pd *pd, const struct ibv_context *ver
 			*at = stay->next;
 			stay->next = gone;
 			gone = stay;
-			atomic_fetch_sub_explicit(&mesh_root.process->n_stays, 1, memory_order_relaxed);
+			atomic_fetch_sub_explicit(&mesh_root.process->keys.n_stays, 1, memory_order_relaxed);
 		} else {
 			at = &stay->next;
 		}

@@ -14,7 +14,7 @@
  * seen in use. From then on no connection of that protection domain begins to move. Connections that have moved before stay
  * moved.
  *
- * Thread: any. Takes keys_lock and the logger's lock.
+ * Thread: any. Takes process->keys.lock and the logger's lock.
  */
 
 /**

@@ -37,7 +37,7 @@ struct mesh_srq {
 	struct ibv_pd *pd;
 	uint32_t max_wr, max_sge;
 
-	/* process->srqs_lock: */
+	/* process->srqs.lock: */
 	unsigned int refs; /* the map has one */
 	struct mesh_srq *next_hungry;
 

@@ -41,25 +41,25 @@ struct mesh_probeds {
 	struct mesh_probed *buckets[N_BUCKETS];
 };
 
-/* ---- entries; process->probed_lock ------------------------------------------------------------------------------- */
+/* ---- entries; process->probed.lock ------------------------------------------------------------------------------- */
 
-MV_ACQUIRES(&mesh_root.process->probed_lock) static void lock(void)
+MV_ACQUIRES(&mesh_root.process->probed.lock) static void lock(void)
 {
-	mesh_lock(&mesh_root.process->probed_lock);
+	mesh_lock(&mesh_root.process->probed.lock);
 }
 
-MV_RELEASES(&mesh_root.process->probed_lock) static void unlock(void)
+MV_RELEASES(&mesh_root.process->probed.lock) static void unlock(void)
 {
-	mesh_unlock(&mesh_root.process->probed_lock);
+	mesh_unlock(&mesh_root.process->probed.lock);
 }
 
 static struct mesh_probeds *all(void)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	if (!process->probed)
-		process->probed = calloc(1, sizeof(*process->probed));
-	return process->probed;
+	if (!process->probed.all)
+		process->probed.all = calloc(1, sizeof(*process->probed.all));
+	return process->probed.all;
 }
 
 static struct mesh_probed **bucket_of(struct mesh_probeds *probeds, const union ibv_gid *local, const union ibv_gid *remote)
@@ -141,7 +141,7 @@ bool mesh_probed_on(void)
 	bool on;
 
 	lock();
-	on = mesh_root.process->probed && mesh_root.process->probed->on;
+	on = mesh_root.process->probed.all && mesh_root.process->probed.all->on;
 	unlock();
 	return on;
 }
@@ -198,7 +198,7 @@ enum mv_probed mesh_probed_find(const union ibv_gid *local, const union ibv_gid 
 	enum mv_probed state;
 
 	lock();
-	probed = find(mesh_root.process->probed, local, remote);
+	probed = find(mesh_root.process->probed.all, local, remote);
 	state = probed ? probed->state : MV_PROBED_UNKNOWN;
 	unlock();
 	return state;
@@ -261,9 +261,9 @@ static void forget_all(struct mesh_probeds *probeds)
 void mesh_probed_lost(void)
 {
 	lock();
-	forget_all(mesh_root.process->probed);
-	if (mesh_root.process->probed)
-		mesh_root.process->probed->listens = false;
+	forget_all(mesh_root.process->probed.all);
+	if (mesh_root.process->probed.all)
+		mesh_root.process->probed.all->listens = false;
 	unlock();
 }
 
@@ -284,7 +284,7 @@ void mesh_probed_changed(void)
 	struct mesh_probeds *probeds;
 
 	lock();
-	probeds = mesh_root.process->probed;
+	probeds = mesh_root.process->probed.all;
 	if (probeds) {
 		probeds->changes++;
 		probeds->news = true;
@@ -308,7 +308,7 @@ enum mesh_probed_news mesh_probed_told(const struct mv_frame *frame, uint64_t no
 	struct mesh_probed *probed;
 
 	lock();
-	probed = find(mesh_root.process->probed, &frame->sgid, &frame->dgid);
+	probed = find(mesh_root.process->probed.all, &frame->sgid, &frame->dgid);
 	if (probed && frame->type == MV_FRAME_PATH) {
 		news = take_path(probed, frame->probed);
 	} else if (probed) {
@@ -410,7 +410,7 @@ uint64_t mesh_probed_run(uint64_t now_ns)
 	struct mesh_probeds *probeds;
 
 	lock();
-	probeds = mesh_root.process->probed;
+	probeds = mesh_root.process->probed.all;
 	if (probeds && (probeds->news || now_ns >= probeds->again_ns))
 		send_all(probeds, now_ns);
 	if (probeds)

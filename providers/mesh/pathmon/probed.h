@@ -8,7 +8,7 @@
 
 /*
  * Paths that this process has its agent watch, and the results of the agent's probes (ctl.h: WATCH, PATH). One entry per path,
- * shared by all connections. All functions take process->probed_lock, and may be called from any thread unless noted otherwise.
+ * shared by all connections. All functions take process->probed.lock, and may be called from any thread unless noted otherwise.
  * An agent that does not probe is asked for nothing. Times are mesh_now_ns().
  */
 struct mesh_probed;

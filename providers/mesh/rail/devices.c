@@ -59,17 +59,17 @@ struct mesh_device *mesh_device_get(const char *name)
 	struct mesh_device *device;
 	int cancel = mesh_cancel_off();
 
-	mesh_lock(&process->devices_lock);
-	for (device = process->devices; device && strcmp(device->name, name) != 0; device = device->next)
+	mesh_lock(&process->devices.lock);
+	for (device = process->devices.all; device && strcmp(device->name, name) != 0; device = device->next)
 		;
 	if (!device) {
 		device = device_new(name);
 		if (device) {
-			device->next = process->devices;
-			process->devices = device;
+			device->next = process->devices.all;
+			process->devices.all = device;
 		}
 	}
-	mesh_unlock(&process->devices_lock);
+	mesh_unlock(&process->devices.lock);
 	mesh_cancel_restore(cancel);
 	return device;
 }
@@ -196,9 +196,9 @@ void mesh_devices_settle(void)
 	struct mesh_process *process = mesh_root.process;
 	struct mesh_device *device;
 
-	mesh_lock(&process->devices_lock);
-	device = process->devices;
-	mesh_unlock(&process->devices_lock);
+	mesh_lock(&process->devices.lock);
+	device = process->devices.all;
+	mesh_unlock(&process->devices.lock);
 	for (; device; device = device->next)
 		settle(device);
 	mesh_cancel_restore(cancel);

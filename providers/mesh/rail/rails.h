@@ -26,7 +26,7 @@ struct mesh_rail {
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mesh_device *commands; /* record of the device; NULL: no memory */
 	struct mesh_device_job job; /* closes the rail */
-	/* keys_lock; keyahead.c: a thread runs; that thread has to look again */
+	/* process->keys.lock; keyahead.c: a thread runs; that thread has to look again */
 	bool ahead_thread, ahead_news;
 	/* Their descriptors are -1 once the program has closed them. */
 	struct ibv_context *context; /* its async_fd is non-blocking */
@@ -54,7 +54,7 @@ struct mesh_rail {
 		uint8_t own_port, port;
 		uint16_t own_index, index;
 	} known_pkey; /* gid_lock; last look-up of mesh_rail_find_pkey() */
-	MESH_LOCK(GID) gid_lock; /* held over a query of the GID table or of P_Keys; paths_lock is tried with it */
+	MESH_LOCK(GID) gid_lock; /* held over a query of the GID table or of P_Keys; process->paths.lock is tried with it */
 	MESH_LOCK(SRQ_TABLE) srq_table_lock; /* as in struct mesh_data */
 };
 
@@ -174,33 +174,33 @@ int mesh_rail_find_pkey(struct mesh_rail *rail, uint8_t port, struct ibv_context
 			uint16_t *ret_index);
 
 /**
- * mesh_keys_lock - take keys_lock, and disable cancellation; in a child of fork() root.keys is emptied first
+ * mesh_keys_lock - take process->keys.lock, and disable cancellation; in a child of fork() root.keys is emptied first
  *
  * Return: pass it to mesh_keys_unlock().
  */
-MV_ACQUIRES(&mesh_root.process->keys_lock) static inline int mesh_keys_lock(void)
+MV_ACQUIRES(&mesh_root.process->keys.lock) static inline int mesh_keys_lock(void)
 {
 	int cancel = mesh_cancel_off();
 	uint64_t generation;
 
-	mesh_lock(&mesh_root.process->keys_lock);
+	mesh_lock(&mesh_root.process->keys.lock);
 	generation = atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed);
 	if (mesh_root.keys.generation != generation)
 		mesh_root.keys = (struct mesh_keys){.generation = generation};
 	return cancel;
 }
 
-MV_RELEASES(&mesh_root.process->keys_lock) static inline void mesh_keys_unlock(int cancel)
+MV_RELEASES(&mesh_root.process->keys.lock) static inline void mesh_keys_unlock(int cancel)
 {
-	mesh_unlock(&mesh_root.process->keys_lock);
+	mesh_unlock(&mesh_root.process->keys.lock);
 	mesh_cancel_restore(cancel);
 }
 
 /* Twin of a protection domain of the program, on a rail. */
 struct mesh_pd {
 	struct mesh_device_job job; /* frees it */
-	struct mesh_pd *next; /* keys_lock */
-	unsigned int refs; /* keys_lock; the program's PD counts as one */
+	struct mesh_pd *next; /* process->keys.lock */
+	unsigned int refs; /* process->keys.lock; the program's PD counts as one */
 	struct ibv_pd *program; /* never a parent domain; may be freed: only compared */
 	struct ibv_context *verbs; /* the program's */
 	struct mesh_rail *rail;
@@ -208,9 +208,9 @@ struct mesh_pd {
 	/* An MR whose keys fail every access: one byte, no rights, at an iova without memory. */
 	struct ibv_mr *dummy;
 	void *dummy_page;
-	LIST_HEAD(, mesh_shadow_mr) shadows; /* keys_lock; keys.c */
-	bool ahead; /* keys_lock; regions are registered here in advance; keyahead.c */
-	uint64_t looked; /* keys_lock; serial number of mesh_keytab_look(): regions up to this were looked at */
+	LIST_HEAD(, mesh_shadow_mr) shadows; /* process->keys.lock; keys.c */
+	bool ahead; /* process->keys.lock; regions are registered here in advance; keyahead.c */
+	uint64_t looked; /* process->keys.lock; serial number of mesh_keytab_look(): regions up to this were looked at */
 };
 
 /**

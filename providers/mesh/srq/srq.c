@@ -45,9 +45,9 @@ void mesh_srq_put(struct mesh_srq *m)
 {
 	bool last;
 
-	mesh_lock(&mesh_root.process->srqs_lock);
+	mesh_lock(&mesh_root.process->srqs.lock);
 	last = !--m->refs;
-	mesh_unlock(&mesh_root.process->srqs_lock);
+	mesh_unlock(&mesh_root.process->srqs.lock);
 	if (last)
 		srq_free(m);
 }

@@ -24,7 +24,7 @@
  *
  * Not supported: IBV_EVENT_SRQ_LIMIT_REACHED, once receives are distributed.
  *
- * Locks, outermost first: join_lock, cq->lock, lock, process->srqs_lock. data->lock comes after lock (collecting makes and
+ * Locks, outermost first: join_lock, cq->lock, lock, process->srqs.lock. data->lock comes after lock (collecting makes and
  * destroys a CQ), and held->lock after that. So a holder of held->lock never takes lock.
  */
 

@@ -233,11 +233,11 @@ bool mesh_srq_call_helper(struct mesh_srq *m)
 
 	m->feed_at_ns = m->feed_step_ns = 0;
 	if (!m->is_hungry) {
-		mesh_lock(&process->srqs_lock);
+		mesh_lock(&process->srqs.lock);
 		m->refs++;
-		m->next_hungry = process->hungry;
-		process->hungry = m;
-		mesh_unlock(&process->srqs_lock);
+		m->next_hungry = process->srqs.hungry;
+		process->srqs.hungry = m;
+		mesh_unlock(&process->srqs.lock);
 		m->is_hungry = true;
 	}
 	return wake;
@@ -327,10 +327,10 @@ uint64_t mesh_srqs_feed(uint64_t now_ns)
 	uint64_t next = UINT64_MAX, again;
 	struct mesh_srq *m, *rest;
 
-	mesh_lock(&process->srqs_lock);
-	m = process->hungry;
-	process->hungry = NULL;
-	mesh_unlock(&process->srqs_lock);
+	mesh_lock(&process->srqs.lock);
+	m = process->srqs.hungry;
+	process->srqs.hungry = NULL;
+	mesh_unlock(&process->srqs.lock);
 	for (; m; m = rest) {
 		rest = m->next_hungry;
 		again = feed(m, now_ns);
@@ -338,10 +338,10 @@ uint64_t mesh_srqs_feed(uint64_t now_ns)
 			mesh_srq_put(m);
 			continue;
 		}
-		mesh_lock(&process->srqs_lock);
-		m->next_hungry = process->hungry;
-		process->hungry = m;
-		mesh_unlock(&process->srqs_lock);
+		mesh_lock(&process->srqs.lock);
+		m->next_hungry = process->srqs.hungry;
+		process->srqs.hungry = m;
+		mesh_unlock(&process->srqs.lock);
 		if (again < next)
 			next = again;
 	}

@@ -30,7 +30,7 @@
  * answered. Further datagrams are lost, as datagrams may be.
  *
  * Locks: process->ud_lock guards everything but look-ups of the data path. It is taken before rails_lock, data->lock and
- * conns_lock, and held over verbs calls that take long. Only posts to a remote peer wait for it.
+ * process->conns.lock, and held over verbs calls that take long. Only posts to a remote peer wait for it.
  */
 
 /** mesh_ud_open - initialise a new context, before any other thread sees it */

@@ -21,24 +21,24 @@
 	X(DATA, "data->lock", ALONE)                                                 \
 	X(HELD, "held->lock", ALONE)                                                 \
 	X(DEVICE_OPEN, "device->open_lock", ALONE)                                   \
-	X(READ_RAILS, "process->read_rails_lock", ALONE)                             \
+	X(READ_RAILS, "process->read_rails.lock", ALONE)                             \
 	X(RAILS, "process->rails_lock", ALONE)                                       \
 	X(OPEN, "process->open_lock", ALONE)                                         \
 	X(HOOK, "process->hook_lock", ALONE)                                         \
 	X(GID, "rail->gid_lock", ALONE)                                              \
-	X(PATHS, "process->paths_lock", ALONE)                                       \
-	X(CONNS, "process->conns_lock", ALONE)                                       \
-	X(PROBED, "process->probed_lock", ALONE)                                     \
+	X(PATHS, "process->paths.lock", ALONE)                                       \
+	X(CONNS, "process->conns.lock", ALONE)                                       \
+	X(PROBED, "process->probed.lock", ALONE)                                     \
 	X(KEY, "conn->keys.lock", ALONE)                                             \
 	X(LINK, "helper->link_lock", ALONE)                                          \
-	X(VIEW, "process->view_lock", ALONE)                                         \
-	X(AHEAD, "process->ahead_lock", ALONE)                                       \
-	X(KEYS, "process->keys_lock", ALONE)                                         \
-	Y(DROPS, "process->drops_lock")                                              \
-	Y(SRQS, "process->srqs_lock")                                                \
-	Y(STRANGERS, "process->strangers_lock")                                      \
-	Y(COUNTS, "process->counts_lock")                                            \
-	Y(DEVICES, "process->devices_lock")                                          \
+	X(VIEW, "process->view.lock", ALONE)                                         \
+	X(AHEAD, "process->keys.ahead_lock", ALONE)                                  \
+	X(KEYS, "process->keys.lock", ALONE)                                         \
+	Y(DROPS, "process->drops.lock")                                              \
+	Y(SRQS, "process->srqs.lock")                                                \
+	Y(STRANGERS, "process->strangers.lock")                                      \
+	Y(COUNTS, "process->counts.lock")                                            \
+	Y(DEVICES, "process->devices.lock")                                          \
 	Y(DEVICE, "device->lock")                                                    \
 	Y(DMABUFS, "process->dmabufs_lock")                                          \
 	Y(LAST_WQE, "last_wqe->lock")                                                \

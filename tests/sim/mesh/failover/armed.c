@@ -84,7 +84,7 @@ int setup(void **state)
 	world_open(&world);
 	mesh_root.config.survive = true;
 	mesh_root.key_dropped = note_drop;
-	mesh_root.process->ahead_off = false;
+	mesh_root.process->keys.ahead_off = false;
 	n_dropped = 0;
 	rail_regs.real = mesh_root.lib.verbs.reg_mr_iova2;
 	mesh_root.lib.verbs.reg_mr_iova2 = reg_on_rail;

@@ -25,7 +25,7 @@ struct rail_regs {
 
 extern struct rail_regs rail_regs;
 
-extern _Atomic unsigned int n_looks; /* times that keys_lock was taken to look at regions */
+extern _Atomic unsigned int n_looks; /* times that process->keys.lock was taken to look at regions */
 extern unsigned int n_dropped; /* keys that peers were told to drop */
 
 /* Registration by the lower driver, for the program. */

@@ -212,7 +212,7 @@ static void test_no_memory(void **state)
 	(void)state;
 	fault_one_thread(false); /* also that of the NIC's thread */
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
-		mesh_root.process->ahead_off = false;
+		mesh_root.process->keys.ahead_off = false;
 		world.spd->ahead = false;
 		mr = ibv_reg_mr(world.pd, memory[0], SIZE, ACCESS);
 		mesh_keys_ahead(world.spd);

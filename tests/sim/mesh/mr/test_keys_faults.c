@@ -23,7 +23,7 @@ static void test_stays_no_memory(void **state)
 	assert_non_null(mesh_pd_stays(pd));
 	assert_non_null(mesh_pd_stays(other));
 	assert_int_equal(ibv_dealloc_pd(other), 0);
-	atomic_store_explicit(&mesh_root.process->all_stay, NULL, memory_order_relaxed);
+	atomic_store_explicit(&mesh_root.process->keys.all_stay, NULL, memory_order_relaxed);
 }
 
 /* The child of a fork has nothing of its parent's, and leaves its parent's alone. */

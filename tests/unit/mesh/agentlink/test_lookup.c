@@ -131,7 +131,7 @@ static int teardown(void **state)
 	shutdown(listener, SHUT_RDWR);
 	pthread_join(agent, NULL);
 	close(listener);
-	free(process.strangers);
+	free(process.strangers.all);
 	tmpdir_remove(&tmp);
 	return 0;
 }

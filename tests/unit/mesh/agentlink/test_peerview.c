@@ -65,9 +65,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	if (process.view)
-		mv_directory_close((struct mv_directory *)process.view); /* its first member */
-	free(process.view);
+	if (process.view.state)
+		mv_directory_close((struct mv_directory *)process.view.state); /* its first member */
+	free(process.view.state);
 	dirworld_fini(&world);
 	memset(&world, 0, sizeof(world));
 	tmpdir_remove(&tmp);
@@ -326,7 +326,7 @@ static void test_forgotten(void **state)
 	assert_int_equal(tmpdir_mapped(&tmp), 1);
 	mesh_view_rest(); /* not what is in use */
 	assert_true(mesh_view_has_path(&own, &remote));
-	dir = (const struct mv_directory *)process.view; /* its first member */
+	dir = (const struct mv_directory *)process.view.state; /* its first member */
 	publish(A);
 	mesh_view_forget();
 	assert_null(dir->header);

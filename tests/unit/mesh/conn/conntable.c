@@ -50,7 +50,7 @@ int setup(void **state)
 	n_frames = 0;
 	frame_result = 0;
 	mesh_root.process = &processes[n_processes++];
-	mesh_lock_init(&mesh_root.process->conns_lock);
+	mesh_lock_init(&mesh_root.process->conns.lock);
 	for (i = 0; i < N; i++) {
 		qps[i].qp_num = 100 + i;
 		conns[i] = mesh_conn_new(&context, &qps[i]);

@@ -11,9 +11,9 @@ static unsigned int take_all(void)
 	struct mesh_conn *conn, *rest;
 	unsigned int n = 0;
 
-	mesh_lock(&mesh_root.process->conns_lock);
+	mesh_lock(&mesh_root.process->conns.lock);
 	conn = mesh_conns_take_all_locked();
-	mesh_unlock(&mesh_root.process->conns_lock);
+	mesh_unlock(&mesh_root.process->conns.lock);
 	for (; conn; conn = rest) {
 		rest = conn->schedule.next_taken;
 		mesh_conn_put(conn);

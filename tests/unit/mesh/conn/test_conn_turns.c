@@ -61,7 +61,7 @@ static void test_turn_is_passed_on(void **state)
 	(void)state;
 	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
 	mesh_conn_wait_turn(conns[2], MESH_TURN_LEADS);
-	atomic_store(&mesh_root.process->n_moving, 127);
+	atomic_store(&mesh_root.process->moves.n_moving, 127);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[1]);
@@ -75,17 +75,17 @@ static void test_turn_is_passed_on(void **state)
 	assert_true(which[2]);
 	/* Not while as many move as may. */
 	mesh_conn_wait_turn(conns[3], MESH_TURN_LEADS);
-	atomic_store(&mesh_root.process->n_moving, 128);
+	atomic_store(&mesh_root.process->moves.n_moving, 128);
 	mesh_conn_run(conns[2], 1, 1);
 	assert_int_equal(take(0, which, &next), 0);
 	/* Then as many as are free. */
 	mesh_conn_wait_turn(conns[4], MESH_TURN_LEADS);
 	mesh_conn_wait_turn(conns[5], MESH_TURN_LEADS);
-	atomic_store(&mesh_root.process->n_moving, 126);
+	atomic_store(&mesh_root.process->moves.n_moving, 126);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 2);
 	assert_true(which[3] && which[4]);
-	assert_int_equal(atomic_load(&mesh_root.process->n_called), 2);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 2);
 }
 
 /* The peers of those that follow begin, unless they do not. */
@@ -95,7 +95,7 @@ static void test_those_that_follow_wait_longer(void **state)
 	bool which[N];
 
 	(void)state;
-	atomic_store(&mesh_root.process->n_fresh, MESH_MANY_MOVING);
+	atomic_store(&mesh_root.process->moves.n_fresh, MESH_MANY_MOVING);
 	assert_true(mesh_many_move());
 	assert_false(mesh_has_turn(conns[1], MESH_TURN_FOLLOWS));
 	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
@@ -104,7 +104,7 @@ static void test_those_that_follow_wait_longer(void **state)
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[2]);
-	atomic_store(&mesh_root.process->n_fresh, MESH_MANY_MOVING - 2);
+	atomic_store(&mesh_root.process->moves.n_fresh, MESH_MANY_MOVING - 2);
 	assert_false(mesh_many_move());
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
@@ -125,7 +125,7 @@ static void test_begun_by_its_peer(void **state)
 	conns[1]->held = (struct mesh_held *)conns; /* not looked at */
 	conns[1]->move.live = true;
 	assert_false(mesh_turns_note(conns[1], false, 1));
-	assert_int_equal(atomic_load(&mesh_root.process->n_moving), 1);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 1);
 	assert_int_equal(atomic_load(&conns[1]->refs), 2);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 0);
@@ -133,17 +133,17 @@ static void test_begun_by_its_peer(void **state)
 	mesh_conn_wait_turn(conns[2], MESH_TURN_LEADS);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
-	assert_int_equal(atomic_load(&mesh_root.process->n_called), 1);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
 	conns[2]->held = conns[1]->held;
 	conns[2]->move.live = true;
 	mesh_turns_note(conns[2], false, 1);
 	mesh_turns_note(conns[2], false, 2);
-	assert_int_equal(atomic_load(&mesh_root.process->n_called), 0);
-	assert_int_equal(atomic_load(&mesh_root.process->n_moving), 2);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 0);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 2);
 	conns[1]->move.live = conns[2]->move.live = false;
 	mesh_turns_note(conns[1], false, 3);
 	mesh_turns_note(conns[2], false, 3);
-	assert_int_equal(atomic_load(&mesh_root.process->n_moving), 0);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 0);
 	conns[1]->held = conns[2]->held = NULL;
 }
 
@@ -155,11 +155,11 @@ static void test_how_many_is_learned(void **state)
 
 	(void)state;
 	mesh_root.move_times.move_ns = 4000;
-	atomic_store(&mesh_root.process->n_moving, 128);
+	atomic_store(&mesh_root.process->moves.n_moving, 128);
 	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	atomic_store(&mesh_root.process->n_moving, 63);
+	atomic_store(&mesh_root.process->moves.n_moving, 63);
 	mesh_turns_took(1); /* which says nothing of many */
-	atomic_store(&mesh_root.process->n_moving, 128);
+	atomic_store(&mesh_root.process->moves.n_moving, 128);
 	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
 	mesh_turns_took(100); /* neither fast nor slow */
 	mesh_turns_took(401); /* it is the least already */
@@ -170,16 +170,16 @@ static void test_how_many_is_learned(void **state)
 	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
 	mesh_turns_took(401);
 	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	atomic_store(&mesh_root.process->n_moving, 1023);
+	atomic_store(&mesh_root.process->moves.n_moving, 1023);
 	for (i = 0; i < 2000; i++)
 		mesh_turns_took(1);
 	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	atomic_store(&mesh_root.process->n_moving, 1024);
+	atomic_store(&mesh_root.process->moves.n_moving, 1024);
 	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
 	mesh_turns_took(UINT64_MAX); /* they have not been without trouble */
-	atomic_store(&mesh_root.process->n_moving, 576);
+	atomic_store(&mesh_root.process->moves.n_moving, 576);
 	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	atomic_store(&mesh_root.process->n_moving, 575);
+	atomic_store(&mesh_root.process->moves.n_moving, 575);
 	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
 	mesh_root.move_times.move_ns = move_ns;
 }
@@ -196,11 +196,11 @@ static void test_moves_for_long(void **state)
 	assert_int_equal(mesh_n_moving(), 1);
 	mesh_turns_note(conns[1], false, 1000 + 250000000);
 	assert_int_equal(mesh_n_moving(), 0);
-	assert_int_equal(atomic_load(&mesh_root.process->n_moving), 1);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 1);
 	conns[1]->move.live = false;
 	mesh_turns_note(conns[1], false, 1000 + 250000000);
 	assert_int_equal(mesh_n_moving(), 0);
-	assert_int_equal(atomic_load(&mesh_root.process->n_moving), 0);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 0);
 	conns[1]->held = NULL;
 }
 
@@ -220,13 +220,13 @@ static void test_waits_otherwise(void **state)
 	/* It is called once more before the first call is forgotten. */
 	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
 	assert_true(mesh_conns_next_turn(MESH_TURN_LEADS));
-	assert_int_equal(atomic_load(&mesh_root.process->n_called), 1);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
 	assert_int_equal(take(0, which, &next), 1);
 	/* What comes for it meanwhile does not take it away. */
 	mesh_turns_note(conns[1], false, 1);
-	assert_int_equal(atomic_load(&mesh_root.process->n_called), 1);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
 	mesh_turns_note(conns[1], true, 1);
-	assert_int_equal(atomic_load(&mesh_root.process->n_called), 0);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 0);
 }
 
 /* One that was called, and is destroyed before it is looked at. */
@@ -240,12 +240,12 @@ static void test_called_and_gone(void **state)
 	(void)state;
 	mesh_conn_wait_turn(conn, MESH_TURN_LEADS);
 	mesh_conn_run(conns[0], 1, 1);
-	assert_int_equal(atomic_load(&mesh_root.process->n_called), 1);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
 	mesh_conn_unlink(conn);
 	mesh_conn_put(conn);
 	conn = mesh_conns_take(0, &next);
 	mesh_conn_put(conn);
-	assert_int_equal(atomic_load(&mesh_root.process->n_called), 0);
+	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 0);
 	assert_int_equal(take(0, which, &next), 0);
 }
 
@@ -257,18 +257,18 @@ static void test_turn_of_one_that_is_gone(void **state)
 
 	(void)state;
 	conns[0]->moving.counted = true;
-	mesh_root.process->n_moving = 1000;
+	mesh_root.process->moves.n_moving = 1000;
 	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
 	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
 	conns[0]->gone = true;
-	mesh_root.process->n_moving = 1;
+	mesh_root.process->moves.n_moving = 1;
 	mesh_turns_end(conns[0]);
-	assert_int_equal(mesh_root.process->n_moving, 0);
+	assert_int_equal(mesh_root.process->moves.n_moving, 0);
 	assert_false(conns[0]->moving.counted);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[1]);
 	mesh_turns_end(conns[0]);
-	assert_int_equal(mesh_root.process->n_moving, 0);
+	assert_int_equal(mesh_root.process->moves.n_moving, 0);
 }
 
 int main(void)

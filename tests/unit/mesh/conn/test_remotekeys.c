@@ -220,7 +220,7 @@ static void test_told_without_memory(void **state)
 		fault_disarm();
 		assert_int_equal(n_sent, nth);
 		assert_int_equal(conn->keys.n_drops, 0);
-		assert_int_equal(process.n_drops, 0);
+		assert_int_equal(process.drops.n, 0);
 		assert_true(TAILQ_EMPTY(&conn->keys.list));
 		mesh_conns_key_given(&pd, 0x77);
 		assert_int_equal(n_slept, 0);
@@ -369,7 +369,7 @@ static void test_given_again(void **state)
 	mesh_conns_key_given(&pd, 0x77);
 	assert_int_equal(n_slept, 3);
 	assert_true(TAILQ_EMPTY(&conn->keys.list));
-	assert_int_equal(process.n_drops, 0);
+	assert_int_equal(process.drops.n, 0);
 	mesh_conns_key_given(&pd, 0x77);
 	assert_int_equal(n_slept, 3);
 	end(conn);
@@ -416,7 +416,7 @@ static void test_given_without_peer(void **state)
 	mesh_conns_key_dropped(&pd, 0x77);
 	conn->state = MESH_CONN_FAILED;
 	mesh_conn_key_peer(conn);
-	assert_int_equal(process.n_drops, 0);
+	assert_int_equal(process.drops.n, 0);
 	mesh_conns_key_dropped(&pd, 0x77);
 	assert_int_equal(n_sent, 2); /* its last work may not be through */
 	mesh_conns_key_given(&pd, 0x77);
@@ -426,7 +426,7 @@ static void test_given_without_peer(void **state)
 	mesh_conns_key_dropped(&pd, 0x77);
 	conn->gone = true;
 	mesh_conn_key_peer(conn);
-	assert_int_equal(process.n_drops, 0);
+	assert_int_equal(process.drops.n, 0);
 	mesh_conns_key_given(&pd, 0x77);
 	end(conn);
 
@@ -436,7 +436,7 @@ static void test_given_without_peer(void **state)
 	mesh_conns_key_given(&pd, 0x77);
 	assert_int_equal(n_slept, 0);
 	end(conn);
-	assert_int_equal(process.n_drops, 0); /* with the connection */
+	assert_int_equal(process.drops.n, 0); /* with the connection */
 }
 
 static uint32_t answered;
@@ -462,7 +462,7 @@ static void test_others_given_at_once(void **state)
 	mesh_context_publish(other, &other_verbs);
 	for (key = 1; key <= 1024; key++)
 		mesh_conns_key_dropped(&pd, key);
-	assert_int_equal(process.n_drops, 1024);
+	assert_int_equal(process.drops.n, 1024);
 	n_walks = 0;
 	for (key = 1025; key <= 5000; key++)
 		mesh_conns_key_given(&pd, key);
@@ -478,7 +478,7 @@ static void test_others_given_at_once(void **state)
 		assert_int_equal(n_slept, answered);
 	}
 	assert_int_equal(n_walks, 0);
-	assert_int_equal(process.n_drops, 0);
+	assert_int_equal(process.drops.n, 0);
 	mesh_context_release(other);
 	end(conn);
 }
@@ -583,7 +583,7 @@ static void tell_many(void (*meanwhile)(void))
 		mesh_conn_put(conns[i]);
 	}
 	end(conn);
-	assert_int_equal(process.n_drops, 0);
+	assert_int_equal(process.drops.n, 0);
 }
 
 static void test_all_told(void **state)
@@ -685,7 +685,7 @@ static void test_others_given_meanwhile(void **state)
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
 	assert_int_equal(n_slept, 0);
-	assert_int_equal(process.n_drops, 0);
+	assert_int_equal(process.drops.n, 0);
 	end(conn);
 }
 

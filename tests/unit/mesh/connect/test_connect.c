@@ -99,7 +99,7 @@ static int setup(void **state)
 	mv_log_init(&mesh_root.log, path, MV_LOG_DEBUG);
 	mesh_root.process = &process;
 	mesh_root.config.survive = true;
-	mesh_lock_init(&process.conns_lock);
+	mesh_lock_init(&process.conns.lock);
 	context = mesh_context_claim();
 	assert_non_null(context);
 	context->can_move = true;

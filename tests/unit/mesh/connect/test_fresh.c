@@ -182,10 +182,10 @@ static void helper_never_waits(void)
 	pthread_t helper;
 
 	connect_at(context, 1500 * MS);
-	mesh_lock(&mesh_root.process->paths_lock);
+	mesh_lock(&mesh_root.process->paths.lock);
 	assert_int_equal(pthread_create(&helper, NULL, watch_beside, &busy), 0);
 	assert_int_equal(pthread_join(helper, NULL), 0);
-	mesh_unlock(&mesh_root.process->paths_lock);
+	mesh_unlock(&mesh_root.process->paths.lock);
 	assert_true(busy);
 	assert_true(watch() >= 0);
 	fake.close_device(context);

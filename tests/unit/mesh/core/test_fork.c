@@ -68,7 +68,7 @@ static void program_done(void)
 static int teardown_all(void **state)
 {
 	(void)state;
-	free(mesh_root.process->devices);
+	free(mesh_root.process->devices.all);
 	return 0;
 }
 

@@ -215,8 +215,8 @@ static void test_answers_again(void **state)
 	conn.move.live = false;
 	mesh_probed_use(&probed, MV_WATCH_HOME, NULL, NULL);
 	mesh_probed_run(now_ns);
-	free(process.probed);
-	process.probed = NULL;
+	free(process.probed.all);
+	process.probed.all = NULL;
 }
 
 /* Home seems to work, and did not carry the work: it returns when some has got through elsewhere. */

@@ -118,11 +118,11 @@ static void test_slow(void **state)
 static void test_not_while_others_move(void **state)
 {
 	(void)state;
-	process.moving_ns = 990 * MS;
+	process.moves.last_ns = 990 * MS;
 	assert_int_equal(round_at(1000 * MS), CONNS);
 	assert_int_equal(n_looked, 0);
 	assert_in_range(at_ns[0], 1240 * MS, 1250 * MS);
-	process.moving_ns = 1050 * MS;
+	process.moves.last_ns = 1050 * MS;
 	assert_true(round_at(1290 * MS) > 0);
 	assert_int_equal(n_looked, 0);
 	assert_true(all_rounds() <= 4 * CONNS);
@@ -135,11 +135,11 @@ static void test_keeps_its_turn(void **state)
 	uint64_t last_ns;
 
 	(void)state;
-	process.moving_ns = 1000 * MS;
+	process.moves.last_ns = 1000 * MS;
 	round_at(1000 * MS);
-	last_ns = process.turn_ns;
+	last_ns = process.standby.turn_ns;
 	assert_int_equal(mesh_conn_prearm(&conns[CONNS - 1], 1010 * MS), at_ns[CONNS - 1]);
-	assert_int_equal(process.turn_ns, last_ns);
+	assert_int_equal(process.standby.turn_ns, last_ns);
 	assert_int_equal(n_looked, 0);
 }
 
@@ -150,7 +150,7 @@ static void test_gone(void **state)
 	unsigned int i;
 
 	(void)state;
-	process.moving_ns = 1000 * MS;
+	process.moves.last_ns = 1000 * MS;
 	for (i = 0; i < 1000000; i++) {
 		conns[0].home.turn_ns = 0; /* another one each time */
 		late_ns = mesh_conn_prearm(&conns[0], 1000 * MS);

@@ -27,7 +27,7 @@ static void test_waits_for_its_turn(void **state)
 {
 	(void)state;
 	conn.attr.rts_mask = 1;
-	atomic_store(&process.n_moving, 1000);
+	atomic_store(&process.moves.n_moving, 1000);
 	assert_true(mesh_conn_check(&conn, now_ns, now_ns) >= now_ns + 1000 * MS);
 	assert_false(conn.move.live);
 	assert_int_equal(conn.retry.stayed_ns, 0);
@@ -40,7 +40,7 @@ static void is_among_many(bool leads, bool failed)
 	conn.flags.path_failed = failed;
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	conn.move.leader = leads;
-	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
+	process.moves.n_fresh = process.moves.n_moving = MESH_MANY_MOVING;
 }
 
 /* Whose peer leads lets it begin, for a while; if it knows of something that the peer may not know, at once. */
@@ -82,7 +82,7 @@ static void confirms(unsigned int n_fresh, enum mv_move_action_type first)
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.live = true;
 	conn.move.phase_since = now_ns;
-	process.n_fresh = n_fresh;
+	process.moves.n_fresh = n_fresh;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
 	assert_int_equal(mv_move_peek(&conn.move)->type, first);
@@ -105,7 +105,7 @@ static void test_follows_for_few(void **state)
 {
 	(void)state;
 	is_among_many(false, false);
-	process.n_fresh = MESH_MANY_MOVING - 1; /* the others have no peer any more */
+	process.moves.n_fresh = MESH_MANY_MOVING - 1; /* the others have no peer any more */
 	mesh_conn_check(&conn, now_ns, now_ns);
 	assert_true(conn.move.live);
 }
@@ -194,7 +194,7 @@ static void test_turn_is_kept(void **state)
 	view.n_paths = 0;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
-	process.n_moving = 1000;
+	process.moves.n_moving = 1000;
 	view.n_paths = 1;
 	now_ns += 400 * MS;
 	mesh_conn_run(&conn, now_ns, now_ns);
@@ -257,10 +257,10 @@ static void test_stays_meanwhile(void **state)
 	conn.move.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.live = true;
-	atomic_store_explicit(&process.all_stay, "this test says so", memory_order_relaxed);
+	atomic_store_explicit(&process.keys.all_stay, "this test says so", memory_order_relaxed);
 	assert_string_equal(mesh_conn_bound(&conn), "this test says so");
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
-	atomic_store_explicit(&process.all_stay, NULL, memory_order_relaxed);
+	atomic_store_explicit(&process.keys.all_stay, NULL, memory_order_relaxed);
 	assert_false(conn.move.live);
 	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
 	qp.pd = NULL;

@@ -30,9 +30,9 @@ static void test_look_after_message(void **state)
 	(void)state;
 	is_well();
 	conn.move.peer_attempt = 3;
-	process.n_fresh = 15;
+	process.moves.n_fresh = 15;
 	assert_int_equal(say_bye(2), now_ns);
-	process.n_fresh = 16;
+	process.moves.n_fresh = 16;
 	assert_int_equal(say_bye(2), now_ns + 100 * MS);
 	conn.retry.stayed = "of something";
 	assert_int_equal(say_bye(2), now_ns);

@@ -9,17 +9,17 @@
 static void test_peer_gave_up(void **state)
 {
 	(void)state;
-	process.n_more_moving = 100;
+	process.moves.n_more = 100;
 	waits_for(MV_CTL_REASON_TIMEOUT);
-	assert_true(process.n_more_moving <= 50); /* as many at once as that were too many */
+	assert_true(process.moves.n_more <= 50); /* as many at once as that were too many */
 }
 
 static void test_peer_has_atomics(void **state)
 {
 	(void)state;
-	process.n_more_moving = 100;
+	process.moves.n_more = 100;
 	waits_for(MV_CTL_REASON_BUSY);
-	assert_int_equal(process.n_more_moving, 100);
+	assert_int_equal(process.moves.n_more, 100);
 }
 
 static void test_peer_does_not_answer(void **state)
@@ -27,10 +27,10 @@ static void test_peer_does_not_answer(void **state)
 	const struct mv_move_action action = {.type = MV_DO_STAY, .reason = MV_CTL_REASON_TIMEOUT, .timed_out = true};
 
 	(void)state;
-	process.n_more_moving = 100;
+	process.moves.n_more = 100;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	assert_int_equal(process.n_more_moving, 50);
+	assert_int_equal(process.moves.n_more, 50);
 }
 
 /* Nor after the fence. */
@@ -40,10 +40,10 @@ static void test_peer_does_not_say(void **state)
 
 	(void)state;
 	is_to_move();
-	process.n_more_moving = 100;
+	process.moves.n_more = 100;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	assert_int_equal(process.n_more_moving, 50);
+	assert_int_equal(process.moves.n_more, 50);
 }
 
 /* What begins, and fails in the same moment, is tried again, and given up in time, though nobody tells of anything. */

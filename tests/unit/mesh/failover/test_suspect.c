@@ -96,7 +96,7 @@ static int teardown(void **state)
 	mesh_conn_unwatch(&conn);
 	mesh_probed_lost();
 	mesh_probed_run(now_ns);
-	free(process.probed);
+	free(process.probed.all);
 	return oneconn_teardown(state);
 }
 
@@ -584,11 +584,11 @@ static void test_all_dead(void **state)
 static void test_enough_prepare(void **state)
 {
 	(void)state;
-	process.n_prepared = 1024;
+	process.moves.n_prepared = 1024;
 	suspected();
 	check();
 	assert_false(conn.move.live);
-	process.n_prepared = 1023;
+	process.moves.n_prepared = 1023;
 	check();
 	assert_true(conn.move.live);
 }
@@ -668,27 +668,27 @@ static void test_counts(void **state)
 	conn.move.live = conn.move.unsure = true;
 	mesh_turns_note(&conn, false, now_ns);
 	mesh_turns_note(&conn, true, now_ns);
-	assert_int_equal(process.n_prepared, 1);
-	assert_int_equal(process.n_moving, 0);
-	assert_int_equal(process.n_fresh, 0);
+	assert_int_equal(process.moves.n_prepared, 1);
+	assert_int_equal(process.moves.n_moving, 0);
+	assert_int_equal(process.moves.n_fresh, 0);
 	assert_true(mesh_some_prepare());
 	conn.move.unsure = false;
 	mesh_turns_note(&conn, false, now_ns);
-	assert_int_equal(process.n_prepared, 0);
-	assert_int_equal(process.n_moving, 1);
-	assert_int_equal(process.n_fresh, 1);
+	assert_int_equal(process.moves.n_prepared, 0);
+	assert_int_equal(process.moves.n_moving, 1);
+	assert_int_equal(process.moves.n_fresh, 1);
 	conn.move.live = false;
 	mesh_turns_note(&conn, false, now_ns);
-	assert_int_equal(process.n_moving + process.n_fresh + process.n_prepared, 0);
+	assert_int_equal(process.moves.n_moving + process.moves.n_fresh + process.moves.n_prepared, 0);
 	conn.move.live = conn.move.unsure = true;
 	mesh_turns_note(&conn, false, now_ns);
 	conn.move.live = conn.move.unsure = false;
 	mesh_turns_note(&conn, false, now_ns);
-	assert_int_equal(process.n_prepared, 0);
+	assert_int_equal(process.moves.n_prepared, 0);
 	conn.move.live = conn.move.unsure = true;
 	mesh_turns_note(&conn, false, now_ns);
 	mesh_turns_forget(&conn);
-	assert_int_equal(process.n_prepared, 0);
+	assert_int_equal(process.moves.n_prepared, 0);
 	assert_false(mesh_some_prepare());
 	conn.move.live = conn.move.unsure = false;
 }

@@ -317,9 +317,9 @@ int oneconn_teardown(void **state)
 	free(conn.failures);
 	conn.failures = NULL;
 	free(cq.stash);
-	free(process.view);
-	free(process.devices); /* one at most */
-	process.devices = NULL;
+	free(process.view.state);
+	free(process.devices.all); /* one at most */
+	process.devices.all = NULL;
 	return 0;
 }
 

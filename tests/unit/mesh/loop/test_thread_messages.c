@@ -185,7 +185,7 @@ static void test_news_wait(void **state)
 	atomic_store(&n_looks, 0);
 	send_frames(&changed, 1, 0);
 	assert_looks(true);
-	atomic_store(&mesh_root.process->n_fresh, MESH_MANY_MOVING);
+	atomic_store(&mesh_root.process->moves.n_fresh, MESH_MANY_MOVING);
 	send_frames(&changed, 1, 0);
 	assert_looks(false);
 	atomic_fetch_add(&now_ns, 60 * MS);
@@ -196,7 +196,7 @@ static void test_news_wait(void **state)
 	assert_looks(false);
 	send_frames(&changed, 1, 0);
 	assert_looks(false);
-	atomic_store(&mesh_root.process->n_fresh, 0);
+	atomic_store(&mesh_root.process->moves.n_fresh, 0);
 	assert_looks(true);
 	assert_looks(false);
 }
@@ -212,20 +212,20 @@ static void test_suspicion_is_urgent(void **state)
 	(void)state;
 	mesh_probed_use(&probed, MV_WATCH_WORK, &local, &remote);
 	assert_looks(true);
-	atomic_store(&mesh_root.process->n_fresh, MESH_MANY_MOVING);
+	atomic_store(&mesh_root.process->moves.n_fresh, MESH_MANY_MOVING);
 	send_frames(&path, 1, 0);
 	assert_looks(false);
 	atomic_fetch_add(&now_ns, 100 * MS);
 	assert_looks(true);
 	send_frames(&suspect, 1, 0);
 	assert_looks(false);
-	atomic_store(&mesh_root.process->n_prepared, 1);
+	atomic_store(&mesh_root.process->moves.n_prepared, 1);
 	send_frames(&path, 1, 0);
 	assert_looks(true);
 	send_frames(&path, 1, 0);
 	assert_looks(false);
 	/* Nobody has prepared for it: a port is down, and all is known. */
-	atomic_store(&mesh_root.process->n_prepared, 0);
+	atomic_store(&mesh_root.process->moves.n_prepared, 0);
 	send_frames(&suspect, 1, 0);
 	send_frames(&path, 1, 0);
 	assert_looks(false);
@@ -235,7 +235,7 @@ static void test_suspicion_is_urgent(void **state)
 	send_frames(&suspect, 1, 0);
 	atomic_fetch_add(&now_ns, 100 * MS);
 	assert_looks(false);
-	atomic_store(&mesh_root.process->n_fresh, 0);
+	atomic_store(&mesh_root.process->moves.n_fresh, 0);
 	mesh_probed_use(&probed, MV_WATCH_WORK, NULL, NULL);
 	settle();
 	atomic_store(&n_looks, 0);

@@ -79,7 +79,7 @@ static int teardown(void **state)
 	send_result = 0;
 	mesh_probed_lost();
 	assert_true(mesh_probed_run(0) == NEVER);
-	free(process.probed);
+	free(process.probed.all);
 	return 0;
 }
 
