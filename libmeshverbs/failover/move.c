@@ -42,42 +42,42 @@ static bool is_repeated(enum mv_move_action_type type)
 
 struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type)
 {
-	if (m->next_action) {
-		m->n_actions -= m->next_action;
-		memmove(m->actions, m->actions + m->next_action,
-			m->n_actions * sizeof(m->actions[0]));
-		m->next_action = 0;
+	if (m->actions.next) {
+		m->actions.n -= m->actions.next;
+		memmove(m->actions.list, m->actions.list + m->actions.next,
+			m->actions.n * sizeof(m->actions.list[0]));
+		m->actions.next = 0;
 	}
-	if (is_repeated(type) && m->n_actions >= MV_MOVE_MAX_ACTIONS - RESERVED_ACTIONS)
+	if (is_repeated(type) && m->actions.n >= MV_MOVE_MAX_ACTIONS - RESERVED_ACTIONS)
 		return NULL;
-	assert(m->n_actions < MV_MOVE_MAX_ACTIONS);
-	m->actions[m->n_actions] = (struct mv_move_action){.type = type};
-	return &m->actions[m->n_actions++];
+	assert(m->actions.n < MV_MOVE_MAX_ACTIONS);
+	m->actions.list[m->actions.n] = (struct mv_move_action){.type = type};
+	return &m->actions.list[m->actions.n++];
 }
 
 const struct mv_move_action *mv_move_peek(const struct mv_move *m)
 {
-	return m->next_action == m->n_actions ? NULL : &m->actions[m->next_action];
+	return m->actions.next == m->actions.n ? NULL : &m->actions.list[m->actions.next];
 }
 
 bool mv_move_next(struct mv_move *m, struct mv_move_action *ret)
 {
 	if (!mv_move_peek(m))
 		return false;
-	*ret = m->actions[m->next_action++];
+	*ret = m->actions.list[m->actions.next++];
 	return true;
 }
 
 void mv_move_set_state(struct mv_move *m, enum mv_move_state state)
 {
 	m->state = state;
-	m->resend_at = 0;
+	m->timers.resend_at = 0;
 }
 
 void mv_move_start_timer(struct mv_move *m, uint64_t now_ns)
 {
-	m->resend_step = m->live ? m->times->live_resend_ns : m->times->resend_ns;
-	m->resend_at = now_ns + m->resend_step;
+	m->timers.resend_step = m->live ? m->times->live_resend_ns : m->times->resend_ns;
+	m->timers.resend_at = now_ns + m->timers.resend_step;
 }
 
 void mv_move_enter(struct mv_move *m, enum mv_move_state state, uint64_t now_ns)
@@ -171,26 +171,26 @@ void mv_move_go_native(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl
 		       bool timed_out)
 {
 	/* A peer that is not known yet would not understand; it will ask. */
-	if (tell != MV_CTL_REASON_NONE && m->peer_attempt)
+	if (tell != MV_CTL_REASON_NONE && m->attempts.peer)
 		mv_move_send(m, MV_CTL_REFUSE, 0, tell);
 	if (!mv_move_busy(m)) {
 		native_now(m, reason, timed_out);
 		return;
 	}
-	m->pending = MV_PENDING_NATIVE;
-	m->pending_reason = (uint8_t)reason;
-	m->pending_timed_out = timed_out;
+	m->pending.what = MV_PENDING_NATIVE;
+	m->pending.reason = (uint8_t)reason;
+	m->pending.timed_out = timed_out;
 }
 
 void mv_move_restart(struct mv_move *m, uint64_t now_ns)
 {
 	if (mv_move_busy(m)) {
-		if (m->pending == MV_PENDING_NONE)
-			m->pending = MV_PENDING_RESTART;
+		if (m->pending.what == MV_PENDING_NONE)
+			m->pending.what = MV_PENDING_RESTART;
 		return;
 	}
 	mv_move_release(m);
-	m->path = 0;
+	m->paths.current = 0;
 	mv_move_set_state(m, MV_MOVE_ASKING);
 	mv_move_start_timer(m, now_ns);
 }
@@ -198,14 +198,14 @@ void mv_move_restart(struct mv_move *m, uint64_t now_ns)
 /* An outcome is known. Return: true: it no longer matters. */
 static bool settle_pending(struct mv_move *m, uint64_t now_ns)
 {
-	uint8_t pending = m->pending;
+	uint8_t pending = m->pending.what;
 
-	m->pending = MV_PENDING_NONE;
+	m->pending.what = MV_PENDING_NONE;
 	if (pending == MV_PENDING_NONE)
 		return false;
 	mv_move_set_state(m, MV_MOVE_ASKING);
 	if (pending == MV_PENDING_NATIVE) {
-		native_now(m, m->pending_reason, m->pending_timed_out);
+		native_now(m, m->pending.reason, m->pending.timed_out);
 	} else if (m->live) {
 		mv_move_settle_live(m, pending, now_ns);
 	} else {
@@ -217,9 +217,9 @@ static bool settle_pending(struct mv_move *m, uint64_t now_ns)
 
 void mv_move_try_path(struct mv_move *m, enum mv_ctl_reason reason)
 {
-	const struct mv_path *path = &m->paths[m->path];
+	const struct mv_path *path = &m->paths.list[m->paths.current];
 
-	if (m->path < m->n_paths) {
+	if (m->paths.current < m->paths.n) {
 		mv_move_prepare(m, &path->local_gid, &path->remote_gid, path->type);
 		return;
 	}
@@ -235,9 +235,9 @@ uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type)
 {
 	if (m->verdict != MV_PATH_ASK || peer_type != MV_GID_TYPE_ROCE_V2)
 		return m->local_type;
-	for (size_t i = 0; i < m->n_paths; i++)
-		if ((m->paths[i].stays & 1) && m->paths[i].type == peer_type &&
-		    mv_gid_equal(&m->paths[i].local_gid, &m->local.gid))
+	for (size_t i = 0; i < m->paths.n; i++)
+		if ((m->paths.list[i].stays & 1) && m->paths.list[i].type == peer_type &&
+		    mv_gid_equal(&m->paths.list[i].local_gid, &m->local.gid))
 			return peer_type;
 	return m->local_type;
 }
@@ -245,7 +245,7 @@ uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type)
 uint32_t mv_move_psn(const struct mv_move *m, uint32_t offer)
 {
 	/* Spread, so that a late packet of an earlier QP with that number does not fit. */
-	return mv_proof_psn(m->sq_psn, m->rq_psn, m->nonce, offer);
+	return mv_proof_psn(m->sq_psn, m->rq_psn, m->attempts.my_nonce, offer);
 }
 
 void mv_move_number(struct mv_move *m, uint32_t offer)
@@ -267,10 +267,10 @@ static bool leads(const struct mv_ctl_end *local, const struct mv_ctl_end *peer)
 
 void mv_move_take_paths(struct mv_move *m, const struct mv_path *paths, size_t n_paths)
 {
-	m->n_paths = (uint8_t)(n_paths < MV_MOVE_MAX_PATHS ? n_paths : MV_MOVE_MAX_PATHS);
-	if (m->n_paths)
-		memcpy(m->paths, paths, m->n_paths * sizeof(m->paths[0]));
-	m->path = 0;
+	m->paths.n = (uint8_t)(n_paths < MV_MOVE_MAX_PATHS ? n_paths : MV_MOVE_MAX_PATHS);
+	if (m->paths.n)
+		memcpy(m->paths.list, paths, m->paths.n * sizeof(m->paths.list[0]));
+	m->paths.current = 0;
 }
 
 static void begin_life(struct mv_move *m, const struct mv_move_begin *begin,
@@ -283,14 +283,14 @@ static void begin_life(struct mv_move *m, const struct mv_move_begin *begin,
 	m->local = begin->local;
 	m->peer = begin->peer;
 	m->local_type = begin->local_type;
-	m->attempt = begin->attempt ? begin->attempt : 1;
-	m->nonce = begin->nonce;
+	m->attempts.mine = begin->attempt ? begin->attempt : 1;
+	m->attempts.my_nonce = begin->nonce;
 	m->sq_psn = MV_CTL_PSN_NONE;
 	m->rq_psn = begin->rq_psn;
 	m->next.my_psn = MV_CTL_PSN_NONE;
 	m->next.peer_psn = MV_CTL_PSN_NONE;
-	m->begun_at = now_ns;
-	m->heard_at = now_ns;
+	m->timers.begun_at = now_ns;
+	m->timers.heard_at = now_ns;
 }
 
 void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_t sq_psn,
@@ -308,7 +308,7 @@ void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
 	m->verdict = begin->verdict;
 	mv_move_take_paths(m, begin->paths, begin->n_paths);
 	/* A leader without paths does not keep the peer waiting. */
-	if (m->leader && !m->n_paths && m->verdict != MV_PATH_ASK)
+	if (m->leader && !m->paths.n && m->verdict != MV_PATH_ASK)
 		mv_move_go_native(m, MV_CTL_REASON_NO_PATH, MV_CTL_REASON_NONE, false);
 	else
 		mv_move_set_state(m, MV_MOVE_ASKING);
@@ -316,8 +316,8 @@ void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
 	 * A message of an end in RTR is sealed with one PSN only, which is easier to find by trying, so it is delayed.
 	 */
 	if (m->state == MV_MOVE_ASKING) {
-		m->resend_step = times->resend_ns / 2;
-		m->resend_at = now_ns + times->rtr_ns;
+		m->timers.resend_step = times->resend_ns / 2;
+		m->timers.resend_at = now_ns + times->rtr_ns;
 	}
 }
 
@@ -327,7 +327,7 @@ void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns)
 		return;
 	m->sq_psn = sq_psn;
 	/* From now on messages are sealed with both PSNs, and the peer's can be opened. */
-	if (m->resend_at) {
+	if (m->timers.resend_at) {
 		mv_move_start_timer(m, now_ns);
 		mv_move_say(m);
 	}
@@ -335,13 +335,13 @@ void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns)
 
 void mv_move_work_waits(struct mv_move *m, uint64_t now_ns)
 {
-	if (!m->work_since)
-		m->work_since = now_ns ? now_ns : 1;
+	if (!m->timers.work_since)
+		m->timers.work_since = now_ns ? now_ns : 1;
 }
 
 bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret)
 {
-	if (m->state == MV_MOVE_IDLE || !m->peer_attempt)
+	if (m->state == MV_MOVE_IDLE || !m->attempts.peer)
 		return false;
 	mv_move_header(m, MV_CTL_BYE, ret);
 	return true;
@@ -364,7 +364,7 @@ static void path_failed(struct mv_move *m, uint64_t now_ns)
 	if (m->leader && m->early) {
 		mv_move_early_failed(m);
 	} else if (m->leader) {
-		m->path++;
+		m->paths.current++;
 		mv_move_try_path(m, MV_CTL_REASON_NO_RESOURCES);
 	} else if (m->live) {
 		mv_move_decline_live(m, now_ns);
@@ -413,7 +413,7 @@ void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns)
 		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
 		mv_move_activate(m, false);
 	} else {
-		m->answered_at = now_ns;
+		m->timers.answered_at = now_ns;
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
 	}
 }

@@ -85,7 +85,65 @@ struct mv_move_sync {
 	uint32_t next_psn, n_received;
 };
 
-/* All members belong to the machine. The caller may read those marked readable. */
+/* Lives of the two QPs, by which messages of former lives are told apart. The caller serialises. */
+struct mv_move_attempts {
+	uint32_t mine, peer; /* numbers; readable; peer 0: not known yet */
+	uint64_t my_nonce, peer_nonce; /* nonces of these attempts (ctl.h) */
+	/* Mask of enum mv_proof: PSNs that the peer has proven to know. Messages that prove less are ignored. */
+	uint8_t peer_shown;
+	bool peer_knows_us; /* the peer has named @mine, so it is not a former life of the peer with the same PSNs */
+};
+
+/* Paths to be tried, in this order. The caller serialises. */
+struct mv_move_paths {
+	struct mv_path list[MV_MOVE_MAX_PATHS];
+	uint8_t n, current; /* current: index */
+};
+
+/* Which end wants to move a QP at work. The caller serialises. */
+struct mv_move_wish {
+	bool own; /* this end, by mv_move_start(), and not only the peer; readable */
+	bool peer; /* leader: the follower has said so */
+};
+
+/* What calling off a move of a QP at work needs, and leaves. The caller serialises. */
+struct mv_move_call_off {
+	enum mv_move_state settled; /* state before the move, restored by STAY: ACTIVE or NATIVE */
+	bool aborted; /* mv_move_abort() was called */
+	uint8_t reason; /* enum mv_ctl_reason for which the last move was called off */
+};
+
+/* What the old QPs had executed: those before mv_move.now; in FENCED before mv_move.next. The caller serialises. */
+struct mv_move_syncs {
+	struct mv_move_sync mine, peer; /* mine: readable */
+	bool mine_is_for_now; /* @mine is of the move that led to mv_move.now; the peer may still ask for it */
+	bool peer_valid; /* @peer is valid */
+};
+
+/* To be done when the outcome of PREPARE, CONNECT or FENCE is known. The caller serialises. */
+struct mv_move_to_do {
+	uint8_t what; /* enum mv_move_pending of move_internal.h */
+	uint8_t reason; /* enum mv_ctl_reason */
+	bool timed_out;
+};
+
+/* Times, in ns; 0: not set. The caller serialises. */
+struct mv_move_timers {
+	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since;
+	uint64_t told_at; /* in RTR: when the peer was last told what an end in RTR can tell; 0: never */
+	uint64_t patience_ns; /* from mv_move_patience(); 0: not known */
+	/* After a refused try of the own path: earliest next try, and the step to it. 0: not refused. */
+	uint64_t try_at, try_step;
+	uint64_t phase_since; /* at work: when PREPARE or FENCE began */
+};
+
+/* Actions that the caller has not taken yet: list[next] to list[n - 1]. The caller serialises. */
+struct mv_move_actions {
+	unsigned int n, next;
+	struct mv_move_action list[MV_MOVE_MAX_ACTIONS];
+};
+
+/* All members belong to the machine; the caller serialises. The caller may read those marked readable. */
 struct mv_move {
 	enum mv_move_state state; /* readable */
 	const struct mv_move_times *times;
@@ -95,42 +153,26 @@ struct mv_move {
 	enum mv_path_verdict verdict;
 	struct mv_ctl_end local, peer; /* as the programs know them; readable */
 	uint8_t local_type; /* enum mv_gid_type of the entry that the program's QP uses or will use */
-	uint32_t attempt, peer_attempt; /* readable; peer_attempt 0: not known yet */
-	uint64_t nonce, peer_nonce; /* nonces of these attempts (ctl.h) */
-	uint8_t peer_shown; /* mask of enum mv_proof: PSNs that the peer has proven to know. Messages that prove less are ignored */
-	bool peer_knows_us; /* the peer has named @attempt, so it is not a former life of the peer with the same PSNs */
+	struct mv_move_attempts attempts;
 	bool undelivered; /* the agent could not deliver a message, and nothing has arrived from the peer since */
 	uint32_t sq_psn, rq_psn; /* PSNs of the program's QP; MV_CTL_PSN_NONE: not known yet */
-	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* to be tried in this order */
-	uint8_t n_paths, path; /* path: index of the current one */
+	struct mv_move_paths paths;
 	uint32_t last_offer; /* leader: number of the latest offer; follower: number of the latest offer taken up */
 	struct mv_move_path now; /* path of the work; valid in ACTIVE and later, and in NATIVE (offer 0); readable */
 	struct mv_move_path next; /* path that is being negotiated; readable */
 	bool prepared; /* @next has a QP that has to be released */
 	/* For a QP at work. */
-	enum mv_move_state settled; /* state before the move, restored by STAY: ACTIVE or NATIVE */
 	uint8_t reason; /* enum mv_ctl_reason of the move; readable */
-	bool own_wish; /* this end wants to move, by mv_move_start(), and not only the peer */
-	bool peer_wish; /* leader: the follower has said that it wants to move */
 	bool early; /* @next was agreed upon because of a suspicion: standby QPs at both ends; readable */
 	bool unsure; /* the path is only suspected; readable */
-	bool aborted; /* mv_move_abort() was called */
-	uint8_t off_reason; /* enum mv_ctl_reason for which the last move was called off */
 	uint32_t declined; /* follower: number of the offer that could not be taken up; 0: none */
-	struct mv_move_sync my_sync, peer_sync; /* of the QPs before @now, or in FENCED before @next; my_sync is readable */
-	bool fenced_for_now; /* @my_sync is of the move that led to @now; the peer may still ask for it */
-	bool peer_synced; /* @peer_sync is valid */
-	/* To be done when the outcome of PREPARE, CONNECT or FENCE is known. */
-	uint8_t pending; /* enum mv_move_pending of move_internal.h */
-	uint8_t pending_reason; /* enum mv_ctl_reason */
-	bool pending_timed_out;
-	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since; /* ns; 0: not set */
-	uint64_t told_at; /* in RTR: when the peer was last told what an end in RTR can tell; 0: never */
-	uint64_t patience_ns; /* from mv_move_patience(); 0: not known */
-	uint64_t try_at, try_step; /* after a refused try of the own path: earliest next try, and the step to it; 0: not refused */
-	uint64_t phase_since; /* at work: when PREPARE or FENCE began */
-	unsigned int n_actions, next_action;
-	struct mv_move_action actions[MV_MOVE_MAX_ACTIONS];
+	struct mv_move_wish wish;
+	struct mv_move_call_off call_off;
+	struct mv_move_syncs sync;
+
+	struct mv_move_to_do pending;
+	struct mv_move_timers timers;
+	struct mv_move_actions actions;
 };
 
 struct mv_move_begin {

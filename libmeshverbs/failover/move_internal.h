@@ -39,7 +39,7 @@ static inline bool mv_move_settled(const struct mv_move *m)
  */
 static inline bool mv_move_knows_enough(const struct mv_move *m)
 {
-	return m->state == MV_MOVE_FENCING && m->peer_synced;
+	return m->state == MV_MOVE_FENCING && m->sync.peer_valid;
 }
 
 /* Serial numbers: is @a later than @b? */
@@ -54,19 +54,21 @@ static inline bool mv_move_later(uint32_t a, uint32_t b)
  */
 static inline bool mv_move_may_be_later(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	return msg->attempt == m->peer_attempt ? !m->peer_knows_us : mv_move_later(msg->attempt, m->peer_attempt);
+	const struct mv_move_attempts *a = &m->attempts;
+
+	return msg->attempt == a->peer ? !a->peer_knows_us : mv_move_later(msg->attempt, a->peer);
 }
 
 /* Does the sender know our present life? Only a receiver of our messages can. */
 static inline bool mv_move_names_us(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	return msg->to_attempt == m->attempt && msg->to_nonce == m->nonce;
+	return msg->to_attempt == m->attempts.mine && msg->to_nonce == m->attempts.my_nonce;
 }
 
 /* Is the message from the present life of the peer? */
 static inline bool mv_move_is_present(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	return msg->attempt == m->peer_attempt && msg->nonce == m->peer_nonce;
+	return msg->attempt == m->attempts.peer && msg->nonce == m->attempts.peer_nonce;
 }
 
 /* Return: NULL: no room for a SEND, WANTED, QUIESCE or STANDBY; it counts as lost. */

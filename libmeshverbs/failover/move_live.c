@@ -24,14 +24,14 @@ void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags)
 	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
 
 	if (action)
-		put_sync(m, offer, flags, &m->my_sync, &action->msg);
+		put_sync(m, offer, flags, &m->sync.mine, &action->msg);
 }
 
 bool mv_move_owes_sync(const struct mv_move *m)
 {
 	bool confirmed = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
 
-	return m->live && !m->self && m->peer_attempt &&
+	return m->live && !m->self && m->attempts.peer &&
 	       (confirmed || (!m->leader && m->state == MV_MOVE_ANSWERED));
 }
 
@@ -51,13 +51,15 @@ void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt, uint64_t to
 	action->msg.to_attempt = to_attempt;
 	action->msg.to_nonce = to_nonce;
 	action->msg.flags = MV_CTL_MOVE;
-	action->msg.reason = m->own_wish ? m->reason : MV_CTL_REASON_NONE;
+	action->msg.reason = m->wish.own ? m->reason : MV_CTL_REASON_NONE;
 	action->msg.base = m->now.offer;
 }
 
 void mv_move_ask_live(struct mv_move *m)
 {
-	mv_move_send_hello_live(m, m->peer_knows_us ? m->peer_attempt : 0, m->peer_knows_us ? m->peer_nonce : 0);
+	bool knows = m->attempts.peer_knows_us;
+
+	mv_move_send_hello_live(m, knows ? m->attempts.peer : 0, knows ? m->attempts.peer_nonce : 0);
 }
 
 void mv_move_say_confirm(struct mv_move *m)
@@ -96,11 +98,11 @@ void mv_move_send_refusal(struct mv_move *m, uint32_t number, enum mv_ctl_reason
 
 static void end_live(struct mv_move *m, enum mv_move_state state)
 {
-	mv_move_set_state(m, m->aborted ? MV_MOVE_FAILED : state);
+	mv_move_set_state(m, m->call_off.aborted ? MV_MOVE_FAILED : state);
 	m->live = false;
-	m->own_wish = false;
-	m->peer_wish = false;
-	m->peer_synced = false;
+	m->wish.own = false;
+	m->wish.peer = false;
+	m->sync.peer_valid = false;
 	m->unsure = false;
 }
 
@@ -119,8 +121,8 @@ static void stay(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 	bool unsure = m->unsure;
 
 	mv_move_release(m);
-	end_live(m, m->settled);
-	m->off_reason = (uint8_t)reason;
+	end_live(m, m->call_off.settled);
+	m->call_off.reason = (uint8_t)reason;
 	give_reason(m, MV_DO_STAY, reason, timed_out)->unsure = unsure;
 }
 
@@ -137,11 +139,11 @@ void mv_move_activate_live(struct mv_move *m)
 
 	m->now = m->next;
 	m->prepared = false;
-	m->fenced_for_now = true;
+	m->sync.mine_is_for_now = true;
 	action = mv_move_push(m, MV_DO_ACTIVATE);
 	action->replay = true;
-	action->next_psn = m->peer_sync.next_psn;
-	action->n_received = m->peer_sync.n_received;
+	action->next_psn = m->sync.peer.next_psn;
+	action->n_received = m->sync.peer.n_received;
 	end_live(m, MV_MOVE_ACTIVE);
 }
 
@@ -156,14 +158,14 @@ uint32_t mv_move_number_to_refuse(struct mv_move *m)
 void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,
 		      bool timed_out)
 {
-	if (!m->live || m->pending == MV_PENDING_OFF)
+	if (!m->live || m->pending.what == MV_PENDING_OFF)
 		return;
-	if (tell != MV_CTL_REASON_NONE && m->peer_attempt)
+	if (tell != MV_CTL_REASON_NONE && m->attempts.peer)
 		mv_move_send_refusal(m, mv_move_number_to_refuse(m), tell);
 	if (mv_move_busy(m)) {
-		m->pending = MV_PENDING_OFF;
-		m->pending_reason = (uint8_t)reason;
-		m->pending_timed_out = timed_out;
+		m->pending.what = MV_PENDING_OFF;
+		m->pending.reason = (uint8_t)reason;
+		m->pending.timed_out = timed_out;
 	} else if (m->state == MV_MOVE_FENCED) {
 		surface(m, reason, timed_out);
 	} else {
@@ -175,11 +177,11 @@ void mv_move_settle_live(struct mv_move *m, enum mv_move_pending pending, uint64
 {
 	(void)now_ns;
 	if (pending == MV_PENDING_OFF) {
-		stay(m, m->pending_reason, m->pending_timed_out);
+		stay(m, m->pending.reason, m->pending.timed_out);
 		return;
 	}
 	mv_move_release(m);
-	m->path = 0;
+	m->paths.current = 0;
 	mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
 }
 
@@ -199,11 +201,11 @@ void mv_move_answer_self(struct mv_move *m)
 void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish,
 			uint64_t now_ns)
 {
-	m->settled = m->state;
+	m->call_off.settled = m->state;
 	m->live = true;
-	m->own_wish = own_wish;
+	m->wish.own = own_wish;
 	m->reason = (uint8_t)reason;
-	m->phase_since = now_ns;
+	m->timers.phase_since = now_ns;
 	m->declined = 0;
 	m->early = false;
 	m->unsure = false;
@@ -214,7 +216,7 @@ void mv_move_decline_live(struct mv_move *m, uint64_t now_ns)
 	m->declined = m->next.offer;
 	mv_move_send_decline(m);
 	mv_move_set_state(m, MV_MOVE_ASKING);
-	if (!m->own_wish) {
+	if (!m->wish.own) {
 		stay(m, MV_CTL_REASON_NO_RESOURCES, false);
 		return;
 	}
@@ -229,11 +231,11 @@ void mv_move_quiesce(struct mv_move *m, uint64_t now_ns)
 	} else if (m->leader) {
 		mv_move_set_state(m, MV_MOVE_QUIESCING); /* until mv_move_sure() */
 	} else {
-		m->answered_at = now_ns;
+		m->timers.answered_at = now_ns;
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
 		/* The leader does not need the answer now, and repeats its offer if the answer was lost. */
-		m->resend_step = m->times->live_resend_max_ns;
-		m->resend_at = now_ns + m->resend_step;
+		m->timers.resend_step = m->times->live_resend_max_ns;
+		m->timers.resend_at = now_ns + m->timers.resend_step;
 	}
 }
 
@@ -242,7 +244,7 @@ void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns)
 	if (m->state != MV_MOVE_QUIESCING || m->unsure)
 		return;
 	if (!m->leader) {
-		m->answered_at = now_ns;
+		m->timers.answered_at = now_ns;
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
 		return;
 	}
@@ -266,7 +268,7 @@ void mv_move_fence(struct mv_move *m, uint64_t now_ns)
 {
 	mv_move_set_state(m, MV_MOVE_FENCING);
 	m->unsure = false;
-	m->phase_since = now_ns;
+	m->timers.phase_since = now_ns;
 	mv_move_push(m, MV_DO_FENCE);
 }
 
@@ -275,23 +277,23 @@ void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t
 	if (m->state != MV_MOVE_FENCING)
 		return;
 	mv_move_set_state(m, MV_MOVE_FENCED);
-	if (m->pending == MV_PENDING_OFF) {
-		m->pending = MV_PENDING_NONE;
-		surface(m, m->pending_reason, m->pending_timed_out);
+	if (m->pending.what == MV_PENDING_OFF) {
+		m->pending.what = MV_PENDING_NONE;
+		surface(m, m->pending.reason, m->pending.timed_out);
 		return;
 	}
 	if (!sync) {
 		mv_move_call_off(m, MV_CTL_REASON_UNREADABLE, MV_CTL_REASON_UNREADABLE, false);
 		return;
 	}
-	m->my_sync = *sync;
-	m->fenced_for_now = false;
+	m->sync.mine = *sync;
+	m->sync.mine_is_for_now = false;
 	if (m->self) {
-		m->peer_sync = *sync;
+		m->sync.peer = *sync;
 		mv_move_activate_live(m);
 		return;
 	}
-	if (!m->peer_synced) {
+	if (!m->sync.peer_valid) {
 		mv_move_enter(m, MV_MOVE_FENCED, now_ns);
 		return;
 	}
@@ -304,7 +306,7 @@ void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t
 
 static void lead_or_ask(struct mv_move *m, uint64_t now_ns)
 {
-	if (m->self || (m->leader && (m->peer_attempt || !m->n_paths)))
+	if (m->self || (m->leader && (m->attempts.peer || !m->paths.n)))
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
 	else
 		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
@@ -359,14 +361,14 @@ static void start_again(struct mv_move *m, uint64_t now_ns)
 {
 	if (!m->leader) {
 		if (m->unsure)
-			mv_move_send_hello_live(m, m->peer_attempt, m->peer_nonce);
+			mv_move_send_hello_live(m, m->attempts.peer, m->attempts.peer_nonce);
 		return;
 	}
 	m->early = false;
 	m->unsure = false;
 	if (mv_move_busy(m)) {
-		if (m->pending == MV_PENDING_NONE)
-			m->pending = MV_PENDING_RESTART;
+		if (m->pending.what == MV_PENDING_NONE)
+			m->pending.what = MV_PENDING_RESTART;
 		return;
 	}
 	mv_move_release(m);
@@ -383,7 +385,7 @@ int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_
 		return -EBUSY;
 	mv_move_take_paths(m, paths, n_paths);
 	if (m->live) {
-		m->own_wish = true;
+		m->wish.own = true;
 		m->reason = (uint8_t)reason;
 		start_again(m, now_ns);
 		return 0;
@@ -431,16 +433,16 @@ void mv_move_early_failed(struct mv_move *m)
 void mv_move_cancel(struct mv_move *m, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!m->live || !m->own_wish || m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
+	if (!m->live || !m->wish.own || m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
 		return;
-	m->own_wish = false;
+	m->wish.own = false;
 	if (m->leader) {
-		if (!m->peer_wish || m->unsure)
+		if (!m->wish.peer || m->unsure)
 			mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_HEALED, false);
 		return;
 	}
 	/* Only the leader can end a move that it has begun. */
-	if (m->peer_attempt)
+	if (m->attempts.peer)
 		mv_move_send_refusal(m, 0, MV_CTL_REASON_HEALED);
 	if (m->state == MV_MOVE_ASKING)
 		mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_NONE, false);
@@ -452,13 +454,13 @@ void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_n
 	if (m->state == MV_MOVE_PREPARING && m->live) {
 		/* Nothing was made: this is the outcome of PREPARE. */
 		mv_move_set_state(m, MV_MOVE_ASKING);
-		m->pending = MV_PENDING_NONE;
+		m->pending.what = MV_PENDING_NONE;
 		mv_move_call_off(m, reason, reason, false);
 	} else if (m->state == MV_MOVE_QUIESCING || (m->unsure && (m->leader || m->state == MV_MOVE_ANSWERED))) {
-		m->peer_wish = false;
+		m->wish.peer = false;
 		mv_move_call_off(m, reason, reason, false);
-	} else if (mv_move_settled(m) && m->leader && m->peer_attempt) {
-		m->peer_wish = false;
+	} else if (mv_move_settled(m) && m->leader && m->attempts.peer) {
+		m->wish.peer = false;
 		mv_move_send_refusal(m, mv_move_number_to_refuse(m), reason);
 	}
 }
@@ -466,7 +468,7 @@ void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_n
 void mv_move_abort(struct mv_move *m, uint64_t now_ns)
 {
 	(void)now_ns;
-	m->aborted = true;
+	m->call_off.aborted = true;
 	if (m->live)
 		mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_GONE, false);
 	else if (mv_move_settled(m))

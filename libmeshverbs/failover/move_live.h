@@ -147,7 +147,7 @@ void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns);
  */
 bool mv_move_owes_sync(const struct mv_move *m);
 
-/** mv_move_last_sync - make that last SYNC; @sync: as for mv_move_fenced(); in FENCED use @m->my_sync */
+/** mv_move_last_sync - make that last SYNC; @sync: as for mv_move_fenced(); in FENCED use @m->sync.mine */
 void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync, struct mv_ctl_msg *ret);
 
 #endif

@@ -10,7 +10,7 @@
  */
 static void meet_later_life(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	if (!mv_move_later(msg->attempt, m->peer_attempt))
+	if (!mv_move_later(msg->attempt, m->attempts.peer))
 		return;
 	if (mv_move_names_us(m, msg))
 		mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
@@ -24,8 +24,8 @@ static void meet_later_life(struct mv_move *m, const struct mv_ctl_msg *msg)
  */
 static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	if (!mv_move_is_present(m, msg) && m->peer_attempt) {
-		if (m->peer_knows_us) {
+	if (!mv_move_is_present(m, msg) && m->attempts.peer) {
+		if (m->attempts.peer_knows_us) {
 			meet_later_life(m, msg);
 			return false;
 		}
@@ -33,16 +33,16 @@ static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
 			return false;
 	}
 	mv_move_note_proof(m, msg);
-	m->peer_attempt = msg->attempt;
-	m->peer_nonce = msg->nonce;
-	m->peer_knows_us = m->peer_knows_us || mv_move_names_us(m, msg);
+	m->attempts.peer = msg->attempt;
+	m->attempts.peer_nonce = msg->nonce;
+	m->attempts.peer_knows_us = m->attempts.peer_knows_us || mv_move_names_us(m, msg);
 	return true;
 }
 
 /* The message is about a move that is not known here, or no longer. */
 static void refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	enum mv_ctl_reason reason = m->off_reason ? m->off_reason : MV_CTL_REASON_HEALED;
+	enum mv_ctl_reason reason = m->call_off.reason ? m->call_off.reason : MV_CTL_REASON_HEALED;
 	uint32_t number = msg->request_id;
 
 	if (m->state == MV_MOVE_FAILED)
@@ -78,7 +78,7 @@ static void want(struct mv_move *m, uint8_t reason)
 /* Did our OFFER cross the peer's HELLO? Both ends often hear of a port at the same time. */
 static bool has_just_offered(const struct mv_move *m, uint64_t now_ns)
 {
-	return m->resend_at && now_ns + m->resend_step < m->resend_at + m->times->live_resend_ns / 2;
+	return m->timers.resend_at && now_ns + m->timers.resend_step < m->timers.resend_at + m->times->live_resend_ns / 2;
 }
 
 static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
@@ -90,13 +90,13 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (!m->leader) {
 		/* The leader asks for our attempt. */
 		if (asking || mv_move_settled(m))
-			mv_move_send_hello_live(m, m->peer_attempt, m->peer_nonce);
+			mv_move_send_hello_live(m, m->attempts.peer, m->attempts.peer_nonce);
 		return;
 	}
 	if (m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
 		return;
 	if (msg->reason != MV_CTL_REASON_NONE && !mv_move_settled(m)) {
-		m->peer_wish = true;
+		m->wish.peer = true;
 		/* The follower knows that the path is dead, or wants to leave a working path: then no hurry. */
 		if (m->unsure && !is_failure(msg->reason)) {
 			want(m, msg->reason);
@@ -111,7 +111,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		if (!has_just_offered(m, now_ns))
 			mv_move_say(m);
 	} else if (mv_move_settled(m) && msg->reason != MV_CTL_REASON_NONE) {
-		m->peer_wish = true;
+		m->wish.peer = true;
 		want(m, msg->reason);
 	}
 }
@@ -133,7 +133,7 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (msg->base == m->now.offer && (!m->last_offer || mv_move_later(n, m->last_offer))) {
 		if (!m->live)
 			mv_move_begin_live(m, msg->reason, false, now_ns);
-		m->phase_since = now_ns; /* the time before the offer is not the leader's */
+		m->timers.phase_since = now_ns; /* the time before the offer is not the leader's */
 		/* So far there was only a suspicion. */
 		if (m->unsure)
 			m->reason = msg->reason;
@@ -170,7 +170,7 @@ static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
 		mv_move_early_failed(m);
 	} else if (m->state == MV_MOVE_OFFERED) {
 		mv_move_release(m);
-		m->path++;
+		m->paths.current++;
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
 	} else if (m->state == MV_MOVE_FENCING && ready) {
 		mv_move_say_confirm(m);
@@ -194,7 +194,7 @@ static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t no
 	uint32_t n = msg->request_id;
 	bool fencing = m->state == MV_MOVE_FENCING, fenced = m->state == MV_MOVE_FENCED;
 
-	if (m->fenced_for_now && n == m->now.offer) {
+	if (m->sync.mine_is_for_now && n == m->now.offer) {
 		if (!(msg->flags & MV_CTL_READY))
 			mv_move_send_sync(m, n, MV_CTL_READY);
 		return;
@@ -211,8 +211,8 @@ static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t no
 		mv_move_fence(m, now_ns);
 	else if (!fencing && !fenced)
 		return;
-	m->peer_sync = (struct mv_move_sync){msg->next_psn, msg->n_received};
-	m->peer_synced = true;
+	m->sync.peer = (struct mv_move_sync){msg->next_psn, msg->n_received};
+	m->sync.peer_valid = true;
 	if (fenced)
 		mv_move_activate_live(m);
 }
@@ -222,8 +222,8 @@ static void on_healed(struct mv_move *m)
 {
 	bool fenced = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
 
-	m->peer_wish = false;
-	if (m->live && !fenced && !m->own_wish)
+	m->wish.peer = false;
+	if (m->live && !fenced && !m->wish.own)
 		mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_HEALED, false);
 }
 
@@ -284,7 +284,7 @@ static bool while_connecting(struct mv_move *m, const struct mv_ctl_msg *msg, ui
 {
 	if (!mv_move_adopt_attempt(m, msg, now_ns))
 		return false;
-	m->heard_at = now_ns;
+	m->timers.heard_at = now_ns;
 	if (msg->type == MV_CTL_HELLO && !msg->base)
 		mv_move_peer_is_native(m, MV_CTL_REASON_NATIVE, msg->gid_type);
 	if (msg->type != MV_CTL_OFFER || m->state != MV_MOVE_ANSWERED || m->leader ||
@@ -303,7 +303,7 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint6
 		return;
 	if (connecting ? !while_connecting(m, msg, now_ns) : !adopt_attempt(m, msg))
 		return;
-	m->heard_at = now_ns;
+	m->timers.heard_at = now_ns;
 	if (m->state == MV_MOVE_FAILED) {
 		if (msg->type != MV_CTL_REFUSE && msg->type != MV_CTL_AHEAD)
 			refuse(m, msg);

@@ -40,18 +40,18 @@ static bool is_ours(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	uint8_t shown = shown_by(m->sq_psn, m->rq_psn, msg);
 
-	return has_our_ends(&m->local, &m->peer, msg) && shown && shown >= m->peer_shown;
+	return has_our_ends(&m->local, &m->peer, msg) && shown && shown >= m->attempts.peer_shown;
 }
 
 bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	return m->state != MV_MOVE_IDLE && m->peer_attempt && mv_move_is_present(m, msg) &&
+	return m->state != MV_MOVE_IDLE && m->attempts.peer && mv_move_is_present(m, msg) &&
 	       mv_move_names_us(m, msg) && is_ours(m, msg);
 }
 
 void mv_move_note_proof(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	m->peer_shown = shown_by(m->sq_psn, m->rq_psn, msg);
+	m->attempts.peer_shown = shown_by(m->sq_psn, m->rq_psn, msg);
 }
 
 /* ---- a native end ------------------------------------------------------------------------------
@@ -88,10 +88,10 @@ static void answer_native(struct mv_move *m, const struct mv_ctl_msg *msg)
 	struct mv_ctl_msg answer;
 
 	/* A later life of the peer's QP. If our program resets its own QP, too, the two can negotiate. If not, nothing helps. */
-	if (m->peer_attempt && !mv_move_is_present(m, msg))
+	if (m->attempts.peer && !mv_move_is_present(m, msg))
 		return;
 	if (mv_move_answer_native(&m->local, &m->peer, m->local_type, m->sq_psn, m->rq_psn,
-				  m->attempt, m->nonce, msg, &answer))
+				  m->attempts.mine, m->attempts.my_nonce, msg, &answer))
 		mv_move_send_message(m, &answer);
 }
 
@@ -121,15 +121,15 @@ bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, uint
 {
 	if (mv_move_is_present(m, msg)) {
 		mv_move_note_proof(m, msg);
-		m->peer_knows_us = m->peer_knows_us || mv_move_names_us(m, msg);
+		m->attempts.peer_knows_us = m->attempts.peer_knows_us || mv_move_names_us(m, msg);
 		return true;
 	}
-	if (m->peer_attempt && !mv_move_may_be_later(m, msg))
+	if (m->attempts.peer && !mv_move_may_be_later(m, msg))
 		return false;
 	mv_move_note_proof(m, msg);
-	m->peer_attempt = msg->attempt;
-	m->peer_nonce = msg->nonce;
-	m->peer_knows_us = mv_move_names_us(m, msg);
+	m->attempts.peer = msg->attempt;
+	m->attempts.peer_nonce = msg->nonce;
+	m->attempts.peer_knows_us = mv_move_names_us(m, msg);
 	if (!m->leader)
 		m->last_offer = 0;
 	start_over(m, now_ns);
@@ -225,7 +225,7 @@ static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
 		mv_move_take_answer(m, msg);
 	} else {
 		mv_move_release(m);
-		m->path++;
+		m->paths.current++;
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
 	}
 }
@@ -247,8 +247,8 @@ static void on_bye(struct mv_move *m, uint64_t now_ns)
 		mv_move_restart(m, now_ns);
 	/* Its program may connect again, but hardly within milliseconds. */
 	if (m->state == MV_MOVE_ASKING) {
-		m->resend_step = m->times->resend_max_ns;
-		m->resend_at = now_ns + m->resend_step;
+		m->timers.resend_step = m->times->resend_max_ns;
+		m->timers.resend_at = now_ns + m->timers.resend_step;
 	}
 }
 
@@ -312,7 +312,7 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		return;
 	if (!mv_move_adopt_attempt(m, msg, now_ns))
 		return;
-	m->heard_at = now_ns;
+	m->timers.heard_at = now_ns;
 	m->undelivered = false;
 	switch (msg->type) {
 	case MV_CTL_HELLO:
@@ -338,7 +338,7 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 
 void mv_move_unopened(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
-	uint64_t at_ns = m->told_at ? m->told_at + m->times->live_resend_ns : m->begun_at + m->times->rtr_ns;
+	uint64_t at_ns = m->timers.told_at ? m->timers.told_at + m->times->live_resend_ns : m->timers.begun_at + m->times->rtr_ns;
 
 	if (is_known(m->sq_psn) || m->self || !mv_proof_is_whole(msg) || !has_our_ends(&m->local, &m->peer, msg) || now_ns < at_ns)
 		return;
@@ -348,5 +348,5 @@ void mv_move_unopened(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t 
 		mv_move_say(m);
 	else
 		return;
-	m->told_at = now_ns;
+	m->timers.told_at = now_ns;
 }

@@ -7,15 +7,15 @@ void mv_move_header(const struct mv_move *m, enum mv_ctl_type type, struct mv_ct
 {
 	*ret = (struct mv_ctl_msg){.type = (uint8_t)type,
 				   .gid_type = m->local_type,
-				   .attempt = m->attempt,
-				   .to_attempt = m->peer_attempt,
-				   .nonce = m->nonce,
-				   .to_nonce = m->peer_nonce,
+				   .attempt = m->attempts.mine,
+				   .to_attempt = m->attempts.peer,
+				   .nonce = m->attempts.my_nonce,
+				   .to_nonce = m->attempts.peer_nonce,
 				   .from = m->local,
 				   .to = m->peer,
 				   .from_psn = m->sq_psn,
 				   /* A peer in RTR cannot open a message that needs its own PSN. */
-				   .to_psn = m->peer_shown == MV_PROOF_TO ? MV_CTL_PSN_NONE : m->rq_psn};
+				   .to_psn = m->attempts.peer_shown == MV_PROOF_TO ? MV_CTL_PSN_NONE : m->rq_psn};
 }
 
 /* Our end of a path, for OFFER, ANSWER and CONFIRM. */

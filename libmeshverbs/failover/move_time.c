@@ -25,38 +25,38 @@ static uint64_t live_limit(const struct mv_move *m)
 
 static uint64_t ask_ns(const struct mv_move *m)
 {
-	return later_of(earlier_of(m->patience_ns / 4 * 3, m->times->ask_ns), m->times->ask_min_ns);
+	return later_of(earlier_of(m->timers.patience_ns / 4 * 3, m->times->ask_ns), m->times->ask_min_ns);
 }
 
 void mv_move_patience(struct mv_move *m, uint64_t ns)
 {
-	m->patience_ns = ns;
+	m->timers.patience_ns = ns;
 }
 
 uint64_t mv_move_give_up_at(const struct mv_move *m)
 {
 	uint64_t at = UINT64_MAX;
 
-	if (m->pending != MV_PENDING_NONE && m->pending != MV_PENDING_RESTART)
+	if (m->pending.what != MV_PENDING_NONE && m->pending.what != MV_PENDING_RESTART)
 		return UINT64_MAX;
 	if (m->live)
-		return m->phase_since + live_limit(m);
+		return m->timers.phase_since + live_limit(m);
 	if (m->state == MV_MOVE_IDLE || mv_move_settled(m) || m->state == MV_MOVE_FAILED)
 		return UINT64_MAX;
-	if (m->work_since)
+	if (m->timers.work_since)
 		at = m->times->give_up_ns + (m->state == MV_MOVE_ANSWERED
-						     ? later_of(m->work_since, m->answered_at)
-						     : m->work_since);
+						     ? later_of(m->timers.work_since, m->timers.answered_at)
+						     : m->timers.work_since);
 	if (m->state == MV_MOVE_ASKING && m->verdict == MV_PATH_ASK)
-		at = earlier_of(at, later_of(m->begun_at, m->heard_at) + ask_ns(m));
+		at = earlier_of(at, later_of(m->timers.begun_at, m->timers.heard_at) + ask_ns(m));
 	return at;
 }
 
 uint64_t mv_move_native_at(const struct mv_move *m)
 {
-	if (m->state != MV_MOVE_ASKING || m->live || m->peer_attempt)
+	if (m->state != MV_MOVE_ASKING || m->live || m->attempts.peer)
 		return UINT64_MAX;
-	return later_of(m->begun_at + ask_ns(m), m->try_at);
+	return later_of(m->timers.begun_at + ask_ns(m), m->timers.try_at);
 }
 
 void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns)
@@ -71,17 +71,18 @@ void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns)
 	 * then.
 	 */
 	if (m->verdict == MV_PATH_OTHER_SUBNET)
-		m->try_step = m->times->try_max_ns;
+		m->timers.try_step = m->times->try_max_ns;
 	else
-		m->try_step = m->try_step ? earlier_of(2 * m->try_step, m->times->try_max_ns) : m->times->try_ns;
-	m->try_at = now_ns + m->try_step;
+		m->timers.try_step =
+			m->timers.try_step ? earlier_of(2 * m->timers.try_step, m->times->try_max_ns) : m->times->try_ns;
+	m->timers.try_at = now_ns + m->timers.try_step;
 }
 
 uint64_t mv_move_deadline(const struct mv_move *m)
 {
 	uint64_t at = mv_move_give_up_at(m);
 
-	return m->resend_at ? earlier_of(at, m->resend_at) : at;
+	return m->timers.resend_at ? earlier_of(at, m->timers.resend_at) : at;
 }
 
 static void give_up(struct mv_move *m)
@@ -103,13 +104,13 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 	if (now_ns >= mv_move_give_up_at(m))
 		give_up(m);
 	/* While FENCE is under way, the end of the move waits for its outcome, and the message is still repeated. */
-	if (!m->resend_at || now_ns < m->resend_at)
+	if (!m->timers.resend_at || now_ns < m->timers.resend_at)
 		return;
-	m->resend_step = earlier_of(2 * m->resend_step, m->live ? m->times->live_resend_max_ns
+	m->timers.resend_step = earlier_of(2 * m->timers.resend_step, m->live ? m->times->live_resend_max_ns
 								: m->times->resend_max_ns);
-	m->resend_at = now_ns + m->resend_step;
+	m->timers.resend_at = now_ns + m->timers.resend_step;
 	mv_move_say(m);
-	/* The peer may not answer because @peer_attempt is a former life. */
-	if (m->live && m->state == MV_MOVE_OFFERED && !m->peer_knows_us)
+	/* The peer may not answer because @attempts.peer is a former life. */
+	if (m->live && m->state == MV_MOVE_OFFERED && !m->attempts.peer_knows_us)
 		mv_move_ask_live(m);
 }

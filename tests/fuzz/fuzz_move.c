@@ -153,8 +153,8 @@ static struct mv_ctl_msg take_message(struct input *in, const struct mv_move *m)
 	msg.attempt = attempt & 7;
 	msg.nonce = attempt >> 7;
 	named = take(in);
-	msg.to_attempt = m->attempt ^ (named > 200);
-	msg.to_nonce = m->nonce ^ (named % 16 == 15);
+	msg.to_attempt = m->attempts.mine ^ (named > 200);
+	msg.to_nonce = m->attempts.my_nonce ^ (named % 16 == 15);
 	msg.request_id = take(in) & 3;
 	msg.from_psn = take_psn(in);
 	msg.to_psn = take_psn(in);

@@ -53,7 +53,7 @@ int mesh_conn_open(struct mesh_conn *conn, const struct mv_host_id *from, struct
 	    (has_zero_psns(conn) && (is_another_host(conn, from) || !mesh_conn_is_of_peer(conn, &conn->ends.peer.gid))))
 		return -EBADMSG;
 	if (conn->held)
-		return try(conn, conn->move.nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
+		return try(conn, conn->move.attempts.my_nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
 	sq_psn = conn->attr.rts_mask ? conn->attr.rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn);
 	return try(conn, conn->attempt.nonce, sq_psn, conn->attr.rtr.rq_psn & 0xffffff, msg, keys, now_ns);
 }

@@ -367,7 +367,7 @@ void mesh_conn_key_peer(struct mesh_conn *conn)
 	bool over = !conn->held || conn->gone, repeats = !over && conn->state != MESH_CONN_FAILED, left;
 	struct mv_ctl_msg drop = {0};
 
-	if (!over && conn->move.peer_attempt)
+	if (!over && conn->move.attempts.peer)
 		mv_move_header(&conn->move, MV_CTL_KEY_DROP, &drop);
 	mesh_lock(&conn->keys.lock);
 	conn->keys.drop = drop;

@@ -286,7 +286,7 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 		err = base_to_rtr_at_last(conn, action->gid_type);
 	receives = !err;
 	/* A peer that never answered cannot be asked whether it receives. */
-	if (!err && conn->move.peer_attempt && !action->timed_out && !gone) {
+	if (!err && conn->move.attempts.peer && !action->timed_out && !gone) {
 		await_peer(conn, action->gid_type);
 		return;
 	}

@@ -174,7 +174,7 @@ void mesh_conn_peer_gone(struct mesh_conn *conn)
 
 void mesh_conn_last_word(struct mesh_conn *conn)
 {
-	struct mv_move_sync sync = conn->move.my_sync;
+	struct mv_move_sync sync = conn->move.sync.mine;
 	struct mv_ctl_msg msg;
 
 	if (!conn->held || !mv_move_owes_sync(&conn->move))

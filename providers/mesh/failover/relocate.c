@@ -92,7 +92,8 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	release(conn);
 	mesh_parity_forget(conn->held);
 	mesh_conn_say_unproved(conn);
-	if (mesh_live_lost(conn->held) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
+	if (mesh_live_lost(conn->held) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) ||
+	    (!conn->move.wish.own && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}

@@ -57,7 +57,7 @@ static void forge(unsigned int to, const struct mv_ctl_msg *msg)
 		event->msg.flags |= MV_CTL_MOVE;
 		event->msg.reason = MV_CTL_REASON_NONE;
 		event->msg.to_attempt = 0;
-		event->msg.attempt += w.ends[to].m.peer_knows_us ? 1 + rnd(3) : 0;
+		event->msg.attempt += w.ends[to].m.attempts.peer_knows_us ? 1 + rnd(3) : 0;
 	}
 	if (chance(50))
 		event->msg.nonce = a_nonce();

@@ -348,8 +348,8 @@ static void test_limits(void **state)
 	pair.leader.n_paths = MV_MOVE_MAX_PATHS + 4;
 	pair.leader.attempt = 0;
 	mv_move_begin(&m, &pair.leader, T, START);
-	assert_int_equal(m.n_paths, MV_MOVE_MAX_PATHS);
-	assert_int_equal(m.attempt, 1);
+	assert_int_equal(m.paths.n, MV_MOVE_MAX_PATHS);
+	assert_int_equal(m.attempts.mine, 1);
 	/* Equal GIDs: the smaller QPN leads. */
 	pair.leader.peer.gid = pair.leader.local.gid;
 	mv_move_begin(&m, &pair.leader, T, START);

@@ -44,7 +44,7 @@ static void test_ahead(void **state)
 
 	mv_move_ahead(&f, &of_f, &of_l.gid, MV_GID_TYPE_ROCE_V2, 4, 4096, true);
 	msg = take_message(&f, MV_CTL_AHEAD);
-	assert_int_equal(msg.to_attempt, l.attempt); /* the leader need not ask for it any more */
+	assert_int_equal(msg.to_attempt, l.attempts.mine); /* the leader need not ask for it any more */
 	assert_int_equal(msg.path_psn, action.sq_psn);
 	hear(&l, &msg);
 	action = take(&l, MV_DO_STANDBY);
@@ -112,7 +112,7 @@ static void test_wish_crosses_offer(void **state)
 	to_offer();
 	hear(&l, &wish);
 	assert_quiet(&l);
-	assert_true(l.peer_wish);
+	assert_true(l.wish.peer);
 	assert_int_equal(l.reason, MV_CTL_REASON_PATH);
 	mv_move_message(&l, &wish, START + T->live_resend_ns / 2);
 	take_message(&l, MV_CTL_OFFER);
@@ -447,7 +447,7 @@ static void test_self_stays(void **state)
 	take(&l, MV_DO_QUIESCE);
 	mv_move_header(&l, MV_CTL_REFUSE, &msg);
 	msg.flags = MV_CTL_MOVE;
-	msg.to_attempt = l.attempt;
+	msg.to_attempt = l.attempts.mine;
 	msg.request_id = l.last_offer;
 	msg.reason = MV_CTL_REASON_GONE;
 	hear(&l, &msg);

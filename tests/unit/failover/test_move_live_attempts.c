@@ -79,16 +79,16 @@ static void ignore_actions(struct mv_move *m)
 
 static void hear_earlier_life(struct mv_move *m, const struct mv_move *peer, enum mv_ctl_type type)
 {
-	hear_old(m, peer, MV_CTL_AHEAD, peer->attempt - 1);
+	hear_old(m, peer, MV_CTL_AHEAD, peer->attempts.mine - 1);
 	take(m, MV_DO_STANDBY);
-	assert_int_equal(m->peer_attempt, peer->attempt - 1);
-	hear_old(m, peer, type, peer->attempt);
-	assert_int_equal(m->peer_attempt, peer->attempt);
+	assert_int_equal(m->attempts.peer, peer->attempts.mine - 1);
+	hear_old(m, peer, type, peer->attempts.mine);
+	assert_int_equal(m->attempts.peer, peer->attempts.mine);
 	ignore_actions(m);
 	/* Late ones do not bring it back. */
-	hear_old(m, peer, MV_CTL_AHEAD, peer->attempt - 1);
+	hear_old(m, peer, MV_CTL_AHEAD, peer->attempts.mine - 1);
 	assert_quiet(m);
-	assert_int_equal(m->peer_attempt, peer->attempt);
+	assert_int_equal(m->attempts.peer, peer->attempts.mine);
 }
 
 /*
@@ -106,7 +106,7 @@ static void test_earlier_life(void **state)
 		move_once();
 		begin();
 		hear_earlier_life(&f, &l, type);
-		hear_old(&l, &f, MV_CTL_HELLO, f.attempt);
+		hear_old(&l, &f, MV_CTL_HELLO, f.attempts.mine);
 		move_once();
 	}
 }
@@ -116,10 +116,10 @@ static void hear_later(struct mv_move *m, const struct mv_move *peer, enum mv_ct
 {
 	struct mv_ctl_msg msg;
 
-	hear_old(m, peer, type, peer->attempt + 1);
+	hear_old(m, peer, type, peer->attempts.mine + 1);
 	msg = take_message(m, MV_CTL_HELLO);
-	assert_int_equal(msg.to_attempt, peer->attempt + 1);
-	assert_int_equal(msg.to_nonce, peer->nonce + 1);
+	assert_int_equal(msg.to_attempt, peer->attempts.mine + 1);
+	assert_int_equal(msg.to_nonce, peer->attempts.my_nonce + 1);
 	assert_quiet(m);
 	assert_true(m->live);
 	mv_move_header(peer, MV_CTL_HELLO, &msg);
@@ -148,12 +148,12 @@ static void test_later_life(void **state)
 		hear_later(&l, &f, type);
 		take(&l, MV_DO_RELEASE);
 		assert_stays(&l, MV_CTL_REASON_GONE, false);
-		assert_int_equal(l.peer_attempt, f.attempt);
+		assert_int_equal(l.attempts.peer, f.attempts.mine);
 		assert_int_equal(mv_move_start(&f, MV_CTL_REASON_PORT, NULL, 0, START), 0);
 		take_message(&f, MV_CTL_HELLO);
 		hear_later(&f, &l, type);
 		assert_stays(&f, MV_CTL_REASON_GONE, false);
-		assert_int_equal(f.peer_attempt, l.attempt);
+		assert_int_equal(f.attempts.peer, l.attempts.mine);
 	}
 }
 
@@ -202,7 +202,7 @@ static void test_wish_to_earlier_life(void **state)
 	take(&l, MV_DO_WANTED);
 	msg = to_offer();
 	hear(&f, &msg);
-	assert_true(f.peer_knows_us);
+	assert_true(f.attempts.peer_knows_us);
 	take(&f, MV_DO_PREPARE);
 }
 
@@ -234,15 +234,15 @@ static void test_earlier_life_connects(void **state)
 	mv_move_header(&l, MV_CTL_HELLO, &hello);
 	hello.attempt = 4;
 	hear(&f, &hello);
-	assert_int_equal(f.peer_attempt, 4);
+	assert_int_equal(f.attempts.peer, 4);
 	ignore_actions(&f);
 	mv_move_work_waits(&f, START);
 	mv_move_tick(&f, START + 60 * 1000 * MS);
 	assert_int_equal(f.state, MV_MOVE_NATIVE);
 	ignore_actions(&f);
-	hear_old(&f, &l, MV_CTL_AHEAD, l.attempt);
+	hear_old(&f, &l, MV_CTL_AHEAD, l.attempts.mine);
 	take(&f, MV_DO_STANDBY);
-	hear_old(&l, &f, MV_CTL_HELLO, f.attempt);
+	hear_old(&l, &f, MV_CTL_HELLO, f.attempts.mine);
 	move_once();
 }
 
@@ -355,7 +355,7 @@ static void test_confirm_lost(void **state)
 	assert_false(take(&f, MV_DO_ACTIVATE).replay);
 	take(&f, MV_DO_PREPARE);
 	assert_true(f.live);
-	assert_true(l.peer_knows_us && f.peer_knows_us); /* by the connect */
+	assert_true(l.attempts.peer_knows_us && f.attempts.peer_knows_us); /* by the connect */
 }
 
 int main(void)

@@ -12,8 +12,8 @@ static void assert_ignored(struct mv_move *m, const struct mv_ctl_msg *msg)
 	mv_move_message(m, msg, START);
 	assert_quiet(m);
 	/* A message that names our attempt shows that the peer knows us, and that is noted. */
-	if (msg->to_attempt == m->attempt && msg->to_nonce == m->nonce)
-		before.peer_knows_us = m->peer_knows_us;
+	if (msg->to_attempt == m->attempts.mine && msg->to_nonce == m->attempts.my_nonce)
+		before.attempts.peer_knows_us = m->attempts.peer_knows_us;
 	assert_memory_equal(&before, m, sizeof(before));
 }
 
@@ -91,7 +91,7 @@ static void test_proof(void **state)
 	hello.from_psn = FOLLOWER_PSN;
 	hello.to_psn = LEADER_PSN;
 	offer = lead_to_offer(&l, &hello);
-	assert_int_equal(l.peer_shown, MV_PROOF_FROM | MV_PROOF_TO);
+	assert_int_equal(l.attempts.peer_shown, MV_PROOF_FROM | MV_PROOF_TO);
 	answer = offer;
 	answer.from_psn = answer.to_psn = MV_CTL_PSN_NONE;
 	assert_ignored(&f, &answer);

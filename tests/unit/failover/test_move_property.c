@@ -251,7 +251,7 @@ static void do_activate(unsigned int i, const struct mv_move_action *action)
 	e->active = true;
 	e->doubtful = action->timed_out;
 	/* The heart of it; a peer that has been reset since then is another matter. */
-	if (action->timed_out || e->m.peer_attempt != o->attempt)
+	if (action->timed_out || e->m.attempts.peer != o->attempt)
 		return;
 	CHECK(o->qp.alive && o->qp.can_receive);
 	CHECK(same(&e->qp.peer, &o->qp.self) && same(&o->qp.peer, &e->qp.self));
@@ -440,7 +440,7 @@ static void follow_restart(unsigned int i)
 
 	if (!e->held || e->restart_wanted || !e->begun || (!e->active && !e->native))
 		return;
-	if (!e->m.peer_attempt || e->m.peer_attempt == o->attempt || !o->held)
+	if (!e->m.attempts.peer || e->m.attempts.peer == o->attempt || !o->held)
 		return;
 	e->restart_wanted = true;
 	schedule(rnd(300) * MS, EV_BEGIN, i);

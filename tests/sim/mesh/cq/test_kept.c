@@ -560,8 +560,8 @@ static void leaves(enum ibv_qp_state to)
 	struct mesh_conn *conn = one_received();
 
 	mv_move_adopt(&conn->move, &move, 0x77, &mv_move_default_times, mesh_now_ns());
-	conn->move.peer_attempt = 3;
-	conn->move.settled = conn->move.state;
+	conn->move.attempts.peer = 3;
+	conn->move.call_off.settled = conn->move.state;
 	conn->move.state = MV_MOVE_ANSWERED;
 	conn->move.live = true;
 	conn->move.next.offer = 5;

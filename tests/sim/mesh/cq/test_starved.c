@@ -113,7 +113,7 @@ static void held(void)
 	conn->attr.rts_mask = RTS_MASK;
 	begin = (struct mv_move_begin){.local.qpn = e.qp->qp_num, .peer.qpn = e.qp->qp_num, .attempt = 1};
 	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
-	conn->move.peer_attempt = 1;
+	conn->move.attempts.peer = 1;
 }
 
 static void send_two(void)

@@ -123,8 +123,8 @@ static int setup(void **state)
 	conn->state = MESH_CONN_NATIVE;
 	conn->held = &held;
 	conn->move.state = MV_MOVE_ACTIVE;
-	conn->move.attempt = 3;
-	conn->move.peer_attempt = 4;
+	conn->move.attempts.mine = 3;
+	conn->move.attempts.peer = 4;
 	conn->move.sq_psn = 5;
 	conn->move.rq_psn = 6;
 	conn->move.local.qpn = 7;
@@ -423,14 +423,14 @@ static void test_not_of_others(void **state)
 static void test_on_the_way(void **state)
 {
 	struct mail offer = from_peer(MV_CTL_OFFER);
-	struct mv_move_action *action = &conn->move.actions[conn->move.next_action];
+	struct mv_move_action *action = &conn->move.actions.list[conn->move.actions.next];
 
 	(void)state;
 	action->type = MV_DO_SEND;
 	mv_move_header(&conn->move, MV_CTL_OFFER, &action->msg);
 	action->msg.flags = MV_CTL_MOVE;
 	action->msg.request_id = offered;
-	conn->move.n_actions = 1;
+	conn->move.actions.n = 1;
 	mesh_conn_work(conn);
 	assert_int_equal(n_sent, 1);
 	assert_int_equal(sent[0].keys.asked[1].key, 0x20);

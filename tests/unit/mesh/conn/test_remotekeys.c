@@ -132,8 +132,8 @@ static struct mesh_conn *moved(void)
 	conn->state = MESH_CONN_MOVED;
 	conn->held = &held;
 	conn->move.state = MV_MOVE_ACTIVE;
-	conn->move.attempt = 3;
-	conn->move.peer_attempt = 4;
+	conn->move.attempts.mine = 3;
+	conn->move.attempts.peer = 4;
 	conn->move.sq_psn = 5;
 	conn->move.rq_psn = 6;
 	conn->move.local.qpn = 7;
@@ -272,7 +272,7 @@ static void test_peer_not_met(void **state)
 	struct mesh_conn *conn = moved();
 
 	(void)state;
-	conn->move.peer_attempt = 0;
+	conn->move.attempts.peer = 0;
 	mesh_conn_key_peer(conn);
 	mesh_conns_key_dropped(&pd, 1);
 	assert_int_equal(n_sent, 0);
@@ -534,7 +534,7 @@ static void one_more(void)
 	assert_non_null(conn);
 	conn->state = MESH_CONN_MOVED;
 	conn->held = &held;
-	conn->move.peer_attempt = 4;
+	conn->move.attempts.peer = 4;
 	conn->move.peer.qpn = conn->qpn;
 	memset(conn->keys.told, 0xff, sizeof(conn->keys.told));
 	mesh_conn_key_peer(conn);

@@ -480,7 +480,7 @@ static void test_rts_tried_again(void **state)
 	at_next.n = 0;
 	assert_int_equal(mesh_modify_qp(&qp, &rts, IBV_QP_STATE | RTS_MASK), 0);
 	assert_int_equal(at_next.n, 1);
-	assert_true(conn->move.patience_ns == 8 * (4096ull << 14));
+	assert_true(conn->move.timers.patience_ns == 8 * (4096ull << 14));
 	assert_true(conn->attr.rts_mask);
 	assert_true(held.now.rts);
 	end(conn);

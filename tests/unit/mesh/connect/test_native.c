@@ -37,10 +37,10 @@ static void test_path_is_back(void **state)
 	assert_true(is_due_after(15001));
 	view.verdict = MV_PATH_WORKS;
 	assert_false(is_due_after(15002));
-	conn.move.peer_attempt = 7; /* it is there */
+	conn.move.attempts.peer = 7; /* it is there */
 	assert_false(is_due_after(10001));
 	assert_false(is_due_after(19000));
-	conn.move.peer_attempt = 0;
+	conn.move.attempts.peer = 0;
 	/* When it was made, the agents had not heard each other's beacons yet. */
 	conn.own_qp.verdict = MV_PATH_APART;
 	assert_false(is_due_after(20001));
@@ -92,7 +92,7 @@ static void test_path_may_work(void **state)
 
 	(void)state;
 	is_held();
-	now_ns = conn.move.begun_at = 10000 * MS;
+	now_ns = conn.move.timers.begun_at = 10000 * MS;
 	conn.own_qp.verdict = conn.move.verdict = view.verdict = MV_PATH_OTHER_SUBNET;
 	conn.own_qp.fits = false;
 	conn.own_qp.works_since_ns = 1;
@@ -101,9 +101,9 @@ static void test_path_may_work(void **state)
 	assert_true(deadline == now_ns + 400 * MS);
 	assert_false(is_due_after(399));
 	assert_true(is_due_after(400));
-	conn.move.peer_attempt = 7;
+	conn.move.attempts.peer = 7;
 	assert_false(is_due_after(402));
-	conn.move.peer_attempt = 0;
+	conn.move.attempts.peer = 0;
 	/* A port goes meanwhile, or the agent. */
 	view.verdict = MV_PATH_REMOTE_DOWN;
 	assert_false(is_due_after(403));
@@ -170,7 +170,7 @@ static void test_back_without_workers(void **state)
 	assert_false(is_due_after(1));
 	now_ns += 10000 * MS;
 	no_workers = true;
-	conn.move.resend_at = 0;
+	conn.move.timers.resend_at = 0;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_HELD); /* the helper thread has no time for it */
 	assert_int_equal(n_rtr, 0);
@@ -213,7 +213,7 @@ MV_LOCKS_UNCHECKED static void test_base_refuses(void **state)
 		assert_true(mesh_trylock(&held.post_lock)); /* the program posts again */
 		mesh_unlock(&held.post_lock);
 		assert_false(is_due_after(wait_ms - 1));
-		conn.move.resend_at = 0;
+		conn.move.timers.resend_at = 0;
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		assert_true(deadline == now_ns + wait_ms * MS);
 		now_ns += wait_ms * MS;
@@ -348,7 +348,7 @@ static void test_meanwhile(void **state)
 	conn.move.rq_psn = 0x11;
 	conn.move.sq_psn = 0x22;
 	message_comes(&conn, &hello, &no_keys, now_ns, now_ns);
-	assert_int_equal(conn.move.peer_attempt, 9);
+	assert_int_equal(conn.move.attempts.peer, 9);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 0);
 	assert_int_equal(conn.state, MESH_CONN_HELD);

@@ -42,7 +42,7 @@ static void test_forged(void **state)
 	is_held();
 	conn.move.rq_psn = 0x11;
 	conn.move.sq_psn = 0x22;
-	conn.move.nonce = 77;
+	conn.move.attempts.my_nonce = 77;
 	msg.from = conn.ends.peer;
 	msg.to = conn.ends.local;
 	memset(&sent, 0, sizeof(sent));
@@ -58,17 +58,17 @@ static void test_forged(void **state)
 	message_comes(&conn, &msg, &no_keys, now_ns, now_ns); /* among so many it is not seen */
 	assert_int_equal(sent.type, 0);
 	assert_memory_equal(&conn.move, &before, sizeof(before));
-	msg.to_attempt = conn.move.attempt;
+	msg.to_attempt = conn.move.attempts.mine;
 	msg.to_nonce = 77;
 	message_comes(&conn, &msg, &no_keys, now_ns, now_ns);
-	assert_int_equal(conn.move.peer_attempt, 9);
+	assert_int_equal(conn.move.attempts.peer, 9);
 	/* And who does not, after a while. */
 	conn.move = before;
 	msg.to_attempt = 0;
 	msg.to_nonce = 0;
 	now_ns += 2 * MV_PROOF_EACH_NS;
 	message_comes(&conn, &msg, &no_keys, now_ns, now_ns);
-	assert_int_equal(conn.move.peer_attempt, 9);
+	assert_int_equal(conn.move.attempts.peer, 9);
 }
 
 /* NATIVE, without anything of ours, in RTR for good: it cannot open what its peer says, and says what it is. */

@@ -19,10 +19,10 @@ void is_held(void)
 				     .times = &mv_move_default_times,
 				     .local = conn.ends.local,
 				     .peer = conn.ends.peer,
-				     .attempt = 1,
+				     .attempts.mine = 1,
 				     .sq_psn = MV_CTL_PSN_NONE,
 				     .rq_psn = MV_CTL_PSN_NONE,
-				     .begun_at = now_ns};
+				     .timers.begun_at = now_ns};
 	view.verdict = MV_PATH_WORKS;
 }
 

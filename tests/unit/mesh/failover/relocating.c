@@ -25,7 +25,7 @@ void refused(void)
 	while (mv_move_next(&conn.move, &action))
 		;
 	conn.move.live = false;
-	conn.move.state = conn.move.settled;
-	conn.move.resend_at = 0;
+	conn.move.state = conn.move.call_off.settled;
+	conn.move.timers.resend_at = 0;
 	stay(MV_CTL_REASON_UNSUPPORTED);
 }

@@ -58,7 +58,7 @@ static int goes_to(unsigned int n)
 
 	mesh_conn_check(&conn, now_ns, now_ns);
 	for (i = 0; conn.move.live && i < n; i++)
-		if (mv_gid_equal(&conn.move.paths[0].local_gid, &view.paths[i].local_gid))
+		if (mv_gid_equal(&conn.move.paths.list[0].local_gid, &view.paths[i].local_gid))
 			return (int)i;
 	return -1;
 }
@@ -258,9 +258,9 @@ static void test_declines(void **state)
 	fails(3000 * MS);
 	assert_int_equal(goes_to(2), -1);
 	conn.move.leader = false;
-	conn.move.peer_attempt = 1;
-	conn.move.settled = MV_MOVE_ACTIVE;
-	conn.move.live = conn.move.own_wish = true;
+	conn.move.attempts.peer = 1;
+	conn.move.call_off.settled = MV_MOVE_ACTIVE;
+	conn.move.live = conn.move.wish.own = true;
 	conn.move.state = MV_MOVE_PREPARING;
 	conn.move.next.offer = 5;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));

@@ -78,10 +78,10 @@ static void confirms(unsigned int n_fresh, enum mv_move_action_type first)
 
 	is_well();
 	conn.move.leader = true;
-	conn.move.settled = conn.move.state;
+	conn.move.call_off.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.live = true;
-	conn.move.phase_since = now_ns;
+	conn.move.timers.phase_since = now_ns;
 	process.moves.n_fresh = n_fresh;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
@@ -172,7 +172,7 @@ static void test_leaves_again_at_once(void **state)
 
 	(void)state;
 	is_to_move();
-	conn.move.peer_attempt = 1;
+	conn.move.attempts.peer = 1;
 	conn.flags.path_failed = false;
 	held.guard->broken = false;
 	view.verdict = MV_PATH_LOCAL_DOWN;
@@ -206,9 +206,9 @@ static void test_standby_is_passed(void **state)
 {
 	(void)state;
 	is_to_move();
-	conn.move.peer_attempt = 1;
+	conn.move.attempts.peer = 1;
 	conn.flags.path_failed = false;
-	conn.move.actions[conn.move.n_actions++] = (struct mv_move_action){.type = MV_DO_STANDBY};
+	conn.move.actions.list[conn.move.actions.n++] = (struct mv_move_action){.type = MV_DO_STANDBY};
 	conn.flags.path_failed = true;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(mv_move_peek(&conn.move));
@@ -235,7 +235,7 @@ static void test_lost_meanwhile(void **state)
 
 	(void)state;
 	is_well();
-	conn.move.settled = conn.move.state;
+	conn.move.call_off.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.live = true;
 	held.guard->lost = "this test says so";
@@ -254,7 +254,7 @@ static void test_stays_meanwhile(void **state)
 	(void)state;
 	is_well();
 	qp.pd = &pd;
-	conn.move.settled = conn.move.state;
+	conn.move.call_off.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.live = true;
 	atomic_store_explicit(&process.keys.all_stay, "this test says so", memory_order_relaxed);

@@ -15,7 +15,7 @@ static uint64_t say_bye(uint32_t attempt)
 				       .from = conn.ends.peer,
 				       .to = conn.ends.local,
 				       .attempt = attempt,
-				       .to_attempt = conn.move.attempt,
+				       .to_attempt = conn.move.attempts.mine,
 				       .from_psn = conn.move.rq_psn,
 				       .to_psn = conn.move.sq_psn};
 
@@ -29,7 +29,7 @@ static void test_look_after_message(void **state)
 
 	(void)state;
 	is_well();
-	conn.move.peer_attempt = 3;
+	conn.move.attempts.peer = 3;
 	process.moves.n_fresh = 15;
 	assert_int_equal(say_bye(2), now_ns);
 	process.moves.n_fresh = 16;
@@ -53,8 +53,8 @@ static void test_look_after_message(void **state)
 	assert_int_equal(say_bye(2), now_ns);
 	conn.flags.at_work = false;
 	conn.move.live = true;
-	conn.move.phase_since = now_ns;
-	conn.move.resend_at = now_ns + 7 * MS;
+	conn.move.timers.phase_since = now_ns;
+	conn.move.timers.resend_at = now_ns + 7 * MS;
 	assert_int_equal(say_bye(2), now_ns + 7 * MS);
 	late_ns = 30 * MS;
 	assert_int_equal(say_bye(2), now_ns + 37 * MS);
@@ -65,9 +65,9 @@ static void test_look_after_message(void **state)
 	conn.moving.fencing = true;
 	assert_int_equal(say_bye(2), now_ns);
 	conn.moving.fencing = false;
-	conn.move.actions[conn.move.n_actions++] = (struct mv_move_action){.type = MV_DO_CONNECT}; /* a worker's */
+	conn.move.actions.list[conn.move.actions.n++] = (struct mv_move_action){.type = MV_DO_CONNECT}; /* a worker's */
 	assert_int_equal(say_bye(2), now_ns);
-	conn.move.n_actions = conn.move.next_action = 0;
+	conn.move.actions.n = conn.move.actions.next = 0;
 	conn.move.live = false;
 	TAILQ_INIT(&conn.keys.list);
 	assert_int_equal(say_bye(2), now_ns + 100 * MS);
@@ -80,7 +80,7 @@ static void test_look_after_message(void **state)
 static void bye_is_kept(_Atomic bool *worker)
 {
 	is_well();
-	conn.move.peer_attempt = 3;
+	conn.move.attempts.peer = 3;
 	if (worker)
 		*worker = true;
 	else
@@ -117,7 +117,7 @@ static void test_late_bye_of_another(void **state)
 {
 	(void)state;
 	is_well();
-	conn.move.peer_attempt = 3;
+	conn.move.attempts.peer = 3;
 	conn.flags.at_work = true;
 	say_bye(2);
 	conn.flags.at_work = false;
@@ -130,7 +130,7 @@ static void test_late_bye_of_another_host(void **state)
 {
 	(void)state;
 	is_well();
-	conn.move.peer_attempt = 3;
+	conn.move.attempts.peer = 3;
 	conn.ends.host_id.bytes[0] = 5;
 	holder = MESH_HOLDER_SAME;
 	for (said_by.bytes[0] = 6; said_by.bytes[0] >= 5; said_by.bytes[0]--) {
@@ -150,7 +150,7 @@ static void test_bye_while_fencing(void **state)
 
 	(void)state;
 	is_well();
-	conn.move.peer_attempt = 3;
+	conn.move.attempts.peer = 3;
 	held.mode = MESH_HELD_FENCING;
 	say_bye(3);
 	assert_true(conn.ends.peer_gone);
@@ -166,11 +166,11 @@ static void test_last_word(void **state)
 	sent = (struct mv_ctl_msg){0};
 	mesh_conn_last_word(&conn);
 	assert_int_equal(sent.type, 0); /* nothing moves */
-	conn.move.peer_attempt = 3;
+	conn.move.attempts.peer = 3;
 	conn.move.live = true;
 	conn.move.state = MV_MOVE_FENCED;
 	conn.move.next.offer = 5;
-	conn.move.my_sync = (struct mv_move_sync){0x123, 4};
+	conn.move.sync.mine = (struct mv_move_sync){0x123, 4};
 	mesh_conn_last_word(&conn);
 	assert_int_equal(sent.type, MV_CTL_SYNC);
 	assert_int_equal(sent.request_id, 5);

@@ -53,7 +53,7 @@ static void test_fails_at_once(void **state)
 
 	(void)state;
 	is_to_move();
-	conn.move.peer_attempt = 1; /* so it need not ask */
+	conn.move.attempts.peer = 1; /* so it need not ask */
 	while (conn.state == MESH_CONN_NATIVE && now_ns < begun_ns + 2000 * MS) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		if (conn.state != MESH_CONN_NATIVE)
@@ -104,7 +104,7 @@ static void test_again_by_itself(void **state)
 
 	(void)state;
 	is_well();
-	conn.move.peer_attempt = 1; /* so it need not ask, and fails at once */
+	conn.move.attempts.peer = 1; /* so it need not ask, and fails at once */
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(conn.retry.stayed);
@@ -124,7 +124,7 @@ static void test_failed_one_says_so(void **state)
 	msg.from = conn.ends.peer;
 	msg.to = conn.ends.local;
 	msg.attempt = 2;
-	msg.to_attempt = conn.move.attempt;
+	msg.to_attempt = conn.move.attempts.mine;
 	msg.from_psn = conn.move.rq_psn;
 	msg.to_psn = conn.move.sq_psn;
 	message_comes(&conn, &msg, &no_keys, now_ns, now_ns);

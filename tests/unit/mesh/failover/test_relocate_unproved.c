@@ -17,7 +17,7 @@ static void is_unproved(void)
 	is_to_move();
 	conn.ends.host_id.bytes[0] = 5;
 	holder = MESH_HOLDER_SAME;
-	conn.move.peer_attempt = 1;
+	conn.move.attempts.peer = 1;
 	view.verdict = MV_PATH_LOCAL_DOWN;
 }
 
@@ -27,7 +27,7 @@ static bool moves(void)
 
 	conn.move.live = false;
 	conn.move.state = MV_MOVE_NATIVE;
-	conn.move.n_actions = conn.move.next_action = 0;
+	conn.move.actions.n = conn.move.actions.next = 0;
 	conn.retry.stayed = NULL;
 	conn.moving.since_ns = 0;
 	can = mesh_conn_paths_for(&conn, MV_CTL_REASON_PORT, view.paths);
@@ -61,7 +61,7 @@ static void test_unproved(void **state)
 	assert_non_null(strstr(mesh_conn_bound(&conn), "authenticated"));
 	/* Nor does it when the peer leads. */
 	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, view.paths, 1, now_ns), 0);
-	conn.move.next_action = conn.move.n_actions;
+	conn.move.actions.next = conn.move.actions.n;
 	assert_true(mesh_conn_live(&conn, &prepare, now_ns));
 	assert_false(conn.move.live);
 	assert_true(mv_move_next(&conn.move, &refusal));
@@ -165,20 +165,20 @@ static void test_path_of_another_host(void **state)
 	is_well();
 	authenticated = true;
 	of_others.raw[0] = 4;
-	conn.move.peer_attempt = 1;
+	conn.move.attempts.peer = 1;
 	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, view.paths, 1, now_ns), 0);
 	assert_int_equal(conn.move.state, MV_MOVE_PREPARING);
-	conn.move.next_action = conn.move.n_actions;
+	conn.move.actions.next = conn.move.actions.n;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_false(conn.move.live); /* there is no other path */
 	assert_int_equal(conn.moving.steps.prepared_ns, 0); /* nothing was made */
-	conn.move.next_action = conn.move.n_actions;
+	conn.move.actions.next = conn.move.actions.n;
 	of_others = conn.ends.peer.gid;
 	message_comes(&conn, &hello, &no_keys, now_ns, now_ns);
-	assert_int_equal(conn.move.peer_attempt, 1);
+	assert_int_equal(conn.move.attempts.peer, 1);
 	of_others.raw[0] = 9;
 	message_comes(&conn, &hello, &no_keys, now_ns, now_ns);
-	assert_int_equal(conn.move.peer_attempt, 5);
+	assert_int_equal(conn.move.attempts.peer, 5);
 }
 
 int main(void)

@@ -105,9 +105,9 @@ static void both_are_ready(void)
 {
 	assert_true(conn.move.live);
 	conn.move.state = MV_MOVE_QUIESCING;
-	conn.move.peer_attempt = 3;
+	conn.move.attempts.peer = 3;
 	conn.move.last_offer = 1;
-	conn.move.phase_since = now_ns;
+	conn.move.timers.phase_since = now_ns;
 	conn.moving.next_path = (struct mesh_conn_path){.gid = spare_local, .peer_gid = spare_remote};
 }
 
@@ -126,7 +126,7 @@ static void quiesce(void)
 	const struct mv_move_action action = {.type = MV_DO_QUIESCE};
 
 	assert_int_equal(mv_move_peek(&conn.move)->type, MV_DO_QUIESCE);
-	conn.move.n_actions = conn.move.next_action = 0;
+	conn.move.actions.n = conn.move.actions.next = 0;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 }
 
@@ -206,7 +206,7 @@ static void sure_but(int error, enum mv_probed spare)
 	hear(MV_FRAME_PATH, &spare_local, &spare_remote, spare);
 	found(MV_PROBED_DOWN);
 	mesh_conn_check(&conn, now_ns, now_ns);
-	conn.move.peer_attempt = 0; /* there is no rail that could be prepared */
+	conn.move.attempts.peer = 0; /* there is no rail that could be prepared */
 	quiesce();
 }
 
@@ -243,7 +243,7 @@ static void test_better_path(void **state)
 	assert_int_equal(n_taken, 0);
 	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
 	assert_false(conn.move.early);
-	assert_memory_equal(&conn.move.paths[0].local_gid, &view.paths[1].local_gid, 16);
+	assert_memory_equal(&conn.move.paths.list[0].local_gid, &view.paths[1].local_gid, 16);
 }
 
 static void test_no_path_any_more(void **state)
@@ -268,7 +268,7 @@ static void assert_is_off(void)
 	assert_int_equal(conn.moving.since_ns, 0);
 	assert_null(conn.retry.stayed);
 	assert_int_equal(conn.retry.again_ns, 0);
-	conn.move.peer_attempt = 0; /* the next one begins by asking for it, as there is no rail that it could prepare */
+	conn.move.attempts.peer = 0; /* the next one begins by asking for it, as there is no rail that it could prepare */
 }
 
 static void test_well(void **state)
@@ -353,9 +353,9 @@ static void test_peers_word(void **state)
 static void follower_is_sure(bool wished)
 {
 	conn.move.leader = false;
-	conn.move.settled = conn.move.state;
+	conn.move.call_off.settled = conn.move.state;
 	conn.move.live = conn.move.early = conn.move.unsure = true;
-	conn.move.own_wish = wished;
+	conn.move.wish.own = wished;
 	conn.move.state = MV_MOVE_ANSWERED;
 	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), UINT64_MAX);
 	view.verdict = MV_PATH_LOCAL_DOWN;
@@ -387,10 +387,10 @@ static void follower_is_sure(bool wished)
 static void follower_has_lost(const char *lost, uint32_t qpn)
 {
 	conn.move.leader = false;
-	conn.move.settled = conn.move.state;
+	conn.move.call_off.settled = conn.move.state;
 	conn.move.live = conn.move.early = conn.move.unsure = true;
 	conn.move.state = MV_MOVE_ANSWERED;
-	conn.move.peer_attempt = 3;
+	conn.move.attempts.peer = 3;
 	conn.move.last_offer = 1;
 	conn.move.next.mine.qpn = qpn;
 	held.guard->lost = lost;
@@ -438,7 +438,7 @@ static void test_flap_is_noted_once(void **state)
 	(void)state;
 	conn.home.returned_at_ns = now_ns;
 	prepare();
-	conn.move.peer_attempt = 0;
+	conn.move.attempts.peer = 0;
 	assert_true(mesh_conn_live(&conn, &wanted, now_ns));
 	assert_false(conn.probed.prepares || conn.move.unsure);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_DRAIN);
@@ -474,7 +474,7 @@ static void follower_fences(int error)
 	const struct mv_move_action fence = {.type = MV_DO_FENCE};
 
 	conn.move.leader = false;
-	conn.move.settled = conn.move.state;
+	conn.move.call_off.settled = conn.move.state;
 	conn.move.live = conn.move.early = true;
 	conn.move.state = MV_MOVE_FENCING;
 	conn.moving.since_ns = now_ns;
@@ -697,7 +697,7 @@ static void test_counts(void **state)
 static void peer_takes_it_back(bool unsure)
 {
 	conn.move.leader = false;
-	conn.move.settled = conn.move.state;
+	conn.move.call_off.settled = conn.move.state;
 	conn.move.live = true;
 	conn.move.unsure = unsure;
 	conn.move.state = MV_MOVE_ANSWERED;
