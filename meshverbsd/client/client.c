@@ -49,10 +49,10 @@ size_t md_client_unread(const struct md_client *client)
 /* Runs in a closer's thread. */
 static void close_all(struct md_errand *errand)
 {
-	struct md_client *client = md_errand_of(errand, struct md_client, leaving);
+	struct md_client *client = md_errand_of(errand, struct md_client, leaving.errand);
 
-	for (size_t i = 0; i < client->n_strays; i++)
-		close(client->strays[i]);
+	for (size_t i = 0; i < client->leaving.n_strays; i++)
+		close(client->leaving.strays[i]);
 	/* Keep the socket while data is unread: otherwise nobody would count that memory. */
 	if (client->account && md_client_unread(client))
 		return;
@@ -73,17 +73,17 @@ static void resume(struct md_clients *clients, const struct md_account *account)
 
 static void on_closed(struct md_errand *errand)
 {
-	struct md_client *client = md_errand_of(errand, struct md_client, leaving);
+	struct md_client *client = md_errand_of(errand, struct md_client, leaving.errand);
 	struct md_clients *clients = client->clients;
 
-	LIST_REMOVE(client, of_leaving);
-	if (client->account && client->n_strays) {
+	LIST_REMOVE(client, leaving.link);
+	if (client->account && client->leaving.n_strays) {
 		client->account->n_strays--;
 		resume(clients, client->account);
 	}
-	client->n_strays = 0;
+	client->leaving.n_strays = 0;
 	if (client->fd >= 0) {
-		LIST_INSERT_HEAD(&clients->unread, client, of_leaving);
+		LIST_INSERT_HEAD(&clients->unread, client, leaving.link);
 		return;
 	}
 	clients->n_leaving--;
@@ -102,9 +102,9 @@ static void give_to_closer(struct md_client *client)
 {
 	struct md_clients *clients = client->clients;
 
-	client->leaving = (struct md_errand){.run = close_all, .done = on_closed};
-	LIST_INSERT_HEAD(&clients->leaving, client, of_leaving);
-	md_errands_give(client->n_strays ? &clients->strays_closer : &clients->closer, &client->leaving);
+	client->leaving.errand = (struct md_errand){.run = close_all, .done = on_closed};
+	LIST_INSERT_HEAD(&clients->leaving, client, leaving.link);
+	md_errands_give(client->leaving.n_strays ? &clients->strays_closer : &clients->closer, &client->leaving.errand);
 }
 
 /* The process sees the end at once. What it sent with descriptors is closed later, in a thread. */
@@ -112,7 +112,7 @@ static void leave(struct md_client *client)
 {
 	struct md_clients *clients = client->clients;
 
-	if (client->account && client->n_strays)
+	if (client->account && client->leaving.n_strays)
 		client->account->n_strays++;
 	shutdown(client->fd, SHUT_RDWR);
 	clients->n_leaving++;
@@ -138,12 +138,12 @@ void md_clients_weigh(struct md_clients *clients)
 	HASH_ITER(hh, clients->by_number, client, next)
 	weigh_one(clients, client);
 	for (client = LIST_FIRST(&clients->unread); client; client = next) {
-		next = LIST_NEXT(client, of_leaving);
+		next = LIST_NEXT(client, leaving.link);
 		if (md_client_unread(client)) {
 			weigh_one(clients, client);
 			continue;
 		}
-		LIST_REMOVE(client, of_leaving);
+		LIST_REMOVE(client, leaving.link);
 		give_to_closer(client);
 	}
 }
@@ -163,14 +163,14 @@ void md_client_close(struct md_client *client)
 	client->source = sd_event_source_disable_unref(client->source);
 	if (client->process >= 0)
 		close(client->process);
-	if (client->waits)
-		LIST_REMOVE(client, waiting);
+	if (client->out.waits)
+		LIST_REMOVE(client, out.waiting);
 	md_client_leave_backlog(client);
-	if (client->rest)
-		TAILQ_REMOVE(&clients->asking, client, asking);
-	free(client->rest);
-	free(client->out);
-	if (!client->ended || md_client_unread(client)) {
+	if (client->rest.bytes)
+		TAILQ_REMOVE(&clients->asking, client, rest.asking);
+	free(client->rest.bytes);
+	free(client->out.bytes);
+	if (!client->leaving.ended || md_client_unread(client)) {
 		leave(client);
 		return;
 	}
@@ -348,7 +348,7 @@ bool md_clients_stop(struct md_clients *clients)
 	clients->listen_fd = -1;
 	md_resqp_close(&clients->resqp);
 	while ((client = LIST_FIRST(&clients->unread))) {
-		LIST_REMOVE(client, of_leaving);
+		LIST_REMOVE(client, leaving.link);
 		client->account = NULL; /* its data no longer counts */
 		give_to_closer(client);
 	}
@@ -356,7 +356,7 @@ bool md_clients_stop(struct md_clients *clients)
 	closed = md_errands_stop(&clients->strays_closer);
 	closed = md_errands_stop(&clients->closer) && closed;
 	for (client = LIST_FIRST(&clients->leaving); closed && client; client = next) {
-		next = LIST_NEXT(client, of_leaving);
+		next = LIST_NEXT(client, leaving.link);
 		free(client);
 	}
 	return closed;

@@ -18,6 +18,32 @@
  */
 struct md_clients;
 
+/* Frames to be sent at the end of the loop iteration. Event loop's thread. */
+struct md_client_out {
+	bool packs; /* the process accepts several frames in one packet */
+	bool senders; /* the process wants to know the sender's host of a message */
+	bool waits; /* in clients->waiting: there are such frames */
+	LIST_ENTRY(md_client) waiting;
+	uint8_t *bytes; /* MV_PACK_MAX_BYTES; NULL without @packs */
+	size_t len;
+};
+
+/* Frames that wait, from the first that needs a look-up on: see md_clients.asking. Event loop's thread. */
+struct md_client_rest {
+	uint8_t *bytes; /* NULL: none */
+	size_t len;
+	TAILQ_ENTRY(md_client) asking;
+};
+
+/* The end of a connection, see md_clients.closer. Event loop's thread; while @errand is out, a closer's thread has @strays. */
+struct md_client_leaving {
+	bool ended; /* the socket was read to its end, and is empty */
+	int strays[MD_STRAYS_MAX]; /* file descriptors that came unasked */
+	size_t n_strays;
+	struct md_errand errand;
+	LIST_ENTRY(md_client) link;
+};
+
 struct md_client {
 	UT_hash_handle hh;
 	struct md_clients *clients;
@@ -39,10 +65,7 @@ struct md_client {
 	uint8_t *out; /* MV_PACK_MAX_BYTES; NULL without @packs */
 	size_t out_len;
 	char name[64]; /* from the process; printable */
-	/* Frames that wait, from the first that needs a look-up on: see md_clients.asking. */
-	uint8_t *rest; /* NULL: none */
-	size_t rest_len;
-	TAILQ_ENTRY(md_client) asking;
+	struct md_client_rest rest;
 	bool backlogged; /* in account->backlog: data is to be read */
 	TAILQ_ENTRY(md_client) of_backlog;
 	size_t n_qps, n_parcels; /* QPs; messages under way */
@@ -50,12 +73,7 @@ struct md_client {
 	struct md_probe_watch_list watches; /* paths that the process watches */
 	uint64_t begun_ns;
 	const struct mv_counts_page *page; /* its counters; NULL: it has not sent the page */
-	bool ended; /* the socket was read to its end, and is empty */
-	/* File descriptors that came unasked, and the socket after the end: see md_clients.closer. */
-	int strays[MD_STRAYS_MAX];
-	size_t n_strays;
-	struct md_errand leaving;
-	LIST_ENTRY(md_client) of_leaving;
+	struct md_client_leaving leaving;
 };
 
 struct md_client_ops {

@@ -33,9 +33,9 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 /* Without memory the process gets frames one by one. */
 static void on_packs(struct md_client *client)
 {
-	if (!client->out)
-		client->out = malloc(MV_PACK_MAX_BYTES);
-	client->packs = client->out;
+	if (!client->out.bytes)
+		client->out.bytes = malloc(MV_PACK_MAX_BYTES);
+	client->out.packs = client->out.bytes;
 }
 
 /* Is the message from a QP of this process? @begins: the message has no nonce of its receiver */
@@ -148,7 +148,7 @@ int md_client_frame(struct md_client *client, const struct mv_frame *frame)
 		on_watch(client, frame);
 		return 0;
 	case MV_FRAME_SENDERS:
-		client->senders = true;
+		client->out.senders = true;
 		return 0;
 	case MV_FRAME_PACKS:
 		on_packs(client);

@@ -77,12 +77,12 @@ static bool flush_client(struct md_client *client)
 {
 	if (!announce(client))
 		return false;
-	if (client->out_len && send_packet(client, client->out, client->out_len) == -EAGAIN)
+	if (client->out.len && send_packet(client, client->out.bytes, client->out.len) == -EAGAIN)
 		return false;
-	client->out_len = 0;
-	if (client->waits)
-		LIST_REMOVE(client, waiting);
-	client->waits = false;
+	client->out.len = 0;
+	if (client->out.waits)
+		LIST_REMOVE(client, out.waiting);
+	client->out.waits = false;
 	return true;
 }
 
@@ -91,7 +91,7 @@ void md_clients_flush(struct md_clients *clients)
 	struct md_client *client = LIST_FIRST(&clients->waiting), *next;
 
 	for (; client; client = next) {
-		next = LIST_NEXT(client, waiting);
+		next = LIST_NEXT(client, out.waiting);
 		flush_client(client);
 	}
 }
@@ -119,12 +119,12 @@ bool md_client_put(struct md_client *client, const struct mv_frame *frame)
 
 	if (!len || !announce(client))
 		return false;
-	if (!client->packs)
+	if (!client->out.packs)
 		return !send_packet(client, buf, len);
-	if (len > MV_PACK_MAX_BYTES - client->out_len && !flush_client(client))
+	if (len > MV_PACK_MAX_BYTES - client->out.len && !flush_client(client))
 		return false;
-	memcpy(client->out + client->out_len, buf, len);
-	client->out_len += len;
+	memcpy(client->out.bytes + client->out.len, buf, len);
+	client->out.len += len;
 	wait_for_flush(client);
 	return true;
 }
@@ -141,7 +141,7 @@ bool md_clients_deliver(struct md_clients *clients, const struct mv_host_id *fro
 		return false;
 	memcpy(frame.device, key.device, sizeof(frame.device));
 	memcpy(frame.payload, data, len);
-	if (client->senders)
+	if (client->out.senders)
 		memcpy(frame.dgid.raw, from->bytes, sizeof(frame.dgid.raw));
 	if (md_client_put(client, &frame))
 		clients->count.delivered++;

@@ -26,8 +26,8 @@ static int take_descriptors(struct md_client *client, struct msghdr *msg, pid_t 
 		}
 		if (cmsg->cmsg_type != SCM_RIGHTS)
 			continue;
-		client->n_strays = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(client->strays, CMSG_DATA(cmsg), client->n_strays * sizeof(int));
+		client->leaving.n_strays = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(client->leaving.strays, CMSG_DATA(cmsg), client->leaving.n_strays * sizeof(int));
 	}
 	return err;
 }
@@ -35,11 +35,11 @@ static int take_descriptors(struct md_client *client, struct msghdr *msg, pid_t 
 /* The page of counters, once. Return: 0; -EBADF: unwanted descriptors. */
 static int take_page(struct md_client *client)
 {
-	if (!client->n_strays)
+	if (!client->leaving.n_strays)
 		return 0;
-	if (client->n_strays > 1 || client->page || md_counts_map(client->strays[0], &client->page))
+	if (client->leaving.n_strays > 1 || client->page || md_counts_map(client->leaving.strays[0], &client->page))
 		return -EBADF;
-	client->n_strays = 0;
+	client->leaving.n_strays = 0;
 	return 0;
 }
 
@@ -48,12 +48,12 @@ static int keep_rest(struct md_client *client, const uint8_t *buf, size_t len)
 {
 	struct md_clients *clients = client->clients;
 
-	client->rest = malloc(len);
-	if (!client->rest)
+	client->rest.bytes = malloc(len);
+	if (!client->rest.bytes)
 		return -ENOMEM;
-	memcpy(client->rest, buf, len);
-	client->rest_len = len;
-	TAILQ_INSERT_TAIL(&clients->asking, client, asking);
+	memcpy(client->rest.bytes, buf, len);
+	client->rest.len = len;
+	TAILQ_INSERT_TAIL(&clients->asking, client, rest.asking);
 	sd_event_source_set_enabled(client->source, SD_EVENT_OFF);
 	sd_event_source_set_enabled(clients->turn, SD_EVENT_ONESHOT);
 	return -EINPROGRESS;
@@ -105,7 +105,7 @@ static int take_packet(struct md_client *client, unsigned int *n_frames)
 	/* Room for the largest number of descriptors. Otherwise the kernel would close the rest in this thread. */
 	union {
 		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(client->strays))];
+		char buf[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(client->leaving.strays))];
 	} control;
 	struct msghdr msg = {.msg_iov = &data,
 			     .msg_iovlen = 1,
@@ -116,8 +116,8 @@ static int take_packet(struct md_client *client, unsigned int *n_frames)
 
 	if (n < 0)
 		return errno == EINTR || errno == ECONNRESET ? 0 : -errno; /* ECONNRESET: the peer left data unread; go on to the end */
-	client->ended = take_descriptors(client, &msg, &sender) && !n;
-	if (client->ended)
+	client->leaving.ended = take_descriptors(client, &msg, &sender) && !n;
+	if (client->leaving.ended)
 		return -ESHUTDOWN;
 	if (take_page(client))
 		return -EBADF;
@@ -145,7 +145,7 @@ static struct md_client *next_to_ask(struct md_clients *clients)
 {
 	struct md_client *best = TAILQ_FIRST(&clients->asking), *client;
 
-	TAILQ_FOREACH(client, &clients->asking, asking)
+	TAILQ_FOREACH(client, &clients->asking, rest.asking)
 	if (client->account->turn < best->account->turn)
 		best = client;
 	if (best)
@@ -164,12 +164,12 @@ int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg)
 	(void)usec;
 	if (!client)
 		return 0;
-	TAILQ_REMOVE(&clients->asking, client, asking);
-	rest = client->rest;
-	client->rest = NULL;
+	TAILQ_REMOVE(&clients->asking, client, rest.asking);
+	rest = client->rest.bytes;
+	client->rest.bytes = NULL;
 	clients->n_questions = MD_QUESTIONS_PER_TURN;
 	sd_event_source_set_enabled(client->source, SD_EVENT_ON);
-	rc = take_frames(client, rest, client->rest_len, &n_frames);
+	rc = take_frames(client, rest, client->rest.len, &n_frames);
 	clients->n_questions = 0;
 	free(rest);
 	if (!TAILQ_EMPTY(&clients->asking))
@@ -245,7 +245,7 @@ int md_clients_on_backlog(sd_event_source *source, uint64_t usec, void *arg)
 	}
 	if (!TAILQ_EMPTY(&clients->backlog))
 		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
-	if (client->rest || account->n_strays) /* will be read again when that is over */
+	if (client->rest.bytes || account->n_strays) /* will be read again when that is over */
 		return 0;
 	rc = read_some(client);
 	if (!rc)
@@ -263,7 +263,7 @@ int md_client_on_readable(sd_event_source *source, int fd, uint32_t revents, voi
 
 	(void)fd;
 	(void)revents;
-	if (client->rest || client->backlogged || client->account->n_strays)
+	if (client->rest.bytes || client->backlogged || client->account->n_strays)
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	else if (is_busy(client->account, md_client_now_ns()))
 		get_in_line(client);
