@@ -207,7 +207,8 @@ static void add_processes(struct list *list, const struct md_agent *agent)
 	const struct md_clients *clients = &agent->clients;
 
 	gauge(list, "processes", clients->n, "Processes connected");
-	gauge(list, "processes_unread_bytes", clients->unread_bytes, "Sent to processes of others than root, and not read by them");
+	gauge(list, "processes_unread_bytes", clients->closing.unread_bytes,
+	      "Sent to processes of others than root, and not read by them");
 	gauge(list, "claims", clients->qps.n, "QPs claimed");
 	counter(list, "process_connections", clients->count.connected, "Processes that connected");
 	counter(list, "process_refusals", clients->count.refused,

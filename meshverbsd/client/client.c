@@ -83,16 +83,16 @@ static void on_closed(struct md_errand *errand)
 	}
 	client->leaving.n_strays = 0;
 	if (client->fd >= 0) {
-		LIST_INSERT_HEAD(&clients->unread, client, leaving.link);
+		LIST_INSERT_HEAD(&clients->closing.unread, client, leaving.link);
 		return;
 	}
-	clients->n_leaving--;
+	clients->closing.n--;
 	if (client->account)
 		uncount_client(clients, client->account);
 	else
-		clients->n_refused--;
-	if (clients->full && clients->n_refused < MD_REFUSED_MAX) {
-		clients->full = false;
+		clients->closing.n_refused--;
+	if (clients->closing.full && clients->closing.n_refused < MD_REFUSED_MAX) {
+		clients->closing.full = false;
 		sd_event_source_set_enabled(clients->source, SD_EVENT_ON);
 	}
 	free(client);
@@ -103,8 +103,9 @@ static void give_to_closer(struct md_client *client)
 	struct md_clients *clients = client->clients;
 
 	client->leaving.errand = (struct md_errand){.run = close_all, .done = on_closed};
-	LIST_INSERT_HEAD(&clients->leaving, client, leaving.link);
-	md_errands_give(client->leaving.n_strays ? &clients->strays_closer : &clients->closer, &client->leaving.errand);
+	LIST_INSERT_HEAD(&clients->closing.leaving, client, leaving.link);
+	md_errands_give(client->leaving.n_strays ? &clients->closing.strays_closer : &clients->closing.closer,
+			&client->leaving.errand);
 }
 
 /* The process sees the end at once. What it sent with descriptors is closed later, in a thread. */
@@ -115,7 +116,7 @@ static void leave(struct md_client *client)
 	if (client->account && client->leaving.n_strays)
 		client->account->n_strays++;
 	shutdown(client->fd, SHUT_RDWR);
-	clients->n_leaving++;
+	clients->closing.n++;
 	give_to_closer(client);
 }
 
@@ -124,7 +125,7 @@ static void weigh_one(struct md_clients *clients, struct md_client *client)
 	size_t bytes = client->account->id ? md_client_unread(client) : 0;
 
 	client->account->unread_bytes += bytes;
-	clients->unread_bytes += bytes;
+	clients->closing.unread_bytes += bytes;
 }
 
 void md_clients_weigh(struct md_clients *clients)
@@ -132,12 +133,12 @@ void md_clients_weigh(struct md_clients *clients)
 	struct md_client *client, *next;
 	struct md_account *account, *next_account;
 
-	clients->unread_bytes = 0;
+	clients->closing.unread_bytes = 0;
 	HASH_ITER(hh, clients->qps.accounts, account, next_account)
 	account->unread_bytes = 0;
 	HASH_ITER(hh, clients->by_number, client, next)
 	weigh_one(clients, client);
-	for (client = LIST_FIRST(&clients->unread); client; client = next) {
+	for (client = LIST_FIRST(&clients->closing.unread); client; client = next) {
 		next = LIST_NEXT(client, leaving.link);
 		if (md_client_unread(client)) {
 			weigh_one(clients, client);
@@ -167,7 +168,7 @@ void md_client_close(struct md_client *client)
 		LIST_REMOVE(client, out.waiting);
 	md_client_leave_backlog(client);
 	if (client->rest.bytes)
-		TAILQ_REMOVE(&clients->asking, client, rest.asking);
+		TAILQ_REMOVE(&clients->questions.asking, client, rest.asking);
 	free(client->rest.bytes);
 	free(client->out.bytes);
 	if (!client->leaving.ended || md_client_unread(client)) {
@@ -185,9 +186,9 @@ static void say_refused(struct md_clients *clients, const struct md_peer *peer, 
 {
 	char text[MD_PEER_TEXT_SIZE];
 
-	if (md_client_now_ns() < clients->say_ns)
+	if (md_client_now_ns() < clients->say.limit_ns)
 		return;
-	clients->say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+	clients->say.limit_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
 	md_say(MD_WARNING, "%s has %zu connections and is refused a further one", md_peer_text(peer, text, sizeof(text)), n);
 }
 
@@ -196,7 +197,7 @@ static int count_client(struct md_clients *clients, const struct md_peer *peer, 
 {
 	struct md_account *account;
 
-	if (!md_has_room(clients->n + clients->n_leaving - clients->n_refused, clients->max, peer->account))
+	if (!md_has_room(clients->n + clients->closing.n - clients->closing.n_refused, clients->max, peer->account))
 		return -EUSERS;
 	account = md_qps_account(&clients->qps, peer->account);
 	if (!account)
@@ -258,11 +259,11 @@ static void refuse(struct md_clients *clients, int fd)
 	}
 	client->clients = clients;
 	client->fd = fd;
-	clients->n_refused++;
+	clients->closing.n_refused++;
 	leave(client);
-	if (clients->n_refused < MD_REFUSED_MAX)
+	if (clients->closing.n_refused < MD_REFUSED_MAX)
 		return;
-	clients->full = true;
+	clients->closing.full = true;
 	sd_event_source_set_enabled(clients->source, SD_EVENT_OFF);
 }
 
@@ -313,21 +314,23 @@ int md_clients_start(struct md_clients *clients, int listen_fd)
 	clients->listen_fd = listen_fd;
 	/* Accepted sockets inherit the option, so that the first packet has credentials. */
 	setsockopt(listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-	md_resqp_open(&clients->resqp);
-	TAILQ_INIT(&clients->asking);
-	TAILQ_INIT(&clients->backlog);
-	clients->closer.hurries = clients->strays_closer.hurries = true;
-	err = md_errands_start(&clients->closer, clients->event);
+	md_resqp_open(&clients->questions.resqp);
+	TAILQ_INIT(&clients->questions.asking);
+	TAILQ_INIT(&clients->backlog.accounts);
+	clients->closing.closer.hurries = clients->closing.strays_closer.hurries = true;
+	err = md_errands_start(&clients->closing.closer, clients->event);
 	if (!err)
-		err = md_errands_start(&clients->strays_closer, clients->event);
+		err = md_errands_start(&clients->closing.strays_closer, clients->event);
 	if (!err)
-		err = sd_event_add_time(clients->event, &clients->turn, CLOCK_MONOTONIC, 0, 1, md_clients_on_turn, clients);
+		err = sd_event_add_time(clients->event, &clients->questions.turn, CLOCK_MONOTONIC, 0, 1, md_clients_on_turn,
+					clients);
 	if (err >= 0)
-		err = sd_event_add_time(clients->event, &clients->next_of_backlog, CLOCK_MONOTONIC, 0, 1, md_clients_on_backlog, clients);
+		err = sd_event_add_time(clients->event, &clients->backlog.next, CLOCK_MONOTONIC, 0, 1, md_clients_on_backlog,
+					clients);
 	if (err < 0)
 		return err;
-	sd_event_source_set_enabled(clients->turn, SD_EVENT_OFF);
-	sd_event_source_set_enabled(clients->next_of_backlog, SD_EVENT_OFF);
+	sd_event_source_set_enabled(clients->questions.turn, SD_EVENT_OFF);
+	sd_event_source_set_enabled(clients->backlog.next, SD_EVENT_OFF);
 	err = sd_event_add_io(clients->event, &clients->source, listen_fd, EPOLLIN, on_connection,
 			      clients);
 	return err < 0 ? err : 0;
@@ -341,21 +344,21 @@ bool md_clients_stop(struct md_clients *clients)
 	HASH_ITER(hh, clients->by_number, client, next)
 	md_client_close(client);
 	clients->source = sd_event_source_disable_unref(clients->source);
-	clients->turn = sd_event_source_disable_unref(clients->turn);
-	clients->next_of_backlog = sd_event_source_disable_unref(clients->next_of_backlog);
+	clients->questions.turn = sd_event_source_disable_unref(clients->questions.turn);
+	clients->backlog.next = sd_event_source_disable_unref(clients->backlog.next);
 	if (clients->listen_fd >= 0)
 		close(clients->listen_fd);
 	clients->listen_fd = -1;
-	md_resqp_close(&clients->resqp);
-	while ((client = LIST_FIRST(&clients->unread))) {
+	md_resqp_close(&clients->questions.resqp);
+	while ((client = LIST_FIRST(&clients->closing.unread))) {
 		LIST_REMOVE(client, leaving.link);
 		client->account = NULL; /* its data no longer counts */
 		give_to_closer(client);
 	}
 	md_qps_fini(&clients->qps);
-	closed = md_errands_stop(&clients->strays_closer);
-	closed = md_errands_stop(&clients->closer) && closed;
-	for (client = LIST_FIRST(&clients->leaving); closed && client; client = next) {
+	closed = md_errands_stop(&clients->closing.strays_closer);
+	closed = md_errands_stop(&clients->closing.closer) && closed;
+	for (client = LIST_FIRST(&clients->closing.leaving); closed && client; client = next) {
 		next = LIST_NEXT(client, leaving.link);
 		free(client);
 	}

@@ -28,14 +28,14 @@ struct md_client_out {
 	size_t len;
 };
 
-/* Frames that wait, from the first that needs a look-up on: see md_clients.asking. Event loop's thread. */
+/* Frames that wait, from the first that needs a look-up on: see struct md_clients_questions. Event loop's thread. */
 struct md_client_rest {
 	uint8_t *bytes; /* NULL: none */
 	size_t len;
 	TAILQ_ENTRY(md_client) asking;
 };
 
-/* The end of a connection, see md_clients.closer. Event loop's thread; while @errand is out, a closer's thread has @strays. */
+/* The end of a connection: see md_clients_closing. Event loop's thread; a closer's while @errand is out. */
 struct md_client_leaving {
 	bool ended; /* the socket was read to its end, and is empty */
 	int strays[MD_STRAYS_MAX]; /* file descriptors that came unasked */
@@ -93,6 +93,63 @@ struct md_client_ops {
 	bool (*look)(void *arg, const struct md_client *client, const union ibv_gid *dgid);
 };
 
+/*
+ * Clients that are gone, and refused connections. Event loop's thread; a closer's thread has a client while its errand
+ * is out.
+ *
+ * The closers are threads for close(2), which may block on objects of clients: a TCP socket that lingers, or a Unix
+ * socket in which such descriptors are unread. @closer closes sockets, and waits at most a millisecond for each.
+ * @strays_closer closes descriptors that were received: a file on a client's own FUSE mount can block it forever. Only
+ * clients that sent unwanted descriptors wait behind such a file. Leaving clients count, and an account is not read
+ * while its stray descriptors are being closed.
+ */
+struct md_clients_closing {
+	struct md_errands closer, strays_closer;
+	LIST_HEAD(, md_client) leaving;
+	/*
+	 * Clients that are gone and have unread data. The data takes memory until it is read, or the other end is
+	 * closed, and counts until then.
+	 */
+	LIST_HEAD(, md_client) unread;
+	size_t n, n_refused; /* in these lists; of these, refused connections */
+	size_t unread_bytes; /* of all accounts except root's, as in md_account */
+	uint64_t weigh_ns; /* the kernel is not asked again before */
+	bool full; /* no connection is accepted, since MD_REFUSED_MAX wait to be closed */
+};
+
+/*
+ * Questions to the kernel that wait. Event loop's thread.
+ *
+ * The kernel is asked who owns a QP, unless the claimant has it already, and its answer decides. That may take long, so
+ * there are at most MD_QUESTIONS_PER_TURN questions in a loop iteration. Accounts take turns, and so do processes of an
+ * account. A process whose question waits is not read.
+ */
+struct md_clients_questions {
+	struct md_resqp resqp;
+	TAILQ_HEAD(, md_client) asking;
+	sd_event_source *turn; /* a timer that has expired, because sd-event runs its defer sources before all others */
+	uint64_t n_turns;
+	unsigned int n_left; /* questions left in this iteration */
+};
+
+/*
+ * Accounts with clients that wait to be read. Event loop's thread.
+ *
+ * Without the backlog, each client with data would be read once in an iteration, so an account with hundreds of clients
+ * would get hundreds of shares. An account that takes much time (MD_BUSY_NS) queues here: accounts take turns, and so
+ * do clients of an account; all others are read in between. Queuing costs nothing while nobody else has data.
+ */
+struct md_clients_backlog {
+	TAILQ_HEAD(, md_account) accounts;
+	sd_event_source *next; /* like md_clients_questions.turn */
+};
+
+/* Times before which the log does not say something again. Event loop's thread. */
+struct md_clients_say {
+	uint64_t anothers_ns, claim_ns; /* refused claims: of another process's QP; other ones */
+	uint64_t limit_ns; /* those that exceed a limit */
+};
+
 struct md_clients {
 	LIST_HEAD(, md_client) waiting;
 	sd_event *event;
@@ -103,43 +160,10 @@ struct md_clients {
 	struct md_client *by_number;
 	uint64_t next_number;
 	size_t n, max; /* connections; max: as descriptors allow, at most MD_CLIENTS_MAX */
-	/*
-	 * Threads for close(2), which may block on objects of clients: a TCP socket that lingers, or a Unix socket in
-	 * which such descriptors are unread. @closer closes sockets, and waits at most a millisecond for each.
-	 * @strays_closer closes descriptors that were received: a file on a client's own FUSE mount can block it
-	 * forever. Only clients that sent unwanted descriptors wait behind such a file. Leaving clients count, and an
-	 * account is not read while its stray descriptors are being closed.
-	 */
-	struct md_errands closer, strays_closer;
-	LIST_HEAD(, md_client) leaving;
-	/*
-	 * Clients that are gone and have unread data. The data takes memory until it is read, or the other end is
-	 * closed, and counts until then.
-	 */
-	LIST_HEAD(, md_client) unread;
-	size_t n_leaving, n_refused; /* in these lists; of these, refused connections */
-	size_t unread_bytes; /* of all accounts except root's, as in md_account */
-	uint64_t weigh_ns; /* the kernel is not asked again before */
-	bool full; /* no connection is accepted, since MD_REFUSED_MAX wait to be closed */
+	struct md_clients_closing closing;
 	struct md_qps qps;
-	/*
-	 * The kernel is asked who owns a QP, unless the claimant has it already, and its answer decides. That may take
-	 * long, so there are at most MD_QUESTIONS_PER_TURN questions in a loop iteration. Accounts take turns, and so
-	 * do processes of an account. A process whose question waits is not read.
-	 */
-	struct md_resqp resqp;
-	TAILQ_HEAD(, md_client) asking;
-	sd_event_source *turn; /* a timer that has expired, because sd-event runs its defer sources before all others */
-	uint64_t n_turns;
-	unsigned int n_questions; /* questions left in this iteration */
-	/*
-	 * Accounts with clients that wait to be read. Without it, each client with data would be read once in an
-	 * iteration, so an account with hundreds of clients would get hundreds of shares. An account that takes much
-	 * time (MD_BUSY_NS) queues here: accounts take turns, and so do clients of an account; all others are read in
-	 * between. Queuing costs nothing while nobody else has data.
-	 */
-	TAILQ_HEAD(, md_account) backlog;
-	sd_event_source *next_of_backlog; /* like @turn */
+	struct md_clients_questions questions;
+	struct md_clients_backlog backlog;
 	struct md_process_counts counts;
 	struct {
 		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,
@@ -147,9 +171,7 @@ struct md_clients {
 	} count;
 	/* For tests: the kernel cannot be asked, so the first process to claim a QP has it. */
 	bool trusts;
-	/* The log does not report refused claims before: of another process's QP; other ones. */
-	uint64_t say_anothers_ns, say_claim_ns;
-	uint64_t say_ns; /* the log does not name those that exceed a limit before */
+	struct md_clients_say say;
 };
 
 /**

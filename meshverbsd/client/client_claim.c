@@ -40,7 +40,7 @@ static bool can_be_stale(const struct md_client *claimant, const struct md_qp *q
  */
 static int ask_kernel(const struct md_client *client, const char *device, uint32_t qpn)
 {
-	struct md_resqp *resqp = &client->clients->resqp;
+	struct md_resqp *resqp = &client->clients->questions.resqp;
 	pid_t owner;
 
 	if (md_peer_has_ended(client->process))
@@ -67,8 +67,8 @@ static int check_owner(struct md_client *client, const struct mv_frame *frame, c
 
 	if (held && !can_be_stale(client, held))
 		return -EPERM;
-	if (clients->n_questions)
-		clients->n_questions--;
+	if (clients->questions.n_left)
+		clients->questions.n_left--;
 	err = ask_kernel(client, frame->device, frame->qpn);
 	if (err == -EOPNOTSUPP && clients->trusts)
 		return held ? -EBUSY : 0;
@@ -95,7 +95,7 @@ static void refuse(struct md_client *client, const struct md_qp_key *key, int er
 {
 	struct mv_frame refused = {.type = MV_FRAME_REFUSED, .qpn = key->qpn};
 	struct md_clients *clients = client->clients;
-	uint64_t *say_ns = err == -EPERM ? &clients->say_anothers_ns : &clients->say_claim_ns;
+	uint64_t *say_ns = err == -EPERM ? &clients->say.anothers_ns : &clients->say.claim_ns;
 	enum md_level level = MD_DEBUG;
 
 	clients->count.claims_refused++;
@@ -142,7 +142,7 @@ bool md_client_has_to_wait(const struct md_client *client, const struct mv_frame
 	const struct md_qp *qp;
 	struct md_qp_key key;
 
-	if (frame->type != MV_FRAME_CLAIM || !client->registered || clients->resqp.fd < 0 || clients->n_questions)
+	if (frame->type != MV_FRAME_CLAIM || !client->registered || clients->questions.resqp.fd < 0 || clients->questions.n_left)
 		return false;
 	key = md_qp_key_make(frame->device, frame->qpn);
 	qp = md_qps_find(&clients->qps, &key);

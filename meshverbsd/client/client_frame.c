@@ -105,8 +105,8 @@ static void on_watch(struct md_client *client, const struct mv_frame *frame)
 	if (!err)
 		return;
 	clients->count.watches_refused++;
-	if (err == -EDQUOT && md_client_now_ns() >= clients->say_ns) {
-		clients->say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+	if (err == -EDQUOT && md_client_now_ns() >= clients->say.limit_ns) {
+		clients->say.limit_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
 		md_say(MD_WARNING, "user %u%s has %u paths watched and is refused a further one, for process %d (%s)",
 		       (unsigned int)client->uid, client->account->id > UINT32_MAX ? " in a container" : "",
 		       (unsigned int)MD_PATHS_PER_ACCOUNT, (int)client->pid, client->name);

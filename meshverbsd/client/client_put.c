@@ -8,7 +8,7 @@
 
 static bool fits(const struct md_clients *clients, const struct md_account *account, size_t bytes)
 {
-	return account->unread_bytes + bytes <= MD_UNREAD_PER_ACCOUNT && clients->unread_bytes + bytes <= MD_UNREAD_MAX;
+	return account->unread_bytes + bytes <= MD_UNREAD_PER_ACCOUNT && clients->closing.unread_bytes + bytes <= MD_UNREAD_MAX;
 }
 
 /* Is there room for more unread data? Sent data counts as unread until the kernel is asked. */
@@ -23,15 +23,15 @@ static bool has_memory(struct md_client *client, size_t len)
 		return true;
 	if (!fits(clients, account, bytes)) {
 		now_ns = md_client_now_ns();
-		if (now_ns < clients->weigh_ns)
+		if (now_ns < clients->closing.weigh_ns)
 			return false;
-		clients->weigh_ns = now_ns + MD_WEIGH_NS;
+		clients->closing.weigh_ns = now_ns + MD_WEIGH_NS;
 		md_clients_weigh(clients);
 		if (!fits(clients, account, bytes))
 			return false;
 	}
 	account->unread_bytes += bytes;
-	clients->unread_bytes += bytes;
+	clients->closing.unread_bytes += bytes;
 	return true;
 }
 

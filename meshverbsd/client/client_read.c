@@ -53,9 +53,9 @@ static int keep_rest(struct md_client *client, const uint8_t *buf, size_t len)
 		return -ENOMEM;
 	memcpy(client->rest.bytes, buf, len);
 	client->rest.len = len;
-	TAILQ_INSERT_TAIL(&clients->asking, client, rest.asking);
+	TAILQ_INSERT_TAIL(&clients->questions.asking, client, rest.asking);
 	sd_event_source_set_enabled(client->source, SD_EVENT_OFF);
-	sd_event_source_set_enabled(clients->turn, SD_EVENT_ONESHOT);
+	sd_event_source_set_enabled(clients->questions.turn, SD_EVENT_ONESHOT);
 	return -EINPROGRESS;
 }
 
@@ -69,9 +69,9 @@ static int ignore(struct md_client *client, pid_t sender, unsigned int *n_frames
 
 	(*n_frames)++;
 	clients->count.malformed++;
-	if (md_client_now_ns() < clients->say_ns)
+	if (md_client_now_ns() < clients->say.limit_ns)
 		return 0;
-	clients->say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+	clients->say.limit_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
 	md_say(MD_WARNING, "process %d speaks over the connection of process %d (%s), user %u: ignored", (int)sender, (int)client->sender,
 	       client->name, (unsigned int)client->uid);
 	return 0;
@@ -143,13 +143,13 @@ static void end_of_turn(struct md_client *client, int rc)
 /* The first in line of the account whose last turn is longest ago. */
 static struct md_client *next_to_ask(struct md_clients *clients)
 {
-	struct md_client *best = TAILQ_FIRST(&clients->asking), *client;
+	struct md_client *best = TAILQ_FIRST(&clients->questions.asking), *client;
 
-	TAILQ_FOREACH(client, &clients->asking, rest.asking)
+	TAILQ_FOREACH(client, &clients->questions.asking, rest.asking)
 	if (client->account->turn < best->account->turn)
 		best = client;
 	if (best)
-		best->account->turn = ++clients->n_turns;
+		best->account->turn = ++clients->questions.n_turns;
 	return best;
 }
 
@@ -164,15 +164,15 @@ int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg)
 	(void)usec;
 	if (!client)
 		return 0;
-	TAILQ_REMOVE(&clients->asking, client, rest.asking);
+	TAILQ_REMOVE(&clients->questions.asking, client, rest.asking);
 	rest = client->rest.bytes;
 	client->rest.bytes = NULL;
-	clients->n_questions = MD_QUESTIONS_PER_TURN;
+	clients->questions.n_left = MD_QUESTIONS_PER_TURN;
 	sd_event_source_set_enabled(client->source, SD_EVENT_ON);
 	rc = take_frames(client, rest, client->rest.len, &n_frames);
-	clients->n_questions = 0;
+	clients->questions.n_left = 0;
 	free(rest);
-	if (!TAILQ_EMPTY(&clients->asking))
+	if (!TAILQ_EMPTY(&clients->questions.asking))
 		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	end_of_turn(client, rc);
 	return 0;
@@ -209,10 +209,10 @@ static void get_in_line(struct md_client *client)
 
 	sd_event_source_set_enabled(client->source, SD_EVENT_OFF);
 	if (TAILQ_EMPTY(&account->backlog))
-		TAILQ_INSERT_TAIL(&clients->backlog, account, of_backlog);
+		TAILQ_INSERT_TAIL(&clients->backlog.accounts, account, of_backlog);
 	TAILQ_INSERT_TAIL(&account->backlog, client, of_backlog);
 	client->backlogged = true;
-	sd_event_source_set_enabled(clients->next_of_backlog, SD_EVENT_ONESHOT);
+	sd_event_source_set_enabled(clients->backlog.next, SD_EVENT_ONESHOT);
 }
 
 void md_client_leave_backlog(struct md_client *client)
@@ -224,13 +224,13 @@ void md_client_leave_backlog(struct md_client *client)
 	client->backlogged = false;
 	TAILQ_REMOVE(&account->backlog, client, of_backlog);
 	if (TAILQ_EMPTY(&account->backlog))
-		TAILQ_REMOVE(&client->clients->backlog, account, of_backlog);
+		TAILQ_REMOVE(&client->clients->backlog.accounts, account, of_backlog);
 }
 
 int md_clients_on_backlog(sd_event_source *source, uint64_t usec, void *arg)
 {
 	struct md_clients *clients = arg;
-	struct md_account *account = TAILQ_FIRST(&clients->backlog);
+	struct md_account *account = TAILQ_FIRST(&clients->backlog.accounts);
 	struct md_client *client;
 	int rc;
 
@@ -240,10 +240,10 @@ int md_clients_on_backlog(sd_event_source *source, uint64_t usec, void *arg)
 	client = TAILQ_FIRST(&account->backlog);
 	md_client_leave_backlog(client);
 	if (!TAILQ_EMPTY(&account->backlog)) {
-		TAILQ_REMOVE(&clients->backlog, account, of_backlog);
-		TAILQ_INSERT_TAIL(&clients->backlog, account, of_backlog);
+		TAILQ_REMOVE(&clients->backlog.accounts, account, of_backlog);
+		TAILQ_INSERT_TAIL(&clients->backlog.accounts, account, of_backlog);
 	}
-	if (!TAILQ_EMPTY(&clients->backlog))
+	if (!TAILQ_EMPTY(&clients->backlog.accounts))
 		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	if (client->rest.bytes || account->n_strays) /* will be read again when that is over */
 		return 0;

@@ -38,11 +38,11 @@ struct md_account {
 	UT_hash_handle hh;
 	uint64_t id;
 	size_t n_qps, n_clients;
-	uint64_t turn; /* turn in which the kernel was last asked for it: see md_clients.asking */
+	uint64_t turn; /* turn in which the kernel was last asked for it: see md_clients_questions */
 	size_t n_parcels; /* messages of its clients under way */
 	size_t unread_bytes; /* unread bytes: as of md_clients_weigh(), plus what was sent since */
 	size_t n_strays; /* clients whose stray descriptors are being closed */
-	/* Time used for its clients since @window_ns, and its clients that wait: see md_clients.backlog. */
+	/* Time used for its clients since @window_ns, and its clients that wait: see md_clients_backlog. */
 	uint64_t window_ns, busy_ns;
 	TAILQ_HEAD(, md_client) backlog;
 	TAILQ_ENTRY(md_account) of_backlog; /* while clients wait */

@@ -33,7 +33,7 @@ struct md_control {
 	size_t request_len, answer_len, answer_at;
 	char *answer; /* NULL: the request is incomplete */
 	char request[MD_REQUEST_MAX];
-	/* File descriptors that came unasked, and the errand that closes them, see md_clients.closer. */
+	/* File descriptors that came unasked, and the errand that closes them, see struct md_clients_closing. */
 	int strays[MD_STRAYS_MAX];
 	size_t n_strays;
 	bool refused;

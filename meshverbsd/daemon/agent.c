@@ -69,8 +69,8 @@ static void on_view(void *arg, const struct md_view *old)
 	forget_nets(agent, old);
 	md_members_follow(&agent->members, agent->watch.view);
 	memset(agent->ipv4_until_ns, 0, sizeof(agent->ipv4_until_ns));
-	if (agent->clients.turn) /* else md_resqp is opened with the clients */
-		md_resqp_again(&agent->clients.resqp);
+	if (agent->clients.questions.turn) /* else md_resqp is opened with the clients */
+		md_resqp_again(&agent->clients.questions.resqp);
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
 	md_announce_nets(&agent->announce, agent->watch.view, now_ns);
@@ -228,8 +228,8 @@ static int start_sockets(struct md_agent *agent)
 		agent->controls.carry_out = md_order_answer;
 		agent->controls.is_long = md_report_is_long;
 		agent->controls.arg = agent;
-		agent->controls.closer = &agent->clients.closer;
-		agent->controls.strays_closer = &agent->clients.strays_closer;
+		agent->controls.closer = &agent->clients.closing.closer;
+		agent->controls.strays_closer = &agent->clients.closing.strays_closer;
 		fd = md_rundir_listen(agent->rundir.control_fd, "control", SOCK_STREAM, 16);
 		err = fd < 0 ? fd : md_controls_start(&agent->controls, fd);
 	}
@@ -305,7 +305,7 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 	agent->clients.trusts = options->trusts;
 	agent->udp = (struct md_udp){.fd6 = -1, .fd4 = -1};
 	agent->rundir = (struct md_rundir){.fd = -1, .control_fd = -1, .lock_fd = -1};
-	agent->clients.listen_fd = agent->controls.listen_fd = agent->clients.resqp.fd = -1;
+	agent->clients.listen_fd = agent->controls.listen_fd = agent->clients.questions.resqp.fd = -1;
 	agent->watch.netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
 	agent->publish_ns = UINT64_MAX;
 	agent->qualify.dir_fd = agent->qualify.run.fd = agent->qualify.library.fd = -1;

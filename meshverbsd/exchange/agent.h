@@ -150,8 +150,8 @@ int md_agent_run(struct md_agent *agent);
 /**
  * md_agent_stop - stop all parts and free them
  *
- * Return: true. False: a system call of an errand, or of md_clients.closer, still blocks. Then free nothing and end by
- * _exit(2). If the closer's call blocks, all that the next agent needs has been released.
+ * Return: true. False: a system call of an errand, or of a closer of @agent->clients, still blocks. Then free nothing
+ * and end by _exit(2). If the closer's call blocks, all that the next agent needs has been released.
  */
 bool md_agent_stop(struct md_agent *agent);
 

@@ -155,7 +155,7 @@ static void give_look(struct md_qualify *q)
 static const char *who_uses(struct md_qualify *q, const char *device, pid_t ours)
 {
 	struct md_agent *agent = agent_of(q);
-	int foreign = md_resqp_foreign(&agent->clients.resqp, device, ours, md_now());
+	int foreign = md_resqp_foreign(&agent->clients.questions.resqp, device, ours, md_now());
 	const struct md_qp *qp;
 
 	for (qp = agent->clients.qps.by_key; qp; qp = qp->hh.next)

@@ -169,7 +169,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_REFUSED_MAX       32 /* refused connections that are being closed; beyond, no connection is accepted */
 #define MD_QUESTIONS_PER_TURN 8 /* of all processes: look-ups of a QP's owner, which are firmware commands on some cards */
 #define MD_INDEX_NS          (5 * MD_S) /* the kernel's index of a device is looked up again after this time */
-/* If processes of an account used MD_BUSY_NS out of MD_BUSY_OF_NS, its clients queue: see md_clients.backlog. */
+/* If processes of an account used MD_BUSY_NS out of MD_BUSY_OF_NS, its clients queue: see struct md_clients_backlog. */
 #define MD_BUSY_NS           (2 * MD_MS)
 #define MD_BUSY_OF_NS        (16 * MD_MS)
 #define MD_FRAMES_PER_TURN   64 /* frames of one process, to the end of the packet, before the next process has its turn */

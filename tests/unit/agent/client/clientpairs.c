@@ -104,7 +104,7 @@ int setup(void **state)
 	assert_int_equal(md_clients_start(&clients, pair[0]), 0);
 	sd_event_source_set_enabled(clients.source, SD_EVENT_OFF); /* nobody will connect there */
 	/* Whatever this machine's kernel knows of mlx5_0 is none of the test's business. */
-	md_resqp_close(&clients.resqp);
+	md_resqp_close(&clients.questions.resqp);
 	return 0;
 }
 

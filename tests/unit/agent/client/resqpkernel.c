@@ -152,7 +152,7 @@ int setup_kernel(void **state)
 	setup(state);
 	clients.trusts = false;
 	given_away = 0;
-	clients.resqp.fd = kernel_fd = pair[0];
+	clients.questions.resqp.fd = kernel_fd = pair[0];
 	kernel_end = pair[1];
 	return 0;
 }

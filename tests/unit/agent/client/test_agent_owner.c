@@ -290,7 +290,7 @@ static void test_kernel_that_cannot_be_asked(void **state)
 	(void)state;
 	claim(a, "mlx5_1", 1);
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
-	md_resqp_close(&clients.resqp);
+	md_resqp_close(&clients.questions.resqp);
 	claim(a, "mlx5_0", 1);
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	assert_int_equal(clients.count.claims_refused, 2);
@@ -374,7 +374,7 @@ static void test_qp_of_a_thread(void **state)
 	assert_int_equal(owner_of(THREADS), 2);
 	/* A seccomp filter may hide which process a thread belongs to: then the thread is no owner. */
 	unclaim(b, "mlx5_0", THREADS);
-	clients.resqp.tells_threads = false;
+	clients.questions.resqp.tells_threads = false;
 	claim(b, "mlx5_0", THREADS);
 	assert_int_equal(clients.count.claims_refused, 2);
 	pthread_barrier_wait(&barrier);
@@ -391,23 +391,23 @@ static void test_device_index_is_kept(void **state)
 	pid_t pid = getpid();
 
 	(void)state;
-	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 1, now_ns), pid);
-	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 2, now_ns + MD_INDEX_NS - 1), pid);
+	assert_int_equal(md_resqp_owner(&clients.questions.resqp, "mlx5_0", 1, now_ns), pid);
+	assert_int_equal(md_resqp_owner(&clients.questions.resqp, "mlx5_0", 2, now_ns + MD_INDEX_NS - 1), pid);
 	assert_int_equal(n_dumps, 1);
-	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 2, now_ns + MD_INDEX_NS), pid);
+	assert_int_equal(md_resqp_owner(&clients.questions.resqp, "mlx5_0", 2, now_ns + MD_INDEX_NS), pid);
 	assert_int_equal(n_dumps, 2);
-	md_resqp_forget(&clients.resqp);
-	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", ANOTHERS, now_ns + MD_INDEX_NS), ANOTHER_PID);
+	md_resqp_forget(&clients.questions.resqp);
+	assert_int_equal(md_resqp_owner(&clients.questions.resqp, "mlx5_0", ANOTHERS, now_ns + MD_INDEX_NS), ANOTHER_PID);
 	assert_int_equal(n_dumps, 3);
 	for (int i = 0; i < 2 * MD_RAILS_MAX; i++) {
 		char name[IBV_SYSFS_NAME_MAX];
 
 		snprintf(name, sizeof(name), "made_up_%d", i);
-		assert_int_equal(md_resqp_owner(&clients.resqp, name, 1, now_ns), 0);
+		assert_int_equal(md_resqp_owner(&clients.questions.resqp, name, 1, now_ns), 0);
 	}
-	assert_int_equal(clients.resqp.n_known, 1);
+	assert_int_equal(clients.questions.resqp.n_known, 1);
 	n_dumps = 0;
-	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 1, now_ns + MD_INDEX_NS), pid);
+	assert_int_equal(md_resqp_owner(&clients.questions.resqp, "mlx5_0", 1, now_ns + MD_INDEX_NS), pid);
 	assert_int_equal(n_dumps, 0);
 }
 

@@ -152,11 +152,11 @@ static unsigned int open_files(void)
 /* Until the closer has nothing to do. */
 static void settle(void)
 {
-	for (int i = 0; clients.n_leaving && i < 100; i++) {
+	for (int i = 0; clients.closing.n && i < 100; i++) {
 		sd_event_run(clients.event, 100000);
 		md_clients_weigh(&clients);
 	}
-	assert_int_equal(clients.n_leaving, 0);
+	assert_int_equal(clients.closing.n, 0);
 	realagent_run();
 }
 
@@ -258,7 +258,7 @@ static void test_descriptors_that_wait(void **state)
 		assert_int_equal(send(other, buf, hello(buf), 0), (ssize_t)hello(buf));
 		realagent_run();
 		assert_int_equal(clients.by_number->registered, what > WITH_PAGE);
-		assert_int_equal(clients.n_leaving, 1);
+		assert_int_equal(clients.closing.n, 1);
 		/* The thread that closes it does not wait for the peer. */
 		atomic_store(&held, HELD_NOT);
 		settle();
@@ -285,15 +285,15 @@ static void test_leaving_are_bounded(void **state)
 	close(fd);
 	assert_int_equal(clients.n, 0);
 	for (int i = 0; i < MD_REFUSED_MAX; i++) {
-		assert_false(clients.full);
+		assert_false(clients.closing.full);
 		fds[i] = join();
 	}
 	assert_int_equal(clients.count.refused, MD_REFUSED_MAX);
-	assert_true(clients.full);
+	assert_true(clients.closing.full);
 	assert_int_equal(recv(fds[0], buf, sizeof(buf), MSG_DONTWAIT), 0); /* told at once */
 	atomic_store(&held, HELD_NOT);
 	settle();
-	assert_false(clients.full);
+	assert_false(clients.closing.full);
 	for (int i = 0; i < MD_REFUSED_MAX; i++)
 		close(fds[i]);
 	fd = join();
@@ -316,20 +316,20 @@ static void test_file_that_waits(void **state)
 	clients.max = 2;
 	send_with(fd, "x", 1, file, 1);
 	realagent_run();
-	assert_int_equal(clients.n_leaving, 1);
+	assert_int_equal(clients.closing.n, 1);
 	for (int i = 0; i < 2 * MD_REFUSED_MAX; i++) {
 		refused = join();
 		assert_int_equal(recv(refused, buf, sizeof(buf), 0), 0);
 		close(refused);
-		for (int turns = 0; clients.n_refused && turns < 100; turns++)
+		for (int turns = 0; clients.closing.n_refused && turns < 100; turns++)
 			sd_event_run(clients.event, 100000);
-		assert_int_equal(clients.n_refused, 0);
-		assert_false(clients.full);
+		assert_int_equal(clients.closing.n_refused, 0);
+		assert_false(clients.closing.full);
 	}
 	/* Of this user nothing is read meanwhile. */
 	assert_int_equal(send(other, buf, hello(buf), 0), (ssize_t)hello(buf));
 	realagent_run();
-	assert_int_equal(clients.n_leaving, 1);
+	assert_int_equal(clients.closing.n, 1);
 	assert_false(clients.by_number->registered);
 	atomic_store(&held, HELD_NOT);
 	settle();
@@ -357,8 +357,8 @@ static void start_controls(struct md_controls *controls, struct sockaddr_un *add
 	snprintf(address->sun_path, sizeof(address->sun_path), "%s/control", dir);
 	assert_int_equal(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
 	assert_int_equal(listen(fd, 64), 0);
-	*controls = (struct md_controls){.event = clients.event, .answer = make_answer, .closer = &clients.closer,
-					.strays_closer = &clients.strays_closer};
+	*controls = (struct md_controls){.event = clients.event, .answer = make_answer, .closer = &clients.closing.closer,
+					.strays_closer = &clients.closing.strays_closer};
 	assert_int_equal(md_controls_start(controls, fd), 0);
 }
 

@@ -201,7 +201,7 @@ int setup_all(void **state)
 	(void)state;
 	assert_true(strlen(dir) < sizeof(mesh_root.run_dir));
 	strcpy(mesh_root.run_dir, dir);
-	md_resqp_close(&clients.resqp);
+	md_resqp_close(&clients.questions.resqp);
 	mesh_root.process = &process;
 	mesh_root.lib.verbs.qp_to_qp_ex = no_qp_ex;
 	for (unsigned int i = 0; i < N; i++)
