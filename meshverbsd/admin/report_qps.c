@@ -20,7 +20,7 @@ static struct json_object *probe_object(const struct md_probe *probe, uint64_t n
 	md_json_add_bool(object, "probed", probe->n_scheduled > 0);
 	md_json_add_bool(object, "suspect", probe->suspect);
 	if (probe->answered) {
-		md_json_add_number(object, "rtt_us", probe->rtt_us);
+		md_json_add_number(object, "rtt_us", probe->rtt.newest_us);
 		md_json_add_number(object, "answered_ms_ago", (now_ns - probe->answered_ns) / MD_MS);
 	}
 	return object;

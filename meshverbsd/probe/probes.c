@@ -42,7 +42,7 @@ void md_probe_tell(struct md_probes *probes, struct md_probe *p)
 		enum mv_probed state = as_seen_by(watch, p->state);
 
 		/* A warned process is told once the warning is over. */
-		if (watch->told && (watch->warned ? p->warned : watch->told_probed == state))
+		if (watch->told && (watch->warned ? p->suspicion.warned : watch->told_probed == state))
 			continue;
 		watch->told = probes->ops->tell(probes->arg, watch->client, &p->key, state);
 		watch->told_probed = state;
@@ -77,8 +77,8 @@ void md_probes_tell_the_rest(struct md_probes *probes)
 
 void md_probe_set_rounds(struct md_probes *probes, struct md_probe *p, unsigned int rounds)
 {
-	probes->n_changes += !rounds != !p->rounds;
-	p->rounds = rounds;
+	probes->n_changes += !rounds != !p->suspicion.rounds;
+	p->suspicion.rounds = rounds;
 }
 
 void md_probe_set_suspect(struct md_probes *probes, struct md_probe *p, bool suspect)
@@ -94,7 +94,7 @@ uint64_t md_probe_pace(const struct md_probes *probes, const struct md_probe *p,
 	uint64_t interval = md_probes_interval(probes);
 	uint64_t part = larger(md_probes_part(probes),
 			       probes->n_suspect * (1 + MD_WITNESSES_MAX) * MD_S / MD_PROBES_BURST_PER_S);
-	uint64_t since = p->suspect ? p->suspect_ns : larger(p->answered_ns, p->begun_ns);
+	uint64_t since = p->suspect ? p->suspicion.since_ns : larger(p->answered_ns, p->begun_ns);
 	uint64_t brisk = BRISK_INTERVALS * probes->interval_ns, age = now_ns > since ? now_ns - since : 0;
 
 	if (age < brisk)
@@ -111,7 +111,7 @@ uint64_t md_probe_pace_on_grid(const struct md_probes *probes, const struct md_p
 
 uint64_t md_probe_behind_peer(const struct md_probes *probes, const struct md_probe *p)
 {
-	return p->heard_ns + md_probes_interval(probes) + md_probes_part(probes) / 2;
+	return p->heard.at_ns + md_probes_interval(probes) + md_probes_part(probes) / 2;
 }
 
 void md_probe_schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
@@ -133,7 +133,7 @@ void md_probes_set_next(struct md_probes *probes, uint64_t regular_ns)
 
 uint64_t md_probe_due(const struct md_probes *probes, const struct md_probe *p)
 {
-	uint64_t answer_ns = p->sent_ns + larger(md_probes_part(probes), 2000ull * p->slow_us);
+	uint64_t answer_ns = p->sent_ns + larger(md_probes_part(probes), 2000ull * p->rtt.slow_us);
 
 	return p->awaited && answer_ns < p->next_ns ? answer_ns : p->next_ns;
 }

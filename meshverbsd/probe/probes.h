@@ -77,6 +77,27 @@ struct md_probe_watch {
 	uint8_t told_probed;
 };
 
+/* Round-trip times of a path. One thread. */
+struct md_probe_rtt {
+	uint32_t newest_us; /* of the newest echo */
+	uint32_t slow_us; /* slowest one lately; decays */
+	uint64_t timed_ns; /* when @slow_us was last updated */
+};
+
+/* The peer's newest probe that was answered. One thread. */
+struct md_probe_heard {
+	uint64_t nonce, number, at_ns; /* 0: none */
+};
+
+/* Evidence against a path that is suspect, and warnings of it. One thread. */
+struct md_probe_suspicion {
+	uint64_t since_ns; /* begin of the suspicion, or when a witness came up */
+	uint64_t counted_from; /* first turn of the path that is not in a counted round yet; 0: none */
+	unsigned int rounds; /* counted rounds against the path */
+	bool warned; /* processes at work have been warned in this suspicion */
+	uint64_t no_warning_ns; /* no warning before: the last one was a false alarm */
+};
+
 struct md_probe {
 	UT_hash_handle hh;
 	struct md_probe_key key;
@@ -87,23 +108,17 @@ struct md_probe {
 	bool awaited; /* not suspect; its newest probe has had neither an answer nor a review */
 	bool has_host;
 	struct mv_host_id host; /* the host that answers, or that holds the address */
-	uint32_t rtt_us; /* round-trip time of the newest echo */
-	uint32_t slow_us; /* slowest round-trip time lately; decays */
-	uint64_t timed_ns; /* when @slow_us was last updated */
+	struct md_probe_rtt rtt;
 	uint64_t nonce;
 	uint64_t begun_ns, sent_ns, next_ns; /* 0: not yet; next_ns UINT64_MAX: no probe of its own is scheduled */
 	uint64_t number, answered; /* newest probe sent, newest probe answered; 0: none */
 	uint64_t answered_ns; /* when the path last carried both ways: our probe was echoed, or the peer says that our echo arrived */
-	uint64_t heard_nonce, heard_number, heard_ns; /* the peer's newest probe that was answered; 0: none */
+	struct md_probe_heard heard;
 	unsigned int n_answered; /* answers in a row */
 	uint32_t peer_dropped; /* md_probe_wire.dropped of the newest echo */
 	uint32_t dropped; /* md_probes.dropped when the newest probe was sent: a later loss may have been the echo */
-	uint64_t suspect_ns; /* begin of the suspicion, or when a witness came up */
+	struct md_probe_suspicion suspicion;
 	uint64_t turn_answered; /* the newest of @turns whose probe was answered */
-	uint64_t turn_counted_from; /* of a suspect: its first turn that is not in a counted round yet; 0: none */
-	unsigned int rounds; /* counted rounds against the path */
-	bool warned; /* processes at work have been warned in this suspicion */
-	uint64_t no_warning_ns; /* no warning before: the last one was a false alarm */
 	/* by probe number: the turn of suspects and witnesses in which the probe was sent; 0: sent by itself */
 	uint64_t turns[MD_PROBE_TURNS];
 };
@@ -243,7 +258,7 @@ static inline bool md_probes_doubt(const struct md_probes *probes)
  */
 static inline bool md_probe_is_doubted(const struct md_probe *p)
 {
-	return p->n_scheduled && (p->rounds || p->state == MV_PROBED_DOWN);
+	return p->n_scheduled && (p->suspicion.rounds || p->state == MV_PROBED_DOWN);
 }
 
 #endif

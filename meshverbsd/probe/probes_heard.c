@@ -18,7 +18,7 @@ static void wake_suspects(struct md_probes *probes, const struct md_probe *of, u
 	HASH_ITER(hh, probes->by_key, p, next) {
 		if (!p->suspect || !md_probes_same_host(p, of))
 			continue;
-		p->suspect_ns = now_ns;
+		p->suspicion.since_ns = now_ns;
 		if (p->next_ns > now_ns + md_probes_part(probes))
 			p->next_ns = now_ns;
 		md_probes_not_after(probes, p->next_ns);
@@ -37,26 +37,26 @@ static void clear_suspicion(struct md_probes *probes, struct md_probe *p, uint64
 /* The path answers: tells the processes that were warned. */
 static void end_warning(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
-	if (!p->warned)
+	if (!p->suspicion.warned)
 		return;
-	p->warned = false;
-	p->no_warning_ns = now_ns + WARN_AGAIN_NS;
+	p->suspicion.warned = false;
+	p->suspicion.no_warning_ns = now_ns + WARN_AGAIN_NS;
 	md_probe_tell(probes, p);
 }
 
 /*
- * @slow_us loses a sixteenth of its distance to @rtt_us for each interval. There may be intervals without own echo:
+ * @slow_us loses a sixteenth of its distance to @newest_us for each interval. There may be intervals without own echo:
  * md_probes_heard().
  */
 static void time_it(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
-	uint64_t n = 1 + (now_ns - p->timed_ns) / md_probes_interval(probes);
+	uint64_t n = 1 + (now_ns - p->rtt.timed_ns) / md_probes_interval(probes);
 
-	for (; n && p->slow_us > p->rtt_us + 16; n--)
-		p->slow_us -= (p->slow_us - p->rtt_us) / 16;
-	if (n || p->slow_us < p->rtt_us)
-		p->slow_us = p->rtt_us;
-	p->timed_ns = now_ns;
+	for (; n && p->rtt.slow_us > p->rtt.newest_us + 16; n--)
+		p->rtt.slow_us -= (p->rtt.slow_us - p->rtt.newest_us) / 16;
+	if (n || p->rtt.slow_us < p->rtt.newest_us)
+		p->rtt.slow_us = p->rtt.newest_us;
+	p->rtt.timed_ns = now_ns;
 }
 
 void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *echo,
@@ -83,7 +83,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	p->has_host = true;
 	p->peer_dropped = echo->dropped;
 	if (echo->number == p->number) {
-		p->rtt_us = (uint32_t)((now_ns - p->sent_ns) / 1000);
+		p->rtt.newest_us = (uint32_t)((now_ns - p->sent_ns) / 1000);
 		time_it(probes, p, now_ns);
 		md_probe_await_no_more(probes, p);
 	}
@@ -104,8 +104,8 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 /* Does the peer's probe say that our echo of its previous probe arrived, at most two intervals ago? */
 static bool confirms(const struct md_probes *probes, const struct md_probe *p, const struct md_probe_wire *probe, uint64_t now_ns)
 {
-	return probe->nonce == p->heard_nonce && probe->behind && probe->number - probe->behind == p->heard_number &&
-	       now_ns - p->heard_ns <= 2 * md_probes_interval(probes);
+	return probe->nonce == p->heard.nonce && probe->behind && probe->number - probe->behind == p->heard.number &&
+	       now_ns - p->heard.at_ns <= 2 * md_probes_interval(probes);
 }
 
 static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
@@ -138,10 +138,10 @@ void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, 
 		return;
 	confirmed = confirms(probes, p, probe, now_ns);
 	if (confirmed)
-		p->answered_ns = larger(p->answered_ns, p->heard_ns);
-	p->heard_nonce = probe->nonce;
-	p->heard_number = probe->number;
-	p->heard_ns = now_ns;
+		p->answered_ns = larger(p->answered_ns, p->heard.at_ns);
+	p->heard.nonce = probe->nonce;
+	p->heard.number = probe->number;
+	p->heard.at_ns = now_ns;
 	/*
 	 * Our own probe under way tells more, so we do not rest then. If both ends probe at the same time again and
 	 * again, the end with the larger address rests.

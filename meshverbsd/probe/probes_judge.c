@@ -30,10 +30,11 @@ static struct md_probe *witness_of(const struct md_probes *probes, const struct 
 	struct md_probe *p, *next, *best = NULL;
 
 	/* The suspect itself was not probed yet. */
-	if (!suspect->turn_counted_from)
+	if (!suspect->suspicion.counted_from)
 		return NULL;
 	HASH_ITER(hh, probes->by_key, p, next)
-	if (p != suspect && p->turn_answered >= suspect->turn_counted_from && (!best || p->turn_answered > best->turn_answered) &&
+	if (p != suspect && p->turn_answered >= suspect->suspicion.counted_from &&
+	    (!best || p->turn_answered > best->turn_answered) &&
 	    md_probes_same_host(p, suspect))
 		best = p;
 	return best;
@@ -45,7 +46,7 @@ static struct md_probe *witness_of(const struct md_probes *probes, const struct 
  */
 static void judge_others(struct md_probes *probes, const struct md_probe *suspect, const struct md_probe *witness)
 {
-	uint64_t from = suspect->turn_counted_from, first;
+	uint64_t from = suspect->suspicion.counted_from, first;
 	struct md_probe *p, *next;
 
 	HASH_ITER(hh, probes->by_key, p, next) {
@@ -65,9 +66,10 @@ static unsigned int rounds_needed(const struct md_probes *probes)
 /* Late enough that a warned process does not give up waiting for the verdict. */
 static bool is_time_to_warn(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
-	uint64_t rest = (rounds_needed(probes) - p->rounds) * md_probe_pace_on_grid(probes, p, now_ns);
+	uint64_t rest = (rounds_needed(probes) - p->suspicion.rounds) * md_probe_pace_on_grid(probes, p, now_ns);
 
-	return p->rounds >= MD_PROBE_WARN_ROUNDS && rest <= WARN_AHEAD_NS && !p->warned && now_ns >= p->no_warning_ns;
+	return p->suspicion.rounds >= MD_PROBE_WARN_ROUNDS && rest <= WARN_AHEAD_NS && !p->suspicion.warned &&
+	       now_ns >= p->suspicion.no_warning_ns;
 }
 
 static void warn(struct md_probes *probes, struct md_probe *p, const struct md_probe *witness, uint64_t now_ns)
@@ -79,15 +81,15 @@ static void warn(struct md_probes *probes, struct md_probe *p, const struct md_p
 	judge_others(probes, p, witness);
 	LIST_FOREACH(watch, &p->watches, of_path)
 	if (watch->watch & MV_WATCH_WORK && probes->ops->warn(probes->arg, watch->client, &p->key))
-		p->warned = watch->warned = true;
-	probes->count.warnings += p->warned;
+		p->suspicion.warned = watch->warned = true;
+	probes->count.warnings += p->suspicion.warned;
 }
 
 static void is_down(struct md_probes *probes, struct md_probe *suspect, const struct md_probe *witness)
 {
 	judge_others(probes, suspect, witness);
 	md_probe_set_suspect(probes, suspect, false);
-	suspect->warned = false;
+	suspect->suspicion.warned = false;
 	probes->count.down++;
 	md_probe_set_state(probes, suspect, MV_PROBED_DOWN);
 }
@@ -101,8 +103,8 @@ static void count_round(struct md_probes *probes, struct md_probe *p, const stru
 		return;
 	}
 	probes->count.rounds++;
-	md_probe_set_rounds(probes, p, p->rounds + 1);
-	if (p->rounds >= rounds_needed(probes))
+	md_probe_set_rounds(probes, p, p->suspicion.rounds + 1);
+	if (p->suspicion.rounds >= rounds_needed(probes))
 		is_down(probes, p, witness);
 	else
 		warn(probes, p, witness, now_ns);
@@ -115,14 +117,14 @@ static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_vo
 	if (witness) {
 		count_round(probes, p, witness, now_ns);
 		/* However many echoes of the witness have arrived, they are one round. */
-		p->turn_counted_from = first_turn(p, witness->turn_answered + 1);
+		p->suspicion.counted_from = first_turn(p, witness->turn_answered + 1);
 		return;
 	}
 	probes->count.void_rounds++;
 	if (is_void)
-		p->turn_counted_from = 0;
+		p->suspicion.counted_from = 0;
 	/* For processes that wait until the path works steadily. */
-	if (now_ns - p->suspect_ns >= probes->multiplier * probes->interval_ns)
+	if (now_ns - p->suspicion.since_ns >= probes->multiplier * probes->interval_ns)
 		md_probe_set_state(probes, p, MV_PROBED_SILENT);
 }
 
@@ -136,8 +138,8 @@ static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns
 		judge_round(probes, p, p->dropped != probes->dropped, now_ns);
 	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
 		md_probe_set_suspect(probes, p, true);
-		p->suspect_ns = now_ns;
-		p->turn_counted_from = 0;
+		p->suspicion.since_ns = now_ns;
+		p->suspicion.counted_from = 0;
 	}
 }
 
@@ -157,10 +159,10 @@ static bool is_among_first(const struct md_probes *probes, const struct md_probe
 	HASH_ITER(hh, probes->by_key, p, next) {
 		if (p == suspect)
 			earlier = false;
-		else if (p->suspect && p->rounds >= suspect->rounds + !earlier)
+		else if (p->suspect && p->suspicion.rounds >= suspect->suspicion.rounds + !earlier)
 			n_before++;
 	}
-	return suspect->rounds && n_before < MD_SCARCE_SUSPECTS;
+	return suspect->suspicion.rounds && n_before < MD_SCARCE_SUSPECTS;
 }
 
 /*
@@ -210,8 +212,8 @@ static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_tur
 	p->dropped = probes->dropped;
 	p->sent_ns = now_ns;
 	p->turns[p->number % MD_PROBE_TURNS] = in_turn ? probes->turn : 0;
-	if (p->suspect && !p->turn_counted_from)
-		p->turn_counted_from = probes->turn;
+	if (p->suspect && !p->suspicion.counted_from)
+		p->suspicion.counted_from = probes->turn;
 	if (err)
 		probes->count.not_sent++;
 	else

@@ -57,7 +57,7 @@ static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_
 	if (was) {
 		md_probe_set_suspect(probes, p, false);
 		md_probe_await_no_more(probes, p);
-		p->warned = false;
+		p->suspicion.warned = false;
 	}
 	if (!probes->n_scheduled && !probes->untold)
 		md_probes_set_next(probes, UINT64_MAX);
@@ -235,7 +235,7 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 	count_scheduled(probes, watch->probe, watch->watch, mask, now_ns);
 	watch->watch = mask;
 	/* The process waits for an answer. A warned process knows the state, and is told how the warning ends. */
-	watch->told = watch->told && watch->warned && watch->probe->warned;
+	watch->told = watch->told && watch->warned && watch->probe->suspicion.warned;
 	md_probe_tell(probes, watch->probe);
 	md_probes_tell_soon(probes, now_ns);
 	return 0;

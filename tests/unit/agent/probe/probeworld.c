@@ -98,7 +98,7 @@ static bool on_warn(void *arg, uint64_t client, const struct md_probe_key *key)
 	(void)client;
 	if (socket_full)
 		return false;
-	assert_true(md_probes_find(&probes, key)->rounds >= MD_PROBE_WARN_ROUNDS);
+	assert_true(md_probes_find(&probes, key)->suspicion.rounds >= MD_PROBE_WARN_ROUNDS);
 	n_warned[path_of(key)]++;
 	return true;
 }
@@ -268,7 +268,7 @@ static void check_next(void)
 	HASH_ITER(hh, probes.by_key, p, more) {
 		assert_true(probes.next_ns <= p->next_ns);
 		assert_true(!p->awaited || probes.next_ns <= p->sent_ns + probes.interval_ns / MD_PROBE_PARTS ||
-			    probes.next_ns <= p->sent_ns + 2000ull * p->slow_us);
+			    probes.next_ns <= p->sent_ns + 2000ull * p->rtt.slow_us);
 	}
 	assert_true(!probes.untold || probes.next_ns <= now_ns + INTERVAL);
 }

@@ -276,7 +276,7 @@ static void test_too_far_away(void **state)
 
 static unsigned int rounds_of(unsigned int path)
 {
-	return md_probes_find(&probes, &wires[path].key)->rounds;
+	return md_probes_find(&probes, &wires[path].key)->suspicion.rounds;
 }
 
 /*
