@@ -83,8 +83,8 @@ static void wake_engine(struct hca *h)
 {
 	uint64_t one = 1;
 
-	if (atomic_exchange_explicit(&h->dozes, false, memory_order_relaxed))
-		(void)!write(h->wake_fd, &one, sizeof(one));
+	if (atomic_exchange_explicit(&h->engine.dozes, false, memory_order_relaxed))
+		(void)!write(h->engine.wake_fd, &one, sizeof(one));
 }
 
 static int run(struct ucontext *uc, const struct command *c, struct cmd_args *a)

@@ -37,6 +37,38 @@ struct faults;
 #define NULL_MR_KEY   0x4d00u
 #define NULL_MR_BYTES (16u << 20)
 
+/* Memory regions. Guarded by hca->lock. */
+struct hca_regions {
+	struct mr **by_key; /* by key >> 8, less @base */
+	uint32_t n, base, next;
+	uint8_t variant;
+	uint8_t *null_region[2]; /* of null MRs: what is read, what is written; NULL: not needed yet */
+};
+
+/* Doorbell records of all queue pairs: doorbell.h. Guarded by hca->lock. */
+struct hca_doorbells {
+	struct doorbell *list;
+	uint32_t n, n_watched, room;
+	uint64_t look_ns; /* not to be looked at before: with thousands of queues that takes long */
+};
+
+/* Queue pairs that send. Guarded by hca->lock. */
+struct hca_sending {
+	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send */
+	struct qp_queue waiting; /* those that have no more than a timer running */
+	uint64_t timer_ns; /* none of @waiting is due before; 0: none is waiting */
+	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress */
+};
+
+/* The engine thread. Atomic, or constant while the thread runs, unless the member says otherwise. */
+struct hca_engine {
+	pthread_t thread;
+	bool runs;
+	_Atomic bool stop;
+	int wake_fd; /* eventfd: a command changed something the engine must look at */
+	_Atomic bool dozes; /* the engine sleeps longer than a command may wait; set with hca->lock, cleared by who wakes it */
+};
+
 struct hca {
 	pthread_mutex_t lock;
 	_Atomic int waiters; /* threads of the program that want the lock: the engine steps back; a futex */
@@ -47,23 +79,14 @@ struct hca {
 	uint32_t slot;
 	uint32_t n_qps;
 	struct qp **qps; /* by number within the slot */
-	struct mr **mrs; /* by key >> 8, less mr_base */
-	uint32_t n_mrs, mr_base, mr_next;
-	uint8_t mr_variant;
-	uint8_t *null_region[2]; /* of null MRs: what is read, what is written; NULL: not needed yet */
+	struct hca_regions regions;
 	uint32_t next_cqn, next_srqn;
 	LIST_HEAD(, ucontext) contexts;
 	LIST_HEAD(, qp) all_qps;
 	uint32_t many_qps; /* with so many it has one round a tick, and sends bursts: constant */
-	uint64_t doorbells_ns; /* not to be looked at before: with thousands of queues that takes long */
 	LIST_HEAD(, cq) cqs;
-	struct doorbell *doorbells; /* of all queue pairs; doorbell.h */
-	uint32_t n_doorbells, n_watched, doorbell_room;
-	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send */
-	struct qp_queue waiting; /* those that have no more than a timer running */
-	uint64_t timer_ns; /* none of @waiting is due before; 0: none is waiting */
-	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress
-			     */
+	struct hca_doorbells doorbells;
+	struct hca_sending sending;
 	uint64_t events_seen; /* of state->n_events */
 
 	struct {
@@ -76,11 +99,7 @@ struct hca {
 	struct net *net;
 	struct faults *faults;
 	TAILQ_HEAD(late_queue, late) late; /* late.c, by time */
-	pthread_t engine;
-	bool engine_runs;
-	_Atomic bool stop;
-	int wake_fd; /* eventfd: a command changed something the engine must look at */
-	_Atomic bool dozes; /* the engine sleeps longer than a command may wait; set with the lock, cleared by who wakes it */
+	struct hca_engine engine;
 	uint64_t now_ns; /* CLOCK_MONOTONIC, once per round of the engine */
 };
 

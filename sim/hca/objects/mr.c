@@ -56,36 +56,36 @@ static int key_alloc(struct hca *h, struct mr *mr)
 {
 	uint32_t i, n;
 
-	for (i = 0; i < h->n_mrs; i++) {
-		uint32_t k = (h->mr_next + i) % h->n_mrs;
+	for (i = 0; i < h->regions.n; i++) {
+		uint32_t k = (h->regions.next + i) % h->regions.n;
 
-		if (!h->mrs[k]) {
+		if (!h->regions.by_key[k]) {
 			i = k;
 			goto found;
 		}
 	}
-	n = h->n_mrs ? h->n_mrs * 2 : 256;
-	h->mrs = reallocarray(h->mrs, n, sizeof(*h->mrs));
-	if (!h->mrs) {
-		h->n_mrs = 0;
+	n = h->regions.n ? h->regions.n * 2 : 256;
+	h->regions.by_key = reallocarray(h->regions.by_key, n, sizeof(*h->regions.by_key));
+	if (!h->regions.by_key) {
+		h->regions.n = 0;
 		return -ENOMEM;
 	}
-	i = h->n_mrs;
+	i = h->regions.n;
 	for (uint32_t k = i; k < n; k++)
-		h->mrs[k] = NULL;
-	h->n_mrs = n;
+		h->regions.by_key[k] = NULL;
+	h->regions.n = n;
 found:
-	h->mrs[i] = mr;
-	h->mr_next = i + 1;
-	mr->key = (h->mr_base + i) << 8 | h->mr_variant++;
+	h->regions.by_key[i] = mr;
+	h->regions.next = i + 1;
+	mr->key = (h->regions.base + i) << 8 | h->regions.variant++;
 	return 0;
 }
 
 /** mr_find() - the region with that key, or NULL. */
 struct mr *mr_find(struct hca *h, uint32_t key)
 {
-	uint32_t i = (key >> 8) - h->mr_base;
-	struct mr *mr = i < h->n_mrs ? h->mrs[i] : NULL;
+	uint32_t i = (key >> 8) - h->regions.base;
+	struct mr *mr = i < h->regions.n ? h->regions.by_key[i] : NULL;
 
 	return mr && mr->key == key ? mr : NULL;
 }
@@ -120,7 +120,7 @@ int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32
 		err = obj_add(pd->obj.uc, &mr->obj, OBJ_MR);
 	if (err) {
 		if (mr->key)
-			h->mrs[(mr->key >> 8) - h->mr_base] = NULL;
+			h->regions.by_key[(mr->key >> 8) - h->regions.base] = NULL;
 		free(mr);
 		return err;
 	}
@@ -171,7 +171,7 @@ void mr_destroy(struct mr *mr)
 	struct hca *h = mr->obj.uc->hca;
 
 	late_forget(h, mr->addr, mr->len);
-	h->mrs[(mr->key >> 8) - h->mr_base] = NULL;
+	h->regions.by_key[(mr->key >> 8) - h->regions.base] = NULL;
 	mr->pd->obj.users--;
 	obj_del(&mr->obj);
 	free(mr);
@@ -187,7 +187,7 @@ static uint8_t *translate(struct mr *mr, uint64_t addr, uint64_t len)
 /* Read as zeros, and nothing that is written there stays. Return: NULL: larger than programs of tests need */
 static uint8_t *null_region(struct hca *h, uint64_t len, bool write)
 {
-	uint8_t **region = &h->null_region[write];
+	uint8_t **region = &h->regions.null_region[write];
 
 	if (len > NULL_MR_BYTES)
 		return NULL;

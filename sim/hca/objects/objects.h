@@ -211,7 +211,7 @@ struct requester {
 	uint32_t rd_out; /* READs and atomics between head and cur */
 	uint8_t retries, rnr_retries; /* left */
 	bool stalled; /* the timer ran out since the last progress */
-	uint32_t counted; /* share in hca->in_flight */
+	uint32_t counted; /* share in hca->sending.in_flight */
 	bool repeating; /* a go-back was made for a lost response; no other until there is progress
 			 */
 	uint32_t since_ack_request; /* packets */
@@ -254,7 +254,7 @@ struct qp {
 	uint32_t async_events;
 
 	uint32_t doorbell; /* place in hca->doorbells */
-	struct qp_queue *queue; /* that it is on: hca->busy, hca->waiting; NULL: none */
+	struct qp_queue *queue; /* that it is on: busy or waiting of hca->sending; NULL: none */
 	TAILQ_ENTRY(qp) queue_link;
 	LIST_ENTRY(qp) link; /* hca->all_qps */
 	struct mcast_group {

@@ -177,7 +177,7 @@ static int quiet_socket(int family)
 
 struct net *net_new(struct hca *h)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = h->wake_fd};
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = h->engine.wake_fd};
 	struct net *n = aligned_alloc(64, (sizeof(*n) + 63) & ~(size_t)63);
 
 	if (!n)
@@ -187,7 +187,7 @@ struct net *net_new(struct hca *h)
 	n->quiet[0] = quiet_socket(AF_INET);
 	n->quiet[1] = quiet_socket(AF_INET6);
 	n->lo = if_nametoindex("lo");
-	if (n->epoll < 0 || epoll_ctl(n->epoll, EPOLL_CTL_ADD, h->wake_fd, &ev)) {
+	if (n->epoll < 0 || epoll_ctl(n->epoll, EPOLL_CTL_ADD, h->engine.wake_fd, &ev)) {
 		net_free(n);
 		return NULL;
 	}
@@ -257,8 +257,8 @@ int net_receive(struct hca *h)
 	for (int i = 0; i < n; i++) {
 		uint64_t v;
 
-		if (ev[i].data.fd == h->wake_fd)
-			(void)!read(h->wake_fd, &v, sizeof(v));
+		if (ev[i].data.fd == h->engine.wake_fd)
+			(void)!read(h->engine.wake_fd, &v, sizeof(v));
 		else
 			got += receive_from(h, ev[i].data.fd);
 	}
@@ -271,7 +271,7 @@ int net_wait(struct hca *h, uint64_t timeout_ns, bool deaf)
 {
 	struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
 			      .tv_nsec = (long)(timeout_ns % 1000000000)};
-	struct pollfd fd = {.fd = deaf ? h->wake_fd : h->net->epoll, .events = POLLIN};
+	struct pollfd fd = {.fd = deaf ? h->engine.wake_fd : h->net->epoll, .events = POLLIN};
 
 	/* Not epoll_pwait2(), which has nanoseconds too, but which valgrind does not know. */
 	return ppoll(&fd, 1, &ts, NULL);

@@ -136,7 +136,7 @@ static void poll_doorbells(struct hca *h)
 	uint64_t began_ns, took_ns, rest_ns;
 	struct cq *cq;
 
-	if (h->now_ns < h->doorbells_ns)
+	if (h->now_ns < h->doorbells.look_ns)
 		return;
 	began_ns = engine_clock();
 	doorbells_look(h);
@@ -148,7 +148,7 @@ static void poll_doorbells(struct hca *h)
 	}
 	took_ns = engine_clock() - began_ns;
 	rest_ns = took_ns * (took_ns < DOORBELLS_FEW_NS ? IDLE_SHARE : DOORBELLS_SHARE);
-	h->doorbells_ns = began_ns + took_ns + (rest_ns < DOORBELLS_MAX_NS ? rest_ns : DOORBELLS_MAX_NS);
+	h->doorbells.look_ns = began_ns + took_ns + (rest_ns < DOORBELLS_MAX_NS ? rest_ns : DOORBELLS_MAX_NS);
 }
 
 /* When the timer of a queue pair is due; 0: none is running. */
@@ -162,17 +162,17 @@ static void run_timers(struct hca *h)
 {
 	struct qp *qp, *next;
 
-	if (!h->timer_ns || h->now_ns < h->timer_ns)
+	if (!h->sending.timer_ns || h->now_ns < h->sending.timer_ns)
 		return;
-	h->timer_ns = 0;
-	for (qp = TAILQ_FIRST(&h->waiting); qp; qp = next) {
+	h->sending.timer_ns = 0;
+	for (qp = TAILQ_FIRST(&h->sending.waiting); qp; qp = next) {
 		uint64_t t = timer_of(qp);
 
 		next = TAILQ_NEXT(qp, queue_link);
 		if (h->now_ns >= t)
 			qp_kick(qp);
-		else if (!h->timer_ns || t < h->timer_ns)
-			h->timer_ns = t;
+		else if (!h->sending.timer_ns || t < h->sending.timer_ns)
+			h->sending.timer_ns = t;
 	}
 }
 
@@ -180,18 +180,18 @@ static void wait_for_timer(struct hca *h, struct qp *qp)
 {
 	uint64_t t = timer_of(qp);
 
-	qp_enqueue(qp, &h->waiting);
-	if (!h->timer_ns || t < h->timer_ns)
-		h->timer_ns = t;
+	qp_enqueue(qp, &h->sending.waiting);
+	if (!h->sending.timer_ns || t < h->sending.timer_ns)
+		h->sending.timer_ns = t;
 }
 
 /* One turn for every queue pair with work. Return: whether one of them got on, or could; *ret_more: one had no time for all. */
 static bool run_queues(struct hca *h, bool *ret_more)
 {
-	struct qp *qp, *last = TAILQ_LAST(&h->busy, qp_queue), *next;
+	struct qp *qp, *last = TAILQ_LAST(&h->sending.busy, qp_queue), *next;
 	bool work = false;
 
-	for (qp = TAILQ_FIRST(&h->busy); qp; qp = next) {
+	for (qp = TAILQ_FIRST(&h->sending.busy); qp; qp = next) {
 		uint32_t cur = qp->req.cur;
 		bool was_last = qp == last, again = true;
 
@@ -205,7 +205,7 @@ static bool run_queues(struct hca *h, bool *ret_more)
 				qp_kick(qp);
 			else if (!qp->queue && timer_of(qp))
 				wait_for_timer(h, qp);
-			work |= qp->req.cur != cur || (qp->queue == &h->busy && !timer_of(qp));
+			work |= qp->req.cur != cur || (qp->queue == &h->sending.busy && !timer_of(qp));
 			*ret_more |= again;
 		}
 	}
@@ -242,9 +242,9 @@ static uint64_t nearest_timer(struct hca *h)
 	if (late && (!t || late < t))
 		t = late;
 
-	if (h->timer_ns && (!t || h->timer_ns < t))
-		t = h->timer_ns;
-	TAILQ_FOREACH(qp, &h->busy, queue_link) {
+	if (h->sending.timer_ns && (!t || h->sending.timer_ns < t))
+		t = h->sending.timer_ns;
+	TAILQ_FOREACH(qp, &h->sending.busy, queue_link) {
 		uint64_t q = timer_of(qp);
 
 		if (!qp_dead(qp) && q && (!t || q < t))
@@ -285,8 +285,8 @@ static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 	if (share_ns > ns)
 		ns = share_ns < IDLE_MAX_NS ? share_ns : ns < IDLE_MAX_NS ? IDLE_MAX_NS : ns;
 	/* Packets end it, and before that no doorbell is looked at. */
-	if (h->doorbells_ns > h->now_ns + ns)
-		ns = h->doorbells_ns - h->now_ns;
+	if (h->doorbells.look_ns > h->now_ns + ns)
+		ns = h->doorbells.look_ns - h->now_ns;
 	if (ns > SLEEP_MAX_NS)
 		ns = SLEEP_MAX_NS;
 	if (ticks(h, idle_ns))
@@ -341,7 +341,7 @@ static void *engine_main(void *arg)
 	prctl(PR_SET_NAME, "simhca");
 	prctl(PR_SET_TIMERSLACK, 1000);
 	run_first();
-	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
+	while (!atomic_load_explicit(&h->engine.stop, memory_order_acquire)) {
 		uint64_t ns = 0;
 
 		pthread_mutex_lock(&h->lock);
@@ -351,7 +351,7 @@ static void *engine_main(void *arg)
 		tick = ticks(h, h->now_ns - last_work);
 		if (tick ? !more : h->now_ns - last_work > SPIN_NS)
 			ns = sleep_for(h, h->now_ns - last_work);
-		atomic_store_explicit(&h->dozes, ns > IDLE_MAX_NS && !tick, memory_order_relaxed);
+		atomic_store_explicit(&h->engine.dozes, ns > IDLE_MAX_NS && !tick, memory_order_relaxed);
 		pthread_mutex_unlock(&h->lock);
 		if (atomic_load_explicit(&h->waiters, memory_order_relaxed))
 			let_others_in(h);
@@ -369,9 +369,9 @@ int engine_start(struct hca *h)
 	h->many_qps = many_qps();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&h->engine, NULL, engine_main, h);
+	err = pthread_create(&h->engine.thread, NULL, engine_main, h);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	h->engine_runs = !err;
+	h->engine.runs = !err;
 	return -err;
 }
 
@@ -380,9 +380,9 @@ void engine_stop(struct hca *h)
 {
 	uint64_t one = 1;
 
-	atomic_store_explicit(&h->stop, true, memory_order_release);
-	(void)!write(h->wake_fd, &one, sizeof(one));
-	pthread_join(h->engine, NULL);
+	atomic_store_explicit(&h->engine.stop, true, memory_order_release);
+	(void)!write(h->engine.wake_fd, &one, sizeof(one));
+	pthread_join(h->engine.thread, NULL);
 }
 
 /**
@@ -401,9 +401,9 @@ void engine_hurry(struct hca *h)
 	if (h->n_qps < h->many_qps) {
 		h->now_ns = engine_clock();
 		doorbells_look(h);
-		sends = !TAILQ_EMPTY(&h->busy);
+		sends = !TAILQ_EMPTY(&h->sending.busy);
 	}
 	hca_unlock(h);
 	if (sends)
-		(void)!write(h->wake_fd, &one, sizeof(one));
+		(void)!write(h->engine.wake_fd, &one, sizeof(one));
 }

@@ -82,18 +82,18 @@ static int slot_take(struct hca *h)
 
 static void hca_free(struct hca *h)
 {
-	if (h->engine_runs)
+	if (h->engine.runs)
 		engine_stop(h);
 	net_free(h->net);
 	faults_free(h->faults);
 	atomic_store(&h->state->slots[h->slot].pid, 0);
 	munmap(h->state, sizeof(*h->state));
 	close(h->state_fd);
-	if (h->wake_fd >= 0)
-		close(h->wake_fd);
-	free(h->doorbells);
+	if (h->engine.wake_fd >= 0)
+		close(h->engine.wake_fd);
+	free(h->doorbells.list);
 	free(h->qps);
-	free(h->mrs);
+	free(h->regions.by_key);
 	free(h);
 }
 
@@ -112,20 +112,20 @@ static struct hca *hca_new(void)
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
 	pthread_mutex_init(&h->lock, &attr);
-	TAILQ_INIT(&h->busy);
-	TAILQ_INIT(&h->waiting);
+	TAILQ_INIT(&h->sending.busy);
+	TAILQ_INIT(&h->sending.waiting);
 	TAILQ_INIT(&h->late);
-	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	h->engine.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	h->events_seen = atomic_load(&h->state->n_events);
 	/* Keys differ from host to host and from process to process, so that a mixed-up key is
 	 * noticed. */
 	for (const char *c = h->state->host; *c; c++)
-		h->mr_base = h->mr_base * 31 + (unsigned char)*c;
+		h->regions.base = h->regions.base * 31 + (unsigned char)*c;
 	h->qps = calloc(1u << SIM_SLOT_QPN_BITS, sizeof(struct qp *));
 	if (!h->qps || slot_take(h))
 		goto err;
-	h->mr_base = 0x100 + (h->mr_base + h->slot * 977) % 0xf000;
-	h->mr_variant = (uint8_t)(h->mr_base * 7);
+	h->regions.base = 0x100 + (h->regions.base + h->slot * 977) % 0xf000;
+	h->regions.variant = (uint8_t)(h->regions.base * 7);
 	h->now_ns = engine_clock();
 	h->net = net_new(h);
 	h->faults = faults_new(h);

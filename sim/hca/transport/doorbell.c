@@ -13,16 +13,16 @@
 
 static bool make_room(struct hca *h)
 {
-	uint32_t room = h->doorbell_room ? 2 * h->doorbell_room : FIRST_ROOM;
+	uint32_t room = h->doorbells.room ? 2 * h->doorbells.room : FIRST_ROOM;
 	struct doorbell *larger;
 
-	if (h->n_doorbells < h->doorbell_room)
+	if (h->doorbells.n < h->doorbells.room)
 		return true;
-	larger = realloc(h->doorbells, room * sizeof(*larger));
+	larger = realloc(h->doorbells.list, room * sizeof(*larger));
 	if (!larger)
 		return false;
-	h->doorbells = larger;
-	h->doorbell_room = room;
+	h->doorbells.list = larger;
+	h->doorbells.room = room;
 	return true;
 }
 
@@ -30,44 +30,44 @@ int doorbell_add(struct hca *h, struct qp *qp)
 {
 	if (!make_room(h))
 		return -ENOMEM;
-	qp->doorbell = h->n_doorbells++;
-	h->doorbells[qp->doorbell] = (struct doorbell){
+	qp->doorbell = h->doorbells.n++;
+	h->doorbells.list[qp->doorbell] = (struct doorbell){
 		.db = qp->db, .qp = qp, .seen_recv = DOORBELL_NONE, .seen_send = DOORBELL_NONE};
 	return 0;
 }
 
 static void swap(struct hca *h, uint32_t i, uint32_t j)
 {
-	struct doorbell was = h->doorbells[i];
+	struct doorbell was = h->doorbells.list[i];
 
-	h->doorbells[i] = h->doorbells[j];
-	h->doorbells[j] = was;
-	h->doorbells[i].qp->doorbell = i;
-	h->doorbells[j].qp->doorbell = j;
+	h->doorbells.list[i] = h->doorbells.list[j];
+	h->doorbells.list[j] = was;
+	h->doorbells.list[i].qp->doorbell = i;
+	h->doorbells.list[j].qp->doorbell = j;
 }
 
 static void watch(struct hca *h, struct qp *qp, bool on)
 {
-	if (on && qp->doorbell >= h->n_watched)
-		swap(h, qp->doorbell, h->n_watched++);
-	else if (!on && qp->doorbell < h->n_watched)
-		swap(h, qp->doorbell, --h->n_watched);
+	if (on && qp->doorbell >= h->doorbells.n_watched)
+		swap(h, qp->doorbell, h->doorbells.n_watched++);
+	else if (!on && qp->doorbell < h->doorbells.n_watched)
+		swap(h, qp->doorbell, --h->doorbells.n_watched);
 }
 
 void doorbell_remove(struct hca *h, struct qp *qp)
 {
 	watch(h, qp, false);
-	swap(h, qp->doorbell, --h->n_doorbells);
-	if (h->n_doorbells)
+	swap(h, qp->doorbell, --h->doorbells.n);
+	if (h->doorbells.n)
 		return;
-	free(h->doorbells);
-	h->doorbells = NULL;
-	h->doorbell_room = 0;
+	free(h->doorbells.list);
+	h->doorbells.list = NULL;
+	h->doorbells.room = 0;
 }
 
 void doorbell_state(struct hca *h, struct qp *qp)
 {
-	struct doorbell *d = &h->doorbells[qp->doorbell];
+	struct doorbell *d = &h->doorbells.list[qp->doorbell];
 
 	d->seen_recv = d->seen_send = DOORBELL_NONE;
 	d->flushes = qp->state == IBV_QPS_ERR && qp->rq_cnt;
@@ -103,10 +103,10 @@ void doorbells_look(struct hca *h)
 {
 	struct doorbell *d;
 
-	for (uint32_t i = 0; i < h->n_watched; i++) {
-		if (i + AHEAD < h->n_watched)
-			__builtin_prefetch((const void *)h->doorbells[i + AHEAD].db);
-		d = &h->doorbells[i];
+	for (uint32_t i = 0; i < h->doorbells.n_watched; i++) {
+		if (i + AHEAD < h->doorbells.n_watched)
+			__builtin_prefetch((const void *)h->doorbells.list[i + AHEAD].db);
+		d = &h->doorbells.list[i];
 		if (peek(&d->db[1]) != d->seen_send ||
 		    (d->flushes && peek(&d->db[0]) != d->seen_recv))
 			take(d);

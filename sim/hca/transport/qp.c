@@ -37,7 +37,7 @@ void qp_fetch(const struct qp *qp)
 /** qp_kick() - there is something to send, or a timer to be set. */
 void qp_kick(struct qp *qp)
 {
-	qp_enqueue(qp, &qp->obj.uc->hca->busy);
+	qp_enqueue(qp, &qp->obj.uc->hca->sending.busy);
 }
 
 /** qp_enqueue() - to the end of another queue, if it is not there already; NULL: of none */

@@ -38,7 +38,7 @@ void rc_req_account(struct qp *qp)
 	uint32_t now =
 		r->stalled || !rc_outstanding(r) ? 0 : (uint32_t)psn_diff(r->max_psn, r->una_psn);
 
-	qp->obj.uc->hca->in_flight += now - r->counted;
+	qp->obj.uc->hca->sending.in_flight += now - r->counted;
 	r->counted = now;
 }
 

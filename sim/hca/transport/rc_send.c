@@ -171,7 +171,7 @@ bool rc_req_transmit(struct qp *qp, int budget)
 			int32_t out = psn_diff(r->cur_psn, r->una_psn);
 
 			if (out >= WINDOW ||
-			    (out > 0 && qp->obj.uc->hca->in_flight >= WINDOW_SHARED))
+			    (out > 0 && qp->obj.uc->hca->sending.in_flight >= WINDOW_SHARED))
 				return false;
 			if (budget-- <= 0)
 				return true;

@@ -209,11 +209,11 @@ static void set_up(void)
 	memset(memory, 0, GUARD + MR_BYTES + GUARD);
 	set_up_state();
 	pthread_mutex_init(&hca.lock, NULL);
-	TAILQ_INIT(&hca.busy);
-	TAILQ_INIT(&hca.waiting);
+	TAILQ_INIT(&hca.sending.busy);
+	TAILQ_INIT(&hca.sending.waiting);
 	hca.qps = calloc(1u << SIM_SLOT_QPN_BITS, sizeof(struct qp *));
-	hca.mr_base = 0x100;
-	hca.wake_fd = -1;
+	hca.regions.base = 0x100;
+	hca.engine.wake_fd = -1;
 	uc = ucontext_open(&hca, 0);
 	must(command(IB_USER_VERBS_CMD_GET_CONTEXT, resp, 8, &req, sizeof(req), resp, 8));
 	must(command(IB_USER_VERBS_CMD_ALLOC_PD, resp, 8, NULL, 0, resp, 4));
