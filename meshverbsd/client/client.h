@@ -22,7 +22,8 @@ struct md_clients;
 struct md_client_out {
 	bool packs; /* the process accepts several frames in one packet */
 	bool senders; /* the process wants to know the sender's host of a message */
-	bool waits; /* in clients->waiting: there are such frames */
+	uint32_t owed; /* frames that answer REGISTER and are not sent yet: mask of 1 << enum mv_frame_type */
+	bool waits; /* in clients->waiting: there are such frames, or @owed */
 	LIST_ENTRY(md_client) waiting;
 	uint8_t *bytes; /* MV_PACK_MAX_BYTES; NULL without @packs */
 	size_t len;
@@ -56,14 +57,7 @@ struct md_client {
 	uid_t uid;
 	struct md_account *account; /* account that the client counts for; NULL: refused */
 	bool registered;
-	/* Frames to be sent at the end of the loop iteration. */
-	bool packs; /* the process accepts several frames in one packet */
-	bool senders; /* the process wants to know the sender's host of a message */
-	uint32_t owed; /* frames that answer REGISTER and are not sent yet: mask of 1 << enum mv_frame_type */
-	bool waits; /* in clients->waiting: there are such frames, or @owed */
-	LIST_ENTRY(md_client) waiting;
-	uint8_t *out; /* MV_PACK_MAX_BYTES; NULL without @packs */
-	size_t out_len;
+	struct md_client_out out;
 	char name[64]; /* from the process; printable */
 	struct md_client_rest rest;
 	bool backlogged; /* in account->backlog: data is to be read */

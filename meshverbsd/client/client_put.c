@@ -63,11 +63,11 @@ static bool announce(struct md_client *client)
 	for (size_t i = 0; i < sizeof(types); i++) {
 		const struct mv_frame frame = {.type = types[i], .version = MV_CTL_VERSION};
 
-		if (!(client->owed & 1u << types[i]))
+		if (!(client->out.owed & 1u << types[i]))
 			continue;
 		if (send_packet(client, buf, mv_frame_encode(&frame, buf)))
 			return false;
-		client->owed &= ~(1u << types[i]);
+		client->out.owed &= ~(1u << types[i]);
 	}
 	return true;
 }
@@ -98,16 +98,16 @@ void md_clients_flush(struct md_clients *clients)
 
 static void wait_for_flush(struct md_client *client)
 {
-	if (!client->waits)
-		LIST_INSERT_HEAD(&client->clients->waiting, client, waiting);
-	client->waits = true;
+	if (!client->out.waits)
+		LIST_INSERT_HEAD(&client->clients->waiting, client, out.waiting);
+	client->out.waits = true;
 }
 
 void md_client_welcome(struct md_client *client, bool probes)
 {
-	client->owed = 1u << MV_FRAME_WELCOME | 1u << MV_FRAME_PACKS | 1u << MV_FRAME_SENDERS;
+	client->out.owed = 1u << MV_FRAME_WELCOME | 1u << MV_FRAME_PACKS | 1u << MV_FRAME_SENDERS;
 	if (probes)
-		client->owed |= 1u << MV_FRAME_PROBES;
+		client->out.owed |= 1u << MV_FRAME_PROBES;
 	if (!announce(client))
 		wait_for_flush(client);
 }

@@ -177,7 +177,7 @@ static void fill_account(struct md_account *account, size_t n)
 	const struct mv_frame frame = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
 	uint8_t buf[MV_FRAME_MAX_BYTES];
 
-	clients.weigh_ns = UINT64_MAX; /* the kernel knows better */
+	clients.closing.weigh_ns = UINT64_MAX; /* the kernel knows better */
 	account->unread_bytes = MD_UNREAD_PER_ACCOUNT - n * (mv_frame_encode(&frame, buf) + MD_UNREAD_EACH);
 }
 

@@ -104,7 +104,7 @@ static void test_senders_asked_again(void **state)
 	settle();
 	atomic_store(&n_got, 0);
 	HASH_ITER(hh, clients.by_number, client, next)
-	client->senders = false;
+	client->out.senders = false;
 	while (mesh_thread_frame(&claim) != -EAGAIN)
 		;
 	send_frames(&senders, 1, 0);
