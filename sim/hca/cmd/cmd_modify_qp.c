@@ -143,7 +143,7 @@ static void set_plain(struct qp *qp, const struct ib_uverbs_modify_qp *in)
 		qp->req.next_psn = qp->req.cur_psn = qp->req.una_psn = qp->req.max_psn = at->sq_psn;
 	}
 	if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)
-		qp->sqd_notify = in->en_sqd_async_notify;
+		qp->sqd.notify = in->en_sqd_async_notify;
 }
 
 static void enter(struct qp *qp, uint8_t to)
@@ -161,7 +161,7 @@ static void enter(struct qp *qp, uint8_t to)
 		}
 		return;
 	}
-	qp->sqd_drained = false;
+	qp->sqd.drained = false;
 	qp->state = to;
 	doorbell_state(qp->obj.uc->hca, qp);
 	qp_kick(qp);

@@ -78,23 +78,23 @@ static void set_rings(struct qp *qp, const struct mlx5_ib_create_qp *drv)
 	uint8_t *buf = (uint8_t *)(uintptr_t)drv->buf_addr;
 
 	qp->db = (volatile uint32_t *)(uintptr_t)drv->db_addr;
-	qp->rq_buf = buf;
-	qp->rq_cnt = qp->srq ? 0 : drv->rq_wqe_count;
-	qp->rq_shift = drv->rq_wqe_shift;
+	qp->rq.buf = buf;
+	qp->rq.cnt = qp->srq ? 0 : drv->rq_wqe_count;
+	qp->rq.shift = drv->rq_wqe_shift;
 	qp->sq.buf = buf + ((size_t)drv->rq_wqe_count << drv->rq_wqe_shift);
 	qp->sq.n_bbs = drv->sq_wqe_count ? drv->sq_wqe_count : 1;
-	qp->uidx = drv->uidx & 0xffffff;
+	qp->init.uidx = drv->uidx & 0xffffff;
 }
 
 static void set_caps(struct qp *qp, const struct ib_uverbs_create_qp *in)
 {
 	qp->type = in->qp_type;
-	qp->sq_sig_all = in->sq_sig_all;
-	qp->max_send_wr = in->max_send_wr;
-	qp->max_recv_wr = in->max_recv_wr;
-	qp->max_send_sge = in->max_send_sge;
-	qp->max_recv_sge = in->max_recv_sge;
-	qp->max_inline = in->max_inline_data;
+	qp->init.sq_sig_all = in->sq_sig_all;
+	qp->init.max_send_wr = in->max_send_wr;
+	qp->init.max_recv_wr = in->max_recv_wr;
+	qp->init.max_send_sge = in->max_send_sge;
+	qp->init.max_recv_sge = in->max_recv_sge;
+	qp->init.max_inline = in->max_inline_data;
 }
 
 static int create_qp(struct cmd_args *a, const struct ib_uverbs_create_qp *in,
@@ -240,7 +240,7 @@ int cmd_query_qp(struct cmd_args *a)
 	out->dest_qp_num = at->dest_qpn;
 	out->qp_access_flags = at->access;
 	out->pkey_index = at->pkey_index;
-	out->sq_draining = qp->state == IBV_QPS_SQD && !qp->sqd_drained;
+	out->sq_draining = qp->state == IBV_QPS_SQD && !qp->sqd.drained;
 	out->max_rd_atomic = at->max_rd_atomic;
 	out->max_dest_rd_atomic = at->max_dest_rd_atomic;
 	out->min_rnr_timer = at->min_rnr_timer;
@@ -248,13 +248,13 @@ int cmd_query_qp(struct cmd_args *a)
 	out->timeout = at->timeout;
 	out->retry_cnt = at->retry_cnt;
 	out->rnr_retry = at->rnr_retry;
-	out->max_send_wr = qp->max_send_wr;
+	out->max_send_wr = qp->init.max_send_wr;
 	/* Of the receive ring the driver reports what there is, not what was asked for. */
-	out->max_recv_wr = qp->rq_cnt;
-	out->max_send_sge = qp->max_send_sge;
-	out->max_recv_sge = qp->rq_cnt ? (1u << qp->rq_shift) / WQE_UNIT : 0;
-	out->max_inline_data = qp->max_inline;
-	out->sq_sig_all = qp->sq_sig_all;
+	out->max_recv_wr = qp->rq.cnt;
+	out->max_send_sge = qp->init.max_send_sge;
+	out->max_recv_sge = qp->rq.cnt ? (1u << qp->rq.shift) / WQE_UNIT : 0;
+	out->max_inline_data = qp->init.max_inline;
+	out->sq_sig_all = qp->init.sq_sig_all;
 	return 0;
 }
 
@@ -266,9 +266,9 @@ int cmd_destroy_qp(struct cmd_args *a)
 
 	if (!qp)
 		return -EINVAL;
-	if (qp->n_groups)
+	if (qp->mcast.n)
 		return -EBUSY;
-	out->events_reported = qp->async_events;
+	out->events_reported = qp->events.n_read;
 	qp_destroy(qp);
 	return 0;
 }
@@ -296,15 +296,15 @@ int cmd_attach_mcast(struct cmd_args *a)
 
 	if (!qp)
 		return -EINVAL;
-	for (uint32_t i = 0; i < qp->n_groups; i++)
-		if (!memcmp(qp->groups[i].gid, in->gid, 16))
+	for (uint32_t i = 0; i < qp->mcast.n; i++)
+		if (!memcmp(qp->mcast.groups[i].gid, in->gid, 16))
 			return 0;
-	groups = realloc(qp->groups, (qp->n_groups + 1) * sizeof(*groups));
+	groups = realloc(qp->mcast.groups, (qp->mcast.n + 1) * sizeof(*groups));
 	if (!groups)
 		return -ENOMEM;
-	memcpy(groups[qp->n_groups].gid, in->gid, 16);
-	qp->groups = groups;
-	qp->n_groups++;
+	memcpy(groups[qp->mcast.n].gid, in->gid, 16);
+	qp->mcast.groups = groups;
+	qp->mcast.n++;
 	return 0;
 }
 
@@ -313,9 +313,9 @@ int cmd_detach_mcast(struct cmd_args *a)
 	const struct ib_uverbs_detach_mcast *in = a->in;
 	struct qp *qp = mcast_qp(a, in->qp_handle, in->gid);
 
-	for (uint32_t i = 0; qp && i < qp->n_groups; i++)
-		if (!memcmp(qp->groups[i].gid, in->gid, 16)) {
-			qp->groups[i] = qp->groups[--qp->n_groups];
+	for (uint32_t i = 0; qp && i < qp->mcast.n; i++)
+		if (!memcmp(qp->mcast.groups[i].gid, in->gid, 16)) {
+			qp->mcast.groups[i] = qp->mcast.groups[--qp->mcast.n];
 			return 0;
 		}
 	return -EINVAL;

@@ -35,7 +35,7 @@ static void insert(struct hca *h, struct late *e)
 {
 	struct late *after;
 
-	e->qp->n_late++;
+	e->qp->late.n++;
 	TAILQ_FOREACH_REVERSE(after, &h->late, late_queue, link)
 		if (after->due_ns <= e->due_ns)
 			break;
@@ -51,17 +51,17 @@ static bool put_off(struct qp *qp, const struct late *what, uint64_t delay_ns)
 	uint64_t now_ns;
 	struct late *e;
 
-	if (!delay_ns && !qp->n_late)
+	if (!delay_ns && !qp->late.n)
 		return false;
 	e = malloc(sizeof(*e));
 	if (!e)
 		return false;
 	*e = *what;
 	now_ns = engine_clock();
-	e->due_ns = (e->kind == LATE_EVENT && qp->late_due_ns > now_ns ? qp->late_due_ns : now_ns) + delay_ns;
-	if (e->due_ns < qp->late_due_ns)
-		e->due_ns = qp->late_due_ns;
-	qp->late_due_ns = e->due_ns;
+	e->due_ns = (e->kind == LATE_EVENT && qp->late.due_ns > now_ns ? qp->late.due_ns : now_ns) + delay_ns;
+	if (e->due_ns < qp->late.due_ns)
+		e->due_ns = qp->late.due_ns;
+	qp->late.due_ns = e->due_ns;
 	insert(qp->obj.uc->hca, e);
 	return true;
 }
@@ -82,7 +82,7 @@ bool late_dma(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, uin
 static void drop(struct hca *h, struct late *e)
 {
 	TAILQ_REMOVE(&h->late, e, link);
-	e->qp->n_late--;
+	e->qp->late.n--;
 	free(e);
 }
 
@@ -134,12 +134,12 @@ void late_flush(struct qp *qp)
 	struct hca *h = qp->obj.uc->hca;
 	struct late *e, *next;
 
-	for (e = qp->n_late ? TAILQ_FIRST(&h->late) : NULL; e; e = next) {
+	for (e = qp->late.n ? TAILQ_FIRST(&h->late) : NULL; e; e = next) {
 		next = TAILQ_NEXT(e, link);
 		if (e->qp == qp)
 			let_go(h, e);
 	}
-	qp->late_due_ns = 0;
+	qp->late.due_ns = 0;
 }
 
 /** late_run() - let go what is due. Return: whether anything was. */

@@ -119,7 +119,7 @@ void cq_send_done(struct qp *qp, const struct send_wqe *w, uint8_t syndrome, uin
 		.op = syndrome ? MLX5_CQE_REQ_ERR : MLX5_CQE_REQ,
 		.wqe_opcode = w->opcode,
 		.qpn = qp->qpn,
-		.uidx = qp->uidx,
+		.uidx = qp->init.uidx,
 		.wqe_counter = w->index,
 		.byte_cnt = (uint32_t)w->length,
 		.timestamp = qp->obj.uc->hca->now_ns,
@@ -143,7 +143,7 @@ void cq_recv_done_now(struct qp *qp, const struct recv_done *d)
 	struct cqe_fields f = {
 		.op = d->cqe_op,
 		.qpn = qp->qpn,
-		.uidx = qp->uidx,
+		.uidx = qp->init.uidx,
 		.wqe_counter = (uint16_t)d->index,
 		.byte_cnt = d->byte_len,
 		.imm = d->imm,

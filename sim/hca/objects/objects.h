@@ -219,6 +219,47 @@ struct requester {
 	uint64_t rnr_until_ns; /* 0 = not waiting */
 };
 
+/* What the program asked for when it made the queue pair, for query_qp. Constant. */
+struct qp_init {
+	uint32_t uidx;
+	uint8_t sq_sig_all;
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+};
+
+/* The receive queue; cnt 0: an SRQ instead. Guarded by hca->lock. */
+struct qp_rq {
+	uint8_t *buf;
+	uint32_t cnt, shift;
+	uint16_t taken;
+};
+
+/* Send queue drained, in SQD. Guarded by hca->lock. */
+struct qp_sqd {
+	bool notify, drained;
+};
+
+/* Entries of the queue pair in hca->late. Guarded by hca->lock. */
+struct qp_late {
+	uint32_t n;
+	uint64_t due_ns; /* of the last of them */
+};
+
+/* Asynchronous events. Guarded by hca->lock. */
+struct qp_events {
+	bool last_wqe; /* LAST_WQE_REACHED: already told */
+	uint32_t n_read; /* by the program */
+};
+
+struct mcast_group {
+	uint8_t gid[16];
+};
+
+/* Multicast groups that the queue pair is attached to. Guarded by hca->lock. */
+struct qp_mcast {
+	struct mcast_group *groups;
+	uint32_t n;
+};
+
 struct qp {
 	struct obj obj;
 	uint32_t qpn;
@@ -229,17 +270,13 @@ struct qp {
 	struct pd *pd;
 	struct cq *scq, *rcq;
 	struct srq *srq;
-	uint32_t uidx;
-	uint8_t sq_sig_all;
-	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+	struct qp_init init;
 
 	struct wqe_ring sq;
-	uint8_t *rq_buf;
-	uint32_t rq_cnt, rq_shift;
+	struct qp_rq rq;
 	volatile uint32_t
 		*db; /* [0] receives posted, [1] send basic blocks posted; 16 bits, big-endian */
 	uint16_t sq_parsed; /* basic blocks decoded into req.ring */
-	uint16_t rq_taken;
 
 	struct qp_attr attr;
 	struct path path;
@@ -247,20 +284,15 @@ struct qp {
 	uint32_t mtu; /* bytes */
 	struct requester req;
 	struct responder resp;
-	bool sqd_notify, sqd_drained;
-	bool last_wqe_event; /* already told */
-	uint32_t n_late; /* in hca->late */
-	uint64_t late_due_ns; /* of the last of them */
-	uint32_t async_events;
+	struct qp_sqd sqd;
+	struct qp_late late;
+	struct qp_events events;
 
 	uint32_t doorbell; /* place in hca->doorbells */
 	struct qp_queue *queue; /* that it is on: busy or waiting of hca->sending; NULL: none */
 	TAILQ_ENTRY(qp) queue_link;
 	LIST_ENTRY(qp) link; /* hca->all_qps */
-	struct mcast_group {
-		uint8_t gid[16];
-	} * groups;
-	uint32_t n_groups;
+	struct qp_mcast mcast;
 };
 
 /* One open uverbs file. */

@@ -62,11 +62,11 @@ int rq_take(struct qp *qp, struct recv_wqe *ret)
 		return -EAGAIN;
 	if (qp->srq)
 		return srq_take(qp->srq, ret);
-	if (!qp->rq_cnt || (uint16_t)dma_db(&qp->db[0]) == qp->rq_taken)
+	if (!qp->rq.cnt || (uint16_t)dma_db(&qp->db[0]) == qp->rq.taken)
 		return -EAGAIN;
-	wqe = qp->rq_buf + ((size_t)(qp->rq_taken & (qp->rq_cnt - 1)) << qp->rq_shift);
-	ret->index = qp->rq_taken++;
-	ret->n_segs = wqe_recv_segs(wqe, max_segs(1u << qp->rq_shift), ret->segs);
+	wqe = qp->rq.buf + ((size_t)(qp->rq.taken & (qp->rq.cnt - 1)) << qp->rq.shift);
+	ret->index = qp->rq.taken++;
+	ret->n_segs = wqe_recv_segs(wqe, max_segs(1u << qp->rq.shift), ret->segs);
 	sum_length(ret);
 	return 0;
 }

@@ -131,8 +131,8 @@ static void multicast(struct hca *h, const struct wire_packet *p)
 	LIST_FOREACH(qp, &h->all_qps, link) {
 		if (qp->type != IBV_QPT_UD || !receives(qp) || !qp->attr.port || !port_up(qp))
 			continue;
-		for (uint32_t i = 0; i < qp->n_groups; i++)
-			if (!memcmp(qp->groups[i].gid, p->dgid, 16)) {
+		for (uint32_t i = 0; i < qp->mcast.n; i++)
+			if (!memcmp(qp->mcast.groups[i].gid, p->dgid, 16)) {
 				ud_receive(qp, p);
 				break;
 			}

@@ -70,7 +70,7 @@ void doorbell_state(struct hca *h, struct qp *qp)
 	struct doorbell *d = &h->doorbells.list[qp->doorbell];
 
 	d->seen_recv = d->seen_send = DOORBELL_NONE;
-	d->flushes = qp->state == IBV_QPS_ERR && qp->rq_cnt;
+	d->flushes = qp->state == IBV_QPS_ERR && qp->rq.cnt;
 	watch(h, qp, qp->state >= IBV_QPS_RTS);
 }
 
@@ -95,7 +95,7 @@ static void take(struct doorbell *d)
 	if (!d->flushes)
 		return;
 	rq_flush(qp);
-	if ((uint16_t)be32toh(recv) == qp->rq_taken)
+	if ((uint16_t)be32toh(recv) == qp->rq.taken)
 		d->seen_recv = recv;
 }
 

@@ -26,7 +26,7 @@ void qp_fetch(const struct qp *qp)
 	static const size_t hot[][2] = {
 		{0, offsetof(struct qp, resp.recv)},
 		{offsetof(struct qp, resp.offset), offsetof(struct qp, resp.queue)},
-		{offsetof(struct qp, sqd_notify), sizeof(struct qp)},
+		{offsetof(struct qp, sqd), sizeof(struct qp)},
 	};
 
 	for (size_t i = 0; qp && i < sizeof(hot) / sizeof(hot[0]); i++)
@@ -55,7 +55,7 @@ void qp_enqueue(struct qp *qp, struct qp_queue *queue)
 /** qp_async() - tell the program about an event of the queue pair: IBV_EVENT_*. */
 void qp_async(struct qp *qp, uint32_t event)
 {
-	evq_push_async(qp->obj.uc->async, event, qp, qp->obj.user_handle, &qp->async_events);
+	evq_push_async(qp->obj.uc->async, event, qp, qp->obj.user_handle, &qp->events.n_read);
 }
 
 /** qp_poll_send() - decode what was posted since the last time. */
@@ -156,8 +156,8 @@ void qp_reset(struct qp *qp)
 	memset(&qp->path, 0, sizeof(qp->path));
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->req.ring = ring;
-	qp->sq_parsed = qp->rq_taken = 0;
-	qp->sqd_notify = qp->sqd_drained = qp->last_wqe_event = false;
+	qp->sq_parsed = qp->rq.taken = 0;
+	qp->sqd.notify = qp->sqd.drained = qp->events.last_wqe = false;
 	qp->state = IBV_QPS_RESET;
 	doorbell_state(h, qp);
 }
@@ -174,8 +174,8 @@ void qp_enter_err(struct qp *qp)
 	qp_poll_send(qp);
 	send_flush(qp);
 	rq_flush(qp);
-	if (qp->srq && !qp->last_wqe_event) {
-		qp->last_wqe_event = true;
+	if (qp->srq && !qp->events.last_wqe) {
+		qp->events.last_wqe = true;
 		if (!late_last_wqe(qp))
 			qp_async(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 	}
@@ -237,7 +237,7 @@ void qp_destroy(struct qp *qp)
 	if (qp->srq)
 		qp->srq->obj.users--;
 	obj_del(&qp->obj);
-	free(qp->groups);
+	free(qp->mcast.groups);
 	free(qp->req.ring);
 	free(qp);
 }

@@ -135,9 +135,9 @@ static uint8_t send_one(struct qp *qp, struct send_wqe *w)
 
 static void drained_check(struct qp *qp)
 {
-	if (qp->state == IBV_QPS_SQD && !qp->sqd_drained && !rc_outstanding(&qp->req)) {
-		qp->sqd_drained = true;
-		if (qp->sqd_notify)
+	if (qp->state == IBV_QPS_SQD && !qp->sqd.drained && !rc_outstanding(&qp->req)) {
+		qp->sqd.drained = true;
+		if (qp->sqd.notify)
 			qp_async(qp, IBV_EVENT_SQ_DRAINED);
 	}
 }
