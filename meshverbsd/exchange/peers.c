@@ -125,6 +125,8 @@ void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
 	if (!host)
 		return;
 	md_say(MD_DEBUG, "host %s: seals what it sends", host->name);
+	if (md_host_is_vouched(host))
+		md_trust_keep(agent, host);
 	md_due_heard(agent, host, false, false); /* the directory has a flag for hosts that seal */
 }
 

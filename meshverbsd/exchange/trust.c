@@ -122,7 +122,6 @@ int md_trust_start(struct md_agent *agent)
 void md_trust_stop(struct md_agent *agent)
 {
 	struct md_trust *trust = &agent->trust;
-	struct md_bound *bound, *next;
 	size_t len;
 	char *text;
 
@@ -133,10 +132,7 @@ void md_trust_stop(struct md_agent *agent)
 		free(text);
 	}
 	free(trust->save_text);
-	HASH_ITER(hh, trust->bound, bound, next) {
-		HASH_DEL(trust->bound, bound);
-		free(bound);
-	}
+	md_bound_drop_all(trust);
 	md_pins_fini(&trust->pins);
 	md_identity_wipe(&trust->identity);
 	md_identity_wipe(&trust->next);

@@ -8,9 +8,9 @@
 #include "secure_limit.h"
 #include "statement.h"
 
-/* The host id under which a host with a pinned key was heard. */
+/* The last host id under which a host with a known key was heard; a host has another id after each boot. */
 struct md_bound {
-	UT_hash_handle hh;
+	UT_hash_handle hh, of_name;
 	struct mv_host_id id;
 	char name[sizeof(((struct md_statement *)0)->name)];
 	struct md_public key;
@@ -26,7 +26,7 @@ struct md_trust {
 	struct md_pins pins;
 	bool pins_lost; /* the file could not be read, so it is not overwritten */
 	bool pins_full; /* the log has said that no more pins fit */
-	struct md_bound *bound; /* by host id, of this run; at most MD_PINS_MAX */
+	struct md_bound *bound, *bound_names; /* hash tables, by host id and by name, of this run; at most MD_PINS_MAX */
 	size_t n_bound;
 	uint64_t rotated_ns; /* last rotation of the own key; 0: none in this run */
 
@@ -60,5 +60,15 @@ struct md_trust {
 		uint64_t pinned, changed, impostors, rotated, confirmed;
 	} count;
 };
+
+/** md_bound_find - Return: the host whose id this is, and whose key is pinned; NULL: none. Valid until the next note */
+const struct md_bound *md_bound_find(const struct md_trust *trust, const struct mv_host_id *id);
+/**
+ * md_bound_note - the host of a statement has that id, and no other one any more
+ *
+ * Without memory, or with MD_PINS_MAX notes of hosts that have sealed something, the first host to claim an id has it.
+ */
+void md_bound_note(struct md_trust *trust, const struct md_statement *said);
+void md_bound_drop_all(struct md_trust *trust);
 
 #endif

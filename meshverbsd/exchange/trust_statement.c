@@ -53,7 +53,7 @@ bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *
 	return !is_revoked(trust, said) && (!key || follows(trust, said, key));
 }
 
-static void pin(struct md_agent *agent, const struct md_statement *said, enum md_pin_how how)
+static void pin(struct md_agent *agent, const struct md_statement *said, enum md_pin_how how, const char *what)
 {
 	struct md_trust *trust = &agent->trust;
 	char key[MD_PUBLIC_TEXT_SIZE];
@@ -61,8 +61,7 @@ static void pin(struct md_agent *agent, const struct md_statement *said, enum md
 
 	md_public_format(&said->sign, key);
 	if (!err) {
-		md_say(MD_INFO, how == MD_PIN_ROTATED ? "host %s has a new key, which its former key has signed: %s" : "host %s: met for the first time, with the key %s",
-		       said->name, key);
+		md_say(MD_INFO, "host %s %s: %s", said->name, what, key);
 	} else if (!trust->pins_full) {
 		trust->pins_full = true;
 		md_say(MD_WARNING, "host %s cannot be noted with its key: %s: meshverbs keys forget hosts that are gone", said->name,
@@ -73,36 +72,9 @@ static void pin(struct md_agent *agent, const struct md_statement *said, enum md
 /* The host id of a silent host stays reserved while that host's key is pinned. Return: the host that owns the id; NULL: none. */
 static const struct md_bound *bound_to_another(const struct md_trust *trust, const struct md_statement *said)
 {
-	const struct md_public *pinned;
-	const struct md_bound *bound;
+	const struct md_bound *bound = md_bound_find(trust, &said->host);
 
-	HASH_FIND(hh, trust->bound, said->host.bytes, sizeof(said->host.bytes), bound);
-	pinned = bound ? md_pins_find(&trust->pins, bound->name, NULL, NULL) : NULL;
-	return pinned && md_public_is(pinned, &bound->key) && !follows(trust, said, &bound->key) ? bound : NULL;
-}
-
-/* Without memory, or with too many notes, the first host to claim an id has it. */
-static void bind_id(struct md_trust *trust, const struct md_statement *said)
-{
-	struct md_bound *bound;
-
-	HASH_FIND(hh, trust->bound, said->host.bytes, sizeof(said->host.bytes), bound);
-	if (!bound && trust->n_bound < MD_PINS_MAX) {
-		bound = calloc(1, sizeof(*bound));
-		if (!bound)
-			return;
-		bound->id = said->host;
-		HASH_ADD(hh, trust->bound, id.bytes, sizeof(bound->id.bytes), bound);
-		if (!bound->hh.tbl) {
-			free(bound);
-			return;
-		}
-		trust->n_bound++;
-	}
-	if (!bound)
-		return;
-	memcpy(bound->name, said->name, sizeof(bound->name));
-	bound->key = said->sign;
+	return bound && !follows(trust, said, &bound->key) ? bound : NULL;
 }
 
 static enum md_trust_in judge_pinned(struct md_agent *agent, const struct md_statement *said, const struct md_public *key,
@@ -114,19 +86,31 @@ static enum md_trust_in judge_pinned(struct md_agent *agent, const struct md_sta
 		return MD_TRUST_PINNED;
 	agent->trust.count.rotated++;
 	if (how != MD_PIN_HOSTS_FILE)
-		pin(agent, said, MD_PIN_ROTATED);
+		pin(agent, said, how == MD_PIN_UNCONFIRMED ? how : MD_PIN_ROTATED, "has a new key, which its former key has signed");
 	return MD_TRUST_PINNED;
 }
 
-/* A host without identity file has a new key after each start. Such a key is valid as long as the host is heard, and is not pinned. */
+/*
+ * A host without identity file has a new key after each start. Such a key is valid as long as the host is heard, and is not
+ * pinned. Likewise a key for which there is no room.
+ */
 static enum md_trust_in judge_new(struct md_agent *agent, const struct md_statement *said, bool on_link)
 {
 	if (!on_link)
 		return MD_TRUST_UNPINNED;
 	agent->trust.count.pinned++;
 	if (said->lasting)
-		pin(agent, said, MD_PIN_FIRST_CONTACT);
+		pin(agent, said, MD_PIN_UNCONFIRMED, "was met for the first time, with the key");
 	return MD_TRUST_PINNED;
+}
+
+void md_trust_keep(struct md_agent *agent, const struct md_host *host)
+{
+	const struct md_statement *said = &host->vouch->said;
+
+	/* Its pin may have made room meanwhile. */
+	if (md_pins_confirm(&agent->trust.pins, said->name, &said->sign) && said->lasting && host->neighbour)
+		pin(agent, said, MD_PIN_FIRST_CONTACT, "is noted with its key");
 }
 
 static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host, const struct md_statement *said, bool on_link)
@@ -187,7 +171,7 @@ static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vo
 static void turn_out(struct md_agent *agent, struct md_host *host, const struct md_statement *said)
 {
 	md_say(MD_WARNING, "host %s, met for the first time, had the host id of host %s, which was known before", host->name, said->name);
-	bind_id(&agent->trust, said);
+	md_bound_note(&agent->trust, said);
 	md_secure_forget_peer(agent->secure, &host->id);
 	md_hosts_unvouch(host);
 }
@@ -240,7 +224,7 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 	if (!was_vouched)
 		host->vouch->is_new = !was_known;
 	if (in == MD_TRUST_PINNED)
-		bind_id(&agent->trust, said);
+		md_bound_note(&agent->trust, said);
 	if (in != before && in != MD_TRUST_PINNED) {
 		agent->trust.count.changed++;
 		say_distrusted(agent, said, in);

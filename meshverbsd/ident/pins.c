@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <utlist.h>
+
 #include "statement.h"
 
 #define ASIDE	       MD_PINS_FILE ".new"
@@ -17,7 +19,7 @@
 
 static const char *const hows[] = {
 	[MD_PIN_FIRST_CONTACT] = "first-contact", [MD_PIN_OPERATOR] = "operator",     [MD_PIN_ROTATED] = "rotated",
-	[MD_PIN_REVOKED] = "revoked",		  [MD_PIN_HOSTS_FILE] = "hosts-file",
+	[MD_PIN_UNCONFIRMED] = "unconfirmed",	  [MD_PIN_REVOKED] = "revoked",	       [MD_PIN_HOSTS_FILE] = "hosts-file",
 };
 
 const char *md_pin_how_name(enum md_pin_how how)
@@ -68,6 +70,36 @@ const char *md_pins_revoked_as(const struct md_pins *pins, const struct md_publi
 	return revoked ? revoked->name : NULL;
 }
 
+static void remove_pin(struct md_pins *pins, struct md_pin *pin)
+{
+	if (pin->prev)
+		DL_DELETE(pins->unconfirmed, pin);
+	HASH_DEL(pins->by_name, pin);
+	pins->n--;
+	free(pin);
+}
+
+/* After each change of a pin, and when its host was heard: may it make room for another one, and after which others? */
+static void note_unconfirmed(struct md_pins *pins, struct md_pin *pin)
+{
+	if (pin->prev)
+		DL_DELETE(pins->unconfirmed, pin);
+	pin->prev = pin->next = NULL;
+	if (pin->has_own && !pin->has_file && pin->how == MD_PIN_UNCONFIRMED)
+		DL_APPEND(pins->unconfirmed, pin);
+}
+
+static bool make_room(struct md_pins *pins)
+{
+	if (pins->n < MD_PINS_MAX)
+		return true;
+	if (!pins->unconfirmed)
+		return false;
+	remove_pin(pins, pins->unconfirmed);
+	pins->n_replaced++;
+	return true;
+}
+
 static int get(struct md_pins *pins, const char *name, struct md_pin **ret)
 {
 	struct md_pin *pin = find(pins, name);
@@ -77,7 +109,7 @@ static int get(struct md_pins *pins, const char *name, struct md_pin **ret)
 		return 0;
 	if (!md_statement_is_name(name))
 		return -EINVAL;
-	if (pins->n == MD_PINS_MAX)
+	if (!make_room(pins))
 		return -ENOSPC;
 	pin = calloc(1, sizeof(*pin));
 	if (!pin)
@@ -96,10 +128,9 @@ static int get(struct md_pins *pins, const char *name, struct md_pin **ret)
 static void drop_if_empty(struct md_pins *pins, struct md_pin *pin)
 {
 	if (pin->has_own || pin->has_file)
-		return;
-	HASH_DEL(pins->by_name, pin);
-	pins->n--;
-	free(pin);
+		note_unconfirmed(pins, pin);
+	else
+		remove_pin(pins, pin);
 }
 
 int md_pins_set(struct md_pins *pins, const char *name, const struct md_public *key, enum md_pin_how how, uint64_t since_s)
@@ -113,6 +144,21 @@ int md_pins_set(struct md_pins *pins, const char *name, const struct md_public *
 	pin->own = *key;
 	pin->how = how;
 	pin->since_s = since_s;
+	note_unconfirmed(pins, pin);
+	pins->dirty = true;
+	return 0;
+}
+
+int md_pins_confirm(struct md_pins *pins, const char *name, const struct md_public *key)
+{
+	struct md_pin *pin = find(pins, name);
+
+	if (!pin)
+		return -ENOENT;
+	if (!pin->has_own || pin->how != MD_PIN_UNCONFIRMED || !md_public_is(&pin->own, key))
+		return 0;
+	pin->how = MD_PIN_FIRST_CONTACT;
+	note_unconfirmed(pins, pin);
 	pins->dirty = true;
 	return 0;
 }
@@ -121,8 +167,10 @@ void md_pins_seen(struct md_pins *pins, const char *name, uint64_t seen_s)
 {
 	struct md_pin *pin = find(pins, name);
 
-	if (pin)
-		pin->seen_s = seen_s;
+	if (!pin)
+		return;
+	pin->seen_s = seen_s;
+	note_unconfirmed(pins, pin);
 }
 
 int md_pins_forget(struct md_pins *pins, const char *name)
@@ -190,6 +238,7 @@ int md_pins_set_file(struct md_pins *pins, const char *name, const struct md_pub
 		return -EEXIST;
 	pin->has_file = true;
 	pin->file = *key;
+	note_unconfirmed(pins, pin);
 	return 0;
 }
 

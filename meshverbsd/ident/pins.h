@@ -13,8 +13,12 @@
  * Pins: the key that a host of a certain name has to have. Sources: STATE_DIR/known_hosts, one line each, and "key=" in
  * the hosts file, which has precedence and is not saved here. '#' begins a comment line.
  *
- *    NAME KEY HOW SINCE     HOW: first-contact, operator, rotated; SINCE: seconds since 1970
+ *    NAME KEY HOW SINCE     HOW: first-contact, unconfirmed, operator, rotated; SINCE: seconds since 1970
  *    NAME KEY revoked SINCE     this key is refused under any name
+ *
+ * unconfirmed: met, but the host has not sealed anything yet. Anybody on a link can show keys under any number of names,
+ * so in a full table such a pin makes room: the one whose host was heard longest ago. Agents that do not know the word
+ * leave the line out.
  *
  * Not thread-safe, except md_pins_save(). Zeroed at first.
  */
@@ -24,7 +28,7 @@
 #define MD_REVOKED_MAX 4096
 #define MD_PINS_BYTES_MAX (8u << 20)
 
-enum md_pin_how { MD_PIN_FIRST_CONTACT, MD_PIN_OPERATOR, MD_PIN_ROTATED, MD_PIN_REVOKED, MD_PIN_HOSTS_FILE };
+enum md_pin_how { MD_PIN_FIRST_CONTACT, MD_PIN_OPERATOR, MD_PIN_ROTATED, MD_PIN_UNCONFIRMED, MD_PIN_REVOKED, MD_PIN_HOSTS_FILE };
 
 struct md_pin {
 	UT_hash_handle hh;
@@ -34,6 +38,7 @@ struct md_pin {
 	enum md_pin_how how; /* origin of @own */
 	uint64_t since_s;
 	uint64_t seen_s; /* when a host that has expired was last heard; 0: not in this run. Not saved */
+	struct md_pin *prev, *next; /* in md_pins.unconfirmed; NULL: not there */
 };
 
 struct md_revoked {
@@ -47,6 +52,8 @@ struct md_pins {
 	struct md_pin *by_name;
 	struct md_revoked *revoked; /* hash table, by key */
 	size_t n, n_revoked;
+	struct md_pin *unconfirmed; /* those that may make room, the first one first; list of utlist.h */
+	size_t n_replaced; /* pins that made room for others */
 	bool dirty; /* changed since md_pins_format() */
 };
 
@@ -61,9 +68,12 @@ const char *md_pins_revoked_as(const struct md_pins *pins, const struct md_publi
 
 /**
  * md_pins_set - pin a key, replacing the present one; the hosts file keeps precedence. Return: 0; -EINVAL: bad name;
- * -ENOSPC; -ENOMEM
+ * -ENOSPC: MD_PINS_MAX pins, none of them unconfirmed; -ENOMEM
  */
 int md_pins_set(struct md_pins *pins, const char *name, const struct md_public *key, enum md_pin_how how, uint64_t since_s);
+
+/** md_pins_confirm - a host of that name has sealed something, and has that key. Return: 0; -ENOENT: no key is pinned for the name */
+int md_pins_confirm(struct md_pins *pins, const char *name, const struct md_public *key);
 
 /** md_pins_seen - a host has expired that was last heard at @seen_s */
 void md_pins_seen(struct md_pins *pins, const char *name, uint64_t seen_s);

@@ -17,7 +17,9 @@ static void check_table(const struct md_pins *pins)
 	for (pin = pins->by_name; pin; pin = pin->hh.next, n++) {
 		FUZZ_CHECK(memchr(pin->name, '\0', sizeof(pin->name)) && md_statement_is_name(pin->name));
 		FUZZ_CHECK(pin->has_own && !pin->has_file && !md_public_is_zero(&pin->own));
-		FUZZ_CHECK(pin->how == MD_PIN_FIRST_CONTACT || pin->how == MD_PIN_OPERATOR || pin->how == MD_PIN_ROTATED);
+		FUZZ_CHECK(pin->how == MD_PIN_FIRST_CONTACT || pin->how == MD_PIN_OPERATOR || pin->how == MD_PIN_ROTATED ||
+			   pin->how == MD_PIN_UNCONFIRMED);
+		FUZZ_CHECK((pin->how == MD_PIN_UNCONFIRMED) == (pin->prev != NULL));
 		FUZZ_CHECK(md_pins_find(pins, pin->name, NULL, NULL) == &pin->own);
 	}
 	for (revoked = pins->revoked; revoked; revoked = revoked->hh.next, n_revoked++) {

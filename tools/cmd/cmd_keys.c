@@ -82,8 +82,8 @@ static void show_own(struct out *out, struct json_object *keys, struct json_obje
 }
 
 /*
- * How the host's key is known: "first-contact", "operator", "rotated", "hosts-file", "fleet-key", "revoked"; NULL: not
- * known.
+ * How the host's key is known: "first-contact", "unconfirmed", "operator", "rotated", "hosts-file", "fleet-key",
+ * "revoked"; NULL: not known.
  */
 static const char *how_of(struct json_object *host, const struct tally *tally)
 {

@@ -122,6 +122,82 @@ static void test_file(void **state)
 	free(text);
 }
 
+static const char *invented(unsigned int n)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "h%u", n);
+	return name;
+}
+
+static void invent(struct md_pins *to, unsigned int from, unsigned int n)
+{
+	for (unsigned int i = from; i < from + n; i++)
+		assert_int_equal(md_pins_set(to, invented(i), &one, MD_PIN_UNCONFIRMED, 5), 0);
+}
+
+/* Names that somebody makes up leave room for others, as long as they have sealed nothing. */
+static void test_full(void **state)
+{
+	enum md_pin_how how;
+
+	(void)state;
+	invent(&pins, 0, MD_PINS_MAX);
+	md_pins_seen(&pins, "h1", 9); /* heard longer than others */
+	assert_int_equal(md_pins_confirm(&pins, "h3", &two), 0); /* another key: nothing */
+	assert_int_equal(md_pins_confirm(&pins, "h4", &one), 0);
+	assert_int_equal(md_pins_confirm(&pins, "nobody", &one), -ENOENT);
+	assert_int_equal(md_pins_set_file(&pins, "h5", &two), 0);
+	assert_int_equal(md_pins_set(&pins, "h6", &two, MD_PIN_OPERATOR, 5), 0);
+	assert_int_equal(md_pins_set(&pins, "a", &one, MD_PIN_UNCONFIRMED, 5), 0);
+	assert_null(md_pins_find(&pins, "h0", NULL, NULL));
+	invent(&pins, MD_PINS_MAX, 4);
+	assert_int_equal(pins.n, MD_PINS_MAX);
+	assert_int_equal(pins.n_replaced, 5);
+	assert_true(is_pinned("h1", &one));
+	assert_false(is_pinned("h2", &one));
+	assert_false(is_pinned("h3", &one));
+	assert_non_null(md_pins_find(&pins, "h4", &how, NULL));
+	assert_int_equal(how, MD_PIN_FIRST_CONTACT);
+	md_pins_forget_file(&pins);
+	invent(&pins, 2 * MD_PINS_MAX, MD_PINS_MAX);
+	assert_true(is_pinned("h4", &one));
+	assert_false(is_pinned("h5", &one));
+	assert_true(is_pinned("h6", &two));
+	/* Those of the operator find room as well, until no other ones are left. */
+	for (unsigned int i = 0; i < MD_PINS_MAX - 2; i++) {
+		assert_int_equal(md_pins_set(&pins, invented(4 * MD_PINS_MAX + i), &one, MD_PIN_OPERATOR, 5), 0);
+		assert_int_equal(pins.n, MD_PINS_MAX);
+	}
+	assert_int_equal(md_pins_set(&pins, "z", &one, MD_PIN_OPERATOR, 5), -ENOSPC);
+	assert_int_equal(md_pins_set_file(&pins, "z", &one), -ENOSPC);
+	assert_int_equal(md_pins_set(&pins, "h4", &two, MD_PIN_OPERATOR, 5), 0);
+}
+
+static void test_unconfirmed_file(void **state)
+{
+	unsigned int n_bad, line;
+	enum md_pin_how how;
+	size_t len;
+	char *text;
+
+	(void)state;
+	assert_int_equal(md_pins_set(&pins, "a", &one, MD_PIN_UNCONFIRMED, 1234), 0);
+	assert_int_equal(md_pins_set(&pins, "b", &one, MD_PIN_FIRST_CONTACT, 1234), 0);
+	text = md_pins_format(&pins, &len);
+	assert_non_null(strstr(text, " unconfirmed 1234\n"));
+	assert_int_equal(md_pins_save(dir_fd, text, len), 0);
+	free(text);
+	md_pins_fini(&pins);
+	assert_int_equal(md_pins_load(dir_fd, &pins, &n_bad, &line), 0);
+	assert_int_equal(n_bad, 0);
+	assert_non_null(md_pins_find(&pins, "a", &how, NULL));
+	assert_int_equal(how, MD_PIN_UNCONFIRMED);
+	invent(&pins, 0, MD_PINS_MAX);
+	assert_null(md_pins_find(&pins, "a", NULL, NULL));
+	assert_true(is_pinned("b", &one));
+}
+
 /* What is not understood is left out and counted; the rest counts, also where the file was cut. */
 static void test_bad_lines(void **state)
 {
@@ -368,6 +444,139 @@ static void test_signed_wakes(void **state)
 	md_hosts_fini(&hosts);
 }
 
+/* ---- an agent that meets hosts ----------------------------------------------------------------- */
+
+static struct md_agent met;
+static const struct md_options options;
+
+static void begin_meeting(void)
+{
+	const struct md_secure_config config = {.host = {{1}}, .start = 1};
+	const struct md_keys no_keys = {0};
+
+	memset(&met, 0, sizeof(met));
+	met.options = &options;
+	met.udp.fd4 = met.udp.fd6 = -1;
+	met.watch.view = peers_view("rail mlx5_0; gid fe80::1/64 v2;");
+	assert_int_equal(md_secure_new(&config, &no_keys, md_now(), &met.secure), 0);
+	met.trust.on = true;
+}
+
+static void end_meeting(void)
+{
+	md_hosts_fini(&met.hosts);
+	md_bound_drop_all(&met.trust);
+	assert_int_equal(met.trust.n_bound, 0);
+	md_pins_fini(&met.trust.pins);
+	md_view_free(met.watch.view);
+	md_secure_free(met.secure);
+}
+
+/* Host @n is heard on our link, and shows its key. */
+static void meet(unsigned int n, struct md_identity *identity, bool rotates)
+{
+	struct peer peer = {n, 100, 1, 5000, UP};
+	struct md_opened opened = {.kind = MD_KIND_IDENTITY, .sender = peers_id(n), .start = peer.start, .on_link = true};
+	struct md_statement said = {.host = opened.sender, .start = peer.start, .generation = 1 + rotates};
+	struct md_received received = {.ifindex = 1, .hop_limit = 255};
+	unsigned int news;
+
+	assert_int_equal(peers_hear(&met.hosts, &peer, 1, 0, MD_S, &news), 0);
+	if (rotates) {
+		struct md_identity next;
+
+		assert_int_equal(md_identity_rotate(identity, &next), 0);
+		*identity = next;
+	} else {
+		assert_int_equal(md_identity_make(identity), 0);
+	}
+	snprintf(said.name, sizeof(said.name), "host%u", n);
+	memcpy(said.content, md_hosts_find(&met.hosts, &said.host)->content, sizeof(said.content));
+	identity->lasting = true;
+	opened.payload_len = md_statement_sign(&said, identity, opened.payload);
+	assert_int_not_equal(opened.payload_len, 0);
+	received.ip.s6_addr[15] = (uint8_t)n;
+	md_trust_statement(&met, &received, &opened, MD_S);
+	assert_true(md_host_is_vouched(md_hosts_find(&met.hosts, &said.host)));
+}
+
+static enum md_pin_how how_of(const char *name)
+{
+	enum md_pin_how how = MD_PIN_REVOKED; /* no pin is */
+
+	md_pins_find(&met.trust.pins, name, &how, NULL);
+	return how;
+}
+
+/* A host that is met when the table is full of names that somebody has made up is noted, and for good once it seals. */
+static void test_met_when_full(void **state)
+{
+	struct mv_host_id id = peers_id(1);
+	struct md_identity identity;
+
+	(void)state;
+	begin_meeting();
+	invent(&met.trust.pins, 0, MD_PINS_MAX);
+	meet(1, &identity, false);
+	assert_int_equal(how_of("host1"), MD_PIN_UNCONFIRMED);
+	/* A rotation proves no more. */
+	meet(1, &identity, true);
+	assert_int_equal(how_of("host1"), MD_PIN_UNCONFIRMED);
+	/* It makes room itself before it has sealed anything. */
+	invent(&met.trust.pins, MD_PINS_MAX, MD_PINS_MAX);
+	assert_int_equal(how_of("host1"), MD_PIN_REVOKED);
+	md_trust_confirmed(&met, &id);
+	assert_int_equal(how_of("host1"), MD_PIN_FIRST_CONTACT);
+	meet(2, &identity, false);
+	id = peers_id(2);
+	md_trust_confirmed(&met, &id);
+	assert_int_equal(how_of("host2"), MD_PIN_FIRST_CONTACT);
+	invent(&met.trust.pins, 2 * MD_PINS_MAX, MD_PINS_MAX);
+	assert_int_equal(how_of("host1"), MD_PIN_FIRST_CONTACT);
+	assert_int_equal(how_of("host2"), MD_PIN_FIRST_CONTACT);
+	meet(2, &identity, true);
+	assert_int_equal(how_of("host2"), MD_PIN_ROTATED);
+	end_meeting();
+}
+
+/* Nor do they, or one that claims ever other host ids, keep its id from being noted. */
+static void test_ids_when_full(void **state)
+{
+	struct md_statement said = {.sign = one};
+	struct mv_host_id id = peers_id(1);
+	struct md_identity identity;
+
+	(void)state;
+	begin_meeting();
+	invent(&met.trust.pins, 0, 1000);
+	for (unsigned int i = 0; i < MD_PINS_MAX + 100; i++) {
+		said.host = peers_id(1000 + i);
+		snprintf(said.name, sizeof(said.name), "%s", invented(i));
+		md_bound_note(&met.trust, &said);
+	}
+	assert_int_equal(met.trust.n_bound, MD_PINS_MAX);
+	snprintf(said.name, sizeof(said.name), "known");
+	assert_int_equal(md_pins_set(&met.trust.pins, said.name, &one, MD_PIN_FIRST_CONTACT, 5), 0);
+	for (unsigned int i = 0; i < 2 * MD_PINS_MAX; i++) {
+		said.host = peers_id(1000000 + i);
+		md_bound_note(&met.trust, &said);
+	}
+	assert_true(met.trust.n_bound <= MD_PINS_MAX);
+	assert_non_null(md_bound_find(&met.trust, &said.host));
+	said.host = peers_id(1000000);
+	assert_null(md_bound_find(&met.trust, &said.host));
+	meet(1, &identity, false);
+	assert_non_null(md_bound_find(&met.trust, &id));
+	md_trust_confirmed(&met, &id);
+	for (unsigned int i = 0; i < 2 * MD_PINS_MAX; i++) {
+		said.host = peers_id(3000000 + i);
+		snprintf(said.name, sizeof(said.name), "%s", invented(i));
+		md_bound_note(&met.trust, &said);
+	}
+	assert_non_null(md_bound_find(&met.trust, &id));
+	end_meeting();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -376,6 +585,7 @@ int main(void)
 		TEST(test_precedence), TEST(test_revoked),	 TEST(test_file),
 		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before),
 		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
+		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

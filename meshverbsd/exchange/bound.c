@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The host ids of hosts whose keys are known: nobody else has such an id while its host is silent. */
+#include "agent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKED_AT 16 /* notes that are looked at to make room for one */
+
+static struct md_bound *find(const struct md_trust *trust, const struct mv_host_id *id)
+{
+	struct md_bound *bound;
+
+	HASH_FIND(hh, trust->bound, id->bytes, sizeof(id->bytes), bound);
+	return bound;
+}
+
+static struct md_bound *find_name(const struct md_trust *trust, const char *name)
+{
+	struct md_bound *bound;
+
+	HASH_FIND(of_name, trust->bound_names, name, strlen(name), bound);
+	return bound;
+}
+
+static void drop(struct md_trust *trust, struct md_bound *bound)
+{
+	HASH_DELETE(hh, trust->bound, bound);
+	HASH_DELETE(of_name, trust->bound_names, bound);
+	trust->n_bound--;
+	free(bound);
+}
+
+/* Is the key still the one that a host of that name has to have? */
+static bool is_pinned(const struct md_trust *trust, const struct md_bound *bound, enum md_pin_how *ret_how)
+{
+	const struct md_public *pinned = md_pins_find(&trust->pins, bound->name, ret_how, NULL);
+
+	return pinned && md_public_is(pinned, &bound->key);
+}
+
+const struct md_bound *md_bound_find(const struct md_trust *trust, const struct mv_host_id *id)
+{
+	const struct md_bound *bound = find(trust, id);
+	enum md_pin_how how;
+
+	return bound && is_pinned(trust, bound, &how) ? bound : NULL;
+}
+
+/*
+ * Anybody on a link can show keys under any number of names. So in a full table a note makes room whose host has not
+ * sealed anything, or whose key is not pinned any more.
+ */
+static bool make_room(struct md_trust *trust)
+{
+	for (unsigned int i = 0; trust->n_bound >= MD_PINS_MAX && i < LOOKED_AT; i++) {
+		struct md_bound *oldest = trust->bound;
+		enum md_pin_how how;
+
+		if (is_pinned(trust, oldest, &how) && how != MD_PIN_UNCONFIRMED) {
+			/* To the end of the table, which iterates in order of arrival. */
+			HASH_DELETE(hh, trust->bound, oldest);
+			HASH_ADD(hh, trust->bound, id.bytes, sizeof(oldest->id.bytes), oldest);
+			if (!oldest->hh.tbl) {
+				HASH_DELETE(of_name, trust->bound_names, oldest);
+				trust->n_bound--;
+				free(oldest);
+			}
+			continue;
+		}
+		drop(trust, oldest);
+	}
+	return trust->n_bound < MD_PINS_MAX;
+}
+
+static void add(struct md_trust *trust, const struct md_statement *said)
+{
+	struct md_bound *bound = make_room(trust) ? calloc(1, sizeof(*bound)) : NULL;
+
+	if (!bound)
+		return;
+	bound->id = said->host;
+	memcpy(bound->name, said->name, sizeof(bound->name));
+	bound->key = said->sign;
+	HASH_ADD(hh, trust->bound, id.bytes, sizeof(bound->id.bytes), bound);
+	if (!bound->hh.tbl) {
+		free(bound);
+		return;
+	}
+	HASH_ADD_KEYPTR(of_name, trust->bound_names, bound->name, strlen(bound->name), bound);
+	if (!bound->of_name.tbl) {
+		HASH_DELETE(hh, trust->bound, bound);
+		free(bound);
+		return;
+	}
+	trust->n_bound++;
+}
+
+void md_bound_note(struct md_trust *trust, const struct md_statement *said)
+{
+	struct md_bound *bound = find(trust, &said->host), *former = find_name(trust, said->name);
+
+	if (bound && bound == former) {
+		bound->key = said->sign;
+		return;
+	}
+	if (bound)
+		drop(trust, bound);
+	if (former)
+		drop(trust, former);
+	add(trust, said);
+}
+
+void md_bound_drop_all(struct md_trust *trust)
+{
+	while (trust->bound)
+		drop(trust, trust->bound);
+}
