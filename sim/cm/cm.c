@@ -249,7 +249,7 @@ static struct cm_id *id_of_mad(struct cm *cm, const struct cm_path *back, const 
 	case MAD_SIDR_REP:
 		return id_of_comm(cm, m->local_id);
 	case MAD_REJ:
-		if (m->reason == MAD_REJ_TIMEOUT)
+		if (m->rej.reason == MAD_REJ_TIMEOUT)
 			return id_of_request(cm, m->local_id, back);
 		break;
 	}

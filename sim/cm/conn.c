@@ -103,17 +103,17 @@ int conn_connect(struct conn *c, const struct conn_param *p, uint64_t now_ns, st
 	m->qpn = p->qpn;
 	m->responder_resources = p->responder_resources;
 	m->initiator_depth = p->initiator_depth;
-	m->remote_timeout = m->local_timeout = CM_RESPONSE_TIMEOUT;
-	m->transport = c->transport;
+	m->req.remote_timeout = m->req.local_timeout = CM_RESPONSE_TIMEOUT;
+	m->req.transport = c->transport;
 	m->flow_control = p->flow_control;
 	m->starting_psn = c->rq_psn;
 	m->retry_count = c->retry_count;
 	m->rnr_retry_count = c->rnr_retry_count;
 	m->pkey = 0xffff;
-	m->mtu = c->path.mtu;
-	m->max_cm_retries = CM_MAX_RETRIES;
+	m->req.mtu = c->path.mtu;
+	m->req.max_cm_retries = CM_MAX_RETRIES;
 	m->srq = p->srq;
-	fill_path(c, &m->path);
+	fill_path(c, &m->req.path);
 	add_private(m, p->private_data, p->private_len);
 	c->state = CONN_REQ_SENT;
 	expect(c, conn_ms(CM_RESPONSE_TIMEOUT) * 2 + conn_ms(c->path.lifetime), now_ns, out);
@@ -128,17 +128,17 @@ void conn_requested(struct conn *c, const struct mad *req)
 	c->remote_guid = req->ca_guid;
 	c->remote_qpn = req->qpn;
 	c->service_id = req->service_id;
-	c->transport = req->transport;
+	c->transport = req->req.transport;
 	c->sq_psn = req->starting_psn;
 	/* What the one may start the other must be able to serve. */
 	c->responder_resources = req->initiator_depth;
 	c->initiator_depth = req->responder_resources;
 	c->retry_count = req->retry_count;
 	c->rnr_retry_count = req->rnr_retry_count;
-	c->ack_timeout = req->path.ack_timeout;
-	c->path.mtu = req->mtu;
-	c->timeout_ms = conn_ms(req->local_timeout);
-	c->max_retries = req->max_cm_retries;
+	c->ack_timeout = req->req.path.ack_timeout;
+	c->path.mtu = req->req.mtu;
+	c->timeout_ms = conn_ms(req->req.local_timeout);
+	c->max_retries = req->req.max_cm_retries;
 }
 
 int conn_accept(struct conn *c, const struct conn_param *p, uint64_t now_ns, struct conn_out *out)
@@ -187,7 +187,7 @@ int conn_reject(struct conn *c, uint16_t reason, const uint8_t *data, uint8_t le
 		return -EINVAL;
 	begin(c, MAD_REJ, out);
 	out->mad.about = request ? MAD_ABOUT_REQ : MAD_ABOUT_REP;
-	out->mad.reason = reason;
+	out->mad.rej.reason = reason;
 	add_private(&out->mad, data, len);
 	enter(c, CONN_IDLE);
 	return 0;
@@ -227,10 +227,10 @@ void conn_close(struct conn *c, struct conn_out *out)
 	case CONN_REQ_SENT:
 		begin(c, MAD_REJ, out);
 		out->mad.about = MAD_ABOUT_OTHER;
-		out->mad.reason = MAD_REJ_TIMEOUT;
+		out->mad.rej.reason = MAD_REJ_TIMEOUT;
 		for (int i = 0; i < 8; i++)
-			out->mad.ari[i] = (uint8_t)(c->local_guid >> (56 - 8 * i));
-		out->mad.ari_len = 8;
+			out->mad.rej.ari[i] = (uint8_t)(c->local_guid >> (56 - 8 * i));
+		out->mad.rej.ari_len = 8;
 		break;
 	case CONN_REQ_RCVD:
 	case CONN_REP_SENT:
@@ -290,7 +290,7 @@ static void got_req(struct conn *c, struct conn_out *out)
 	} else if (c->state == CONN_TIMEWAIT) {
 		begin(c, MAD_REJ, out);
 		out->mad.about = MAD_ABOUT_REQ;
-		out->mad.reason = MAD_REJ_STALE_CONN;
+		out->mad.rej.reason = MAD_REJ_STALE_CONN;
 	}
 }
 
@@ -309,7 +309,7 @@ static void got_rej(struct conn *c, const struct mad *m, uint64_t now_ns, struct
 	default: /* a late one: the connection is up, or down */
 		return;
 	}
-	tell(out, CONN_REJECTED, m->reason);
+	tell(out, CONN_REJECTED, m->rej.reason);
 }
 
 static void got_dreq(struct conn *c, const struct mad *m, uint64_t now_ns, struct conn_out *out)

@@ -227,7 +227,7 @@ static void refuse(struct cm *cm, const struct cm_path *back, const struct mad *
 		answer.attr = MAD_REJ;
 		answer.remote_id = m->local_id;
 		answer.about = MAD_ABOUT_REQ;
-		answer.reason = nobody ? MAD_REJ_INVALID_SERVICE_ID : MAD_REJ_CONSUMER;
+		answer.rej.reason = nobody ? MAD_REJ_INVALID_SERVICE_ID : MAD_REJ_CONSUMER;
 	} else {
 		answer.attr = MAD_SIDR_REP;
 		answer.local_id = m->local_id;
@@ -247,10 +247,10 @@ static void set_path(struct cm *cm, struct cm_id *id, const struct cm_path *back
 	path->lifetime = CM_PACKET_LIFETIME;
 	path->mtu = cm->state->devs[back->dev].ports[back->port - 1].active_mtu;
 	if (m->attr == MAD_REQ) {
-		path->flow_label = m->path.flow_label;
-		path->traffic_class = m->path.traffic_class;
-		path->hop_limit = m->path.hop_limit;
-		path->rate = m->path.rate;
+		path->flow_label = m->req.path.flow_label;
+		path->traffic_class = m->req.path.traffic_class;
+		path->hop_limit = m->req.path.hop_limit;
+		path->rate = m->req.path.rate;
 	}
 	for (int i = 0; i < 8; i++)
 		id->conn.local_guid =

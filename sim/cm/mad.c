@@ -41,7 +41,7 @@ uint8_t mad_private_size(uint16_t attr)
 
 static void put_req(const struct mad *m, uint8_t *b)
 {
-	const struct mad_path *p = &m->path;
+	const struct mad_path *p = &m->req.path;
 
 	put(b, 4, m->local_id);
 	put(b + 8, 8, m->service_id);
@@ -49,12 +49,12 @@ static void put_req(const struct mad *m, uint8_t *b)
 	put(b + 32, 3, m->qpn);
 	b[35] = m->responder_resources;
 	b[39] = m->initiator_depth;
-	b[43] = (uint8_t)(m->remote_timeout << 3 | (m->transport & 3) << 1 | m->flow_control);
+	b[43] = (uint8_t)(m->req.remote_timeout << 3 | (m->req.transport & 3) << 1 | m->flow_control);
 	put(b + 44, 3, m->starting_psn);
-	b[47] = (uint8_t)(m->local_timeout << 3 | (m->retry_count & 7));
+	b[47] = (uint8_t)(m->req.local_timeout << 3 | (m->retry_count & 7));
 	put(b + 48, 2, m->pkey);
-	b[50] = (uint8_t)(m->mtu << 4 | (m->rnr_retry_count & 7));
-	b[51] = (uint8_t)(m->max_cm_retries << 4 | m->srq << 3);
+	b[50] = (uint8_t)(m->req.mtu << 4 | (m->rnr_retry_count & 7));
+	b[51] = (uint8_t)(m->req.max_cm_retries << 4 | m->srq << 3);
 	put(b + 52, 2, p->local_lid);
 	put(b + 54, 2, p->remote_lid);
 	memcpy(b + 56, p->local_gid, 16);
@@ -68,7 +68,7 @@ static void put_req(const struct mad *m, uint8_t *b)
 
 static void get_req(struct mad *m, const uint8_t *b)
 {
-	struct mad_path *p = &m->path;
+	struct mad_path *p = &m->req.path;
 
 	m->local_id = (uint32_t)get(b, 4);
 	m->service_id = get(b + 8, 8);
@@ -76,16 +76,16 @@ static void get_req(struct mad *m, const uint8_t *b)
 	m->qpn = (uint32_t)get(b + 32, 3);
 	m->responder_resources = b[35];
 	m->initiator_depth = b[39];
-	m->remote_timeout = b[43] >> 3;
-	m->transport = b[43] >> 1 & 3;
+	m->req.remote_timeout = b[43] >> 3;
+	m->req.transport = b[43] >> 1 & 3;
 	m->flow_control = b[43] & 1;
 	m->starting_psn = (uint32_t)get(b + 44, 3);
-	m->local_timeout = b[47] >> 3;
+	m->req.local_timeout = b[47] >> 3;
 	m->retry_count = b[47] & 7;
 	m->pkey = (uint16_t)get(b + 48, 2);
-	m->mtu = b[50] >> 4;
+	m->req.mtu = b[50] >> 4;
 	m->rnr_retry_count = b[50] & 7;
-	m->max_cm_retries = b[51] >> 4;
+	m->req.max_cm_retries = b[51] >> 4;
 	m->srq = b[51] >> 3 & 1;
 	p->local_lid = (uint16_t)get(b + 52, 2);
 	p->remote_lid = (uint16_t)get(b + 54, 2);
@@ -128,17 +128,17 @@ static void get_rep(struct mad *m, const uint8_t *b)
 static void put_rej(const struct mad *m, uint8_t *b)
 {
 	b[8] = (uint8_t)(m->about << 6);
-	b[9] = (uint8_t)(m->ari_len << 1);
-	put(b + 10, 2, m->reason);
-	memcpy(b + 12, m->ari, m->ari_len);
+	b[9] = (uint8_t)(m->rej.ari_len << 1);
+	put(b + 10, 2, m->rej.reason);
+	memcpy(b + 12, m->rej.ari, m->rej.ari_len);
 }
 
 static void get_rej(struct mad *m, const uint8_t *b)
 {
 	m->about = b[8] >> 6;
-	m->ari_len = b[9] >> 1 < MAD_ARI_BYTES ? b[9] >> 1 : MAD_ARI_BYTES;
-	m->reason = (uint16_t)get(b + 10, 2);
-	memcpy(m->ari, b + 12, m->ari_len);
+	m->rej.ari_len = b[9] >> 1 < MAD_ARI_BYTES ? b[9] >> 1 : MAD_ARI_BYTES;
+	m->rej.reason = (uint16_t)get(b + 10, 2);
+	memcpy(m->rej.ari, b + 12, m->rej.ari_len);
 }
 
 static void put_sidr_rep(const struct mad *m, uint8_t *b)

@@ -57,6 +57,21 @@ struct mad_path {
 	uint8_t ack_timeout; /* 4.096 us * 2^n */
 };
 
+/* What only a REQ has. Owned by whoever has the message: no lock. */
+struct mad_req {
+	uint8_t remote_timeout, local_timeout; /* CM response timeouts, 4.096 us * 2^n */
+	uint8_t transport; /* enum mad_transport */
+	uint8_t max_cm_retries;
+	uint8_t mtu; /* IBV_MTU_* */
+	struct mad_path path;
+};
+
+/* What only a REJ has. Owned by whoever has the message: no lock. */
+struct mad_rej {
+	uint16_t reason; /* enum mad_reason */
+	uint8_t ari[MAD_ARI_BYTES], ari_len;
+};
+
 /* Of each message the members that its layout has; the others are zero. Host byte order. */
 struct mad {
 	uint16_t attr; /* enum mad_attr */
@@ -69,18 +84,14 @@ struct mad {
 	uint32_t qkey; /* SIDR_REP */
 	uint32_t starting_psn; /* REQ, REP: what the receiver is to send first */
 	uint8_t responder_resources, initiator_depth;
-	uint8_t remote_timeout, local_timeout; /* REQ: CM response timeouts, 4.096 us * 2^n */
-	uint8_t transport; /* REQ: enum mad_transport */
 	bool flow_control, srq;
-	uint8_t retry_count, rnr_retry_count, max_cm_retries;
-	uint8_t mtu; /* REQ: IBV_MTU_* */
+	uint8_t retry_count, rnr_retry_count;
 	uint8_t ack_delay, failover; /* REP */
 	uint16_t pkey; /* REQ, SIDR_REQ */
-	struct mad_path path; /* REQ */
+	struct mad_req req;
 	uint8_t about; /* MRA, REJ: enum mad_about */
 	uint8_t service_timeout; /* MRA */
-	uint16_t reason; /* REJ: enum mad_reason */
-	uint8_t ari[MAD_ARI_BYTES], ari_len; /* REJ */
+	struct mad_rej rej;
 	uint8_t status; /* SIDR_REP: enum mad_sidr_status */
 	uint8_t private_data[MAD_MAX_PRIVATE];
 	uint8_t private_len; /* encode: the rest is zero; decode: always mad_private_size() */

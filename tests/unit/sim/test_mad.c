@@ -47,23 +47,23 @@ static struct mad random_mad(uint16_t attr)
 	if (attr == MAD_REQ || attr == MAD_REP || attr == MAD_DREQ || attr == MAD_SIDR_REP)
 		m.qpn = (uint32_t)random() & 0xffffff;
 	if (attr == MAD_REQ) {
-		m.remote_timeout = random() & 31;
-		m.local_timeout = random() & 31;
-		m.transport = random() & 3;
+		m.req.remote_timeout = random() & 31;
+		m.req.local_timeout = random() & 31;
+		m.req.transport = random() & 3;
 		m.retry_count = random() & 7;
-		m.max_cm_retries = random() & 15;
-		m.mtu = random() & 15;
-		fill(m.path.local_gid, 16);
-		fill(m.path.remote_gid, 16);
-		m.path.local_lid = (uint16_t)random();
-		m.path.remote_lid = (uint16_t)random();
-		m.path.flow_label = (uint32_t)random() & 0xfffff;
-		m.path.rate = random() & 63;
-		fill(&m.path.traffic_class, 1);
-		fill(&m.path.hop_limit, 1);
-		m.path.sl = random() & 15;
-		m.path.subnet_local = random() & 1;
-		m.path.ack_timeout = random() & 31;
+		m.req.max_cm_retries = random() & 15;
+		m.req.mtu = random() & 15;
+		fill(m.req.path.local_gid, 16);
+		fill(m.req.path.remote_gid, 16);
+		m.req.path.local_lid = (uint16_t)random();
+		m.req.path.remote_lid = (uint16_t)random();
+		m.req.path.flow_label = (uint32_t)random() & 0xfffff;
+		m.req.path.rate = random() & 63;
+		fill(&m.req.path.traffic_class, 1);
+		fill(&m.req.path.hop_limit, 1);
+		m.req.path.sl = random() & 15;
+		m.req.path.subnet_local = random() & 1;
+		m.req.path.ack_timeout = random() & 31;
 	}
 	if (attr == MAD_REP) {
 		m.ack_delay = random() & 31;
@@ -76,9 +76,9 @@ static struct mad random_mad(uint16_t attr)
 	if (attr == MAD_MRA)
 		m.service_timeout = random() & 31;
 	if (attr == MAD_REJ) {
-		m.reason = (uint16_t)random();
-		m.ari_len = random() % (MAD_ARI_BYTES + 1);
-		fill(m.ari, m.ari_len);
+		m.rej.reason = (uint16_t)random();
+		m.rej.ari_len = random() % (MAD_ARI_BYTES + 1);
+		fill(m.rej.ari, m.rej.ari_len);
 	}
 	if (attr == MAD_SIDR_REP) {
 		fill(&m.status, 1);
@@ -123,17 +123,17 @@ static void test_there_and_back(void **state)
 			    got.initiator_depth == m.initiator_depth &&
 			    got.retry_count == m.retry_count &&
 			    got.rnr_retry_count == m.rnr_retry_count &&
-			    got.max_cm_retries == m.max_cm_retries);
-		assert_true(got.remote_timeout == m.remote_timeout &&
-			    got.local_timeout == m.local_timeout && got.transport == m.transport &&
+			    got.req.max_cm_retries == m.req.max_cm_retries);
+		assert_true(got.req.remote_timeout == m.req.remote_timeout &&
+			    got.req.local_timeout == m.req.local_timeout && got.req.transport == m.req.transport &&
 			    got.flow_control == m.flow_control && got.srq == m.srq);
-		assert_true(got.mtu == m.mtu && got.pkey == m.pkey &&
+		assert_true(got.req.mtu == m.req.mtu && got.pkey == m.pkey &&
 			    got.ack_delay == m.ack_delay && got.failover == m.failover &&
-			    got.about == m.about && got.reason == m.reason &&
+			    got.about == m.about && got.rej.reason == m.rej.reason &&
 			    got.status == m.status && got.service_timeout == m.service_timeout);
-		check_path(&got.path, &m.path);
-		assert_int_equal(got.ari_len, m.ari_len);
-		assert_memory_equal(got.ari, m.ari, MAD_ARI_BYTES);
+		check_path(&got.req.path, &m.req.path);
+		assert_int_equal(got.rej.ari_len, m.rej.ari_len);
+		assert_memory_equal(got.rej.ari, m.rej.ari, MAD_ARI_BYTES);
 		assert_memory_equal(got.private_data, m.private_data, MAD_MAX_PRIVATE);
 	}
 }
@@ -147,20 +147,20 @@ static void test_places(void **state)
 			.service_id = 0x0000000001061c47,
 			.qpn = 0xabcdef,
 			.starting_psn = 0x123456,
-			.remote_timeout = 20,
-			.local_timeout = 20,
+			.req.remote_timeout = 20,
+			.req.local_timeout = 20,
 			.retry_count = 7,
-			.mtu = 5,
+			.req.mtu = 5,
 			.rnr_retry_count = 6,
-			.max_cm_retries = 15,
+			.req.max_cm_retries = 15,
 			.private_data = {0x55},
 			.private_len = 1};
 	uint8_t b[MAD_BYTES];
 
 	(void)state;
-	m.path.ack_timeout = 18;
-	m.path.flow_label = 0xabcde;
-	m.path.rate = 7;
+	m.req.path.ack_timeout = 18;
+	m.req.path.flow_label = 0xabcde;
+	m.req.path.rate = 7;
 	mad_encode(&m, b);
 	assert_memory_equal(b, "\x01\x07\x02\x03\0\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08\0\x10",
 			    18);
