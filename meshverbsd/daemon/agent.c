@@ -13,6 +13,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "drain.h"
+#include "fields.h"
 #include "id.h"
 #include "order.h"
 #include "peer.h"
@@ -128,8 +129,8 @@ static int start_identity(struct md_agent *agent)
 	md_id_gather(&from);
 	agent->id = md_id_make(&from);
 	for (size_t i = 0; from.hostname[i] && i < sizeof(agent->name) - 1; i++)
-		agent->name[i] =
-			from.hostname[i] > ' ' && from.hostname[i] <= '~' ? from.hostname[i] : '?';
+		agent->name[i] = from.hostname[i] == ' ' ? '?' : from.hostname[i];
+	md_make_text(agent->name);
 	clock_gettime(CLOCK_REALTIME, &now);
 	agent->start = md_start_number(agent->rundir.control_fd,
 				       (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec);

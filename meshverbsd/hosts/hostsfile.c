@@ -88,7 +88,7 @@ static void parse_line(struct parser *parser, char *line)
 		return;
 	if (strlen(name) >= sizeof(((struct md_target *)0)->name) ||
 	    !md_is_text(name, strlen(name))) {
-		complain(parser, "the name has to be ASCII and at most 63 characters long");
+		complain(parser, "the name has to be ASCII, without \" and \\, and at most 63 characters long");
 		return;
 	}
 	word = strtok_r(NULL, " \t\r", &save);

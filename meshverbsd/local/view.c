@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fields.h"
+
 /* Largest headers of a RoCE v2 packet, as in the kernel's rdma/ib_addr.h: GRH, UDP, BTH, extended transport headers, ICRC. */
 #define ROCE_HEADER_BYTES 96
 
@@ -168,6 +170,7 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 	if (netdev) {
 		maker->view->rail_ifindexes[r] = netdev->ifindex;
 		memcpy(rail->netdev, netdev->name, sizeof(rail->netdev));
+		md_make_text(rail->netdev); /* the kernel allows almost any character */
 		/* The MTU of InfiniBand is a property of the port, not of the netdev; it is read from the port where needed. */
 		rail->mtu_bytes = ethernet ? roce_mtu(netdev->mtu_bytes) : 0;
 	}

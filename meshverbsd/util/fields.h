@@ -121,16 +121,24 @@ static inline uint64_t md_get64(struct md_reader *r)
 	return be64toh(value);
 }
 
-/* Printable ASCII: allowed in names for people. */
+/* Allowed in names for people: printable ASCII, but no character with a meaning in a JSON string, into which processes print names. */
 static inline bool md_is_text(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
-		if (text[i] < ' ' || text[i] > '~')
+		if (text[i] < ' ' || text[i] > '~' || text[i] == '"' || text[i] == '\\')
 			return false;
 	return true;
 }
 
-/* Reads a text of md_put_text(). @ret: padded with zeros. A text that does not fit, or is not printable, sets @bad. */
+/* Replaces all other characters by '?': of names of this host, which other hosts would refuse. */
+static inline void md_make_text(char *text)
+{
+	for (; *text; text++)
+		if (!md_is_text(text, 1))
+			*text = '?';
+}
+
+/* Reads a text of md_put_text(). @ret: padded with zeros. A text that does not fit, or is not md_is_text(), sets @bad. */
 static inline void md_get_text(struct md_reader *r, char *ret, size_t size)
 {
 	size_t len = md_get8(r);

@@ -83,6 +83,16 @@ class LinkTest(AttackTest):
         self.assertEqual(self.v.directory().holders("10.78.0.1"), {"seldom"})
 
 
+    def test_names_in_json(self):
+        """Processes print the name of their peer's host into the state that they report: no name writes a member of its own there."""
+        mallory = self.mallory()
+        for name, device in (('m","reason":"x', "mlx5_0"), ("m\\", "mlx5_0"), ("mallory", 'm"'), ("mallory", "m\\")):
+            mallory.send(link_local(1, 1), GROUP, self.beacon(wire.rail(device, "m0", ["10.0.2.2"]), name=name, interval_ms=60000))
+        wait_for(lambda: self.v.metrics()["beacons_rejected"] == 4, self.v.metrics)
+        self.assertEqual(self.v.directory().names(), set())
+        mallory.send(link_local(1, 1), GROUP, self.beacon(wire.rail("mlx5_0", "m0", ["10.0.2.2"]), interval_ms=60000, generation=2))
+        wait_for(lambda: self.v.directory().holders("10.0.2.2") == {"mallory"}, "mallory is heard")
+
     def test_halves_of_descriptions(self):
         """First pieces of hosts that do not exist, without end: descriptions in pieces that come by another link are learnt meanwhile."""
         mallory, honest = self.mallory(), self.forger("alice", "a0", attacknet.mac_of(0, 2))

@@ -433,6 +433,8 @@ static void test_hosts_file(void **state)
 		"4: this address stands \n5: the name has to be A\n6: only addresses that \n"
 		"6: only addresses that \n6: only addresses that \n");
 	assert_int_equal(targets.n, 4);
+	assert_int_equal(parse("no\"de 10.9.0.8\nno\\de 10.9.0.8\n"), 2);
+	assert_int_equal(targets.n, 4);
 	/* Read again: what is no longer in it is forgotten, unless a process needs it. */
 	md_targets_use(&targets, &gid, 0, 10 * MD_S);
 	md_targets_forget_file(&targets);

@@ -97,6 +97,15 @@ static void test_two_nics(void **state)
 	assert_false(on_link(1, &gid));
 }
 
+/* Other hosts would refuse the description, and readers the directory. */
+static void test_odd_netdev(void **state)
+{
+	(void)state;
+	make("dev 1 e\"\\\001\303; addr 1 10.1.0.1/24; gid 3 10.1.0.1 1 v2;", 0);
+	assert_string_equal(view->desc->rails[0].netdev, "e????");
+	assert_string_equal(view->nets[0].name, "e\"\\\001\303");
+}
+
 /* A GID whose netdev is of another namespace: the number means something else here. */
 static void test_foreign_gids(void **state)
 {
@@ -515,6 +524,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_two_nics, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_odd_netdev, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_gids, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_up_and_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mtu, setup, teardown),

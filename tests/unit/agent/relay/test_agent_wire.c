@@ -95,6 +95,10 @@ static void test_desc_refuses(void **state)
 	REFUSED(rails[0].device[0], '\0');
 	REFUSED(rails[0].device[1], '\033');
 	REFUSED(rails[0].netdev[0], '/');
+	/* Processes print such names into JSON as they are. */
+	REFUSED(rails[0].device[1], '"');
+	REFUSED(rails[0].netdev[0], '"');
+	REFUSED(rails[0].netdev[0], '\\');
 	REFUSED(rails[0].numa_node, -2);
 	REFUSED(rails[0].port, 0);
 	REFUSED(rails[0].mtu_bytes, 4095);
@@ -201,6 +205,8 @@ static void test_beacon_refuses(void **state)
 		assert_int_equal(md_beacon_decode(bytes, len, &again), -EBADMSG);                  \
 	} while (0)
 	BEACON_REFUSED(name[0], '\n');
+	BEACON_REFUSED(name[0], '"');
+	BEACON_REFUSED(name[0], '\\');
 	BEACON_REFUSED(rail, MD_RAILS_MAX);
 	BEACON_REFUSED(agent_version, 0);
 	BEACON_REFUSED(interval_ms, 0);
