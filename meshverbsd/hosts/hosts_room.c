@@ -45,10 +45,11 @@ void md_hosts_uncount_desc(struct md_hosts *hosts, struct md_host *host, bool fo
 }
 
 /*
- * The newest of the hosts (@described: with a description) of a share that is not wanted and is not @keep; preferably one
- * that does not sign. NULL: none of the newest ones.
+ * The newest of the hosts (@described: with a description) of a share that is not wanted, does not sign, and is not @keep. With
+ * @for_wanted, room is made for a wanted host: if there is none, the newest that signs. NULL: none of the newest ones.
  */
-static struct md_host *newest(const struct md_hosts_share *share, bool described, const struct md_host *keep, uint64_t now_ns)
+static struct md_host *newest(const struct md_hosts_share *share, bool described, const struct md_host *keep, bool for_wanted,
+			      uint64_t now_ns)
 {
 	struct md_host *first = described ? share->described : share->hosts, *host = first, *found = NULL;
 
@@ -57,7 +58,7 @@ static struct md_host *newest(const struct md_hosts_share *share, bool described
 		if (host != keep && !md_host_is_wanted(host, now_ns)) {
 			if (!md_host_is_vouched(host))
 				return host;
-			if (!found)
+			if (for_wanted && !found)
 				found = host;
 		}
 		if (host == first)
@@ -77,9 +78,10 @@ static struct md_hosts_share *largest(struct md_hosts *hosts, bool by_bytes)
 }
 
 /* Return: false: no host may be forgotten. */
-static bool forget_one(struct md_hosts *hosts, const struct md_hosts_share *from, bool described, const struct md_host *keep, uint64_t now_ns)
+static bool forget_one(struct md_hosts *hosts, const struct md_hosts_share *from, bool described, const struct md_host *keep,
+		       bool for_wanted, uint64_t now_ns)
 {
-	struct md_host *host = newest(from, described, keep, now_ns);
+	struct md_host *host = newest(from, described, keep, for_wanted, now_ns);
 
 	if (!host)
 		return false;
@@ -95,7 +97,7 @@ bool md_hosts_make_room(struct md_hosts *hosts, unsigned int share, bool wanted,
 	if (hosts->n < MD_HOSTS_MAX)
 		return true;
 	most = largest(hosts, false);
-	return (wanted || most->n > hosts->shares[share].n + 1) && forget_one(hosts, most, false, NULL, now_ns);
+	return (wanted || most->n > hosts->shares[share].n + 1) && forget_one(hosts, most, false, NULL, wanted, now_ns);
 }
 
 /* Is there memory to replace the host's description by @desc? */
@@ -110,12 +112,13 @@ static bool has_memory(const struct md_hosts *hosts, const struct md_host *host,
 bool md_hosts_make_memory(struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc, uint64_t now_ns)
 {
 	const struct md_hosts_share *own = &hosts->shares[host->share], *most;
+	bool wanted = md_host_is_wanted(host, now_ns);
 	unsigned int n = 0;
 
 	while (!has_memory(hosts, host, desc)) {
 		most = largest(hosts, true);
-		if (n++ == LOOKED_AT || (!md_host_is_wanted(host, now_ns) && most->bytes <= own->bytes + md_desc_bytes(desc)) ||
-		    !forget_one(hosts, most, true, host, now_ns))
+		if (n++ == LOOKED_AT || (!wanted && most->bytes <= own->bytes + md_desc_bytes(desc)) ||
+		    !forget_one(hosts, most, true, host, wanted, now_ns))
 			return false;
 	}
 	return true;

@@ -663,6 +663,40 @@ static void test_room_on_other_links(void **state)
 	assert_int_equal(hosts.n, MD_HOSTS_MAX);
 }
 
+/* The host signs from now on. */
+static void sign(unsigned int n)
+{
+	const uint8_t digest[MD_CONTENT_BYTES] = {0};
+	struct md_host *known = md_hosts_find(&hosts, &host(n)->id);
+	struct md_statement said = {.host = known->id, .start = 100, .generation = 1};
+	unsigned int news;
+
+	memcpy(said.name, known->name, sizeof(said.name));
+	memcpy(said.content, known->content, sizeof(said.content));
+	assert_int_equal(md_hosts_vouch(&hosts, known, &said, digest, MD_TRUST_PINNED, &news), 0);
+}
+
+/* Hosts that sign keep their places, though there are more of them on netdev 1 than hosts that somebody makes up on netdev 2. */
+static void test_signed_keep_their_places(void **state)
+{
+	struct peer peer = {1, 100, 1, 60000, ONE_RAIL}, invented = {100000, 100, 1, 60000, ONE_RAIL};
+	const unsigned int n_signed = MD_HOSTS_MAX / 8 * 5;
+	unsigned int news;
+
+	(void)state;
+	for (; peer.n <= n_signed; peer.n++) {
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, peer.n * MD_S / 100, &news), 0);
+		sign(peer.n);
+	}
+	for (; hosts.n < MD_HOSTS_MAX; invented.n++)
+		peers_hear(&hosts, &invented, 2, 0, invented.n * MD_S / 100, &news);
+	n_left = 0;
+	for (unsigned int i = 0; i < 1000; i++, invented.n++)
+		assert_int_equal(peers_hear(&hosts, &invented, 2, 0, (2000 + i) * MD_S, &news), -ENOSPC);
+	assert_int_equal(n_left, 0);
+	assert_int_equal(hosts.n_forgotten, 0);
+}
+
 /* ... with descriptions as long as there may be. */
 static void test_memory_on_other_links(void **state)
 {
@@ -790,6 +824,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_room_on_other_links, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_signed_keep_their_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory_on_other_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_sightings, setup, teardown),
