@@ -464,6 +464,7 @@ static void begin_meeting(void)
 
 static void end_meeting(void)
 {
+	md_gidmap_fini(&met.gidmap);
 	md_hosts_fini(&met.hosts);
 	md_bound_drop_all(&met.trust);
 	assert_int_equal(met.trust.n_bound, 0);
