@@ -10,7 +10,7 @@ static uint32_t library_of(struct mesh_context *mc)
 
 	if (library)
 		return library;
-	library = mv_directory_library_of((const void *)mc->modify_qp);
+	library = mv_directory_library_of((const void *)mc->lower.qp.modify_qp);
 	atomic_store_explicit(&mc->library, library, memory_order_relaxed);
 	return library;
 }

@@ -18,7 +18,7 @@
 /* @held: NULL: the queue pair has the base's functions. */
 static int modify_base(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return held ? mesh_held_modify_base(held, attr, mask) : mc->modify_qp(qp, attr, mask);
+	return held ? mesh_held_modify_base(held, attr, mask) : mc->lower.qp.modify_qp(qp, attr, mask);
 }
 
 static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr,
@@ -212,11 +212,11 @@ static void adopt(struct mesh_conn *conn)
 
 /*
  * Fail a second RTR of a connected QP: RTR follows INIT only. With @conn->held the program's own QP is not asked, because it may
- * still be in INIT. Called with conn->lock held, not in MESH_CONN_INIT. Return: as mc->modify_qp().
+ * still be in INIT. Called with conn->lock held, not in MESH_CONN_INIT. Return: as mc->lower.qp.modify_qp().
  */
 static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
-	return conn->held ? mesh_conn_refuse() : conn->mc->modify_qp(conn->qp, attr, mask);
+	return conn->held ? mesh_conn_refuse() : conn->mc->lower.qp.modify_qp(conn->qp, attr, mask);
 }
 
 /*

@@ -53,7 +53,7 @@ static inline bool mesh_is_rts(const struct ibv_qp_attr *attr, int mask)
 	       (!(mask & IBV_QP_CUR_STATE) || attr->cur_qp_state == IBV_QPS_RTR);
 }
 
-/** mesh_qp_to_rtr - connect.c: modify_qp to RTR, with an address vector; takes conn->lock. Return: as mc->modify_qp(). */
+/** mesh_qp_to_rtr - connect.c: modify to RTR, with an address vector; takes conn->lock. Return: as mc->lower.qp.modify_qp(). */
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 /**
@@ -87,7 +87,7 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
  * mesh_qp_to_reset - end.c: modify_qp to RESET
  * @conn: may be NULL; its lock is taken
  *
- * Return: as mc->modify_qp().
+ * Return: as mc->lower.qp.modify_qp().
  */
 int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 

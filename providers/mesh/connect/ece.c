@@ -13,7 +13,7 @@ static int query(struct mesh_conn *conn, struct ibv_ece *ece)
 	if (mesh_conn_taken(conn))
 		err = mesh_parity_query_ece(conn->held, conn->shadow.connected, ece);
 	else
-		err = conn->mc->query_ece(conn->qp, ece);
+		err = conn->mc->lower.qp.query_ece(conn->qp, ece);
 	mesh_unlock(&conn->lock);
 	return err;
 }
@@ -25,10 +25,10 @@ int mesh_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	struct mesh_conn *conn;
 
 	if (!mc->can_move || !mesh_context_active(mc))
-		return mc->query_ece(qp, ece);
+		return mc->lower.qp.query_ece(qp, ece);
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);
-	err = conn ? query(conn, ece) : mc->query_ece(qp, ece);
+	err = conn ? query(conn, ece) : mc->lower.qp.query_ece(qp, ece);
 	saved_errno = errno;
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);

@@ -58,14 +58,14 @@ int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv
 	 * For RESET the kernel takes no other attribute. Ask the base first, so that a refused call does not end the connection.
 	 */
 	if (conn && mask != IBV_QP_STATE) {
-		err = mc->modify_qp(qp, attr, mask);
+		err = mc->lower.qp.modify_qp(qp, attr, mask);
 		if (err)
 			return err;
 	}
 	leaving = mesh_srq_leaving(mc, qp);
 	if (conn)
 		drop(conn);
-	err = mc->modify_qp(qp, attr, mask);
+	err = mc->lower.qp.modify_qp(qp, attr, mask);
 	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);
 	if (!err)
@@ -86,7 +86,7 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 	int cancel, err;
 
 	if (!mc->can_move || !mesh_context_active(mc))
-		return mc->destroy_qp(qp);
+		return mc->lower.qp.destroy_qp(qp);
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);
 	if (conn)
@@ -96,7 +96,7 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 		mesh_ud_gone(mc, qp);
 	leaving = mesh_srq_leaving(mc, qp);
 	made = mesh_qp_take(mc, qp); /* another thread may get a new QP at this address */
-	err = mc->destroy_qp(qp);
+	err = mc->lower.qp.destroy_qp(qp);
 	mesh_qp_taken(mc, made, !err);
 	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);

@@ -79,7 +79,7 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 	int cancel = mesh_cancel_off(), err, saved_errno;
 	struct mesh_conn *conn = mesh_conn_get(qp);
 
-	err = conn && is_connected_by_us(conn) ? mesh_conn_refuse() : mc->modify_qp(qp, attr, mask);
+	err = conn && is_connected_by_us(conn) ? mesh_conn_refuse() : mc->lower.qp.modify_qp(qp, attr, mask);
 	saved_errno = errno;
 	if (!err)
 		begin(mc, conn, qp, attr, mask);
@@ -142,7 +142,7 @@ static void remember(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	mesh_attr_merge(&conn->attr.rts, attr, mask & MESH_CHANGES & conn->attr.rts_mask);
 }
 
-/* Change a connection after RTS. Return: as mc->modify_qp(). */
+/* Change a connection after RTS. Return: as mc->lower.qp.modify_qp(). */
 static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	int err = -mesh_held_modify(conn->held, attr, mask);
@@ -155,7 +155,7 @@ static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 	return -mesh_live_change(conn->held, attr, mask);
 }
 
-/* The program's own QP does the work, with a log. Return: as mc->modify_qp(). */
+/* The program's own QP does the work, with a log. Return: as mc->lower.qp.modify_qp(). */
 static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
@@ -294,7 +294,7 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 		leaving = mesh_srq_leaving(mc, qp);
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_base(mc, qp, true))
 		return EBUSY;
-	err = mc->modify_qp(qp, attr, mask);
+	err = mc->lower.qp.modify_qp(qp, attr, mask);
 	mesh_srq_left(leaving, !err);
 	/* Datagrams that relays have received by then are still delivered. */
 	if (!err && reset)
@@ -307,7 +307,7 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 /* Nothing to do but to note the PSN, for which the peer may ask. */
 static int modify_untouched(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	int err = mc->modify_qp(qp, attr, mask);
+	int err = mc->lower.qp.modify_qp(qp, attr, mask);
 
 	if (!err && mask & IBV_QP_SQ_PSN)
 		mesh_conn_note_sq_psn(qp, attr->sq_psn & 0xffffff);
@@ -322,7 +322,7 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	int err = 0, cancel;
 
 	if (!mesh_context_active(mc))
-		return mc->modify_qp(qp, attr, attr_mask);
+		return mc->lower.qp.modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_RTR && (attr_mask & IBV_QP_AV) && is_connected(qp->qp_type) &&
 	    (attr->ah_attr.is_global || qp->qp_type == IBV_QPT_RC))
 		return mesh_qp_to_rtr(mc, qp, attr, attr_mask);
@@ -333,7 +333,7 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return err;
 	}
 	if (qp->qp_type != IBV_QPT_RC || !mc->can_move)
-		return mc->modify_qp(qp, attr, attr_mask);
+		return mc->lower.qp.modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)
 		return to_init(mc, qp, attr, attr_mask);
 	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp))
@@ -348,7 +348,7 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		err = modify_conn(conn, attr, attr_mask, &taken);
 	}
 	if (!taken)
-		err = mc->modify_qp(qp, attr, attr_mask);
+		err = mc->lower.qp.modify_qp(qp, attr, attr_mask);
 	if (conn && !taken && !err)
 		note(conn, attr, attr_mask);
 	mesh_conn_put(conn);

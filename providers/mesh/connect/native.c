@@ -33,7 +33,7 @@ static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
 		return 0;
 	if (!ah)
 		return errno ? -errno : -EIO;
-	conn->mc->destroy_ah(ah);
+	conn->mc->lower.destroy_ah(ah);
 	return 0;
 }
 
@@ -65,7 +65,8 @@ static bool has_received(const struct mesh_conn *conn)
 
 	memset(&init, 0, sizeof(init));
 	memset(&attr, 0, sizeof(attr));
-	return conn->mc->query_qp(conn->qp, &attr, IBV_QP_RQ_PSN, &init) || attr.rq_psn != (conn->attr.rtr.rq_psn & 0xffffff);
+	return conn->mc->lower.qp.query_qp(conn->qp, &attr, IBV_QP_RQ_PSN, &init) ||
+	       attr.rq_psn != (conn->attr.rtr.rq_psn & 0xffffff);
 }
 
 int mesh_conn_listen_no_more(struct mesh_conn *conn)

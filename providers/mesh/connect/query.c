@@ -36,16 +36,16 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 	struct mesh_conn *conn;
 
 	if (!mc->can_move || !mesh_context_active(mc))
-		return mc->query_qp(qp, attr, attr_mask, init_attr);
+		return mc->lower.qp.query_qp(qp, attr, attr_mask, init_attr);
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);
 	if (!conn) {
 		mesh_cancel_restore(cancel);
-		return mc->query_qp(qp, attr, attr_mask, init_attr);
+		return mc->lower.qp.query_qp(qp, attr, attr_mask, init_attr);
 	}
 	/* The owner of the lock may be connecting the program's own QP: query afterwards. */
 	mesh_lock(&conn->lock);
-	err = mc->query_qp(qp, attr, attr_mask, init_attr);
+	err = mc->lower.qp.query_qp(qp, attr, attr_mask, init_attr);
 	saved_errno = errno;
 	if (!err)
 		correct(conn, qp, attr);

@@ -9,6 +9,97 @@
 
 #define MESH_FITS 16 /* a power of two */
 
+/* Functions of the lower provider that the plugin's may replace in struct ibv_context_ops, and that posts and polls call. */
+struct mesh_lower_io {
+	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+	int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
+	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+};
+
+/* Those for queue pairs. */
+struct mesh_lower_qp {
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+	struct ibv_qp *(*create_qp_ex)(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+	struct ibv_qp *(*open_qp)(struct ibv_context *context, struct ibv_qp_open_attr *attr);
+	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+			struct ibv_qp_init_attr *init_attr);
+	int (*modify_qp_rate_limit)(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
+	int (*destroy_qp)(struct ibv_qp *qp);
+	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece); /* may be NULL, as the next */
+	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
+	int (*bind_mw)(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+};
+
+/* Those for completion queues. */
+struct mesh_lower_cq {
+	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
+				    int comp_vector);
+	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+	int (*resize_cq)(struct ibv_cq *cq, int cqe);
+	int (*destroy_cq)(struct ibv_cq *cq);
+	int (*modify_cq)(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
+	void (*cq_event)(struct ibv_cq *cq);
+};
+
+/* Those for SRQs. */
+struct mesh_lower_srq {
+	struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+	struct ibv_srq *(*create_srq_ex)(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
+	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+	int (*destroy_srq)(struct ibv_srq *srq);
+};
+
+/* Those for protection domains. */
+struct mesh_lower_pd {
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
+	int (*dealloc_pd)(struct ibv_pd *pd);
+	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *context,
+					      struct ibv_parent_domain_init_attr *attr);
+	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t handle); /* may be NULL, as the next */
+	void (*unimport_pd)(struct ibv_pd *pd);
+};
+
+/*
+ * Those for memory regions and windows. libibverbs hands out its own struct around the provider's ibv_mr, which is its first
+ * member.
+ */
+struct mesh_lower_mr {
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+					int fd, int access); /* may be NULL, as the next two */
+	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
+	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t handle);
+	struct ibv_mr *(*alloc_null_mr)(struct ibv_pd *pd);
+	struct ibv_mr *(*reg_dm_mr)(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+				    unsigned int access);
+	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			int access);
+	int (*dereg_mr)(struct ibv_mr *mr);
+	struct ibv_mw *(*alloc_mw)(struct ibv_pd *pd, enum ibv_mw_type type);
+};
+
+/*
+ * Functions of the lower provider; constant while the context's @verbs is set. Without can_move only modify_qp, create_ah,
+ * async_event and free_context are valid. "May be NULL": where the library has no such function. Posts and polls use @io, which
+ * comes first.
+ */
+struct mesh_lower {
+	struct mesh_lower_io io;
+	struct mesh_lower_qp qp;
+	struct mesh_lower_cq cq;
+	struct mesh_lower_srq srq;
+	struct mesh_lower_pd pd;
+	struct mesh_lower_mr mr;
+	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+	int (*destroy_ah)(struct ibv_ah *ah);
+	void (*async_event)(struct ibv_context *context, struct ibv_async_event *event);
+	void (*free_context)(struct ibv_context *context);
+};
+
 /*
  * Record of a verbs context that carries the overlay.
  *
@@ -19,67 +110,11 @@ struct mesh_context {
 	struct mesh_context *next; /* constant once linked */
 	_Atomic(struct ibv_context *) verbs; /* NULL: free for use; CLAIMED while being filled */
 	uint64_t generation; /* of the process that opened it */
+	struct mesh_lower lower;
 	char device[IBV_SYSFS_NAME_MAX];
 	bool logged_only; /* mode = observe: decisions are logged, and nothing is done */
 	bool sees_peers; /* the path to another host is judged, so that the connection can use another path, or for the log */
-
-	/*
-	 * The base's functions; constant while verbs is set. Those after free_context are valid only with can_move; reg_dmabuf_mr
-	 * may still be NULL in old libraries.
-	 */
-	bool can_move;
-	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
-	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
-	void (*async_event)(struct ibv_context *context, struct ibv_async_event *event);
-	void (*free_context)(struct ibv_context *context);
-	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
-	int (*dealloc_pd)(struct ibv_pd *pd);
-	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *context,
-					      struct ibv_parent_domain_init_attr *attr);
-	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
-	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-					int fd, int access);
-	/* NULL if the library has no such function, as the next five and reg_dmabuf_mr. */
-	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
-	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t handle);
-	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t handle);
-	void (*unimport_pd)(struct ibv_pd *pd);
-	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
-	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
-	struct ibv_mr *(*alloc_null_mr)(struct ibv_pd *pd);
-	struct ibv_mr *(*reg_dm_mr)(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
-				    unsigned int access);
-	struct ibv_mw *(*alloc_mw)(struct ibv_pd *pd, enum ibv_mw_type type);
-	/* libibverbs hands out its own struct around the provider's ibv_mr, which is its first member. */
-	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-			int access);
-	int (*dereg_mr)(struct ibv_mr *mr);
-	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
-				    int comp_vector);
-	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
-	int (*resize_cq)(struct ibv_cq *cq, int cqe);
-	int (*destroy_cq)(struct ibv_cq *cq);
-	int (*modify_cq)(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
-	void (*cq_event)(struct ibv_cq *cq);
-	int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
-	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
-	struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
-	struct ibv_srq *(*create_srq_ex)(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
-	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
-	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);
-	int (*destroy_srq)(struct ibv_srq *srq);
-	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
-	struct ibv_qp *(*create_qp_ex)(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
-	struct ibv_qp *(*open_qp)(struct ibv_context *context, struct ibv_qp_open_attr *attr);
-	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
-			struct ibv_qp_init_attr *init_attr);
-	int (*modify_qp_rate_limit)(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
-	int (*destroy_qp)(struct ibv_qp *qp);
-	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
-	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-	int (*destroy_ah)(struct ibv_ah *ah);
-	int (*bind_mw)(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+	bool can_move; /* all of @lower is valid */
 
 	_Atomic uint32_t library; /* of the base: mv_directory_library(); 0: not computed yet; survives.c */
 	_Atomic uint32_t ports_down; /* bit per port: mesh_port_event() */

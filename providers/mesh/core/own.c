@@ -19,14 +19,14 @@ int mesh_own_to_err(struct mesh_context *mc, struct ibv_qp *qp)
 	int ret = 0;
 
 	if (qp->state != IBV_QPS_RESET)
-		ret = mc->modify_qp(qp, &reset, IBV_QP_STATE);
+		ret = mc->lower.qp.modify_qp(qp, &reset, IBV_QP_STATE);
 	if (!ret) {
 		qp->state = IBV_QPS_RESET;
-		ret = mc->modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+		ret = mc->lower.qp.modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	}
 	if (!ret) {
 		qp->state = IBV_QPS_INIT;
-		ret = mc->modify_qp(qp, &err, IBV_QP_STATE);
+		ret = mc->lower.qp.modify_qp(qp, &err, IBV_QP_STATE);
 	}
 	if (!ret)
 		qp->state = IBV_QPS_ERR;

@@ -322,7 +322,7 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 		mesh_cq_clients.leftovers_bury(mc, mcq, true);
 		cq_release(mcq);
 	}
-	err = mc->destroy_cq(cq);
+	err = mc->lower.cq.destroy_cq(cq);
 	mesh_devices_settle();
 	if (err) {
 		put_cq_back(data, cq, mcq, flags, moderated);
@@ -345,7 +345,7 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 
 	if (!mesh_context_active(mc)) {
 		mesh_fast_drop(cq); /* in a child, a new CQ may get this address, and its context the same record */
-		return mc->destroy_cq(cq);
+		return mc->lower.cq.destroy_cq(cq);
 	}
 	cancel = mesh_cancel_off();
 	err = destroy_cq(mc, cq);
@@ -402,7 +402,7 @@ static int resize_cq(struct mesh_context *mc, struct ibv_cq *cq, int cqe)
 	int err;
 
 	if (!mesh_cq_resize_begin(&mc->data, cq, &resize)) {
-		err = mc->resize_cq(cq, cqe);
+		err = mc->lower.cq.resize_cq(cq, cqe);
 		if (!err)
 			note_size(&mc->data, cq);
 		mesh_cq_resize_end(&mc->data, &resize);
@@ -413,7 +413,7 @@ static int resize_cq(struct mesh_context *mc, struct ibv_cq *cq, int cqe)
 	do
 		frozen = mesh_cq_freeze(mcq);
 	while (!frozen);
-	err = mc->resize_cq(cq, cqe);
+	err = mc->lower.cq.resize_cq(cq, cqe);
 	if (!err)
 		note_size(&mc->data, cq);
 	mesh_reader_cq_refresh(mcq);
@@ -427,7 +427,7 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 	int cancel, err;
 
 	if (!mesh_context_active(mc))
-		return mc->resize_cq(cq, cqe);
+		return mc->lower.cq.resize_cq(cq, cqe);
 	cancel = mesh_cancel_off();
 	err = resize_cq(mc, cq, cqe);
 	mesh_cancel_restore(cancel);
@@ -457,7 +457,7 @@ static struct ibv_cq_ex *create_named(struct mesh_context *mc, struct ibv_contex
 		named.flags = attr->flags;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
 		named.parent_domain = attr->parent_domain;
-	return mc->create_cq_ex(context, &named);
+	return mc->lower.cq.create_cq_ex(context, &named);
 }
 
 struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
@@ -470,13 +470,13 @@ struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	uintptr_t note;
 
 	if (!mesh_context_active(mc))
-		return mc->create_cq_ex(context, attr);
+		return mc->lower.cq.create_cq_ex(context, attr);
 	if (flags != attr->wc_flags && !strange && mesh_survives(mc))
 		cq = create_named(mc, context, attr);
 	if (!cq) {
 		flags = attr->wc_flags;
 		errno = saved_errno;
-		cq = mc->create_cq_ex(context, attr);
+		cq = mc->lower.cq.create_cq_ex(context, attr);
 	}
 	if (!cq)
 		return NULL;

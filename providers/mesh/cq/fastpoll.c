@@ -156,7 +156,7 @@ __attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct
 	int ready = notice_some(cq, &cqe, at, n), got = 0;
 
 	if (ready)
-		got = cq->mc->poll_cq(cq->cq, ready, wc);
+		got = cq->mc->lower.io.poll_cq(cq->cq, ready, wc);
 	if (ready && (got != ready || !mesh_reader_took(cq, at, ready)))
 		mesh_reader_lose_others(cq);
 	mesh_cq_unclaim(cq);

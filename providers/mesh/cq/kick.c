@@ -42,7 +42,7 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	else
 		err = -mesh_own_to_err(cq->mc, cq->kicker);
 	if (err && cq->kicker) {
-		cq->mc->destroy_qp(cq->kicker); /* mesh_destroy_qp() would take data->lock */
+		cq->mc->lower.qp.destroy_qp(cq->kicker); /* mesh_destroy_qp() would take data->lock */
 		cq->kicker = NULL;
 	}
 	mesh_unlock(&cq->kick_lock);
@@ -55,9 +55,9 @@ static bool kick_by_send(struct mesh_cq *cq)
 	struct ibv_send_wr send = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 
-	if (cq->mc->post_send(cq->kicker, &send, &bad_send))
+	if (cq->mc->lower.io.post_send(cq->kicker, &send, &bad_send))
 		return false;
-	cq->mc->modify_qp(cq->kicker, &err, IBV_QP_STATE);
+	cq->mc->lower.qp.modify_qp(cq->kicker, &err, IBV_QP_STATE);
 	return true;
 }
 
@@ -68,7 +68,7 @@ void mesh_kick(struct mesh_cq *cq)
 
 	mesh_lock(&cq->kick_lock);
 	if (cq->kicker && !atomic_exchange_explicit(&cq->kicking, true, memory_order_seq_cst) && !kick_by_send(cq) &&
-	    cq->mc->post_recv(cq->kicker, &recv, &bad_recv))
+	    cq->mc->lower.io.post_recv(cq->kicker, &recv, &bad_recv))
 		atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
 	mesh_unlock(&cq->kick_lock);
 	mesh_cancel_restore(cancel);

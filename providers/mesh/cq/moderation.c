@@ -57,7 +57,7 @@ static void note(struct mesh_context *mc, struct ibv_cq *cq, const struct ibv_mo
 int mesh_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(cq->context);
-	int err = mc->modify_cq(cq, attr), saved_errno = errno, cancel;
+	int err = mc->lower.cq.modify_cq(cq, attr), saved_errno = errno, cancel;
 
 	if (err || !(attr->attr_mask & IBV_CQ_ATTR_MODERATE) || !mesh_context_active(mc))
 		return err;

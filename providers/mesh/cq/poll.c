@@ -201,7 +201,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 	if (atomic_load_explicit(&cq->n_readers, memory_order_acquire))
 		return poll_read(cq, n, wc, ret_kicked, who);
 	do {
-		got = cq->mc->poll_cq(cq->cq, n, wc);
+		got = cq->mc->lower.io.poll_cq(cq->cq, n, wc);
 		if (got <= 0)
 			return got;
 		kept = sift_base(cq, got, wc, false, ret_kicked, who);
@@ -327,7 +327,7 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	int got;
 
 	if (!mcq || num_entries <= 0)
-		return mc->poll_cq(cq, num_entries, wc);
+		return mc->lower.io.poll_cq(cq, num_entries, wc);
 	mesh_lock(&mcq->poll_lock);
 	mesh_cq_claim(mcq);
 	/* Polled for the first time, or no place was free before. */
@@ -372,12 +372,12 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	bool stash;
 
 	if (!mcq)
-		return mc->req_notify_cq(cq, solicited_only);
+		return mc->lower.io.req_notify_cq(cq, solicited_only);
 	cancel = mesh_cancel_off(); /* some providers make a system call */
 	reap_kick(mcq);
 	mesh_lock(&mcq->lock);
 	/* The program's CQ first: an event of a shadow has to find it armed. */
-	err = mc->req_notify_cq(cq, solicited_only);
+	err = mc->lower.io.req_notify_cq(cq, solicited_only);
 	for (scq = mcq->shadows; scq && !err; scq = scq->next)
 		err = ibv_req_notify_cq(scq->cq, solicited_only);
 	stash = mcq->n_stash;

@@ -106,9 +106,9 @@ static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret
 
 	*ret_init_obj = is_not_mlx5;
 	*ret_qp_ex = NULL;
-	*ret_code = (struct code){.of = (uintptr_t)mc->poll_cq};
+	*ret_code = (struct code){.of = (uintptr_t)mc->lower.io.poll_cq};
 	dl_iterate_phdr(find_code, ret_code);
-	if (!dladdr((const void *)mc->poll_cq, &base))
+	if (!dladdr((const void *)mc->lower.io.poll_cq, &base))
 		return;
 	handle = dlopen(base.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
 	if (!handle)
@@ -260,7 +260,7 @@ static int try_copies(struct mesh_context *mc, const struct mesh_mlx5 *m, bool *
 		err = ask(m, cq, &again);
 		*ret = err == -EBUSY;
 	}
-	mc->destroy_cq(cq); /* mesh_destroy_cq() would take data->lock */
+	mc->lower.cq.destroy_cq(cq); /* mesh_destroy_cq() would take data->lock */
 	return err;
 }
 

@@ -119,7 +119,7 @@ static int take(struct search *s, uint64_t wr_id)
 	err = mesh_own_look(&s->own, &s->before);
 	if (err)
 		return err;
-	if (s->own.mc->poll_cq(s->own.cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS || wc.wr_id != wr_id ||
+	if (s->own.mc->lower.io.poll_cq(s->own.cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS || wc.wr_id != wr_id ||
 	    mv_mlx5_consumer(&s->own.cqes) != at + 1)
 		return -EOPNOTSUPP;
 	err = mesh_own_look(&s->own, &s->after);
@@ -309,14 +309,14 @@ static int find_lock(struct search *s, struct mesh_take_places *places)
 	struct ibv_cq_ex *cq;
 	int err;
 
-	if (!s->own.mc->create_cq_ex || !spinlocks_are_known())
+	if (!s->own.mc->lower.cq.create_cq_ex || !spinlocks_are_known())
 		return -EOPNOTSUPP;
-	cq = s->own.mc->create_cq_ex(verbs, &attr);
+	cq = s->own.mc->lower.cq.create_cq_ex(verbs, &attr);
 	if (!cq)
 		return errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP;
-	cq->context = verbs; /* as in ibv_create_cq_ex(); mc->create_cq_ex is the provider's function */
+	cq->context = verbs; /* as in ibv_create_cq_ex(); mc->lower.cq.create_cq_ex is the provider's function */
 	err = find_lock_on(s, cq, places);
-	s->own.mc->destroy_cq(ibv_cq_ex_to_cq(cq)); /* mesh_destroy_cq() would take data->lock */
+	s->own.mc->lower.cq.destroy_cq(ibv_cq_ex_to_cq(cq)); /* mesh_destroy_cq() would take data->lock */
 	return err;
 }
 

@@ -86,7 +86,7 @@ static struct ibv_qp *make_qp(struct mesh_context *mc, struct ibv_cq *cq)
 	};
 
 	errno = ENOMEM;
-	return attr.pd ? mc->create_qp_ex(atomic_load_explicit(&mc->verbs, memory_order_relaxed), &attr) : NULL;
+	return attr.pd ? mc->lower.qp.create_qp_ex(atomic_load_explicit(&mc->verbs, memory_order_relaxed), &attr) : NULL;
 }
 
 static int find_on(struct mesh_context *mc, struct ibv_qp *qp)
@@ -109,9 +109,9 @@ static int find(struct mesh_context *mc)
 
 	/* mesh_destroy_qp() and mesh_destroy_cq() would take data->lock. */
 	if (qp)
-		mc->destroy_qp(qp);
+		mc->lower.qp.destroy_qp(qp);
 	if (cq)
-		mc->destroy_cq(cq);
+		mc->lower.cq.destroy_cq(cq);
 	return err;
 }
 

@@ -38,7 +38,8 @@ static struct ibv_qp *make_qp(struct mesh_own *own)
 	};
 
 	errno = ENOMEM;
-	return attr.pd ? own->mc->create_qp_ex(atomic_load_explicit(&own->mc->verbs, memory_order_relaxed), &attr) : NULL;
+	return attr.pd ? own->mc->lower.qp.create_qp_ex(atomic_load_explicit(&own->mc->verbs, memory_order_relaxed), &attr)
+		       : NULL;
 }
 
 static int make_qps(struct mesh_own *own)
@@ -52,7 +53,7 @@ static int make_qps(struct mesh_own *own)
 
 static int modify(struct mesh_own *own, struct ibv_qp_attr attr, int mask)
 {
-	int err = own->mc->modify_qp(own->qp, &attr, IBV_QP_STATE | mask);
+	int err = own->mc->lower.qp.modify_qp(own->qp, &attr, IBV_QP_STATE | mask);
 
 	if (!err)
 		own->qp->state = attr.qp_state; /* as ibv_modify_qp() does */
@@ -78,7 +79,8 @@ static int learn_uidx(struct mesh_own *own)
 		sched_yield();
 	}
 	own->uidx = be32toh(cqe->srqn_uidx);
-	return own->mc->poll_cq(own->device_cq, 1, &wc) == 1 && mv_mlx5_consumer(&own->device_cqes) == 1 ? 0 : -EOPNOTSUPP;
+	return own->mc->lower.io.poll_cq(own->device_cq, 1, &wc) == 1 && mv_mlx5_consumer(&own->device_cqes) == 1 ? 0
+														  : -EOPNOTSUPP;
 }
 
 /* Goes from RESET, where libmlx5's counts begin at 0 again, to RTS. */
@@ -118,7 +120,7 @@ static int post_first(struct mesh_own *own)
 	if (!mesh_own_send(own, FIRST, 0, &send))
 		return -EOPNOTSUPP;
 	mesh_own_sent(own, &send, 0);
-	return own->mc->poll_cq(own->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS ? 0 : -EOPNOTSUPP;
+	return own->mc->lower.io.poll_cq(own->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS ? 0 : -EOPNOTSUPP;
 }
 
 static int make_cq(struct mesh_context *mc, struct ibv_cq **ret, struct mv_mlx5_cq *ret_cqes)
@@ -155,13 +157,13 @@ void mesh_own_close(struct mesh_own *own)
 {
 	/* mesh_destroy_qp() and mesh_destroy_cq() would take data->lock. */
 	if (own->qp)
-		own->mc->destroy_qp(own->qp);
+		own->mc->lower.qp.destroy_qp(own->qp);
 	if (own->sink)
-		own->mc->destroy_qp(own->sink);
+		own->mc->lower.qp.destroy_qp(own->sink);
 	if (own->device_cq)
-		own->mc->destroy_cq(own->device_cq);
+		own->mc->lower.cq.destroy_cq(own->device_cq);
 	if (own->cq)
-		own->mc->destroy_cq(own->cq);
+		own->mc->lower.cq.destroy_cq(own->cq);
 	memset(own, 0, sizeof(*own));
 }
 
@@ -241,7 +243,7 @@ bool mesh_own_recv(struct mesh_own *own, uint64_t wr_id)
 	struct ibv_sge sge = {.addr = 2, .length = 3, .lkey = 1};
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
 
-	if (!is_quiet(own) || own->n_recvs == MESH_OWN_WRS || own->mc->post_recv(own->qp, &wr, &bad))
+	if (!is_quiet(own) || own->n_recvs == MESH_OWN_WRS || own->mc->lower.io.post_recv(own->qp, &wr, &bad))
 		return false;
 	own->n_recvs++;
 	return true;

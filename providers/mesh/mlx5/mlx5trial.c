@@ -203,7 +203,7 @@ static int poll_looking(struct trial *t, int n, struct ibv_wc *wc, int *ret_got)
 
 	if (err)
 		return err;
-	*ret_got = own->mc->poll_cq(own->cq, n, wc);
+	*ret_got = own->mc->lower.io.poll_cq(own->cq, n, wc);
 	err = mesh_own_look(own, &t->after);
 	count_changes(&t->before.cq, &t->after.cq, t->cq_changes);
 	count_changes(&t->before.qp, &t->after.qp, t->qp_changes);
@@ -221,10 +221,10 @@ static int poll_both(struct trial *t, int n, bool by_us, bool looks)
 	if (looks)
 		err = poll_looking(t, n, its, &got_its);
 	else
-		got_its = t->its.own.mc->poll_cq(t->its.own.cq, n, its);
+		got_its = t->its.own.mc->lower.io.poll_cq(t->its.own.cq, n, its);
 	if (err)
 		return err;
-	got_ours = by_us ? take(e, n, ours) : e->own.mc->poll_cq(e->own.cq, n, ours);
+	got_ours = by_us ? take(e, n, ours) : e->own.mc->lower.io.poll_cq(e->own.cq, n, ours);
 	return compare(t, got_its, its, got_ours, ours);
 }
 

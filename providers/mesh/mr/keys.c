@@ -113,11 +113,11 @@ static void note(struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key *wi
 struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
-	struct ibv_mr *mr = mc->reg_mr(pd, addr, length, iova, access);
+	struct ibv_mr *mr = mc->lower.mr.reg_mr(pd, addr, length, iova, access);
 
 	/* Regions registered in advance count against the same limits: give them back, and try again. */
 	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_keys_ahead_give_back())
-		mr = mc->reg_mr(pd, addr, length, iova, access);
+		mr = mc->lower.mr.reg_mr(pd, addr, length, iova, access);
 	if (mr && is_noted(mc))
 		note(mr, pd,
 		     &(struct mesh_key){.addr = addr, .length = length, .iova = iova, .access = access}, -1);
@@ -128,7 +128,7 @@ struct ibv_mr *mesh_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 				  int access)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
-	struct ibv_mr *mr = mc->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+	struct ibv_mr *mr = mc->lower.mr.reg_dmabuf_mr(pd, offset, length, iova, fd, access);
 
 	if (mr && is_noted(mc))
 		note(mr, pd,
@@ -155,11 +155,11 @@ struct ibv_mr *mesh_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
 	const uint64_t known = MESH_MR_IOVA | MESH_MR_ADDR | MESH_MR_FD | MESH_MR_FD_OFFSET | MESH_MR_DMAH;
 	struct mesh_context *mc = mesh_context_get(pd->context);
 	uint64_t mask = attr->comp_mask;
-	struct ibv_mr *mr = mc->reg_mr_ex(pd, attr);
+	struct ibv_mr *mr = mc->lower.mr.reg_mr_ex(pd, attr);
 	struct mesh_key with;
 
 	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_keys_ahead_give_back())
-		mr = mc->reg_mr_ex(pd, attr);
+		mr = mc->lower.mr.reg_mr_ex(pd, attr);
 	if (!mr || !is_noted(mc))
 		return mr;
 	if (mask & ~known || !(mask & (MESH_MR_ADDR | MESH_MR_FD))) {
@@ -174,7 +174,7 @@ struct ibv_mr *mesh_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
 struct ibv_mr *mesh_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
-	struct ibv_mr *mr = mc->alloc_null_mr(pd);
+	struct ibv_mr *mr = mc->lower.mr.alloc_null_mr(pd);
 
 	if (mr && is_noted(mc))
 		note(mr, pd, &(struct mesh_key){.null_mr = true}, -1);
@@ -306,11 +306,11 @@ int mesh_dereg_mr(struct ibv_mr *mr)
 	int err, saved_errno;
 
 	if (!mesh_context_active(mc))
-		return mc->dereg_mr(mr);
+		return mc->lower.mr.dereg_mr(mr);
 	key = forget(mr);
 	if (!key)
 		note_unseen(mr);
-	err = mc->dereg_mr(mr);
+	err = mc->lower.mr.dereg_mr(mr);
 	saved_errno = errno;
 	mesh_devices_settle();
 	if (key && err) {
@@ -330,13 +330,13 @@ int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	int err, saved_errno;
 
 	if (!mesh_context_active(mc))
-		return mc->rereg_mr(mr, flags, pd, addr, length, access);
+		return mc->lower.mr.rereg_mr(mr, flags, pd, addr, length, access);
 	key = forget(mr);
 	if (!key)
 		note_unseen(mr);
 	if (!key && flags & IBV_REREG_MR_CHANGE_PD)
 		mesh_pd_stay(pd, unseen);
-	err = mc->rereg_mr(mr, flags, pd, addr, length, access);
+	err = mc->lower.mr.rereg_mr(mr, flags, pd, addr, length, access);
 	saved_errno = errno;
 	mesh_devices_settle();
 	if (key && !err) {

@@ -255,7 +255,7 @@ void mesh_pds_close(struct ibv_context *verbs)
 struct ibv_pd *mesh_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(context);
-	struct ibv_pd *pd = mc->alloc_parent_domain(context, attr);
+	struct ibv_pd *pd = mc->lower.pd.alloc_parent_domain(context, attr);
 	int saved_errno = errno, cancel;
 	struct mesh_parent *p;
 
@@ -283,7 +283,7 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 	struct mesh_parent *p;
 
 	if (!mesh_context_active(mc))
-		return mc->dealloc_pd(pd);
+		return mc->lower.pd.dealloc_pd(pd);
 
 	/* Before the base deallocates the PD: afterwards another PD may get its address at any moment. */
 	cancel = mesh_cancel_off();
@@ -294,7 +294,7 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 
-	err = mc->dealloc_pd(pd);
+	err = mc->lower.pd.dealloc_pd(pd);
 	mesh_devices_settle();
 	if (err && stays)
 		mesh_pd_stay(pd, stays);
@@ -324,5 +324,5 @@ void mesh_unimport_pd(struct ibv_pd *pd)
 		mesh_cancel_restore(cancel);
 		errno = saved_errno;
 	}
-	mc->unimport_pd(pd);
+	mc->lower.pd.unimport_pd(pd);
 }

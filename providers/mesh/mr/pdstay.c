@@ -145,7 +145,7 @@ void mesh_pd_key_fails(struct ibv_pd *pd, enum mesh_key_index index, uint32_t ke
 
 struct ibv_mr *mesh_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
-	struct ibv_mr *mr = mesh_context_get(pd->context)->import_mr(pd, handle);
+	struct ibv_mr *mr = mesh_context_get(pd->context)->lower.mr.import_mr(pd, handle);
 
 	if (mr)
 		mesh_pd_stay(pd, mesh_mr_source_why(MESH_SOURCE_ibv_import_mr));
@@ -155,7 +155,7 @@ struct ibv_mr *mesh_import_mr(struct ibv_pd *pd, uint32_t handle)
 /* The PD can use all registrations of the other process. */
 struct ibv_pd *mesh_import_pd(struct ibv_context *context, uint32_t handle)
 {
-	struct ibv_pd *pd = mesh_context_get(context)->import_pd(context, handle);
+	struct ibv_pd *pd = mesh_context_get(context)->lower.pd.import_pd(context, handle);
 
 	if (pd)
 		mesh_pd_stay(pd, mesh_mr_source_why(MESH_SOURCE_ibv_import_pd));
@@ -164,7 +164,7 @@ struct ibv_pd *mesh_import_pd(struct ibv_context *context, uint32_t handle)
 
 struct ibv_mr *mesh_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access)
 {
-	struct ibv_mr *mr = mesh_context_get(pd->context)->reg_dm_mr(pd, dm, offset, length, access);
+	struct ibv_mr *mr = mesh_context_get(pd->context)->lower.mr.reg_dm_mr(pd, dm, offset, length, access);
 
 	if (mr)
 		mesh_pd_stay(pd, mesh_mr_source_why(MESH_SOURCE_ibv_reg_dm_mr));
@@ -174,7 +174,7 @@ struct ibv_mr *mesh_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t off
 /* A window is bound on one NIC only. A type 1 window serves all queue pairs of its protection domain. */
 struct ibv_mw *mesh_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-	struct ibv_mw *mw = mesh_context_get(pd->context)->alloc_mw(pd, type);
+	struct ibv_mw *mw = mesh_context_get(pd->context)->lower.mr.alloc_mw(pd, type);
 
 	if (mw)
 		mesh_pd_stay(pd, mesh_mr_source_why(MESH_SOURCE_ibv_alloc_mw));

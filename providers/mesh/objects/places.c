@@ -20,8 +20,8 @@ __attribute__((no_sanitize("thread"), noinline)) static void put(struct ibv_cont
 {
 #define X(op)                                                                                                       \
 	{                                                                                                           \
-		__typeof__(ops->op) from = ours & MESH_AT_##op ? mc->op : mesh_places_ops.op;                       \
-		__typeof__(ops->op) to = ours & MESH_AT_##op ? mesh_places_ops.op : mc->op;                         \
+		__typeof__(ops->op) from = ours & MESH_AT_##op ? mc->lower.io.op : mesh_places_ops.op;              \
+		__typeof__(ops->op) to = ours & MESH_AT_##op ? mesh_places_ops.op : mc->lower.io.op;                \
                                                                                                                     \
 		__atomic_compare_exchange_n(&ops->op, &from, to, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);        \
 	}
@@ -39,7 +39,7 @@ __attribute__((no_sanitize("thread"), noinline)) static unsigned int intercepted
 	{                                                                                                           \
 		__typeof__(ops->op) now = __atomic_load_n(&ops->op, __ATOMIC_RELAXED);                              \
                                                                                                                     \
-		if (now != mc->op && now != mesh_places_ops.op)                                                     \
+		if (now != mc->lower.io.op && now != mesh_places_ops.op)                                            \
 			places |= MESH_AT_##op;                                                                     \
 	}
 	PLACES(X)

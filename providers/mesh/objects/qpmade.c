@@ -137,7 +137,7 @@ static bool is_noted(const struct mesh_context *mc, enum ibv_qp_type type, const
 struct ibv_qp *mesh_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
-	struct ibv_qp *qp = mc->create_qp(pd, attr);
+	struct ibv_qp *qp = mc->lower.qp.create_qp(pd, attr);
 
 	if (qp && is_noted(mc, attr->qp_type, attr->qp_context))
 		note(mc, qp, NULL);
@@ -156,7 +156,7 @@ struct ibv_qp *mesh_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 {
 	struct mesh_context *mc = mesh_context_get(context);
 	bool more = asks_for_more(attr);
-	struct ibv_qp *qp = mc->create_qp_ex(context, attr);
+	struct ibv_qp *qp = mc->lower.qp.create_qp_ex(context, attr);
 
 	if (qp && is_noted(mc, attr->qp_type, attr->qp_context))
 		note(mc, qp, more ? why_flags : NULL);
@@ -172,7 +172,7 @@ static bool is_watched(const struct mesh_context *mc, const struct ibv_qp *qp)
 int mesh_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
-	int err = mc->modify_qp_rate_limit(qp, attr);
+	int err = mc->lower.qp.modify_qp_rate_limit(qp, attr);
 
 	if (!err && attr->rate_limit && is_watched(mc, qp))
 		mesh_qp_stay(mc, qp, why_rate);
@@ -182,7 +182,7 @@ int mesh_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *
 int mesh_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
-	int err = mc->set_ece(qp, ece);
+	int err = mc->lower.qp.set_ece(qp, ece);
 
 	if (!err && is_watched(mc, qp))
 		mesh_qp_note_ece(mc, qp, &(struct mesh_qp_ece){.ece = *ece});

@@ -22,5 +22,5 @@ void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event
 		mesh_cancel_restore(cancel);
 	}
 	errno = saved_errno;
-	mc->async_event(context, event);
+	mc->lower.async_event(context, event);
 }

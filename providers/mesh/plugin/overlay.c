@@ -23,58 +23,58 @@ struct row {
 	const void *ours;
 };
 
-#define BASE_TYPE(member) __typeof__(((struct mesh_context *)NULL)->member)
-#define KEEP(op, member)  [MESH_OP_##op] = {offsetof(struct mesh_context, member), NULL}
+#define BASE_TYPE(member) __typeof__(((struct mesh_context *)NULL)->lower.member)
+#define KEEP(op, member)  [MESH_OP_##op] = {offsetof(struct mesh_context, lower.member), NULL}
 /* The third operand only checks the type of the plugin's function. */
 #define OURS(op, member, function)                                                                         \
-	[MESH_OP_##op] = {offsetof(struct mesh_context, member),                                           \
+	[MESH_OP_##op] = {offsetof(struct mesh_context, lower.member),                                     \
 			  (const void *)(1 ? (function) : (BASE_TYPE(member))NULL)}
 
 static const struct row rows[MESH_N_OPS] = {
-	OURS(MODIFY_QP, modify_qp, mesh_modify_qp),
+	OURS(MODIFY_QP, qp.modify_qp, mesh_modify_qp),
 	OURS(CREATE_AH, create_ah, mesh_create_ah),
 	OURS(ASYNC_EVENT, async_event, mesh_async_event),
 	OURS(FREE_CONTEXT, free_context, mesh_free_context),
-	KEEP(ALLOC_PD, alloc_pd),
-	OURS(DEALLOC_PD, dealloc_pd, mesh_dealloc_pd),
-	OURS(ALLOC_PARENT_DOMAIN, alloc_parent_domain, mesh_alloc_parent_domain),
-	OURS(REG_MR, reg_mr, mesh_reg_mr),
-	OURS(REG_DMABUF_MR, reg_dmabuf_mr, mesh_reg_dmabuf_mr),
-	OURS(REG_MR_EX, reg_mr_ex, mesh_reg_mr_ex),
-	OURS(IMPORT_MR, import_mr, mesh_import_mr),
-	OURS(IMPORT_PD, import_pd, mesh_import_pd),
-	OURS(UNIMPORT_PD, unimport_pd, mesh_unimport_pd),
-	OURS(SET_ECE, set_ece, mesh_set_ece),
-	OURS(QUERY_ECE, query_ece, mesh_query_ece),
-	OURS(ALLOC_NULL_MR, alloc_null_mr, mesh_alloc_null_mr),
-	OURS(REG_DM_MR, reg_dm_mr, mesh_reg_dm_mr),
-	OURS(ALLOC_MW, alloc_mw, mesh_alloc_mw),
-	OURS(REREG_MR, rereg_mr, mesh_rereg_mr),
-	OURS(DEREG_MR, dereg_mr, mesh_dereg_mr),
-	KEEP(CREATE_CQ, create_cq),
-	OURS(CREATE_CQ_EX, create_cq_ex, mesh_create_cq_ex),
-	OURS(RESIZE_CQ, resize_cq, mesh_resize_cq),
-	OURS(DESTROY_CQ, destroy_cq, mesh_destroy_cq),
-	OURS(MODIFY_CQ, modify_cq, mesh_modify_cq),
-	KEEP(CQ_EVENT, cq_event),
-	KEEP(POLL_CQ, poll_cq),
-	KEEP(REQ_NOTIFY_CQ, req_notify_cq),
-	OURS(CREATE_SRQ, create_srq, mesh_create_srq),
-	OURS(CREATE_SRQ_EX, create_srq_ex, mesh_create_srq_ex),
-	KEEP(MODIFY_SRQ, modify_srq),
-	KEEP(QUERY_SRQ, query_srq),
-	OURS(DESTROY_SRQ, destroy_srq, mesh_destroy_srq),
-	KEEP(POST_SRQ_RECV, post_srq_recv),
-	OURS(CREATE_QP, create_qp, mesh_create_qp),
-	OURS(CREATE_QP_EX, create_qp_ex, mesh_create_qp_ex),
-	KEEP(OPEN_QP, open_qp),
-	OURS(QUERY_QP, query_qp, mesh_query_qp),
-	OURS(MODIFY_QP_RATE_LIMIT, modify_qp_rate_limit, mesh_modify_qp_rate_limit),
-	OURS(DESTROY_QP, destroy_qp, mesh_destroy_qp),
-	KEEP(POST_SEND, post_send),
-	KEEP(POST_RECV, post_recv),
+	KEEP(ALLOC_PD, pd.alloc_pd),
+	OURS(DEALLOC_PD, pd.dealloc_pd, mesh_dealloc_pd),
+	OURS(ALLOC_PARENT_DOMAIN, pd.alloc_parent_domain, mesh_alloc_parent_domain),
+	OURS(REG_MR, mr.reg_mr, mesh_reg_mr),
+	OURS(REG_DMABUF_MR, mr.reg_dmabuf_mr, mesh_reg_dmabuf_mr),
+	OURS(REG_MR_EX, mr.reg_mr_ex, mesh_reg_mr_ex),
+	OURS(IMPORT_MR, mr.import_mr, mesh_import_mr),
+	OURS(IMPORT_PD, pd.import_pd, mesh_import_pd),
+	OURS(UNIMPORT_PD, pd.unimport_pd, mesh_unimport_pd),
+	OURS(SET_ECE, qp.set_ece, mesh_set_ece),
+	OURS(QUERY_ECE, qp.query_ece, mesh_query_ece),
+	OURS(ALLOC_NULL_MR, mr.alloc_null_mr, mesh_alloc_null_mr),
+	OURS(REG_DM_MR, mr.reg_dm_mr, mesh_reg_dm_mr),
+	OURS(ALLOC_MW, mr.alloc_mw, mesh_alloc_mw),
+	OURS(REREG_MR, mr.rereg_mr, mesh_rereg_mr),
+	OURS(DEREG_MR, mr.dereg_mr, mesh_dereg_mr),
+	KEEP(CREATE_CQ, cq.create_cq),
+	OURS(CREATE_CQ_EX, cq.create_cq_ex, mesh_create_cq_ex),
+	OURS(RESIZE_CQ, cq.resize_cq, mesh_resize_cq),
+	OURS(DESTROY_CQ, cq.destroy_cq, mesh_destroy_cq),
+	OURS(MODIFY_CQ, cq.modify_cq, mesh_modify_cq),
+	KEEP(CQ_EVENT, cq.cq_event),
+	KEEP(POLL_CQ, io.poll_cq),
+	KEEP(REQ_NOTIFY_CQ, io.req_notify_cq),
+	OURS(CREATE_SRQ, srq.create_srq, mesh_create_srq),
+	OURS(CREATE_SRQ_EX, srq.create_srq_ex, mesh_create_srq_ex),
+	KEEP(MODIFY_SRQ, srq.modify_srq),
+	KEEP(QUERY_SRQ, srq.query_srq),
+	OURS(DESTROY_SRQ, srq.destroy_srq, mesh_destroy_srq),
+	KEEP(POST_SRQ_RECV, io.post_srq_recv),
+	OURS(CREATE_QP, qp.create_qp, mesh_create_qp),
+	OURS(CREATE_QP_EX, qp.create_qp_ex, mesh_create_qp_ex),
+	KEEP(OPEN_QP, qp.open_qp),
+	OURS(QUERY_QP, qp.query_qp, mesh_query_qp),
+	OURS(MODIFY_QP_RATE_LIMIT, qp.modify_qp_rate_limit, mesh_modify_qp_rate_limit),
+	OURS(DESTROY_QP, qp.destroy_qp, mesh_destroy_qp),
+	KEEP(POST_SEND, io.post_send),
+	KEEP(POST_RECV, io.post_recv),
 	OURS(DESTROY_AH, destroy_ah, mesh_destroy_ah),
-	OURS(BIND_MW, bind_mw, mesh_bind_mw),
+	OURS(BIND_MW, qp.bind_mw, mesh_bind_mw),
 };
 
 /* Read the base's functions from a context. Return: false: the library's two copies of one differ. */
@@ -184,7 +184,7 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 void mesh_free_context(struct ibv_context *context)
 {
 	struct mesh_context *mc = mesh_context_get(context);
-	void (*base_free)(struct ibv_context *) = mc->free_context;
+	void (*base_free)(struct ibv_context *) = mc->lower.free_context;
 	int cancel = mesh_cancel_off();
 
 	if (mesh_context_active(mc)) {

@@ -116,7 +116,7 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
 
 	if (h->guard)
 		h->guard->unlogged = true; /* true in most cases: send_lost() */
-	return h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
+	return h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->lower.io.post_send(h->qp, &wr, &bad);
 }
 
 /*
@@ -187,7 +187,7 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 		logged = mesh_guard_send(h->guard, wr);
 	if (err || logged > 0)
 		return err ? err : logged;
-	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->post_send(h->qp, &translated, &bad);
+	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->lower.io.post_send(h->qp, &translated, &bad);
 	if (err && !logged)
 		mv_wrring_undo(&h->guard->sends, 1);
 	if (!err && logged && h->guard)
@@ -420,7 +420,7 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	if (!h && qp->qp_type == IBV_QPT_UD && mesh_ud_active(mc) && mesh_context_active(mc))
 		return mesh_ud_post_send(mc, qp, wr, bad_wr);
 	if (!h)
-		return mc->post_send(qp, wr, bad_wr);
+		return mc->lower.io.post_send(qp, wr, bad_wr);
 	ex = h->wrex;
 	if (ex)
 		mesh_lock(&h->post_lock);
@@ -443,5 +443,5 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		mesh_cancel_restore(cancel);
 	if (fails)
 		mesh_post_fails(h);
-	return ours && (err || !wr) ? err : mc->post_send(qp, wr, bad_wr);
+	return ours && (err || !wr) ? err : mc->lower.io.post_send(qp, wr, bad_wr);
 }

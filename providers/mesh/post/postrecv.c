@@ -70,7 +70,7 @@ static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	int err;
 
 	copy.next = NULL;
-	err = h->mc->post_recv(h->qp, &copy, &bad);
+	err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
 	if (err)
 		return err;
 	if (h->mode == MESH_HELD_NOTING || h->mode == MESH_HELD_WAITING)
@@ -93,7 +93,7 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	if (h->mode == MESH_HELD_GUARDED && !h->now.qp)
 		mesh_post_check_keys(h, wr->sg_list, wr->num_sge);
 	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard))) {
-		err = h->mc->post_recv(h->qp, &copy, &bad);
+		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
 		if (!err && h->guard->reader && h->guard->reader->noting)
 			mesh_recvlog_add(&h->log, wr);
 		return err;
@@ -105,7 +105,7 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->cap.max_recv_sge)
 		return EINVAL;
 	if (h->mode == MESH_HELD_GUARDED)
-		err = h->mc->post_recv(h->qp, &copy, &bad);
+		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
 	else if (h->mode == MESH_HELD_FENCED && !h->n_new_receives)
 		err = mesh_live_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
 	else
@@ -156,11 +156,11 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	int err = 0;
 
 	if (!h)
-		return mc->post_recv(qp, wr, bad_wr);
+		return mc->lower.io.post_recv(qp, wr, bad_wr);
 	mesh_lock(&h->lock);
 	ours = h->qp == qp && h->mode != MESH_HELD_FREE && h->mode != MESH_HELD_NATIVE && !mesh_post_recv_is_left(h);
 	if (ours)
 		err = post_recv_locked(h, wr, bad_wr);
 	mesh_unlock(&h->lock);
-	return ours ? err : mc->post_recv(qp, wr, bad_wr);
+	return ours ? err : mc->lower.io.post_recv(qp, wr, bad_wr);
 }

@@ -39,5 +39,5 @@ int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	if (err == EOPNOTSUPP)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a memory window is not bound: its connection has moved to another NIC, or is about to",
 			    mc->device);
-	return err ? err : mc->bind_mw(qp, mw, bind);
+	return err ? err : mc->lower.qp.bind_mw(qp, mw, bind);
 }

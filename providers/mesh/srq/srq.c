@@ -124,7 +124,7 @@ struct ibv_srq *mesh_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *att
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
 	int cancel = srq_table_lock(mc);
-	struct ibv_srq *srq = mc->create_srq(pd, attr);
+	struct ibv_srq *srq = mc->lower.srq.create_srq(pd, attr);
 	int saved_errno = errno;
 
 	srq_table_unlock(mc);
@@ -140,7 +140,7 @@ struct ibv_srq *mesh_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 {
 	struct mesh_context *mc = mesh_context_get(context);
 	int cancel = srq_table_lock(mc);
-	struct ibv_srq *srq = mc->create_srq_ex(context, attr);
+	struct ibv_srq *srq = mc->lower.srq.create_srq_ex(context, attr);
 	int saved_errno = errno;
 	bool basic = !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type == IBV_SRQT_BASIC;
 
@@ -160,7 +160,7 @@ MV_LOCKS_UNCHECKED int mesh_destroy_srq(struct ibv_srq *srq)
 	int err, cancel;
 
 	if (!mesh_context_active(mc))
-		return mc->destroy_srq(srq);
+		return mc->lower.srq.destroy_srq(srq);
 	cancel = mesh_cancel_off();
 	mesh_lock(&data->lock);
 	m = mesh_map_drop(&data->srqs, srq);
@@ -168,7 +168,7 @@ MV_LOCKS_UNCHECKED int mesh_destroy_srq(struct ibv_srq *srq)
 	if (m)
 		mesh_lock(&m->join_lock); /* the helper thread may be redistributing */
 	mesh_lock(&data->srq_table_lock);
-	err = mc->destroy_srq(srq);
+	err = mc->lower.srq.destroy_srq(srq);
 	mesh_unlock(&data->srq_table_lock);
 	if (m && !err)
 		srq_kill(m);

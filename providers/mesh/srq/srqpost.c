@@ -175,7 +175,7 @@ static int post_split(struct mesh_srq *m, const struct ibv_recv_wr *wr)
 
 static int post_noted(struct mesh_srq *m, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	int err = m->mc->post_srq_recv(m->srq, wr, bad_wr);
+	int err = m->mc->lower.io.post_srq_recv(m->srq, wr, bad_wr);
 
 	for (; wr && (!err || wr != *bad_wr); wr = wr->next)
 		mesh_srqlog_push(&m->base.log, wr->wr_id, wr->sg_list, wr->num_sge);
@@ -190,7 +190,7 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 	int err = 0;
 
 	if (!m)
-		return mc->post_srq_recv(srq, wr, bad_wr);
+		return mc->lower.io.post_srq_recv(srq, wr, bad_wr);
 	mesh_lock(&m->lock);
 	if (!m->split)
 		err = post_noted(m, wr, bad_wr);

@@ -54,7 +54,7 @@ int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ib
 		if (home->spd)
 			mesh_key_local(home->spd, sges[i].lkey, &m->sges[i].lkey);
 	}
-	err = home->rail ? ibv_post_srq_recv(home->srq, &wr, &bad) : m->mc->post_srq_recv(home->srq, &wr, &bad);
+	err = home->rail ? ibv_post_srq_recv(home->srq, &wr, &bad) : m->mc->lower.io.post_srq_recv(home->srq, &wr, &bad);
 	if (!err)
 		mesh_srqlog_push(&home->log, wr_id, sges, num_sge);
 	return err;
@@ -132,7 +132,8 @@ static void to_nowhere(void *arg, uint64_t wr_id)
 static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_id))
 {
 	struct mesh_context *mc = m->mc;
-	const struct mesh_srqloop_verbs qps = {.modify = mc->modify_qp, .query = mc->query_qp, .destroy = mc->destroy_qp};
+	const struct mesh_srqloop_verbs qps = {
+		.modify = mc->lower.qp.modify_qp, .query = mc->lower.qp.query_qp, .destroy = mc->lower.qp.destroy_qp};
 	struct ibv_pd *pd;
 
 	mesh_lock(&mc->data.lock);

@@ -192,21 +192,21 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 
 	*ret_failed_receive = false;
 	if (cq->unreadable)
-		return cq->mc->poll_cq(cq->cq, 1, wc);
+		return cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
 	before = mv_mlx5_consumer(&cq->ring);
 	err = mv_mlx5_cqe_peek(&cq->ring, 0, &cqe);
 	if (err == -EAGAIN)
 		return 0;
 	if (err) {
 		lose_all(cq, "its CQ has completions of a kind that is not known");
-		return cq->mc->poll_cq(cq->cq, 1, wc);
+		return cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
 	}
 	mesh_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, cqe.qpn);
 	if (qp && qp->held)
 		stage(qp->held, cq, &cqe);
 	mesh_unlock(&cq->lock);
-	got = cq->mc->poll_cq(cq->cq, 1, wc);
+	got = cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
 	if (got != 1 || !mesh_reader_took(cq, before, 1))
 		mesh_reader_lose_others(cq);
 	else
@@ -229,7 +229,7 @@ void mesh_reader_cq_refresh(struct mesh_cq *cq)
 	struct ibv_wc none;
 	int err;
 
-	cq->mc->poll_cq(cq->cq, 0, &none); /* updates the doorbell record */
+	cq->mc->lower.io.poll_cq(cq->cq, 0, &none); /* updates the doorbell record */
 	err = mesh_mlx5_cq(cq->mc, cq->cq, &ring);
 	if (err)
 		lose_all(cq, "its CQ was resized and cannot be read any more");

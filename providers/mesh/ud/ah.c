@@ -8,7 +8,7 @@
 
 struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	struct ibv_ah *ah = mc->create_ah(pd, attr);
+	struct ibv_ah *ah = mc->lower.create_ah(pd, attr);
 
 	if (ah) {
 		ah->context = pd->context;
@@ -55,14 +55,14 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	bool stranger;
 
 	if (!attr->is_global || !mesh_context_active(mc))
-		return mc->create_ah(pd, attr);
+		return mc->lower.create_ah(pd, attr);
 
 	ah = choose(mc, pd, attr, &choice);
 	if (ah)
 		return ah;
 	if (choice.index == attr->grh.sgid_index) {
 		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid, false);
-		ah = mc->create_ah(pd, attr);
+		ah = mc->lower.create_ah(pd, attr);
 		/* The base has waited for a neighbour for a second or more. By then the host may have answered the agent. */
 		if (!ah && stranger && !mesh_view_is_stranger(&attr->grh.dgid, false))
 			ah = choose_keeping_errno(mc, pd, attr, &choice);
@@ -71,8 +71,8 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 	repaired = *attr;
 	repaired.grh.sgid_index = choice.index;
-	ah = mc->create_ah(pd, &repaired);
+	ah = mc->lower.create_ah(pd, &repaired);
 	mesh_count(ah ? MV_COUNT_REPAIRED_AH : MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result that it would have got on a bare HCA. */
-	return ah ? ah : mc->create_ah(pd, attr);
+	return ah ? ah : mc->lower.create_ah(pd, attr);
 }

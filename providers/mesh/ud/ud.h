@@ -58,7 +58,8 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 				 const struct mesh_choice *choice);
 int mesh_destroy_ah(struct ibv_ah *ah); /* as in libibverbs */
 /**
- * mesh_base_ah - ah.c: make a handle of the base, for mc->destroy_ah(). The kernel may look for the neighbour. NULL with errno.
+ * mesh_base_ah - ah.c: make a handle of the base, for mc->lower.destroy_ah(). The kernel may look for the neighbour. NULL with
+ * errno.
  */
 struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr);
 

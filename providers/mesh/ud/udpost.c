@@ -121,7 +121,7 @@ static struct ibv_ah *ask_base(struct mesh_context *mc, struct ibv_pd *pd, const
 	mesh_ud_unlock(cancel);
 	if (silent)
 		return NULL;
-	ah = mc->create_ah(pd, &attr);
+	ah = mc->lower.create_ah(pd, &attr);
 	if (ah)
 		return ah;
 	err = errno;
@@ -172,9 +172,9 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	}
 	if (err) {
 		if (ah)
-			mc->destroy_ah(ah);
+			mc->lower.destroy_ah(ah);
 		if (a->self)
-			mc->destroy_ah(a->self);
+			mc->lower.destroy_ah(a->self);
 		free(a);
 		ah = NULL;
 	}
@@ -203,10 +203,10 @@ int mesh_destroy_ah(struct ibv_ah *ah)
 	struct mesh_ud_ah *a = mesh_context_active(mc) ? forget(mc, ah) : NULL;
 
 	if (a) {
-		mc->destroy_ah(a->self);
+		mc->lower.destroy_ah(a->self);
 		free(a);
 	}
-	return mc->destroy_ah(ah);
+	return mc->lower.destroy_ah(ah);
 }
 
 void mesh_ud_close(struct mesh_context *mc)
@@ -222,7 +222,7 @@ void mesh_ud_close(struct mesh_context *mc)
 	}
 	while ((a = mesh_map_any(&mc->ud.ahs))) {
 		mesh_map_drop(&mc->ud.ahs, a->ah);
-		mc->destroy_ah(a->self);
+		mc->lower.destroy_ah(a->self);
 		free(a);
 	}
 	mesh_map_fini(&mc->ud.setters);
@@ -283,12 +283,12 @@ int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_sen
 	for (at = wr; at && !mesh_map_get(&mc->ud.ahs, at->wr.ud.ah); at = at->next)
 		;
 	if (!at)
-		return mc->post_send(qp, wr, bad_wr);
+		return mc->lower.io.post_send(qp, wr, bad_wr);
 	for (at = wr; at; at = at->next) {
 		one = *at;
 		one.next = NULL;
 		lead(mc, qp, &one.wr.ud.ah, &one.wr.ud.remote_qpn, one.wr.ud.remote_qkey);
-		err = mc->post_send(qp, &one, &bad);
+		err = mc->lower.io.post_send(qp, &one, &bad);
 		if (err) {
 			*bad_wr = at;
 			return err;

@@ -52,7 +52,7 @@ struct mesh_ud_qp *mesh_ud_qp_get(struct mesh_context *mc, struct ibv_qp *qp)
 	if (u)
 		return u;
 	/* The QP was in INIT before there was an agent. */
-	if (mc->query_qp(qp, &attr, IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_PKEY_INDEX, &init))
+	if (mc->lower.qp.query_qp(qp, &attr, IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_PKEY_INDEX, &init))
 		return NULL;
 	u = add(mc, qp);
 	if (!u)

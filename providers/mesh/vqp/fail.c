@@ -20,7 +20,7 @@ static int to_err(struct mesh_held *h)
 	if (h->now.qp)
 		err = mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 	else
-		err = h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
+		err = h->mc->lower.qp.modify_qp(h->qp, &attr, IBV_QP_STATE);
 	return -mesh_positive(err);
 }
 
@@ -37,7 +37,7 @@ static void base_follows(struct mesh_held *h)
 		return;
 	if (h->now.rtr)
 		mesh_shadow_wait_drained(h, &h->now);
-	h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
+	h->mc->lower.qp.modify_qp(h->qp, &attr, IBV_QP_STATE);
 }
 
 /* Complete the first waiting send with @status. cq->lock and held->lock; the stash has room. */

@@ -105,14 +105,14 @@ static int post_send_mark(struct mesh_held *h)
 	struct ibv_send_wr mark = {
 		.wr_id = mesh_guard_send_mark(h->guard), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 
-	return h->now.qp ? ibv_post_send(h->now.qp, &mark, &bad) : h->mc->post_send(h->qp, &mark, &bad);
+	return h->now.qp ? ibv_post_send(h->now.qp, &mark, &bad) : h->mc->lower.io.post_send(h->qp, &mark, &bad);
 }
 
 static int post_recv_mark(struct mesh_held *h)
 {
 	struct ibv_recv_wr mark = {.wr_id = mesh_guard_recv_mark(h->guard)}, *bad;
 
-	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->post_recv(h->qp, &mark, &bad);
+	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->lower.io.post_recv(h->qp, &mark, &bad);
 }
 
 /*
@@ -299,7 +299,7 @@ static int read_psn(struct mesh_held *h, uint32_t *ret)
 	if (h->now.qp)
 		err = mesh_root.lib.verbs.query_qp(h->now.qp, &attr, IBV_QP_RQ_PSN, &init);
 	else
-		err = h->mc->query_qp(h->qp, &attr, IBV_QP_RQ_PSN, &init);
+		err = h->mc->lower.qp.query_qp(h->qp, &attr, IBV_QP_RQ_PSN, &init);
 	if (err)
 		return -mesh_positive(err);
 	*ret = attr.rq_psn & MV_PSN_MASK;

@@ -22,7 +22,7 @@ static int take_caps(struct mesh_held *h, struct ibv_qp *qp)
 
 	memset(&init, 0, sizeof(init));
 	memset(&attr, 0, sizeof(attr));
-	err = h->mc->query_qp(qp, &attr, IBV_QP_CAP | IBV_QP_PORT, &init);
+	err = h->mc->lower.qp.query_qp(qp, &attr, IBV_QP_CAP | IBV_QP_PORT, &init);
 	if (err)
 		return -mesh_positive(err);
 	h->cap = init.cap;
@@ -271,7 +271,7 @@ void mesh_held_destroy(struct mesh_held *h)
 /* post_lock */
 static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
-	int err = h->mc->modify_qp(h->qp, attr, attr_mask);
+	int err = h->mc->lower.qp.modify_qp(h->qp, attr, attr_mask);
 
 	mesh_lock(&h->lock);
 	mesh_wrex_changed(h);
@@ -388,7 +388,7 @@ static int post_noted_to_base(struct mesh_held *h)
 		wr.wr_id = log->notes[i].wr_id;
 		wr.num_sge = log->notes[i].num_sge;
 		wr.sg_list = &log->sges[sge];
-		err = h->mc->post_recv(h->qp, &wr, &bad);
+		err = h->mc->lower.io.post_recv(h->qp, &wr, &bad);
 		sge += (size_t)log->notes[i].num_sge;
 	}
 	return err;
@@ -403,13 +403,13 @@ static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init,
 
 	/* Under held->lock, so that receives posted meanwhile come behind the recorded ones. */
 	mesh_lock(&h->lock);
-	err = h->log.incomplete ? ENOMEM : h->mc->modify_qp(h->qp, &reset, IBV_QP_STATE);
+	err = h->log.incomplete ? ENOMEM : h->mc->lower.qp.modify_qp(h->qp, &reset, IBV_QP_STATE);
 	mesh_wrex_changed(h); /* at once: libmlx5 has installed functions that refuse all posts */
 	again.qp_state = IBV_QPS_INIT;
 	if (!err)
-		err = h->mc->modify_qp(h->qp, &again, init_mask | IBV_QP_STATE);
+		err = h->mc->lower.qp.modify_qp(h->qp, &again, init_mask | IBV_QP_STATE);
 	if (!err && mesh_qp_ece(h->mc, h->qp, &noted))
-		err = h->mc->set_ece(h->qp, &noted.ece);
+		err = h->mc->lower.qp.set_ece(h->qp, &noted.ece);
 	if (!err)
 		err = post_noted_to_base(h);
 	mesh_wrex_changed(h);

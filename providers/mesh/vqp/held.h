@@ -114,10 +114,11 @@ bool mesh_held_is_polled(const struct mesh_held *h);
 /**
  * mesh_held_modify_base - modify the program's own QP
  *
- * Replaces mc->modify_qp() from mesh_held_new() on: mlx5 changes functions of struct ibv_qp_ex with the state, which must not
- * happen while the program posts. Waits for a thread in a batch, unless the caller is that thread, or posting is stopped.
+ * Replaces mc->lower.qp.modify_qp() from mesh_held_new() on: mlx5 changes functions of struct ibv_qp_ex with the state, which
+ * must not happen while the program posts. Waits for a thread in a batch, unless the caller is that thread, or posting is
+ * stopped.
  *
- * Return: as mc->modify_qp().
+ * Return: as mc->lower.qp.modify_qp().
  */
 int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 

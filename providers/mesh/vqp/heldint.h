@@ -35,7 +35,7 @@ int mesh_held_room(struct mesh_held *h);
 /**
  * mesh_held_try_modify_base - as mesh_held_modify_base(), not to RTR, without waiting for another thread in a batch
  *
- * Return: EAGAIN: another thread is in a batch (ibv_wr_start()); else as mc->modify_qp().
+ * Return: EAGAIN: another thread is in a batch (ibv_wr_start()); else as mc->lower.qp.modify_qp().
  */
 int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 /** mesh_held_begin_again - undo mesh_held_begin() before anything completed: mode NOTING, with the logged receives */

@@ -54,7 +54,7 @@ int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
 	if (h->now.qp && mode != MESH_HELD_WAITING)
 		err = mesh_root.lib.verbs.query_qp(h->now.qp, &now, IBV_QP_STATE, &init);
 	else if (mode == MESH_HELD_FLUSHING || mode == MESH_HELD_GUARDED || (mode == MESH_HELD_FAILING && h->ended))
-		err = h->mc->query_qp(h->qp, &now, IBV_QP_STATE, &init);
+		err = h->mc->lower.qp.query_qp(h->qp, &now, IBV_QP_STATE, &init);
 	else
 		return -ENODATA;
 	if (err)

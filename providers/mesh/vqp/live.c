@@ -173,7 +173,7 @@ static int resize(struct mesh_cq *cq, uint32_t cqe)
 	do
 		frozen = mesh_cq_freeze(cq);
 	while (!frozen && known); /* as mesh_resize_cq() */
-	err = !frozen && cq->extended ? -EBUSY : -mesh_positive(cq->mc->resize_cq(cq->cq, (int)cqe));
+	err = !frozen && cq->extended ? -EBUSY : -mesh_positive(cq->mc->lower.cq.resize_cq(cq->cq, (int)cqe));
 	if (known)
 		mesh_reader_cq_refresh(cq);
 	else

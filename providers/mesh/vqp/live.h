@@ -35,7 +35,7 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 /** mesh_live_unguard - the QP could not be brought to RTR: record its receives as before. The caller must not use @h any more. */
 void mesh_live_unguard(struct mesh_held *h);
 
-/** mesh_live_base_rts - the program brings its own QP to RTS. Return: as mc->modify_qp(). */
+/** mesh_live_base_rts - the program brings its own QP to RTS. Return: as mc->lower.qp.modify_qp(). */
 int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**

@@ -37,7 +37,7 @@ static bool wanted(struct mesh_held *h, const struct ibv_qp *qp, struct ibv_ece 
 	if (now->qp && now->qp != qp && now->rtr)
 		err = ask(now->qp, ret);
 	else if (h->logged_base)
-		err = h->mc->query_ece(h->qp, ret);
+		err = h->mc->lower.qp.query_ece(h->qp, ret);
 	else
 		return true;
 	*ret_exact = true;
@@ -77,17 +77,17 @@ int mesh_parity_query_ece(struct mesh_held *h, bool connected, struct ibv_ece *r
 	int err;
 
 	if (!mesh_qp_ece(h->mc, h->qp, &noted))
-		return h->mc->query_ece(h->qp, ret);
+		return h->mc->lower.qp.query_ece(h->qp, ret);
 	if (connected && h->now.qp)
 		return ask(h->now.qp, ret);
-	err = h->mc->query_ece(h->qp, ret);
+	err = h->mc->lower.qp.query_ece(h->qp, ret);
 	if (err)
 		return err;
 	noted.ece = *ret;
 	noted.told = true;
 	/* If the program's own QP is connected after all, it uses the options that the program was told. */
 	if (!ret->options)
-		h->mc->set_ece(h->qp, &(struct ibv_ece){.vendor_id = ret->vendor_id});
+		h->mc->lower.qp.set_ece(h->qp, &(struct ibv_ece){.vendor_id = ret->vendor_id});
 	mesh_qp_note_ece(h->mc, h->qp, &noted);
 	return 0;
 }

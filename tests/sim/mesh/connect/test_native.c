@@ -137,8 +137,8 @@ static void open_in_init(enum mv_path_verdict verdict, bool reads)
 		world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE;
 	mesh_root.config.survive = true;
 	world.mc->sees_peers = true;
-	base_modify = world.mc->modify_qp;
-	world.mc->modify_qp = modify_slowly;
+	base_modify = world.mc->lower.qp.modify_qp;
+	world.mc->lower.qp.modify_qp = modify_slowly;
 	n_rtr = 0;
 	resolves_us = 0;
 	refuses = 0;
@@ -241,7 +241,7 @@ static int teardown(void **state)
 	end_close(&e);
 	listens = false;
 	manner = NULL;
-	world.mc->modify_qp = base_modify;
+	world.mc->lower.qp.modify_qp = base_modify;
 	mesh_root.config.survive = false;
 	world_close(&world);
 	alarm(0); /* who has failed may have left a batch open */
@@ -403,7 +403,7 @@ static void test_listens_no_more(void **state)
 	mesh_held_resume_posting(conn->held);
 	assert_false(conn->own_qp.listens);
 	mesh_unlock(&conn->lock);
-	assert_int_equal(world.mc->query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(world.mc->lower.qp.query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
 	assert_int_equal(attr.qp_state, IBV_QPS_INIT);
 	assert_int_equal(end_recv(&e, 4, 4 * 64, 64), 0);
 	ibv_wr_start(e.qp_ex);
@@ -468,7 +468,7 @@ static enum ibv_qp_state base_state(void)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	assert_int_equal(world.mc->query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(world.mc->lower.qp.query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
 	return attr.qp_state;
 }
 

@@ -42,7 +42,7 @@ static void test_cq_is_as_it_was(void **state)
 	leave_completions();
 	assert_int_equal(ibv_destroy_qp(a.qp), 0);
 	a.qp = NULL;
-	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
+	assert_int_equal(world.mc->lower.io.poll_cq(a.cq, 1, &wc), 0);
 }
 
 static int (*init_obj)(void *obj, uint64_t type);
@@ -70,7 +70,7 @@ static void test_destroyed_meanwhile(void **state)
 	assert_int_equal(mesh_mlx5_cq(world.mc, a.cq, &ring), 0);
 	world.mc->data.mlx5.init_obj = init_obj;
 	assert_null(a.qp);
-	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
+	assert_int_equal(world.mc->lower.io.poll_cq(a.cq, 1, &wc), 0);
 }
 
 /* Neither logged nor moved to another path when it is connected; what is posted, polled and noted is the base's alone. */
@@ -83,9 +83,9 @@ static void assert_is_left(struct ibv_qp *qp)
 	assert_int_equal(mesh_held_new(world.mc, qp, &guarded_ops, NULL, &none), -EBUSY);
 	assert_null(none);
 	assert_null(mesh_held_find(world.mc, qp));
-	assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
-	assert_ptr_equal(world.context->ops.post_recv, world.mc->post_recv);
-	assert_ptr_equal(world.context->ops.poll_cq, world.mc->poll_cq);
+	assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
+	assert_ptr_equal(world.context->ops.post_recv, world.mc->lower.io.post_recv);
+	assert_ptr_equal(world.context->ops.poll_cq, world.mc->lower.io.poll_cq);
 }
 
 static void polled_by_itself(const struct manner *manner)
@@ -119,7 +119,7 @@ static void test_made_past_us(void **state)
 	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
 					.qp_type = IBV_QPT_RC,
 					.send_cq = a.cq};
-	struct ibv_cq_ex *cq = world.mc->create_cq_ex(world.context, &attr);
+	struct ibv_cq_ex *cq = world.mc->lower.cq.create_cq_ex(world.context, &attr);
 	struct ibv_qp *qp;
 
 	(void)state;
@@ -144,7 +144,8 @@ static void test_made_past_us(void **state)
 static void test_builds(void **state)
 {
 	static const struct manner builders = {.how = MOVED, .builders = true};
-	const uintptr_t none = 0, other = (uintptr_t)&builders, function = (uintptr_t)world.mc->poll_cq; /* any of libmlx5's */
+	const uintptr_t none = 0, other = (uintptr_t)&builders;
+	const uintptr_t function = (uintptr_t)world.mc->lower.io.poll_cq; /* any of libmlx5's */
 	struct mlx5dv_qp_ex *dv;
 	uintptr_t was, full;
 	char *at, *behind;
@@ -198,8 +199,8 @@ static void test_asked_of_base(void **state)
 	struct ibv_cq_ex *cq;
 
 	(void)state;
-	base_create = world.mc->create_cq_ex;
-	world.mc->create_cq_ex = create_seen;
+	base_create = world.mc->lower.cq.create_cq_ex;
+	world.mc->lower.cq.create_cq_ex = create_seen;
 	n_asked = 0;
 	cq = ibv_create_cq_ex(world.context, &attr);
 	assert_non_null(cq);
@@ -234,7 +235,7 @@ static void test_asked_of_base(void **state)
 	assert_non_null(cq);
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
-	world.mc->create_cq_ex = base_create;
+	world.mc->lower.cq.create_cq_ex = base_create;
 }
 
 static void test_resized(void **state)
@@ -265,10 +266,12 @@ static void life_ends(struct end *e)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
-	assert_int_equal(world.mc->modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(world.mc->lower.qp.modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
 	e->qp->state = IBV_QPS_RESET;
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE};
-	assert_int_equal(world.mc->modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(
+		world.mc->lower.qp.modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
 	e->qp->state = IBV_QPS_INIT;
 }
 
@@ -309,10 +312,10 @@ static void test_resized_meanwhile(void **state)
 	int err;
 
 	(void)state;
-	resize_cq = world.mc->resize_cq;
-	world.mc->resize_cq = connect_meanwhile;
+	resize_cq = world.mc->lower.cq.resize_cq;
+	world.mc->lower.cq.resize_cq = connect_meanwhile;
 	err = ibv_resize_cq(a.cq, 2000);
-	world.mc->resize_cq = resize_cq;
+	world.mc->lower.cq.resize_cq = resize_cq;
 	assert_int_equal(err, 0);
 	connect_b();
 	one_round();

@@ -131,10 +131,10 @@ static void test_room_refused(void **state)
 
 	(void)state;
 	connect_a();
-	resizes.real = world.mc->resize_cq;
+	resizes.real = world.mc->lower.cq.resize_cq;
 	resizes.n = 0;
 	resizes.max = (int)own;
-	world.mc->resize_cq = resize_to_max;
+	world.mc->lower.cq.resize_cq = resize_to_max;
 	assert_int_equal(room_after_prepare(), own);
 	assert_int_equal(room_after_prepare(), own);
 	assert_int_equal(resizes.n, 1); /* it is not asked again */
@@ -143,7 +143,7 @@ static void test_room_refused(void **state)
 	assert_true((uint32_t)a.cq->cqe < least);
 	resizes.max = (int)least;
 	assert_true(room_after_prepare() >= least);
-	world.mc->resize_cq = resizes.real;
+	world.mc->lower.cq.resize_cq = resizes.real;
 }
 
 /* On the other NIC marks are posted beside what may be as much as was asked for; the next fence completes all of it at once. */

@@ -268,7 +268,7 @@ static enum ibv_qp_state state_of(bool device)
 	struct ibv_qp_attr attr;
 
 	if (device) {
-		assert_int_equal(world.mc->query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+		assert_int_equal(world.mc->lower.qp.query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
 		return attr.qp_state;
 	}
 	assert_int_equal(ibv_query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
@@ -604,7 +604,7 @@ static void test_state_of_the_programs(void **state)
 	(void)state;
 	begin(&(struct shape){0});
 	conn = connection();
-	assert_int_equal(world.mc->modify_qp(e.qp, &attr, IBV_QP_STATE), 0); /* as a device does by itself */
+	assert_int_equal(world.mc->lower.qp.modify_qp(e.qp, &attr, IBV_QP_STATE), 0); /* as a device does by itself */
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	e.qp->state = IBV_QPS_RTS;
 	assert_int_equal(mesh_held_modify(conn->held, &attr, IBV_QP_STATE), 0);

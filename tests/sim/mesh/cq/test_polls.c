@@ -58,10 +58,10 @@ static void test_nameless(void **state)
 	struct mesh_held *h;
 
 	(void)state;
-	base_create = world.mc->create_cq_ex;
-	world.mc->create_cq_ex = create_nameless_only;
+	base_create = world.mc->lower.cq.create_cq_ex;
+	world.mc->lower.cq.create_cq_ex = create_nameless_only;
 	open_hub(&bare_ex, &(struct shape){.wc_flags = IBV_WC_EX_WITH_BYTE_LEN});
-	world.mc->create_cq_ex = base_create;
+	world.mc->lower.cq.create_cq_ex = base_create;
 	assert_null(hub.cq_ex->read_qp_num);
 	end_open(&guarded, &world, &moved_ex, &(struct shape){.hub = &hub});
 	assert_false(mesh_cq_names_qps(world.mc, hub.cq));
@@ -95,8 +95,8 @@ static void test_strange(void **state)
 	int err;
 
 	(void)state;
-	base_create = world.mc->create_cq_ex;
-	world.mc->create_cq_ex = create_later;
+	base_create = world.mc->lower.cq.create_cq_ex;
+	world.mc->lower.cq.create_cq_ex = create_later;
 	for (size_t i = 0; i < 2 * sizeof(strange) / sizeof(strange[0]); i++) {
 		open_hub(&bare_ex, &strange[i / 2]);
 		end_open(&guarded, &world, &moved_ex, &(struct shape){.hub = &hub});
@@ -110,7 +110,7 @@ static void test_strange(void **state)
 		close_end(&guarded);
 		close_end(&hub);
 	}
-	world.mc->create_cq_ex = base_create;
+	world.mc->lower.cq.create_cq_ex = base_create;
 	/* What is known, and what is not named, is as ever. */
 	open_hub(&bare_ex, &(struct shape){.cq_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .cq_flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED});
 	open_guarded(&moved_ex, 0);

@@ -52,15 +52,15 @@ static void test_begins_while_posted(void **state)
 	assert_int_equal(guarded.held->queue.n, 2); /* there is room for one when the first is polled */
 	n_given = n_received = 0;
 	assert_int_equal(sem_init(&posts, 0, 0), 0);
-	real_post_send = world.mc->post_send;
-	world.mc->post_send = post_slowly;
+	real_post_send = world.mc->lower.io.post_send;
+	world.mc->lower.io.post_send = post_slowly;
 	assert_int_equal(pthread_create(&helper, NULL, wait_elsewhere, NULL), 0);
 	sem_wait(&posts);
 	assert_int_equal(pthread_create(&poller, NULL, polls_cancelled, NULL), 0);
 	assert_int_equal(pthread_join(poller, &ended), 0);
 	assert_null(ended);
 	assert_int_equal(pthread_join(helper, NULL), 0);
-	world.mc->post_send = real_post_send;
+	world.mc->lower.io.post_send = real_post_send;
 	while (n_given < n) {
 		wc = end_wait(&guarded);
 		given(wc.wr_id, wc.status);
@@ -157,8 +157,8 @@ static int post_counted(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_se
 static void count_posts(void)
 {
 	n_locked = n_free = 0;
-	real_post_send = world.mc->post_send;
-	world.mc->post_send = post_counted;
+	real_post_send = world.mc->lower.io.post_send;
+	world.mc->lower.io.post_send = post_counted;
 }
 
 /* What cannot be noted is posted without it, from the one behind the first on, in the same list or not. */
@@ -175,7 +175,7 @@ static void test_left_from_the_next_on(void **state)
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_free, 1);
 	assert_int_equal(ibv_post_send(guarded.qp, &last, &bad), 0);
-	world.mc->post_send = real_post_send;
+	world.mc->lower.io.post_send = real_post_send;
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_free, 2);
 }
@@ -199,7 +199,7 @@ static void test_left_while_quiet(void **state)
 	count_posts();
 	assert_int_equal(ibv_post_send(guarded.qp, &first, &bad), 0);
 	assert_int_equal(ibv_post_send(guarded.qp, &last, &bad), 0);
-	world.mc->post_send = real_post_send;
+	world.mc->lower.io.post_send = real_post_send;
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_free, 1);
 }
@@ -232,7 +232,7 @@ static void test_window(void **state)
 	struct mv_move_sync sync;
 
 	(void)state;
-	world.mc->bind_mw = bind_counted;
+	world.mc->lower.qp.bind_mw = bind_counted;
 	n_bound = 0;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	assert_int_equal(bind_window(hub.qp), 0); /* not held */
@@ -250,7 +250,7 @@ static void test_window(void **state)
 	assert_int_equal(ibv_post_send(guarded.qp, &add, &bad), 0);
 	assert_int_equal(n_locked + n_free, 0);
 	assert_int_equal(bind_window(guarded.qp), 0);
-	world.mc->post_send = real_post_send;
+	world.mc->lower.io.post_send = real_post_send;
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_bound, 2);
 	assert_ptr_equal(guarded.held->guard->lost, mesh_guard_kind);

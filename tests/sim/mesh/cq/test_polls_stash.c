@@ -195,11 +195,11 @@ static void test_plain_behind(void **state)
 	mesh_cq_use(cq_of_hub());
 	mesh_data_slots(world.mc);
 	mesh_unlock(&world.mc->data.lock);
-	real_poll_cq = world.mc->poll_cq;
-	world.mc->poll_cq = poll_cq_meanwhile;
+	real_poll_cq = world.mc->lower.io.poll_cq;
+	world.mc->lower.io.poll_cq = poll_cq_meanwhile;
 	poll_behind(&guarded, OURS, 1);
 	poll_behind(&bare, 1, OURS);
-	world.mc->poll_cq = real_poll_cq;
+	world.mc->lower.io.poll_cq = real_poll_cq;
 }
 
 /* Of a queue pair that fails with more waiting than there is room for, all that was asked for is given. */

@@ -40,7 +40,7 @@ static void flush_two_cqs(uint32_t n)
 		assert_int_equal(end_recv(&a, 1000 + i, 16 * i, 16), 0);
 		assert_int_equal(end_send_empty(&a, i, IBV_SEND_SIGNALED), 0);
 	}
-	assert_int_equal(world.mc->modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(world.mc->lower.qp.modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
 	usleep(20000);
 }
 
@@ -73,11 +73,11 @@ static void one_between_the_other(bool send_first)
 	struct ibv_wc wc;
 
 	flush_two_cqs(5);
-	between.real = world.mc->poll_cq;
+	between.real = world.mc->lower.io.poll_cq;
 	between.inside = false;
-	world.mc->poll_cq = poll_other_between;
+	world.mc->lower.io.poll_cq = poll_other_between;
 	assert_int_equal(ibv_poll_cq(send_first ? a.cq : a.recv_cq, 1, &wc), 0);
-	world.mc->poll_cq = between.real;
+	world.mc->lower.io.poll_cq = between.real;
 	assert_true(between.inside);
 	assert_int_equal(h->guard->n_kept, 10);
 	check_two_cqs(5);

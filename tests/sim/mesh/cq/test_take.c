@@ -38,16 +38,16 @@ static int counting_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 /* In the place of libmlx5's. Nobody polls. */
 static void base_polls_by(int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc))
 {
-	if (world.context->ops.poll_cq == world.mc->poll_cq)
+	if (world.context->ops.poll_cq == world.mc->lower.io.poll_cq)
 		world.context->ops.poll_cq = poll;
-	world.mc->poll_cq = poll;
+	world.mc->lower.io.poll_cq = poll;
 }
 
 static int setup(void **state)
 {
 	reading_setup(state);
 	assert_true(mesh_mlx5_is_base(world.mc)); /* it is asked once, by where this function is */
-	base_poll = world.mc->poll_cq;
+	base_poll = world.mc->lower.io.poll_cq;
 	base_polls_by(counting_poll);
 	n_base = 0;
 	alarm(PATIENCE);
@@ -216,7 +216,7 @@ static struct ibv_qp *open_other(unsigned int n)
 	assert_non_null(qp);
 	assert_int_equal(mesh_own_to_err(world.mc, qp), 0);
 	while (n--)
-		assert_int_equal(world.mc->post_recv(qp, &wr, &bad), 0);
+		assert_int_equal(world.mc->lower.io.post_recv(qp, &wr, &bad), 0);
 	return qp;
 }
 
@@ -254,7 +254,7 @@ static void test_as_many_as_there_are(void **state)
 	assert_int_equal(wc[5].wr_id, 2);
 	for (i = 2; i < 5; i++)
 		assert_int_equal(wc[i].qp_num, other->qp_num);
-	world.mc->destroy_qp(other);
+	world.mc->lower.qp.destroy_qp(other);
 }
 
 static void *poll_elsewhere(void *arg)
@@ -341,7 +341,7 @@ static void *others(void *arg)
 	while (!stop) {
 		qp = open_other(16);
 		usleep(rand() % 200);
-		world.mc->destroy_qp(qp);
+		world.mc->lower.qp.destroy_qp(qp);
 	}
 	return NULL;
 }

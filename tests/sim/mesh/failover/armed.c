@@ -93,9 +93,9 @@ int setup(void **state)
 	atomic_store(&rail_regs.fail, 0);
 	atomic_store(&rail_regs.meanwhile, NULL);
 	atomic_store(&n_looks, 0);
-	base_regs.real = world.mc->reg_mr;
+	base_regs.real = world.mc->lower.mr.reg_mr;
 	base_regs.n_fail = 0;
-	world.mc->reg_mr = reg_on_base;
+	world.mc->lower.mr.reg_mr = reg_on_base;
 	return 0;
 }
 
@@ -104,7 +104,7 @@ int teardown(void **state)
 	(void)state;
 	assert_true(until(idle));
 	mesh_root.lib.verbs.reg_mr_iova2 = rail_regs.real;
-	world.mc->reg_mr = base_regs.real;
+	world.mc->lower.mr.reg_mr = base_regs.real;
 	world_close(&world);
 	return 0;
 }

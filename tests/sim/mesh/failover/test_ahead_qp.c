@@ -190,8 +190,9 @@ static void make_bare(struct guarded *p)
 	init.send_cq = init.recv_cq = p->cq;
 	p->qp = ibv_create_qp(world.pd, &init);
 	assert_non_null(p->qp);
-	assert_int_equal(
-		world.mc->modify_qp(p->qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(world.mc->lower.qp.modify_qp(p->qp, &to_init,
+						      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+			 0);
 	p->qp->state = IBV_QPS_INIT;
 }
 

@@ -331,8 +331,8 @@ static void open_others(struct end *others)
 	{
 		struct ibv_qp_attr rtr = world_rtr(&world, false, others->qp->qp_num, 0x77), rts = world_rts(0x77);
 
-		assert_int_equal(world.mc->modify_qp(others->qp, &rtr, RTR_MASK), 0);
-		assert_int_equal(world.mc->modify_qp(others->qp, &rts, RTS_MASK), 0);
+		assert_int_equal(world.mc->lower.qp.modify_qp(others->qp, &rtr, RTR_MASK), 0);
+		assert_int_equal(world.mc->lower.qp.modify_qp(others->qp, &rts, RTS_MASK), 0);
 		others->qp->state = IBV_QPS_RTS;
 	}
 	for (i = 0; i < corner.others; i++) {

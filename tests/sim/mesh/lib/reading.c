@@ -43,8 +43,8 @@ struct ibv_qp_attr reading_rts(uint32_t sq_psn)
 
 void connect_bare(struct end *e, struct ibv_qp_attr rtr, struct ibv_qp_attr rts)
 {
-	assert_int_equal(world.mc->modify_qp(e->qp, &rtr, RTR_MASK), 0);
-	assert_int_equal(world.mc->modify_qp(e->qp, &rts, RTS_MASK), 0);
+	assert_int_equal(world.mc->lower.qp.modify_qp(e->qp, &rtr, RTR_MASK), 0);
+	assert_int_equal(world.mc->lower.qp.modify_qp(e->qp, &rts, RTS_MASK), 0);
 	e->qp->state = IBV_QPS_RTS;
 }
 

@@ -147,7 +147,7 @@ void end_wait_begun(const struct end *e, uint32_t psn)
 	struct ibv_qp_init_attr init;
 
 	while (attr.rq_psn == psn && now_ms() < end)
-		assert_int_equal(mc->query_qp(e->qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+		assert_int_equal(mc->lower.qp.query_qp(e->qp, &attr, IBV_QP_RQ_PSN, &init), 0);
 	assert_int_not_equal(attr.rq_psn, psn);
 }
 

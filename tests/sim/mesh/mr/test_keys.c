@@ -190,7 +190,7 @@ static int refuse_dereg(struct ibv_mr *mr)
 static void test_given(void **state)
 {
 	struct buffer b = buffer_new(pd, ACCESS);
-	int (*dereg)(struct ibv_mr *mr) = mc->dereg_mr;
+	int (*dereg)(struct ibv_mr *mr) = mc->lower.mr.dereg_mr;
 
 	(void)state;
 	assert_int_equal(given.calls, 1);
@@ -214,9 +214,9 @@ static void test_given(void **state)
 	assert_int_equal(given.drops, 2);
 	assert_true(given.known);
 	remote_key(b.mr->rkey);
-	mc->dereg_mr = refuse_dereg;
+	mc->lower.mr.dereg_mr = refuse_dereg;
 	assert_int_equal(ibv_dereg_mr(b.mr), EBUSY);
-	mc->dereg_mr = dereg;
+	mc->lower.mr.dereg_mr = dereg;
 	assert_int_equal(given.calls, 4);
 	assert_int_equal(given.drops, 3);
 	assert_int_equal(given.rkey, b.mr->rkey);

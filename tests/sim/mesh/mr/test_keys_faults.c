@@ -16,7 +16,7 @@ static void test_stays_no_memory(void **state)
 	struct ibv_pd *other = ibv_alloc_pd(context);
 
 	(void)state;
-	mc->import_mr = import_mr;
+	mc->lower.mr.import_mr = import_mr;
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
 	assert_non_null(ibv_import_mr(pd, 1));
 	fault_disarm();

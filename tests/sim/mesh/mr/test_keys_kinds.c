@@ -28,7 +28,7 @@ static struct ibv_mr *register_file(struct ibv_pd *of, uint64_t offset, size_t l
 	dmabuf_fd = fd;
 	if (p == MAP_FAILED)
 		return NULL;
-	return of->context == context ? mc->reg_mr(of, p, length, iova, access) :
+	return of->context == context ? mc->lower.mr.reg_mr(of, p, length, iova, access) :
 					ibv_reg_mr_iova(of, p, length, iova, access);
 }
 
@@ -48,7 +48,7 @@ static void test_dmabuf(void **state)
 	assert_int_equal(ftruncate(fd, 2 * SIZE), 0);
 	assert_int_equal(ftruncate(theirs, 2 * SIZE), 0);
 	bytes = mmap(NULL, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	mc->reg_dmabuf_mr = register_file;
+	mc->lower.mr.reg_dmabuf_mr = register_file;
 	mesh_root.lib.reg_dmabuf_mr = register_file;
 
 	mr = ibv_reg_dmabuf_mr(pd, SIZE, SIZE, 0x600000000000, fd, ACCESS);
@@ -120,7 +120,7 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *of, struct mesh_mr_init_attr *att
 {
 	uint64_t iova = attr->comp_mask & MESH_MR_IOVA ? attr->iova : (uintptr_t)attr->addr;
 
-	return mc->reg_mr(of, attr->addr, attr->length, iova, attr->access);
+	return mc->lower.mr.reg_mr(of, attr->addr, attr->length, iova, attr->access);
 }
 
 static struct ibv_mr *reg_mr_ex_of_others(struct ibv_pd *of, struct mesh_mr_init_attr *attr)
@@ -139,7 +139,7 @@ static void test_reg_mr_ex(void **state)
 	struct ibv_mr *mr;
 
 	(void)state;
-	mc->reg_mr_ex = reg_mr_ex;
+	mc->lower.mr.reg_mr_ex = reg_mr_ex;
 	mr = mesh_reg_mr_ex(pd, &attr);
 	assert_int_equal(given.rkey, mr->rkey);
 	assert_true(given.known);
@@ -156,7 +156,7 @@ static void test_reg_mr_ex(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 
 	/* Noted once, and gone when it is deregistered. */
-	mc->reg_mr_ex = reg_mr_ex_of_others;
+	mc->lower.mr.reg_mr_ex = reg_mr_ex_of_others;
 	attr.comp_mask = MESH_MR_ADDR;
 	mr = mesh_reg_mr_ex(pd, &attr);
 	local_key(mr->lkey);
@@ -167,7 +167,7 @@ static void test_reg_mr_ex(void **state)
 
 	/* A dma-buf, with one descriptor. */
 	assert_int_equal(ftruncate(fd, SIZE), 0);
-	mc->reg_dmabuf_mr = register_file;
+	mc->lower.mr.reg_dmabuf_mr = register_file;
 	mesh_root.lib.reg_dmabuf_mr = register_file;
 	fds = fault_open_fds();
 	attr.comp_mask = MESH_MR_FD | MESH_MR_FD_OFFSET | MESH_MR_IOVA;
@@ -181,7 +181,7 @@ static void test_reg_mr_ex(void **state)
 
 	/* What a later version has and this one does not know. */
 	assert_null(mesh_pd_stays(pd));
-	mc->reg_mr_ex = reg_mr_ex;
+	mc->lower.mr.reg_mr_ex = reg_mr_ex;
 	attr.comp_mask = MESH_MR_ADDR | 1ull << 40;
 	mr = mesh_reg_mr_ex(pd, &attr);
 	assert_non_null(mr);
@@ -211,12 +211,12 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *of, enum ibv_mw_type type)
 static struct ibv_pd *import_pd(struct ibv_context *of, uint32_t handle)
 {
 	(void)handle;
-	return mc->alloc_pd(of);
+	return mc->lower.pd.alloc_pd(of);
 }
 
 static void unimport_pd(struct ibv_pd *gone)
 {
-	assert_int_equal(mc->dealloc_pd(gone), 0);
+	assert_int_equal(mc->lower.pd.dealloc_pd(gone), 0);
 }
 
 static void make_strange(unsigned int which, bool works)
@@ -246,11 +246,11 @@ static void test_stays(void **state)
 	unsigned int i;
 
 	(void)state;
-	mc->import_mr = import_mr;
-	mc->reg_dm_mr = reg_dm_mr;
-	mc->alloc_mw = alloc_mw;
-	mc->import_pd = import_pd;
-	mc->unimport_pd = unimport_pd;
+	mc->lower.mr.import_mr = import_mr;
+	mc->lower.mr.reg_dm_mr = reg_dm_mr;
+	mc->lower.mr.alloc_mw = alloc_mw;
+	mc->lower.pd.import_pd = import_pd;
+	mc->lower.pd.unimport_pd = unimport_pd;
 	for (i = 0; i < 3; i++) {
 		make_strange(i, false);
 		assert_null(mesh_pd_stays(pd));
@@ -292,8 +292,8 @@ static struct ibv_mr *register_unseen(uint8_t *bytes)
 {
 	struct ibv_mr *mr;
 
-	while (was_seen(mr = mc->reg_mr(pd, bytes, SIZE, (uintptr_t)bytes, ACCESS)))
-		mc->dereg_mr(mr);
+	while (was_seen(mr = mc->lower.mr.reg_mr(pd, bytes, SIZE, (uintptr_t)bytes, ACCESS)))
+		mc->lower.mr.dereg_mr(mr);
 	mr->context = context;
 	mr->pd = pd;
 	return mr;
@@ -348,7 +348,7 @@ static void test_dmabuf_fork(void **state)
 
 	(void)state;
 	assert_int_equal(ftruncate(fd, SIZE), 0);
-	mc->reg_dmabuf_mr = register_file;
+	mc->lower.mr.reg_dmabuf_mr = register_file;
 	mesh_root.lib.reg_dmabuf_mr = register_file;
 	for (i = 0; i < 3; i++)
 		mr[i] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
@@ -385,7 +385,7 @@ static void test_dmabuf_limit(void **state)
 	(void)state;
 	close(next);
 	assert_int_equal(ftruncate(fd, SIZE), 0);
-	mc->reg_dmabuf_mr = register_file;
+	mc->lower.mr.reg_dmabuf_mr = register_file;
 	mesh_root.lib.reg_dmabuf_mr = register_file;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	limit = before;

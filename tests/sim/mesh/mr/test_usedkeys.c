@@ -31,8 +31,9 @@ static bool was_seen(const struct ibv_mr *mr)
 static int setup(void **state)
 {
 	reading_setup(state);
-	while (was_seen(unseen = world.mc->reg_mr(world.pd, a.buf, END_BYTES, (uintptr_t)a.buf, IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE)))
-		world.mc->dereg_mr(unseen);
+	while (was_seen(unseen = world.mc->lower.mr.reg_mr(world.pd, a.buf, END_BYTES, (uintptr_t)a.buf,
+							   IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE)))
+		world.mc->lower.mr.dereg_mr(unseen);
 	unseen->context = world.context;
 	unseen->pd = NULL; /* so that taking it away tells nothing */
 	return 0;
@@ -40,7 +41,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	world.mc->dereg_mr(unseen);
+	world.mc->lower.mr.dereg_mr(unseen);
 	mesh_pd_stay_no_more(world.pd, NULL);
 	return reading_teardown(state);
 }

@@ -218,8 +218,8 @@ static void test_last_wqe_of_ours(void **state)
 	(void)state;
 	assert_non_null(h);
 	destroying.n_read = 0;
-	destroying.real = world.mc->destroy_qp;
-	world.mc->destroy_qp = destroy_when_read;
+	destroying.real = world.mc->lower.qp.destroy_qp;
+	world.mc->lower.qp.destroy_qp = destroy_when_read;
 	hub_open(h, &bare);
 	post_missing(h, 20);
 	pair_open(h, 0, &bare);
@@ -228,7 +228,7 @@ static void test_last_wqe_of_ours(void **state)
 	pair_send(h, 0);
 	pair_send(h, 1);
 	hub_close(h);
-	world.mc->destroy_qp = destroying.real;
+	world.mc->lower.qp.destroy_qp = destroying.real;
 	free(h);
 }
 

@@ -105,8 +105,8 @@ static void half_open(struct end *from, struct end *to)
 	struct ibv_sge halves[2];
 
 	rtr.path_mtu = IBV_MTU_256;
-	assert_int_equal(world.mc->modify_qp(from->qp, &rtr, RTR_MASK), 0);
-	assert_int_equal(world.mc->modify_qp(from->qp, &rts, RTS_MASK), 0);
+	assert_int_equal(world.mc->lower.qp.modify_qp(from->qp, &rtr, RTR_MASK), 0);
+	assert_int_equal(world.mc->lower.qp.modify_qp(from->qp, &rts, RTS_MASK), 0);
 	from->qp->state = IBV_QPS_RTS;
 	halves[0] = (struct ibv_sge){(uintptr_t)from->buf, SLOT_BYTES, from->mr->lkey};
 	halves[1] = (struct ibv_sge){(uintptr_t)from->buf, SLOT_BYTES, ~from->mr->lkey};

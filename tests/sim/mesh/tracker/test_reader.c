@@ -24,8 +24,8 @@ static void test_posting_is_the_bases(void **state)
 	(void)state;
 	connect_a();
 	assert_non_null(h->guard->reader);
-	assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
-	assert_ptr_equal(world.context->ops.post_recv, world.mc->post_recv);
+	assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
+	assert_ptr_equal(world.context->ops.post_recv, world.mc->lower.io.post_recv);
 	assert_true(h->send_cq->fast);
 	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
 	/* Once a move is prepared they are ours. */
@@ -73,7 +73,7 @@ static void test_count(void **state)
 		struct ibv_qp_init_attr init;
 		struct ibv_qp_attr attr;
 
-		assert_int_equal(world.mc->query_qp(b.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+		assert_int_equal(world.mc->lower.qp.query_qp(b.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
 		assert_int_equal(attr.rq_psn, posted.psn);
 	}
 }
@@ -122,7 +122,7 @@ static void test_receives_only(void **state)
 	assert_int_equal(mesh_held_find(world.mc, a.qp)->log.n, 1);
 	receive_only();
 	assert_int_equal(h->log.n, 0);
-	assert_ptr_equal(world.context->ops.post_recv, world.mc->post_recv);
+	assert_ptr_equal(world.context->ops.post_recv, world.mc->lower.io.post_recv);
 	for (i = 1; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	assert_int_equal(h->log.n, 0);
@@ -246,7 +246,7 @@ static int no_room(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 static void test_not_flushed(void **state)
 {
 	const struct mv_move_times times = mesh_root.move_times;
-	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) = world.mc->post_send;
+	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) = world.mc->lower.io.post_send;
 	struct mv_move_sync sync;
 	uint64_t begun_ns;
 	int err;
@@ -255,11 +255,11 @@ static void test_not_flushed(void **state)
 	connect_a();
 	guarded_prepare(h);
 	mesh_root.move_times.move_ns = 2 * 2500000000ull;
-	world.mc->post_send = no_room;
+	world.mc->lower.io.post_send = no_room;
 	begun_ns = mesh_now_ns();
 	err = guarded_fence_ends(h, true, &sync);
 	begun_ns = mesh_now_ns() - begun_ns;
-	world.mc->post_send = post_send;
+	world.mc->lower.io.post_send = post_send;
 	mesh_root.move_times = times;
 	assert_int_equal(err, -ETIMEDOUT);
 	assert_true(begun_ns >= 2250000000ull);
@@ -321,13 +321,13 @@ static void test_past_us(void **state)
 	guarded_prepare(h);
 	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
 	/* Behind the marks: it is as what was posted before. */
-	assert_int_equal(world.mc->post_send(a.qp, &late, &bad), 0);
+	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
 	posted.wrs[1] = late;
 	guarded_fence(h, false, &sync);
 	check_log(2);
 	assert_false(mesh_reader_strayed(h->guard->reader));
 	/* Too late: nothing may overtake it. */
-	assert_int_equal(world.mc->post_send(a.qp, &late, &bad), 0);
+	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
 	assert_true(mesh_reader_strayed(h->guard->reader));
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
 	assert_null(mesh_live_lost(h));
@@ -396,7 +396,7 @@ static void test_no_room_for_a_move(void **state)
 		assert_int_equal(err, -ENOMEM);
 		assert_null(mesh_live_lost(h));
 		assert_false(h->guard->reader->engaged);
-		assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
+		assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
 		assert_null(h->next.qp);
 		assert_true(mesh_live_armed(h));
 	}
@@ -412,7 +412,7 @@ static void to_err(void)
 
 	for (i = 0; i < 3; i++)
 		assert_int_equal(post_one(true), 0);
-	assert_int_equal(world.mc->modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(world.mc->lower.qp.modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
 }
 
 /* The path fails before any move was prepared. */
@@ -533,10 +533,10 @@ static void test_psn_cannot_be_read(void **state)
 	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
 	for (; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
-	query_qp = world.mc->query_qp;
-	world.mc->query_qp = no_query;
+	query_qp = world.mc->lower.qp.query_qp;
+	world.mc->lower.qp.query_qp = no_query;
 	assert_int_equal(guarded_fence_ends(h, false, &sync), -EIO);
-	world.mc->query_qp = query_qp;
+	world.mc->lower.qp.query_qp = query_qp;
 	mesh_live_surface(h);
 	for (i = 0; i < 5; i++) {
 		wc = end_wait(&a);

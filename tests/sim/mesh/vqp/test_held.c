@@ -79,7 +79,7 @@ static void change(struct end *e, unsigned int access)
 
 	assert_int_equal(mesh_held_modify(e->held, &attr, mask), 0);
 	assert_int_equal(mesh_live_change(e->held, &attr, mask), 0);
-	assert_int_equal(remote_access(world.mc->query_qp, e->qp), access);
+	assert_int_equal(remote_access(world.mc->lower.qp.query_qp, e->qp), access);
 	if (e->held->now.qp)
 		assert_int_equal(remote_access(mesh_root.lib.verbs.query_qp, e->held->now.qp), access);
 }

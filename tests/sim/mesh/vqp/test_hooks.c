@@ -164,7 +164,7 @@ static void test_after_init(void **state)
 	assert_null(none);
 	assert_null(mesh_held_find(world.mc, r.a.qp));
 	assert_null(mesh_held_find(world.mc, r.b.qp));
-	hooked.post_recv = world.mc->post_recv;
+	hooked.post_recv = world.mc->lower.io.post_recv;
 	assert_is(&hooked);
 	world.context->ops = before;
 	assert_string_equal(mesh_held_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);

@@ -229,13 +229,13 @@ static void test_made_past_libibverbs(void **state)
 	(void)state;
 	end_open(&e, &world, &moved, &(struct shape){0});
 	attr = init_of(&e);
-	qp = world.mc->create_qp_ex(world.context, &attr);
+	qp = world.mc->lower.qp.create_qp_ex(world.context, &attr);
 	assert_stays(qp, "mlx5dv_create_qp");
 	/* At the address of one that could go, or could not. */
 	for (int i = 0; i < 4; i++) {
 		assert_goes(ibv_create_qp(world.pd, &(struct ibv_qp_init_attr){
 							    .send_cq = e.cq, .recv_cq = e.cq, .cap = attr.cap, .qp_type = IBV_QPT_RC}));
-		assert_stays(world.mc->create_qp_ex(world.context, &attr), "mlx5dv_create_qp");
+		assert_stays(world.mc->lower.qp.create_qp_ex(world.context, &attr), "mlx5dv_create_qp");
 	}
 	end_close(&e);
 }
@@ -347,7 +347,7 @@ static int accept_rate_by_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, in
 /* The kernel has none for RC, of mlx5. Where there is one, the next queue pair would lack it. */
 static void test_rate_limit(void **state)
 {
-	int (*real)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *) = world.mc->modify_qp_rate_limit;
+	int (*real)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *) = world.mc->lower.qp.modify_qp_rate_limit;
 	struct ibv_qp_attr by_modify = {.rate_limit = 1000};
 	struct mesh_conn *conn;
 	struct mesh_held *h;
@@ -357,24 +357,24 @@ static void test_rate_limit(void **state)
 	h = open_guarded(&e, &(struct shape){0});
 	assert_int_not_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 1000}), 0);
 	assert_null(mesh_live_lost(h));
-	world.mc->modify_qp_rate_limit = accept_rate;
+	world.mc->lower.qp.modify_qp_rate_limit = accept_rate;
 	assert_int_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 0}), 0);
 	assert_null(mesh_live_lost(h));
 	assert_int_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 1000}), 0);
 	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EOPNOTSUPP);
-	world.mc->modify_qp_rate_limit = real;
+	world.mc->lower.qp.modify_qp_rate_limit = real;
 	close_guarded(&e, h);
 
 	h = open_guarded(&e, &(struct shape){0});
-	base_modify_qp = world.mc->modify_qp;
-	world.mc->modify_qp = accept_rate_by_modify;
+	base_modify_qp = world.mc->lower.qp.modify_qp;
+	world.mc->lower.qp.modify_qp = accept_rate_by_modify;
 	conn = as_connection(&e, h, MESH_CONN_NATIVE);
 	conn->attr.rts_mask = RTS_MASK;
 	assert_int_equal(ibv_modify_qp(e.qp, &by_modify, IBV_QP_RATE_LIMIT), 0);
 	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
 	end_connection(conn);
-	world.mc->modify_qp = base_modify_qp;
+	world.mc->lower.qp.modify_qp = base_modify_qp;
 	close_guarded(&e, h);
 }
 

@@ -59,7 +59,7 @@ static int setup(void **state)
 	mesh_root.config.qualify = MV_QUALIFY_AUTO;
 	memset(&context, 0, sizeof(context));
 	strcpy(context.device, "mlx5_0");
-	context.modify_qp = modify_qp;
+	context.lower.qp.modify_qp = modify_qp;
 	conn = (struct mesh_conn){.mc = &context, .state = MESH_CONN_NATIVE};
 	qualified[0] = qualified[1] = MV_DIR_QUALIFIED_NO;
 	return 0;

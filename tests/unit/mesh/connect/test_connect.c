@@ -103,7 +103,7 @@ static int setup(void **state)
 	context = mesh_context_claim();
 	assert_non_null(context);
 	context->can_move = true;
-	context->modify_qp = modify_qp;
+	context->lower.qp.modify_qp = modify_qp;
 	strcpy(context->device, "mlx5_9");
 	mesh_lock_init(&context->data.lock);
 	mesh_context_publish(context, &verbs);
@@ -622,8 +622,8 @@ static void test_never_less_than_said(void **state)
 	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
 	mv_move_unreachable(&conn->move, mesh_now_ns());
 	base_state = IBV_QPS_INIT;
-	context->modify_qp = modify_slowly;
-	context->query_qp = query_base;
+	context->lower.qp.modify_qp = modify_slowly;
+	context->lower.qp.query_qp = query_base;
 	is_native = false;
 	assert_int_equal(pthread_create(&worker, NULL, make_native, conn), 0);
 	for (n = 0; !is_native || !n; n++) {
@@ -634,7 +634,7 @@ static void test_never_less_than_said(void **state)
 	assert_int_equal(pthread_join(worker, NULL), 0);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
 	assert_int_equal(base_state, IBV_QPS_RTS);
-	context->modify_qp = modify_qp;
+	context->lower.qp.modify_qp = modify_qp;
 	end(conn);
 }
 

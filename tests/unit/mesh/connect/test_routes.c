@@ -432,8 +432,8 @@ static void other_subnet(void)
 
 	assert_true(rtr_holds(context));
 	assert_true(ah_is_the_programs(context));
-	base_create_ah = mc->create_ah;
-	mc->create_ah = silent_create_ah;
+	base_create_ah = mc->lower.create_ah;
+	mc->lower.create_ah = silent_create_ah;
 	clock_ns = 1000000000000;
 	slow_ns = 1000000000;
 	for (i = 0; i < 8; i++) {
@@ -448,7 +448,7 @@ static void other_subnet(void)
 	slow_ns = 0;
 	clock_ns += 5000000000;
 	assert_false(ah_is_the_programs(context));
-	mc->create_ah = base_create_ah;
+	mc->lower.create_ah = base_create_ah;
 	assert_true(ah_is_the_programs(context));
 	end(context);
 }
@@ -535,8 +535,8 @@ static void no_rail_to_be_had(void)
 	no_rail = "mlx5_1 cannot be opened: No such file or directory";
 	assert_true(ah_is_the_programs(context));
 	refusing = mesh_conn_new(mc, &qp);
-	base_modify = mc->modify_qp;
-	mc->modify_qp = slow_modify;
+	base_modify = mc->lower.qp.modify_qp;
+	mc->lower.qp.modify_qp = slow_modify;
 	n_held = 0;
 	refused_with = ETIMEDOUT;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
@@ -551,7 +551,7 @@ static void no_rail_to_be_had(void)
 	assert_int_equal(refusing->state, MESH_CONN_NATIVE);
 	peer_asks();
 	assert_answered();
-	mc->modify_qp = base_modify;
+	mc->lower.qp.modify_qp = base_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
 	end(context);
@@ -716,8 +716,8 @@ static void stranger_is_refused_once(void)
 
 	refusing = mesh_conn_new(mc, &qp);
 	no_rail = "mlx5_1 cannot be opened: No such file or directory";
-	base_modify = mc->modify_qp;
-	mc->modify_qp = modify_until_known;
+	base_modify = mc->lower.qp.modify_qp;
+	mc->lower.qp.modify_qp = modify_until_known;
 	errno = 0;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
 	assert_int_equal(errno, ETIMEDOUT);
@@ -728,7 +728,7 @@ static void stranger_is_refused_once(void)
 	/* The program tries again, and so does the base. */
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
 	assert_int_equal(n_refused, 2);
-	mc->modify_qp = base_modify;
+	mc->lower.qp.modify_qp = base_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
 	end(context);
@@ -792,12 +792,12 @@ static void doubted_is_met(void)
 
 	attr.ah_attr.grh.dgid = gid("10.1.0.9");
 	refusing = mesh_conn_new(mc, &qp);
-	base_modify = mc->modify_qp;
-	mc->modify_qp = modify_until_met;
+	base_modify = mc->lower.qp.modify_qp;
+	mc->lower.qp.modify_qp = modify_until_met;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), EINVAL);
 	assert_int_equal(n_held, before + 1);
 	assert_true(mv_gid_is_zero(&absent));
-	mc->modify_qp = base_modify;
+	mc->lower.qp.modify_qp = base_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
 	end(context);
@@ -814,8 +814,8 @@ static void doubted_is_not_there(void)
 
 	attr.ah_attr.grh.dgid = gid("10.1.0.9");
 	refusing = mesh_conn_new(mc, &qp);
-	base_modify = mc->modify_qp;
-	mc->modify_qp = modify_in_vain;
+	base_modify = mc->lower.qp.modify_qp;
+	mc->lower.qp.modify_qp = modify_in_vain;
 	/* This error does not say that nobody is there. */
 	vain_with = EINVAL;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), EINVAL);
@@ -829,7 +829,7 @@ static void doubted_is_not_there(void)
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
 	assert_int_equal(n_held, before + 2); /* before the base refuses it again */
 	assert_int_equal(n_refused, 2);
-	mc->modify_qp = base_modify;
+	mc->lower.qp.modify_qp = base_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
 	end(context);

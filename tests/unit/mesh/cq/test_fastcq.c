@@ -63,7 +63,7 @@ static int setup(void **state)
 	mc = mesh_context_claim();
 	assert_non_null(mc);
 	mc->generation = 1;
-	mc->poll_cq = poll_cq;
+	mc->lower.io.poll_cq = poll_cq;
 	mesh_data_open(mc);
 	mesh_context_publish(mc, &verbs);
 	n_polls = 0;
@@ -247,7 +247,7 @@ static void test_destroyed(void **state)
 
 	(void)state;
 	assert_int_equal(mesh_map_put(&mc->data.cqs, &cq, mcq), 0);
-	mc->destroy_cq = destroy_cq;
+	mc->lower.cq.destroy_cq = destroy_cq;
 	destroy_err = EBUSY;
 	next_cq = NULL;
 	assert_int_equal(mesh_destroy_cq(&cq), EBUSY);
@@ -267,7 +267,7 @@ static void test_destroyed_by_child(void **state)
 	struct mesh_cq *mcq = put(&cq);
 
 	(void)state;
-	mc->destroy_cq = destroy_cq;
+	mc->lower.cq.destroy_cq = destroy_cq;
 	destroy_err = 0;
 	next_cq = NULL;
 	process.generation = 0;

@@ -284,9 +284,9 @@ int oneconn_setup(void **state)
 	n_ahs = n_ahs_gone = n_joined = n_left = 0;
 	qp.srq = NULL;
 	rtr_error = rts_error = own_error = ah_error = 0;
-	context.modify_qp = modify_qp;
-	context.create_ah = create_ah;
-	context.destroy_ah = destroy_ah;
+	context.lower.qp.modify_qp = modify_qp;
+	context.lower.create_ah = create_ah;
+	context.lower.destroy_ah = destroy_ah;
 	mesh_root.process = &process;
 	mesh_root.config.survive = MV_SURVIVE_ON;
 	mesh_root.config.move_timeout_ms = 2000;

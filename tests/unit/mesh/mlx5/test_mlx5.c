@@ -44,7 +44,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 static int setup(void **state)
 {
 	(void)state;
-	context = (struct mesh_context){.poll_cq = poll_cq};
+	context = (struct mesh_context){.lower.io.poll_cq = poll_cq};
 	n_asked = n_locked = 0;
 	return mesh_lock_init(&context.data.lock);
 }
@@ -95,7 +95,7 @@ static void test_no_descriptors(void **state)
 	m->init_obj = init_obj;
 	m->usable_size = malloc_usable_size;
 	mesh_root.lib.verbs.create_cq = create_cq;
-	context.destroy_cq = destroy_cq;
+	context.lower.cq.destroy_cq = destroy_cq;
 	mesh_lock(&context.data.lock);
 	fault_arm(FAULT_PIPE2, 1, EMFILE);
 	assert_true(mesh_mlx5_is_taken(&context, cq));
@@ -237,7 +237,8 @@ static int setup_lock(void **state)
 	mesh_root.lib.verbs.qp_to_qp_ex = qp_to_qp_ex;
 	mesh_root.lib.verbs.alloc_pd = alloc_pd;
 	mesh_root.lib.verbs.create_cq = create_cq;
-	context = (struct mesh_context){.create_qp_ex = create_qp_ex, .destroy_qp = destroy_qp, .destroy_cq = destroy_cq};
+	context = (struct mesh_context){
+		.lower.qp.create_qp_ex = create_qp_ex, .lower.qp.destroy_qp = destroy_qp, .lower.cq.destroy_cq = destroy_cq};
 	context.data.mlx5.usable_size = malloc_usable_size;
 	return 0;
 }

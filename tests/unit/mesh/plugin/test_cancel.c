@@ -100,13 +100,13 @@ static struct ibv_context *open_slow(void)
 	context = fake.open_device("mlx5", &device);
 	mc = mesh_context_get(context);
 	assert_true(mc->can_move);
-	mc->reg_dmabuf_mr = slow_reg_dmabuf_mr;
-	mc->dereg_mr = quick_dereg_mr;
-	mc->modify_qp = slow_modify_qp;
-	mc->post_send = slow_post_send;
-	mc->destroy_cq = slow_destroy_cq;
-	mc->resize_cq = slow_resize_cq;
-	mc->req_notify_cq = slow_req_notify_cq;
+	mc->lower.mr.reg_dmabuf_mr = slow_reg_dmabuf_mr;
+	mc->lower.mr.dereg_mr = quick_dereg_mr;
+	mc->lower.qp.modify_qp = slow_modify_qp;
+	mc->lower.io.post_send = slow_post_send;
+	mc->lower.cq.destroy_cq = slow_destroy_cq;
+	mc->lower.cq.resize_cq = slow_resize_cq;
+	mc->lower.io.req_notify_cq = slow_req_notify_cq;
 	mesh_root.lib.verbs.dealloc_pd = slow_dealloc_pd;
 	return context;
 }

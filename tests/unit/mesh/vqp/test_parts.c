@@ -621,7 +621,7 @@ static void test_kept_before_moves(void **state)
 		s = shared_begin(MESH_HELD_GUARDED, false);
 		s->m.split = false;
 		s->m.sges = &sge;
-		s->w->mc.post_srq_recv = base_post;
+		s->w->mc.lower.io.post_srq_recv = base_post;
 		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 		assert_where(s, 0, 1, 0);
 		mesh_srq_unkeep(&s->m, s->w->h.guard->begun, false);
