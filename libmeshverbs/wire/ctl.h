@@ -228,8 +228,8 @@ enum mv_frame_type {
 	MV_FRAME_LOOK,
 	MV_FRAME_LOOKED, /* agent: @dgid is known, or cannot be asked for; otherwise CHANGED tells when it is known */
 	/*
-	 * agent: I can name the sender's host with DELIVER; a process that wants that sends SENDERS, too. A process
-	 * that does not know SENDERS ignores it, and the rest of the packet.
+	 * agent: I can name the sender's host with DELIVER; a process that wants that sends SENDERS, too. Comes before
+	 * any DELIVER. A process that does not know SENDERS ignores it, and the rest of the packet.
 	 */
 	MV_FRAME_SENDERS,
 	MV_FRAME_TYPE_END,
