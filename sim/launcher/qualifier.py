@@ -20,13 +20,18 @@ exit $status
 """
 
 
+def script(hca, tool):
+    """Text of a program that an agent runs as it would run `meshverbs`: HCA is the preload library, TOOL is `meshverbs`."""
+    return SCRIPT.format(hca=hca, tool=tool)
+
+
 @contextlib.contextmanager
 def at_hand(build):
     """Agents that are started meanwhile have NICs tried out by the `meshverbs` of a build; others find nothing to do so."""
     hca = pathlib.Path(build, "sim/libsimhca.so")
     with tempfile.TemporaryDirectory(prefix="qualified-") as place:
         file = pathlib.Path(place, "meshverbs")
-        file.write_text(SCRIPT.format(hca=hca, tool=pathlib.Path(build, "tools/meshverbs")))
+        file.write_text(script(hca, pathlib.Path(build, "tools/meshverbs")))
         file.chmod(0o755)
         os.chmod(place, stat.S_IRWXU | stat.S_IXOTH | stat.S_IROTH)
         os.environ["MESHVERBS_TEST_QUALIFY"] = str(file)

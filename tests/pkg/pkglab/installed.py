@@ -153,6 +153,32 @@ def upgrade_under_traffic(hosts, files):
         check(what.count > 0 and not what.wrong, "\n".join([f"... {what.count} {text}", *what.wrong]))
 
 
+def pulled(hosts):
+    """ib_write_bw between the first NICs, under which their cable is pulled: (it ended well, what both ends said)."""
+    words = ["ib_write_bw", "-d", "mlx5_0", "-x", "3", "-D", "8", "-f", "1", "-p", "18610"]
+    with hosts.start("b", *words) as server:
+        if not hosts.listening("b", 18610, server):
+            raise Failed(f"ib_write_bw does not listen: {server.communicate()[0]}")
+        with hosts.start("a", *words, "b") as client:
+            time.sleep(3)
+            hosts.link("l0", "off")
+            time.sleep(2)
+            said = client.communicate()[0]
+            if client.returncode != 0:
+                server.terminate()
+            said += server.communicate()[0]
+    hosts.link("l0", "on")
+    return client.returncode == server.returncode == 0, said
+
+
+def survival(hosts):
+    """The settings as installed: the agents have all NICs tried out, and a pulled cable is survived."""
+    hosts.wait_qualified({"mlx5_0", "mlx5_1"})
+    check(True, "the agents have had all NICs of both hosts tried out by the installed meshverbs")
+    well, said = pulled(hosts)
+    check(well, "a cable is pulled under ib_write_bw, which does not notice; no setting was touched" if well else said[-3000:])
+
+
 def autopkgtests(out):
     files = debs.packages(sorted((out / "deb").glob("*.deb")))
     root = host(out / "autopkgtest", ["autopkgtest"])
@@ -177,6 +203,8 @@ def life(out, build):
     with simulated.Hosts(root, build) as hosts:
         print("  -- bare")
         simulated.expect(hosts, works=False)
+        well, said = pulled(hosts)
+        check(not well, "a cable is pulled under ib_write_bw, which fails" if not well else f"it should have failed:\n{said[-3000:]}")
         print("  -- apt install")
         install(root, files)
         changed = {line.split(":")[0] for line in roots.differences(before, snapshot(root))}
@@ -187,6 +215,7 @@ def life(out, build):
         (out / "status.json").write_text(json.dumps(said, indent=2))
         programs_meet_the_plugin(hosts)
         simulated.expect(hosts, works=True)
+        survival(hosts)
         print("  -- upgrade")
         upgrade_under_traffic(hosts, repacked(files, out / "upgrade", f"{debs.version()}+upgrade"))
         simulated.expect(hosts, works=True)

@@ -4,12 +4,18 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 
 from . import REPO, Failed, check
 
+sys.path.insert(0, str(REPO / "sim"))
+from launcher import qualifier  # noqa: E402
+
 SIM, INROOT = str(REPO / "sim/sim"), str(REPO / "tests/pkg/inroot")
 SECONDS = 60
+QUALIFIED_S = 300  # four trials, each of seconds
+QUALIFY = "/exchange/qualify"  # what agents run, for no systemd is there to start the unit
 TRUST = "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"  # as sim/launcher/agents.py
 NCCLISH = "tests/sim/verbs/sim_ncclish"
 
@@ -21,6 +27,9 @@ class Hosts:
         self.root, self.build, self.name = root, str(build), f"pkg-{os.getpid()}"
         self.agents = []
         (root.path / "exchange").mkdir(exist_ok=True)
+        file = root.path / QUALIFY[1:]
+        file.write_text(qualifier.script(f"{self.build}/sim/libsimhca.so", "/usr/bin/meshverbs"))
+        file.chmod(0o755)
 
     def __enter__(self):
         subprocess.run([SIM, "up", "-n", self.name, "--build", self.build, "pair"], check=True, stdout=subprocess.DEVNULL)
@@ -64,7 +73,7 @@ class Hosts:
         """As the unit does, without systemd; and until they know each other."""
         for host in ("a", "b"):
             # sim's priority for agents: the HCAs' threads have it, too
-            argv = self.argv(host, "env", "-u", "LD_PRELOAD", TRUST, "chrt", "--rr", "1", "/usr/sbin/meshverbsd", "--run-dir", "/run/meshverbs")
+            argv = self.argv(host, "env", "-u", "LD_PRELOAD", TRUST, f"MESHVERBS_TEST_QUALIFY={QUALIFY}", "chrt", "--rr", "1", "/usr/sbin/meshverbsd", "--run-dir", "/run/meshverbs")
             with open(self.root.path / f"exchange/agent-{host}.log", "a", encoding="utf-8") as log:
                 self.agents.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
         deadline = time.monotonic() + SECONDS
@@ -77,6 +86,24 @@ class Hosts:
     def knows_both(self, host):
         status, said = self.run(host, "meshverbs", "peers", "--json")
         return status == 0 and sum(peer["state"] in ("self", "talks") for peer in json.loads(said)["hosts"]) == 2
+
+    def qualified(self, host):
+        """Devices of a host that have qualified, as `meshverbs status` says."""
+        said = self.run(host, "meshverbs", "status", "--json")[1]
+        return {row["device"] for row in json.loads(said)["qualified"] if row["state"] == "qualified"}
+
+    def wait_qualified(self, devices):
+        """Until the agents of both hosts have had all devices tried out."""
+        deadline = time.monotonic() + QUALIFIED_S
+        for host in ("a", "b"):
+            while self.qualified(host) != devices:
+                if time.monotonic() > deadline:
+                    raise Failed(f"the devices of {host} have not qualified: {self.run(host, 'meshverbs', 'status')[1]}")
+                time.sleep(0.5)
+
+    def link(self, name, state):
+        """Pulls the cable NAME ("off"), or plugs it in ("on")."""
+        subprocess.run([SIM, "link", "-n", self.name, name, state], check=True)
 
     def stop_agents(self):
         for agent in self.agents:
