@@ -16,6 +16,7 @@ struct ranked {
 	uint8_t n_kept; /* number of the programs' own addresses in it */
 	uint8_t family_rank; /* 0 is best */
 	uint8_t near; /* its local rail is on the NUMA node of the program's device */
+	uint64_t share; /* share_of() */
 };
 
 struct search {
@@ -54,6 +55,8 @@ static int ranked_cmp(const struct ranked *a, const struct ranked *b)
 	if ((order = compare_numbers(q->type, p->type)))
 		return order;
 	if ((order = compare_numbers(b->near, a->near)))
+		return order;
+	if ((order = compare_numbers(b->share, a->share)))
 		return order;
 	if ((order = compare_numbers(p->local_rail, q->local_rail)))
 		return order;
@@ -187,6 +190,38 @@ static bool has_gid(const struct mv_directory *dir, const struct mv_dir_rail *ra
 	return false;
 }
 
+/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014): each bit of @x changes half of the bits of the result. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+/* FNV-1a of the host and the device: the same number at both ends of a connection, unlike the index of a rail. */
+static uint64_t rail_number(const struct mv_directory *dir, const struct mv_dir_rail *rail)
+{
+	const struct mv_host_id *host = &dir->hosts[rail->host].id;
+	uint64_t number = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < sizeof(host->bytes); i++)
+		number = (number ^ host->bytes[i]) * 0x100000001b3;
+	for (size_t i = 0; i < sizeof(rail->device) && rail->device[i]; i++)
+		number = (number ^ (uint8_t)rail->device[i]) * 0x100000001b3;
+	return mix((number ^ rail->port) * 0x100000001b3);
+}
+
+/*
+ * Rendezvous hashing: of paths that are equally good, a connection takes the one with the largest share. Both ends
+ * compute the same shares. A rail that comes or goes changes the choice of those connections only that take this rail.
+ */
+static uint64_t share_of(const struct search *s, const struct mv_dir_rail *local, const struct mv_dir_rail *remote)
+{
+	if (!s->request->spread)
+		return 0;
+	return mix(s->request->spread ^ mix(rail_number(s->dir, local) + rail_number(s->dir, remote)));
+}
+
 /* Rank of the rails alone, with the best possible values for whatever depends on GIDs. */
 static struct ranked rank_rails(const struct search *s, const struct rails *rails)
 {
@@ -201,6 +236,7 @@ static struct ranked rank_rails(const struct search *s, const struct rails *rail
 			 .linked = rails->linked,
 			 .mtu_bytes = (uint16_t)smaller_known(local->mtu_bytes, remote->mtu_bytes),
 			 .rate_mbps = smaller_known(local->rate_mbps, remote->rate_mbps)},
+		.share = share_of(s, local, remote),
 		.n_kept = (uint8_t)(has_gid(s->dir, local, &s->request->sgid) + rails->has_dgid),
 	};
 

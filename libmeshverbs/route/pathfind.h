@@ -35,6 +35,7 @@ struct mv_path_request {
 	uint8_t down_too; /* mv_path_find(): not 0: include ports that are down */
 	uint8_t made; /* not 0: the connection exists, so the peer's host is known, and mv_dir_gid_is_in_doubt() does not count */
 	uint8_t proved; /* not 0: the initial PSNs are not 0, so no other host with @dgid can pose as the peer */
+	uint64_t spread; /* mv_path_find(): number of a group of connections, the same at both ends; 0: do not spread */
 	const struct mv_host_id *host; /* with @made: only GIDs of this host count; NULL: of any host */
 };
 
@@ -100,8 +101,12 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  *
  * Order of preference: heard links; equal subnets before routes; number of ends that stay; number of the programs' own
  * addresses; higher rate; IPv4, then global IPv6, then link-local; RoCE v2 before v1; NUMA node of the program's
- * device; lower rail and GID bytes, so that the result depends on the directory only. There is one path for each pair
- * of rails. The pair that the programs use may have several, in half of the room at most.
+ * device; with @spread, a hash of @spread and the pair of rails; lower rail and GID bytes. So the result depends on the
+ * directory and the request only. There is one path for each pair of rails. The pair that the programs use may have
+ * several, in half of the room at most.
+ *
+ * @spread: groups of connections that leave a dead rail spread over all paths that are equally good, instead of
+ * crowding on the one with the lowest rail. Connections of one number stay together.
  *
  * Two InfiniBand ports that could hear each other's beacons and do not are on two fabrics, whatever their prefixes: no
  * path, unless the programs use them.

@@ -36,6 +36,8 @@ static void add_host(struct dirworld *w, char *at)
 				     .agent_version = MV_CTL_VERSION};
 	host->id.bytes[0] = (uint8_t)++w->content.n_hosts;
 	snprintf(host->name, sizeof(host->name), "%s", next_word(&at));
+	if (!strcmp(next_word(&at), "id"))
+		host->id.bytes[0] = (uint8_t)next_number(&at);
 }
 
 static void rail_option(struct mv_dir_rail *rail, const char *word, char **at)

@@ -7,7 +7,7 @@
 /*
  * A directory from text, so that a test case can be read in one line. Statements end with ';':
  *
- *   host NAME                                    the first one is this host
+ *   host NAME [id N]                             the first one is this host; id: counted from 1, unless it says otherwise
  *   rail DEVICE [down] [drained] [excluded] [ib] [lid N] [numa N] [rate MBPS] [mtu BYTES] [port N] [dev NETDEV]
  *   gid ADDRESS[/LEN] v1|v2|ib|v?|kept [vlan N] [unmet|unanswered] [routed RAIL ...]
  *                                                LEN as people write it: of the address itself; rails of the first host, from 0

@@ -255,7 +255,7 @@ static struct found *found_of(const struct mv_path_request *request)
 {
 	const union ibv_gid *to = &request->dgid, *from = &request->sgid;
 	uint64_t sum = to->global.interface_id + 3 * to->global.subnet_prefix + 5 * from->global.interface_id +
-		       7 * from->global.subnet_prefix;
+		       7 * from->global.subnet_prefix + 11 * request->spread;
 
 	/* Multiplicative hashing (D. Knuth, The Art of Computer Programming, 6.4): the uppermost bits depend on all others. */
 	return &mesh_root.process->view.state->found[sum * 0x9e3779b97f4a7c15u >> (64 - FOUND_BITS)];
@@ -269,7 +269,7 @@ static size_t find(const struct mv_directory *dir, const struct mv_path_request 
 	struct found *found = found_of(request);
 
 	if (found->n_dir != n_dir || found->host != host || found->rail != rail || found->request.down_too != request->down_too ||
-	    !is_same(&found->request, found->device, request)) {
+	    found->request.spread != request->spread || !is_same(&found->request, found->device, request)) {
 		found->n_dir = n_dir;
 		found->request = *request;
 		snprintf(found->device, sizeof(found->device), "%s", request->device);

@@ -10,6 +10,20 @@
 #include "proved.h"
 #include "unqualified.h"
 
+/*
+ * The connections between two GIDs stay together, so that one NIC brings all that one peer writes: nothing orders the
+ * writes of two NICs in memory. Queue pairs of an SRQ stay together as well: else the receives of the SRQ would have to be
+ * divided among the rails.
+ */
+static uint64_t spread_of(const struct mesh_conn *conn)
+{
+	const union ibv_gid *ours = &conn->ends.local.gid, *theirs = &conn->ends.peer.gid;
+
+	if (conn->qp->srq)
+		return 0;
+	return (ours->global.subnet_prefix ^ ours->global.interface_id) + (theirs->global.subnet_prefix ^ theirs->global.interface_id);
+}
+
 struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char *device, uint8_t port, uint8_t gid_type,
 					const union ibv_gid *gid, const union ibv_gid *peer_gid)
 {
@@ -21,6 +35,7 @@ struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char
 					.routed = 1,
 					.own_host = conn->ends.own_host,
 					.made = 1,
+					.spread = spread_of(conn),
 					.host = mesh_conn_peer_host(conn)};
 }
 

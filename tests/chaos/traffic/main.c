@@ -39,6 +39,7 @@ static const char usage[] =
 	"  -i MS        what it sleeps between two looks at everything (1)\n"
 	"  -w SECONDS   without progress until it is stuck (20)\n"
 	"  -m BYTES     path MTU (1024)\n"
+	"  -a           each thread has an IPv4 address of its own\n"
 	"  -W           post by ibv_wr_*()\n"
 	"  -E           extended CQs\n"
 	"  -C           CQs with room for signaled work requests only\n"
@@ -175,7 +176,7 @@ static struct options parse(int argc, char **argv)
 	const char *progress = NULL;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:WECNbeS12xkQh")) >= 0) {
+	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:aWECNbeS12xkQh")) >= 0) {
 		switch (c) {
 		case 'd':
 			o.device = optarg;
@@ -218,6 +219,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'P':
 			progress = optarg;
+			break;
+		case 'a':
+			o.own_gids = true;
 			break;
 		case 'W':
 			o.builders = true;

@@ -16,8 +16,8 @@
 static void open_device(struct thread *t)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
+	unsigned int i, n = t->opt->own_gids ? t->number : 0;
 	struct ibv_gid_entry entry;
-	unsigned int i;
 
 	for (i = 0; list && list[i]; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), t->opt->device))
@@ -28,12 +28,12 @@ static void open_device(struct thread *t)
 	for (i = 0; i < 255; i++)
 		if (!ibv_query_gid_ex(t->ctx, 1, i, &entry, 0) &&
 		    entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
-		    !memcmp(entry.gid.raw, (const uint8_t[12]){[10] = 0xff, 0xff}, 12)) {
+		    !memcmp(entry.gid.raw, (const uint8_t[12]){[10] = 0xff, 0xff}, 12) && !n--) {
 			t->gid = entry.gid;
 			t->gid_index = (uint8_t)i;
 			return;
 		}
-	cannot("%s has no IPv4 address", t->opt->device);
+	cannot("%s has too few IPv4 addresses", t->opt->device);
 }
 
 static struct ibv_cq *make_cq(struct thread *t, int cqe)

@@ -47,7 +47,7 @@ struct options {
 	unsigned int kinds;
 	double seconds, stuck_seconds;
 	bool events, srq, one_cq, replace, peer_may_die, ask;
-	bool builders, extended, small_cq, few_recvs, brim, pollers;
+	bool own_gids, builders, extended, small_cq, few_recvs, brim, pollers;
 	unsigned int timeout, retry_cnt;
 	int tick_ms;
 	enum ibv_mtu mtu;

@@ -387,7 +387,8 @@ static void test_renewed(void **state)
 /* Of thousands that are away, each asks for the way home with each news. */
 static void test_way_home(void **state)
 {
-	struct mesh_conn conn = {.state = MESH_CONN_MOVED,
+	struct mesh_conn conn = {.qp = &(struct ibv_qp){0},
+				 .state = MESH_CONN_MOVED,
 				 .home = {.device = "d0",
 					  .port = 1,
 					  .gid = unit_gid("10.1.0.1"),
@@ -412,7 +413,8 @@ static void test_way_home(void **state)
 /* Nor does who only wants to know whether its path works look for another. */
 static void test_path_works(void **state)
 {
-	struct mesh_conn conn = {.state = MESH_CONN_MOVED,
+	struct mesh_conn conn = {.qp = &(struct ibv_qp){0},
+				 .state = MESH_CONN_MOVED,
 				 .held = &held,
 				 .path = {.device = "d0",
 					  .port = 1,
@@ -460,6 +462,21 @@ static void test_searched_once(void **state)
 	publish(A B);
 	mesh_view_paths(&home, &view);
 	assert_int_equal(n_searches, 4);
+}
+
+/* Groups of connections have paths of equal rank in orders of their own. */
+static void test_spread(void **state)
+{
+	struct mv_path_request request = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2");
+	struct mesh_view view;
+
+	(void)state;
+	publish(A B);
+	for (request.spread = 0; request.spread < 4; request.spread++) {
+		mesh_view_paths(&request, &view);
+		mesh_view_paths(&request, &view);
+		assert_int_equal(n_searches, request.spread + 1);
+	}
 }
 
 /* As one would be told who searched anew. */
@@ -572,6 +589,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_doubted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_spread, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_each_its_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lid, setup, teardown),
