@@ -57,7 +57,7 @@ struct mv_path {
  * @ret_remote_rail: the rail with the destination GID; written likewise
  *
  * A pair of addresses WORKS if both rails are up, the families agree, and one of these holds: the prefix of each covers
- * the other; @routed is set; or, if an address is link-local, beacons of the remote rail are heard on the local one. A
+ * the other, and beacons do not show two links (mv_path_find()); @routed is set; or, if an address is link-local, beacons of the remote rail are heard on the local one. A
  * working path must not be touched, so the verdict is WORKS unless the directory has evidence against it: an address
  * without known prefix, or an own address that is not in the directory (a former one, or a container's), covers all
  * addresses.
@@ -91,6 +91,9 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  * @remote_host: from mv_path_judge()
  * @remote_rail: the rail that the peer's program uses
  * @ret: array of @max
+ *
+ * Links count for more than prefixes: two rails are not on one link if the local rail hears other rails, and not the
+ * remote one, although this host hears the remote host. Then equal subnets join no addresses without a VLAN.
  *
  * Both rails are up (see @down_too), not excluded, and of the same link layer; both GIDs are of the same family and
  * RoCE version. Besides, one of these holds:

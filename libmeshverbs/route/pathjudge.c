@@ -35,6 +35,28 @@ static bool has_default_prefix(const union ibv_gid *gid)
 	return mv_gid_in_prefix(gid, &prefix, 64);
 }
 
+/* ---- links before prefixes ---------------------------------------------------------------------
+ */
+
+bool mv_path_heard(const struct mv_directory *dir, uint32_t host)
+{
+	const struct mv_dir_host *peer = &dir->hosts[host];
+
+	for (uint32_t i = 0; i < dir->header->n_links; i++)
+		if (dir->links[i].remote_rail - peer->first_rail < peer->n_rails)
+			return true;
+	return false;
+}
+
+bool mv_path_unheard(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote, bool heard)
+{
+	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
+
+	return heard && b->host && own->vlan_id == MV_VLAN_NONE && remote->vlan_id == MV_VLAN_NONE &&
+	       a->link_layer == IBV_LINK_LAYER_ETHERNET && is_up(a) && is_up(b) && !((a->flags | b->flags) & MV_RAIL_EXCLUDED) &&
+	       mv_directory_hears(dir, own->rail) && !mv_directory_linked(dir, own->rail, remote->rail);
+}
+
 /* ---- the program's own path --------------------------------------------------------------------
  */
 
@@ -112,7 +134,13 @@ static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gi
 		return a != MV_FAMILY_IPV4 && b != MV_FAMILY_IPV4 &&
 		       mv_directory_linked(dir, own->rail, remote->rail) &&
 		       (a != MV_FAMILY_LINK_LOCAL || a == b || routed);
-	return a == b && (routed || reach_of(own, remote) != REACH_APART);
+	if (a != b)
+		return false;
+	/* The kernel's route to an address of the own subnet leads to the link as well. */
+	if (reach_of(own, remote) != REACH_APART && !mv_dir_gid_routed(own, remote) &&
+	    mv_path_unheard(dir, own, remote, mv_path_heard(dir, dir->rails[remote->rail].host)))
+		return false;
+	return routed || reach_of(own, remote) != REACH_APART;
 }
 
 /* Is the own address global, and is the remote link-local address on several netdevs? */
@@ -357,11 +385,13 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 
 /* ---- can two addresses reach each other? ---- */
 
-/* The two addresses share neither subnet nor link, and no route joins them. */
+/* The two addresses share neither subnet nor link, or beacons show two links; and no route joins them. */
 static bool nothing_joins(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
 {
 	return mv_dir_gid_may_be_routed(own) && mv_dir_gid_may_be_routed(remote) &&
-	       mv_gid_family(&own->gid) == mv_gid_family(&remote->gid) && reach_of(own, remote) == REACH_APART &&
+	       mv_gid_family(&own->gid) == mv_gid_family(&remote->gid) &&
+	       (reach_of(own, remote) == REACH_APART ||
+		mv_path_unheard(dir, own, remote, mv_path_heard(dir, dir->rails[remote->rail].host))) &&
 	       !mv_directory_linked(dir, own->rail, remote->rail) && !mv_dir_gid_routed(own, remote);
 }
 

@@ -9,7 +9,7 @@ import time
 
 from . import REPO, Failed, check
 
-sys.path.insert(0, str(REPO / "sim"))
+sys.path[:0] = [str(REPO / path) for path in ("sim", "tests/topo")]
 from launcher import qualifier  # noqa: E402
 
 SIM, INROOT = str(REPO / "sim/sim"), str(REPO / "tests/pkg/inroot")

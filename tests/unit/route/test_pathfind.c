@@ -26,6 +26,13 @@
 	"host c; rail mlx5_0; gid 10.0.2.2/30 v2; rail mlx5_1; gid 10.0.3.2/30 v2;"                \
 	"link 0 2; link 1 5;"
 
+/* The same cables, and one subnet on all of them. */
+#define FLAT_HOSTS                                                                                 \
+	"host a; rail mlx5_0; gid 10.0.0.1/24 v2; rail mlx5_1; gid 10.0.0.2/24 v2;"               \
+	"host b; rail mlx5_0; gid 10.0.0.3/24 v2; rail mlx5_1; gid 10.0.0.4/24 v2;"               \
+	"host c; rail mlx5_0; gid 10.0.0.5/24 v2; rail mlx5_1; gid 10.0.0.6/24 v2;"
+#define FLAT FLAT_HOSTS "link 0 2; link 1 5;"
+
 /* Two subnets on one switch. Only a's rail 0 hears b's other one, rail 3. */
 #define SUBNETS                                                                                    \
 	"host a; rail mlx5_0; gid 10.1.0.1/24 v1; gid 10.1.0.1/24 v2; gid fd01::1/64 v2; rail "   \
@@ -107,6 +114,17 @@ static const struct judge_case judge_cases[] = {
 	{"families", PAIR, "mlx5_0 fe80::a v2 10.1.0.2", MV_PATH_APART, 1, 1},
 	{"families, the other way", PAIR, "mlx5_0 10.1.0.1 v2 fe80::b", MV_PATH_APART, 1, 1},
 	{"families and a route", PAIR, "mlx5_0 fe80::a v2 10.1.0.2 routed", MV_PATH_APART, 1, 1},
+	{"one subnet on several links: heard", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.3", MV_PATH_WORKS, 1, 2},
+	{"one subnet on several links: the peer's other rail", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.4", MV_PATH_APART, 1, 3},
+	{"one subnet on several links: own other rail", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.6", MV_PATH_APART, 2, 5},
+	{"one subnet on several links: both wrong", FLAT, "mlx5_1 10.0.0.2 v2 10.0.0.4", MV_PATH_APART, 1, 3},
+	{"one subnet on several links: the kernel's route is no proof", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.5 routed", MV_PATH_APART, 2, 4},
+	{"one subnet: nobody is heard there", FLAT_HOSTS "link 1 5;", "mlx5_0 10.0.0.1 v2 10.0.0.5", MV_PATH_WORKS, 2, 4},
+	{"one subnet: the peer is heard nowhere", FLAT_HOSTS "link 0 2;", "mlx5_0 10.0.0.1 v2 10.0.0.5", MV_PATH_WORKS, 2, 4},
+	{"one subnet: excluded rails need not send beacons", "host a; rail d0; gid 10.0.0.1/24 v2;"
+	 "host b; rail d0; gid 10.0.0.3/24 v2; rail d1 excluded; gid 10.0.0.4/24 v2; link 0 1;", "d0 10.0.0.1 v2 10.0.0.4", MV_PATH_WORKS, 1, 2},
+	{"one subnet: beacons are in no VLAN", "host a; rail d0; gid 10.0.0.1/24 v2 vlan 7;"
+	 "host b; rail d0; gid 10.0.0.3/24 v2; rail d1; gid 10.0.0.4/24 v2 vlan 7; link 0 1;", "d0 10.0.0.1 v2 10.0.0.4", MV_PATH_WORKS, 1, 2},
 	{"link-local, not on the link", PAIR_A PAIR_B ELSEWHERE, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_APART, 1, 1},
 	{"link-local and a default route", PAIR_A PAIR_B ELSEWHERE, "mlx5_0 fe80::a v2 fe80::b routed", MV_PATH_APART, 1, 1},
 	{"link-local, and nobody is heard", PAIR_A PAIR_B, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_UNKNOWN, 77, 77},
@@ -271,6 +289,8 @@ static const struct find_case find_cases[] = {
 	{"triangle, peer's wrong rail", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.2.1", 1, 3, "0>2 10.0.1.1>10.0.1.2 v2; "},
 	{"triangle, own wrong rail", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.3.2", 2, 5, "1>5 10.0.3.1>10.0.3.2 v2; "},
 	{"triangle, both wrong", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.2.2", 2, 4, "1>5 10.0.3.1>10.0.3.2 v2; "},
+	{"one subnet on several links: own wrong rail", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.6", 2, 5, "1>5 10.0.0.2>10.0.0.6 v2; "},
+	{"one subnet on several links: both wrong", FLAT, "mlx5_1 10.0.0.2 v2 10.0.0.4", 1, 3, "0>2 10.0.0.1>10.0.0.3 v2; "},
 	{"a host that cannot be reached", "host a; rail mlx5_0; gid 10.0.1.1/30 v2; host b; rail mlx5_0; gid 10.0.2.1/30 v2;",
 	 "mlx5_0 10.0.1.1 v2 10.0.2.1", 1, 1, ""},
 	{"own device not in the directory", TRIANGLE, "mlx5_7 10.0.1.1 v2 10.0.2.1", 1, 3, "0>2 10.0.1.1>10.0.1.2 v2; "},

@@ -169,6 +169,20 @@ struct found {
 	int64_t order[9]; /* higher goes first */
 };
 
+/* Links before prefixes: @a's rail hears somebody, but not @b's, whose host this host hears. */
+static bool on_two_links(const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
+{
+	uint32_t host = world.rails[b->rail].host;
+	bool hears = false, heard = false;
+
+	for (size_t i = 0; i < world.content.n_links; i++) {
+		hears |= world.links[i].local_rail == a->rail;
+		heard |= world.rails[world.links[i].remote_rail].host == host;
+	}
+	return host && !linked && hears && heard && a->vlan_id == MV_VLAN_NONE && b->vlan_id == MV_VLAN_NONE &&
+	       (world.rails[a->rail].flags & MV_RAIL_UP) && (world.rails[b->rail].flags & MV_RAIL_UP);
+}
+
 static bool can_talk(const struct mv_path_request *request, const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
 {
 	enum mv_gid_family family = __real_mv_gid_family(&a->gid);
@@ -187,7 +201,7 @@ static bool can_talk(const struct mv_path_request *request, const struct mv_dir_
 		return false;
 	if (b->prefix_len && !__real_mv_gid_in_prefix(&a->gid, &b->gid, b->prefix_len))
 		return false;
-	return known || linked;
+	return linked || (known && !on_two_links(a, b, linked));
 }
 
 static bool is_loop(const struct mv_dir_gid *a, const struct mv_dir_gid *b)
