@@ -6,10 +6,15 @@
 
 /*
  * The unit has MemoryMax=1G; this is three quarters. Besides the map: the directory, the directory before, the image of
- * the next; pieces of descriptions.
+ * the next; pieces of descriptions; sightings, whose arrays are at most 15 too long, and links in the same files.
  */
+#define OF_HOSTS ((uint64_t)MD_HOSTS_MAX * MD_SIGHTINGS_OF_HOST)
+#define OF_LINKS ((uint64_t)MD_LINK_SHARES * MD_SIGHTINGS_OF_LINK)
+#define SIGHTINGS_BYTES                                                  \
+	((2 * OF_HOSTS + OF_LINKS) * sizeof(struct md_sighting) +        \
+	 (OF_HOSTS + OF_LINKS) * 4 * sizeof(struct mv_dir_link))
 _Static_assert(MD_HOSTS_BYTES_MAX / sizeof(struct mv_dir_gid) * (sizeof(struct md_holder) + 32) + 4 * (uint64_t)MD_HOSTS_BYTES_MAX +
-			       (MD_HOSTS_SHARES + 1) * (uint64_t)MD_PARTIAL_BYTES <
+			       (MD_HOSTS_SHARES + 1) * (uint64_t)MD_PARTIAL_BYTES + SIGHTINGS_BYTES <
 		       (uint64_t)3 << 28,
 	       "hosts that a neighbour makes up leave the agent alive");
 

@@ -23,7 +23,7 @@ void md_hosts_remove(struct md_hosts *hosts, struct md_host *host)
 	if (hosts->gone)
 		hosts->gone(hosts->arg, host);
 	free(host->vouch);
-	free(host->sightings);
+	md_hosts_drop_sightings(hosts, host);
 	free(host->met);
 	free(host);
 }
@@ -59,7 +59,7 @@ bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
 
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
-		changed |= md_host_sweep_sightings(host, now_ns, 0);
+		changed |= md_hosts_sweep_sightings(hosts, host, now_ns, 0);
 		md_hosts_expire_partials(hosts, host, now_ns);
 		if (host->n_sightings || host->told_expires_ns > now_ns)
 			continue;

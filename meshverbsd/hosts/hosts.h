@@ -25,6 +25,7 @@ struct md_sighting {
 	uint32_t ifindex;
 	uint16_t rail; /* index in the other host's description of @generation */
 	bool has_rail; /* @rail is a valid index in md_host.desc, too. False: the sighting says nothing of links */
+	uint8_t share; /* the share of struct md_hosts whose room the sighting takes; 0: its host's own room */
 	uint64_t heard_ns, expires_ns;
 	uint64_t start; /* start number of the host's agent, as md_heard.start */
 	uint64_t generation; /* from the newest beacon; 0: the host's agent has restarted since */
@@ -57,6 +58,12 @@ struct md_partials {
  * secure.h, and one (0) for answers of targets.
  */
 #define MD_HOSTS_SHARES (1 + MD_LINK_SHARES)
+
+/** md_link_share - the share of what arrives on a netdev: below MD_HOSTS_SHARES, not 0 */
+static inline unsigned int md_link_share(uint32_t ifindex)
+{
+	return 1 + ifindex % MD_LINK_SHARES;
+}
 
 /* An address of another host that is in a subnet of our netdev. */
 struct md_near {
@@ -130,6 +137,7 @@ struct md_host {
 struct md_hosts_share {
 	struct md_host *hosts, *described; /* all; those with a description */
 	size_t n, bytes; /* hosts; their descriptions */
+	size_t n_sightings; /* of all hosts, beyond MD_SIGHTINGS_OF_HOST of each: up to MD_SIGHTINGS_OF_LINK */
 	uint64_t room_at_ns; /* token bucket for new hosts: MD_NEW_HOSTS_RATE */
 	uint64_t gids_at_ns[2]; /* token buckets for new GIDs, MD_NEW_GIDS_RATE: of unsigned hosts, of signed hosts */
 };
@@ -196,7 +204,7 @@ struct md_heard {
 /** md_heard_share - the share that limits the datagram: below MD_HOSTS_SHARES */
 static inline unsigned int md_heard_share(const struct md_heard *heard)
 {
-	return heard->answer && !heard->near ? 0 : 1 + heard->ifindex % MD_LINK_SHARES;
+	return heard->answer && !heard->near ? 0 : md_link_share(heard->ifindex);
 }
 
 /* What a beacon has changed, or requires: bits. */

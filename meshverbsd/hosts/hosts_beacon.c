@@ -65,7 +65,7 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 		host->told_by = heard->ip;
 		host->told_expires_ns = now_ns + md_host_lifetime_ns(beacon->interval_ms);
 	} else {
-		err = md_host_hear_sighting(host, heard, beacon, now_ns, news);
+		err = md_hosts_hear_sighting(hosts, host, heard, beacon, now_ns, news);
 		if (err)
 			return err;
 		host->neighbour = true;

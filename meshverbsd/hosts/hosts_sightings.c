@@ -14,22 +14,103 @@ static struct md_sighting *find_sighting(struct md_host *host, uint32_t ifindex,
 	return NULL;
 }
 
-static int add_sighting(struct md_host *host, struct md_sighting **ret)
+/* A sighting beyond MD_SIGHTINGS_OF_HOST takes room of its link. */
+static bool take_room(struct md_hosts *hosts, const struct md_host *host, unsigned int share, uint8_t *ret_share)
 {
-	if (host->n_sightings == MD_SIGHTINGS_MAX)
-		return -ENOSPC;
-	if (host->n_sightings == host->cap_sightings) {
-		size_t cap = host->cap_sightings ? 2 * host->cap_sightings : 2;
-		struct md_sighting *grown =
-			reallocarray(host->sightings, cap, sizeof(*host->sightings));
+	size_t n_own = 0;
 
-		if (!grown)
-			return -ENOMEM;
-		host->sightings = grown;
-		host->cap_sightings = cap;
-	}
-	*ret = &host->sightings[host->n_sightings++];
+	if (host->n_sightings == MD_SIGHTINGS_MAX)
+		return false;
+	for (size_t i = 0; i < host->n_sightings; i++)
+		n_own += !host->sightings[i].share;
+	*ret_share = n_own < MD_SIGHTINGS_OF_HOST ? 0 : (uint8_t)share;
+	if (*ret_share && hosts->shares[share].n_sightings == MD_SIGHTINGS_OF_LINK)
+		return false;
+	hosts->shares[share].n_sightings += *ret_share != 0;
+	return true;
+}
+
+static void give_room_back(struct md_hosts *hosts, const struct md_sighting *sighting)
+{
+	if (sighting->share)
+		hosts->shares[sighting->share].n_sightings--;
+}
+
+/*
+ * Makes the array as long as @n sightings need. The array shrinks, too. Otherwise hosts that are heard from many rails
+ * one after the other would all have long arrays.
+ */
+static int fit(struct md_host *host, size_t n)
+{
+	size_t cap = 2;
+	struct md_sighting *fitting;
+
+	while (cap < n)
+		cap += cap < MD_SIGHTINGS_OF_HOST ? cap : MD_SIGHTINGS_OF_HOST;
+	if (cap == host->cap_sightings)
+		return 0;
+	fitting = reallocarray(host->sightings, cap, sizeof(*fitting));
+	if (!fitting)
+		return n <= host->cap_sightings ? 0 : -ENOMEM;
+	host->sightings = fitting;
+	host->cap_sightings = cap;
 	return 0;
+}
+
+static int add_sighting(struct md_host *host, uint8_t share, struct md_sighting **ret)
+{
+	int err = fit(host, host->n_sightings + 1);
+
+	if (err)
+		return err;
+	*ret = &host->sightings[host->n_sightings++];
+	(*ret)->share = share;
+	return 0;
+}
+
+static unsigned int link_of(const struct md_sighting *sighting)
+{
+	return md_link_share(sighting->ifindex);
+}
+
+/*
+ * Without room, a sighting on a link takes the place of one of the same host on the link with most of them, if that
+ * link has more. The one that was not heard for the longest goes. The place stays in the share that it is in.
+ * Return: NULL: no link has more.
+ */
+static struct md_sighting *place_for(struct md_host *host, unsigned int link)
+{
+	size_t n[MD_HOSTS_SHARES] = {0};
+	struct md_sighting *found = NULL;
+	unsigned int most = link;
+
+	for (size_t i = 0; i < host->n_sightings; i++)
+		n[link_of(&host->sightings[i])]++;
+	for (unsigned int i = 0; i < MD_HOSTS_SHARES; i++)
+		if (n[i] > n[most])
+			most = i;
+	if (n[most] <= n[link] + 1)
+		return NULL;
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (link_of(&host->sightings[i]) == most && (!found || host->sightings[i].heard_ns < found->heard_ns))
+			found = &host->sightings[i];
+	return found;
+}
+
+static int new_sighting(struct md_hosts *hosts, struct md_host *host, uint32_t ifindex, struct md_sighting **ret)
+{
+	unsigned int link = md_link_share(ifindex);
+	uint8_t share;
+	int err;
+
+	if (!take_room(hosts, host, link, &share)) {
+		*ret = place_for(host, link);
+		return *ret ? 0 : -ENOSPC;
+	}
+	err = add_sighting(host, share, ret);
+	if (err)
+		hosts->shares[link].n_sightings -= share != 0;
+	return err;
 }
 
 bool md_host_has_met(const struct md_host *host, uint32_t ifindex)
@@ -59,8 +140,8 @@ static int meet(struct md_host *host, uint32_t ifindex)
 }
 
 /* A rail that sends over IPv6 and IPv4 has one sighting, with the address heard last. */
-int md_host_hear_sighting(struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon, uint64_t now_ns,
-			  unsigned int *news)
+int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
+			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
 	struct md_sighting *sighting = find_sighting(host, heard->ifindex, beacon->rail);
 	bool known = sighting && sighting->start == heard->start;
@@ -74,7 +155,7 @@ int md_host_hear_sighting(struct md_host *host, const struct md_heard *heard, co
 	int err = meet(host, heard->ifindex);
 
 	if (!err && !sighting)
-		err = add_sighting(host, &sighting);
+		err = new_sighting(hosts, host, heard->ifindex, &sighting);
 	if (err)
 		return err;
 	if (!known || has_rail != had_rail)
@@ -86,13 +167,14 @@ int md_host_hear_sighting(struct md_host *host, const struct md_heard *heard, co
 		.ifindex = heard->ifindex,
 		.rail = beacon->rail,
 		.has_rail = has_rail,
+		.share = sighting->share,
 		.heard_ns = now_ns,
 		.expires_ns = expires_ns > least_ns ? expires_ns : least_ns,
 	};
 	return 0;
 }
 
-bool md_host_sweep_sightings(struct md_host *host, uint64_t now_ns, uint32_t ifindex)
+bool md_hosts_sweep_sightings(struct md_hosts *hosts, struct md_host *host, uint64_t now_ns, uint32_t ifindex)
 {
 	size_t kept = 0, before = host->n_sightings;
 
@@ -101,9 +183,22 @@ bool md_host_sweep_sightings(struct md_host *host, uint64_t now_ns, uint32_t ifi
 
 		if (sighting->expires_ns > now_ns && sighting->ifindex != ifindex)
 			host->sightings[kept++] = *sighting;
+		else
+			give_room_back(hosts, sighting);
 	}
 	host->n_sightings = kept;
+	if (kept != before)
+		fit(host, kept);
 	return kept != before;
+}
+
+void md_hosts_drop_sightings(struct md_hosts *hosts, struct md_host *host)
+{
+	for (size_t i = 0; i < host->n_sightings; i++)
+		give_room_back(hosts, &host->sightings[i]);
+	free(host->sightings);
+	host->sightings = NULL;
+	host->n_sightings = host->cap_sightings = 0;
 }
 
 bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex)
@@ -118,7 +213,7 @@ bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex)
 		for (size_t i = 0; i < host->n_sightings; i++)
 			if (host->sightings[i].expires_ns > last_ns)
 				last_ns = host->sightings[i].expires_ns;
-		if (!md_host_sweep_sightings(host, 0, ifindex))
+		if (!md_hosts_sweep_sightings(hosts, host, 0, ifindex))
 			continue;
 		changed = true;
 		if (host->told_expires_ns < last_ns)

@@ -71,10 +71,22 @@ void md_hosts_expire_partials(struct md_hosts *hosts, struct md_host *host, uint
 
 /* ---- hosts_sightings.c ---- */
 
-/** md_host_hear_sighting - a beacon has arrived on a netdev of ours. Return: 0; -ENOSPC; -ENOMEM */
-int md_host_hear_sighting(struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon, uint64_t now_ns,
-			  unsigned int *news);
-/** md_host_sweep_sightings - remove expired sightings, and all on netdev @ifindex (0: none). Return: true: any removed */
-bool md_host_sweep_sightings(struct md_host *host, uint64_t now_ns, uint32_t ifindex);
+/**
+ * md_hosts_hear_sighting - a beacon has arrived on a netdev of ours
+ *
+ * Without room, a sighting of the host on a link with more of them is replaced.
+ *
+ * Return: 0; -ENOSPC: the link has as many of the host's as any other; -ENOMEM.
+ */
+int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
+			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news);
+/**
+ * md_hosts_sweep_sightings - remove expired sightings, and all on netdev @ifindex (0: none)
+ *
+ * Return: true: any removed.
+ */
+bool md_hosts_sweep_sightings(struct md_hosts *hosts, struct md_host *host, uint64_t now_ns, uint32_t ifindex);
+/** md_hosts_drop_sightings - free all of a host */
+void md_hosts_drop_sightings(struct md_hosts *hosts, struct md_host *host);
 
 #endif

@@ -32,6 +32,12 @@
 /* Sightings of one host, if each of our rails sees each of its rails: 16 x 16. */
 #define MD_SIGHTINGS_MAX 256
 /*
+ * Each host has room for MD_SIGHTINGS_OF_HOST. All hosts on a link share room for more. Example: 1,365 hosts with
+ * 8 rails, each of which 8 rails of ours hear.
+ */
+#define MD_SIGHTINGS_OF_HOST 16
+#define MD_SIGHTINGS_OF_LINK 8192
+/*
  * Incomplete descriptions of one link, and of other shares (struct md_hosts): some thirty of 1,024 GIDs, or several
  * hundred of 80. All pieces normally arrive within milliseconds.
  */
