@@ -54,15 +54,43 @@ static struct md_endpoint *add(struct list *list, const struct md_host *host, co
 	return &list->ends[list->n++];
 }
 
+/*
+ * Somebody on a link can be heard as the host at any number of addresses. So no netdev may use up the list, nor may all
+ * netdevs keep out addresses that are known otherwise. Return: how many heard addresses of each netdev fit.
+ */
+static size_t heard_by_one(const struct md_view *view, const struct md_host *host, size_t room)
+{
+	size_t n[MD_NETS_MAX] = {0}, most = 1, sum;
+
+	if (2 * host->n_sightings <= room)
+		return room;
+	for (size_t i = 0; i < host->n_sightings; i++) {
+		const struct md_net *net = md_view_net(view, host->sightings[i].ifindex);
+
+		if (net && net->running && ++n[net - view->nets] > most)
+			most = n[net - view->nets];
+	}
+	for (; most > 1; most--) {
+		sum = most;
+		for (size_t i = 0; i < view->n_nets; i++)
+			sum += n[i] < most ? n[i] : most;
+		if (sum <= room)
+			break;
+	}
+	return most;
+}
+
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
 {
+	size_t n[MD_NETS_MAX] = {0}, most = heard_by_one(view, host, list->max - list->n);
+
 	for (size_t i = 0; i < host->n_sightings && list->n < list->max; i++) {
 		const struct md_sighting *sighting = &host->sightings[i];
 		const struct md_net *net = md_view_net(view, sighting->ifindex);
+		bool said_down = sighting->has_rail && host->desc && !rail_hears(&host->desc->rails[sighting->rail]);
 
-		if (net && net->running)
-			add(list, host, &sighting->ip, sighting->ifindex,
-			    sighting->has_rail && host->desc && !rail_hears(&host->desc->rails[sighting->rail]));
+		if (net && net->running && n[net - view->nets] < most)
+			n[net - view->nets] += add(list, host, &sighting->ip, sighting->ifindex, said_down) != NULL;
 	}
 }
 
@@ -243,13 +271,15 @@ size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts, c
 		     struct md_endpoint *ret, size_t max)
 {
 	const struct md_holder *holder = md_gidmap_find(map, gid);
-	struct list list = {.ends = ret, .max = max};
+	struct list list = {.ends = ret};
 
 	for (unsigned int h = 0; holder && h < holder->n; h++) {
 		struct md_host *host = md_hosts_find(hosts, &holder->hosts[h]);
 
 		if (!host)
 			continue;
+		/* Somebody may have invented the other holders. */
+		list.max = list.n + (max - list.n) / (holder->n - h);
 		look_for_cut(view, probes, host);
 		add_heard(&list, view, host);
 		add_on_link(&list, view, host);

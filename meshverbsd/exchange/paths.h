@@ -11,6 +11,9 @@
  * @ret: gets the pairs; room for @max
  * @max: MD_PATHS_MAX at most
  *
+ * If there are more than @max, each holder of a link-local GID has a part of @ret, and so has each netdev on which a
+ * host is heard.
+ *
  * In this order, each pair once: source addresses of their beacons; their addresses in a subnet of one of our netdevs;
  * their addresses to which routes lead from our rails; addresses at which they answered a query, by the kernel's
  * routes. Netdevs without carrier are left out. Pure, except for two caches in md_host: pairs of the second kind, and

@@ -271,15 +271,49 @@ static void plain_add_gid(struct plain *plain, const struct md_host *host, const
 			plain_add(plain, host, &ip, view->nets[n].ifindex);
 }
 
+/* At how many addresses the host is heard by a netdev that works; more than @most count as @most. */
+static size_t plain_heard(const struct md_host *host, uint32_t ifindex, size_t most)
+{
+	const struct md_net *net = md_view_net(view, ifindex);
+	size_t n = 0;
+
+	for (size_t i = 0; net && net->running && i < host->n_sightings; i++)
+		n += host->sightings[i].ifindex == ifindex;
+	return n < most ? n : most;
+}
+
+/* The most by each netdev that leave as many for what is known otherwise. */
+static size_t plain_most(const struct md_host *host, size_t room)
+{
+	for (size_t most = host->n_sightings, sum; most > 1; most--) {
+		size_t largest = 0;
+
+		sum = 0;
+		for (size_t i = 0; i < view->n_nets; i++) {
+			size_t n = plain_heard(host, view->nets[i].ifindex, most);
+
+			sum += n;
+			largest = n > largest ? n : largest;
+		}
+		if (sum + largest <= room)
+			return most;
+	}
+	return 1;
+}
+
 static void plain_add_host(struct plain *plain, const struct md_host *host)
 {
 	uint32_t n_gids = host->desc ? host->desc->n_gids : 0;
+	size_t most = plain_most(host, plain->max - plain->n), n[128] = {0};
 
 	for (size_t i = 0; i < host->n_sightings; i++) {
 		const struct md_net *net = md_view_net(view, host->sightings[i].ifindex);
+		uint32_t ifindex = host->sightings[i].ifindex;
+		size_t before = plain->n;
 
-		if (net && net->running)
-			plain_add(plain, host, &host->sightings[i].ip, host->sightings[i].ifindex);
+		if (net && net->running && n[ifindex % 128] < most)
+			plain_add(plain, host, &host->sightings[i].ip, ifindex);
+		n[ifindex % 128] += plain->n - before;
 	}
 	for (uint32_t g = 0; g < n_gids; g++)
 		plain_add_gid(plain, host, &host->desc->gids[g]);
@@ -296,12 +330,14 @@ static void plain_add_host(struct plain *plain, const struct md_host *host)
 static void check_ways(const union ibv_gid *gid, size_t max)
 {
 	const struct md_holder *holder = md_gidmap_find(&map, gid);
-	struct plain plain = {.max = max};
+	struct plain plain = {0};
 	struct md_endpoint ends[MD_PATHS_MAX];
 	size_t n = md_paths_find(view, &hosts, &map, &targets, &no_probes, gid, ends, max);
 
-	for (unsigned int h = 0; holder && h < holder->n; h++)
+	for (unsigned int h = 0; holder && h < holder->n; h++) {
+		plain.max = plain.n + (max - plain.n) / (holder->n - h);
 		plain_add_host(&plain, md_hosts_find(&hosts, &holder->hosts[h]));
+	}
 	assert_int_equal(n, plain.n);
 	for (size_t i = 0; i < n; i++) {
 		assert_memory_equal(&ends[i].ip, &plain.ends[i].ip, sizeof(ends[i].ip));
@@ -628,6 +664,70 @@ static void test_said_down(void **state)
 	assert_false(is_said_down(4, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2;"));
 }
 
+/* Heard on netdev @ifindex from @n_rails rails. */
+static void hear_rails(struct peer *peer, uint32_t ifindex, uint16_t n_rails)
+{
+	struct mv_host_id id = peers_id(peer->n);
+	unsigned int news;
+
+	for (uint16_t rail = 0; rail < n_rails; rail++)
+		assert_int_equal(peers_hear(&hosts, peer, ifindex, rail, MD_S, &news), 0);
+	md_gidmap_claim(&map, md_hosts_find(&hosts, &id), view, &targets);
+}
+
+/* Return: how many ways to the GID, by that netdev, are of the host; of them @ret_own: to that GID. */
+static size_t n_ways_by(const union ibv_gid *gid, unsigned int n, uint32_t ifindex, size_t *ret_own)
+{
+	struct md_endpoint ends[MD_PATHS_MAX];
+	struct mv_host_id id = peers_id(n);
+	size_t n_all = md_paths_find(view, &hosts, &map, &targets, &no_probes, gid, ends, MD_PATHS_MAX), found = 0;
+
+	*ret_own = 0;
+	for (size_t i = 0; i < n_all; i++) {
+		union ibv_gid to = md_paths_gid(&ends[i].ip);
+
+		if (ends[i].ifindex != ifindex || memcmp(&ends[i].host, &id, sizeof(id)))
+			continue;
+		found++;
+		*ret_own += mv_gid_equal(&to, gid);
+	}
+	return found;
+}
+
+/* Somebody on our second netdev speaks as a host on the first, at many addresses: the host is reached at its own. */
+static void test_heard_on_other_links(void **state)
+{
+	struct peer peer = {1, 1, 1, 1000, "rail mlx5_0; gid 10.1.0.2/24 v2;"};
+	union ibv_gid gid = unit_gid("10.1.0.2");
+	size_t own;
+
+	(void)state;
+	view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2;");
+	hear_rails(&peer, 2, MD_RAILS_MAX);
+	assert_int_equal(n_ways_by(&gid, 1, 1, &own), 1);
+	assert_int_equal(own, 1);
+	hear_rails(&peer, 1, 1);
+	assert_int_equal(n_ways_by(&gid, 1, 1, &own), 2);
+	assert_int_equal(own, 1);
+	check_ways(&gid, MD_PATHS_MAX);
+}
+
+/* ... or as several hosts with its link-local GID. */
+static void test_invented_holders(void **state)
+{
+	struct peer peer = {1, 1, 1, 1000, "rail mlx5_0; gid fe80::77 v2;"};
+	union ibv_gid gid = unit_gid("fe80::77");
+	size_t own;
+
+	(void)state;
+	view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2;");
+	for (; peer.n < MD_GID_HOSTS_MAX; peer.n++)
+		hear_rails(&peer, 2, MD_RAILS_MAX);
+	hear_rails(&peer, 1, 1);
+	assert_int_equal(n_ways_by(&gid, peer.n, 1, &own), 1);
+	check_ways(&gid, MD_PATHS_MAX);
+}
+
 static void test_kept_without_memory(void **state)
 {
 	(void)state;
@@ -718,6 +818,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_described_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_heard_on_other_links, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_invented_holders, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_of_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_of_claims_again, setup, teardown),
