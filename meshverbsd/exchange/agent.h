@@ -55,7 +55,11 @@ struct md_greeting {
 	uint32_t ifindex;
 };
 
-#define MD_GREETINGS_MAX 256 /* newcomers waiting for a greeting on links with many hosts; further ones hear the next beacon */
+/*
+ * Newcomers waiting for a greeting on links with many hosts. Further ones hear the next beacon. Links with fewer
+ * newcomers have theirs in any case.
+ */
+#define MD_GREETINGS_MAX 256
 
 /* Counters. Counters of a part, e.g. md_probes, are in its struct. */
 struct md_counts {

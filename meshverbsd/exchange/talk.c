@@ -210,15 +210,38 @@ void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
 }
 
+/*
+ * Without room, a newcomer takes the place of the newest one on the link with most newcomers, if that link has more.
+ * Return: NULL: no link has more.
+ */
+static struct md_greeting *place_for_greeting(struct md_agent *agent, uint32_t ifindex)
+{
+	unsigned int n[MD_HOSTS_SHARES] = {0}, link = md_link_share(ifindex), most = link;
+	struct md_greeting *found = NULL;
+
+	if (agent->n_greetings < MD_GREETINGS_MAX)
+		return &agent->greetings[agent->n_greetings++];
+	for (size_t i = 0; i < agent->n_greetings; i++)
+		n[md_link_share(agent->greetings[i].ifindex)]++;
+	for (unsigned int i = 0; i < MD_HOSTS_SHARES; i++)
+		if (n[i] > n[most])
+			most = i;
+	if (n[most] <= n[link] + 1)
+		return NULL;
+	for (size_t i = 0; i < agent->n_greetings; i++)
+		if (md_link_share(agent->greetings[i].ifindex) == most)
+			found = &agent->greetings[i];
+	return found;
+}
+
 void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
 		   uint64_t now_ns)
 {
 	uint64_t delay_ns = md_announce_greet(&agent->announce, ifindex, now_ns);
+	struct md_greeting *greeting = delay_ns ? place_for_greeting(agent, ifindex) : NULL;
 
-	if (!delay_ns || agent->n_greetings == MD_GREETINGS_MAX)
-		return;
-	agent->greetings[agent->n_greetings++] =
-		(struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex};
+	if (greeting)
+		*greeting = (struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex};
 }
 
 static void send_greetings(struct md_agent *agent, uint64_t now_ns)

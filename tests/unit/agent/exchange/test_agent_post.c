@@ -312,6 +312,47 @@ static void test_statements_of_another_link(void **state)
 	end();
 }
 
+static uint32_t no_random(uint32_t below)
+{
+	return below - 1;
+}
+
+static unsigned int n_greetings(uint32_t ifindex)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < agent.n_greetings; i++)
+		n += agent.greetings[i].ifindex == ifindex;
+	return n;
+}
+
+/* Somebody makes up newcomers on netdev 2, which has thousands of hosts: those on netdev 1 are greeted. */
+static void test_greetings_on_another_link(void **state)
+{
+	const struct in6_addr ip = {0};
+
+	(void)state;
+	memset(&agent, 0, sizeof(agent));
+	agent.announce.random = no_random;
+	agent.announce.n = 2;
+	for (uint32_t i = 0; i < 2; i++)
+		agent.announce.outlets[i] = (struct md_outlet){.ifindex = 1 + i, .n_heard = 10000};
+	for (unsigned int i = 0; i < 1000; i++)
+		md_talk_greet(&agent, &ip, 2, MD_S);
+	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX);
+	for (unsigned int i = 0; i < 100; i++)
+		md_talk_greet(&agent, &ip, 1, MD_S);
+	assert_int_equal(n_greetings(1), 100);
+	for (unsigned int i = 0; i < 1000; i++)
+		md_talk_greet(&agent, &ip, 2, MD_S);
+	assert_int_equal(n_greetings(1), 100);
+	/* Not more than there are on netdev 2. */
+	for (unsigned int i = 0; i < 1000; i++)
+		md_talk_greet(&agent, &ip, 1, MD_S);
+	assert_int_equal(n_greetings(1), MD_GREETINGS_MAX / 2);
+	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -322,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_answers_on_another_link),
 		cmocka_unit_test(test_questions_for_keys_on_another_link),
 		cmocka_unit_test(test_statements_of_another_link),
+		cmocka_unit_test(test_greetings_on_another_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
