@@ -153,8 +153,8 @@ static struct json_object *sightings_array(const struct md_agent *agent, const s
 {
 	struct json_object *sightings = json_object_new_array();
 
-	for (size_t i = 0; i < host->n_sightings; i++) {
-		const struct md_sighting *sighting = &host->sightings[i];
+	for (size_t i = 0; i < host->sightings.n; i++) {
+		const struct md_sighting *sighting = &host->sightings.list[i];
 		const struct md_net *net = md_view_net(agent->watch.view, sighting->ifindex);
 		union ibv_gid ip = md_paths_gid(&sighting->ip);
 		struct json_object *object = json_object_new_object();

@@ -43,7 +43,7 @@ static int make_room(struct maker *maker)
 		n_hosts++;
 		n_rails += host->desc->n_rails;
 		n_gids += host->desc->n_gids;
-		n_links += host->n_sightings;
+		n_links += host->sightings.n;
 	}
 	HASH_ITER(hh, maker->from->targets->by_gid, target, next_target)
 	n_hosts += is_silent_entry(maker, target);
@@ -137,7 +137,7 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 			gid->rail = at;
 			gid->index = index;
 			if (other)
-				gid->routed_from = other->routed ? other->routed[g] : 0;
+				gid->routed_from = other->routes.from ? other->routes.from[g] : 0;
 			else
 				gid->library = library;
 		}
@@ -150,8 +150,8 @@ static void add_links(struct maker *maker, const struct mv_dir_host *dir_host,
 	struct md_content *content = maker->content;
 	size_t first = content->dir.n_links;
 
-	for (size_t i = 0; i < host->n_sightings; i++) {
-		const struct md_sighting *sighting = &host->sightings[i];
+	for (size_t i = 0; i < host->sightings.n; i++) {
+		const struct md_sighting *sighting = &host->sightings.list[i];
 		const struct md_net *net = md_view_net(maker->from->view, sighting->ifindex);
 		struct mv_dir_link link;
 		size_t l;

@@ -148,17 +148,19 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 /* Query the host at one address of each of its further rails as well, in case the rail of the known address fails. */
 static void learn_addresses(struct md_agent *agent, const struct md_host *host)
 {
-	union ibv_gid told_by = md_paths_gid(&host->told_by);
+	union ibv_gid told_by = md_paths_gid(&host->told.by);
 	const struct md_target *of = md_targets_find(&agent->targets, &told_by);
 	uint32_t rail = UINT32_MAX;
 	unsigned int n = 0;
 
-	for (uint32_t g = 0; of && host->routed && g < host->desc->n_gids && n < MD_LEARNED_TARGETS; g++) {
-		if (!host->routed[g] || host->desc->gids[g].rail == rail || mv_dir_gid_is_kept(&host->desc->gids[g]))
+	for (uint32_t g = 0; of && host->routes.from && g < host->desc->n_gids && n < MD_LEARNED_TARGETS; g++) {
+		const struct mv_dir_gid *gid = &host->desc->gids[g];
+
+		if (!host->routes.from[g] || gid->rail == rail || mv_dir_gid_is_kept(gid))
 			continue;
-		rail = host->desc->gids[g].rail;
+		rail = gid->rail;
 		n++;
-		if (md_targets_learn(&agent->targets, &host->desc->gids[g].gid, of))
+		if (md_targets_learn(&agent->targets, &gid->gid, of))
 			agent->targets_ns = 0;
 	}
 }

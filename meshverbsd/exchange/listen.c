@@ -93,8 +93,8 @@ static bool is_expected(struct md_agent *agent, const struct md_received *receiv
 	*ret_target = NULL;
 	if (!host || now_ns - host->queried_ns > MD_PARTIAL_NS)
 		return false;
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &received->ip))
+	for (size_t i = 0; i < host->sightings.n; i++)
+		if (IN6_ARE_ADDR_EQUAL(&host->sightings.list[i].ip, &received->ip))
 			return true;
 	return false;
 }
@@ -132,7 +132,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	/* The target's address now is a path to the host, and counts as evidence for its claims. */
 	if (target && md_target_answered(target, &opened->sender, now_ns)) {
 		if (host)
-			host->claimed_view = 0;
+			host->claimed.view = 0;
 		news |= MD_NEWS_SIGHTING;
 	}
 	take_news(agent, &heard, news, now_ns);

@@ -33,10 +33,10 @@ static bool rail_hears(const struct mv_dir_rail *rail)
 	return rail->flags & (MV_RAIL_UP | MV_RAIL_DRAINED);
 }
 
-static bool is_cut(const struct md_host *host, uint32_t ifindex)
+static bool is_cut(const struct md_host_cut *cut, uint32_t ifindex)
 {
-	for (size_t i = 0; i < host->n_cut; i++)
-		if (host->cut[i] == ifindex)
+	for (size_t i = 0; i < cut->n; i++)
+		if (cut->nets[i] == ifindex)
 			return true;
 	return false;
 }
@@ -49,8 +49,12 @@ static struct md_endpoint *add(struct list *list, const struct md_host *host, co
 	for (size_t i = 0; i < list->n; i++)
 		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
 			return NULL;
-	list->ends[list->n] = (struct md_endpoint){
-		.ip = *ip, .ifindex = ifindex, .host = host->id, .bundles = md_host_takes_bundles(host), .said_down = said_down, .cut = is_cut(host, ifindex)};
+	list->ends[list->n] = (struct md_endpoint){.ip = *ip,
+						   .ifindex = ifindex,
+						   .host = host->id,
+						   .bundles = md_host_takes_bundles(host),
+						   .said_down = said_down,
+						   .cut = is_cut(&host->cut, ifindex)};
 	return &list->ends[list->n++];
 }
 
@@ -62,10 +66,10 @@ static size_t heard_by_one(const struct md_view *view, const struct md_host *hos
 {
 	size_t n[MD_NETS_MAX] = {0}, most = 1, sum;
 
-	if (2 * host->n_sightings <= room)
+	if (2 * host->sightings.n <= room)
 		return room;
-	for (size_t i = 0; i < host->n_sightings; i++) {
-		const struct md_net *net = md_view_net(view, host->sightings[i].ifindex);
+	for (size_t i = 0; i < host->sightings.n; i++) {
+		const struct md_net *net = md_view_net(view, host->sightings.list[i].ifindex);
 
 		if (net && net->running && ++n[net - view->nets] > most)
 			most = n[net - view->nets];
@@ -84,8 +88,8 @@ static void add_heard(struct list *list, const struct md_view *view, const struc
 {
 	size_t n[MD_NETS_MAX] = {0}, most = heard_by_one(view, host, list->max - list->n);
 
-	for (size_t i = 0; i < host->n_sightings && list->n < list->max; i++) {
-		const struct md_sighting *sighting = &host->sightings[i];
+	for (size_t i = 0; i < host->sightings.n && list->n < list->max; i++) {
+		const struct md_sighting *sighting = &host->sightings.list[i];
 		const struct md_net *net = md_view_net(view, sighting->ifindex);
 		bool said_down = sighting->has_rail && host->desc && !rail_hears(&host->desc->rails[sighting->rail]);
 
@@ -132,16 +136,16 @@ static size_t find_near(const struct md_view *view, const struct md_desc *desc, 
 }
 
 /* Out of memory: the next call searches again. */
-static void keep_near(struct md_host *host, uint64_t view_number, const struct md_near *near, size_t n)
+static void keep_near(struct md_host_near *near, uint64_t view_number, const struct md_near *pairs, size_t n)
 {
 	struct md_near *copy = n ? malloc(n * sizeof(*copy)) : NULL;
 
-	free(host->near);
-	host->near = copy;
-	host->n_near = n;
-	host->near_view = n && !copy ? 0 : view_number;
+	free(near->pairs);
+	near->pairs = copy;
+	near->n = n;
+	near->view = n && !copy ? 0 : view_number;
 	if (copy)
-		memcpy(copy, near, n * sizeof(*copy));
+		memcpy(copy, pairs, n * sizeof(*copy));
 }
 
 /*
@@ -151,16 +155,16 @@ static void keep_near(struct md_host *host, uint64_t view_number, const struct m
 static void add_on_link(struct list *list, const struct md_view *view, struct md_host *host)
 {
 	struct md_near found[MD_PATHS_MAX];
-	const struct md_near *near = host->near;
-	size_t n = host->n_near;
+	const struct md_near *near = host->near.pairs;
+	size_t n = host->near.n;
 
 	if (!host->desc || list->n == list->max)
 		return;
-	if (!view->number || host->near_view != view->number) {
+	if (!view->number || host->near.view != view->number) {
 		n = find_near(view, host->desc, found);
 		near = found;
 		if (view->number)
-			keep_near(host, view->number, found, n);
+			keep_near(&host->near, view->number, found, n);
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct in6_addr ip = md_paths_ip(&host->desc->gids[near[i].gid].gid);
@@ -177,7 +181,8 @@ static void add_by_routes(struct list *list, const struct md_view *view, const s
 	struct md_endpoint *end;
 
 	for (uint32_t r = 0; r < view->desc->n_rails && r < MV_DIR_ROUTED_RAILS && list->n < list->max; r++) {
-		const struct md_net *net = host->routed[g] >> r & 1 ? md_view_net(view, view->rail_ifindexes[r]) : NULL;
+		bool leads = host->routes.from[g] >> r & 1;
+		const struct md_net *net = leads ? md_view_net(view, view->rail_ifindexes[r]) : NULL;
 
 		source = net && net->running ? md_routes_source(view->desc, r, gid) : NULL;
 		if (!source)
@@ -190,8 +195,8 @@ static void add_by_routes(struct list *list, const struct md_view *view, const s
 
 static void add_routes(struct list *list, const struct md_view *view, const struct md_host *host)
 {
-	for (uint32_t g = 0; host->routed && host->desc && g < host->desc->n_gids; g++)
-		if (host->routed[g] && !mv_dir_gid_is_kept(&host->desc->gids[g]))
+	for (uint32_t g = 0; host->routes.from && host->desc && g < host->desc->n_gids; g++)
+		if (host->routes.from[g] && !mv_dir_gid_is_kept(&host->desc->gids[g]))
 			add_by_routes(list, view, host, g);
 }
 
@@ -236,33 +241,34 @@ static uint32_t netdev_of(const struct md_view *view, const struct md_host *host
 
 static void find_cut(const struct md_view *view, const struct md_probes *probes, struct md_host *host)
 {
+	struct md_host_cut *cut = &host->cut;
 	const struct md_probe *p, *next;
 	uint32_t ifindex;
 
-	host->n_cut = 0;
+	cut->n = 0;
 	HASH_ITER(hh, probes->by_key, p, next) {
 		ifindex = netdev_of(view, host, p, true);
-		if (ifindex && host->n_cut < MD_CUT_MAX && !is_cut(host, ifindex))
-			host->cut[host->n_cut++] = ifindex;
+		if (ifindex && cut->n < MD_CUT_MAX && !is_cut(cut, ifindex))
+			cut->nets[cut->n++] = ifindex;
 	}
 	/* A netdev is not cut if another port of the host answers by it. */
 	HASH_ITER(hh, probes->by_key, p, next) {
-		if (!host->n_cut)
+		if (!cut->n)
 			break;
 		ifindex = netdev_of(view, host, p, false);
-		for (size_t i = 0; i < host->n_cut; i++)
-			if (host->cut[i] == ifindex)
-				host->cut[i--] = host->cut[--host->n_cut];
+		for (size_t i = 0; i < cut->n; i++)
+			if (cut->nets[i] == ifindex)
+				cut->nets[i--] = cut->nets[--cut->n];
 	}
-	host->cut_changes = probes->n_changes;
-	host->cut_view = view->number;
+	cut->changes = probes->n_changes;
+	cut->view = view->number;
 }
 
 static void look_for_cut(const struct md_view *view, const struct md_probes *probes, struct md_host *host)
 {
 	if (!md_probes_doubt(probes))
-		host->n_cut = 0;
-	else if (host->cut_changes != probes->n_changes || !view->number || host->cut_view != view->number)
+		host->cut.n = 0;
+	else if (host->cut.changes != probes->n_changes || !view->number || host->cut.view != view->number)
 		find_cut(view, probes, host);
 }
 
@@ -293,9 +299,9 @@ bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at)
 {
 	union ibv_gid gid = md_paths_gid(&at->ip);
 
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &at->ip) &&
-		    (!at->ifindex || at->ifindex == host->sightings[i].ifindex))
+	for (size_t i = 0; i < host->sightings.n; i++)
+		if (IN6_ARE_ADDR_EQUAL(&host->sightings.list[i].ip, &at->ip) &&
+		    (!at->ifindex || at->ifindex == host->sightings.list[i].ifindex))
 			return true;
 	/* Link-local addresses are not unique: the host has to be heard at it. */
 	if (IN6_IS_ADDR_LINKLOCAL(&at->ip))

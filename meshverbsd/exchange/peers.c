@@ -31,22 +31,23 @@ void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t p
 /* Return: false: the host has neither been heard nor answered. */
 static bool find_place(const struct md_host *host, struct in6_addr *ret_ip, uint32_t *ret_ifindex)
 {
-	if (host->n_sightings) {
-		*ret_ip = host->sightings[0].ip;
-		*ret_ifindex = host->sightings[0].ifindex;
+	if (host->sightings.n) {
+		*ret_ip = host->sightings.list[0].ip;
+		*ret_ifindex = host->sightings.list[0].ifindex;
 		return true;
 	}
-	*ret_ip = host->told_by;
+	*ret_ip = host->told.by;
 	*ret_ifindex = 0;
-	return host->told_expires_ns && !IN6_IS_ADDR_LINKLOCAL(&host->told_by);
+	return host->told.expires_ns && !IN6_IS_ADDR_LINKLOCAL(&host->told.by);
 }
 
 static bool is_place(const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
 {
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, ip) && (!ifindex || ifindex == host->sightings[i].ifindex))
+	for (size_t i = 0; i < host->sightings.n; i++)
+		if (IN6_ARE_ADDR_EQUAL(&host->sightings.list[i].ip, ip) &&
+		    (!ifindex || ifindex == host->sightings.list[i].ifindex))
 			return true;
-	return host->told_expires_ns && IN6_ARE_ADDR_EQUAL(&host->told_by, ip);
+	return host->told.expires_ns && IN6_ARE_ADDR_EQUAL(&host->told.by, ip);
 }
 
 static void ask_at(struct md_agent *agent, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
@@ -62,7 +63,7 @@ static void ask_at(struct md_agent *agent, const struct md_host *host, const str
 /* Invented hosts on one link, which have to be asked as well, delay no host on another link. */
 static unsigned int share_of(const struct md_host *host)
 {
-	return host->n_sightings ? 1 + host->sightings[0].ifindex % MD_LINK_SHARES : 0;
+	return host->sightings.n ? 1 + host->sightings.list[0].ifindex % MD_LINK_SHARES : 0;
 }
 
 void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
@@ -71,17 +72,17 @@ void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
 	struct in6_addr ip;
 	uint32_t ifindex;
 
-	if (host->trust_asked >= ASKED_MAX || now_ns < host->trust_ask_ns || !find_place(host, &ip, &ifindex) ||
-	    !md_limit_take(limit, &asked_rate, now_ns))
+	if (host->asking.n_asked >= ASKED_MAX || now_ns < host->asking.not_before_ns ||
+	    !find_place(host, &ip, &ifindex) || !md_limit_take(limit, &asked_rate, now_ns))
 		return;
-	host->trust_ask_ns = now_ns + (ASK_NS << host->trust_asked++);
+	host->asking.not_before_ns = now_ns + (ASK_NS << host->asking.n_asked++);
 	ask_at(agent, host, &ip, ifindex);
 }
 
 /* True: the host's statement, or its confirmation, is missing. */
 static bool is_wanting(const struct md_agent *agent, const struct md_host *host)
 {
-	if (host->trust_asked >= ASKED_MAX)
+	if (host->asking.n_asked >= ASKED_MAX)
 		return false;
 	return host->vouch ? md_host_is_vouched(host) && !md_secure_peer_seals(agent->secure, &host->id) : true;
 }
@@ -95,11 +96,11 @@ uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
 	{
 		bool wanted = md_host_is_wanted(host, now_ns);
 
-		if (!is_wanting(agent, host) || now_ns < host->trust_ask_ns)
+		if (!is_wanting(agent, host) || now_ns < host->asking.not_before_ns)
 			continue;
 		/* A host that was heard just now sends its statement by itself. */
-		if (!host->trust_asked && !host->vouch && !host->trust_ask_ns) {
-			host->trust_ask_ns = now_ns + ASK_NS;
+		if (!host->asking.n_asked && !host->vouch && !host->asking.not_before_ns) {
+			host->asking.not_before_ns = now_ns + ASK_NS;
 			continue;
 		}
 		if (wanted || n[share_of(host)]++ < ASKED_IN_LOOK)
@@ -140,9 +141,9 @@ void md_trust_stranger(struct md_agent *agent, const struct md_received *receive
 
 	memcpy(&id, received->bytes + MD_HEADER_SENDER_AT, sizeof(id));
 	host = md_hosts_find(&agent->hosts, &id);
-	if (!host || now_ns < host->trust_stranger_ns)
+	if (!host || now_ns < host->asking.stranger_ns)
 		return;
-	host->trust_stranger_ns = now_ns + STRANGER_NS;
+	host->asking.stranger_ns = now_ns + STRANGER_NS;
 	/* The source address is not proven, so the answer goes to a known address of the host. */
 	if (is_place(host, &received->ip, ifindex) || find_place(host, &ip, &ifindex))
 		md_trust_send(agent, &ip, agent->udp.port, ifindex, NULL, true);
@@ -172,8 +173,8 @@ void md_trust_review(struct md_agent *agent, const char *name)
 			continue;
 		md_secure_forget_peer(agent->secure, &host->id);
 		md_hosts_unvouch(host);
-		host->trust_asked = 0;
-		host->trust_ask_ns = 1; /* in the next look */
+		host->asking.n_asked = 0;
+		host->asking.not_before_ns = 1; /* in the next look */
 	}
 	agent->trust.look_ns = 0;
 	md_due_directory(agent, false);

@@ -412,11 +412,11 @@ static void ask_for_bundles(struct md_agent *agent, const struct md_received *re
 	struct md_host *host = host_at(agent, received, opened);
 	uint64_t now_ns = md_now();
 
-	if (!host || md_host_takes_bundles(host) || now_ns < host->bundles_ask_ns)
+	if (!host || md_host_takes_bundles(host) || now_ns < host->bundles.ask_ns)
 		return;
-	host->bundles_ask_ns = now_ns + (MD_BUNDLES_ASK_NS << host->bundles_asked);
-	if (host->bundles_asked < MD_BUNDLES_ASK_MAX)
-		host->bundles_asked++;
+	host->bundles.ask_ns = now_ns + (MD_BUNDLES_ASK_NS << host->bundles.n_asked);
+	if (host->bundles.n_asked < MD_BUNDLES_ASK_MAX)
+		host->bundles.n_asked++;
 	send_empty(agent, received, opened, MD_PARCEL_CARRY);
 }
 
@@ -481,8 +481,8 @@ void md_post_bundle(struct md_agent *agent, const struct md_received *received, 
 	}
 	agent->counts.bundles_received++;
 	if (host) {
-		host->bundles_start = opened->start;
-		host->bundles_asked = 0;
+		host->bundles.start = opened->start;
+		host->bundles.n_asked = 0;
 	}
 	if (!bundle.n && bundle.op == MD_PARCEL_CARRY)
 		send_empty(agent, received, opened, MD_PARCEL_RECEIPT);

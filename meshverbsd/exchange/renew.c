@@ -15,9 +15,9 @@ static bool is_to_be_asked(struct md_host *host)
 {
 	if (md_host_takes_bundles(host))
 		return true;
-	if (host->bundles_asked >= MD_BUNDLES_ASK_MAX)
+	if (host->bundles.n_asked >= MD_BUNDLES_ASK_MAX)
 		return false;
-	host->bundles_asked++;
+	host->bundles.n_asked++;
 	return true;
 }
 
@@ -27,10 +27,11 @@ static bool is_to_be_asked(struct md_host *host)
  */
 static bool is_heard(const struct md_host *host, const struct md_endpoint *at)
 {
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (host->sightings[i].ifindex == at->ifindex && IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &at->ip))
+	for (size_t i = 0; i < host->sightings.n; i++)
+		if (host->sightings.list[i].ifindex == at->ifindex &&
+		    IN6_ARE_ADDR_EQUAL(&host->sightings.list[i].ip, &at->ip))
 			return true;
-	return host->told_expires_ns && IN6_ARE_ADDR_EQUAL(&host->told_by, &at->ip);
+	return host->told.expires_ns && IN6_ARE_ADDR_EQUAL(&host->told.by, &at->ip);
 }
 
 static void renew(struct md_agent *agent, const struct md_host *host, const union ibv_gid *gid)

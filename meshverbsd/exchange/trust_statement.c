@@ -231,8 +231,8 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 	}
 	/* After a start the host knows nothing of us, so messages sealed for it would be lost. */
 	if (in == MD_TRUST_PINNED && (!was_vouched || again)) {
-		host->trust_asked = 0;
-		host->trust_ask_ns = 0;
+		host->asking.n_asked = 0;
+		host->asking.not_before_ns = 0;
 		md_trust_ask(agent, host, now_ns);
 	}
 	/* The directory has a flag for it; and GIDs of a vouched host are safe from other claims. */

@@ -62,8 +62,8 @@ static struct md_netset heard_on(const struct md_host *host, const struct md_vie
 {
 	struct md_netset set = {0};
 
-	for (size_t i = 0; i < host->n_sightings; i++) {
-		const struct md_net *net = md_view_net(view, host->sightings[i].ifindex);
+	for (size_t i = 0; i < host->sightings.n; i++) {
+		const struct md_net *net = md_view_net(view, host->sightings.list[i].ifindex);
 
 		if (net)
 			md_netset_add(&set, (size_t)(net - view->nets));
@@ -98,7 +98,7 @@ static enum md_evidence evidence_of(const struct md_host *host, const struct pla
 		return target->name[0] ? MD_EVIDENCE_FILE : MD_EVIDENCE_ON_LINK;
 	if (md_netset_meets(on_link, &place->heard) || (md_host_is_vouched(host) && md_netset_meets(on_link, &place->met)))
 		return MD_EVIDENCE_ON_LINK;
-	return host->n_sightings ? MD_EVIDENCE_HEARD : MD_EVIDENCE_TOLD;
+	return host->sightings.n ? MD_EVIDENCE_HEARD : MD_EVIDENCE_TOLD;
 }
 
 /*
@@ -156,10 +156,10 @@ static unsigned int n_on(const struct md_holder *holder, uint32_t link)
 /* Return: a link on which the host is heard, and no holder, if there is one. 0: it is not heard on any. */
 static uint32_t link_of(const struct md_holder *holder, const struct md_host *host)
 {
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (!n_on(holder, host->sightings[i].ifindex))
-			return host->sightings[i].ifindex;
-	return host->n_sightings ? host->sightings[0].ifindex : 0;
+	for (size_t i = 0; i < host->sightings.n; i++)
+		if (!n_on(holder, host->sightings.list[i].ifindex))
+			return host->sightings.list[i].ifindex;
+	return host->sightings.n ? host->sightings.list[0].ifindex : 0;
 }
 
 /* Return: the place in a full list that a host on @link may take; MD_GID_HOSTS_MAX: none. */
@@ -300,10 +300,11 @@ void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct m
 	const struct md_netset heard = heard_on(host, view);
 
 	/* View number 0 means "never claimed": see struct md_view. */
-	if (host->claimed_view && host->claimed_view == view->number && !memcmp(&host->claimed_on, &heard, sizeof(heard)))
+	if (host->claimed.view && host->claimed.view == view->number &&
+	    !memcmp(&host->claimed.on, &heard, sizeof(heard)))
 		return;
-	host->claimed_on = heard;
-	host->claimed_view = claim_all(map, host, &heard, view, targets) && host->desc ? view->number : 0;
+	host->claimed.on = heard;
+	host->claimed.view = claim_all(map, host, &heard, view, targets) && host->desc ? view->number : 0;
 }
 
 static void let_go(struct md_gidmap *map, struct md_holder *holder, const struct mv_host_id *id)
@@ -399,7 +400,7 @@ void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts,
 	map->other_ground = false;
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
-		host->claimed_view = 0;
+		host->claimed.view = 0;
 		md_gidmap_claim(map, host, view, targets);
 	}
 }

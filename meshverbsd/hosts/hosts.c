@@ -23,8 +23,8 @@ void md_hosts_remove(struct md_hosts *hosts, struct md_host *host)
 	if (hosts->gone)
 		hosts->gone(hosts->arg, host);
 	free(host->vouch);
-	md_hosts_drop_sightings(hosts, host);
-	free(host->met);
+	md_hosts_drop_sightings(hosts, &host->sightings);
+	free(host->met.nets);
 	free(host);
 }
 
@@ -59,9 +59,9 @@ bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
 
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
-		changed |= md_hosts_sweep_sightings(hosts, host, now_ns, 0);
+		changed |= md_hosts_sweep_sightings(hosts, &host->sightings, now_ns, 0);
 		md_hosts_expire_partials(hosts, host, now_ns);
-		if (host->n_sightings || host->told_expires_ns > now_ns)
+		if (host->sightings.n || host->told.expires_ns > now_ns)
 			continue;
 		changed |= host->desc != NULL;
 		md_hosts_remove(hosts, host);
@@ -82,10 +82,11 @@ void md_hosts_excuse(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns)
 
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
-		for (size_t i = 0; i < host->n_sightings; i++)
-			put_off(&host->sightings[i].expires_ns, host->sightings[i].heard_ns, since_ns, now_ns);
-		if (host->told_expires_ns)
-			put_off(&host->told_expires_ns, host->heard_ns, since_ns, now_ns);
+		for (size_t i = 0; i < host->sightings.n; i++)
+			put_off(&host->sightings.list[i].expires_ns, host->sightings.list[i].heard_ns, since_ns,
+				now_ns);
+		if (host->told.expires_ns)
+			put_off(&host->told.expires_ns, host->heard_ns, since_ns, now_ns);
 		for (struct md_partial *partial = host->partials; partial; partial = partial->of_host)
 			put_off(&partial->begun_ns, partial->begun_ns, since_ns, now_ns);
 	}

@@ -31,6 +31,18 @@ struct md_sighting {
 	uint64_t generation; /* from the newest beacon; 0: the host's agent has restarted since */
 };
 
+/* All sightings of a host. Owner: hosts_sightings.c; each user of struct md_hosts reads them. */
+struct md_sightings {
+	size_t n, cap; /* up to MD_SIGHTINGS_MAX */
+	struct md_sighting *list;
+};
+
+/* Netdevs of ours on which a beacon of a host has arrived. Never expires. Owner: hosts_sightings.c. */
+struct md_host_met {
+	size_t n; /* up to MD_NETS_MAX */
+	uint32_t *nets; /* oldest first */
+};
+
 /*
  * A description of which pieces are missing. Pieces that come by different links are not put together: a neighbour on one
  * link cannot spoil what comes by another.
@@ -71,11 +83,72 @@ struct md_near {
 	uint32_t ifindex;
 };
 
+/* A host's place in struct md_hosts_share. Owner: hosts_room.c. */
+struct md_host_room {
+	unsigned int share; /* the share in which the host was first heard, and counts */
+	struct md_host *prev, *next; /* in md_hosts_share.hosts */
+	struct md_host *desc_prev, *desc_next; /* in md_hosts_share.described; NULL: not there */
+};
+
+/* Hash of a host's description, as a statement has it. Owner: hosts_desc.c. */
+struct md_host_content {
+	uint8_t hash[MD_CONTENT_BYTES]; /* md_statement_content() */
+	uint32_t version; /* agent version that was hashed into @hash */
+};
+
+/* The last answer of a host to a query. Owner: hosts_beacon.c. */
+struct md_host_told {
+	struct in6_addr by; /* source address */
+	uint64_t expires_ns; /* 0: none */
+};
+
+/* What a host claimed its GIDs by the last time. Owner: gidmap.c; others set @view to 0. */
+struct md_host_claimed {
+	struct md_netset on; /* nets on which the host was heard */
+	uint64_t view; /* number of our view; 0: to claim anew */
+};
+
+/*
+ * For each GID of md_host.desc, our rails from which a route leads there. Owner: routes.c; hosts_desc.c keeps them if
+ * the next description has the same GIDs.
+ */
+struct md_host_routes {
+	uint32_t *from; /* masks, as mv_dir_gid.routed_from. NULL: none is known */
+	uint64_t number; /* valid while this is md_routes.number */
+	uint64_t round; /* turn of md_routes_again() in which the host was looked at */
+};
+
+/* Pairs of an address of a host and a netdev of ours in one subnet. Owner: exchange/paths.c; goes with md_host.desc. */
+struct md_host_near {
+	uint64_t view; /* valid for our view of this number; 0: not computed */
+	size_t n; /* up to MD_PATHS_MAX */
+	struct md_near *pairs;
+};
+
+/* Netdevs of ours by which probes do not reach a host. Owner: exchange/paths.c; goes with md_host.desc. */
+struct md_host_cut {
+	uint64_t changes, view; /* valid for these path changes (0: not computed), and our view of this number */
+	size_t n;
+	uint32_t nets[MD_CUT_MAX];
+};
+
+/* Questions for a host's statement, or for a confirmation of it. Owner: exchange/peers.c. */
+struct md_host_asking {
+	uint64_t not_before_ns; /* the host is not asked before this time */
+	unsigned int n_asked; /* unanswered questions in a row */
+	uint64_t stranger_ns; /* before this time no further answer to messages of the host that cannot be opened */
+};
+
+/* Does a host's agent take bundles? Owner: exchange/post.c; renew.c asks as well. */
+struct md_host_bundles {
+	uint64_t start; /* start number of the agent that takes them; 0: not known */
+	uint64_t ask_ns; /* the host is not asked before this time */
+	unsigned int n_asked; /* unanswered questions in a row */
+};
+
 struct md_host {
 	UT_hash_handle hh;
-	unsigned int share; /* the share in which the host was first heard, and counts */
-	struct md_host *share_prev, *share_next; /* in md_hosts_share.hosts */
-	struct md_host *desc_prev, *desc_next; /* in md_hosts_share.described; NULL: not there */
+	struct md_host_room room;
 	struct mv_host_id id;
 	char name[64];
 	uint32_t agent_version;
@@ -85,52 +158,22 @@ struct md_host {
 	struct md_limit messages, queries; /* rations what the host sends */
 	uint64_t wanted_ns; /* when a process of this host, or the hosts file, last needed the host; 0: never */
 	struct md_desc *desc; /* NULL until complete */
-	uint8_t content[MD_CONTENT_BYTES]; /* md_statement_content() of @desc */
-	uint32_t content_version; /* agent version that was hashed into @content */
-	/*
-	 * gidmap.c: the nets on which the host was heard when it last claimed its GIDs, and the number of our view
-	 * then. 0: to claim anew
-	 */
-	struct md_netset claimed_on;
-	uint64_t claimed_view;
+	struct md_host_content content; /* of @desc */
+	struct md_host_claimed claimed;
 	struct md_vouch *vouch; /* NULL: no statement */
-	uint64_t trust_ask_ns; /* exchange/peers.c: the host's statement, or a confirmation of it, is not asked for before this time */
-	unsigned int trust_asked; /* unanswered questions in a row */
-	uint64_t trust_stranger_ns; /* the log does not say again before this time that sealed messages of the host cannot be opened */
+	struct md_host_asking asking;
 	struct md_partial *partials; /* descriptions that are being collected, one for each share; list of utlist.h, by @of_host */
 	uint64_t heard_ns; /* when any datagram of the host was last taken */
 	bool neighbour; /* a beacon of the host has arrived on a link of ours */
-	size_t n_met; /* up to MD_NETS_MAX */
-	uint32_t *met; /* netdevs of ours on which a beacon of the host has arrived, oldest first; never expires */
-	struct in6_addr told_by; /* source address of the last ENTRY */
-	uint64_t told_expires_ns; /* when the last ENTRY expires; 0: none */
+	struct md_host_met met;
+	struct md_host_told told;
 	uint64_t queried_ns; /* when the host was last asked for its description */
-	uint64_t bundles_start; /* start number of the agent that takes bundles; 0: not known */
-	uint64_t bundles_ask_ns; /* the host is not asked before whether it takes bundles */
-	unsigned int bundles_asked; /* unanswered questions in a row */
+	struct md_host_bundles bundles;
 	uint64_t renew_ns; /* when cookies for the host are to be renewed, if a process needs them */
-	size_t n_sightings, cap_sightings;
-	struct md_sighting *sightings;
-	/*
-	 * paths.c: pairs of an address of the host and a netdev of ours in one subnet, up to MD_PATHS_MAX. Valid for
-	 * @desc and for our view of number @near_view; 0: not computed
-	 */
-	uint64_t near_view;
-	size_t n_near;
-	struct md_near *near;
-	/*
-	 * routes.c: for each GID of @desc, a mask of our rails from which a route leads there (mv_dir_gid.routed_from).
-	 * Valid while @routes_number is md_routes.number
-	 */
-	uint32_t *routed; /* NULL: none is known */
-	uint64_t routes_number, routes_round;
-	/*
-	 * Netdevs of ours by which probes do not reach the host. Valid for path changes @cut_changes (0: not computed)
-	 * and view @cut_view.
-	 */
-	uint64_t cut_changes, cut_view;
-	size_t n_cut;
-	uint32_t cut[MD_CUT_MAX];
+	struct md_sightings sightings;
+	struct md_host_near near;
+	struct md_host_routes routes;
+	struct md_host_cut cut;
 };
 
 /* A share of the room for hosts. Lists of utlist.h, oldest first. */
@@ -180,7 +223,7 @@ bool md_host_has_met(const struct md_host *host, uint32_t ifindex);
 /** md_host_takes_bundles - does the host's agent understand bundle_wire.h? */
 static inline bool md_host_takes_bundles(const struct md_host *host)
 {
-	return host->bundles_start && host->bundles_start == host->start;
+	return host->bundles.start && host->bundles.start == host->start;
 }
 
 /** md_host_is_vouched - does the host sign, with the key that is pinned for it? */

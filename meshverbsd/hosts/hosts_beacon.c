@@ -15,14 +15,14 @@ static bool is_overruled(const struct md_host *host, const struct md_heard *hear
 {
 	if (!heard->answer)
 		return false;
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (host->sightings[i].ifindex == heard->ifindex &&
-		    IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &heard->ip))
+	for (size_t i = 0; i < host->sightings.n; i++)
+		if (host->sightings.list[i].ifindex == heard->ifindex &&
+		    IN6_ARE_ADDR_EQUAL(&host->sightings.list[i].ip, &heard->ip))
 			return false;
-	if (host->n_sightings)
+	if (host->sightings.n)
 		return true;
-	return !heard->proven && host->told_expires_ns > now_ns &&
-	       !IN6_ARE_ADDR_EQUAL(&host->told_by, &heard->ip);
+	return !heard->proven && host->told.expires_ns > now_ns &&
+	       !IN6_ARE_ADDR_EQUAL(&host->told.by, &heard->ip);
 }
 
 static void hear_restart(struct md_host *host, const struct md_heard *heard)
@@ -31,8 +31,8 @@ static void hear_restart(struct md_host *host, const struct md_heard *heard)
 	host->counter = 0;
 	/* Generations begin anew. The old description stays valid until the new one is there. */
 	host->generation = 0;
-	for (size_t i = 0; i < host->n_sightings; i++)
-		host->sightings[i].generation = 0;
+	for (size_t i = 0; i < host->sightings.n; i++)
+		host->sightings.list[i].generation = 0;
 }
 
 static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
@@ -62,8 +62,8 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 		*news |= MD_NEWS_NAME;
 	}
 	if (heard->answer) {
-		host->told_by = heard->ip;
-		host->told_expires_ns = now_ns + md_host_lifetime_ns(beacon->interval_ms);
+		host->told.by = heard->ip;
+		host->told.expires_ns = now_ns + md_host_lifetime_ns(beacon->interval_ms);
 	} else {
 		err = md_hosts_hear_sighting(hosts, host, heard, beacon, now_ns, news);
 		if (err)

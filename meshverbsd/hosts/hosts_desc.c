@@ -12,13 +12,13 @@ static void free_desc(struct md_hosts *hosts, struct md_host *host, bool for_goo
 	md_hosts_uncount_desc(hosts, host, for_good);
 	free(host->desc);
 	host->desc = NULL;
-	free(host->near);
-	host->near = NULL;
-	host->near_view = 0;
-	free(host->routed);
-	host->routed = NULL;
-	host->routes_number = 0;
-	host->cut_changes = 0;
+	free(host->near.pairs);
+	host->near.pairs = NULL;
+	host->near.view = 0;
+	free(host->routes.from);
+	host->routes.from = NULL;
+	host->routes.number = 0;
+	host->cut.changes = 0;
 }
 
 static void drop_desc(struct md_hosts *hosts, struct md_host *host, bool for_good)
@@ -27,7 +27,7 @@ static void drop_desc(struct md_hosts *hosts, struct md_host *host, bool for_goo
 		return;
 	if (hosts->leaving)
 		hosts->leaving(hosts->arg, host);
-	host->claimed_view = 0;
+	host->claimed.view = 0;
 	free_desc(hosts, host, for_good);
 }
 
@@ -39,13 +39,11 @@ void md_hosts_drop_desc(struct md_hosts *hosts, struct md_host *host)
 /* The next description has the same GIDs, so the routes to them stay as they are. */
 static void replace_desc(struct md_hosts *hosts, struct md_host *host)
 {
-	uint64_t routes_number = host->routes_number;
-	uint32_t *routed = host->routed;
+	const struct md_host_routes kept = host->routes;
 
-	host->routed = NULL;
+	host->routes.from = NULL;
 	free_desc(hosts, host, false);
-	host->routed = routed;
-	host->routes_number = routes_number;
+	host->routes = kept;
 }
 
 static bool same_rail(const struct md_desc *a, const struct md_desc *b, uint16_t r)
@@ -62,8 +60,8 @@ static bool same_rail(const struct md_desc *a, const struct md_desc *b, uint16_t
  */
 static void follow_numbers(struct md_host *host, const struct md_desc *desc, uint64_t generation)
 {
-	for (size_t i = 0; i < host->n_sightings; i++) {
-		struct md_sighting *sighting = &host->sightings[i];
+	for (size_t i = 0; i < host->sightings.n; i++) {
+		struct md_sighting *sighting = &host->sightings.list[i];
 
 		if (sighting->generation == generation)
 			sighting->has_rail = sighting->rail < desc->n_rails;
@@ -116,8 +114,8 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	host->desc = desc;
 	md_hosts_count_desc(hosts, host);
 	host->generation = beacon->generation;
-	memcpy(host->content, content, sizeof(content));
-	host->content_version = host->agent_version = beacon->agent_version;
+	memcpy(host->content.hash, content, sizeof(content));
+	host->content.version = host->agent_version = beacon->agent_version;
 	return 0;
 }
 

@@ -9,39 +9,39 @@
 
 void md_hosts_count(struct md_hosts *hosts, struct md_host *host, unsigned int share)
 {
-	host->share = share;
-	DL_APPEND2(hosts->shares[share].hosts, host, share_prev, share_next);
+	host->room.share = share;
+	DL_APPEND2(hosts->shares[share].hosts, host, room.prev, room.next);
 	hosts->shares[share].n++;
 }
 
 void md_hosts_uncount(struct md_hosts *hosts, struct md_host *host)
 {
-	if (!host->share_prev)
+	if (!host->room.prev)
 		return;
-	DL_DELETE2(hosts->shares[host->share].hosts, host, share_prev, share_next);
-	hosts->shares[host->share].n--;
+	DL_DELETE2(hosts->shares[host->room.share].hosts, host, room.prev, room.next);
+	hosts->shares[host->room.share].n--;
 }
 
 void md_hosts_count_desc(struct md_hosts *hosts, struct md_host *host)
 {
-	struct md_hosts_share *share = &hosts->shares[host->share];
+	struct md_hosts_share *share = &hosts->shares[host->room.share];
 
 	hosts->bytes += md_desc_bytes(host->desc);
 	share->bytes += md_desc_bytes(host->desc);
-	if (!host->desc_prev)
-		DL_APPEND2(share->described, host, desc_prev, desc_next);
+	if (!host->room.desc_prev)
+		DL_APPEND2(share->described, host, room.desc_prev, room.desc_next);
 }
 
 void md_hosts_uncount_desc(struct md_hosts *hosts, struct md_host *host, bool for_good)
 {
-	struct md_hosts_share *share = &hosts->shares[host->share];
+	struct md_hosts_share *share = &hosts->shares[host->room.share];
 
 	hosts->bytes -= md_desc_bytes(host->desc);
 	share->bytes -= md_desc_bytes(host->desc);
-	if (!for_good || !host->desc_prev)
+	if (!for_good || !host->room.desc_prev)
 		return;
-	DL_DELETE2(share->described, host, desc_prev, desc_next);
-	host->desc_prev = host->desc_next = NULL;
+	DL_DELETE2(share->described, host, room.desc_prev, room.desc_next);
+	host->room.desc_prev = host->room.desc_next = NULL;
 }
 
 /*
@@ -54,7 +54,7 @@ static struct md_host *newest(const struct md_hosts_share *share, bool described
 	struct md_host *first = described ? share->described : share->hosts, *host = first, *found = NULL;
 
 	for (unsigned int i = 0; first && i < LOOKED_AT; i++) {
-		host = described ? host->desc_prev : host->share_prev; /* of the oldest: the newest */
+		host = described ? host->room.desc_prev : host->room.prev; /* of the oldest: the newest */
 		if (host != keep && !md_host_is_wanted(host, now_ns)) {
 			if (!md_host_is_vouched(host))
 				return host;
@@ -111,7 +111,7 @@ static bool has_memory(const struct md_hosts *hosts, const struct md_host *host,
 
 bool md_hosts_make_memory(struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc, uint64_t now_ns)
 {
-	const struct md_hosts_share *own = &hosts->shares[host->share], *most;
+	const struct md_hosts_share *own = &hosts->shares[host->room.share], *most;
 	bool wanted = md_host_is_wanted(host, now_ns);
 	unsigned int n = 0;
 

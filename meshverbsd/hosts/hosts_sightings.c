@@ -6,23 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct md_sighting *find_sighting(struct md_host *host, uint32_t ifindex, uint16_t rail)
+static struct md_sighting *find_sighting(const struct md_sightings *of, uint32_t ifindex, uint16_t rail)
 {
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (host->sightings[i].ifindex == ifindex && host->sightings[i].rail == rail)
-			return &host->sightings[i];
+	for (size_t i = 0; i < of->n; i++)
+		if (of->list[i].ifindex == ifindex && of->list[i].rail == rail)
+			return &of->list[i];
 	return NULL;
 }
 
 /* A sighting beyond MD_SIGHTINGS_OF_HOST takes room of its link. */
-static bool take_room(struct md_hosts *hosts, const struct md_host *host, unsigned int share, uint8_t *ret_share)
+static bool take_room(struct md_hosts *hosts, const struct md_sightings *of, unsigned int share, uint8_t *ret_share)
 {
 	size_t n_own = 0;
 
-	if (host->n_sightings == MD_SIGHTINGS_MAX)
+	if (of->n == MD_SIGHTINGS_MAX)
 		return false;
-	for (size_t i = 0; i < host->n_sightings; i++)
-		n_own += !host->sightings[i].share;
+	for (size_t i = 0; i < of->n; i++)
+		n_own += !of->list[i].share;
 	*ret_share = n_own < MD_SIGHTINGS_OF_HOST ? 0 : (uint8_t)share;
 	if (*ret_share && hosts->shares[share].n_sightings == MD_SIGHTINGS_OF_LINK)
 		return false;
@@ -40,30 +40,30 @@ static void give_room_back(struct md_hosts *hosts, const struct md_sighting *sig
  * Makes the array as long as @n sightings need. The array shrinks, too. Otherwise hosts that are heard from many rails
  * one after the other would all have long arrays.
  */
-static int fit(struct md_host *host, size_t n)
+static int fit(struct md_sightings *of, size_t n)
 {
 	size_t cap = 2;
 	struct md_sighting *fitting;
 
 	while (cap < n)
 		cap += cap < MD_SIGHTINGS_OF_HOST ? cap : MD_SIGHTINGS_OF_HOST;
-	if (cap == host->cap_sightings)
+	if (cap == of->cap)
 		return 0;
-	fitting = reallocarray(host->sightings, cap, sizeof(*fitting));
+	fitting = reallocarray(of->list, cap, sizeof(*fitting));
 	if (!fitting)
-		return n <= host->cap_sightings ? 0 : -ENOMEM;
-	host->sightings = fitting;
-	host->cap_sightings = cap;
+		return n <= of->cap ? 0 : -ENOMEM;
+	of->list = fitting;
+	of->cap = cap;
 	return 0;
 }
 
-static int add_sighting(struct md_host *host, uint8_t share, struct md_sighting **ret)
+static int add_sighting(struct md_sightings *of, uint8_t share, struct md_sighting **ret)
 {
-	int err = fit(host, host->n_sightings + 1);
+	int err = fit(of, of->n + 1);
 
 	if (err)
 		return err;
-	*ret = &host->sightings[host->n_sightings++];
+	*ret = &of->list[of->n++];
 	(*ret)->share = share;
 	return 0;
 }
@@ -78,64 +78,69 @@ static unsigned int link_of(const struct md_sighting *sighting)
  * link has more. The one that was not heard for the longest goes. The place stays in the share that it is in.
  * Return: NULL: no link has more.
  */
-static struct md_sighting *place_for(struct md_host *host, unsigned int link)
+static struct md_sighting *place_for(const struct md_sightings *of, unsigned int link)
 {
 	size_t n[MD_HOSTS_SHARES] = {0};
 	struct md_sighting *found = NULL;
 	unsigned int most = link;
 
-	for (size_t i = 0; i < host->n_sightings; i++)
-		n[link_of(&host->sightings[i])]++;
+	for (size_t i = 0; i < of->n; i++)
+		n[link_of(&of->list[i])]++;
 	for (unsigned int i = 0; i < MD_HOSTS_SHARES; i++)
 		if (n[i] > n[most])
 			most = i;
 	if (n[most] <= n[link] + 1)
 		return NULL;
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (link_of(&host->sightings[i]) == most && (!found || host->sightings[i].heard_ns < found->heard_ns))
-			found = &host->sightings[i];
+	for (size_t i = 0; i < of->n; i++)
+		if (link_of(&of->list[i]) == most && (!found || of->list[i].heard_ns < found->heard_ns))
+			found = &of->list[i];
 	return found;
 }
 
-static int new_sighting(struct md_hosts *hosts, struct md_host *host, uint32_t ifindex, struct md_sighting **ret)
+static int new_sighting(struct md_hosts *hosts, struct md_sightings *of, uint32_t ifindex, struct md_sighting **ret)
 {
 	unsigned int link = md_link_share(ifindex);
 	uint8_t share;
 	int err;
 
-	if (!take_room(hosts, host, link, &share)) {
-		*ret = place_for(host, link);
+	if (!take_room(hosts, of, link, &share)) {
+		*ret = place_for(of, link);
 		return *ret ? 0 : -ENOSPC;
 	}
-	err = add_sighting(host, share, ret);
+	err = add_sighting(of, share, ret);
 	if (err)
 		hosts->shares[link].n_sightings -= share != 0;
 	return err;
 }
 
-bool md_host_has_met(const struct md_host *host, uint32_t ifindex)
+static bool has_met(const struct md_host_met *met, uint32_t ifindex)
 {
-	for (size_t i = 0; i < host->n_met; i++)
-		if (host->met[i] == ifindex)
+	for (size_t i = 0; i < met->n; i++)
+		if (met->nets[i] == ifindex)
 			return true;
 	return false;
 }
 
+bool md_host_has_met(const struct md_host *host, uint32_t ifindex)
+{
+	return has_met(&host->met, ifindex);
+}
+
 /* The list of netdevs on which the host was met does not expire, unlike sightings. */
-static int meet(struct md_host *host, uint32_t ifindex)
+static int meet(struct md_host_met *met, uint32_t ifindex)
 {
 	uint32_t *grown;
 
-	if (md_host_has_met(host, ifindex))
+	if (has_met(met, ifindex))
 		return 0;
 	/* Drop the oldest entry. A netdev that was created again has a new ifindex, so old entries may be useless. */
-	if (host->n_met == MD_NETS_MAX)
-		memmove(host->met, host->met + 1, --host->n_met * sizeof(*host->met));
-	grown = reallocarray(host->met, host->n_met + 1, sizeof(*host->met));
+	if (met->n == MD_NETS_MAX)
+		memmove(met->nets, met->nets + 1, --met->n * sizeof(*met->nets));
+	grown = reallocarray(met->nets, met->n + 1, sizeof(*met->nets));
 	if (!grown)
 		return -ENOMEM;
-	host->met = grown;
-	host->met[host->n_met++] = ifindex;
+	met->nets = grown;
+	met->nets[met->n++] = ifindex;
 	return 0;
 }
 
@@ -143,7 +148,7 @@ static int meet(struct md_host *host, uint32_t ifindex)
 int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
 			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
-	struct md_sighting *sighting = find_sighting(host, heard->ifindex, beacon->rail);
+	struct md_sighting *sighting = find_sighting(&host->sightings, heard->ifindex, beacon->rail);
 	bool known = sighting && sighting->start == heard->start;
 	/* The rail number keeps its meaning until the next description is there. */
 	bool had_rail = sighting && sighting->has_rail;
@@ -152,10 +157,10 @@ int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const s
 	/* Forged beacons must not shorten the lifetime of a host that is vouched for. */
 	uint64_t least_ns = sighting && md_host_is_vouched(host) ? sighting->expires_ns : 0;
 	uint64_t expires_ns = now_ns + md_host_lifetime_ns(beacon->interval_ms);
-	int err = meet(host, heard->ifindex);
+	int err = meet(&host->met, heard->ifindex);
 
 	if (!err && !sighting)
-		err = new_sighting(hosts, host, heard->ifindex, &sighting);
+		err = new_sighting(hosts, &host->sightings, heard->ifindex, &sighting);
 	if (err)
 		return err;
 	if (!known || has_rail != had_rail)
@@ -174,31 +179,30 @@ int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const s
 	return 0;
 }
 
-bool md_hosts_sweep_sightings(struct md_hosts *hosts, struct md_host *host, uint64_t now_ns, uint32_t ifindex)
+bool md_hosts_sweep_sightings(struct md_hosts *hosts, struct md_sightings *of, uint64_t now_ns, uint32_t ifindex)
 {
-	size_t kept = 0, before = host->n_sightings;
+	size_t kept = 0, before = of->n;
 
 	for (size_t i = 0; i < before; i++) {
-		const struct md_sighting *sighting = &host->sightings[i];
+		const struct md_sighting *sighting = &of->list[i];
 
 		if (sighting->expires_ns > now_ns && sighting->ifindex != ifindex)
-			host->sightings[kept++] = *sighting;
+			of->list[kept++] = *sighting;
 		else
 			give_room_back(hosts, sighting);
 	}
-	host->n_sightings = kept;
+	of->n = kept;
 	if (kept != before)
-		fit(host, kept);
+		fit(of, kept);
 	return kept != before;
 }
 
-void md_hosts_drop_sightings(struct md_hosts *hosts, struct md_host *host)
+void md_hosts_drop_sightings(struct md_hosts *hosts, struct md_sightings *of)
 {
-	for (size_t i = 0; i < host->n_sightings; i++)
-		give_room_back(hosts, &host->sightings[i]);
-	free(host->sightings);
-	host->sightings = NULL;
-	host->n_sightings = host->cap_sightings = 0;
+	for (size_t i = 0; i < of->n; i++)
+		give_room_back(hosts, &of->list[i]);
+	free(of->list);
+	*of = (struct md_sightings){0};
 }
 
 bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex)
@@ -210,14 +214,14 @@ bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex)
 	{
 		uint64_t last_ns = 0;
 
-		for (size_t i = 0; i < host->n_sightings; i++)
-			if (host->sightings[i].expires_ns > last_ns)
-				last_ns = host->sightings[i].expires_ns;
-		if (!md_hosts_sweep_sightings(hosts, host, 0, ifindex))
+		for (size_t i = 0; i < host->sightings.n; i++)
+			if (host->sightings.list[i].expires_ns > last_ns)
+				last_ns = host->sightings.list[i].expires_ns;
+		if (!md_hosts_sweep_sightings(hosts, &host->sightings, 0, ifindex))
 			continue;
 		changed = true;
-		if (host->told_expires_ns < last_ns)
-			host->told_expires_ns = last_ns;
+		if (host->told.expires_ns < last_ns)
+			host->told.expires_ns = last_ns;
 	}
 	return changed;
 }
@@ -228,7 +232,7 @@ size_t md_hosts_on_net(const struct md_hosts *hosts, uint32_t ifindex)
 	size_t n = 0;
 
 	HASH_ITER(hh, hosts->by_id, host, next)
-	for (size_t i = 0; i < host->n_sightings; i++)
-		n += host->sightings[i].ifindex == ifindex;
+	for (size_t i = 0; i < host->sightings.n; i++)
+		n += host->sightings.list[i].ifindex == ifindex;
 	return n;
 }

@@ -9,7 +9,7 @@
 static bool is_as_said(const struct md_host *host, const struct md_statement *said)
 {
 	return host->start == said->start && host->generation == said->generation &&
-	       !memcmp(host->content, said->content, sizeof(host->content));
+	       !memcmp(host->content.hash, said->content, sizeof(host->content.hash));
 }
 
 int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md_statement *said,
@@ -26,12 +26,12 @@ int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md
 	host->vouch->said = *said;
 	memcpy(host->vouch->digest, digest, sizeof(host->vouch->digest));
 	if (was_vouched != md_host_is_vouched(host))
-		host->claimed_view = 0;
+		host->claimed.view = 0;
 	if (trust != MD_TRUST_PINNED || was_vouched)
 		return 0;
 	md_hosts_drop_partials(hosts, host);
 	if (host->desc && is_as_said(host, said)) {
-		host->agent_version = host->content_version;
+		host->agent_version = host->content.version;
 		memcpy(host->name, said->name, sizeof(host->name));
 		return 0;
 	}
@@ -45,5 +45,5 @@ void md_hosts_unvouch(struct md_host *host)
 {
 	free(host->vouch);
 	host->vouch = NULL;
-	host->claimed_view = 0;
+	host->claimed.view = 0;
 }

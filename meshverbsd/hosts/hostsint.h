@@ -85,8 +85,8 @@ int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const s
  *
  * Return: true: any removed.
  */
-bool md_hosts_sweep_sightings(struct md_hosts *hosts, struct md_host *host, uint64_t now_ns, uint32_t ifindex);
+bool md_hosts_sweep_sightings(struct md_hosts *hosts, struct md_sightings *of, uint64_t now_ns, uint32_t ifindex);
 /** md_hosts_drop_sightings - free all of a host */
-void md_hosts_drop_sightings(struct md_hosts *hosts, struct md_host *host);
+void md_hosts_drop_sightings(struct md_hosts *hosts, struct md_sightings *of);
 
 #endif

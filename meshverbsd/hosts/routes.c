@@ -59,18 +59,18 @@ static uint32_t rails_to(struct look *look, const union ibv_gid *to)
 
 static bool beyond_routers(const struct md_host *host)
 {
-	return host->told_expires_ns;
+	return host->told.expires_ns;
 }
 
 static bool is_due(const struct md_routes *routes, const struct md_host *host)
 {
-	return beyond_routers(host) && host->desc && host->routes_number != routes->number;
+	return beyond_routers(host) && host->desc && host->routes.number != routes->number;
 }
 
 static bool look_at(struct md_routes *routes, const struct md_view *view, struct md_host *host)
 {
 	struct look look = {.routes = routes, .view = view, .left = MD_ROUTES_MAX};
-	uint32_t *routed, *former = host->routed;
+	uint32_t *routed, *former = host->routes.from;
 	bool changed = false;
 
 	routed = calloc(host->desc->n_gids + 1, sizeof(*routed));
@@ -82,8 +82,8 @@ static bool look_at(struct md_routes *routes, const struct md_view *view, struct
 		changed |= routed[g] != (former ? former[g] : 0);
 	}
 	free(former);
-	host->routed = routed;
-	host->routes_number = routes->number;
+	host->routes.from = routed;
+	host->routes.number = routes->number;
 	return changed;
 }
 
@@ -130,13 +130,13 @@ static bool look_at_some(struct md_routes *routes, const struct md_view *view, s
 	{
 		if (!is_due(routes, host) || md_host_is_wanted(host, now_ns) != wanted)
 			continue;
-		if (host->routes_round == routes->round[wanted] + 1) {
+		if (host->routes.round == routes->round[wanted] + 1) {
 			again = true;
 			continue;
 		}
 		if (routes->n_looked >= most)
 			return false;
-		host->routes_round = routes->round[wanted] + 1;
+		host->routes.round = routes->round[wanted] + 1;
 		*changed |= look_at(routes, view, host);
 	}
 	routes->round[wanted]++;
@@ -164,7 +164,7 @@ void md_routes_forget(struct md_routes *routes, struct md_hosts *hosts)
 	routes->number++;
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
-		free(host->routed);
-		host->routed = NULL;
+		free(host->routes.from);
+		host->routes.from = NULL;
 	}
 }

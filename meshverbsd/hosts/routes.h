@@ -28,7 +28,7 @@ struct md_routes {
  * address of the host; at most MD_ROUTES_MAX look-ups for one host. Addresses in a subnet of the rail need no route and
  * are skipped. Beyond MD_ROUTES_BURST and MD_ROUTES_RATE the host waits for md_routes_again(), whose time is @next_ns.
  *
- * Return: true: @host->routed has changed.
+ * Return: true: @host->routes.from has changed.
  */
 bool md_routes_of(struct md_routes *routes, const struct md_view *view, struct md_host *host, uint64_t now_ns);
 
@@ -38,7 +38,7 @@ void md_routes_changed(struct md_routes *routes, uint64_t at_ns);
 /**
  * md_routes_again - look up routes of hosts that wait, MD_ROUTES_PER_TURN look-ups in a turn, wanted hosts first
  *
- * Return: true: md_host.routed of any host has changed.
+ * Return: true: md_host.routes of any host has changed.
  */
 bool md_routes_again(struct md_routes *routes, const struct md_view *view, struct md_hosts *hosts, uint64_t now_ns);
 

@@ -100,7 +100,7 @@ void claim_again(bool fleet_key)
 	map.fleet_key = fleet_key;
 	HASH_ITER(hh, hosts.by_id, each, next)
 	{
-		each->claimed_view = 0;
+		each->claimed.view = 0;
 		md_gidmap_claim(&map, each, view, &targets);
 	}
 }

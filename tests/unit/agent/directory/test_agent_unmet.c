@@ -41,7 +41,7 @@ static void test_unmet(void **state)
 	assert_int_equal(unmet("10.2.0.2"), false);
 	md_hosts_forget_net(&hosts, 2);
 	hear(1, 2, UNMET_B, 1, 0, 3 * MD_S);
-	assert_int_equal(host(1)->n_sightings, 1);
+	assert_int_equal(host(1)->sightings.n, 1);
 	assert_int_equal(unmet("10.2.0.2"), false);
 	hear(1, 3, UNMET_B "gid 10.2.0.3/24 v2;", 1, 0, 3 * MD_S);
 	assert_int_equal(unmet("10.2.0.2"), false);
@@ -70,11 +70,11 @@ static void test_unmet_answers(void **state)
 	hear(1, 1, UNMET_B, 1, 0, MD_S);
 	target = md_targets_use(&targets, &gid, 0, MD_S);
 	assert_non_null(target);
-	host(1)->claimed_view = 0;
+	host(1)->claimed.view = 0;
 	hear(1, 1, UNMET_B, 1, 0, MD_S);
 	assert_int_equal(unmet("10.2.0.2"), true);
 	assert_true(md_target_answered(target, &id, MD_S));
-	host(1)->claimed_view = 0; /* as the agent does when an answer comes */
+	host(1)->claimed.view = 0; /* as the agent does when an answer comes */
 	hear(1, 1, UNMET_B, 1, 0, MD_S);
 	assert_int_equal(unmet("10.2.0.2"), false);
 }

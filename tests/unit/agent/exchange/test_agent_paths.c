@@ -165,14 +165,14 @@ static void any_view(void)
 
 static void any_sightings(struct md_host *host)
 {
-	host->n_sightings = host->cap_sightings = below(4) ? below(12) : 0;
-	host->sightings = calloc(host->n_sightings + 1, sizeof(*host->sightings));
-	assert_non_null(host->sightings);
-	for (size_t i = 0; i < host->n_sightings; i++) {
+	host->sightings.n = host->sightings.cap = below(4) ? below(12) : 0;
+	host->sightings.list = calloc(host->sightings.n + 1, sizeof(*host->sightings.list));
+	assert_non_null(host->sightings.list);
+	for (size_t i = 0; i < host->sightings.n; i++) {
 		union ibv_gid gid = any_gid();
 
-		host->sightings[i].ip = md_paths_ip(&gid);
-		host->sightings[i].ifindex = 1 + below(10); /* also netdevs that are not ours any more */
+		host->sightings.list[i].ip = md_paths_ip(&gid);
+		host->sightings.list[i].ifindex = 1 + below(10); /* also netdevs that are not ours any more */
 	}
 }
 
@@ -184,7 +184,7 @@ static void any_hosts(void)
 		assert_non_null(host);
 		host->id = peers_id(n);
 		host->start = 1;
-		host->bundles_start = below(2);
+		host->bundles.start = below(2);
 		any_sightings(host);
 		if (below(9)) {
 			host->desc = any_desc(1 + below(3), below(120));
@@ -277,15 +277,15 @@ static size_t plain_heard(const struct md_host *host, uint32_t ifindex, size_t m
 	const struct md_net *net = md_view_net(view, ifindex);
 	size_t n = 0;
 
-	for (size_t i = 0; net && net->running && i < host->n_sightings; i++)
-		n += host->sightings[i].ifindex == ifindex;
+	for (size_t i = 0; net && net->running && i < host->sightings.n; i++)
+		n += host->sightings.list[i].ifindex == ifindex;
 	return n < most ? n : most;
 }
 
 /* The most by each netdev that leave as many for what is known otherwise. */
 static size_t plain_most(const struct md_host *host, size_t room)
 {
-	for (size_t most = host->n_sightings, sum; most > 1; most--) {
+	for (size_t most = host->sightings.n, sum; most > 1; most--) {
 		size_t largest = 0;
 
 		sum = 0;
@@ -306,13 +306,13 @@ static void plain_add_host(struct plain *plain, const struct md_host *host)
 	uint32_t n_gids = host->desc ? host->desc->n_gids : 0;
 	size_t most = plain_most(host, plain->max - plain->n), n[128] = {0};
 
-	for (size_t i = 0; i < host->n_sightings; i++) {
-		const struct md_net *net = md_view_net(view, host->sightings[i].ifindex);
-		uint32_t ifindex = host->sightings[i].ifindex;
+	for (size_t i = 0; i < host->sightings.n; i++) {
+		const struct md_net *net = md_view_net(view, host->sightings.list[i].ifindex);
+		uint32_t ifindex = host->sightings.list[i].ifindex;
 		size_t before = plain->n;
 
 		if (net && net->running && n[ifindex % 128] < most)
-			plain_add(plain, host, &host->sightings[i].ip, ifindex);
+			plain_add(plain, host, &host->sightings.list[i].ip, ifindex);
 		n[ifindex % 128] += plain->n - before;
 	}
 	for (uint32_t g = 0; g < n_gids; g++)
@@ -392,10 +392,10 @@ static enum md_evidence plain_evidence(const struct md_host *host, const union i
 
 	if (target && target->answered_ns && !memcmp(&target->host, &host->id, sizeof(host->id)))
 		return target->name[0] ? MD_EVIDENCE_FILE : MD_EVIDENCE_ON_LINK;
-	if (!host->n_sightings)
+	if (!host->sightings.n)
 		return MD_EVIDENCE_TOLD;
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (plain_on_link(host->sightings[i].ifindex, gid))
+	for (size_t i = 0; i < host->sightings.n; i++)
+		if (plain_on_link(host->sightings.list[i].ifindex, gid))
 			return MD_EVIDENCE_ON_LINK;
 	return MD_EVIDENCE_HEARD;
 }
@@ -746,8 +746,8 @@ static void test_walks_of_claims(void **state)
 {
 	(void)state;
 	host_of_pods(32);
-	hosts.by_id->sightings = calloc(1, sizeof(struct md_sighting));
-	hosts.by_id->n_sightings = hosts.by_id->cap_sightings = 1;
+	hosts.by_id->sightings.list = calloc(1, sizeof(struct md_sighting));
+	hosts.by_id->sightings.n = hosts.by_id->sightings.cap = 1;
 	n_walks = 0;
 	claim_all();
 	assert_in_range(n_walks, 1, N_GIDS / 2);
@@ -762,17 +762,17 @@ static void test_walks_of_claims_again(void **state)
 	host_of_pods(32);
 	view->number = 1;
 	host = hosts.by_id;
-	host->sightings = calloc(2, sizeof(struct md_sighting));
-	assert_non_null(host->sightings);
-	host->n_sightings = host->cap_sightings = 2;
-	host->sightings[0].ifindex = host->sightings[1].ifindex = view->nets[0].ifindex;
+	host->sightings.list = calloc(2, sizeof(struct md_sighting));
+	assert_non_null(host->sightings.list);
+	host->sightings.n = host->sightings.cap = 2;
+	host->sightings.list[0].ifindex = host->sightings.list[1].ifindex = view->nets[0].ifindex;
 	claim_all();
 	n_walks = 0;
-	host->sightings[0].start = 7;
-	host->sightings[1].rail = 7;
+	host->sightings.list[0].start = 7;
+	host->sightings.list[1].rail = 7;
 	claim_all();
 	assert_int_equal(n_walks, 0);
-	host->sightings[1].ifindex = view->nets[1].ifindex;
+	host->sightings.list[1].ifindex = view->nets[1].ifindex;
 	claim_all();
 	assert_int_not_equal(n_walks, 0);
 	n_walks = 0;
@@ -799,10 +799,10 @@ static void test_walks_while_there_is_room(void **state)
 	assert_int_equal(find_counted(MD_PATHS_MAX), MD_PATHS_MAX);
 	assert_int_equal(n_walks, MD_PATHS_MAX / 2);
 	/* Nor when it is heard in as many places. */
-	hosts.by_id->sightings = calloc(32, sizeof(struct md_sighting));
-	hosts.by_id->n_sightings = hosts.by_id->cap_sightings = 32;
+	hosts.by_id->sightings.list = calloc(32, sizeof(struct md_sighting));
+	hosts.by_id->sightings.n = hosts.by_id->sightings.cap = 32;
 	for (uint32_t i = 0; i < 32; i++)
-		hosts.by_id->sightings[i] = (struct md_sighting){.ip = md_paths_ip(&gid), .ifindex = i + 1};
+		hosts.by_id->sightings.list[i] = (struct md_sighting){.ip = md_paths_ip(&gid), .ifindex = i + 1};
 	assert_int_equal(find_counted(32), 32);
 	assert_int_equal(n_walks, 0);
 }

@@ -100,7 +100,7 @@ static void end(void)
 /* What comes from where the host is heard. */
 static void from_host(const struct md_host *host, struct md_received *received, struct md_opened *opened)
 {
-	*received = (struct md_received){.ip = host->sightings[0].ip, .ifindex = 1};
+	*received = (struct md_received){.ip = host->sightings.list[0].ip, .ifindex = 1};
 	opened->sender = host->id;
 	opened->start = host->start;
 }
@@ -206,7 +206,7 @@ static void check_messages_of_another_link(bool sealed)
 	from_host(other, &received, &opened);
 	received.hop_limit = 255;
 	assert_false(is_taken(&received, &opened));
-	other->sightings[0].ifindex = received.ifindex = 2;
+	other->sightings.list[0].ifindex = received.ifindex = 2;
 	assert_true(is_taken(&received, &opened));
 	opened.sender = peers_id(100);
 	assert_true(is_taken(&received, &opened));
@@ -255,20 +255,20 @@ static void test_questions_for_keys_on_another_link(void **state)
 	for (unsigned int n = 10; n < 1000; n++)
 		add_host(n);
 	other = add_host(1);
-	other->sightings[0].ifindex = 2;
+	other->sightings.list[0].ifindex = 2;
 	wanted = add_host(2);
 	wanted->wanted_ns = MD_S;
 	for (uint64_t now_ns = MD_S; now_ns < 3 * MD_S; now_ns += MD_S / 4)
 		md_trust_look_hosts(&agent, now_ns);
-	assert_true(other->trust_asked);
-	assert_true(wanted->trust_asked);
+	assert_true(other->asking.n_asked);
+	assert_true(wanted->asking.n_asked);
 	/* Of him no more than so many. */
 	{
 		const struct md_host *host;
 		unsigned int n_asked = 0;
 
 		for (host = agent.hosts.by_id; host; host = host->hh.next)
-			n_asked += host->trust_asked;
+			n_asked += host->asking.n_asked;
 		assert_in_range(n_asked, 100, 2 * 4 * 32);
 	}
 	end();

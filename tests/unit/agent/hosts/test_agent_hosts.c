@@ -249,8 +249,8 @@ static void test_expiry(void **state)
 	assert_false(md_hosts_expire(&hosts, MD_S + 3499 * MD_MS));
 	/* The sighting of netdev 1 goes, the host stays. */
 	assert_true(md_hosts_expire(&hosts, MD_S + 3500 * MD_MS));
-	assert_int_equal(host(1)->n_sightings, 1);
-	assert_int_equal(host(1)->sightings[0].ifindex, 2);
+	assert_int_equal(host(1)->sightings.n, 1);
+	assert_int_equal(host(1)->sightings.list[0].ifindex, 2);
 	assert_true(md_hosts_expire(&hosts, 3 * MD_S + 3500 * MD_MS));
 	assert_null(host(1));
 	assert_int_equal(n_left, 1);
@@ -346,7 +346,7 @@ static void test_lost_carrier(void **state)
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
 	assert_false(md_hosts_forget_net(&hosts, 2));
 	assert_true(md_hosts_forget_net(&hosts, 1));
-	assert_int_equal(host(1)->n_sightings, 0);
+	assert_int_equal(host(1)->sightings.n, 0);
 	/* It may be heard elsewhere until its time is over. */
 	assert_false(md_hosts_expire(&hosts, 4 * MD_S));
 	assert_non_null(host(1));
@@ -551,9 +551,9 @@ static void test_new_numbers(void **state)
 	assert_int_equal(peers_hear(&hosts, &second, 2, 0, MD_S, &news), 0);
 	both.generation = 3;
 	assert_int_equal(peers_hear(&hosts, &both, 2, 1, MD_S, &news), 0);
-	assert_false(host(1)->sightings[0].has_rail);
+	assert_false(host(1)->sightings.list[0].has_rail);
 	assert_int_equal(peers_hear(&hosts, &both, 1, 0, MD_S, &news), 0);
-	assert_true(host(1)->sightings[0].has_rail);
+	assert_true(host(1)->sightings.list[0].has_rail);
 	assert_int_equal(news, MD_NEWS_SIGHTING);
 	assert_int_equal(peers_hear(&hosts, &both, 1, 0, MD_S, &news), 0);
 	assert_int_equal(news, 0);
@@ -583,7 +583,7 @@ static void test_answers(void **state)
 	assert_int_equal(peers_tell(&hosts, &peer, "10.7.0.1", MD_S, &news), 0);
 	assert_true(news & MD_NEWS_DESC);
 	assert_false(news & MD_NEWS_SIGHTING);
-	assert_int_equal(host(1)->n_sightings, 0);
+	assert_int_equal(host(1)->sightings.n, 0);
 	/* Another address cannot speak for it, as long as the first one answers. */
 	assert_int_equal(peers_tell(&hosts, &liar, "10.8.0.1", 2 * MD_S, &news), 0);
 	assert_int_equal(news, 0);
@@ -674,7 +674,7 @@ static void sign(unsigned int n)
 	unsigned int news;
 
 	memcpy(said.name, known->name, sizeof(said.name));
-	memcpy(said.content, known->content, sizeof(said.content));
+	memcpy(said.content, known->content.hash, sizeof(said.content));
 	assert_int_equal(md_hosts_vouch(&hosts, known, &said, digest, MD_TRUST_PINNED, &news), 0);
 }
 
@@ -742,7 +742,7 @@ static void test_memory(void **state)
 	assert_int_equal(peers_hear(&hosts, &new, 1, 0, MD_S, &news), 0);
 	said.host = host(2)->id;
 	memcpy(said.name, host(2)->name, sizeof(said.name));
-	memcpy(said.content, host(2)->content, sizeof(said.content));
+	memcpy(said.content, host(2)->content.hash, sizeof(said.content));
 	md_hosts_fini(&hosts);
 	assert_int_equal(peers_hear(&hosts, &known, 1, 0, MD_S, &news), 0);
 	bytes = hosts.bytes;
@@ -770,7 +770,7 @@ static void test_many_sightings(void **state)
 	for (uint32_t i = 1; i <= MD_SIGHTINGS_MAX; i++)
 		assert_int_equal(peers_hear(&hosts, &peer, i, 0, MD_S, &news), 0);
 	assert_int_equal(peers_hear(&hosts, &peer, 9999, 0, MD_S, &news), -ENOSPC);
-	assert_int_equal(host(1)->n_sightings, MD_SIGHTINGS_MAX);
+	assert_int_equal(host(1)->sightings.n, MD_SIGHTINGS_MAX);
 }
 
 /* All rails that a beacon can name. Return: how many were taken. */
@@ -785,8 +785,8 @@ static unsigned int hear_all_rails(struct peer *peer, uint32_t ifindex, uint64_t
 
 static bool is_seen(unsigned int n, uint32_t ifindex, uint16_t rail)
 {
-	for (size_t i = 0; i < host(n)->n_sightings; i++)
-		if (host(n)->sightings[i].ifindex == ifindex && host(n)->sightings[i].rail == rail)
+	for (size_t i = 0; i < host(n)->sightings.n; i++)
+		if (host(n)->sightings.list[i].ifindex == ifindex && host(n)->sightings.list[i].rail == rail)
 			return true;
 	return false;
 }
@@ -800,12 +800,12 @@ static void test_sightings_on_other_links(void **state)
 	(void)state;
 	for (uint32_t ifindex = 2; ifindex < 6; ifindex++)
 		assert_int_equal(hear_all_rails(&peer, ifindex, MD_S), MD_RAILS_MAX);
-	assert_int_equal(host(1)->n_sightings, MD_SIGHTINGS_MAX);
+	assert_int_equal(host(1)->sightings.n, MD_SIGHTINGS_MAX);
 	for (uint16_t rail = 0; rail < 16; rail++)
 		assert_int_equal(peers_hear(&hosts, &peer, 1, rail, MD_S, &news), 0);
 	for (uint32_t i = 0; i < 50; i++)
 		hear_all_rails(&peer, 2 + i % 5, MD_S + i * MD_MS);
-	assert_int_equal(host(1)->n_sightings, MD_SIGHTINGS_MAX);
+	assert_int_equal(host(1)->sightings.n, MD_SIGHTINGS_MAX);
 	for (uint16_t rail = 0; rail < 16; rail++)
 		assert_true(is_seen(1, 1, rail));
 	/* An equal part, not more. */
@@ -878,7 +878,7 @@ static void test_sightings_without_room(void **state)
 	assert_int_equal(hear_all_rails(&peer, 2, MD_S), MD_RAILS_MAX);
 	for (uint16_t rail = 0; rail < 16; rail++)
 		assert_int_equal(peers_hear(&hosts, &peer, 1, rail, MD_S, &news), 0);
-	assert_int_equal(host(1)->n_sightings, MD_RAILS_MAX);
+	assert_int_equal(host(1)->sightings.n, MD_RAILS_MAX);
 	assert_int_equal(shares[md_link_share(1)].n_sightings, MD_SIGHTINGS_OF_LINK);
 	assert_int_equal(shares[md_link_share(2)].n_sightings, MD_RAILS_MAX - MD_SIGHTINGS_OF_HOST);
 	md_hosts_expire(&hosts, 100 * MD_S);
@@ -894,11 +894,11 @@ static void test_memory_of_former_sightings(void **state)
 
 	(void)state;
 	hear_all_rails(&peer, 1, MD_S);
-	assert_int_equal(host(1)->cap_sightings, MD_RAILS_MAX);
+	assert_int_equal(host(1)->sightings.cap, MD_RAILS_MAX);
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 5, 4 * MD_S, &news), 0);
 	md_hosts_expire(&hosts, 5 * MD_S);
-	assert_int_equal(host(1)->n_sightings, 1);
-	assert_int_equal(host(1)->cap_sightings, 2);
+	assert_int_equal(host(1)->sightings.n, 1);
+	assert_int_equal(host(1)->sightings.cap, 2);
 	assert_true(is_seen(1, 1, 5));
 }
 

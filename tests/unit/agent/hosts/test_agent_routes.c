@@ -113,10 +113,10 @@ static void test_looked_up_once(void **state)
 	route(2, "10.4.0.1");
 	tell(1, 1, PEER);
 	assert_true(md_routes_of(&routes, view, host(1), MD_S));
-	assert_int_equal(host(1)->routed[ON_0], 1);
-	assert_int_equal(host(1)->routed[ON_1], 2);
+	assert_int_equal(host(1)->routes.from[ON_0], 1);
+	assert_int_equal(host(1)->routes.from[ON_1], 2);
 	/* What is in a network of the rail's own is no matter of routes; but out of the other rail it is asked for. */
-	assert_int_equal(host(1)->routed[NEAR], 0);
+	assert_int_equal(host(1)->routes.from[NEAR], 0);
 	assert_int_equal(n_asked, 5);
 	assert_false(md_routes_of(&routes, view, host(1), MD_S));
 	assert_int_equal(n_asked, 5);
@@ -132,21 +132,21 @@ static void test_changes(void **state)
 	md_routes_changed(&routes, 7 * MD_S);
 	assert_int_equal(routes.next_ns, 5 * MD_S);
 	assert_true(md_routes_again(&routes, view, &hosts, 5 * MD_S));
-	assert_int_equal(host(1)->routed[ON_0], 1);
+	assert_int_equal(host(1)->routes.from[ON_0], 1);
 	assert_true(routes.next_ns == UINT64_MAX);
 	/* And it is gone again. */
 	n_table = 0;
 	md_routes_changed(&routes, 8 * MD_S);
 	assert_true(md_routes_again(&routes, view, &hosts, 8 * MD_S));
-	assert_int_equal(host(1)->routed[ON_0], 0);
+	assert_int_equal(host(1)->routes.from[ON_0], 0);
 	/* Another description is looked at anew. */
 	route(2, "10.4.0.1");
 	tell(1, 2, "rail mlx5_1; gid 10.4.0.1/28 v2;");
-	assert_null(host(1)->routed);
+	assert_null(host(1)->routes.from);
 	assert_true(md_routes_of(&routes, view, host(1), MD_S));
-	assert_int_equal(host(1)->routed[0], 2);
+	assert_int_equal(host(1)->routes.from[0], 2);
 	md_routes_forget(&routes, &hosts);
-	assert_null(host(1)->routed);
+	assert_null(host(1)->routes.from);
 }
 
 static void test_not_of_neighbours(void **state)
@@ -179,9 +179,9 @@ static void test_bounds(void **state)
 	assert_int_equal(routes.n_looked - before, 2 * 480);
 	/* It was more than its share. */
 	assert_int_equal(routes.next_ns, MD_S + 2 * MD_ROUTES_TURN_NS);
-	assert_int_not_equal(host(3)->routes_number, routes.number);
+	assert_int_not_equal(host(3)->routes.number, routes.number);
 	md_routes_again(&routes, view, &hosts, MD_S);
-	assert_int_equal(host(3)->routes_number, routes.number);
+	assert_int_equal(host(3)->routes.number, routes.number);
 	assert_true(routes.next_ns == UINT64_MAX);
 }
 
@@ -211,14 +211,14 @@ static void test_same_gids(void **state)
 	for (uint64_t generation = 2; generation < 20; generation++) {
 		tell(1, generation, generation % 2 ? up : down);
 		assert_false(md_routes_of(&routes, view, host(1), MD_S));
-		assert_int_equal(host(1)->routed[0], 1);
+		assert_int_equal(host(1)->routes.from[0], 1);
 	}
 	assert_int_equal(n_asked, before);
 	/* Routers do not forward RoCE v1. */
 	tell(1, 20, other);
-	assert_null(host(1)->routed);
+	assert_null(host(1)->routes.from);
 	md_routes_of(&routes, view, host(1), MD_S);
-	assert_int_equal(host(1)->routed[0], 0);
+	assert_int_equal(host(1)->routes.from[0], 0);
 }
 
 /* Hosts that answer ever other things have so much looked up at once, and no more. */
@@ -238,7 +238,7 @@ static void test_answers_are_rationed(void **state)
 	tell(n + 1, 1, PEER);
 	route(1, "10.3.0.1");
 	md_routes_of(&routes, view, host(n + 1), now_ns);
-	assert_null(host(n + 1)->routed);
+	assert_null(host(n + 1)->routes.from);
 	host(n + 1)->wanted_ns = now_ns;
 	assert_true(md_routes_of(&routes, view, host(n + 1), now_ns));
 	/* The rest is looked at in turns, which are as far apart as they are long. */
@@ -251,7 +251,7 @@ static void test_answers_are_rationed(void **state)
 		assert_true(routes.next_ns >= now_ns + (routes.n_looked - before) / MD_ROUTES_PER_TURN * MD_ROUTES_TURN_NS);
 	}
 	for (unsigned int i = 1; i <= n; i++)
-		assert_int_equal(host(i)->routes_number, routes.number);
+		assert_int_equal(host(i)->routes.number, routes.number);
 }
 
 /* Those that are never the same keep nobody waiting. */
@@ -265,12 +265,12 @@ static void test_turns(void **state)
 	host(6)->wanted_ns = MD_S;
 	for (uint64_t generation = 2; generation < 8; generation++) {
 		md_routes_again(&routes, view, &hosts, MD_S);
-		assert_int_equal(host(6)->routes_number, routes.number);
+		assert_int_equal(host(6)->routes.number, routes.number);
 		assert_true(routes.next_ns != UINT64_MAX);
 		for (unsigned int i = 1; i <= 4; i++)
 			tell_many(i, generation);
 	}
-	assert_int_equal(host(5)->routes_number, routes.number);
+	assert_int_equal(host(5)->routes.number, routes.number);
 }
 
 /* Messages go out of each rail that has a route, from its address. */
@@ -322,7 +322,7 @@ static void test_no_memory(void **state)
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
 	assert_false(md_routes_of(&routes, view, host(1), MD_S));
 	fault_disarm();
-	assert_null(host(1)->routed);
+	assert_null(host(1)->routes.from);
 	assert_true(md_routes_of(&routes, view, host(1), MD_S));
 }
 

@@ -264,7 +264,7 @@ static struct md_statement statement_of(uint64_t start, uint64_t generation)
 	struct md_statement said = {.host = peers_id(1), .start = start, .generation = generation};
 
 	memcpy(said.name, host()->name, sizeof(said.name));
-	memcpy(said.content, host()->content, sizeof(said.content));
+	memcpy(said.content, host()->content.hash, sizeof(said.content));
 	return said;
 }
 
@@ -296,11 +296,11 @@ static void test_forged_beacons(void **state)
 	assert_int_equal(md_desc_n_up(host()->desc), 1);
 	forged.start = 101;
 	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), -EPERM);
-	expires_ns = host()->sightings[0].expires_ns;
+	expires_ns = host()->sightings.list[0].expires_ns;
 	forged = peer;
 	forged.interval_ms = 1;
 	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), 0);
-	assert_int_equal(host()->sightings[0].expires_ns, expires_ns);
+	assert_int_equal(host()->sightings.list[0].expires_ns, expires_ns);
 	/* The host itself says it, and signs it; in another generation than the signed one it is forged. */
 	said.generation = 2;
 	vouch(&said, 0);
@@ -492,7 +492,7 @@ static void meet(unsigned int n, struct md_identity *identity, bool rotates)
 		assert_int_equal(md_identity_make(identity), 0);
 	}
 	snprintf(said.name, sizeof(said.name), "host%u", n);
-	memcpy(said.content, md_hosts_find(&met.hosts, &said.host)->content, sizeof(said.content));
+	memcpy(said.content, md_hosts_find(&met.hosts, &said.host)->content.hash, sizeof(said.content));
 	identity->lasting = true;
 	opened.payload_len = md_statement_sign(&said, identity, opened.payload);
 	assert_int_not_equal(opened.payload_len, 0);
