@@ -105,7 +105,7 @@ static void add_hosts(struct list *list, const struct md_agent *agent)
 		"Times the directory was written");
 	counter(list, "directory_failures", agent->counts.publish_failed,
 		"Times the directory could not be written");
-	gauge(list, "directory_bytes", agent->published.size_bytes, "Size of the directory");
+	gauge(list, "directory_bytes", agent->publishing.published.size_bytes, "Size of the directory");
 }
 
 static void add_keys(struct list *list, const struct md_agent *agent)
@@ -143,7 +143,7 @@ static void add_qualified(struct list *list, const struct md_agent *agent)
 static void add_messages(struct list *list, const struct md_agent *agent)
 {
 	const struct md_counts *counts = &agent->counts;
-	const struct md_carry *carry = &agent->carry;
+	const struct md_carry *carry = &agent->post.carry;
 
 	gauge(list, "messages_waiting", carry->n, "Messages under way to other agents");
 	counter(list, "messages_accepted", carry->count.accepted,
@@ -171,7 +171,7 @@ static void add_messages(struct list *list, const struct md_agent *agent)
 
 static void add_probes(struct list *list, const struct md_agent *agent)
 {
-	const struct md_probes *probes = &agent->probes;
+	const struct md_probes *probes = &agent->prober.probes;
 
 	gauge(list, "paths_probed", probes->n_scheduled, "Paths that are probed");
 	gauge(list, "paths_suspect", probes->n_suspect, "Of these, those that do not answer just now");
@@ -261,7 +261,7 @@ size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
 {
 	struct list list = {.at = ret};
 
-	gauge(&list, "uptime_seconds", (md_now() - agent->begun_ns) / MD_S,
+	gauge(&list, "uptime_seconds", (md_now() - agent->self.begun_ns) / MD_S,
 	      "Seconds since the agent started");
 	add_hosts(&list, agent);
 	add_beacons(&list, agent);

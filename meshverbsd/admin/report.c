@@ -78,8 +78,8 @@ static struct json_object *nets_array(const struct md_agent *agent)
 
 		md_json_add_text(net, "netdev", view->nets[i].name);
 		md_json_add_bool(net, "running", view->nets[i].running);
-		for (size_t o = 0; o < agent->announce.n; o++) {
-			const struct md_outlet *outlet = &agent->announce.outlets[o];
+		for (size_t o = 0; o < agent->talk.announce.n; o++) {
+			const struct md_outlet *outlet = &agent->talk.announce.outlets[o];
 
 			if (outlet->ifindex != view->nets[i].ifindex)
 				continue;
@@ -95,7 +95,7 @@ struct json_object *md_report_own_identity(const struct md_agent *agent)
 {
 	struct json_object *object = json_object_new_object();
 
-	md_json_add_text(object, "name", agent->name);
+	md_json_add_text(object, "name", agent->self.name);
 	md_json_add_public(object, "key", &agent->trust.identity.sign);
 	md_json_add_bool(object, "lasting", agent->trust.identity.lasting);
 	if (agent->trust.identity.since_s)
@@ -130,17 +130,17 @@ static struct json_object *report_status(const struct md_agent *agent)
 	md_json_add_text(object, "version", MESHVERBS_VERSION);
 	md_json_add_number(object, "agent_version", MV_CTL_VERSION);
 	md_json_add_number(object, "pid", (uint64_t)getpid());
-	md_json_add_id(object, "id", &agent->id);
-	md_json_add_text(object, "name", agent->name);
-	md_json_add_number(object, "uptime_ms", (md_now() - agent->begun_ns) / MD_MS);
+	md_json_add_id(object, "id", &agent->self.id);
+	md_json_add_text(object, "name", agent->self.name);
+	md_json_add_number(object, "uptime_ms", (md_now() - agent->self.begun_ns) / MD_MS);
 	md_json_add_number(object, "port", agent->udp.port);
 	md_json_add_bool(object, "has_key", md_secure_has_key(agent->secure));
 	add_identity(object, agent);
 	md_json_add_number(object, "hosts", agent->hosts.n);
 	md_json_add_number(object, "processes", agent->clients.n);
 	md_json_add_number(object, "claims", agent->clients.qps.n);
-	md_json_add_number(object, "directory_generation", agent->published.generation);
-	md_json_add_number(object, "directory_bytes", agent->published.size_bytes);
+	md_json_add_number(object, "directory_generation", agent->publishing.published.generation);
+	md_json_add_number(object, "directory_bytes", agent->publishing.published.size_bytes);
 	md_json_add(object, "nets", nets_array(agent));
 	add_rails(object, agent->watch.view->desc);
 	return object;

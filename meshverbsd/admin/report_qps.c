@@ -34,7 +34,7 @@ void md_report_probes(const struct md_agent *agent, FILE *out)
 
 	fputc('{', out);
 	md_json_list_begin(&list, "probes");
-	HASH_ITER(hh, agent->probes.by_key, probe, next)
+	HASH_ITER(hh, agent->prober.probes.by_key, probe, next)
 	{
 		if (md_json_list_has_room(&list))
 			md_json_list_put(&list, probe_object(probe, now_ns));
@@ -112,7 +112,7 @@ void md_report_qps(const struct md_agent *agent, const struct md_peer *peer, FIL
 	struct md_qp *qp, *next;
 
 	/* After a restart of the agent, processes take a moment to register their QPs again. */
-	fprintf(out, "{\"up_ms\":%llu,", (unsigned long long)((md_now() - agent->begun_ns) / MD_MS));
+	fprintf(out, "{\"up_ms\":%llu,", (unsigned long long)((md_now() - agent->self.begun_ns) / MD_MS));
 	md_json_list_begin(&list, "qps");
 	HASH_ITER(hh, agent->clients.qps.by_key, qp, next)
 	{

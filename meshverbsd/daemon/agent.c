@@ -54,7 +54,7 @@ static void on_notice(void *arg)
 {
 	struct md_agent *agent = arg;
 
-	md_routes_changed(&agent->routes, md_now() + MD_ROUTES_NS);
+	md_routes_changed(&agent->routing.routes, md_now() + MD_ROUTES_NS);
 }
 
 static int route_leads(void *arg, uint32_t ifindex, const union ibv_gid *from, const union ibv_gid *to)
@@ -69,18 +69,18 @@ static void on_view(void *arg, const struct md_view *old)
 
 	forget_nets(agent, old);
 	md_members_follow(&agent->members, agent->watch.view);
-	memset(agent->ipv4_until_ns, 0, sizeof(agent->ipv4_until_ns));
+	memset(agent->talk.ipv4_until_ns, 0, sizeof(agent->talk.ipv4_until_ns));
 	if (agent->clients.questions.turn) /* else md_resqp is opened with the clients */
 		md_resqp_again(&agent->clients.questions.resqp);
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
-	md_announce_nets(&agent->announce, agent->watch.view, now_ns);
+	md_announce_nets(&agent->talk.announce, agent->watch.view, now_ns);
 	if (!same_rails(old->desc, agent->watch.view->desc))
-		md_routes_forget(&agent->routes, &agent->hosts);
-	md_routes_changed(&agent->routes, now_ns);
+		md_routes_forget(&agent->routing.routes, &agent->hosts);
+	md_routes_changed(&agent->routing.routes, now_ns);
 	/* Hosts behind routers; beacons inform the neighbours. */
 	md_targets_hurry(&agent->targets, now_ns);
-	agent->targets_ns = 0;
+	agent->due.targets_ns = 0;
 	md_due_directory(agent, md_desc_n_up(agent->watch.view->desc) < md_desc_n_up(old->desc));
 }
 
@@ -127,19 +127,19 @@ static int start_identity(struct md_agent *agent)
 	int err;
 
 	md_id_gather(&from);
-	agent->id = md_id_make(&from);
-	for (size_t i = 0; from.hostname[i] && i < sizeof(agent->name) - 1; i++)
-		agent->name[i] = from.hostname[i] == ' ' ? '?' : from.hostname[i];
-	md_make_text(agent->name);
+	agent->self.id = md_id_make(&from);
+	for (size_t i = 0; from.hostname[i] && i < sizeof(agent->self.name) - 1; i++)
+		agent->self.name[i] = from.hostname[i] == ' ' ? '?' : from.hostname[i];
+	md_make_text(agent->self.name);
 	clock_gettime(CLOCK_REALTIME, &now);
-	agent->start = md_start_number(agent->rundir.control_fd,
+	agent->self.start = md_start_number(agent->rundir.control_fd,
 				       (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec);
-	agent->begun_ns = md_now();
+	agent->self.begun_ns = md_now();
 	err = md_files_keys(agent->options, &keys);
 	if (err)
 		return err;
-	secure.host = agent->id;
-	secure.start = agent->start;
+	secure.host = agent->self.id;
+	secure.start = agent->self.start;
 	err = md_secure_new(&secure, &keys, md_now(), &agent->secure);
 	md_keys_wipe(&keys);
 	if (err)
@@ -160,13 +160,13 @@ static int start_network(struct md_agent *agent)
 		return err;
 	}
 	md_stored_keep(&agent->udp);
-	agent->hosts.self = agent->id;
+	agent->hosts.self = agent->self.id;
 	agent->hosts.leaving = on_leaving;
 	agent->hosts.arg = agent;
-	agent->announce.interval_ms = agent->options->config.beacon_interval_ms;
-	agent->announce.random = randombytes_uniform;
+	agent->talk.announce.interval_ms = agent->options->config.beacon_interval_ms;
+	agent->talk.announce.random = randombytes_uniform;
 	md_talk_describe(agent);
-	md_announce_nets(&agent->announce, agent->watch.view, md_now());
+	md_announce_nets(&agent->talk.announce, agent->watch.view, md_now());
 	agent->members.udp = &agent->udp;
 	agent->members.errands = &agent->errands;
 	md_members_start(&agent->members, agent->watch.view);
@@ -178,9 +178,9 @@ static int start_watch(struct md_agent *agent)
 {
 	int err;
 
-	agent->route_netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
-	agent->routes = (struct md_routes){
-		.leads = route_leads, .arg = &agent->route_netlink, .number = 1, .next_ns = UINT64_MAX};
+	agent->routing.netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
+	agent->routing.routes = (struct md_routes){
+		.leads = route_leads, .arg = &agent->routing.netlink, .number = 1, .next_ns = UINT64_MAX};
 	md_drain_load(agent);
 	agent->watch.sysfs = agent->options->sysfs;
 	agent->watch.config = &agent->options->config;
@@ -242,13 +242,14 @@ static int start_sockets(struct md_agent *agent)
 
 static int start_signals(struct md_agent *agent)
 {
+	struct md_signals *signals = &agent->signals;
 	int err;
 
-	err = sd_event_add_signal(agent->event, &agent->sigterm, SIGTERM, on_signal, agent);
+	err = sd_event_add_signal(agent->event, &signals->term, SIGTERM, on_signal, agent);
 	if (err >= 0)
-		err = sd_event_add_signal(agent->event, &agent->sigint, SIGINT, on_signal, agent);
+		err = sd_event_add_signal(agent->event, &signals->interrupt, SIGINT, on_signal, agent);
 	if (err >= 0)
-		err = sd_event_add_signal(agent->event, &agent->sighup, SIGHUP, on_signal, agent);
+		err = sd_event_add_signal(agent->event, &signals->hup, SIGHUP, on_signal, agent);
 	return err < 0 ? err : 0;
 }
 
@@ -308,7 +309,7 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 	agent->rundir = (struct md_rundir){.fd = -1, .control_fd = -1, .lock_fd = -1};
 	agent->clients.listen_fd = agent->controls.listen_fd = agent->clients.questions.resqp.fd = -1;
 	agent->watch.netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
-	agent->publish_ns = UINT64_MAX;
+	agent->publishing.due_ns = UINT64_MAX;
 	agent->qualify.dir_fd = agent->qualify.run.fd = agent->qualify.library.fd = -1;
 	if (sodium_init() < 0)
 		return -EIO;
@@ -344,8 +345,9 @@ int md_agent_run(struct md_agent *agent)
 
 static void stop_events(struct md_agent *agent)
 {
-	sd_event_source **sources[] = {&agent->io6,     &agent->io4,    &agent->timer, &agent->post,
-				       &agent->sigterm, &agent->sigint, &agent->sighup};
+	sd_event_source **sources[] = {&agent->listening.io6, &agent->listening.io4,	    &agent->due.timer,
+				       &agent->due.post,      &agent->signals.term,	    &agent->signals.interrupt,
+				       &agent->signals.hup};
 
 	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
 		*sources[i] = sd_event_source_disable_unref(*sources[i]);
@@ -379,18 +381,18 @@ bool md_agent_stop(struct md_agent *agent)
 		say_not_back();
 		return false;
 	}
-	if (agent->carry.ops)
-		md_carry_fini(&agent->carry);
-	md_probes_fini(&agent->probes);
+	if (agent->post.carry.ops)
+		md_carry_fini(&agent->post.carry);
+	md_probes_fini(&agent->prober.probes);
 	md_hosts_fini(&agent->hosts);
 	md_trust_stop(agent);
 	md_gidmap_fini(&agent->gidmap);
 	md_targets_fini(&agent->targets);
 	md_qualify_stop(agent);
 	md_watch_stop(&agent->watch);
-	mv_netlink_close(&agent->route_netlink);
+	mv_netlink_close(&agent->routing.netlink);
 	md_udp_close(&agent->udp);
-	md_publish_fini(&agent->published);
+	md_publish_fini(&agent->publishing.published);
 	md_secure_free(agent->secure);
 	md_rundir_close(&agent->rundir);
 	sd_event_unref(agent->event);

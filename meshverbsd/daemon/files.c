@@ -30,7 +30,7 @@ void md_files_hosts(struct md_agent *agent)
 	md_pins_forget_file(&agent->trust.pins);
 	md_hostsfile_load(&agent->targets, &agent->trust.pins, agent->options->config.agent_hosts, report_hosts_line,
 			  agent);
-	agent->targets_ns = 0;
+	agent->due.targets_ns = 0;
 }
 
 /* The unit's copy of a key file that only root may read: systemd.exec(5), LoadCredential=. Return: true: the copy exists. */
@@ -117,7 +117,7 @@ void md_files_reload_keys(struct md_agent *agent)
 	if (md_secure_reload(agent->secure, &keys)) {
 		md_hosts_fini(&agent->hosts);
 		agent->gidmap.fleet_key = md_secure_has_key(agent->secure);
-		md_announce_nets(&agent->announce, agent->watch.view, md_now());
+		md_announce_nets(&agent->talk.announce, agent->watch.view, md_now());
 	}
 	md_keys_wipe(&keys);
 }

@@ -48,19 +48,6 @@ static inline unsigned int md_share_of(const struct md_received *received)
 	return received->hop_limit == 255 ? 1 + received->ifindex % MD_LINK_SHARES : 0;
 }
 
-/* A beacon to be sent to a single address. */
-struct md_greeting {
-	uint64_t due_ns;
-	struct in6_addr ip;
-	uint32_t ifindex;
-};
-
-/*
- * Newcomers waiting for a greeting on links with many hosts. Further ones hear the next beacon. Links with fewer
- * newcomers have theirs in any case.
- */
-#define MD_GREETINGS_MAX 256
-
 /* Counters. Counters of a part, e.g. md_probes, are in its struct. */
 struct md_counts {
 	uint64_t beacons_sent, beacons_received, beacons_rejected;
@@ -75,69 +62,140 @@ struct md_counts {
 	uint64_t published, publish_failed;
 };
 
+/* Who this agent is. Constant once md_agent_start() has returned. */
+struct md_self {
+	struct mv_host_id id;
+	char name[64];
+	uint64_t start, begun_ns;
+};
+
+/* A beacon to be sent to a single address. */
+struct md_greeting {
+	uint64_t due_ns;
+	struct in6_addr ip;
+	uint32_t ifindex;
+};
+
+/*
+ * Newcomers waiting for a greeting on links with many hosts. Further ones hear the next beacon. Links with fewer
+ * newcomers have theirs in any case.
+ */
+#define MD_GREETINGS_MAX 256
+
+struct md_greetings {
+	size_t n;
+	struct md_greeting list[MD_GREETINGS_MAX];
+};
+
+/* Content of our beacons. */
+struct md_said {
+	uint64_t generation;
+	uint32_t len; /* of @desc */
+	uint8_t desc[MD_DESC_BYTES_MAX];
+};
+
+/* Rate limits of answers to queries: to hosts that are wanted; to all others, all together and by md_share_of(). */
+struct md_answers {
+	struct md_limit wanted, all;
+	struct {
+		struct md_limit all, groups[MD_SOURCE_GROUPS]; /* groups of source addresses */
+	} of[MD_SHARES];
+};
+
+/* What this agent says of itself. Owner: talk.c; listen.c writes @ipv4_until_ns. */
+struct md_talk {
+	struct md_announce announce;
+	struct md_said said;
+	struct md_greetings greetings;
+	struct md_answers answers;
+	/* By index in view->nets: until then some host on that net is taken to speak IPv4 only. */
+	uint64_t ipv4_until_ns[MD_NETS_MAX];
+};
+
+/*
+ * Rate limits of messages: of hosts that are wanted; of other hosts, index 0 not sealed, index 1 sealed, all together
+ * and by md_share_of(); of unknown hosts.
+ */
+struct md_message_limits {
+	struct md_limit wanted, all[2], of[2][MD_SHARES], unknown[MD_SHARES];
+};
+
+/* Messages of processes. Owner: post.c. */
+struct md_post {
+	struct md_carry carry;
+	struct md_bundles bundles;
+	struct md_message_limits limits;
+	uint64_t say_theirs_ns; /* md_say() does not report messages in the name of other hosts before this time */
+};
+
+/* Probes of paths. Owner: prober.c. */
+struct md_prober {
+	struct md_probes probes;
+	uint64_t echoes_room_ns; /* token bucket: MD_ECHOES_PER_S */
+};
+
+/* When the directory is written. Owner: due.c. */
+struct md_publishing {
+	struct md_published published;
+	uint64_t due_ns; /* 0: at once; UINT64_MAX: no directory is to be written */
+	bool unproven; /* the next directory has unproven news, which @wakes pays for */
+	uint64_t last_ns, cost_ns; /* when the last one was written; how long that took */
+	struct md_limit wakes; /* rate limit of directories that are written for unproven news */
+};
+
+/* Times of the next run, 0: at once, and the timer. Owner: due.c; others set a time to 0. */
+struct md_due {
+	struct md_expiry expiry;
+	uint64_t renew_ns; /* of md_renew_next() */
+	uint64_t heartbeat_ns, targets_ns, count_ns;
+	sd_event_source *timer, *post;
+};
+
+/* Routes to hosts beyond routers. Owner: daemon/agent.c. */
+struct md_routing {
+	struct md_routes routes;
+	struct mv_netlink netlink; /* for look-ups; not subscribed to notifications */
+};
+
+/* Datagrams that arrive. Owner: listen.c. */
+struct md_listening {
+	sd_event_source *io6, *io4;
+};
+
+/* Owner: daemon/agent.c. */
+struct md_signals {
+	sd_event_source *term, *interrupt, *hup;
+};
+
 /* The whole agent. Only the event loop's thread uses it, except fields that an errand's thread has for the time of an errand. */
 struct md_agent {
 	const struct md_options *options;
 	sd_event *event;
-	uint64_t say_theirs_ns; /* md_say() does not report messages in the name of other hosts before this time */
+	struct md_signals signals;
+	struct md_self self;
 	struct md_rundir rundir;
-	/*
-	 * Rate limits of messages: of hosts that are wanted; of other hosts, index 0 not sealed, index 1 sealed, all
-	 * together and by md_share_of(); of unknown hosts.
-	 */
-	struct md_limit messages_wanted, messages[2], messages_of[2][MD_SHARES], messages_unknown[MD_SHARES];
-	/* Rate limits of answers to queries: to hosts that are wanted; to all others, all together and by md_share_of(). */
-	struct md_limit answers_wanted, answers;
-	struct {
-		struct md_limit all, groups[MD_SOURCE_GROUPS]; /* groups of source addresses */
-	} answers_of[MD_SHARES];
-	struct md_limit wakes; /* rate limit of directories that are written for unproven news */
-	uint64_t refused_order_ns; /* the log does not name anybody whose order is refused before this time */
-	struct mv_host_id id;
-	char name[64];
-	uint64_t start, begun_ns;
-
 	struct md_drained drained;
 	struct md_errands errands;
 	struct md_watch watch;
 	struct md_udp udp;
 	struct md_members members;
+	struct md_listening listening;
 	struct md_secure *secure;
 	struct md_trust trust;
 	struct md_hosts hosts;
-	struct md_expiry expiry;
 	struct md_gidmap gidmap;
 	struct md_targets targets;
-	struct md_routes routes;
-	struct mv_netlink route_netlink; /* for route look-ups; not subscribed to notifications */
-	struct md_announce announce;
-	struct md_carry carry;
-	struct md_bundles bundles;
-	struct md_probes probes;
+	struct md_routing routing;
+	struct md_talk talk;
+	struct md_post post;
+	struct md_prober prober;
 	struct md_clients clients;
 	struct md_controls controls;
-	struct md_published published;
+	uint64_t refused_order_ns; /* the log does not name anybody whose order is refused before this time */
+	struct md_publishing publishing;
 	struct md_qualify qualify;
+	struct md_due due;
 	struct md_counts counts;
-
-	/* Content of our beacons. */
-	uint64_t generation;
-	uint32_t desc_len;
-	uint8_t desc[MD_DESC_BYTES_MAX];
-
-	struct md_greeting greetings[MD_GREETINGS_MAX];
-	size_t n_greetings;
-	uint64_t ipv4_until_ns[MD_NETS_MAX]; /* by index in view->nets: until then some host on that net is taken to speak IPv4 only */
-
-	/* Times of the next run; 0: at once. */
-	uint64_t publish_ns; /* UINT64_MAX: no directory is to be written */
-	bool publish_unproven; /* the next directory has unproven news, which @wakes pays for */
-	uint64_t published_ns, publish_cost_ns;
-	uint64_t renew_ns; /* of md_renew_next() */
-	uint64_t heartbeat_ns, targets_ns, count_ns;
-	uint64_t echoes_room_ns; /* token bucket: MD_ECHOES_PER_S */
-
-	sd_event_source *io6, *io4, *timer, *post, *sigterm, *sigint, *sighup;
 };
 
 /**

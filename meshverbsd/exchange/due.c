@@ -30,19 +30,20 @@ uint64_t md_realtime_s(void)
 
 void md_due_directory(struct md_agent *agent, bool urgent)
 {
-	uint64_t now_ns = md_now(), spacing_ns = MD_PUBLISH_SHARE * agent->publish_cost_ns;
+	struct md_publishing *publishing = &agent->publishing;
+	uint64_t now_ns = md_now(), spacing_ns = MD_PUBLISH_SHARE * publishing->cost_ns;
 	uint64_t delay_ns = urgent ? 0 : MD_PUBLISH_DELAY_NS, at_ns;
 
 	/* The first directory waits for its time even if urgent: the file of the former agent may know more hosts. */
-	if (agent->publish_ns != UINT64_MAX && (!urgent || !agent->counts.published))
+	if (publishing->due_ns != UINT64_MAX && (!urgent || !agent->counts.published))
 		return;
 	if (!urgent && spacing_ns < MD_PUBLISH_NS)
 		spacing_ns = MD_PUBLISH_NS;
-	at_ns = agent->published_ns + spacing_ns;
+	at_ns = publishing->last_ns + spacing_ns;
 	if (at_ns < now_ns + delay_ns)
 		at_ns = now_ns + delay_ns;
-	if (at_ns < agent->publish_ns)
-		agent->publish_ns = at_ns;
+	if (at_ns < publishing->due_ns)
+		publishing->due_ns = at_ns;
 }
 
 static const struct md_rate wakes_rate = {.per_second = MD_WAKES_RATE, .burst = MD_WAKES_BURST};
@@ -53,18 +54,20 @@ static const struct md_rate wakes_rate = {.per_second = MD_WAKES_RATE, .burst = 
  */
 void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven)
 {
+	struct md_publishing *publishing = &agent->publishing;
 	uint64_t now_ns = md_now(), at_ns;
-	bool is_signed = md_host_is_vouched(host), watched = (urgent || is_signed) && md_probes_has_host(&agent->probes, &host->id);
+	bool is_signed = md_host_is_vouched(host);
+	bool watched = (urgent || is_signed) && md_probes_has_host(&agent->prober.probes, &host->id);
 
 	if (!proven && !(is_signed && watched))
-		agent->publish_unproven = true;
-	if (proven || watched || md_limit_has(&agent->wakes, &wakes_rate, now_ns)) {
+		publishing->unproven = true;
+	if (proven || watched || md_limit_has(&publishing->wakes, &wakes_rate, now_ns)) {
 		md_due_directory(agent, urgent);
 		return;
 	}
 	at_ns = now_ns + MD_S / MD_WAKES_RATE;
-	if (agent->publish_ns == UINT64_MAX)
-		agent->publish_ns = at_ns;
+	if (publishing->due_ns == UINT64_MAX)
+		publishing->due_ns = at_ns;
 }
 
 /* A GID that we only keep is given up as soon as another host has it. */
@@ -96,8 +99,8 @@ static uint32_t library(const void *arg, const char *device)
 
 static int write_directory(struct md_agent *agent, uint64_t now_ns)
 {
-	struct md_content_from from = {.self = &agent->id,
-				       .name = agent->name,
+	struct md_content_from from = {.self = &agent->self.id,
+				       .name = agent->self.name,
 				       .hosts = &agent->hosts,
 				       .map = &agent->gidmap,
 				       .targets = &agent->targets,
@@ -113,22 +116,23 @@ static int write_directory(struct md_agent *agent, uint64_t now_ns)
 	err = md_content_make(&from, now_ns, &content);
 	if (err)
 		return err;
-	err = md_publish(&agent->published, &content.dir, now_ns);
+	err = md_publish(&agent->publishing.published, &content.dir, now_ns);
 	md_content_free(&content);
 	return err;
 }
 
 static void publish(struct md_agent *agent, uint64_t now_ns)
 {
+	struct md_publishing *publishing = &agent->publishing;
 	int err = write_directory(agent, now_ns);
 
-	agent->published_ns = md_now();
-	agent->publish_cost_ns = agent->published_ns - now_ns;
-	agent->publish_ns = UINT64_MAX;
+	publishing->last_ns = md_now();
+	publishing->cost_ns = publishing->last_ns - now_ns;
+	publishing->due_ns = UINT64_MAX;
 	if (!err) {
-		if (agent->publish_unproven)
-			md_limit_take(&agent->wakes, &wakes_rate, now_ns);
-		agent->publish_unproven = false;
+		if (publishing->unproven)
+			md_limit_take(&publishing->wakes, &wakes_rate, now_ns);
+		publishing->unproven = false;
 		md_clients_changed(&agent->clients);
 		if (!agent->counts.published++) {
 			sd_notify(0, "READY=1");
@@ -140,7 +144,7 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 		md_say(MD_ERROR, "cannot write %s/" MV_DIRECTORY_FILE ": %s",
 		       agent->options->run_dir, md_strerror(err));
 	/* A full file system, or lack of memory, may pass. */
-	agent->publish_ns = agent->published_ns + MD_S;
+	publishing->due_ns = publishing->last_ns + MD_S;
 }
 
 /* ---- routes ---------------------------------------------------------------------------------- */
@@ -161,20 +165,20 @@ static void learn_addresses(struct md_agent *agent, const struct md_host *host)
 		rail = gid->rail;
 		n++;
 		if (md_targets_learn(&agent->targets, &gid->gid, of))
-			agent->targets_ns = 0;
+			agent->due.targets_ns = 0;
 	}
 }
 
 void md_due_routes(struct md_agent *agent, struct md_host *host)
 {
-	if (md_routes_of(&agent->routes, agent->watch.view, host, md_now()))
+	if (md_routes_of(&agent->routing.routes, agent->watch.view, host, md_now()))
 		md_due_directory(agent, false);
 	learn_addresses(agent, host);
 }
 
 static void look_at_routes(struct md_agent *agent, uint64_t now_ns)
 {
-	if (md_routes_again(&agent->routes, agent->watch.view, &agent->hosts, now_ns))
+	if (md_routes_again(&agent->routing.routes, agent->watch.view, &agent->hosts, now_ns))
 		md_due_directory(agent, false);
 }
 
@@ -188,73 +192,73 @@ static void expire(struct md_agent *agent, uint64_t now_ns)
 {
 	bool drained = md_listen_drain(agent);
 
-	if (md_expiry_look(&agent->expiry, &agent->hosts, drained, md_udp_dropped(&agent->udp), now_ns))
+	if (md_expiry_look(&agent->due.expiry, &agent->hosts, drained, md_udp_dropped(&agent->udp), now_ns))
 		md_due_directory(agent, false);
 }
 
 static void count_heard(struct md_agent *agent, uint64_t now_ns)
 {
-	for (size_t i = 0; i < agent->announce.n; i++) {
-		uint32_t ifindex = agent->announce.outlets[i].ifindex;
+	for (size_t i = 0; i < agent->talk.announce.n; i++) {
+		uint32_t ifindex = agent->talk.announce.outlets[i].ifindex;
 
-		md_announce_heard(&agent->announce, ifindex,
+		md_announce_heard(&agent->talk.announce, ifindex,
 				  md_hosts_on_net(&agent->hosts, ifindex));
 	}
-	agent->count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
+	agent->due.count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
 }
 
 /* Read receipts that wait in the sockets before anything is repeated. */
 static void repeat(struct md_agent *agent, uint64_t now_ns)
 {
 	md_listen_drain(agent);
-	if (md_carry_next(&agent->carry) <= now_ns)
-		md_carry_tick(&agent->carry, now_ns);
+	if (md_carry_next(&agent->post.carry) <= now_ns)
+		md_carry_tick(&agent->post.carry, now_ns);
 }
 
 static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 {
-	if (agent->expiry.due_ns <= now_ns)
+	if (agent->due.expiry.due_ns <= now_ns)
 		expire(agent, now_ns);
-	if (agent->count_ns <= now_ns)
+	if (agent->due.count_ns <= now_ns)
 		count_heard(agent, now_ns);
 	if (md_talk_next(agent) <= now_ns)
 		md_talk_beacons(agent, now_ns);
-	if (agent->targets_ns <= now_ns)
-		agent->targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
-	if (md_carry_next(&agent->carry) <= now_ns)
+	if (agent->due.targets_ns <= now_ns)
+		agent->due.targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
+	if (md_carry_next(&agent->post.carry) <= now_ns)
 		repeat(agent, now_ns);
-	if (agent->probes.next_ns <= now_ns)
+	if (agent->prober.probes.next_ns <= now_ns)
 		md_prober_tick(agent);
 	if (md_renew_next(agent) <= now_ns)
 		md_renew_look(agent, now_ns);
 	if (md_trust_next(agent) <= now_ns)
 		md_trust_look(agent, now_ns);
-	if (agent->routes.next_ns <= now_ns)
+	if (agent->routing.routes.next_ns <= now_ns)
 		look_at_routes(agent, now_ns);
-	if (agent->publish_ns <= now_ns)
+	if (agent->publishing.due_ns <= now_ns)
 		publish(agent, now_ns);
-	if (agent->heartbeat_ns <= now_ns) {
-		md_publish_heartbeat(&agent->published, now_ns);
+	if (agent->due.heartbeat_ns <= now_ns) {
+		md_publish_heartbeat(&agent->publishing.published, now_ns);
 		md_clients_weigh(&agent->clients);
-		agent->heartbeat_ns = now_ns + MD_HEARTBEAT_NS;
+		agent->due.heartbeat_ns = now_ns + MD_HEARTBEAT_NS;
 	}
 }
 
 static uint64_t earliest(const struct md_agent *agent)
 {
 	const uint64_t times[] = {
-		agent->expiry.due_ns,
-		agent->count_ns,
-		agent->targets_ns,
-		agent->publish_ns,
-		agent->heartbeat_ns,
+		agent->due.expiry.due_ns,
+		agent->due.count_ns,
+		agent->due.targets_ns,
+		agent->publishing.due_ns,
+		agent->due.heartbeat_ns,
 		md_talk_next(agent),
-		md_carry_next(&agent->carry),
+		md_carry_next(&agent->post.carry),
 		md_renew_next(agent),
 		md_trust_next(agent),
-		agent->probes.next_ns,
-		agent->routes.next_ns,
-		md_bundles_next(&agent->bundles), /* on_post() flushes the bundles */
+		agent->prober.probes.next_ns,
+		agent->routing.routes.next_ns,
+		md_bundles_next(&agent->post.bundles), /* on_post() flushes the bundles */
 	};
 	uint64_t next_ns = UINT64_MAX;
 
@@ -279,8 +283,8 @@ static int on_post(sd_event_source *source, void *arg)
 
 	(void)source;
 	md_post_flush(agent);
-	sd_event_source_set_time(agent->timer, earliest(agent) / 1000 + 1);
-	sd_event_source_set_enabled(agent->timer, SD_EVENT_ONESHOT);
+	sd_event_source_set_time(agent->due.timer, earliest(agent) / 1000 + 1);
+	sd_event_source_set_enabled(agent->due.timer, SD_EVENT_ONESHOT);
 	return 0;
 }
 
@@ -288,17 +292,17 @@ int md_due_start(struct md_agent *agent)
 {
 	int err;
 
-	err = sd_event_add_time(agent->event, &agent->timer, CLOCK_BOOTTIME, 0, MD_TIMER_US, on_timer,
+	err = sd_event_add_time(agent->event, &agent->due.timer, CLOCK_BOOTTIME, 0, MD_TIMER_US, on_timer,
 				agent);
 	if (err >= 0)
-		err = sd_event_add_post(agent->event, &agent->post, on_post, agent);
+		err = sd_event_add_post(agent->event, &agent->due.post, on_post, agent);
 	if (err < 0)
 		return err;
-	md_expiry_begin(&agent->expiry, md_udp_dropped(&agent->udp), md_now());
+	md_expiry_begin(&agent->due.expiry, md_udp_dropped(&agent->udp), md_now());
 	/* The directory of a former agent remains in use until the neighbours have answered. */
-	agent->published.dir_fd = agent->rundir.fd;
-	agent->publish_ns = md_now();
+	agent->publishing.published.dir_fd = agent->rundir.fd;
+	agent->publishing.due_ns = md_now();
 	if (md_publish_exists(agent->rundir.fd))
-		agent->publish_ns += MD_PUBLISH_FIRST_NS;
+		agent->publishing.due_ns += MD_PUBLISH_FIRST_NS;
 	return 0;
 }

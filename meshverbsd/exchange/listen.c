@@ -39,7 +39,7 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
 		md_due_routes(agent, host);
 		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
-		md_carry_known(&agent->carry);
+		md_carry_known(&agent->post.carry);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
 		md_due_heard(agent, host, news & MD_NEWS_DOWN, heard->proven);
@@ -68,7 +68,7 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 		return;
 	}
 	if (md_udp_is_ipv4(&received->ip))
-		agent->ipv4_until_ns[net - agent->watch.view->nets] =
+		agent->talk.ipv4_until_ns[net - agent->watch.view->nets] =
 			now_ns + 4 * beacon.interval_ms * MD_MS;
 	if (!news) {
 		agent->counts.beacons_unchanged++;
@@ -168,7 +168,7 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		if (!host || !md_paths_is_of(host, &to))
 			break;
 		to.bundles = md_host_takes_bundles(host);
-		md_carry_learned(&agent->carry, &host->id, &to, now_ns);
+		md_carry_learned(&agent->post.carry, &host->id, &to, now_ns);
 		break;
 	case MD_KIND_PROBE:
 		md_prober_challenged(agent, received);
@@ -346,10 +346,10 @@ int md_listen_start(struct md_agent *agent)
 	int err = 0;
 
 	if (agent->udp.fd6 >= 0)
-		err = sd_event_add_io(agent->event, &agent->io6, agent->udp.fd6, EPOLLIN,
+		err = sd_event_add_io(agent->event, &agent->listening.io6, agent->udp.fd6, EPOLLIN,
 				      on_readable, agent);
 	if (err >= 0 && agent->udp.fd4 >= 0)
-		err = sd_event_add_io(agent->event, &agent->io4, agent->udp.fd4, EPOLLIN,
+		err = sd_event_add_io(agent->event, &agent->listening.io4, agent->udp.fd4, EPOLLIN,
 				      on_readable, agent);
 	return err < 0 ? err : 0;
 }

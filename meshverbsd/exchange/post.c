@@ -51,11 +51,11 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 			agent->counts.messages_unclaimed++;
 		return 0;
 	}
-	if (!md_has_room(agent->carry.n, MD_PARCELS_MAX, client->account->id))
+	if (!md_has_room(agent->post.carry.n, MD_PARCELS_MAX, client->account->id))
 		return -ENOSPC;
 	client->n_parcels++;
 	client->account->n_parcels++;
-	err = md_carry_send(&agent->carry, client->number, dgid, msg->to.qpn, data, len, md_now());
+	err = md_carry_send(&agent->post.carry, client->number, dgid, msg->to.qpn, data, len, md_now());
 	if (err) {
 		client->n_parcels--;
 		client->account->n_parcels--;
@@ -74,8 +74,8 @@ static void on_gone(void *arg, struct md_client *client)
 {
 	struct md_agent *agent = arg;
 
-	md_carry_orphan(&agent->carry, client->number);
-	md_probes_drop(&agent->probes, &client->watches);
+	md_carry_orphan(&agent->post.carry, client->number);
+	md_probes_drop(&agent->prober.probes, &client->watches);
 }
 
 /*
@@ -89,18 +89,18 @@ static int on_watch(void *arg, struct md_client *client, const union ibv_gid *lo
 	const struct md_probe_key path = {.local = *local, .remote = *remote};
 	struct md_agent *agent = arg;
 
-	if (watch && !md_probes_watches(&agent->probes, &path, client->number) &&
+	if (watch && !md_probes_watches(&agent->prober.probes, &path, client->number) &&
 	    (!md_view_has_gid(agent->watch.view, local) || !md_gidmap_find(&agent->gidmap, remote)))
 		return -EADDRNOTAVAIL;
-	return md_probes_watch(&agent->probes, &path, watch, client->number, client->account->id, &client->watches,
-			       md_now());
+	return md_probes_watch(&agent->prober.probes, &path, watch, client->number, client->account->id,
+			       &client->watches, md_now());
 }
 
 static bool probes(void *arg)
 {
 	struct md_agent *agent = arg;
 
-	return agent->probes.interval_ns;
+	return agent->prober.probes.interval_ns;
 }
 
 static size_t find_endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret,
@@ -116,7 +116,7 @@ static size_t find_endpoints(void *arg, const union ibv_gid *dgid, struct md_end
 			host->wanted_ns = md_now();
 	}
 	return md_paths_find(agent->watch.view, &agent->hosts, &agent->gidmap, &agent->targets,
-			     &agent->probes, dgid, ret, max);
+			     &agent->prober.probes, dgid, ret, max);
 }
 
 static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid *gid)
@@ -148,8 +148,8 @@ static bool ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t 
 	if (!target || md_target_silent(target, now_ns))
 		return false;
 	md_targets_ask_now(&agent->targets, target, now_ns, md_talk_ask, agent);
-	if (target->next_ns < agent->targets_ns)
-		agent->targets_ns = target->next_ns;
+	if (target->next_ns < agent->due.targets_ns)
+		agent->due.targets_ns = target->next_ns;
 	return true;
 }
 
@@ -197,7 +197,7 @@ static void send_parcel(void *arg, const struct md_endpoint *to, const struct md
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 	if (to->bundles)
-		md_bundles_add(&agent->bundles, &place, parcel, 0);
+		md_bundles_add(&agent->post.bundles, &place, parcel, 0);
 	else
 		md_talk_send_for(agent, &to->host, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex,
 				 IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, md_parcel_encode(parcel, payload));
@@ -214,7 +214,7 @@ static void send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t 
 
 void md_post_flush(struct md_agent *agent)
 {
-	md_bundles_flush(&agent->bundles, md_now());
+	md_bundles_flush(&agent->post.bundles, md_now());
 	md_clients_flush(&agent->clients);
 }
 
@@ -247,9 +247,9 @@ void md_post_init(struct md_agent *agent)
 
 	/* A quarter of the range at most, so that numbers never wrap around; not 0. */
 	randombytes_buf(&first_id, sizeof(first_id));
-	md_carry_init(&agent->carry, &carry_ops, agent, (first_id >> 2) + 1);
-	agent->bundles.send = send_bundle;
-	agent->bundles.arg = agent;
+	md_carry_init(&agent->post.carry, &carry_ops, agent, (first_id >> 2) + 1);
+	agent->post.bundles.send = send_bundle;
+	agent->post.bundles.arg = agent;
 	agent->clients.ops = &client_ops;
 	agent->clients.arg = agent;
 }
@@ -278,7 +278,7 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 
 	/* A host that sends bundles takes bundles. */
 	if (opened->kind == MD_KIND_BUNDLE)
-		md_bundles_add(&agent->bundles, &to, &wire, now_ns);
+		md_bundles_add(&agent->post.bundles, &to, &wire, now_ns);
 	else
 		md_talk_send_for(agent, &to.host, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
 				 md_parcel_encode(&wire, payload));
@@ -316,9 +316,9 @@ static void complain(struct md_agent *agent, const struct md_received *received,
 	const union ibv_gid at = md_paths_gid(&received->ip);
 	char where[MV_GID_STRLEN], who[MV_GID_STRLEN], path[MV_GID_STRLEN];
 
-	if (!md_gidmap_find(&agent->gidmap, &msg->from.gid) || now_ns < agent->say_theirs_ns)
+	if (!md_gidmap_find(&agent->gidmap, &msg->from.gid) || now_ns < agent->post.say_theirs_ns)
 		return;
-	agent->say_theirs_ns = now_ns + MD_SAY_AGAIN_NS;
+	agent->post.say_theirs_ns = now_ns + MD_SAY_AGAIN_NS;
 	md_say(MD_WARNING, "dropped a message from %s in the name of %s, path %s: the host there does not have these GIDs",
 	       mv_gid_format(&at, where), mv_gid_format(&msg->from.gid, who),
 	       names_path(msg) ? mv_gid_format(&msg->path.gid, path) : "none");
@@ -344,7 +344,7 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		ask_who_is_there(agent, received);
 		return;
 	}
-	if (md_carry_first(&agent->carry, &opened->sender, opened->start, parcel, now_ns) &&
+	if (md_carry_first(&agent->post.carry, &opened->sender, opened->start, parcel, now_ns) &&
 	    !deliver(agent, &opened->sender, &msg, parcel->data, parcel->len))
 		agent->counts.messages_unclaimed++;
 	send_receipt(agent, received, opened, parcel->id, now_ns);
@@ -359,8 +359,8 @@ static void on_parcel(struct md_agent *agent, const struct md_received *received
 
 	if (parcel->op == MD_PARCEL_CARRY)
 		on_carry(agent, received, opened, parcel, now_ns);
-	else if (parcel->start == agent->start)
-		md_carry_receipt(&agent->carry, parcel->id, &from, now_ns);
+	else if (parcel->start == agent->self.start)
+		md_carry_receipt(&agent->post.carry, parcel->id, &from, now_ns);
 }
 
 static void count_bad(struct md_agent *agent, int err)
@@ -427,23 +427,26 @@ static const struct md_rate together_rate = {.per_second = MD_LINKS_TOGETHER * M
 					     .burst = MD_LINKS_TOGETHER * MD_MESSAGES_ALL_BURST};
 
 /* May hosts of the kind of @host (NULL: unknown host) send @n messages now? */
-static bool may_all_send(struct md_agent *agent, unsigned int share, bool is_sealed, const struct md_host *host, uint32_t n, uint64_t now_ns)
+static bool may_all_send(struct md_message_limits *limits, unsigned int share, bool is_sealed,
+			 const struct md_host *host, uint32_t n, uint64_t now_ns)
 {
 	if (host && md_host_is_wanted(host, now_ns))
-		return md_limit_take_some(&agent->messages_wanted, &all_rate, n, now_ns);
-	return md_limit_take_some(&agent->messages_of[is_sealed][share], &all_rate, n, now_ns) &&
-	       md_limit_take_some(&agent->messages[is_sealed], &together_rate, n, now_ns);
+		return md_limit_take_some(&limits->wanted, &all_rate, n, now_ns);
+	return md_limit_take_some(&limits->of[is_sealed][share], &all_rate, n, now_ns) &&
+	       md_limit_take_some(&limits->all[is_sealed], &together_rate, n, now_ns);
 }
 
 /* May @host (NULL: unknown host) send @n messages now? A dropped message has no receipt, so its sender repeats it. */
 static bool may_send(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened, struct md_host *host,
 		     uint32_t n, uint64_t now_ns)
 {
+	struct md_message_limits *limits = &agent->post.limits;
 	unsigned int share = md_share_of(received);
-	struct md_limit *own = host ? &host->messages : &agent->messages_unknown[share];
+	struct md_limit *own = host ? &host->messages : &limits->unknown[share];
 
-	if (md_secure_has_key(agent->secure) || (md_limit_take_some(own, host ? &messages_rate : &unknown_rate, n, now_ns) &&
-						 may_all_send(agent, share, opened->sealed, host, n, now_ns)))
+	if (md_secure_has_key(agent->secure) ||
+	    (md_limit_take_some(own, host ? &messages_rate : &unknown_rate, n, now_ns) &&
+	     may_all_send(limits, share, opened->sealed, host, n, now_ns)))
 		return true;
 	agent->counts.messages_throttled += n;
 	return false;

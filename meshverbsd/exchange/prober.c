@@ -78,8 +78,8 @@ void md_prober_init(struct md_agent *agent)
 	uint64_t nonce;
 
 	randombytes_buf(&nonce, sizeof(nonce));
-	md_probes_init(&agent->probes, &probe_ops, agent, config->probe_interval_ms * MD_MS, config->probe_multiplier,
-		       nonce);
+	md_probes_init(&agent->prober.probes, &probe_ops, agent, config->probe_interval_ms * MD_MS,
+		       config->probe_multiplier, nonce);
 }
 
 void md_prober_tick(struct md_agent *agent)
@@ -87,18 +87,18 @@ void md_prober_tick(struct md_agent *agent)
 	/* Echoes that wait in the sockets have arrived in time. */
 	bool drained = md_listen_drain(agent);
 
-	md_probes_tick(&agent->probes, drained, md_udp_dropped(&agent->udp), md_now());
+	md_probes_tick(&agent->prober.probes, drained, md_udp_dropped(&agent->udp), md_now());
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
 static bool take_echo_room(struct md_agent *agent, uint64_t now_ns)
 {
-	if (agent->echoes_room_ns < now_ns)
-		agent->echoes_room_ns = now_ns;
-	if (agent->echoes_room_ns - now_ns > MD_S / 10)
+	if (agent->prober.echoes_room_ns < now_ns)
+		agent->prober.echoes_room_ns = now_ns;
+	if (agent->prober.echoes_room_ns - now_ns > MD_S / 10)
 		return false;
-	agent->echoes_room_ns += MD_S / MD_ECHOES_PER_S;
+	agent->prober.echoes_room_ns += MD_S / MD_ECHOES_PER_S;
 	return true;
 }
 
@@ -136,7 +136,7 @@ static struct md_probe_key path_of(const struct md_received *received)
 /* Is there room to answer? A refused probe is counted in the next echo, so that the other end knows of the shortage. */
 static bool has_echo_room(struct md_agent *agent, const struct md_probe_key *path)
 {
-	switch (md_probes_answer(&agent->probes, path)) {
+	switch (md_probes_answer(&agent->prober.probes, path)) {
 	case MD_PROBES_LEAVE:
 		agent->counts.echoes_held++;
 		return false;
@@ -175,7 +175,7 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	}
 	agent->counts.echoes_sent++;
 	if (!err)
-		md_probes_heard(&agent->probes, &path, &probe, &opened->sender, md_now());
+		md_probes_heard(&agent->prober.probes, &path, &probe, &opened->sender, md_now());
 }
 
 void md_prober_echo(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
@@ -184,12 +184,12 @@ void md_prober_echo(struct md_agent *agent, const struct md_received *received, 
 	struct md_probe_wire echo;
 
 	if (decode(agent, opened, &echo))
-		md_probes_echo(&agent->probes, &path, &echo, &opened->sender, md_now());
+		md_probes_echo(&agent->prober.probes, &path, &echo, &opened->sender, md_now());
 }
 
 void md_prober_challenged(struct md_agent *agent, const struct md_received *received)
 {
 	const struct md_probe_key path = path_of(received);
 
-	md_probes_challenged(&agent->probes, &path, md_now());
+	md_probes_challenged(&agent->prober.probes, &path, md_now());
 }

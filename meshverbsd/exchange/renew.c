@@ -37,7 +37,7 @@ static bool is_heard(const struct md_host *host, const struct md_endpoint *at)
 static void renew(struct md_agent *agent, const struct md_host *host, const union ibv_gid *gid)
 {
 	struct md_endpoint to[MD_PATHS_AT_ONCE];
-	size_t n = md_carry_first_ways(&agent->carry, gid, to, MD_PATHS_AT_ONCE);
+	size_t n = md_carry_first_ways(&agent->post.carry, gid, to, MD_PATHS_AT_ONCE);
 
 	for (size_t i = 0; i < n; i++)
 		if (is_heard(host, &to[i]))
@@ -60,8 +60,8 @@ void md_renew_look(struct md_agent *agent, uint64_t now_ns)
 	unsigned int n = 0;
 	struct md_probe *probe, *next;
 
-	agent->renew_ns = now_ns + MD_RENEW_LOOK_NS;
-	HASH_ITER(hh, agent->probes.by_key, probe, next)
+	agent->due.renew_ns = now_ns + MD_RENEW_LOOK_NS;
+	HASH_ITER(hh, agent->prober.probes.by_key, probe, next)
 	{
 		struct md_host *host = due_host(agent, probe, now_ns);
 
@@ -79,5 +79,5 @@ void md_renew_look(struct md_agent *agent, uint64_t now_ns)
 
 uint64_t md_renew_next(const struct md_agent *agent)
 {
-	return agent->probes.n_scheduled ? agent->renew_ns : UINT64_MAX;
+	return agent->prober.probes.n_scheduled ? agent->due.renew_ns : UINT64_MAX;
 }

@@ -81,26 +81,27 @@ void md_talk_send_for(struct md_agent *agent, const struct mv_host_id *host, enu
 
 void md_talk_describe(struct md_agent *agent)
 {
+	struct md_said *said = &agent->talk.said;
 	uint8_t desc[MD_DESC_BYTES_MAX];
 	size_t len = md_desc_encode(agent->watch.view->desc, desc);
 
-	if (agent->generation && len == agent->desc_len && !memcmp(desc, agent->desc, len))
+	if (said->generation && len == said->len && !memcmp(desc, said->desc, len))
 		return;
-	memcpy(agent->desc, desc, len);
-	agent->desc_len = (uint32_t)len;
-	agent->generation++;
+	memcpy(said->desc, desc, len);
+	said->len = (uint32_t)len;
+	said->generation++;
 	md_trust_describe(agent);
 }
 
 static void fill_beacon(const struct md_agent *agent, struct md_beacon *beacon)
 {
 	memset(beacon, 0, sizeof(*beacon));
-	memcpy(beacon->name, agent->name, sizeof(beacon->name));
+	memcpy(beacon->name, agent->self.name, sizeof(beacon->name));
 	beacon->rail = MD_NO_RAIL;
 	beacon->agent_version = MV_CTL_VERSION;
 	beacon->interval_ms = MD_QUERY_NS / MD_MS;
-	beacon->generation = agent->generation;
-	beacon->desc_bytes = agent->desc_len;
+	beacon->generation = agent->talk.said.generation;
+	beacon->desc_bytes = agent->talk.said.len;
 }
 
 /* Return: 0 or -errno. */
@@ -131,7 +132,7 @@ static void send_to_link(struct md_agent *agent, const struct md_net *net, enum 
 	/* If no beacon was sent over IPv6, send over IPv4: IPv6 addresses in duplicate address detection cannot send. */
 	if (net->has_ipv6)
 		heard = !send_multicast(agent, net, true, kind, payload, len);
-	if (net->has_ipv4 && (!heard || agent->ipv4_until_ns[place] > now_ns))
+	if (net->has_ipv4 && (!heard || agent->talk.ipv4_until_ns[place] > now_ns))
 		send_multicast(agent, net, false, kind, payload, len);
 }
 
@@ -161,7 +162,7 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 		     uint64_t now_ns)
 {
 	const struct md_net *net = md_view_net(agent->watch.view, outlet->ifindex);
-	unsigned int n_pieces = md_beacon_pieces(agent->desc_len);
+	unsigned int n_pieces = md_beacon_pieces(agent->talk.said.len);
 	struct md_beacon beacon;
 
 	if (!net || !net->running)
@@ -171,14 +172,14 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 	beacon.interval_ms = outlet->interval_ms;
 	/* A single piece costs little more than a beacon without any. */
 	if (!whole && n_pieces > 1) {
-		md_beacon_cut(&beacon, agent->desc, MD_NO_PIECE);
+		md_beacon_cut(&beacon, agent->talk.said.desc, MD_NO_PIECE);
 		send_beacon(agent, net, &beacon, now_ns);
 		return;
 	}
 	if (whole)
 		send_statement(agent, net, now_ns);
 	for (unsigned int i = 0; i < n_pieces; i++) {
-		md_beacon_cut(&beacon, agent->desc, (uint8_t)i);
+		md_beacon_cut(&beacon, agent->talk.said.desc, (uint8_t)i);
 		send_beacon(agent, net, &beacon, now_ns);
 	}
 	if (whole)
@@ -195,14 +196,14 @@ void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32
 		return;
 	fill_beacon(agent, &beacon);
 	beacon.rail = (uint16_t)net->rail;
-	for (size_t i = 0; i < agent->announce.n; i++)
-		if (agent->announce.outlets[i].ifindex == ifindex)
-			beacon.interval_ms = agent->announce.outlets[i].interval_ms;
+	for (size_t i = 0; i < agent->talk.announce.n; i++)
+		if (agent->talk.announce.outlets[i].ifindex == ifindex)
+			beacon.interval_ms = agent->talk.announce.outlets[i].interval_ms;
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
-	for (unsigned int i = 0; i < md_beacon_pieces(agent->desc_len); i++) {
+	for (unsigned int i = 0; i < md_beacon_pieces(agent->talk.said.len); i++) {
 		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
-		md_beacon_cut(&beacon, agent->desc, (uint8_t)i);
+		md_beacon_cut(&beacon, agent->talk.said.desc, (uint8_t)i);
 		md_talk_send(agent, MD_KIND_BEACON, ip, agent->udp.port, ifindex, NULL, payload,
 			     md_beacon_encode(&beacon, payload));
 		agent->counts.beacons_sent++;
@@ -214,31 +215,31 @@ void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32
  * Without room, a newcomer takes the place of the newest one on the link with most newcomers, if that link has more.
  * Return: NULL: no link has more.
  */
-static struct md_greeting *place_for_greeting(struct md_agent *agent, uint32_t ifindex)
+static struct md_greeting *place_for(struct md_greetings *greetings, uint32_t ifindex)
 {
 	unsigned int n[MD_HOSTS_SHARES] = {0}, link = md_link_share(ifindex), most = link;
 	struct md_greeting *found = NULL;
 
-	if (agent->n_greetings < MD_GREETINGS_MAX)
-		return &agent->greetings[agent->n_greetings++];
-	for (size_t i = 0; i < agent->n_greetings; i++)
-		n[md_link_share(agent->greetings[i].ifindex)]++;
+	if (greetings->n < MD_GREETINGS_MAX)
+		return &greetings->list[greetings->n++];
+	for (size_t i = 0; i < greetings->n; i++)
+		n[md_link_share(greetings->list[i].ifindex)]++;
 	for (unsigned int i = 0; i < MD_HOSTS_SHARES; i++)
 		if (n[i] > n[most])
 			most = i;
 	if (n[most] <= n[link] + 1)
 		return NULL;
-	for (size_t i = 0; i < agent->n_greetings; i++)
-		if (md_link_share(agent->greetings[i].ifindex) == most)
-			found = &agent->greetings[i];
+	for (size_t i = 0; i < greetings->n; i++)
+		if (md_link_share(greetings->list[i].ifindex) == most)
+			found = &greetings->list[i];
 	return found;
 }
 
 void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
 		   uint64_t now_ns)
 {
-	uint64_t delay_ns = md_announce_greet(&agent->announce, ifindex, now_ns);
-	struct md_greeting *greeting = delay_ns ? place_for_greeting(agent, ifindex) : NULL;
+	uint64_t delay_ns = md_announce_greet(&agent->talk.announce, ifindex, now_ns);
+	struct md_greeting *greeting = delay_ns ? place_for(&agent->talk.greetings, ifindex) : NULL;
 
 	if (greeting)
 		*greeting = (struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex};
@@ -246,17 +247,18 @@ void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t i
 
 static void send_greetings(struct md_agent *agent, uint64_t now_ns)
 {
+	struct md_greetings *greetings = &agent->talk.greetings;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < agent->n_greetings; i++) {
-		const struct md_greeting greeting = agent->greetings[i];
+	for (size_t i = 0; i < greetings->n; i++) {
+		const struct md_greeting greeting = greetings->list[i];
 
 		if (greeting.due_ns > now_ns)
-			agent->greetings[kept++] = greeting;
+			greetings->list[kept++] = greeting;
 		else
 			md_talk_beacon_to(agent, &greeting.ip, greeting.ifindex);
 	}
-	agent->n_greetings = kept;
+	greetings->n = kept;
 }
 
 void md_talk_beacons(struct md_agent *agent, uint64_t now_ns)
@@ -264,18 +266,18 @@ void md_talk_beacons(struct md_agent *agent, uint64_t now_ns)
 	const struct md_outlet *outlet;
 	bool whole;
 
-	while ((outlet = md_announce_due(&agent->announce, now_ns, &whole)))
+	while ((outlet = md_announce_due(&agent->talk.announce, now_ns, &whole)))
 		send_due(agent, outlet, whole, now_ns);
 	send_greetings(agent, now_ns);
 }
 
 uint64_t md_talk_next(const struct md_agent *agent)
 {
-	uint64_t next_ns = md_announce_next(&agent->announce);
+	uint64_t next_ns = md_announce_next(&agent->talk.announce);
 
-	for (size_t i = 0; i < agent->n_greetings; i++)
-		if (agent->greetings[i].due_ns < next_ns)
-			next_ns = agent->greetings[i].due_ns;
+	for (size_t i = 0; i < agent->talk.greetings.n; i++)
+		if (agent->talk.greetings.list[i].due_ns < next_ns)
+			next_ns = agent->talk.greetings.list[i].due_ns;
 	return next_ns;
 }
 
@@ -291,12 +293,15 @@ static bool may_answer(struct md_agent *agent, const struct md_received *query, 
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
 	const struct md_endpoint from = {.ip = query->ip, .ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0};
+	struct md_answers *answers = &agent->talk.answers;
 	unsigned int share = md_share_of(query);
 
 	if (host && md_host_is_wanted(host, now_ns) && md_paths_is_of(host, &from))
-		return md_limit_take(&host->queries, &host_rate, now_ns) && md_limit_take(&agent->answers_wanted, &answers_rate, now_ns);
-	return md_limit_take(&agent->answers_of[share].groups[opened->group], &group_rate, now_ns) &&
-	       md_limit_take(&agent->answers_of[share].all, &answers_rate, now_ns) && md_limit_take(&agent->answers, &together_rate, now_ns);
+		return md_limit_take(&host->queries, &host_rate, now_ns) &&
+		       md_limit_take(&answers->wanted, &answers_rate, now_ns);
+	return md_limit_take(&answers->of[share].groups[opened->group], &group_rate, now_ns) &&
+	       md_limit_take(&answers->of[share].all, &answers_rate, now_ns) &&
+	       md_limit_take(&answers->all, &together_rate, now_ns);
 }
 
 void md_talk_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened)
@@ -311,10 +316,10 @@ void md_talk_entry(struct md_agent *agent, const struct md_received *query, cons
 	}
 	fill_beacon(agent, &beacon);
 	md_trust_send(agent, &query->ip, query->port, ifindex, from, false);
-	for (unsigned int i = 0; i < md_beacon_pieces(agent->desc_len); i++) {
+	for (unsigned int i = 0; i < md_beacon_pieces(agent->talk.said.len); i++) {
 		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
-		md_beacon_cut(&beacon, agent->desc, (uint8_t)i);
+		md_beacon_cut(&beacon, agent->talk.said.desc, (uint8_t)i);
 		md_talk_send(agent, MD_KIND_ENTRY, &query->ip, query->port, ifindex, from, payload,
 			     md_beacon_encode(&beacon, payload));
 		agent->counts.entries_sent++;
@@ -326,7 +331,7 @@ void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t i
 {
 	struct md_writer w = {.buf = (uint8_t[MD_QUERY_BYTES]){0}, .size = MD_QUERY_BYTES};
 
-	md_put64(&w, agent->generation);
+	md_put64(&w, agent->talk.said.generation);
 	md_talk_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, w.buf, w.len);
 	agent->counts.queries_sent++;
 }

@@ -106,8 +106,8 @@ int md_trust_start(struct md_agent *agent)
 	err = load_identity(agent);
 	if (err || !trust->on)
 		return err;
-	if (!md_statement_is_name(agent->name)) {
-		snprintf(trust->why, sizeof(trust->why), "'%s' is no name to be known by", agent->name);
+	if (!md_statement_is_name(agent->self.name)) {
+		snprintf(trust->why, sizeof(trust->why), "'%s' is no name to be known by", agent->self.name);
 		md_say(MD_WARNING, "%s: this host shows no identity until it has a host name", trust->why);
 		trust->on = false;
 		return 0;
@@ -198,12 +198,14 @@ uint64_t md_trust_next(const struct md_agent *agent)
 
 void md_trust_describe(struct md_agent *agent)
 {
-	struct md_statement said = {.host = agent->id, .start = agent->start, .generation = agent->generation};
+	const struct md_said *beacon = &agent->talk.said;
+	struct md_statement said = {
+		.host = agent->self.id, .start = agent->self.start, .generation = beacon->generation};
 
 	if (!agent->trust.on)
 		return;
-	memcpy(said.name, agent->name, sizeof(said.name));
-	md_statement_content(agent->name, MV_CTL_VERSION, agent->desc, agent->desc_len, said.content);
+	memcpy(said.name, agent->self.name, sizeof(said.name));
+	md_statement_content(agent->self.name, MV_CTL_VERSION, beacon->desc, beacon->len, said.content);
 	agent->trust.statement_len = md_statement_sign(&said, &agent->trust.identity, agent->trust.statement);
 }
 

@@ -162,10 +162,11 @@ static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vo
 	const struct md_public *key;
 	uint64_t since_s;
 
-	if (!vouch->is_new || now_ns - agent->begun_ns > NEWCOMER_NS || md_pins_is_revoked(&trust->pins, &said->sign))
+	if (!vouch->is_new || now_ns - agent->self.begun_ns > NEWCOMER_NS ||
+	    md_pins_is_revoked(&trust->pins, &said->sign))
 		return false;
 	key = md_pins_find(&trust->pins, said->name, NULL, &since_s);
-	return key && follows(trust, said, key) && since_s < agent->start / MD_S;
+	return key && follows(trust, said, key) && since_s < agent->self.start / MD_S;
 }
 
 static void turn_out(struct md_agent *agent, struct md_host *host, const struct md_statement *said)

@@ -321,8 +321,8 @@ static unsigned int n_greetings(uint32_t ifindex)
 {
 	unsigned int n = 0;
 
-	for (size_t i = 0; i < agent.n_greetings; i++)
-		n += agent.greetings[i].ifindex == ifindex;
+	for (size_t i = 0; i < agent.talk.greetings.n; i++)
+		n += agent.talk.greetings.list[i].ifindex == ifindex;
 	return n;
 }
 
@@ -333,10 +333,10 @@ static void test_greetings_on_another_link(void **state)
 
 	(void)state;
 	memset(&agent, 0, sizeof(agent));
-	agent.announce.random = no_random;
-	agent.announce.n = 2;
+	agent.talk.announce.random = no_random;
+	agent.talk.announce.n = 2;
 	for (uint32_t i = 0; i < 2; i++)
-		agent.announce.outlets[i] = (struct md_outlet){.ifindex = 1 + i, .n_heard = 10000};
+		agent.talk.announce.outlets[i] = (struct md_outlet){.ifindex = 1 + i, .n_heard = 10000};
 	for (unsigned int i = 0; i < 1000; i++)
 		md_talk_greet(&agent, &ip, 2, MD_S);
 	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX);

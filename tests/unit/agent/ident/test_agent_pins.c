@@ -409,12 +409,12 @@ static void test_signed_gids(void **state)
 /* As soon as any other change: here an hour from now, when the last directory was made. */
 static bool is_due_at_once(struct md_agent *agent, bool exhausted, bool proven)
 {
-	agent->publish_ns = UINT64_MAX;
-	agent->publish_unproven = false;
-	agent->published_ns = md_now() + 3600 * MD_S;
-	agent->wakes.full_at_ns = exhausted ? md_now() + MD_WAKES_BURST * MD_S / MD_WAKES_RATE : 0;
+	agent->publishing.due_ns = UINT64_MAX;
+	agent->publishing.unproven = false;
+	agent->publishing.last_ns = md_now() + 3600 * MD_S;
+	agent->publishing.wakes.full_at_ns = exhausted ? md_now() + MD_WAKES_BURST * MD_S / MD_WAKES_RATE : 0;
 	md_due_heard(agent, host(), false, proven);
-	return agent->publish_ns >= agent->published_ns;
+	return agent->publishing.due_ns >= agent->publishing.last_ns;
 }
 
 /* The directory is written for a signed change at once where a process watches that host, and takes nothing from what the others may. */
@@ -429,17 +429,17 @@ static void test_signed_wakes(void **state)
 	(void)state;
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
 	assert_true(is_due_at_once(&agent, false, false));
-	assert_true(agent.publish_unproven);
+	assert_true(agent.publishing.unproven);
 	watched.host = host()->id;
-	HASH_ADD(hh, agent.probes.by_key, key, sizeof(watched.key), &watched);
+	HASH_ADD(hh, agent.prober.probes.by_key, key, sizeof(watched.key), &watched);
 	assert_false(is_due_at_once(&agent, true, false));
 	said = statement_of(100, 1);
 	vouch(&said, 0);
 	assert_true(is_due_at_once(&agent, true, false));
-	assert_false(agent.publish_unproven);
-	HASH_DEL(agent.probes.by_key, &watched);
+	assert_false(agent.publishing.unproven);
+	HASH_DEL(agent.prober.probes.by_key, &watched);
 	assert_false(is_due_at_once(&agent, true, false));
-	assert_true(agent.publish_unproven);
+	assert_true(agent.publishing.unproven);
 	assert_true(is_due_at_once(&agent, true, true));
 	md_hosts_fini(&hosts);
 }
