@@ -62,6 +62,29 @@ enum mesh_ud_state {
 	MESH_UD_FAILED, /* no answer, or no path; tried again with a later datagram */
 };
 
+/* The former path. The peer may still use it: for a moment, or as long as the two ends have different paths. */
+struct mesh_ud_old {
+	struct mesh_ud_port *outlet; /* NULL: none */
+	struct mv_ctl_end path;
+};
+
+/* Questions for a path (UD_GET). Owner: udpeer.c. */
+struct mesh_ud_asking {
+	union ibv_gid gid; /* GID of our outlet in the last one */
+	uint8_t type; /* of @gid: enum mv_gid_type */
+	unsigned int n; /* questions since the last successful one: selects the next path */
+	uint32_t request_id; /* of the last one; 0: no answer is awaited */
+	uint64_t resend_at_ns; /* in ASKING and FAILED: the next one */
+	uint64_t step_ns, give_up_ns; /* in ASKING */
+	uint64_t refresh_at_ns; /* in READY */
+};
+
+/* Datagrams that wait until their peer is READY. Owner: udrelay.c. */
+struct mesh_ud_waiting {
+	struct mesh_ud_kept *oldest;
+	unsigned int n;
+};
+
 /* A peer of one of the program's QPs. */
 struct mesh_ud_peer {
 	struct mesh_ud_peer *next; /* of @owner */
@@ -82,22 +105,12 @@ struct mesh_ud_peer {
 	union ibv_gid outlet_gid; /* GID of the outlet */
 	struct ibv_ah *path_ah; /* from the outlet to the peer's outlet; NULL: not READY */
 	struct mv_ctl_end path; /* the peer's outlet */
-	/*
-	 * The former path, which the peer may still use: for a moment, or as long as the two ends have agreed on different paths.
-	 */
-	struct mesh_ud_port *old_outlet; /* NULL: none */
-	struct mv_ctl_end old_path;
-	union ibv_gid asked_gid; /* GID of our outlet in the last UD_GET */
-	uint8_t asked_type;
+	struct mesh_ud_old old;
 	char host[64]; /* name of the peer's host, for logs; "": not known */
 	struct mv_host_id host_id; /* host on which the peer was found; zero: not known */
-	unsigned int n_asked; /* UD_GETs since the last successful one: selects the next path */
-	uint32_t request_id;
-	uint64_t resend_at_ns, step_ns, give_up_ns; /* for ASKING; in FAILED, resend_at_ns is the time of the next try */
-	uint64_t refresh_at_ns, used_at_ns;
-
-	struct mesh_ud_kept *kept; /* datagrams until READY, oldest first */
-	unsigned int n_kept;
+	struct mesh_ud_asking asking;
+	uint64_t used_at_ns;
+	struct mesh_ud_waiting kept;
 };
 
 /* A UD QP of the program that peers can reach through other rails. */

@@ -36,7 +36,7 @@ void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 		mesh_root.ud.n_peers--;
 	}
 	peer->state = MESH_UD_FAILED;
-	peer->resend_at_ns = UINT64_MAX;
+	peer->asking.resend_at_ns = UINT64_MAX;
 	mesh_ud_free_ah(peer->relay, peer->relay_ah);
 	mesh_ud_free_ah(peer->outlet, peer->path_ah);
 	mesh_ud_port_free(peer->relay);

@@ -101,9 +101,9 @@ void mesh_ud_outlet_free(struct mesh_ud_port *outlet)
 	struct mesh_ud_peer *peer;
 
 	for (peer = owner->peers; peer; peer = peer->next) {
-		peer->request_id = 0; /* the last question may name this outlet */
-		if (peer->old_outlet == outlet)
-			peer->old_outlet = NULL;
+		peer->asking.request_id = 0; /* the last question may name this outlet */
+		if (peer->old.outlet == outlet)
+			peer->old.outlet = NULL;
 		if (peer->outlet == outlet)
 			drop_path(peer);
 	}
@@ -159,8 +159,8 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	if (!ah)
 		return -errno;
 	mesh_ud_free_ah(peer->outlet, peer->path_ah);
-	peer->old_outlet = peer->outlet;
-	peer->old_path = peer->path;
+	peer->old.outlet = peer->outlet;
+	peer->old.path = peer->path;
 	peer->path_ah = ah;
 	peer->outlet = outlet;
 	peer->outlet_gid = *gid;
@@ -203,8 +203,8 @@ static void ready(struct mesh_ud_peer *peer, uint64_t now_ns)
 		       peer->owner->mc->device, peer->owner->qpn, mv_gid_format(&peer->end.gid, to), peer->end.qpn,
 		       peer->outlet->rail->rail->device);
 	peer->state = MESH_UD_READY;
-	peer->n_asked = 0;
-	peer->refresh_at_ns = now_ns + REFRESH_NS;
+	peer->asking.n = 0;
+	peer->asking.refresh_at_ns = now_ns + REFRESH_NS;
 	mesh_ud_flush_kept(peer);
 	if (fresh)
 		tell_status(peer);
@@ -218,7 +218,7 @@ static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
 	mv_log_once(&mesh_root.log, peer->spoken ? MV_LOG_WARN : MV_LOG_DEBUG, "%s: datagrams to %s are lost: %s",
 		    peer->owner->mc->device, mv_gid_format(&peer->end.gid, to), why);
 	peer->state = MESH_UD_FAILED;
-	peer->resend_at_ns = now_ns + AGAIN_NS;
+	peer->asking.resend_at_ns = now_ns + AGAIN_NS;
 	mesh_ud_flush_kept(peer);
 	tell_status(peer);
 }
@@ -240,11 +240,11 @@ static void begin(const struct mesh_ud_peer *peer, enum mv_ctl_type type, struct
 void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns)
 {
 	peer->state = MESH_UD_ASKING;
-	peer->n_asked = 0;
-	peer->request_id = 0;
-	peer->resend_at_ns = 0;
-	peer->step_ns = RESEND_NS;
-	peer->give_up_ns = now_ns + GIVE_UP_NS;
+	peer->asking.n = 0;
+	peer->asking.request_id = 0;
+	peer->asking.resend_at_ns = 0;
+	peer->asking.step_ns = RESEND_NS;
+	peer->asking.give_up_ns = now_ns + GIVE_UP_NS;
 }
 
 /* Look up the current paths, also if the program's own path would work by now: the program still uses the relay's address. */
@@ -273,19 +273,19 @@ static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
 /* Skip the current path. */
 static void next_path(struct mesh_ud_peer *peer)
 {
-	peer->n_asked = (peer->n_asked + SAME_PATH - 1) / SAME_PATH * SAME_PATH;
+	peer->asking.n = (peer->asking.n + SAME_PATH - 1) / SAME_PATH * SAME_PATH;
 }
 
 static void ask_for(struct mesh_ud_peer *peer, const struct mv_path *path, const struct mesh_ud_port *outlet)
 {
 	struct mv_ctl_msg msg;
 
-	peer->asked_gid = path->local_gid;
-	peer->asked_type = path->type;
-	peer->request_id = ++mesh_root.ud.last_request;
+	peer->asking.gid = path->local_gid;
+	peer->asking.type = path->type;
+	peer->asking.request_id = ++mesh_root.ud.last_request;
 	begin(peer, MV_CTL_UD_GET, &msg);
 	msg.gid_type = path->type;
-	msg.request_id = peer->request_id;
+	msg.request_id = peer->asking.request_id;
 	msg.path = (struct mv_ctl_end){.gid = path->local_gid, .qpn = outlet->qp->qp_num};
 	msg.path_peer_gid = path->remote_gid;
 	msg.key = peer->qkey;
@@ -304,7 +304,7 @@ static bool send_question(struct mesh_ud_peer *peer, char *why, size_t why_size)
 	find_paths(peer, &view);
 	snprintf(why, why_size, "no rail of this host reaches one of the peer's");
 	for (i = 0; i < view.n_paths && !outlet; i++) {
-		path = &view.paths[peer->n_asked++ / SAME_PATH % view.n_paths];
+		path = &view.paths[peer->asking.n++ / SAME_PATH % view.n_paths];
 		outlet = outlet_on(peer->owner, &path->local_gid, path->type, why, why_size);
 		if (outlet)
 			ask_for(peer, path, outlet);
@@ -319,29 +319,29 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 	char why[256];
 
 	if (peer->state == MESH_UD_READY) {
-		if (now_ns < peer->refresh_at_ns)
+		if (now_ns < peer->asking.refresh_at_ns)
 			return UINT64_MAX; /* a later datagram or event is early enough */
-		peer->refresh_at_ns = now_ns + REFRESH_NS;
+		peer->asking.refresh_at_ns = now_ns + REFRESH_NS;
 		if (peer->used_at_ns + REFRESH_NS > now_ns) /* used since the last question */
 			send_question(peer, why, sizeof(why)); /* if impossible, later */
 		return UINT64_MAX;
 	}
 	if (peer->state != MESH_UD_ASKING)
 		return UINT64_MAX;
-	if (now_ns >= peer->give_up_ns) {
+	if (now_ns >= peer->asking.give_up_ns) {
 		failed(peer, now_ns, "the peer's process does not answer");
 		return UINT64_MAX;
 	}
-	if (now_ns >= peer->resend_at_ns) {
+	if (now_ns >= peer->asking.resend_at_ns) {
 		if (!send_question(peer, why, sizeof(why))) {
 			failed(peer, now_ns, why);
 			return UINT64_MAX;
 		}
-		peer->resend_at_ns = now_ns + peer->step_ns;
-		if (peer->step_ns < RESEND_MAX_NS)
-			peer->step_ns *= 2;
+		peer->asking.resend_at_ns = now_ns + peer->asking.step_ns;
+		if (peer->asking.step_ns < RESEND_MAX_NS)
+			peer->asking.step_ns *= 2;
 	}
-	return peer->resend_at_ns;
+	return peer->asking.resend_at_ns;
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------------ */
@@ -431,18 +431,19 @@ static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, cons
 	struct mesh_ud_port *outlet;
 	char why[256];
 
-	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED ||
+	if (!peer || !peer->asking.request_id || msg->request_id != peer->asking.request_id ||
+	    peer->state == MESH_UD_FAILED ||
 	    !mesh_ud_may_speak(peer, from, &msg->from.gid) || mesh_ud_is_ambiguous(peer, &msg->from.gid))
 		return;
 	if (msg->reason || !mesh_ud_may_lead_to(from, &msg->path.gid)) {
 		next_path(peer);
 		return;
 	}
-	if (!has_path(peer, &peer->asked_gid, &msg->path) && !mesh_ud_has_time(peer->spoken, began_ns))
+	if (!has_path(peer, &peer->asking.gid, &msg->path) && !mesh_ud_has_time(peer->spoken, began_ns))
 		return;
-	peer->request_id = 0; /* one try per question */
-	outlet = outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
-	if (outlet && !set_path(peer, outlet, &peer->asked_gid, peer->asked_type, &msg->path))
+	peer->asking.request_id = 0; /* one try per question */
+	outlet = outlet_on(u, &peer->asking.gid, peer->asking.type, why, sizeof(why));
+	if (outlet && !set_path(peer, outlet, &peer->asking.gid, peer->asking.type, &msg->path))
 		ready(peer, now_ns);
 	else
 		next_path(peer);
@@ -472,7 +473,7 @@ void mesh_ud_unreachable(const struct mv_ctl_msg *msg, uint64_t now_ns)
 
 	for (u = mesh_root.ud.qps; u; u = u->next) {
 		peer = u->qpn == msg->from.qpn ? mesh_ud_peer_find(u, &msg->to.gid, msg->to.qpn) : NULL;
-		if (peer && peer->state == MESH_UD_ASKING && msg->request_id == peer->request_id)
+		if (peer && peer->state == MESH_UD_ASKING && msg->request_id == peer->asking.request_id)
 			failed(peer, now_ns, "the peer's agent does not answer");
 	}
 	mesh_ud_unlock(cancel);

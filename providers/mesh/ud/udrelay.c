@@ -56,10 +56,10 @@ static void keep(struct mesh_ud_peer *peer, const struct mesh_ud_datagram *d)
 {
 	struct mesh_ud_kept *kept, **at;
 
-	if (peer->n_kept == UD_MAX_KEPT) {
-		kept = peer->kept;
-		peer->kept = kept->next;
-		peer->n_kept--;
+	if (peer->kept.n == UD_MAX_KEPT) {
+		kept = peer->kept.oldest;
+		peer->kept.oldest = kept->next;
+		peer->kept.n--;
 		free(kept);
 	}
 	kept = malloc(sizeof(*kept) + d->length);
@@ -69,10 +69,10 @@ static void keep(struct mesh_ud_peer *peer, const struct mesh_ud_datagram *d)
 	kept->datagram = *d;
 	kept->datagram.bytes = kept->bytes;
 	kept->next = NULL;
-	for (at = &peer->kept; *at; at = &(*at)->next)
+	for (at = &peer->kept.oldest; *at; at = &(*at)->next)
 		;
 	*at = kept;
-	peer->n_kept++;
+	peer->kept.n++;
 }
 
 static void to_peer(struct mesh_ud_peer *peer, const struct mesh_ud_datagram *d)
@@ -84,13 +84,13 @@ void mesh_ud_flush_kept(struct mesh_ud_peer *peer)
 {
 	struct mesh_ud_kept *kept;
 
-	while ((kept = peer->kept)) {
-		peer->kept = kept->next;
+	while ((kept = peer->kept.oldest)) {
+		peer->kept.oldest = kept->next;
 		if (peer->state == MESH_UD_READY)
 			to_peer(peer, &kept->datagram);
 		free(kept);
 	}
-	peer->n_kept = 0;
+	peer->kept.n = 0;
 }
 
 static void relay_out(struct mesh_ud_peer *peer, uint32_t src_qpn, const struct mesh_ud_datagram *d)
@@ -104,7 +104,7 @@ static void relay_out(struct mesh_ud_peer *peer, uint32_t src_qpn, const struct 
 		to_peer(peer, d);
 		return;
 	}
-	if (peer->state == MESH_UD_FAILED && now >= peer->resend_at_ns)
+	if (peer->state == MESH_UD_FAILED && now >= peer->asking.resend_at_ns)
 		mesh_ud_peer_ask(peer, now);
 	if (peer->state == MESH_UD_ASKING)
 		keep(peer, d);
@@ -128,7 +128,8 @@ static struct mesh_ud_peer *sender(const struct mesh_ud_port *outlet, uint32_t s
 	for (peer = outlet->owner->peers; peer; peer = peer->next) {
 		if (peer->outlet == outlet && peer->path.qpn == src_qpn && is_from(grh, &peer->path.gid))
 			return peer;
-		if (!old && peer->old_outlet == outlet && peer->old_path.qpn == src_qpn && is_from(grh, &peer->old_path.gid))
+		if (!old && peer->old.outlet == outlet && peer->old.path.qpn == src_qpn &&
+		    is_from(grh, &peer->old.path.gid))
 			old = peer;
 	}
 	return old;

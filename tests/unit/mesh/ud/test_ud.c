@@ -191,7 +191,7 @@ static void test_two_ways(void **state)
 	assert_true(hear(peer, &other));
 	mesh_ud_rail_lost(&rails[2].rail);
 	assert_true(hear(peer, &ours));
-	assert_null(peer->old_outlet);
+	assert_null(peer->old.outlet);
 }
 
 static void test_outlet_is_lost(void **state)
