@@ -17,7 +17,7 @@ static void breaks(struct link_qp *q)
 
 void error_told(struct link_qp *q)
 {
-	q->told_broken = true;
+	q->failure.told = true;
 	breaks(q);
 }
 
@@ -28,8 +28,8 @@ static unsigned int atomics_outstanding(const struct link_qp *q)
 	unsigned int n = 0;
 	uint32_t i;
 
-	for (i = q->n_completed; i != q->n_posted; i++) {
-		record = &q->records[i % N_RECORDS];
+	for (i = q->sends.n_completed; i != q->sends.n_posted; i++) {
+		record = &q->sends.records[i % N_RECORDS];
 		n += record->type == REC_OP &&
 		     (record->op.kind == OP_ADD || record->op.kind == OP_SWAP);
 	}
@@ -65,9 +65,9 @@ static bool is_prefix(const struct link_qp *q, uint32_t from, uint32_t to)
 	struct script s;
 	struct op op;
 
-	script_begin(&s, q->script.id, q->script.kinds);
+	script_begin(&s, q->sends.script.id, q->sends.script.kinds);
 	for (;; script_next(&s, &op)) {
-		if (s.n >= from && s.sum == q->report.counter && s.word == q->report.word)
+		if (s.n >= from && s.sum == q->failure.report.counter && s.word == q->failure.report.word)
 			return true;
 		if (s.n >= to)
 			return false;
@@ -81,7 +81,7 @@ static uint32_t last_message(const struct link_qp *q, uint32_t n)
 	struct op op;
 	uint32_t last = 0;
 
-	script_begin(&s, q->script.id, q->script.kinds);
+	script_begin(&s, q->sends.script.id, q->sends.script.kinds);
 	while (s.n < n) {
 		script_next(&s, &op);
 		if (op_consumes_receive(op.kind))
@@ -92,8 +92,8 @@ static uint32_t last_message(const struct link_qp *q, uint32_t n)
 
 static void check_report(struct link_qp *q)
 {
-	uint32_t done = q->ops_completed, executed = q->report.n_verified,
-		 posted = q->script.n - q->has_next;
+	uint32_t done = q->sends.ops_completed, executed = q->failure.report.n_verified,
+		 posted = q->sends.script.n - q->sends.has_next;
 
 	if (executed > posted)
 		violated(q,
@@ -108,7 +108,7 @@ static void check_report(struct link_qp *q)
 		violated(q,
 			 "failed, and the other end's counter 0x%lx and word 0x%lx are not what "
 			 "operations before any of %u to %u make",
-			 q->report.counter, q->report.word, done > executed ? done : executed,
+			 q->failure.report.counter, q->failure.report.word, done > executed ? done : executed,
 			 posted);
 	say(q, "failed consistently: %u posted, %u completed, %u seen by the other end", posted,
 	    done, executed);
@@ -116,15 +116,15 @@ static void check_report(struct link_qp *q)
 
 static bool is_drained(const struct link_qp *q)
 {
-	return q->fin_posted && q->n_completed == q->n_posted &&
-	       (q->thread->srq || q->recvs_consumed == q->recvs_posted);
+	return q->sends.fin_posted && q->sends.n_completed == q->sends.n_posted &&
+	       (q->thread->srq || q->receives.n_consumed == q->receives.n_posted);
 }
 
 void error_step(struct link_qp *q)
 {
 	struct thread *t = q->thread;
-	struct message m = {.report = {.n_verified = q->their_script.n,
-				       .fin_seen = q->fin_seen,
+	struct message m = {.report = {.n_verified = q->receives.script.n,
+				       .fin_seen = q->receives.fin_seen,
 				       .counter = q->area->counter,
 				       .word = q->area->word}};
 
@@ -137,10 +137,10 @@ void error_step(struct link_qp *q)
 		q->state = QP_OVER;
 		return;
 	}
-	if (!q->report_sent)
+	if (!q->failure.reported)
 		wire_say(t, WORD_REPORT, q, &m);
-	q->report_sent = true;
-	if (!q->heard_report)
+	q->failure.reported = true;
+	if (!q->failure.heard)
 		return;
 	check_report(q);
 	q->progress_ns = now_ns();

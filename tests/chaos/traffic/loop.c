@@ -26,9 +26,9 @@ static void took(struct thread *t, const struct ibv_wc *wc)
 	if (!(receive && t->srq) && q->qp && wc->qp_num != q->qp->qp_num)
 		violated(q, "a completion with QP number 0x%x, not 0x%x", wc->qp_num,
 			 q->qp->qp_num);
-	q->history[q->n_history % N_HISTORY].wr_id = wc->wr_id;
-	q->history[q->n_history % N_HISTORY].status = wc->status;
-	q->history[q->n_history++ % N_HISTORY].ns = now;
+	q->history.last[q->history.n % N_HISTORY].wr_id = wc->wr_id;
+	q->history.last[q->history.n % N_HISTORY].status = wc->status;
+	q->history.last[q->history.n++ % N_HISTORY].ns = now;
 	if (wc->status == IBV_WC_SUCCESS) {
 		if (q->success_ns && now - q->success_ns > t->totals.longest_gap_ns)
 			t->totals.longest_gap_ns = now - q->success_ns;
@@ -83,10 +83,11 @@ static void tell_state(struct thread *t, struct link_qp *q)
 	    "%u acknowledged; the other end's: %u verified, %u acknowledged; receives %u posted, "
 	    "%u consumed; fin %d %d; failed %d "
 	    "report %d %d stopping %d done %d %d",
-	    q->state, q->qp ? q->qp->qp_num : 0, attr.qp_state, q->n_posted, q->n_completed,
-	    q->script.n - q->has_next, q->ops_completed, q->area->acked, q->their_script.n,
-	    q->acked, q->recvs_posted, q->recvs_consumed, q->fin_posted, q->fin_seen, q->failed,
-	    q->report_sent, q->heard_report, t->stopping, t->told_done, t->peer_done);
+	    q->state, q->qp ? q->qp->qp_num : 0, attr.qp_state, q->sends.n_posted, q->sends.n_completed,
+	    q->sends.script.n - q->sends.has_next, q->sends.ops_completed, q->area->acked, q->receives.script.n,
+	    q->receives.acked, q->receives.n_posted, q->receives.n_consumed, q->sends.fin_posted,
+	    q->receives.fin_seen, q->sends.failed, q->failure.reported, q->failure.heard, t->stopping,
+	    t->told_done, t->peer_done);
 }
 
 enum ibv_qp_state thread_ask(struct link_qp *q)
@@ -126,8 +127,8 @@ static bool is_done(const struct link_qp *q)
 {
 	if (q->state == QP_OVER)
 		return true;
-	return q->state == QP_RUNNING && q->fin_posted && q->n_completed == q->n_posted &&
-	       q->fin_seen;
+	return q->state == QP_RUNNING && q->sends.fin_posted && q->sends.n_completed == q->sends.n_posted &&
+	       q->receives.fin_seen;
 }
 
 void thread_tell(struct thread *t)
@@ -143,24 +144,24 @@ static void step(struct link_qp *q, uint64_t now, double elapsed_s)
 {
 	struct thread *t = q->thread;
 
-	q->tokens += elapsed_s * t->opt->rate;
-	if (q->tokens > 8)
-		q->tokens = 8;
+	q->sends.tokens += elapsed_s * t->opt->rate;
+	if (q->sends.tokens > 8)
+		q->sends.tokens = 8;
 	if (q->state == QP_CONNECTING && q->heard.valid && q->heard.epoch == q->epoch) {
 		q->theirs = q->heard.address;
 		qp_connect(q);
 	}
 	if (q->state == QP_CONNECTED && q->heard_ready)
 		q->state = QP_RUNNING;
-	if (q->state == QP_RUNNING && q->their_script.n - q->acked >= ACK_EVERY && !q->fin_seen) {
+	if (q->state == QP_RUNNING && q->receives.script.n - q->receives.acked >= ACK_EVERY && !q->receives.fin_seen) {
 		recv_check_poison(q);
 		send_ack(q);
 	}
 	if (q->state == QP_RUNNING)
 		send_some(q, now);
 	/* One that has nothing outstanding never hears that nobody is there. */
-	if (q->state == QP_RUNNING && t->peer_gone && !q->tried_gone)
-		q->tried_gone = send_ack(q);
+	if (q->state == QP_RUNNING && t->peer_gone && !q->failure.tried_gone)
+		q->failure.tried_gone = send_ack(q);
 	error_step(q);
 	if (!is_done(q) && now > q->progress_ns &&
 	    now - q->progress_ns > (uint64_t)(t->opt->stuck_seconds * 1e9)) {

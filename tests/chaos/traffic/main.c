@@ -96,16 +96,16 @@ void say(const struct link_qp *q, const char *format, ...)
 
 static void tell_history(const struct link_qp *q)
 {
-	uint32_t i = q->n_history > N_HISTORY ? q->n_history - N_HISTORY : 0, number;
+	uint32_t i = q->history.n > N_HISTORY ? q->history.n - N_HISTORY : 0, number;
 	const struct record *record;
 
-	for (; i < q->n_history; i++)
-		say(q, "came at %.3f: %s %u, %s", (double)q->history[i % N_HISTORY].ns / 1e6,
-		    q->history[i % N_HISTORY].wr_id & RECV_WR ? "receive" : "work request",
-		    (uint32_t)q->history[i % N_HISTORY].wr_id,
-		    ibv_wc_status_str(q->history[i % N_HISTORY].status));
-	for (number = q->n_completed; number != q->n_posted; number++) {
-		record = &q->records[number % N_RECORDS];
+	for (; i < q->history.n; i++)
+		say(q, "came at %.3f: %s %u, %s", (double)q->history.last[i % N_HISTORY].ns / 1e6,
+		    q->history.last[i % N_HISTORY].wr_id & RECV_WR ? "receive" : "work request",
+		    (uint32_t)q->history.last[i % N_HISTORY].wr_id,
+		    ibv_wc_status_str(q->history.last[i % N_HISTORY].status));
+	for (number = q->sends.n_completed; number != q->sends.n_posted; number++) {
+		record = &q->sends.records[number % N_RECORDS];
 		say(q, "outstanding: work request %u, %s%s", number,
 		    record->type == REC_OP ? script_kind_name(record->op.kind) : "ack or fin",
 		    record->signaled ? ", signaled" : "");

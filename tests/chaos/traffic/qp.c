@@ -144,8 +144,8 @@ static void forget(struct link_qp *q)
 	/* What others of an SRQ have received may be in the first part. */
 	memset(q->area->sources, POISON, sizeof(*q->area) - offsetof(struct area, sources));
 	q->area->counter = q->area->word = q->area->acked = 0;
-	script_begin(&q->script, qp_id(q, q->thread->side), q->thread->opt->kinds);
-	script_begin(&q->their_script, qp_id(q, !q->thread->side), q->thread->opt->kinds);
+	script_begin(&q->sends.script, qp_id(q, q->thread->side), q->thread->opt->kinds);
+	script_begin(&q->receives.script, qp_id(q, !q->thread->side), q->thread->opt->kinds);
 	q->progress_ns = now_ns();
 }
 
@@ -182,7 +182,7 @@ void qp_new(struct link_qp *q)
 	uint32_t i;
 
 	forget(q);
-	q->qp = make_qp(t, &q->depth);
+	q->qp = make_qp(t, &q->sends.depth);
 	if (!q->qp)
 		cannot("QP: %s", strerror(errno));
 	must(ibv_modify_qp(q->qp, &attr,

@@ -37,7 +37,7 @@ void recv_post(struct link_qp *q, uint32_t number)
 		return;
 	}
 	memset(place, POISON, STRIDE);
-	q->recvs_posted++;
+	q->receives.n_posted++;
 	err = ibv_post_recv(q->qp, &wr, &bad);
 	if (err)
 		violated(q, "ibv_post_recv() of receive %u: %s", number, strerror(err));
@@ -48,12 +48,12 @@ uint32_t recv_acked(struct link_qp *q)
 	uint32_t acked =
 		atomic_load_explicit((_Atomic uint32_t *)&q->area->acked, memory_order_acquire);
 
-	if (acked < q->their_acked || acked > q->script.n)
+	if (acked < q->sends.their_acked || acked > q->sends.script.n)
 		violated(q,
 			 "the other end's acknowledgement, written to our memory, went from %u to "
 			 "%u; posted are %u",
-			 q->their_acked, acked, q->script.n);
-	q->their_acked = acked;
+			 q->sends.their_acked, acked, q->sends.script.n);
+	q->sends.their_acked = acked;
 	return acked;
 }
 
@@ -64,10 +64,10 @@ uint32_t recv_acked(struct link_qp *q)
 /* Which of the operations nearby it is, for people. */
 static int64_t looks_like(const struct link_qp *q, const uint8_t *data, size_t bytes)
 {
-	uint32_t number, from = q->their_script.n < 256 ? 0 : q->their_script.n - 256;
+	uint32_t number, from = q->receives.script.n < 256 ? 0 : q->receives.script.n - 256;
 
-	for (number = from; bytes && number < q->their_script.n + 256; number++)
-		if (script_differs(q->their_script.id, number, data, bytes < 8 ? bytes : 8) < 0)
+	for (number = from; bytes && number < q->receives.script.n + 256; number++)
+		if (script_differs(q->receives.script.id, number, data, bytes < 8 ? bytes : 8) < 0)
 			return number;
 	return -1;
 }
@@ -77,7 +77,7 @@ static int64_t looks_like(const struct link_qp *q, const uint8_t *data, size_t b
  */
 static void check_data(const struct link_qp *q, const struct op *op, const uint8_t *data, bool shared)
 {
-	int at = script_differs(q->their_script.id, op->number, data, op->bytes);
+	int at = script_differs(q->receives.script.id, op->number, data, op->bytes);
 	int64_t other;
 
 	if (at >= 0) {
@@ -110,7 +110,7 @@ static void check_write(struct link_qp *q, const struct op *op)
 void recv_check_poison(struct link_qp *q)
 {
 	static const uint8_t poison[STRIDE] = {[0 ... STRIDE - 1] = POISON};
-	uint32_t end = q->their_script.n, keep = N_SLOTS - WINDOW,
+	uint32_t end = q->receives.script.n, keep = N_SLOTS - WINDOW,
 		 number = end < keep ? 0 : end - keep;
 
 	for (; number < end; number++)
@@ -129,7 +129,7 @@ static struct op next_message(struct link_qp *q)
 	struct op op;
 
 	for (;;) {
-		script_next(&q->their_script, &op);
+		script_next(&q->receives.script, &op);
 		if (op_consumes_receive(op.kind))
 			return op;
 		if (op.kind == OP_WRITE)
@@ -143,11 +143,11 @@ static void check_fin(struct link_qp *q, const uint8_t *data, const struct ibv_w
 	struct op op;
 
 	memcpy(&n, data, sizeof(n));
-	if (wc->byte_len != sizeof(n) || n < q->their_script.n || n > q->their_script.n + WINDOW)
+	if (wc->byte_len != sizeof(n) || n < q->receives.script.n || n > q->receives.script.n + WINDOW)
 		violated(q, "the last message says %u operations; verified are %u", n,
-			 q->their_script.n);
-	while (q->their_script.n < n) {
-		script_next(&q->their_script, &op);
+			 q->receives.script.n);
+	while (q->receives.script.n < n) {
+		script_next(&q->receives.script, &op);
 		if (op_consumes_receive(op.kind))
 			violated(q,
 				 "%s, the other end's operation %u, is missing before its last "
@@ -156,11 +156,11 @@ static void check_fin(struct link_qp *q, const uint8_t *data, const struct ibv_w
 		if (op.kind == OP_WRITE)
 			check_write(q, &op);
 	}
-	if (q->area->counter != q->their_script.sum || q->area->word != q->their_script.word)
+	if (q->area->counter != q->receives.script.sum || q->area->word != q->receives.script.word)
 		violated(q, "counter 0x%lx, to be 0x%lx; word 0x%lx, to be 0x%lx", q->area->counter,
-			 q->their_script.sum, q->area->word, q->their_script.word);
+			 q->receives.script.sum, q->area->word, q->receives.script.word);
 	recv_check_poison(q);
-	q->fin_seen = true;
+	q->receives.fin_seen = true;
 }
 
 static bool has_imm(const struct ibv_wc *wc)
@@ -172,7 +172,7 @@ static void check_message(struct link_qp *q, const uint8_t *data, const struct i
 {
 	struct op op;
 
-	if (q->fin_seen)
+	if (q->receives.fin_seen)
 		violated(q, "a message after the last one");
 	if (wc->opcode == IBV_WC_RECV && has_imm(wc) && wc->imm_data == FIN_IMM) {
 		check_fin(q, data, wc);
@@ -214,10 +214,10 @@ void recv_completed(struct link_qp *q, const struct ibv_wc *wc)
 	struct link_qp *to = q->thread->srq ? by_qpn(q->thread, wc->qp_num) : q;
 	uint32_t number = (uint32_t)wc->wr_id;
 
-	if (!q->thread->srq && number != q->recvs_consumed)
+	if (!q->thread->srq && number != q->receives.n_consumed)
 		violated(q, "completion of receive %u (%s), but due is %u", number,
-			 ibv_wc_status_str(wc->status), q->recvs_consumed);
-	q->recvs_consumed++;
+			 ibv_wc_status_str(wc->status), q->receives.n_consumed);
+	q->receives.n_consumed++;
 	if (wc->status != IBV_WC_SUCCESS) {
 		error_seen(to, wc, "receive");
 		return;

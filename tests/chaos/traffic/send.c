@@ -38,31 +38,32 @@ static const enum ibv_wc_opcode completions[OP_KINDS] = {
 
 static void post(struct link_qp *q, struct ibv_send_wr *wr, struct record record)
 {
+	const struct options *opt = q->thread->opt;
 	struct ibv_send_wr *bad;
 	int err;
 
 	record.signaled = wr->send_flags & IBV_SEND_SIGNALED;
-	wr->wr_id = wr_id_of(q, q->n_posted);
-	q->records[q->n_posted % N_RECORDS] = record;
-	q->n_posted++;
-	atomic_store_explicit(&q->thread->opt->posted[q->thread->number * q->thread->opt->n_qps + q->index], q->n_posted,
+	wr->wr_id = wr_id_of(q, q->sends.n_posted);
+	q->sends.records[q->sends.n_posted % N_RECORDS] = record;
+	q->sends.n_posted++;
+	atomic_store_explicit(&opt->posted[q->thread->number * opt->n_qps + q->index], q->sends.n_posted,
 			      memory_order_relaxed);
-	q->since_signal = record.signaled ? 0 : q->since_signal + 1;
-	q->n_signaled += record.signaled;
-	if (q->thread->opt->builders)
+	q->sends.since_signal = record.signaled ? 0 : q->sends.since_signal + 1;
+	q->sends.n_signaled += record.signaled;
+	if (opt->builders)
 		err = build_send(ibv_qp_to_qp_ex(q->qp), wr);
 	else
 		err = ibv_post_send(q->qp, wr, &bad);
 	if (err)
-		violated(q, "posting work request %u: %s, with %u of %u outstanding", q->n_posted - 1,
-			 strerror(err), q->n_posted - 1 - q->n_completed, q->depth);
+		violated(q, "posting work request %u: %s, with %u of %u outstanding", q->sends.n_posted - 1,
+			 strerror(err), q->sends.n_posted - 1 - q->sends.n_completed, q->sends.depth);
 }
 
 /* @keep: places that are left for others, of the send queue and, if it is small, of the CQ */
 static bool has_room_but(const struct link_qp *q, uint32_t keep)
 {
-	return q->n_posted - q->n_completed + keep < q->depth &&
-	       (!q->thread->opt->small_cq || q->n_signaled + keep < SIGNALED);
+	return q->sends.n_posted - q->sends.n_completed + keep < q->sends.depth &&
+	       (!q->thread->opt->small_cq || q->sends.n_signaled + keep < SIGNALED);
 }
 
 /* The last ones are for acknowledgements; with -b every place is used. */
@@ -126,7 +127,7 @@ static void post_op(struct link_qp *q, const struct op *op)
 	if (fetches(op->kind))
 		memset(source, POISON, STRIDE);
 	else
-		script_fill(q->script.id, op->number, source, op->bytes);
+		script_fill(q->sends.script.id, op->number, source, op->bytes);
 	post(q, &wr, (struct record){.type = REC_OP, .op = *op});
 	if (op->in_line)
 		memset(source, POISON, op->bytes); /* it has been taken */
@@ -134,7 +135,7 @@ static void post_op(struct link_qp *q, const struct op *op)
 
 static void post_fin(struct link_qp *q)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)&q->script.n, .length = sizeof(q->script.n)};
+	struct ibv_sge sge = {.addr = (uintptr_t)&q->sends.script.n, .length = sizeof(q->sends.script.n)};
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
 		.num_sge = 1,
@@ -144,14 +145,14 @@ static void post_fin(struct link_qp *q)
 	};
 
 	post(q, &wr, (struct record){.type = REC_FIN});
-	q->fin_posted = true;
+	q->sends.fin_posted = true;
 }
 
 /* Unsignaled work requests at the end that were successful have no completion: what is flushed
  * behind them tells. */
 void send_last(struct link_qp *q)
 {
-	if (!q->fin_posted && has_room(q))
+	if (!q->sends.fin_posted && has_room(q))
 		post_fin(q);
 }
 
@@ -165,13 +166,13 @@ bool send_ack(struct link_qp *q)
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_INLINE |
-			      (q->since_signal >= 4 || q->fin_posted ? IBV_SEND_SIGNALED : 0u),
+			      (q->sends.since_signal >= 4 || q->sends.fin_posted ? IBV_SEND_SIGNALED : 0u),
 		.wr.rdma = {.remote_addr = theirs(q, &q->area->acked), .rkey = q->theirs.rkey},
 	};
 
 	if (!has_room_but(q, 0))
 		return false;
-	q->area->ack_out = q->acked = q->their_script.n;
+	q->area->ack_out = q->receives.acked = q->receives.script.n;
 	post(q, &wr, (struct record){.type = REC_ACK});
 	return true;
 }
@@ -181,21 +182,21 @@ void send_some(struct link_qp *q, uint64_t now)
 	unsigned int burst;
 
 	(void)now;
-	if (!q->has_next && q->thread->stopping) {
-		if (!q->fin_posted && has_room(q))
+	if (!q->sends.has_next && q->thread->stopping) {
+		if (!q->sends.fin_posted && has_room(q))
 			post_fin(q);
 		return;
 	}
-	for (burst = 0; burst < 8 && q->tokens >= 1 && has_room(q); burst++) {
-		if (!q->has_next)
-			script_next(&q->script, &q->next);
-		q->has_next = true;
-		if (q->next.number >= recv_acked(q) + WINDOW ||
-		    q->next.number >= q->ops_completed + N_SOURCES)
+	for (burst = 0; burst < 8 && q->sends.tokens >= 1 && has_room(q); burst++) {
+		if (!q->sends.has_next)
+			script_next(&q->sends.script, &q->sends.next);
+		q->sends.has_next = true;
+		if (q->sends.next.number >= recv_acked(q) + WINDOW ||
+		    q->sends.next.number >= q->sends.ops_completed + N_SOURCES)
 			return;
-		post_op(q, &q->next);
-		q->has_next = false;
-		q->tokens--;
+		post_op(q, &q->sends.next);
+		q->sends.has_next = false;
+		q->sends.tokens--;
 	}
 }
 
@@ -221,7 +222,7 @@ static void check_result(struct link_qp *q, const struct op *op)
 
 	check_written(q, op, data);
 	if (op->kind == OP_READ) {
-		at = script_differs(q->script.id, op->source, data, op->bytes);
+		at = script_differs(q->sends.script.id, op->source, data, op->bytes);
 		if (at >= 0)
 			violated(q,
 				 "READ, operation %u of %u bytes, does not return at byte %d what "
@@ -245,7 +246,7 @@ static void done(struct link_qp *q, const struct record *record)
 		return;
 	if (fetches(record->op.kind))
 		check_result(q, &record->op);
-	q->ops_completed = record->op.number + 1;
+	q->sends.ops_completed = record->op.number + 1;
 	q->thread->totals.ops++;
 }
 
@@ -256,11 +257,11 @@ static void check_success(struct link_qp *q, const struct record *record, const 
 							      : IBV_WC_SEND;
 
 	if (wc->opcode != opcode)
-		violated(q, "completion of work request %u with opcode %d, not %d", q->n_completed,
+		violated(q, "completion of work request %u with opcode %d, not %d", q->sends.n_completed,
 			 wc->opcode, opcode);
 	if (record->type == REC_OP && fetches(record->op.kind) && wc->byte_len != record->op.bytes)
 		violated(q, "completion of work request %u, %s, with byte_len %u, not %u",
-			 q->n_completed, script_kind_name(record->op.kind), wc->byte_len,
+			 q->sends.n_completed, script_kind_name(record->op.kind), wc->byte_len,
 			 record->op.bytes);
 }
 
@@ -270,20 +271,20 @@ void send_completed(struct link_qp *q, const struct ibv_wc *wc)
 	bool success = wc->status == IBV_WC_SUCCESS;
 	const struct record *record;
 
-	if (number - q->n_completed >= q->n_posted - q->n_completed)
+	if (number - q->sends.n_completed >= q->sends.n_posted - q->sends.n_completed)
 		violated(q, "send completion (%s) of work request %u; outstanding are %u to %u",
-			 ibv_wc_status_str(wc->status), number, q->n_completed, q->n_posted - 1);
-	if (success && q->failed)
+			 ibv_wc_status_str(wc->status), number, q->sends.n_completed, q->sends.n_posted - 1);
+	if (success && q->sends.failed)
 		violated(q, "work request %u completed with success after one that failed", number);
-	for (;; q->n_completed++) {
-		record = &q->records[q->n_completed % N_RECORDS];
-		if (q->n_completed == number)
+	for (;; q->sends.n_completed++) {
+		record = &q->sends.records[q->sends.n_completed % N_RECORDS];
+		if (q->sends.n_completed == number)
 			break;
 		/* Those before it were unsignaled and are done, unless one failed already: then
 		 * each is reported. */
-		if (record->signaled || q->failed)
+		if (record->signaled || q->sends.failed)
 			violated(q, "completion (%s) of work request %u, but none of %u, %s",
-				 ibv_wc_status_str(wc->status), number, q->n_completed,
+				 ibv_wc_status_str(wc->status), number, q->sends.n_completed,
 				 record->signaled ? "which was signaled"
 						  : "behind one that failed");
 		done(q, record);
@@ -294,12 +295,12 @@ void send_completed(struct link_qp *q, const struct ibv_wc *wc)
 		check_success(q, record, wc);
 		done(q, record);
 	} else {
-		q->failed = true;
+		q->sends.failed = true;
 		error_seen(q, wc,
 			   record->type == REC_OP    ? script_kind_name(record->op.kind)
 			   : record->type == REC_ACK ? "ack"
 						     : "fin");
 	}
-	q->n_signaled -= q->n_signaled && record->signaled;
-	q->n_completed++;
+	q->sends.n_signaled -= q->sends.n_signaled && record->signaled;
+	q->sends.n_completed++;
 }

@@ -97,6 +97,48 @@ struct report {
 	uint64_t counter, word;
 };
 
+/* What we do. Owner: send.c. */
+struct sends {
+	struct script script;
+	struct op next;
+	bool has_next, fin_posted;
+	struct record records[N_RECORDS];
+	uint32_t n_posted, n_completed; /* work requests */
+	uint32_t depth; /* of the send queue; at most N_RECORDS */
+	uint32_t n_signaled; /* outstanding */
+	uint32_t ops_completed; /* all before this number are known to be done */
+	bool failed; /* a completion in error came: each further one has to come */
+	double tokens;
+	uint32_t since_signal;
+	uint32_t their_acked; /* as last seen in the area */
+};
+
+/* What the other end does. Owner: recv.c. */
+struct receives {
+	struct script script;
+	bool fin_seen;
+	uint32_t n_posted, n_consumed;
+	uint32_t acked; /* last one sent */
+};
+
+/* When the queue pair failed. Owner: error.c. */
+struct failure {
+	bool told, reported; /* to the other end */
+	bool heard; /* @report is here */
+	bool tried_gone;
+	struct report report; /* theirs */
+};
+
+/* The last completions, for people. */
+struct history {
+	struct {
+		uint64_t wr_id, ns;
+		enum ibv_wc_status status;
+	} last[N_HISTORY];
+	uint32_t n;
+};
+
+/* A queue pair. Only its thread uses it. */
 struct link_qp {
 	struct thread *thread;
 	unsigned int index, epoch;
@@ -111,37 +153,11 @@ struct link_qp {
 		unsigned int epoch; /* may be ahead of ours */
 		bool valid;
 	} heard;
-
-	/* What we do. */
-	struct script script;
-	struct op next;
-	bool has_next, fin_posted;
-	struct record records[N_RECORDS];
-	uint32_t n_posted, n_completed; /* work requests */
-	uint32_t depth; /* of the send queue; at most N_RECORDS */
-	uint32_t n_signaled; /* outstanding */
-	uint32_t ops_completed; /* all before this number are known to be done */
-	bool failed; /* a completion in error came: each further one has to come */
-	double tokens;
-	uint32_t since_signal;
-	uint32_t their_acked; /* as last seen in the area */
-
-	/* What the other end does. */
-	struct script their_script;
-	bool fin_seen;
-	uint32_t recvs_posted, recvs_consumed;
-	uint32_t acked; /* last one sent */
-
-	/* When it failed. */
-	bool told_broken, report_sent, heard_report, tried_gone;
-	struct report report; /* theirs */
-
+	struct sends sends;
+	struct receives receives;
+	struct failure failure;
 	uint64_t progress_ns, success_ns;
-	struct {
-		uint64_t wr_id, ns;
-		enum ibv_wc_status status;
-	} history[N_HISTORY]; /* the last completions, for people */
-	uint32_t n_history;
+	struct history history;
 };
 
 struct totals {

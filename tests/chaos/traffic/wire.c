@@ -54,8 +54,8 @@ static void heard(struct thread *t, const struct message *m)
 	if (m->word == WORD_BROKEN)
 		error_told(q);
 	if (m->word == WORD_REPORT) {
-		q->report = m->report;
-		q->heard_report = true;
+		q->failure.report = m->report;
+		q->failure.heard = true;
 		error_told(q);
 	}
 }
