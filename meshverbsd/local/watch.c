@@ -13,8 +13,8 @@
 /* Delays of whole looks after a notification, last one first: 0.5 ms, then 20, 100 and 500 ms later. */
 static const uint64_t settle_ns[] = {500 * MD_MS, 100 * MD_MS, MD_SETTLE_NS, MD_AT_ONCE_NS};
 #define N_LOOKS	  (sizeof(settle_ns) / sizeof(settle_ns[0]))
-#define N_AT_ONCE (N_LOOKS - 1) /* value of looks_due before the first whole look after a notification */
-#define N_DOWN	  1 /* value of looks_due after a port went down: one look, MD_TABLES_NS later */
+#define N_AT_ONCE (N_LOOKS - 1) /* value of whole.n_due before the first whole look after a notification */
+#define N_DOWN	  1 /* value of whole.n_due after a port went down: one look, MD_TABLES_NS later */
 
 /* Does the netdev have a default route in the main table? Looks up routes to addresses that no host has (RFC 5737, RFC 3849). */
 static bool has_default_route(struct md_watch *w, uint32_t ifindex)
@@ -73,14 +73,14 @@ static uint64_t now_ns(void)
 }
 
 /* Return: processor time of looks beyond their share of 1 / MD_LOOK_SHARE, and beyond MD_LOOKS_AT_ONCE free looks. */
-static uint64_t overspent_ns(struct md_watch *w, uint64_t now)
+static uint64_t overspent_ns(struct md_watch_whole *whole, uint64_t now)
 {
-	uint64_t earned = (now - w->spent_at_ns) / MD_LOOK_SHARE;
-	uint64_t free_ns = MD_LOOKS_AT_ONCE * w->look_ns;
+	uint64_t earned = (now - whole->spent_at_ns) / MD_LOOK_SHARE;
+	uint64_t free_ns = MD_LOOKS_AT_ONCE * whole->cost_ns;
 
-	w->spent_ns -= earned < w->spent_ns ? earned : w->spent_ns;
-	w->spent_at_ns = now;
-	return w->spent_ns > free_ns ? w->spent_ns - free_ns : 0;
+	whole->spent_ns -= earned < whole->spent_ns ? earned : whole->spent_ns;
+	whole->spent_at_ns = now;
+	return whole->spent_ns > free_ns ? whole->spent_ns - free_ns : 0;
 }
 
 static struct md_watch *watch_of(struct md_errand *look)
@@ -161,14 +161,14 @@ static void account(struct md_watch *w)
 {
 	if (w->looked.whole) {
 		w->n_looks++;
-		w->look_ns = w->looked.took_ns;
-		overspent_ns(w, now_ns());
-		w->spent_ns += w->looked.took_ns;
+		w->whole.cost_ns = w->looked.took_ns;
+		overspent_ns(&w->whole, now_ns());
+		w->whole.spent_ns += w->looked.took_ns;
 	} else {
 		uint64_t now = now_ns();
 
-		w->states_cost_ns = MD_LOOK_SHARE * w->looked.took_ns;
-		w->states_paid_ns = (w->states_paid_ns > now ? w->states_paid_ns : now) + w->states_cost_ns;
+		w->states.cost_ns = MD_LOOK_SHARE * w->looked.took_ns;
+		w->states.paid_ns = (w->states.paid_ns > now ? w->states.paid_ns : now) + w->states.cost_ns;
 	}
 }
 
@@ -180,8 +180,8 @@ static void set_timer(struct md_watch *w, uint64_t delay_ns)
 
 static void look_at_states(struct md_watch *w)
 {
-	w->states_due = false;
-	w->whole_waits = true;
+	w->states.due = false;
+	w->whole.waits = true;
 	sd_event_source_set_enabled(w->timer, SD_EVENT_OFF);
 	begin_look(w, false);
 }
@@ -191,11 +191,11 @@ static void look_at_states(struct md_watch *w)
  * later, sees what changes together with the port, e.g. the other port of a NIC. Further looks wait until their
  * processor time is paid for.
  */
-static uint64_t states_at_ns(const struct md_watch *w, uint64_t now)
+static uint64_t states_at_ns(const struct md_watch_states *states, uint64_t now)
 {
-	uint64_t at_ns = w->states_paid_ns > now ? now + MD_AT_ONCE_NS : now;
+	uint64_t at_ns = states->paid_ns > now ? now + MD_AT_ONCE_NS : now;
 
-	return at_ns + w->states_cost_ns < w->states_paid_ns ? w->states_paid_ns - w->states_cost_ns : at_ns;
+	return at_ns + states->cost_ns < states->paid_ns ? states->paid_ns - states->cost_ns : at_ns;
 }
 
 /*
@@ -206,27 +206,27 @@ static void plan_whole(struct md_watch *w, uint64_t now)
 {
 	uint64_t wait_ns;
 
-	if (w->looks_due == N_AT_ONCE)
+	if (w->whole.n_due == N_AT_ONCE)
 		return;
-	wait_ns = MD_LOOK_SHARE * overspent_ns(w, now);
+	wait_ns = MD_LOOK_SHARE * overspent_ns(&w->whole, now);
 	if (wait_ns < MD_AT_ONCE_NS)
 		wait_ns = MD_AT_ONCE_NS;
-	w->looks_due = N_AT_ONCE;
-	w->change_ns = now;
-	w->whole_at_ns = now + wait_ns;
-	w->states_due = false;
+	w->whole.n_due = N_AT_ONCE;
+	w->whole.change_ns = now;
+	w->whole.at_ns = now + wait_ns;
+	w->states.due = false;
 	set_timer(w, wait_ns);
 }
 
 /* A look at states waits neither for the GID tables, which take long to read, nor for the share of whole looks. */
 static void plan_states(struct md_watch *w, uint64_t now)
 {
-	uint64_t at_ns = states_at_ns(w, now);
+	uint64_t at_ns = states_at_ns(&w->states, now);
 
-	if (w->states_due || w->last_err || at_ns > w->whole_at_ns)
+	if (w->states.due || w->last_err || at_ns > w->whole.at_ns)
 		return;
 	if (at_ns > now) {
-		w->states_due = true;
+		w->states.due = true;
 		set_timer(w, at_ns - now);
 	} else {
 		look_at_states(w);
@@ -238,7 +238,7 @@ static void plan(struct md_watch *w, uint64_t noticed_ns)
 {
 	uint64_t now = now_ns();
 
-	if (w->looks_due != N_DOWN || noticed_ns >= w->change_ns + MD_AT_ONCE_NS)
+	if (w->whole.n_due != N_DOWN || noticed_ns >= w->whole.change_ns + MD_AT_ONCE_NS)
 		plan_whole(w, now);
 	plan_states(w, now);
 }
@@ -246,18 +246,18 @@ static void plan(struct md_watch *w, uint64_t noticed_ns)
 /* The look at states has ended, perhaps in failure. @more_up: change of the number of ports that are up. */
 static void whole_is_next(struct md_watch *w, int more_up)
 {
-	uint64_t now = now_ns(), noticed_ns = w->noticed_ns;
+	uint64_t now = now_ns(), noticed_ns = w->states.noticed_ns;
 
-	w->whole_waits = false;
-	w->noticed_ns = 0;
+	w->whole.waits = false;
+	w->states.noticed_ns = 0;
 	if (more_up < 0) {
-		w->looks_due = N_DOWN;
-		if (w->whole_at_ns < now + MD_TABLES_NS)
-			w->whole_at_ns = now + MD_TABLES_NS;
+		w->whole.n_due = N_DOWN;
+		if (w->whole.at_ns < now + MD_TABLES_NS)
+			w->whole.at_ns = now + MD_TABLES_NS;
 	} else if (more_up) {
 		plan_whole(w, now);
 	}
-	set_timer(w, w->whole_at_ns > now ? w->whole_at_ns - now : 0);
+	set_timer(w, w->whole.at_ns > now ? w->whole.at_ns - now : 0);
 	/* A change may have come after its file had been read. */
 	if (noticed_ns)
 		plan(w, noticed_ns);
@@ -285,7 +285,7 @@ static void on_looked(struct md_errand *look)
 
 		w->again = w->again_whole = false;
 		begin_look(w, whole);
-	} else if (w->whole_waits) {
+	} else if (w->whole.waits) {
 		whole_is_next(w, (int)md_desc_n_up(w->view->desc) - (int)n_up);
 	}
 }
@@ -304,14 +304,14 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 
 	(void)source;
 	(void)usec;
-	if (w->states_due) {
+	if (w->states.due) {
 		look_at_states(w);
 		return 0;
 	}
 	begin_look(w, true);
-	if (w->looks_due) {
-		w->looks_due--;
-		set_timer(w, settle_ns[w->looks_due]);
+	if (w->whole.n_due) {
+		w->whole.n_due--;
+		set_timer(w, settle_ns[w->whole.n_due]);
 	} else {
 		set_timer(w, MD_POLL_NS);
 	}
@@ -322,8 +322,8 @@ void md_watch_noticed(struct md_watch *w)
 {
 	uint64_t now = now_ns();
 
-	if (w->whole_waits)
-		w->noticed_ns = now;
+	if (w->whole.waits)
+		w->states.noticed_ns = now;
 	else
 		plan(w, now);
 }

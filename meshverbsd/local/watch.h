@@ -8,6 +8,24 @@
 #include "topo_netlink.h"
 #include "view.h"
 
+/* Looks at everything: when they are due, and their processor time. CLOCK_BOOTTIME. Event loop's thread only. */
+struct md_watch_whole {
+	unsigned int n_due; /* looks to follow the next one */
+	uint64_t at_ns; /* next one after a notification */
+	bool waits; /* one follows the present look at states */
+	uint64_t change_ns; /* first notification that the planned ones are for */
+	uint64_t cost_ns; /* processor time of the last one */
+	uint64_t spent_ns, spent_at_ns; /* processor time of all, less the share that was earned until @spent_at_ns */
+};
+
+/* Looks at port states only. CLOCK_BOOTTIME. Event loop's thread only. */
+struct md_watch_states {
+	bool due; /* the timer is for one */
+	uint64_t noticed_ns; /* last notification during the present one; 0: none */
+	uint64_t cost_ns; /* processor time of the last one times MD_LOOK_SHARE */
+	uint64_t paid_ns; /* when all of them are paid for */
+};
+
 /*
  * Keeps the local view up to date. Looks at sysfs and rtnetlink shortly after a notification of the kernel, again a
  * little later (GID tables follow addresses with a delay), and every MD_POLL_NS for changes without notification
@@ -31,21 +49,9 @@ struct md_watch {
 	bool again, again_whole; /* a look was asked for while another one was out */
 	struct mv_netlink netlink; /* the errand uses it for requests, the event loop for notifications */
 	struct md_view *view; /* never NULL after md_watch_start() */
-	unsigned int looks_due; /* whole looks to follow the next one */
 	uint64_t n_looks, n_failed;
-	uint64_t look_ns; /* processor time of the last whole look */
-	uint64_t whole_at_ns; /* next whole look after a notification (CLOCK_BOOTTIME) */
-	/*
-	 * Looks at port states only. cost: processor time of the last one times MD_LOOK_SHARE; paid: when all of them
-	 * are paid for (CLOCK_BOOTTIME).
-	 */
-	uint64_t states_cost_ns, states_paid_ns;
-	bool states_due; /* the timer is for a look at states */
-	bool whole_waits; /* a whole look follows the present look at states */
-	uint64_t noticed_ns; /* last notification during the present look at states (CLOCK_BOOTTIME); 0: none */
-	uint64_t change_ns; /* first notification that the planned whole looks are for (CLOCK_BOOTTIME) */
-	/* processor time of all looks, less the share that was earned until @spent_at_ns (CLOCK_BOOTTIME) */
-	uint64_t spent_ns, spent_at_ns;
+	struct md_watch_whole whole;
+	struct md_watch_states states;
 	int last_err; /* result of the last look; 0: success */
 	sd_event_source *notice, *timer;
 	/* Called after @view has changed. @old is freed after the call. */

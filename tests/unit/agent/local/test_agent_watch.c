@@ -77,8 +77,8 @@ static uint64_t boottime_ns(void)
 /* Looking has taken its share for the next minutes. */
 static void overspend(void)
 {
-	watch.spent_at_ns = boottime_ns();
-	watch.spent_ns = 100 * MD_S;
+	watch.whole.spent_at_ns = boottime_ns();
+	watch.whole.spent_ns = 100 * MD_S;
 }
 
 static void run_until_changed(unsigned int n)
@@ -111,10 +111,10 @@ static void test_at_once(void **state)
 	assert_false(is_up());
 	/* Without reading the tables, which comes later, and twice. */
 	assert_int_equal(watch.n_looks, 0);
-	assert_true(watch.whole_at_ns >= begun_ns + MD_TABLES_NS);
+	assert_true(watch.whole.at_ns >= begun_ns + MD_TABLES_NS);
 	run_until_looked(2);
 	assert_int_equal(n_changed, 1);
-	assert_int_equal(watch.looks_due, 0);
+	assert_int_equal(watch.whole.n_due, 0);
 }
 
 /* What is said of the same change, during the look and after it, brings no tables before connections have moved; but other ports are looked at. */
@@ -125,18 +125,18 @@ static void test_said_twice(void **state)
 	(void)state;
 	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
 	md_watch_noticed(&watch);
-	assert_in_range(watch.change_ns, begun_ns, boottime_ns());
-	watch.change_ns = boottime_ns() + MD_S; /* as if the clock stood still */
+	assert_in_range(watch.whole.change_ns, begun_ns, boottime_ns());
+	watch.whole.change_ns = boottime_ns() + MD_S; /* as if the clock stood still */
 	md_watch_noticed(&watch);
 	run_until_changed(1);
-	assert_true(watch.states_due);
-	assert_true(watch.whole_at_ns >= begun_ns + MD_TABLES_NS);
+	assert_true(watch.states.due);
+	assert_true(watch.whole.at_ns >= begun_ns + MD_TABLES_NS);
 	md_watch_noticed(&watch);
-	assert_true(watch.whole_at_ns >= begun_ns + MD_TABLES_NS);
+	assert_true(watch.whole.at_ns >= begun_ns + MD_TABLES_NS);
 	run_until_looked(2);
 	assert_true(boottime_ns() >= begun_ns + MD_TABLES_NS);
 	assert_int_equal(n_changed, 1);
-	assert_int_equal(watch.looks_due, 0);
+	assert_int_equal(watch.whole.n_due, 0);
 }
 
 /* What is in the tables only. */
@@ -156,15 +156,15 @@ static void comes_up(uint64_t change_ns)
 	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
 	md_watch_noticed(&watch);
 	run_until_changed(1);
-	watch.states_paid_ns = 0; /* as after a while, so that they are looked at first again */
-	watch.change_ns = change_ns;
+	watch.states.paid_ns = 0; /* as after a while, so that they are looked at first again */
+	watch.whole.change_ns = change_ns;
 	tmpdir_write(&sysfs, PORT "state", "4: ACTIVE\n");
 	md_watch_noticed(&watch);
 	run_until_changed(2);
 	assert_true(is_up());
 	assert_int_equal(watch.n_looks, 0);
 	run_until_looked(1);
-	assert_true(watch.looks_due > 1); /* the next as after a notice, not as after a port that went down */
+	assert_true(watch.whole.n_due > 1); /* the next as after a notice, not as after a port that went down */
 }
 
 static void test_comes_up(void **state)
@@ -193,7 +193,7 @@ static void test_states_do_not_wait(void **state)
 	run_until_changed(2);
 	assert_true(is_up());
 	assert_int_equal(watch.n_looks, 0);
-	assert_true(watch.whole_at_ns > boottime_ns() + MD_S);
+	assert_true(watch.whole.at_ns > boottime_ns() + MD_S);
 	/* What it has is still known. */
 	assert_int_equal(watch.view->desc->n_gids, 1);
 }
@@ -211,23 +211,23 @@ static void test_states_are_paid_for(void **state)
 	run_until_changed(1);
 	/* As if it had taken so long. */
 	paid_ns = boottime_ns() + 10 * MD_S;
-	watch.states_cost_ns = 10 * MD_S;
-	watch.states_paid_ns = paid_ns;
+	watch.states.cost_ns = 10 * MD_S;
+	watch.states.paid_ns = paid_ns;
 	tmpdir_write(&sysfs, PORT "state", "4: ACTIVE\n");
 	noticed_ns = boottime_ns();
 	md_watch_noticed(&watch);
 	assert_false(watch.look.out);
-	assert_true(watch.states_due);
+	assert_true(watch.states.due);
 	assert_false(sd_event_source_get_time(watch.timer, &at_us));
 	assert_true(at_us * 1000 <= noticed_ns + MD_AT_ONCE_NS + MD_MS);
 	run_until_changed(2);
-	assert_true(watch.states_paid_ns > paid_ns);
+	assert_true(watch.states.paid_ns > paid_ns);
 	paid_ns = boottime_ns() + 20 * MD_S;
-	watch.states_cost_ns = 10 * MD_S;
-	watch.states_paid_ns = paid_ns;
-	watch.whole_at_ns = paid_ns + MD_S;
+	watch.states.cost_ns = 10 * MD_S;
+	watch.states.paid_ns = paid_ns;
+	watch.whole.at_ns = paid_ns + MD_S;
 	md_watch_noticed(&watch);
-	assert_true(watch.states_due);
+	assert_true(watch.states.due);
 	assert_false(sd_event_source_get_time(watch.timer, &at_us));
 	assert_true(at_us * 1000 >= paid_ns - 11 * MD_S); /* the event loop reckons from when it last looked at the clock */
 }
@@ -308,14 +308,14 @@ static void test_noticed_meanwhile(void **state)
 {
 	(void)state;
 	others_have_the_lock();
-	watch.change_ns = 0; /* long ago */
+	watch.whole.change_ns = 0; /* long ago */
 	md_watch_noticed(&watch);
 	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
 	pthread_mutex_unlock(&rtnl);
 	run_until_changed(1);
 	assert_int_equal(watch.n_looks, 0);
 	run_until_looked(1);
-	assert_true(watch.looks_due > 1); /* as after a notice, not as after a port that went down */
+	assert_true(watch.whole.n_due > 1); /* as after a notice, not as after a port that went down */
 }
 
 /* Of what a look that failed has left, no states can be read. */
