@@ -32,19 +32,19 @@ static void add_datagrams(struct list *list, const struct md_agent *agent)
 {
 	const struct md_counts *counts = &agent->counts;
 
-	counter(list, "datagrams_sent", counts->datagrams_sent,
+	counter(list, "datagrams_sent", counts->datagrams.sent,
 		"Datagrams to single agents that were sent");
-	counter(list, "datagrams_failed", counts->datagrams_failed,
+	counter(list, "datagrams_failed", counts->datagrams.failed,
 		"Datagrams that the kernel would not send");
-	counter(list, "datagrams_held", counts->datagrams_held,
+	counter(list, "datagrams_held", counts->datagrams.held,
 		"Datagrams that were not sent because their netdev had no carrier");
-	counter(list, "datagrams_received", counts->datagrams_received, "Datagrams received");
+	counter(list, "datagrams_received", counts->datagrams.received, "Datagrams received");
 	for (int v = MD_OPEN_UNPROVEN; v < MD_OPEN_N_VERDICTS; v++)
 		add(list, true, "datagrams_rejected", "reason", md_verdict_name((enum md_verdict)v),
 		    counts->verdicts[v], "Datagrams dropped, by reason");
 	add(list, true, "datagrams_rejected", "reason", "malformed_payload",
-	    counts->payloads_malformed, "Datagrams dropped, by reason");
-	add(list, true, "datagrams_rejected", "reason", "payload_version", counts->payloads_version,
+	    counts->payloads.malformed, "Datagrams dropped, by reason");
+	add(list, true, "datagrams_rejected", "reason", "payload_version", counts->payloads.version,
 	    "Datagrams dropped, by reason");
 }
 
@@ -52,19 +52,19 @@ static void add_beacons(struct list *list, const struct md_agent *agent)
 {
 	const struct md_counts *counts = &agent->counts;
 
-	counter(list, "beacons_sent", counts->beacons_sent, "Beacons sent, each piece of one");
-	counter(list, "beacons_received", counts->beacons_received, "Beacons received");
-	counter(list, "beacons_unchanged", counts->beacons_unchanged,
+	counter(list, "beacons_sent", counts->beacons.sent, "Beacons sent, each piece of one");
+	counter(list, "beacons_received", counts->beacons.received, "Beacons received");
+	counter(list, "beacons_unchanged", counts->beacons.unchanged,
 		"Beacons received that told nothing new");
-	counter(list, "beacons_rejected", counts->beacons_rejected,
+	counter(list, "beacons_rejected", counts->beacons.rejected,
 		"Beacons received that could not be used");
-	counter(list, "queries_sent", counts->queries_sent, "Queries sent");
-	counter(list, "queries_received", counts->queries_received, "Queries received");
-	counter(list, "queries_refused", counts->queries_refused,
+	counter(list, "queries_sent", counts->queries.sent, "Queries sent");
+	counter(list, "queries_received", counts->queries.received, "Queries received");
+	counter(list, "queries_refused", counts->queries.refused,
 		"Queries not answered because there were too many");
-	counter(list, "entries_sent", counts->entries_sent, "Answers to queries sent");
-	counter(list, "entries_received", counts->entries_received, "Answers to queries received");
-	counter(list, "entries_rejected", counts->entries_rejected,
+	counter(list, "entries_sent", counts->entries.sent, "Answers to queries sent");
+	counter(list, "entries_received", counts->entries.received, "Answers to queries received");
+	counter(list, "entries_rejected", counts->entries.rejected,
 		"Answers to queries that could not be used");
 }
 
@@ -156,12 +156,13 @@ static void add_messages(struct list *list, const struct md_agent *agent)
 		"Messages of processes for which there was no room");
 	counter(list, "messages_received", carry->count.received, "Messages from other hosts");
 	counter(list, "messages_repeated", carry->count.repeated, "Further copies of these");
-	counter(list, "messages_not_theirs", counts->messages_not_theirs,
+	counter(list, "messages_not_theirs", counts->messages.not_theirs,
 		"Messages dropped, as the host that sent them has not the GID that they are from, or that of the path they offer");
-	counter(list, "messages_throttled", counts->messages_throttled, "Messages dropped: their host, or all of them, sent too many");
-	counter(list, "messages_not_ours", counts->messages_not_ours,
+	counter(list, "messages_throttled", counts->messages.throttled,
+		"Messages dropped: their host, or all of them, sent too many");
+	counter(list, "messages_not_ours", counts->messages.not_ours,
 		"Messages for a GID that this host does not have");
-	counter(list, "messages_unclaimed", counts->messages_unclaimed,
+	counter(list, "messages_unclaimed", counts->messages.unclaimed,
 		"Messages for a QP that no process has claimed");
 	counter(list, "messages_delivered", agent->clients.count.delivered,
 		"Messages handed to processes");
@@ -189,14 +190,16 @@ static void add_probes(struct list *list, const struct md_agent *agent)
 	counter(list, "probe_rounds_void", probes->count.void_rounds,
 		"Rounds that said nothing of the path: no other one answered, or datagrams had been dropped");
 	counter(list, "probes_late", probes->count.late, "Turns of probing that came more than an interval late: no processor");
-	counter(list, "bundles_sent", agent->counts.bundles_sent, "Datagrams with many messages or receipts sent");
-	counter(list, "bundles_received", agent->counts.bundles_received, "Such datagrams of other hosts");
-	counter(list, "probes_received", agent->counts.probes_received, "Probes of other hosts");
-	counter(list, "probes_astray", agent->counts.probes_astray,
+	counter(list, "bundles_sent", agent->counts.bundles.sent, "Datagrams with many messages or receipts sent");
+	counter(list, "bundles_received", agent->counts.bundles.received, "Such datagrams of other hosts");
+	counter(list, "probes_received", agent->counts.probes.received, "Probes of other hosts");
+	counter(list, "probes_astray", agent->counts.probes.astray,
 		"Probes and echoes that came in by another netdev than the address is on");
-	counter(list, "probes_refused", agent->counts.probes_refused, "Probes of other hosts that were too many to answer, or for which there was no room");
-	counter(list, "echoes_sent", agent->counts.echoes_sent, "Answers to probes of other hosts");
-	counter(list, "echoes_held", agent->counts.echoes_held, "Probes not answered over paths that are dead, because room to send was scarce");
+	counter(list, "probes_refused", agent->counts.probes.refused,
+		"Probes of other hosts that were too many to answer, or for which there was no room");
+	counter(list, "echoes_sent", agent->counts.echoes.sent, "Answers to probes of other hosts");
+	counter(list, "echoes_held", agent->counts.echoes.held,
+		"Probes not answered over paths that are dead, because room to send was scarce");
 	counter(list, "echoes_stray", probes->count.stray, "Answers to probes that were not sent");
 	counter(list, "watches_refused", agent->clients.count.watches_refused,
 		"Paths that processes wanted watched and that are not");

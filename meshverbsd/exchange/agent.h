@@ -50,15 +50,35 @@ static inline unsigned int md_share_of(const struct md_received *received)
 
 /* Counters. Counters of a part, e.g. md_probes, are in its struct. */
 struct md_counts {
-	uint64_t beacons_sent, beacons_received, beacons_rejected;
-	uint64_t beacons_unchanged; /* the part of beacons_received that had no news */
-	uint64_t queries_sent, queries_received, queries_refused, entries_sent, entries_received, entries_rejected;
-	uint64_t datagrams_sent, datagrams_failed, datagrams_held, datagrams_received;
+	struct {
+		uint64_t sent, received, rejected;
+		uint64_t unchanged; /* the part of @received that had no news */
+	} beacons;
+	struct {
+		uint64_t sent, received, refused;
+	} queries;
+	struct {
+		uint64_t sent, received, rejected;
+	} entries;
+	struct {
+		uint64_t sent, failed, held, received;
+	} datagrams;
 	uint64_t verdicts[MD_OPEN_N_VERDICTS];
-	uint64_t payloads_malformed, payloads_version;
-	uint64_t messages_not_ours, messages_unclaimed, messages_not_theirs, messages_throttled;
-	uint64_t bundles_sent, bundles_received;
-	uint64_t probes_received, probes_astray, probes_refused, echoes_sent, echoes_held;
+	struct {
+		uint64_t malformed, version;
+	} payloads;
+	struct {
+		uint64_t not_ours, unclaimed, not_theirs, throttled;
+	} messages;
+	struct {
+		uint64_t sent, received;
+	} bundles;
+	struct {
+		uint64_t received, astray, refused;
+	} probes;
+	struct {
+		uint64_t sent, held;
+	} echoes;
 	uint64_t published, publish_failed;
 };
 

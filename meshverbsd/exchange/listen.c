@@ -17,9 +17,9 @@ static int decode(struct md_agent *agent, const struct md_opened *opened, struct
 	int err = md_beacon_decode(opened->payload, opened->payload_len, ret);
 
 	if (err == -EPROTONOSUPPORT)
-		agent->counts.payloads_version++;
+		agent->counts.payloads.version++;
 	else if (err)
-		agent->counts.payloads_malformed++;
+		agent->counts.payloads.malformed++;
 	return err;
 }
 
@@ -60,18 +60,18 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 	struct md_beacon beacon;
 	unsigned int news;
 
-	agent->counts.beacons_received++;
+	agent->counts.beacons.received++;
 	/* We announce nothing on this netdev, or the beacon names no rail. */
 	if (!net || decode(agent, opened, &beacon) || beacon.rail == MD_NO_RAIL ||
 	    md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
-		agent->counts.beacons_rejected++;
+		agent->counts.beacons.rejected++;
 		return;
 	}
 	if (md_udp_is_ipv4(&received->ip))
 		agent->talk.ipv4_until_ns[net - agent->watch.view->nets] =
 			now_ns + 4 * beacon.interval_ms * MD_MS;
 	if (!news) {
-		agent->counts.beacons_unchanged++;
+		agent->counts.beacons.unchanged++;
 		return;
 	}
 	take_news(agent, &heard, news, now_ns);
@@ -114,10 +114,10 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	struct md_host *host;
 	unsigned int news;
 
-	agent->counts.entries_received++;
+	agent->counts.entries.received++;
 	if (!is_expected(agent, received, opened, now_ns, &target) ||
 	    decode(agent, opened, &beacon)) {
-		agent->counts.entries_rejected++;
+		agent->counts.entries.rejected++;
 		return;
 	}
 	/* The answer is valid until our next query, whose time we choose. */
@@ -125,7 +125,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	heard.near = !target;
 	heard.wanted = target && md_target_is_wanted(target);
 	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
-		agent->counts.entries_rejected++;
+		agent->counts.entries.rejected++;
 		return;
 	}
 	host = md_hosts_find(&agent->hosts, &opened->sender);
@@ -203,7 +203,7 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 		on_beacon(agent, received, opened, now_ns);
 		break;
 	case MD_KIND_QUERY:
-		agent->counts.queries_received++;
+		agent->counts.queries.received++;
 		md_talk_entry(agent, received, opened);
 		on_hint(agent, received, opened, now_ns);
 		break;
@@ -229,7 +229,7 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 		md_trust_confirm(agent, received, opened);
 		break;
 	default:
-		agent->counts.payloads_version++;
+		agent->counts.payloads.version++;
 		break;
 	}
 }
@@ -286,7 +286,7 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	enum md_verdict verdict;
 
 	from.arrived = received->ifindex;
-	agent->counts.datagrams_received++;
+	agent->counts.datagrams.received++;
 	if (md_is_of_path(received->bytes, received->len)) {
 		if (md_prober_is_astray(agent, received))
 			return;

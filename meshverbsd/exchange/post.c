@@ -42,13 +42,13 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 	int err;
 
 	if (names_path(msg) && !md_view_has_gid(agent->watch.view, &msg->path.gid)) {
-		agent->counts.messages_not_theirs++;
+		agent->counts.messages.not_theirs++;
 		return -EADDRNOTAVAIL;
 	}
 	if (md_view_has_gid(agent->watch.view, dgid)) {
 		/* No process has claimed the QP yet. After the claim that process asks by itself. */
 		if (!deliver(agent, &agent->hosts.self, msg, data, len))
-			agent->counts.messages_unclaimed++;
+			agent->counts.messages.unclaimed++;
 		return 0;
 	}
 	if (!md_has_room(agent->post.carry.n, MD_PARCELS_MAX, client->account->id))
@@ -207,7 +207,7 @@ static void send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t 
 {
 	struct md_agent *agent = arg;
 
-	agent->counts.bundles_sent++;
+	agent->counts.bundles.sent++;
 	md_talk_send_for(agent, &to->host, MD_KIND_BUNDLE, &to->ip, to->port, to->ifindex,
 			 IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, len);
 }
@@ -330,23 +330,23 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 	struct mv_ctl_msg msg;
 
 	if (mv_ctl_decode(parcel->data, parcel->len, &msg)) {
-		agent->counts.payloads_malformed++;
+		agent->counts.payloads.malformed++;
 		return;
 	}
 	/* No receipt: the sender's directory is wrong, and the sending process has to learn that. */
 	if (!md_view_has_gid(agent->watch.view, &msg.to.gid)) {
-		agent->counts.messages_not_ours++;
+		agent->counts.messages.not_ours++;
 		return;
 	}
 	if (!is_theirs(agent, received, opened, &msg)) {
-		agent->counts.messages_not_theirs++;
+		agent->counts.messages.not_theirs++;
 		complain(agent, received, &msg, now_ns);
 		ask_who_is_there(agent, received);
 		return;
 	}
 	if (md_carry_first(&agent->post.carry, &opened->sender, opened->start, parcel, now_ns) &&
 	    !deliver(agent, &opened->sender, &msg, parcel->data, parcel->len))
-		agent->counts.messages_unclaimed++;
+		agent->counts.messages.unclaimed++;
 	send_receipt(agent, received, opened, parcel->id, now_ns);
 }
 
@@ -366,9 +366,9 @@ static void on_parcel(struct md_agent *agent, const struct md_received *received
 static void count_bad(struct md_agent *agent, int err)
 {
 	if (err == -EPROTONOSUPPORT)
-		agent->counts.payloads_version++;
+		agent->counts.payloads.version++;
 	else
-		agent->counts.payloads_malformed++;
+		agent->counts.payloads.malformed++;
 }
 
 /* ---- does the host take bundles? --------------------------------------------------------------- */
@@ -448,7 +448,7 @@ static bool may_send(struct md_agent *agent, const struct md_received *received,
 	    (md_limit_take_some(own, host ? &messages_rate : &unknown_rate, n, now_ns) &&
 	     may_all_send(limits, share, opened->sealed, host, n, now_ns)))
 		return true;
-	agent->counts.messages_throttled += n;
+	agent->counts.messages.throttled += n;
 	return false;
 }
 
@@ -482,7 +482,7 @@ void md_post_bundle(struct md_agent *agent, const struct md_received *received, 
 		count_bad(agent, err);
 		return;
 	}
-	agent->counts.bundles_received++;
+	agent->counts.bundles.received++;
 	if (host) {
 		host->bundles.start = opened->start;
 		host->bundles.n_asked = 0;

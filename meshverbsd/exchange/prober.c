@@ -108,9 +108,9 @@ static bool decode(struct md_agent *agent, const struct md_opened *opened, struc
 	int err = md_probe_decode(opened->payload, opened->payload_len, ret);
 
 	if (err == -EPROTONOSUPPORT)
-		agent->counts.payloads_version++;
+		agent->counts.payloads.version++;
 	else if (err)
-		agent->counts.payloads_malformed++;
+		agent->counts.payloads.malformed++;
 	return !err;
 }
 
@@ -124,7 +124,7 @@ bool md_prober_is_astray(struct md_agent *agent, const struct md_received *recei
 
 	if (received->ifindex && md_view_gid_ifindex(agent->watch.view, &to) == received->ifindex)
 		return false;
-	agent->counts.probes_astray++;
+	agent->counts.probes.astray++;
 	return true;
 }
 
@@ -138,7 +138,7 @@ static bool has_echo_room(struct md_agent *agent, const struct md_probe_key *pat
 {
 	switch (md_probes_answer(&agent->prober.probes, path)) {
 	case MD_PROBES_LEAVE:
-		agent->counts.echoes_held++;
+		agent->counts.echoes.held++;
 		return false;
 	case MD_PROBES_ANSWER:
 		if (take_echo_room(agent, md_now()))
@@ -147,7 +147,7 @@ static bool has_echo_room(struct md_agent *agent, const struct md_probe_key *pat
 	case MD_PROBES_REFUSE:
 		break;
 	}
-	agent->counts.probes_refused++;
+	agent->counts.probes.refused++;
 	return false;
 }
 
@@ -157,7 +157,7 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	struct md_probe_wire probe, echo;
 	int err;
 
-	agent->counts.probes_received++;
+	agent->counts.probes.received++;
 	if (!decode(agent, opened, &probe) || !has_echo_room(agent, &path))
 		return;
 	/*
@@ -167,13 +167,13 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	 * than echoes.
 	 */
 	echo = probe;
-	echo.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes_refused;
+	echo.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes.refused;
 	err = send_over(agent, MD_KIND_ECHO, &received->to, &received->ip, received->port, received->ifindex, &echo);
 	if (md_probes_is_shortage(err)) {
-		agent->counts.probes_refused++;
+		agent->counts.probes.refused++;
 		return;
 	}
-	agent->counts.echoes_sent++;
+	agent->counts.echoes.sent++;
 	if (!err)
 		md_probes_heard(&agent->prober.probes, &path, &probe, &opened->sender, md_now());
 }

@@ -48,14 +48,14 @@ int md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port
 	int err;
 
 	if (!md_paths_leave(agent->watch.view, &paths_ops, &leaving, ip, &ifindex)) {
-		agent->counts.datagrams_held++;
+		agent->counts.datagrams.held++;
 		return -ENETDOWN;
 	}
 	err = md_udp_send(&agent->udp, ip, port, ifindex, from, bytes, len);
 	if (err)
-		agent->counts.datagrams_failed++;
+		agent->counts.datagrams.failed++;
 	else
-		agent->counts.datagrams_sent++;
+		agent->counts.datagrams.sent++;
 	return err;
 }
 
@@ -117,9 +117,9 @@ static int send_multicast(struct md_agent *agent, const struct md_net *net, bool
 			      datagram_len);
 
 	if (err)
-		agent->counts.datagrams_failed++;
+		agent->counts.datagrams.failed++;
 	else if (kind == MD_KIND_BEACON)
-		agent->counts.beacons_sent++;
+		agent->counts.beacons.sent++;
 	return err;
 }
 
@@ -206,7 +206,7 @@ void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32
 		md_beacon_cut(&beacon, agent->talk.said.desc, (uint8_t)i);
 		md_talk_send(agent, MD_KIND_BEACON, ip, agent->udp.port, ifindex, NULL, payload,
 			     md_beacon_encode(&beacon, payload));
-		agent->counts.beacons_sent++;
+		agent->counts.beacons.sent++;
 	}
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
 }
@@ -311,7 +311,7 @@ void md_talk_entry(struct md_agent *agent, const struct md_received *query, cons
 	struct md_beacon beacon;
 
 	if (!may_answer(agent, query, opened, md_now())) {
-		agent->counts.queries_refused++;
+		agent->counts.queries.refused++;
 		return;
 	}
 	fill_beacon(agent, &beacon);
@@ -322,7 +322,7 @@ void md_talk_entry(struct md_agent *agent, const struct md_received *query, cons
 		md_beacon_cut(&beacon, agent->talk.said.desc, (uint8_t)i);
 		md_talk_send(agent, MD_KIND_ENTRY, &query->ip, query->port, ifindex, from, payload,
 			     md_beacon_encode(&beacon, payload));
-		agent->counts.entries_sent++;
+		agent->counts.entries.sent++;
 	}
 	md_trust_send(agent, &query->ip, query->port, ifindex, from, false);
 }
@@ -333,7 +333,7 @@ void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t i
 
 	md_put64(&w, agent->talk.said.generation);
 	md_talk_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, w.buf, w.len);
-	agent->counts.queries_sent++;
+	agent->counts.queries.sent++;
 }
 
 void md_talk_ask(void *arg, const struct md_target *target)

@@ -45,14 +45,14 @@ static void check_rationed(bool sealed)
 	opened.payload_len = make_bundle(opened.payload, n);
 	for (unsigned int i = 0; i < 4000; i++)
 		md_post_bundle(&agent, &received, &opened);
-	assert_int_equal(agent.counts.bundles_received, 4000);
-	assert_in_range(agent.counts.payloads_malformed, most - n, most);
-	assert_int_equal(agent.counts.payloads_malformed + agent.counts.messages_throttled, 4000 * n);
+	assert_int_equal(agent.counts.bundles.received, 4000);
+	assert_in_range(agent.counts.payloads.malformed, most - n, most);
+	assert_int_equal(agent.counts.payloads.malformed + agent.counts.messages.throttled, 4000 * n);
 	/* After a second there is room for some more. */
 	clock_ns += MD_S;
-	before = agent.counts.payloads_malformed;
+	before = agent.counts.payloads.malformed;
 	md_post_bundle(&agent, &received, &opened);
-	assert_int_equal(agent.counts.payloads_malformed, before + n);
+	assert_int_equal(agent.counts.payloads.malformed, before + n);
 	md_secure_free(agent.secure);
 }
 
@@ -123,11 +123,11 @@ static void check_wanted(bool sealed)
 		for (unsigned int i = 0; i < MD_MESSAGES_BURST / 100; i++)
 			md_post_bundle(&agent, &received, &opened);
 	}
-	assert_true(agent.counts.messages_throttled > 0);
+	assert_true(agent.counts.messages.throttled > 0);
 	from_host(wanted, &received, &opened);
-	before = agent.counts.payloads_malformed;
+	before = agent.counts.payloads.malformed;
 	md_post_bundle(&agent, &received, &opened);
-	assert_int_equal(agent.counts.payloads_malformed, before + 100);
+	assert_int_equal(agent.counts.payloads.malformed, before + 100);
 	end();
 }
 
@@ -142,12 +142,12 @@ static void test_messages_of_wanted_hosts(void **state)
 static bool is_answered(const struct md_host *host, uint32_t group)
 {
 	struct md_opened opened = {.kind = MD_KIND_QUERY, .group = group};
-	uint64_t before = agent.counts.queries_refused;
+	uint64_t before = agent.counts.queries.refused;
 	struct md_received received;
 
 	from_host(host, &received, &opened);
 	md_talk_entry(&agent, &received, &opened);
-	return agent.counts.queries_refused == before;
+	return agent.counts.queries.refused == before;
 }
 
 static void test_answers_to_wanted_hosts(void **state)
@@ -178,10 +178,10 @@ static void test_answers_to_wanted_hosts(void **state)
 
 static bool is_taken(const struct md_received *received, const struct md_opened *opened)
 {
-	uint64_t before = agent.counts.messages_throttled;
+	uint64_t before = agent.counts.messages.throttled;
 
 	md_post_bundle(&agent, received, opened);
-	return agent.counts.messages_throttled == before;
+	return agent.counts.messages.throttled == before;
 }
 
 /* Whoever uses up all that hosts on his link may send leaves it to those on other links: known ones, and unknown ones. */
@@ -234,13 +234,13 @@ static void test_answers_on_another_link(void **state)
 		opened.group = i % MD_SOURCE_GROUPS;
 		md_talk_entry(&agent, &received, &opened);
 	}
-	before = agent.counts.queries_refused;
+	before = agent.counts.queries.refused;
 	assert_true(before > 0);
 	received.ifindex = 2;
 	md_talk_entry(&agent, &received, &opened);
 	received.hop_limit = 64;
 	md_talk_entry(&agent, &received, &opened);
-	assert_int_equal(agent.counts.queries_refused, before);
+	assert_int_equal(agent.counts.queries.refused, before);
 	end();
 }
 
