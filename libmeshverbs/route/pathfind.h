@@ -34,6 +34,7 @@ struct mv_path_request {
 	uint8_t own_host; /* not 0: @dgid is also of this host; a port reaches itself by loopback */
 	uint8_t down_too; /* mv_path_find(): not 0: include ports that are down */
 	uint8_t made; /* not 0: the connection exists, so the peer's host is known, and mv_dir_gid_is_in_doubt() does not count */
+	uint8_t by_links; /* mv_path_judge(): not 0: the kernel has found nobody at @dgid: links count for more than prefixes */
 	uint8_t proved; /* not 0: the initial PSNs are not 0, so no other host with @dgid can pose as the peer */
 	uint64_t spread; /* mv_path_find(): number of a group of connections, the same at both ends; 0: do not spread */
 	const struct mv_host_id *host; /* with @made: only GIDs of this host count; NULL: of any host */
@@ -57,10 +58,14 @@ struct mv_path {
  * @ret_remote_rail: the rail with the destination GID; written likewise
  *
  * A pair of addresses WORKS if both rails are up, the families agree, and one of these holds: the prefix of each covers
- * the other, and beacons do not show two links (mv_path_find()); @routed is set; or, if an address is link-local, beacons of the remote rail are heard on the local one. A
+ * the other; @routed is set; or, if an address is link-local, beacons of the remote rail are heard on the local one. A
  * working path must not be touched, so the verdict is WORKS unless the directory has evidence against it: an address
  * without known prefix, or an own address that is not in the directory (a former one, or a container's), covers all
  * addresses.
+ *
+ * With @by_links, or if this host has a fleet key, links count for more than prefixes: see mv_path_find(). Otherwise
+ * a host without an agent may have the address, on the link of the program's port, and a host on another link may
+ * announce it: only the kernel can tell that nobody is there.
  *
  * OTHER_SUBNET instead of APART: the subnets differ, but beacons of the remote rail are heard on the local one, both
  * addresses are in the same VLAN, and RoCE versions may agree. Without a route from the netdev of the source GID, the

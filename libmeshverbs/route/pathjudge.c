@@ -125,7 +125,7 @@ static enum mv_path_verdict judge_version(const struct mv_directory *dir,
 }
 
 static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gid *own,
-			  const struct mv_dir_gid *remote, bool routed)
+			  const struct mv_dir_gid *remote, bool routed, bool by_links)
 {
 	enum mv_gid_family a = mv_gid_family(&own->gid), b = mv_gid_family(&remote->gid);
 
@@ -137,7 +137,7 @@ static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gi
 	if (a != b)
 		return false;
 	/* The kernel's route to an address of the own subnet leads to the link as well. */
-	if (reach_of(own, remote) != REACH_APART && !mv_dir_gid_routed(own, remote) &&
+	if (by_links && reach_of(own, remote) != REACH_APART && !mv_dir_gid_routed(own, remote) &&
 	    mv_path_unheard(dir, own, remote, mv_path_heard(dir, dir->rails[remote->rail].host)))
 		return false;
 	return routed || reach_of(own, remote) != REACH_APART;
@@ -208,7 +208,7 @@ static enum mv_path_verdict judge_misfit(const struct mv_directory *dir,
 }
 
 static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
-				       const struct mv_dir_gid *remote, bool routed)
+				       const struct mv_dir_gid *remote, bool routed, bool by_links)
 {
 	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
 	enum mv_path_verdict verdict;
@@ -221,7 +221,7 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 		return MV_PATH_APART;
 	if (a->link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return judge_ib(&own->gid, &remote->gid);
-	if (!addresses_fit(dir, own, remote, routed))
+	if (!addresses_fit(dir, own, remote, routed, by_links))
 		return judge_misfit(dir, own, remote);
 	verdict = judge_version(dir, own, remote);
 	if (verdict == MV_PATH_WORKS && netdev_ambiguous(dir, own, remote))
@@ -300,6 +300,8 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 		      const struct mv_dir_gid *own, struct judgement *best,
 		      enum mv_path_verdict *ret_verdict)
 {
+	bool by_links = request->by_links || (dir->hosts[0].flags & MV_PEER_FLEET_KEY);
+
 	for (ssize_t at = -1;
 	     (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
 		const struct mv_dir_gid *remote = &dir->gids[dir->order[at]];
@@ -311,7 +313,7 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 		}
 		if (!is_believed(dir, request, own, remote))
 			continue;
-		take_better(best, judge_pair(dir, own, remote, request->routed), host,
+		take_better(best, judge_pair(dir, own, remote, request->routed, by_links), host,
 			    remote->rail);
 	}
 	*ret_verdict = MV_PATH_UNKNOWN;

@@ -411,8 +411,11 @@ native:
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view, refused);
 	if (!refused || !err)
 		saved_errno = errno;
-	/* The kernel found no neighbour, so no host without an agent has the address: believe the host that announces it. */
-	absent = doubted && is_nobody_there(err);
+	/*
+	 * The kernel found no neighbour, so no host without an agent has the address: believe the host that announces it, and
+	 * the links on which that host is heard.
+	 */
+	absent = !refused && (doubted || view.verdict == MV_PATH_WORKS) && is_nobody_there(err);
 	if (absent)
 		mesh_view_note_absent(&choice.gid, &choice.dgid, mesh_now_ns());
 	/* The base waits for a missing neighbour for a second or more. By then the peer's host may have answered the agent. */

@@ -89,7 +89,11 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, str
 static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, bool sure,
 		     struct mesh_choice *choice, struct mesh_view *view)
 {
-	struct mv_path_request request = {.device = mc->device, .port_num = attr->ah_attr.port_num, .made = refused, .proved = (attr->rq_psn & 0xffffff) != 0};
+	struct mv_path_request request = {.device = mc->device,
+					  .port_num = attr->ah_attr.port_num,
+					  .made = refused,
+					  .by_links = refused,
+					  .proved = (attr->rq_psn & 0xffffff) != 0};
 	bool connected = mc->sees_peers && qp->qp_type == IBV_QPT_RC;
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
@@ -134,7 +138,8 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 		    struct mesh_view *view)
 {
 	judge_by(mc, qp, attr, refused, false, choice, view);
-	if (!refused && view->verdict == MV_PATH_UNKNOWN && mesh_view_is_absent(&choice->gid, &choice->dgid, mesh_now_ns())) {
+	if (!refused && (view->verdict == MV_PATH_UNKNOWN || view->verdict == MV_PATH_WORKS) &&
+	    mesh_view_is_absent(&choice->gid, &choice->dgid, mesh_now_ns())) {
 		refused = true;
 		judge_by(mc, qp, attr, refused, false, choice, view);
 	}

@@ -66,7 +66,7 @@ static uint8_t type_of(const char *name)
 	return MV_GID_TYPE_ROCE_V2;
 }
 
-/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2|made|proved]" */
+/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2|made|proved|links|nobody]" */
 static struct mv_path_request request_of(const char *text, char device[64])
 {
 	char source[64], type[8], destination[64], option[16] = "";
@@ -80,6 +80,8 @@ static struct mv_path_request request_of(const char *text, char device[64])
 	request.routed = !strcmp(option, "routed");
 	request.made = !strcmp(option, "made");
 	request.proved = !strcmp(option, "proved");
+	request.by_links = !strcmp(option, "links") || !strcmp(option, "nobody");
+	request.routed |= !strcmp(option, "nobody"); /* at the end of the kernel's route */
 	if (!strcmp(option, "port2"))
 		request.port_num = 2;
 	return request;
@@ -114,17 +116,18 @@ static const struct judge_case judge_cases[] = {
 	{"families", PAIR, "mlx5_0 fe80::a v2 10.1.0.2", MV_PATH_APART, 1, 1},
 	{"families, the other way", PAIR, "mlx5_0 10.1.0.1 v2 fe80::b", MV_PATH_APART, 1, 1},
 	{"families and a route", PAIR, "mlx5_0 fe80::a v2 10.1.0.2 routed", MV_PATH_APART, 1, 1},
-	{"one subnet on several links: heard", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.3", MV_PATH_WORKS, 1, 2},
-	{"one subnet on several links: the peer's other rail", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.4", MV_PATH_APART, 1, 3},
-	{"one subnet on several links: own other rail", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.6", MV_PATH_APART, 2, 5},
-	{"one subnet on several links: both wrong", FLAT, "mlx5_1 10.0.0.2 v2 10.0.0.4", MV_PATH_APART, 1, 3},
-	{"one subnet on several links: the kernel's route is no proof", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.5 routed", MV_PATH_APART, 2, 4},
-	{"one subnet: nobody is heard there", FLAT_HOSTS "link 1 5;", "mlx5_0 10.0.0.1 v2 10.0.0.5", MV_PATH_WORKS, 2, 4},
-	{"one subnet: the peer is heard nowhere", FLAT_HOSTS "link 0 2;", "mlx5_0 10.0.0.1 v2 10.0.0.5", MV_PATH_WORKS, 2, 4},
+	{"one subnet on several links: heard", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.3 links", MV_PATH_WORKS, 1, 2},
+	{"one subnet on several links: the peer's other rail", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.4 links", MV_PATH_APART, 1, 3},
+	{"one subnet on several links: own other rail", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.6 links", MV_PATH_APART, 2, 5},
+	{"one subnet on several links: both wrong", FLAT, "mlx5_1 10.0.0.2 v2 10.0.0.4 links", MV_PATH_APART, 1, 3},
+	{"one subnet on several links: the kernel's route is no proof", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.5 nobody", MV_PATH_APART, 2, 4},
+	{"one subnet on several links: somebody without an agent may be there", FLAT, "mlx5_0 10.0.0.1 v2 10.0.0.5", MV_PATH_WORKS, 2, 4},
+	{"one subnet: nobody is heard there", FLAT_HOSTS "link 1 5;", "mlx5_0 10.0.0.1 v2 10.0.0.5 links", MV_PATH_WORKS, 2, 4},
+	{"one subnet: the peer is heard nowhere", FLAT_HOSTS "link 0 2;", "mlx5_0 10.0.0.1 v2 10.0.0.5 links", MV_PATH_WORKS, 2, 4},
 	{"one subnet: excluded rails need not send beacons", "host a; rail d0; gid 10.0.0.1/24 v2;"
-	 "host b; rail d0; gid 10.0.0.3/24 v2; rail d1 excluded; gid 10.0.0.4/24 v2; link 0 1;", "d0 10.0.0.1 v2 10.0.0.4", MV_PATH_WORKS, 1, 2},
+	 "host b; rail d0; gid 10.0.0.3/24 v2; rail d1 excluded; gid 10.0.0.4/24 v2; link 0 1;", "d0 10.0.0.1 v2 10.0.0.4 links", MV_PATH_WORKS, 1, 2},
 	{"one subnet: beacons are in no VLAN", "host a; rail d0; gid 10.0.0.1/24 v2 vlan 7;"
-	 "host b; rail d0; gid 10.0.0.3/24 v2; rail d1; gid 10.0.0.4/24 v2 vlan 7; link 0 1;", "d0 10.0.0.1 v2 10.0.0.4", MV_PATH_WORKS, 1, 2},
+	 "host b; rail d0; gid 10.0.0.3/24 v2; rail d1; gid 10.0.0.4/24 v2 vlan 7; link 0 1;", "d0 10.0.0.1 v2 10.0.0.4 links", MV_PATH_WORKS, 1, 2},
 	{"link-local, not on the link", PAIR_A PAIR_B ELSEWHERE, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_APART, 1, 1},
 	{"link-local and a default route", PAIR_A PAIR_B ELSEWHERE, "mlx5_0 fe80::a v2 fe80::b routed", MV_PATH_APART, 1, 1},
 	{"link-local, and nobody is heard", PAIR_A PAIR_B, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_UNKNOWN, 77, 77},

@@ -464,6 +464,22 @@ static void test_searched_once(void **state)
 	assert_int_equal(n_searches, 4);
 }
 
+/* What works by prefixes may not work by links. */
+static void test_by_links(void **state)
+{
+	struct mv_path_request request = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.4");
+	struct mesh_view view;
+
+	(void)state;
+	publish("host a; rail d0; gid 10.1.0.1/24 v2; rail d1; gid 10.1.0.2/24 v2;"
+		"host b; rail d0; gid 10.1.0.3/24 v2; rail d1; gid 10.1.0.4/24 v2; link 0 2; link 1 3;");
+	for (unsigned int i = 0; i < 4; i++) {
+		request.by_links = i % 2;
+		mesh_view_verdict(&request, &view);
+		assert_int_equal(view.verdict, request.by_links ? MV_PATH_APART : MV_PATH_WORKS);
+	}
+}
+
 /* Groups of connections have paths of equal rank in orders of their own. */
 static void test_spread(void **state)
 {
@@ -589,6 +605,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_doubted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_by_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_spread, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_each_its_own, setup, teardown),

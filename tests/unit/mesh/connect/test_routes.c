@@ -803,10 +803,10 @@ static void doubted_is_met(void)
 	end(context);
 }
 
-/* Where nobody is, the address belongs to the announcing host. For a while the base is not asked first. */
-static void doubted_is_not_there(void)
+/* Where nobody is at 10.1.0.9, the connection goes to the host that announces the address. For a while the base is not asked first. */
+static void check_nobody_is_there(const char *text)
 {
-	struct ibv_context *context = open_in(DOUBTED);
+	struct ibv_context *context = open_in(text);
 	struct mesh_context *mc = mesh_context_get(context);
 	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
 	struct ibv_qp_attr attr = rtr_to_b();
@@ -835,6 +835,18 @@ static void doubted_is_not_there(void)
 	end(context);
 }
 
+static void doubted_is_not_there(void)
+{
+	check_nobody_is_there(DOUBTED);
+}
+
+/* One subnet on two links. A host without an agent may have the address on the program's link, so the base is asked first. */
+static void one_subnet_on_several_links(void)
+{
+	check_nobody_is_there("host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.1.0.2/24 v2;"
+			      "host m; rail mlx5_0; gid 10.1.0.8/24 v2; rail mlx5_1; gid 10.1.0.9/24 v2; link 0 2; link 1 3;");
+}
+
 TEST(no_route_is_known)
 TEST(no_socket)
 TEST(no_descriptor)
@@ -860,6 +872,7 @@ TEST(doubted_is_reached)
 TEST(doubted_is_logged)
 TEST(doubted_is_met)
 TEST(doubted_is_not_there)
+TEST(one_subnet_on_several_links)
 
 int main(void)
 {
@@ -889,6 +902,7 @@ int main(void)
 		cmocka_unit_test(test_doubted_is_logged),
 		cmocka_unit_test(test_doubted_is_met),
 		cmocka_unit_test(test_doubted_is_not_there),
+		cmocka_unit_test(test_one_subnet_on_several_links),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
