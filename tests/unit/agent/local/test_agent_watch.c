@@ -126,7 +126,7 @@ static void test_said_twice(void **state)
 	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
 	md_watch_noticed(&watch);
 	assert_in_range(watch.whole.change_ns, begun_ns, boottime_ns());
-	watch.whole.change_ns = boottime_ns() + MD_S; /* as if the clock stood still */
+	watch.whole.change_ns = boottime_ns() + 3600 * MD_S; /* as if the clock stood still */
 	md_watch_noticed(&watch);
 	run_until_changed(1);
 	assert_true(watch.states.due);
@@ -176,7 +176,7 @@ static void test_comes_up(void **state)
 static void test_comes_up_soon(void **state)
 {
 	(void)state;
-	comes_up(boottime_ns() + MD_S); /* as if the clock stood still */
+	comes_up(boottime_ns() + 3600 * MD_S); /* as if the clock stood still */
 }
 
 /* Ports that have gone up and down so often that tables may not be read are believed to be what they are all the same. */
