@@ -27,7 +27,7 @@ struct mesh_held;
 
 /* Withheld IBV_EVENT_QP_LAST_WQE_REACHED events: lastwqe.c. */
 struct mesh_last_wqe {
-	/* Guards the rest, and last_wqe and next_due of each struct mesh_held. Innermost. */
+	/* Guards the rest, and last_wqe of each struct mesh_held. Innermost. */
 	MESH_LOCK(LAST_WQE) lock;
 	struct ibv_qp *qp; /* QP of the plugin on the program's device, made when needed, as the next two; NULL before */
 	struct ibv_srq *srq;

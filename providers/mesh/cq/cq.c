@@ -186,7 +186,7 @@ void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 
 	cq->n_stash -= n;
 	memmove(cq->stash, cq->stash + n, cq->n_stash * sizeof(*cq->stash));
-	for (h = cq->stashing; h; h = h->next_stashing) {
+	for (h = cq->stashing; h; h = h->stashing.next) {
 		mesh_lock(&h->lock);
 		mesh_cq_clients.held_stash(h);
 		mesh_unlock(&h->lock);
@@ -209,12 +209,12 @@ void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h)
 	struct mesh_held **at;
 
 	forget(cq, h->qp->qp_num);
-	if (!h->stashing || cq != h->send_cq)
+	if (!h->stashing.on || cq != h->send_cq)
 		return;
-	for (at = &cq->stashing; *at != h; at = &(*at)->next_stashing)
+	for (at = &cq->stashing; *at != h; at = &(*at)->stashing.next)
 		;
-	*at = h->next_stashing;
-	h->stashing = false;
+	*at = h->stashing.next;
+	h->stashing.on = false;
 }
 
 /* Is any completion in the stash, or on its way there? */

@@ -80,13 +80,13 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 		return true;
 	if (c->status == IBV_WC_SUCCESS && h->guard)
 		show = mesh_guard_completed(h, c);
-	if (c->receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
-		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
+	if (c->receive && !atomic_load_explicit(&h->flags.consumed, memory_order_relaxed))
+		atomic_store_explicit(&h->flags.consumed, true, memory_order_relaxed);
 	/*
 	 * The send queue may have room now. Post later between start_poll and end_poll: libmlx5 looks at the CQ when the queue is
 	 * full, and needs the lock that this thread holds.
 	 */
-	if (atomic_load_explicit(&h->backlog, memory_order_relaxed)) {
+	if (atomic_load_explicit(&h->flags.backlog, memory_order_relaxed)) {
 		if (mesh_cq_is_own_poll(c->cq)) {
 			atomic_store_explicit(&c->cq->drain_wanted, true, memory_order_relaxed); /* this thread is the poller */
 			return show;

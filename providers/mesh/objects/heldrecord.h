@@ -138,7 +138,7 @@ struct mesh_standby {
 	int rtr_mask, rts_mask;
 };
 
-/* State of a fence. */
+/* State of a fence: fence.c. conn->lock. */
 struct mesh_fence {
 	bool on;
 	bool in_err; /* the QP has been brought to ERR */
@@ -149,77 +149,142 @@ struct mesh_fence {
 	uint64_t limit_ns; /* from the begin of the fence to @until_ns */
 };
 
-struct mesh_held {
+/* Lists of records: data.c. */
+struct mesh_held_lists {
 	struct mesh_held *next_made; /* in data->all; constant */
 	struct mesh_held *next_free; /* data->lock */
-	struct mesh_context *mc; /* constant */
+};
 
+/* Batches of the program, and who stops them: wrex.c, held.c. */
+struct mesh_held_posting {
 	/*
 	 * For QPs with ibv_wr_*: held from wr_start to wr_complete or wr_abort, and by ibv_post_send(), as providers do. Taken
-	 * before @lock. The program may call any function, and take its time, with post_lock held. So only posts, and the
+	 * before held->lock. The program may call any function, and take its time, with posting.lock held. So only posts, and the
 	 * program's own calls on this QP, wait for it. The helper thread would delay all connections, and a worker would hold
 	 * conn->lock, which the program's thread may need. See mesh_held_stop_posting().
 	 */
-	MESH_LOCK(POST) post_lock;
-	_Atomic uintptr_t stopper; /* thread that has stopped posting; 0: none; written under post_lock */
+	MESH_LOCK(POST) lock;
+	_Atomic uintptr_t stopper; /* thread that has stopped posting; 0: none; written under @lock */
 	_Atomic bool stop_wanted; /* a thread failed to stop posting because of a batch: delay the next batch a little */
+	struct mesh_wrex *_Atomic wrex; /* NULL: no ibv_wr_*; kept with the record */
+};
 
-	MESH_LOCK(HELD) lock; /* guards the rest, except the atomics */
-	struct ibv_qp *qp; /* NULL: the record is free */
-	enum mesh_held_mode mode;
-	bool ended; /* the program knows that the QP is in ERR: it brought the QP there, or got an error */
+/* The connection that the QP belongs to: held.c. held->lock. */
+struct mesh_held_client {
 	const struct mesh_held_ops *ops;
 	void *arg;
+};
+
+/* As the program has made its own QP: held.c. held->lock; constant in all modes after NOTING. */
+struct mesh_held_made {
 	struct ibv_qp_cap cap;
-	uint8_t port_num; /* of the program's own QP */
+	uint8_t port_num;
 	bool sq_sig_all;
-	struct mesh_cq *send_cq, *recv_cq; /* constant in all modes after NOTING */
-	struct mesh_srq *srq; /* NULL: none */
+};
+
+/* Receives posted to the program's own QP before RTR: recvlog.c, postrecv.c, surface.c. held->lock. */
+struct mesh_held_early {
 	struct mesh_recvlog log;
-	struct mesh_sendq queue; /* not allocated as long as @keys is NULL */
+	uint32_t n_at_base; /* those that the program's own QP has */
+	bool hides_base; /* that QP only flushes later: the completions of @n_at_base are hidden */
+};
+
+/* What posts and polls tell each other: post.c, poll.c. Any thread, without a lock. */
+struct mesh_held_flags {
 	_Atomic bool backlog; /* the QP can send, but sends wait for room: polls try to post more */
 	_Atomic bool consumed; /* a receive of the shadow has completed */
-	bool stashing; /* in the list send_cq->stashing; lock of that CQ, as the next */
-	struct mesh_held *next_stashing;
-	struct mesh_wrex *_Atomic wrex; /* wrex.c; NULL: no ibv_wr_*; kept with the record */
+};
 
-	struct mesh_shadow now; /* does the work, or will once the connection is made */
-	struct mesh_shadow next; /* will do the work after the current move */
-	struct mesh_shadow old; /* did the work before; conn->lock, as the next three */
-	struct mesh_fence fence;
-	struct mesh_shadow ahead; /* the standby */
-	struct mesh_shadow_attr ahead_attr;
-	struct mesh_guard *guard; /* the log; NULL: none, so the QP cannot move at work */
+/* The list send_cq->stashing: fail.c, cq.c. Lock of that CQ. */
+struct mesh_held_stashing {
+	bool on; /* in the list */
+	struct mesh_held *next;
+};
+
+/* The QP that will do the work after the current move: live.c. Written with conn->lock and held->lock, read with either. */
+struct mesh_held_next {
+	struct mesh_shadow shadow;
+	uint32_t mtu_bytes, sq_psn; /* with which it was connected */
+};
+
+/* The standby: live.c. conn->lock. */
+struct mesh_held_ahead {
+	struct mesh_shadow shadow;
+	struct mesh_shadow_attr attr;
+};
+
+/* Work that the QP at work does not get, while it is brought to rest: fence.c, post.c, postrecv.c. held->lock. */
+struct mesh_held_paused {
 	enum {
 		MESH_QUIET_NO,
 		MESH_QUIET_SOON, /* once a signaled request is posted, which tells that earlier atomics are done */
 		MESH_QUIET_YES, /* atomics, and work behind them, wait in the queue */
 	} quiet;
 	uint32_t n_new_receives; /* logged receives that no QP has; FENCING: not yet; FENCED: refused by the next QP */
-	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
-	const char *poorer; /* property that the last connected QP lacked; conn->lock, as the next two; parity.h */
+};
+
+/* Properties that a QP on another rail has to have: parity.c. conn->lock. */
+struct mesh_held_parity {
+	const char *poorer; /* property that the last connected QP lacked; NULL: none */
 	bool order_known, in_order; /* does the program's own QP place data in order? */
-	bool unwoken; /* the stash has completions, but no completion event could be made; conn->lock */
-	bool logged_base; /* completions of the program's own QP are logged; conn->lock */
-	enum ibv_wc_status fail_status; /* of the first send that fails: in FAILING, or in FLUSHING for lack of a key */
+};
+
+/* How the QP ends in ERR: fail.c, surface.c, post.c, lastwqe.c. held->lock. */
+struct mesh_held_failure {
+	bool ended; /* the program knows that the QP is in ERR: it brought the QP there, or got an error */
+	enum ibv_wc_status status; /* of the first send that fails: in FAILING, or in FLUSHING for lack of a key */
 	bool poisoned; /* such a send was posted in FLUSHING, and has not completed */
 	uint64_t poison_wr_id; /* its wr_id */
-	/* Receives posted to the program's own QP before RTR. When that QP later only flushes, their completions are hidden. */
-	uint32_t n_at_base;
-	bool hides_base;
+};
 
+/* Keys of the program's work, and their translations for the QP at work: post.c, keysof.c, heldkeys.c, usedkeys.c. held->lock. */
+struct mesh_held_keys {
 	struct ibv_sge *sges; /* scratch for the translated SGEs of one request: max(max_send_sge, max_recv_sge) */
 	uint32_t checked_lkey, used_rkey; /* keys of the last intercepted posts to the program's own QP; 0: none */
-	struct mesh_key_places *keys; /* NULL: mesh_held_room() was not called yet, so no shadow is in use */
+	struct mesh_key_places *places; /* NULL: mesh_held_room() was not called yet, so no shadow is in use */
+};
 
-	/* IBV_EVENT_QP_LAST_WQE_REACHED of the program's own QP; last_wqe->lock, as the next. */
+/* IBV_EVENT_QP_LAST_WQE_REACHED of the program's own QP: lastwqe.c. last_wqe->lock. */
+struct mesh_held_last_wqe {
 	enum mesh_last_wqe_state {
 		MESH_LAST_WQE_NONE,
 		MESH_LAST_WQE_KEPT, /* was read, and is withheld and unacknowledged */
 		MESH_LAST_WQE_DUE, /* the same, but the program gets it with its next read */
-	} last_wqe;
+	} state;
 	TAILQ_ENTRY(mesh_held) next_due;
-	bool base_last_wqe; /* the event was read */
+	bool of_base; /* the event was read */
+};
+
+struct mesh_held {
+	struct mesh_held_lists lists;
+	struct mesh_context *mc; /* constant */
+	struct mesh_held_posting posting;
+
+	MESH_LOCK(HELD) lock; /* guards the rest, unless noted otherwise */
+	struct ibv_qp *qp; /* NULL: the record is free */
+	enum mesh_held_mode mode;
+	struct mesh_held_client client;
+	struct mesh_held_made made;
+	struct mesh_cq *send_cq, *recv_cq; /* constant in all modes after NOTING, as the next */
+	struct mesh_srq *srq; /* NULL: none */
+	struct mesh_held_early early;
+	struct mesh_sendq queue; /* not allocated as long as @keys.places is NULL */
+	struct mesh_held_flags flags;
+	struct mesh_held_stashing stashing;
+
+	struct mesh_shadow now; /* does the work, or will once the connection is made */
+	struct mesh_held_next next;
+	struct mesh_shadow old; /* did the work before; conn->lock, as the next two */
+	struct mesh_fence fence;
+	struct mesh_held_ahead ahead;
+	struct mesh_guard *guard; /* the log; NULL: none, so the QP cannot move at work */
+	struct mesh_held_paused paused;
+	struct mesh_held_parity parity; /* conn->lock, as the next two */
+	bool unwoken; /* the stash has completions, but no completion event could be made */
+	bool logged_base; /* completions of the program's own QP are logged */
+	struct mesh_held_failure failure;
+	struct mesh_held_keys keys;
+	struct mesh_held_last_wqe last_wqe;
 };
 
 /* Takes held->lock. */
@@ -248,7 +313,7 @@ static inline bool mesh_held_takes_sends(const struct mesh_held *h)
 /* Does a successful request get a completion? */
 static inline bool mesh_held_signals(const struct mesh_held *h, const struct ibv_send_wr *wr)
 {
-	return h->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
+	return h->made.sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 }
 
 /** mesh_held_find - the record of a QP; any thread. Compare @qp once its lock is held: the record may be reused. */

@@ -36,13 +36,13 @@ size_t mesh_held_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n
 
 int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
-	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->keys.sges, .num_sge = num_sge}, *bad;
 	int i;
 
 	for (i = 0; i < num_sge; i++) {
-		h->sges[i] = sges[i];
+		h->keys.sges[i] = sges[i];
 		/* Without such a key, the device reports the same error as on a bare HCA. */
-		mesh_key_local(h->next.spd, sges[i].lkey, &h->sges[i].lkey);
+		mesh_key_local(h->next.shadow.spd, sges[i].lkey, &h->keys.sges[i].lkey);
 	}
-	return ibv_post_recv(h->next.qp, &wr, &bad);
+	return ibv_post_recv(h->next.shadow.qp, &wr, &bad);
 }

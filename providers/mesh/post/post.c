@@ -20,7 +20,7 @@ void (*mesh_post_fails)(struct mesh_held *h);
 
 static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 {
-	struct mesh_lkey *known = &h->keys->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
+	struct mesh_lkey *known = &h->keys.places->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
 	uint64_t epoch = mesh_keys_epoch() + 1; /* an empty place has epoch 0 */
 	uint32_t path_key;
 	int err;
@@ -39,9 +39,9 @@ static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 /* Return: 0, WAIT or NO_KEY. */
 static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 {
-	struct mesh_rkey *known = &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
+	struct mesh_rkey *known = &h->keys.places->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
 
-	if (!h->ops->want_key) {
+	if (!h->client.ops->want_key) {
 		/* Not cached: no message would invalidate it. */
 		if (mesh_key_remote(h->now.spd, rkey, ret) == -ENOENT)
 			mesh_pd_key_fails(h->qp->pd, MESH_BY_RKEY, rkey);
@@ -49,7 +49,7 @@ static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 	}
 	if (known->key != rkey || known->state == MESH_RKEY_NONE) {
 		*known = (struct mesh_rkey){.key = rkey, .state = MESH_RKEY_KNOWN};
-		if (h->mode == MESH_HELD_FLUSHING || h->ops->want_key(h->arg, rkey, &known->path_key))
+		if (h->mode == MESH_HELD_FLUSHING || h->client.ops->want_key(h->client.arg, rkey, &known->path_key))
 			known->state = MESH_RKEY_ASKED;
 	}
 	if (known->state == MESH_RKEY_ASKED)
@@ -63,8 +63,8 @@ void mesh_post_translate_sges(struct mesh_held *h, const struct ibv_sge *from, i
 	int i;
 
 	for (i = 0; i < n; i++) {
-		h->sges[i] = from[i];
-		h->sges[i].lkey = local_key(h, from[i].lkey);
+		h->keys.sges[i] = from[i];
+		h->keys.sges[i].lkey = local_key(h, from[i].lkey);
 	}
 }
 
@@ -95,10 +95,10 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 	}
 	if (err || wr->send_flags & IBV_SEND_INLINE || wr->num_sge <= 0)
 		return err;
-	if ((uint32_t)wr->num_sge > h->cap.max_send_sge)
+	if ((uint32_t)wr->num_sge > h->made.cap.max_send_sge)
 		return ENOMEM;
 	mesh_post_translate_sges(h, wr->sg_list, wr->num_sge);
-	ret->sg_list = h->sges;
+	ret->sg_list = h->keys.sges;
 	return 0;
 }
 
@@ -127,9 +127,9 @@ static int send_failed(struct mesh_held *h, uint64_t wr_id)
 {
 	int err = send_poison(h, wr_id);
 
-	if (!err && !h->poisoned) {
-		h->poisoned = true;
-		h->poison_wr_id = wr_id;
+	if (!err && !h->failure.poisoned) {
+		h->failure.poisoned = true;
+		h->failure.poison_wr_id = wr_id;
 	}
 	return err;
 }
@@ -137,9 +137,9 @@ static int send_failed(struct mesh_held *h, uint64_t wr_id)
 void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c)
 {
 	mesh_lock(&h->lock);
-	if (h->poisoned && c->wr_id == h->poison_wr_id) {
-		c->status = h->fail_status;
-		h->poisoned = false; /* other requests may have the same wr_id */
+	if (h->failure.poisoned && c->wr_id == h->failure.poison_wr_id) {
+		c->status = h->failure.status;
+		h->failure.poisoned = false; /* other requests may have the same wr_id */
 	}
 	mesh_unlock(&h->lock);
 }
@@ -150,9 +150,9 @@ void mesh_post_check_keys(struct mesh_held *h, const struct ibv_sge *sges, int n
 	int i;
 
 	for (i = 0; i < n; i++) {
-		if (sges[i].lkey == h->checked_lkey || !sges[i].length)
+		if (sges[i].lkey == h->keys.checked_lkey || !sges[i].length)
 			continue;
-		h->checked_lkey = sges[i].lkey;
+		h->keys.checked_lkey = sges[i].lkey;
 		mesh_pd_check_key(h->qp->pd, MESH_BY_LKEY, sges[i].lkey);
 	}
 }
@@ -162,7 +162,7 @@ static void check_send_keys(struct mesh_held *h, const struct ibv_send_wr *wr)
 	uint32_t rkey;
 
 	if (mesh_held_note_key(wr, &rkey, 0))
-		h->used_rkey = rkey;
+		h->keys.used_rkey = rkey;
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		mesh_post_check_keys(h, wr->sg_list, wr->num_sge);
 }
@@ -173,7 +173,7 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	struct ibv_send_wr translated = *wr, *bad;
 	int err = 0, logged = -1;
 
-	if (h->quiet == MESH_QUIET_YES && mv_wr_is_atomic(wr))
+	if (h->paused.quiet == MESH_QUIET_YES && mv_wr_is_atomic(wr))
 		return WAIT;
 	translated.next = NULL;
 	if (h->now.qp)
@@ -192,8 +192,8 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 		mv_wrring_undo(&h->guard->sends, 1);
 	if (!err && logged && h->guard)
 		h->guard->unlogged = true;
-	if (!err && h->quiet == MESH_QUIET_SOON && mesh_held_signals(h, wr))
-		h->quiet = MESH_QUIET_YES;
+	if (!err && h->paused.quiet == MESH_QUIET_SOON && mesh_held_signals(h, wr))
+		h->paused.quiet = MESH_QUIET_YES;
 	return err;
 }
 
@@ -267,7 +267,7 @@ static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
 		if (!atomic_load_explicit(&cq->poller, memory_order_seq_cst))
 			return cq;
 		atomic_fetch_sub_explicit(&cq->posting, 1, memory_order_seq_cst);
-		atomic_store_explicit(&h->backlog, true, memory_order_relaxed);
+		atomic_store_explicit(&h->flags.backlog, true, memory_order_relaxed);
 		atomic_store_explicit(&cq->drain_wanted, true, memory_order_seq_cst);
 	} while (!atomic_load_explicit(&cq->poller, memory_order_seq_cst)); /* the poll may have ended without seeing drain_wanted */
 	*ret_put_off = true;
@@ -315,7 +315,7 @@ void mesh_post_drain(struct mesh_held *h)
 		mesh_sendq_pop(&h->queue);
 	}
 	mesh_cancel_restore(cancel);
-	atomic_store_explicit(&h->backlog, h->queue.n, memory_order_relaxed);
+	atomic_store_explicit(&h->flags.backlog, h->queue.n, memory_order_relaxed);
 	let_poll(kept);
 }
 
@@ -324,8 +324,8 @@ void mesh_post_drain_all(struct mesh_context *mc)
 	struct mesh_held *h;
 
 	mesh_lock(&mc->data.lock);
-	for (h = mc->data.all; h; h = h->next_made) {
-		if (!atomic_load_explicit(&h->backlog, memory_order_relaxed))
+	for (h = mc->data.all; h; h = h->lists.next_made) {
+		if (!atomic_load_explicit(&h->flags.backlog, memory_order_relaxed))
 			continue;
 		mesh_lock(&h->lock);
 		mesh_post_drain(h);
@@ -349,11 +349,11 @@ bool mesh_post_is_left(const struct mesh_held *h)
 static void waits(struct mesh_held *h, bool first)
 {
 	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED || h->mode == MESH_HELD_GUARDED) && first &&
-	    h->ops->work_waits)
-		h->ops->work_waits(h->arg);
+	    h->client.ops->work_waits)
+		h->client.ops->work_waits(h->client.arg);
 	if (h->mode == MESH_HELD_WAITING)
 		atomic_store_explicit(&h->send_cq->fast, false, memory_order_relaxed); /* for mesh_starved_look() */
-	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_GUARDED || can_send(h), memory_order_relaxed);
+	atomic_store_explicit(&h->flags.backlog, h->mode == MESH_HELD_GUARDED || can_send(h), memory_order_relaxed);
 }
 
 static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)
@@ -421,9 +421,9 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		return mesh_ud_post_send(mc, qp, wr, bad_wr);
 	if (!h)
 		return mc->lower.io.post_send(qp, wr, bad_wr);
-	ex = h->wrex;
+	ex = h->posting.wrex;
 	if (ex)
-		mesh_lock(&h->post_lock);
+		mesh_lock(&h->posting.lock);
 	mesh_lock(&h->lock);
 	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
 	       !is_bases(h);
@@ -438,7 +438,7 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	fails = ours && mesh_held_fails(h);
 	mesh_unlock(&h->lock);
 	if (ex)
-		mesh_unlock(&h->post_lock);
+		mesh_unlock(&h->posting.lock);
 	if (ours)
 		mesh_cancel_restore(cancel);
 	if (fails)

@@ -36,7 +36,7 @@ void mesh_post_drain_all(struct mesh_context *mc);
  */
 bool mesh_post_is_left(const struct mesh_held *h);
 /**
- * mesh_post_poisoned - a completion with a protection error: if it is of the failing send, it gets h->fail_status; c->cq->lock
+ * mesh_post_poisoned - a completion with a protection error: if it is of the failing send, it gets h->failure.status; c->cq->lock
  */
 void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c);
 /** mesh_post_shadow_recv - post a receive to the shadow; held->lock. Return: 0 or errno. */
@@ -92,9 +92,13 @@ void mesh_recvlog_fini(struct mesh_recvlog *log);
 
 /** mesh_wrex_alloc - allocate memory for mesh_wrex_install(). Return: 0 or -ENOMEM. */
 int mesh_wrex_alloc(struct mesh_held *h);
-/** mesh_wrex_install - replace a QP's ibv_wr_* functions, if it has them; once the QP is in use, with post_lock and held->lock */
+/**
+ * mesh_wrex_install - replace a QP's ibv_wr_* functions, if it has them
+ *
+ * Locks: once the QP is in use, posting.lock and held->lock.
+ */
 void mesh_wrex_install(struct mesh_held *h);
-/** mesh_wrex_remove - restore the base's functions; post_lock and held->lock */
+/** mesh_wrex_remove - restore the base's functions; posting.lock and held->lock */
 void mesh_wrex_remove(struct mesh_held *h);
 /**
  * mesh_wrex_changed - the provider may have replaced functions (mlx5's wr_complete depends on the state): install again; locks as
@@ -114,7 +118,7 @@ void mesh_wrex_leave_queue(struct mesh_held *h);
 bool mesh_post_recv_is_left(const struct mesh_held *h);
 /** mesh_post_check_keys - check local keys of work for the base, and note them as used; held->lock */
 void mesh_post_check_keys(struct mesh_held *h, const struct ibv_sge *sges, int n);
-/** mesh_post_translate_sges - write h->sges with local keys of the rail that does the work; held->lock */
+/** mesh_post_translate_sges - write h->keys.sges with local keys of the rail that does the work; held->lock */
 void mesh_post_translate_sges(struct mesh_held *h, const struct ibv_sge *from, int n);
 
 #endif

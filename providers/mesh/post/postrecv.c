@@ -9,13 +9,13 @@
 
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
-	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->keys.sges, .num_sge = num_sge}, *bad;
 	int err;
 
 	/* Checked before the provider is called: mesh_post_is_left(). */
 	if (h->guard && !h->guard->shared && h->guard->receives.n_left == h->guard->receives.size)
 		return ENOMEM;
-	if (num_sge > 0 && (uint32_t)num_sge > h->cap.max_recv_sge)
+	if (num_sge > 0 && (uint32_t)num_sge > h->made.cap.max_recv_sge)
 		return EINVAL;
 	mesh_post_translate_sges(h, sges, num_sge);
 	err = ibv_post_recv(h->now.qp, &wr, &bad);
@@ -31,7 +31,7 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
 static bool is_unlogged(const struct mesh_held *h)
 {
 	return h->guard && !h->guard->shared && (h->guard->lost || h->mode == MESH_HELD_FLUSHING) &&
-	       h->cap.max_recv_sge <= UNLOGGED_SGES;
+	       h->made.cap.max_recv_sge <= UNLOGGED_SGES;
 }
 
 /*
@@ -47,11 +47,11 @@ static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	struct ibv_qp *qp = h->now.qp;
 	int err;
 
-	if (wr->num_sge > 0 && (uint32_t)wr->num_sge > h->cap.max_recv_sge)
+	if (wr->num_sge > 0 && (uint32_t)wr->num_sge > h->made.cap.max_recv_sge)
 		return EINVAL;
 	mesh_post_translate_sges(h, wr->sg_list, wr->num_sge);
 	if (wr->num_sge > 0)
-		memcpy(sges, h->sges, (size_t)wr->num_sge * sizeof(*sges));
+		memcpy(sges, h->keys.sges, (size_t)wr->num_sge * sizeof(*sges));
 	copy.next = NULL;
 	copy.sg_list = sges;
 	mesh_unlock(&h->lock);
@@ -74,9 +74,9 @@ static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	if (err)
 		return err;
 	if (h->mode == MESH_HELD_NOTING || h->mode == MESH_HELD_WAITING)
-		h->n_at_base++;
+		h->early.n_at_base++;
 	if (h->mode != MESH_HELD_FLUSHING)
-		mesh_recvlog_add(&h->log, wr);
+		mesh_recvlog_add(&h->early.log, wr);
 	if (h->now.qp && mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge))
 		h->now.recv_failed = true;
 	return 0;
@@ -95,21 +95,21 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard))) {
 		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
 		if (!err && h->guard->reader && h->guard->reader->noting)
-			mesh_recvlog_add(&h->log, wr);
+			mesh_recvlog_add(&h->early.log, wr);
 		return err;
 	}
 	if (mesh_guard_reads(h->guard) && h->mode == MESH_HELD_FENCING)
 		log = &h->guard->reader->later;
 	if (log->n_left == log->size)
 		return ENOMEM;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->cap.max_recv_sge)
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->made.cap.max_recv_sge)
 		return EINVAL;
 	if (h->mode == MESH_HELD_GUARDED)
 		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
-	else if (h->mode == MESH_HELD_FENCED && !h->n_new_receives)
+	else if (h->mode == MESH_HELD_FENCED && !h->paused.n_new_receives)
 		err = mesh_live_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
 	else
-		h->n_new_receives++;
+		h->paused.n_new_receives++;
 	if (!err)
 		mesh_srqlog_push(log, wr->wr_id, wr->sg_list, wr->num_sge);
 	return err;
@@ -118,7 +118,7 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 static bool has_receives(const struct mesh_held *h)
 {
 	return h->mode == MESH_HELD_ACTIVE ||
-	       (h->now.qp && (h->mode == MESH_HELD_FLUSHING || atomic_load_explicit(&h->consumed, memory_order_relaxed)));
+	       (h->now.qp && (h->mode == MESH_HELD_FLUSHING || atomic_load_explicit(&h->flags.consumed, memory_order_relaxed)));
 }
 
 static int post_one_recv(struct mesh_held *h, const struct ibv_recv_wr *wr) MV_REQUIRES(&h->lock);

@@ -15,8 +15,8 @@ static void give_way(struct mesh_held *h)
 {
 	int cancel;
 
-	if (!atomic_load_explicit(&h->stop_wanted, memory_order_relaxed) ||
-	    !atomic_exchange_explicit(&h->stop_wanted, false, memory_order_relaxed))
+	if (!atomic_load_explicit(&h->posting.stop_wanted, memory_order_relaxed) ||
+	    !atomic_exchange_explicit(&h->posting.stop_wanted, false, memory_order_relaxed))
 		return;
 	cancel = mesh_cancel_off(); /* on a bare HCA this is no cancellation point */
 	usleep(GIVE_WAY_US);
@@ -34,9 +34,9 @@ MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 		return;
 	}
 	give_way(h);
-	mesh_lock(&h->post_lock);
+	mesh_lock(&h->posting.lock);
 	mesh_lock(&h->lock);
-	w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 	ours = h->qp == &qp->qp_base && w && w->installed;
 	left = ours && mesh_post_is_left(h);
 	if (ours && !left) {
@@ -55,10 +55,10 @@ MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 	}
 	mesh_unlock(&h->lock);
 	if (ours && !left) {
-		mesh_lock_lend(&h->post_lock);
+		mesh_lock_lend(&h->posting.lock);
 		return;
 	}
-	mesh_unlock(&h->post_lock);
+	mesh_unlock(&h->posting.lock);
 	(left ? w->base.wr_start : qp->wr_start)(qp);
 }
 
@@ -95,7 +95,7 @@ static void drain(struct mesh_held *h)
 MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 {
 	struct mesh_held *h = held_of(qp);
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 	bool fails = false;
 	int err;
 
@@ -116,7 +116,7 @@ MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	}
 	end_batch(w);
 	mesh_unlock(&h->lock);
-	mesh_unlock(&h->post_lock);
+	mesh_unlock(&h->posting.lock);
 	if (fails)
 		mesh_post_fails(h);
 	return err;
@@ -133,14 +133,14 @@ MV_LOCKS_UNCHECKED static void mesh_wr_abort(struct ibv_qp_ex *qp)
 		return;
 	}
 	mesh_lock(&h->lock);
-	end_batch(atomic_load_explicit(&h->wrex, memory_order_relaxed));
+	end_batch(atomic_load_explicit(&h->posting.wrex, memory_order_relaxed));
 	mesh_unlock(&h->lock);
-	mesh_unlock(&h->post_lock);
+	mesh_unlock(&h->posting.lock);
 }
 
 static uintptr_t builder_of(const struct mesh_held *h)
 {
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_acquire);
+	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_acquire);
 
 	return w ? atomic_load_explicit(&w->builder, memory_order_relaxed) : 0;
 }
@@ -157,7 +157,7 @@ bool mesh_held_in_own_batch(const struct mesh_held *h)
 
 void mesh_wrex_leave_queue(struct mesh_held *h)
 {
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 
 	if (!mesh_held_in_batch(h) || w->left) {
 		mesh_sendq_fini(&h->queue);
@@ -169,14 +169,14 @@ void mesh_wrex_leave_queue(struct mesh_held *h)
 
 int mesh_wrex_alloc(struct mesh_held *h)
 {
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 
 	if (w || !mesh_root.lib.verbs.qp_to_qp_ex(h->qp))
 		return 0;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;
-	atomic_store_explicit(&h->wrex, w, memory_order_release);
+	atomic_store_explicit(&h->posting.wrex, w, memory_order_release);
 	return 0;
 }
 
@@ -202,7 +202,7 @@ __attribute__((no_sanitize("thread"), noinline)) static void put_back_functions(
 void mesh_wrex_install(struct mesh_held *h)
 {
 	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 
 	if (!qp || w->installed)
 		return;
@@ -216,7 +216,7 @@ void mesh_wrex_install(struct mesh_held *h)
 
 void mesh_wrex_remove(struct mesh_held *h)
 {
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 
 	if (!w || !w->installed)
 		return;
@@ -226,7 +226,7 @@ void mesh_wrex_remove(struct mesh_held *h)
 
 void mesh_wrex_changed(struct mesh_held *h)
 {
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 	struct ibv_qp_ex *qp;
 
 	if (!w || !w->installed)

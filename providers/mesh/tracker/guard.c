@@ -292,7 +292,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 		return true;
 	}
 	if (!guard->broken && h->mode != MESH_HELD_FENCING)
-		h->ops->path_failed(h->arg);
+		h->client.ops->path_failed(h->client.arg);
 	guard->broken = true;
 	return false;
 }
@@ -329,8 +329,8 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
 
-	if (h->hides_base && h->n_at_base && !h->now.qp && c->status == IBV_WC_WR_FLUSH_ERR) {
-		h->n_at_base--; /* receives from before RTR are flushed first */
+	if (h->early.hides_base && h->early.n_at_base && !h->now.qp && c->status == IBV_WC_WR_FLUSH_ERR) {
+		h->early.n_at_base--; /* receives from before RTR are flushed first */
 		return false;
 	}
 	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {

@@ -109,8 +109,8 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 		h = TAILQ_FIRST(&own->due);
 	}
 	if (h) {
-		TAILQ_REMOVE(&own->due, h, next_due);
-		h->last_wqe = MESH_LAST_WQE_NONE;
+		TAILQ_REMOVE(&own->due, h, last_wqe.next_due);
+		h->last_wqe.state = MESH_LAST_WQE_NONE;
 		event->element.qp = h->qp;
 	} else {
 		say_nothing(event, 1); /* the QP that was due may have been destroyed */
@@ -126,7 +126,7 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
  */
 static bool is_behind_its_back(const struct mesh_held *h, const struct ibv_qp *qp)
 {
-	return h->qp == qp && h->guard && !h->ended && (h->mode != MESH_HELD_GUARDED || !h->guard->lost);
+	return h->qp == qp && h->guard && !h->failure.ended && (h->mode != MESH_HELD_GUARDED || !h->guard->lost);
 }
 
 static void note_read(struct mesh_held *h, const struct ibv_qp *qp)
@@ -134,7 +134,7 @@ static void note_read(struct mesh_held *h, const struct ibv_qp *qp)
 	mesh_lock(&h->lock);
 	if (h->qp == qp) {
 		mesh_lock(&h->mc->data.last_wqe.lock);
-		h->base_last_wqe = true;
+		h->last_wqe.of_base = true;
 		mesh_unlock(&h->mc->data.last_wqe.lock);
 	}
 	mesh_unlock(&h->lock);
@@ -154,11 +154,11 @@ static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
 	mesh_lock(&h->lock);
 	if (is_behind_its_back(h, event->element.qp)) {
 		mesh_lock(&mc->data.last_wqe.lock);
-		again = h->last_wqe != MESH_LAST_WQE_NONE;
+		again = h->last_wqe.state != MESH_LAST_WQE_NONE;
 		if (!again)
-			h->last_wqe = MESH_LAST_WQE_KEPT;
+			h->last_wqe.state = MESH_LAST_WQE_KEPT;
 		mesh_unlock(&mc->data.last_wqe.lock);
-		say_nothing(event, h->port_num);
+		say_nothing(event, h->made.port_num);
 	}
 	mesh_unlock(&h->lock);
 	if (again)
@@ -222,9 +222,9 @@ void mesh_last_wqe_due(struct mesh_held *h)
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
 
 	mesh_lock(&own->lock);
-	if (h->last_wqe == MESH_LAST_WQE_KEPT) {
-		h->last_wqe = MESH_LAST_WQE_DUE;
-		TAILQ_INSERT_TAIL(&own->due, h, next_due);
+	if (h->last_wqe.state == MESH_LAST_WQE_KEPT) {
+		h->last_wqe.state = MESH_LAST_WQE_DUE;
+		TAILQ_INSERT_TAIL(&own->due, h, last_wqe.next_due);
 	}
 	speak_for_first(h->mc);
 	mesh_unlock(&own->lock);
@@ -232,9 +232,9 @@ void mesh_last_wqe_due(struct mesh_held *h)
 
 void mesh_last_wqe_ended(struct mesh_held *h)
 {
-	if (h->ended)
+	if (h->failure.ended)
 		return;
-	h->ended = true;
+	h->failure.ended = true;
 	mesh_last_wqe_due(h);
 }
 
@@ -245,11 +245,11 @@ void mesh_last_wqe_forget(struct mesh_held *h)
 	enum mesh_last_wqe_state was;
 
 	mesh_lock(&own->lock);
-	was = h->last_wqe;
+	was = h->last_wqe.state;
 	if (was == MESH_LAST_WQE_DUE)
-		TAILQ_REMOVE(&own->due, h, next_due);
-	h->last_wqe = MESH_LAST_WQE_NONE;
-	h->base_last_wqe = false;
+		TAILQ_REMOVE(&own->due, h, last_wqe.next_due);
+	h->last_wqe.state = MESH_LAST_WQE_NONE;
+	h->last_wqe.of_base = false;
 	mesh_unlock(&own->lock);
 	if (was != MESH_LAST_WQE_NONE)
 		mesh_root.lib.verbs.ack_async_event(&kept); /* otherwise destroying the QP would block */

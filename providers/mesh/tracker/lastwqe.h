@@ -16,8 +16,8 @@ void mesh_last_wqe_close(struct mesh_context *mc);
 /**
  * mesh_last_wqe_due - a withheld event has to come now; with any locks held
  *
- * For a QP of which the program knows that it is in ERR (held->ended), when the QP that does the work is in ERR. Several system
- * calls, if an event was withheld.
+ * For a QP of which the program knows that it is in ERR (held->failure.ended), when the QP that does the work is in ERR. Several
+ * system calls, if an event was withheld.
  */
 void mesh_last_wqe_due(struct mesh_held *h);
 /** mesh_last_wqe_ended - the program sees an error of a QP that is in ERR; held->lock, and any other */

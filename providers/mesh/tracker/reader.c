@@ -148,7 +148,7 @@ static void stage_logged(struct mesh_held *h, const struct mesh_cq *cq, const st
 	struct mesh_staged *staged = staged_at(h, cq);
 
 	staged->kind = MESH_STAGED_NONE;
-	if (cqe->error && mesh_guard_room(h->guard, &h->cap))
+	if (cqe->error && mesh_guard_room(h->guard, &h->made.cap))
 		lose(h->guard, "out of memory"); /* the program gets its errors */
 	else if (cqe->send)
 		stage_send(h->guard, cqe, staged);

@@ -11,7 +11,7 @@
 #define MESH_LOCKS(X, Y)                                                             \
 	X(UD, "process->ud_lock", ALONE)                                             \
 	X(CONN, "conn->lock", ALONE)                                                 \
-	X(POST, "held->post_lock", ALONE)                                            \
+	X(POST, "held->posting.lock", ALONE)                                         \
 	X(SRQ_JOIN, "srq->join_lock", ALONE)                                         \
 	X(POLL, "cq->poll_lock", ALONE)                                              \
 	X(CLAIMED, "cq->claimed", ANY_TWO)                                           \

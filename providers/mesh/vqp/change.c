@@ -48,13 +48,13 @@ int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int at
 	if (!mask)
 		return 0;
 	if (mask & IBV_QP_ACCESS_FLAGS)
-		h->ahead_attr.qp_access_flags = attr->qp_access_flags; /* for @next, too, if it was the standby: back_to_init() */
-	if (h->ahead.qp && change_shadow(&h->ahead, attr, mask))
+		h->ahead.attr.qp_access_flags = attr->qp_access_flags; /* for @next, too, if it was the standby: back_to_init() */
+	if (h->ahead.shadow.qp && change_shadow(&h->ahead.shadow, attr, mask))
 		mesh_live_disarm(h);
-	if (h->next.qp) {
-		err = change_shadow(&h->next, attr, mask);
+	if (h->next.shadow.qp) {
+		err = change_shadow(&h->next.shadow, attr, mask);
 		/* A QP that was not brought to RTR yet is connected later with all attributes. */
-		if (err && h->next.rtr)
+		if (err && h->next.shadow.rtr)
 			return -mesh_positive(err);
 	}
 	return mesh_held_mode(h) == MESH_HELD_WAITING ? change_waiting(h, attr, mask) : 0;

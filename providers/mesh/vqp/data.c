@@ -32,9 +32,9 @@ static struct mesh_held *held_new(struct mesh_context *mc)
 	if (!h)
 		return NULL;
 	h->mc = mc;
-	mesh_lock_init(&h->post_lock);
+	mesh_lock_init(&h->posting.lock);
 	mesh_lock_init(&h->lock);
-	h->next_made = mc->data.all;
+	h->lists.next_made = mc->data.all;
 	mc->data.all = h;
 	return h;
 }
@@ -45,7 +45,7 @@ struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
 	struct mesh_held *h = data->free;
 
 	if (h)
-		data->free = h->next_free;
+		data->free = h->lists.next_free;
 	else
 		h = held_new(mc);
 	if (!h)
@@ -66,38 +66,32 @@ struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
 void mesh_held_release(struct mesh_held *h)
 {
 	mesh_last_wqe_forget(h);
-	h->ended = false;
-	mesh_recvlog_fini(&h->log);
+	h->failure = (struct mesh_held_failure){0};
+	mesh_recvlog_fini(&h->early.log);
+	h->early.n_at_base = 0;
+	h->early.hides_base = false;
 	mesh_sendq_fini(&h->queue);
 	mesh_reader_close(h);
 	mesh_guard_free(h->guard);
 	h->guard = NULL;
-	free(h->sges);
-	h->sges = NULL;
+	free(h->keys.sges);
+	free(h->keys.places);
+	h->keys = (struct mesh_held_keys){0};
 	h->qp = NULL;
 	h->mode = MESH_HELD_FREE;
-	h->quiet = MESH_QUIET_NO;
-	h->ops = NULL;
-	h->arg = NULL;
+	h->client = (struct mesh_held_client){0};
 	h->send_cq = h->recv_cq = NULL;
 	h->srq = NULL;
-	h->now = h->next = (struct mesh_shadow){0};
-	h->n_new_receives = 0;
-	h->poisoned = false;
-	atomic_store_explicit(&h->stop_wanted, false, memory_order_relaxed);
-	h->n_at_base = 0;
-	h->checked_lkey = h->used_rkey = 0;
-	h->hides_base = false;
+	h->now = h->next.shadow = (struct mesh_shadow){0};
+	h->paused = (struct mesh_held_paused){0};
+	atomic_store_explicit(&h->posting.stop_wanted, false, memory_order_relaxed);
 	h->logged_base = false;
 	h->unwoken = false;
-	h->poorer = NULL;
-	h->order_known = h->in_order = false;
-	h->stashing = false;
-	atomic_store_explicit(&h->backlog, false, memory_order_relaxed);
-	atomic_store_explicit(&h->consumed, false, memory_order_relaxed);
-	free(h->keys);
-	h->keys = NULL;
-	h->next_free = h->mc->data.free;
+	h->parity = (struct mesh_held_parity){0};
+	h->stashing.on = false;
+	atomic_store_explicit(&h->flags.backlog, false, memory_order_relaxed);
+	atomic_store_explicit(&h->flags.consumed, false, memory_order_relaxed);
+	h->lists.next_free = h->mc->data.free;
 	h->mc->data.free = h;
 }
 
@@ -126,7 +120,7 @@ void mesh_data_close(struct mesh_context *mc)
 	struct mesh_data *data = &mc->data;
 	struct mesh_held *h;
 
-	for (h = data->all; h; h = h->next_made)
+	for (h = data->all; h; h = h->lists.next_made)
 		if (h->mode > MESH_HELD_NOTING)
 			mesh_held_destroy(h);
 	mesh_leftovers_bury(mc, NULL, true);
@@ -136,11 +130,11 @@ void mesh_data_close(struct mesh_context *mc)
 	if (data->pd)
 		mesh_root.lib.verbs.dealloc_pd(data->pd);
 	while ((h = data->all)) {
-		data->all = h->next_made;
-		mesh_recvlog_fini(&h->log);
-		free(atomic_load_explicit(&h->wrex, memory_order_relaxed));
+		data->all = h->lists.next_made;
+		mesh_recvlog_fini(&h->early.log);
+		free(atomic_load_explicit(&h->posting.wrex, memory_order_relaxed));
 		mesh_lock_fini(&h->lock);
-		mesh_lock_fini(&h->post_lock);
+		mesh_lock_fini(&h->posting.lock);
 		free(h);
 	}
 	mesh_qps_forget(mc);

@@ -28,7 +28,7 @@ static int open_cq(struct mesh_cq *cq)
 
 static int alloc_staging(struct mesh_reader *reader, const struct mesh_held *h)
 {
-	const struct ibv_qp_cap *cap = &h->cap;
+	const struct ibv_qp_cap *cap = &h->made.cap;
 	uint32_t max_sge = cap->max_send_sge > cap->max_recv_sge ? cap->max_send_sge : cap->max_recv_sge;
 	struct mesh_staged *first = &reader->staged[0], *second = &reader->staged[1];
 
@@ -115,7 +115,7 @@ void mesh_reader_connected(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	data->n_noted -= reader->noting;
 	reader->noting = false;
-	mesh_recvlog_fini(&h->log);
+	mesh_recvlog_fini(&h->early.log);
 	mesh_data_slots(h->mc);
 	mesh_unlock(&h->lock);
 	mesh_unlock(&data->lock);
@@ -140,7 +140,7 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 /* Memory for everything that the installed functions may have to store. */
 static int get_room(struct mesh_held *h, struct mesh_reader *reader)
 {
-	const struct ibv_qp_cap *cap = &h->cap;
+	const struct ibv_qp_cap *cap = &h->made.cap;
 	int err;
 
 	mesh_lock(&h->lock);
@@ -164,14 +164,14 @@ void mesh_reader_room_ahead(struct mesh_held *h)
 {
 	struct mesh_reader *reader = mesh_reader_of(h);
 
-	if (reader && room_bytes(&h->cap) <= ROOM_AHEAD_BYTES)
+	if (reader && room_bytes(&h->made.cap) <= ROOM_AHEAD_BYTES)
 		get_room(h, reader);
 }
 
 /*
- * Install the batch functions, which wait for post_lock, held by the caller. So once libmlx5's lock was free, no batch of libmlx5
- * can begin. A thread in such a batch can only wait for conn->lock here, so the wait is limited. Return: 0; -EBUSY: there is a
- * batch.
+ * Install the batch functions, which wait for posting.lock, held by the caller. So once libmlx5's lock was free, no batch of
+ * libmlx5 can begin. A thread in such a batch can only wait for conn->lock here, so the wait is limited. Return: 0; -EBUSY: there
+ * is a batch.
  */
 static int begin_batches(struct mesh_held *h)
 {
@@ -192,7 +192,7 @@ static int begin_batches(struct mesh_held *h)
 	return -EBUSY;
 }
 
-/* post_lock */
+/* posting.lock */
 static void engage(struct mesh_held *h, struct mesh_reader *reader)
 {
 	struct mesh_data *data = &h->mc->data;
@@ -238,10 +238,10 @@ int mesh_reader_engage(struct mesh_held *h)
 	err = mesh_reader_prepare(h);
 	if (err)
 		return err;
-	mesh_lock(&h->post_lock);
+	mesh_lock(&h->posting.lock);
 	err = begin_batches(h);
 	if (!err)
 		engage(h, reader);
-	mesh_unlock(&h->post_lock);
+	mesh_unlock(&h->posting.lock);
 	return err;
 }

@@ -16,7 +16,7 @@ static int to_err(struct mesh_held *h)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	int err;
 
-	h->ended = true;
+	h->failure.ended = true;
 	if (h->now.qp)
 		err = mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 	else
@@ -76,7 +76,7 @@ static int flush(struct mesh_held *h)
 		return err;
 	if (h->guard && !h->guard->lost)
 		h->guard->lost = "it is in ERR";
-	h->fail_status = IBV_WC_WR_FLUSH_ERR;
+	h->failure.status = IBV_WC_WR_FLUSH_ERR;
 	h->mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(h);
 	return 0;
@@ -106,11 +106,11 @@ static int prepare_stash(struct mesh_held *h)
 	mesh_cq_use(cq);
 	mesh_unlock(&data->lock);
 	mesh_lock(&cq->lock);
-	if (!h->stashing) {
-		if (mesh_cq_stash_reserve(cq, h->cap.max_send_wr + 1))
+	if (!h->stashing.on) {
+		if (mesh_cq_stash_reserve(cq, h->made.cap.max_send_wr + 1))
 			err = -ENOMEM;
-		h->stashing = true;
-		h->next_stashing = cq->stashing;
+		h->stashing.on = true;
+		h->stashing.next = cq->stashing;
 		cq->stashing = h;
 	}
 	mesh_unlock(&cq->lock);
@@ -160,7 +160,7 @@ static void fail_active(struct mesh_held *h, enum ibv_wc_status status)
 {
 	if (h->guard && !h->guard->lost)
 		h->guard->lost = "it failed";
-	h->fail_status = status;
+	h->failure.status = status;
 	h->mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(h);
 }
@@ -188,7 +188,7 @@ bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 	prepare_stash(h); /* without events or places, a program may wait for ever, as with a silent peer */
 	mesh_lock(&h->lock);
 	h->mode = MESH_HELD_FAILING;
-	h->fail_status = status;
+	h->failure.status = status;
 	now = h->queue.n;
 	mesh_unlock(&h->lock);
 	if (now)
@@ -218,7 +218,7 @@ void mesh_held_fail_now(struct mesh_held *h)
 	mesh_lock(&cq->lock);
 	mesh_lock(&h->lock);
 	if (h->mode == MESH_HELD_FAILING && h->queue.n && (mesh_cq_stash_room(cq) || !mesh_cq_stash_reserve(cq, 1))) {
-		stash_first(h, h->fail_status);
+		stash_first(h, h->failure.status);
 		stashed = true;
 		ended = !flush(h);
 	}

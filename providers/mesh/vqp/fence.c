@@ -31,7 +31,7 @@ static enum mv_atomics quieten(struct mesh_held *h)
 	else if (h->guard)
 		found = mv_wrring_atomics(&h->guard->sends);
 	if (!h->guard || !h->guard->lost) /* with a lost log the move is refused */
-		h->quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
+		h->paused.quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
 	mesh_unlock(&h->lock);
 	return found;
 }
@@ -58,14 +58,14 @@ static uint64_t fence_ns(void)
 /* Can sends be outstanding? Not with a send queue of size 0, nor before RTS. held->lock */
 static bool has_sends(const struct mesh_held *h)
 {
-	return h->guard->rts && h->cap.max_send_wr;
+	return h->guard->rts && h->made.cap.max_send_wr;
 }
 
 /* A queue that can have nothing outstanding needs no mark. An SRQ takes none, because other QPs share it. held->lock */
 static void begin_marks(struct mesh_held *h)
 {
 	h->guard->send_mark = has_sends(h) ? MESH_MARK_NONE : MESH_MARK_SEEN;
-	h->guard->recv_mark = !h->guard->shared && h->cap.max_recv_wr ? MESH_MARK_NONE : MESH_MARK_SEEN;
+	h->guard->recv_mark = !h->guard->shared && h->made.cap.max_recv_wr ? MESH_MARK_NONE : MESH_MARK_SEEN;
 }
 
 /* From here on no work is posted to the QP at work. Return: 0 or -EOPNOTSUPP. */
@@ -76,10 +76,10 @@ static int begin_fence(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	if (h->guard->lost || (h->mode != MESH_HELD_GUARDED && h->mode != MESH_HELD_ACTIVE))
 		err = -EOPNOTSUPP;
-	h->quiet = MESH_QUIET_NO; /* all work waits now */
+	h->paused.quiet = MESH_QUIET_NO; /* all work waits now */
 	if (!err) {
 		h->mode = MESH_HELD_FENCING;
-		h->n_new_receives = 0;
+		h->paused.n_new_receives = 0;
 		begin_marks(h);
 	}
 	mesh_unlock(&h->lock);
@@ -314,13 +314,13 @@ static int hand_receives_on(struct mesh_held *h)
 	uint32_t i;
 	int err = 0;
 
-	h->n_new_receives = log->n_left;
+	h->paused.n_new_receives = log->n_left;
 	for (i = 0; i < log->n && !err; i++) {
 		recv = mesh_srqlog_at(log, i);
 		if (recv->gone)
 			continue;
 		err = mesh_live_post_recv(h, recv->wr_id, recv->sges, recv->num_sge);
-		h->n_new_receives -= !err;
+		h->paused.n_new_receives -= !err;
 	}
 	return -mesh_positive(err);
 }
@@ -341,7 +341,7 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 	if (mesh_guard_reads(guard))
 		return (uint32_t)mv_wrlog_count(&guard->sends.log);
 	if (!guard->shared)
-		receives = guard->receives.n_left - h->n_new_receives;
+		receives = guard->receives.n_left - h->paused.n_new_receives;
 	/* Of an SRQ only a receive that was being filled completes in error. */
 	for (i = 0; guard->shared && i < guard->n_kept; i++)
 		receives += guard->kept[i].failed_receive;

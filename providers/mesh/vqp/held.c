@@ -25,25 +25,25 @@ static int take_caps(struct mesh_held *h, struct ibv_qp *qp)
 	err = h->mc->lower.qp.query_qp(qp, &attr, IBV_QP_CAP | IBV_QP_PORT, &init);
 	if (err)
 		return -mesh_positive(err);
-	h->cap = init.cap;
-	h->port_num = attr.port_num;
-	h->sq_sig_all = init.sq_sig_all;
-	max_sge = h->cap.max_send_sge > h->cap.max_recv_sge ? h->cap.max_send_sge : h->cap.max_recv_sge;
-	h->sges = calloc(max_sge ? max_sge : 1, sizeof(*h->sges));
-	return h->sges ? 0 : -ENOMEM;
+	h->made.cap = init.cap;
+	h->made.port_num = attr.port_num;
+	h->made.sq_sig_all = init.sq_sig_all;
+	max_sge = h->made.cap.max_send_sge > h->made.cap.max_recv_sge ? h->made.cap.max_send_sge : h->made.cap.max_recv_sge;
+	h->keys.sges = calloc(max_sge ? max_sge : 1, sizeof(*h->keys.sges));
+	return h->keys.sges ? 0 : -ENOMEM;
 }
 
 int mesh_held_room(struct mesh_held *h)
 {
 	int err = 0;
 
-	if (!h->keys)
-		h->keys = calloc(1, sizeof(*h->keys));
-	if (!h->keys)
+	if (!h->keys.places)
+		h->keys.places = calloc(1, sizeof(*h->keys.places));
+	if (!h->keys.places)
 		return -ENOMEM;
 	if (!h->queue.places)
-		err = mesh_sendq_init(&h->queue, &h->cap);
-	return err || !h->guard ? err : mesh_guard_room(h->guard, &h->cap);
+		err = mesh_sendq_init(&h->queue, &h->made.cap);
+	return err || !h->guard ? err : mesh_guard_room(h->guard, &h->made.cap);
 }
 
 static void put_cqs(struct mesh_held *h)
@@ -57,7 +57,7 @@ static void put_cqs(struct mesh_held *h)
 /* Log the receives that were recorded before any could be consumed. held->lock */
 static int log_noted(struct mesh_held *h)
 {
-	const struct mesh_recvlog *log = &h->log;
+	const struct mesh_recvlog *log = &h->early.log;
 	size_t i, sge = 0;
 
 	if (log->n > h->guard->receives.size)
@@ -66,7 +66,7 @@ static int log_noted(struct mesh_held *h)
 		mesh_srqlog_push(&h->guard->receives, log->notes[i].wr_id, &log->sges[sge], log->notes[i].num_sge);
 		sge += (size_t)log->notes[i].num_sge;
 	}
-	mesh_recvlog_fini(&h->log);
+	mesh_recvlog_fini(&h->early.log);
 	return 0;
 }
 
@@ -78,7 +78,7 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 	/* Otherwise completions of this QP, of other QPs and of marks look alike. Shadow CQs always report QPNs. */
 	if (mode == MESH_HELD_GUARDED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) && mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
 		return -EOPNOTSUPP;
-	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
+	h->guard = mesh_guard_new(&h->made.cap, h->made.sq_sig_all, h->srq);
 	if (h->guard && h->srq)
 		h->guard->begun = mesh_srq_place(h->srq);
 	return h->guard && (h->guard->begun || !h->srq) ? 0 : -ENOMEM;
@@ -107,7 +107,7 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 	h->srq = mesh_srq_find(h->mc, qp->srq);
 	if (qp->srq && !h->srq)
 		return -EOPNOTSUPP; /* receives posted to that SRQ are not known */
-	if (h->log.incomplete)
+	if (h->early.log.incomplete)
 		return -ENOMEM;
 	err = take_caps(h, qp);
 	if (err)
@@ -148,8 +148,8 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 		return -EOPNOTSUPP;
 	}
 	mesh_lock(&h->lock);
-	h->ops = ops;
-	h->arg = arg;
+	h->client.ops = ops;
+	h->client.arg = arg;
 	err = begin_locked(h, qp, mode);
 	data->n_noted--;
 	if (err) {
@@ -176,7 +176,7 @@ static void note_logged(struct mesh_held *h)
 
 	for (i = 0; !h->guard->shared && i < log->n; i++) {
 		recv = mesh_srqlog_at(log, i);
-		mesh_recvlog_add(&h->log, &(struct ibv_recv_wr){
+		mesh_recvlog_add(&h->early.log, &(struct ibv_recv_wr){
 						  .wr_id = recv->wr_id, .sg_list = recv->sges, .num_sge = recv->num_sge});
 	}
 }
@@ -185,7 +185,7 @@ void mesh_held_begin_again(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
 
-	mesh_lock(&h->post_lock);
+	mesh_lock(&h->posting.lock);
 	mesh_lock(&data->lock);
 	mesh_lock(&h->lock);
 	mesh_wrex_remove(h);
@@ -195,22 +195,22 @@ void mesh_held_begin_again(struct mesh_held *h)
 	put_cqs(h);
 	h->send_cq = h->recv_cq = NULL;
 	mesh_sendq_fini(&h->queue);
-	free(h->keys);
-	h->keys = NULL;
+	free(h->keys.places);
+	h->keys.places = NULL;
 	mesh_guard_free(h->guard);
 	h->guard = NULL;
-	free(h->sges);
-	h->sges = NULL;
+	free(h->keys.sges);
+	h->keys.sges = NULL;
 	h->srq = NULL;
-	h->ops = NULL;
-	h->arg = NULL;
+	h->client.ops = NULL;
+	h->client.arg = NULL;
 	h->mode = MESH_HELD_NOTING;
 	data->n_held--;
 	data->n_noted++;
 	mesh_data_slots(h->mc);
 	mesh_unlock(&h->lock);
 	mesh_unlock(&data->lock);
-	mesh_unlock(&h->post_lock);
+	mesh_unlock(&h->posting.lock);
 }
 
 int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
@@ -253,11 +253,11 @@ void mesh_held_destroy(struct mesh_held *h)
 	mesh_live_end_fence(h);
 	mesh_shadow_destroy(h);
 	mesh_live_end(h);
-	mesh_lock(&h->post_lock);
+	mesh_lock(&h->posting.lock);
 	mesh_lock(&h->lock);
 	mesh_wrex_remove(h);
 	mesh_unlock(&h->lock);
-	mesh_unlock(&h->post_lock);
+	mesh_unlock(&h->posting.lock);
 	forget_stashed(h->send_cq, h);
 	forget_stashed(h->recv_cq, h);
 	/* No completion leads to this record any more. */
@@ -268,7 +268,7 @@ void mesh_held_destroy(struct mesh_held *h)
 
 /* ---- ways out ------------------------------------------------------------------------------------------------ */
 
-/* post_lock */
+/* posting.lock */
 static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err = h->mc->lower.qp.modify_qp(h->qp, attr, attr_mask);
@@ -281,14 +281,14 @@ static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 
 void mesh_held_want_stop(struct mesh_held *h)
 {
-	atomic_store_explicit(&h->stop_wanted, true, memory_order_relaxed);
+	atomic_store_explicit(&h->posting.stop_wanted, true, memory_order_relaxed);
 }
 
 MV_LOCKS_UNCHECKED bool mesh_held_stop_posting(struct mesh_held *h)
 {
 	unsigned int n;
 
-	for (n = 0; !mesh_trylock(&h->post_lock); n++) {
+	for (n = 0; !mesh_trylock(&h->posting.lock); n++) {
 		if (mesh_held_in_batch(h)) {
 			mesh_held_want_stop(h);
 			return false;
@@ -298,14 +298,14 @@ MV_LOCKS_UNCHECKED bool mesh_held_stop_posting(struct mesh_held *h)
 		else
 			usleep(20); /* the owner of the lock may have a lower priority */
 	}
-	atomic_store_explicit(&h->stopper, (uintptr_t)pthread_self(), memory_order_relaxed);
+	atomic_store_explicit(&h->posting.stopper, (uintptr_t)pthread_self(), memory_order_relaxed);
 	return true;
 }
 
 MV_LOCKS_UNCHECKED void mesh_held_resume_posting(struct mesh_held *h)
 {
-	atomic_store_explicit(&h->stopper, 0, memory_order_relaxed);
-	mesh_unlock(&h->post_lock);
+	atomic_store_explicit(&h->posting.stopper, 0, memory_order_relaxed);
+	mesh_unlock(&h->posting.lock);
 }
 
 bool mesh_held_is_polled(const struct mesh_held *h)
@@ -314,10 +314,11 @@ bool mesh_held_is_polled(const struct mesh_held *h)
 	       atomic_load_explicit(&h->recv_cq->poller, memory_order_relaxed);
 }
 
-/* Does the calling thread hold post_lock? */
+/* Does the calling thread hold posting.lock? */
 static bool is_stopped(const struct mesh_held *h)
 {
-	return atomic_load_explicit(&h->stopper, memory_order_relaxed) == (uintptr_t)pthread_self() || mesh_held_in_own_batch(h);
+	return atomic_load_explicit(&h->posting.stopper, memory_order_relaxed) == (uintptr_t)pthread_self() ||
+	       mesh_held_in_own_batch(h);
 }
 
 int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
@@ -345,10 +346,10 @@ MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_
 			return -err;
 	}
 	if (!own)
-		mesh_lock(&h->post_lock);
+		mesh_lock(&h->posting.lock);
 	err = modify_base(h, attr, attr_mask);
 	if (!own)
-		mesh_unlock(&h->post_lock);
+		mesh_unlock(&h->posting.lock);
 	/* A failed RTR may be repeated, so receives are still recorded. */
 	if (!err && attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
 		mesh_reader_connected(h);
@@ -379,7 +380,7 @@ static bool freeze_shortly(struct mesh_cq *cq)
 /* held->lock */
 static int post_noted_to_base(struct mesh_held *h)
 {
-	const struct mesh_recvlog *log = &h->log;
+	const struct mesh_recvlog *log = &h->early.log;
 	struct ibv_recv_wr wr = {0}, *bad;
 	size_t i, sge = 0;
 	int err = 0;
@@ -403,7 +404,7 @@ static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init,
 
 	/* Under held->lock, so that receives posted meanwhile come behind the recorded ones. */
 	mesh_lock(&h->lock);
-	err = h->log.incomplete ? ENOMEM : h->mc->lower.qp.modify_qp(h->qp, &reset, IBV_QP_STATE);
+	err = h->early.log.incomplete ? ENOMEM : h->mc->lower.qp.modify_qp(h->qp, &reset, IBV_QP_STATE);
 	mesh_wrex_changed(h); /* at once: libmlx5 has installed functions that refuse all posts */
 	again.qp_state = IBV_QPS_INIT;
 	if (!err)

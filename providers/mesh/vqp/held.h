@@ -32,10 +32,10 @@ struct mesh_pd; /* rails.h: twin of a protection domain, on another rail */
  * No function here waits for the peer or for another thread, unless it says so. A send whose remote key is not known waits in the
  * queue, with all later sends, until mesh_held_put_key().
  *
- * Locks, outermost first: conn->lock (the caller's), held->post_lock, cq->lock (mesh_cq), data->lock, held->lock, then those of
- * mesh_key_local() and of the hook. A thread of the program in a batch (ibv_wr_start()) holds post_lock, and may wait for
- * conn->lock. So a holder of conn->lock only tries for post_lock (mesh_held_stop_posting()), except when a QP ends, and at RTR of
- * a QP that is not held.
+ * Locks, outermost first: conn->lock (the caller's), held->posting.lock, cq->lock (mesh_cq), data->lock, held->lock, then those
+ * of mesh_key_local() and of the hook. A thread of the program in a batch (ibv_wr_start()) holds posting.lock, and may wait for
+ * conn->lock. So a holder of conn->lock only tries for posting.lock (mesh_held_stop_posting()), except when a QP ends, and at RTR
+ * of a QP that is not held.
  */
 struct mesh_held;
 
@@ -95,7 +95,7 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 void mesh_held_activate(struct mesh_held *h);
 
 /**
- * mesh_held_stop_posting - take post_lock: the program's sends wait from now on
+ * mesh_held_stop_posting - take posting.lock: the program's sends wait from now on
  *
  * Does not wait for a thread in a batch (ibv_wr_start()), which may take long, or wait for a lock of the caller. Waits for a
  * thread that just posts, or changes the program's own QP. The caller must not be in a batch of this QP.
@@ -105,7 +105,7 @@ void mesh_held_activate(struct mesh_held *h);
 bool mesh_held_stop_posting(struct mesh_held *h);
 /** mesh_held_want_stop - have threads pause for 3 ms after each batch, so that mesh_held_stop_posting() succeeds. Locks: none. */
 void mesh_held_want_stop(struct mesh_held *h);
-/** mesh_held_resume_posting - give post_lock back; @h may have ended meanwhile by mesh_held_native() */
+/** mesh_held_resume_posting - give posting.lock back; @h may have ended meanwhile by mesh_held_native() */
 void mesh_held_resume_posting(struct mesh_held *h);
 
 /** mesh_held_is_polled - is a thread between start_poll and end_poll of one of the QP's extended CQs? Locks: none. */

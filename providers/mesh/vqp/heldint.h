@@ -54,9 +54,9 @@ void mesh_live_end(struct mesh_held *h);
 /* ---- heldkeys.c ------------------------------------------------------------------------------------------------------- */
 
 /** mesh_held_forget_keys - forget all keys: another rail has other keys. Locks: held->lock. */
-void mesh_held_forget_keys(struct mesh_held *h);
-/** mesh_held_take_keys - add keys of the new rail, after mesh_held_forget_keys(). NULL is fine. Locks: held->lock. */
-void mesh_held_take_keys(struct mesh_held *h, const struct mesh_live_keys *keys);
+void mesh_held_forget_keys(struct mesh_held_keys *keys);
+/** mesh_held_take_keys - add keys of the new rail, after mesh_held_forget_keys(). @more may be NULL. Locks: held->lock. */
+void mesh_held_take_keys(struct mesh_held_keys *keys, const struct mesh_live_keys *more);
 
 /* ---- shadow.c --------------------------------------------------------------------------------------------------------- */
 
@@ -156,7 +156,7 @@ int mesh_held_flush(struct mesh_held *h);
 /**
  * mesh_held_fail_now - the first waiting send fails, and the others are flushed, as far as the stash has room
  *
- * Locks: neither held->lock nor post_lock is held.
+ * Locks: neither held->lock nor posting.lock is held.
  */
 void mesh_held_fail_now(struct mesh_held *h);
 /**

@@ -10,15 +10,15 @@
 #define LOOKED_AT 8u
 
 /* NULL: no key was ever translated. */
-static struct mesh_rkey *place_of(struct mesh_held *h, uint32_t rkey)
+static struct mesh_rkey *place_of(struct mesh_held_keys *keys, uint32_t rkey)
 {
-	return h->keys ? &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)] : NULL;
+	return keys->places ? &keys->places->rkeys[rkey >> 8 & (MESH_KEYS - 1)] : NULL;
 }
 
 /* held->lock */
-static void know(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
+static void know(struct mesh_held_keys *keys, uint32_t rkey, uint32_t path_rkey)
 {
-	struct mesh_rkey *known = place_of(h, rkey);
+	struct mesh_rkey *known = place_of(keys, rkey);
 
 	if (known)
 		*known = (struct mesh_rkey){.key = rkey, .path_key = path_rkey, .state = MESH_RKEY_KNOWN};
@@ -27,7 +27,7 @@ static void know(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
 void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
 {
 	mesh_lock(&h->lock);
-	know(h, rkey, path_rkey);
+	know(&h->keys, rkey, path_rkey);
 	mesh_post_drain(h);
 	mesh_unlock(&h->lock);
 }
@@ -38,7 +38,7 @@ void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 	bool asked = false;
 
 	mesh_lock(&h->lock);
-	known = place_of(h, rkey);
+	known = place_of(&h->keys, rkey);
 	if (known && known->key == rkey) {
 		asked = known->state == MESH_RKEY_ASKED;
 		known->state = MESH_RKEY_NONE;
@@ -51,15 +51,15 @@ void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 void mesh_held_drop_keys(struct mesh_held *h)
 {
 	mesh_lock(&h->lock);
-	if (h->keys)
-		memset(h->keys->rkeys, 0, sizeof(h->keys->rkeys));
+	if (h->keys.places)
+		memset(h->keys.places->rkeys, 0, sizeof(h->keys.places->rkeys));
 	mesh_unlock(&h->lock);
 }
 
-void mesh_held_forget_keys(struct mesh_held *h)
+void mesh_held_forget_keys(struct mesh_held_keys *keys)
 {
-	if (h->keys)
-		memset(h->keys, 0, sizeof(*h->keys));
+	if (keys->places)
+		memset(keys->places, 0, sizeof(*keys->places));
 }
 
 /* ---- keys that will be needed -------------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ bool mesh_held_awaits_key(struct mesh_held *h)
 
 	if (!h->queue.n || !mesh_wr_remote_key(&mesh_sendq_place(&h->queue, 0)->wr, &key))
 		return false;
-	known = place_of(h, key);
+	known = place_of(&h->keys, key);
 	return known && known->key == key && known->state == MESH_RKEY_ASKED;
 }
 
@@ -96,10 +96,10 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 	return n;
 }
 
-void mesh_held_take_keys(struct mesh_held *h, const struct mesh_live_keys *keys)
+void mesh_held_take_keys(struct mesh_held_keys *keys, const struct mesh_live_keys *more)
 {
 	size_t i;
 
-	for (i = 0; keys && i < keys->n; i++)
-		know(h, keys->keys[i].rkey, keys->keys[i].path_rkey);
+	for (i = 0; more && i < more->n; i++)
+		know(keys, more->keys[i].rkey, more->keys[i].path_rkey);
 }

@@ -19,7 +19,7 @@ enum mesh_withheld mesh_held_withholds(struct mesh_held *h)
 		withheld = MESH_WITHHELD_ERRORS;
 	else if (h->mode == MESH_HELD_WAITING && h->queue.n)
 		withheld = MESH_WITHHELD_SENDS;
-	else if ((h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE) && h->queue.n && h->quiet != MESH_QUIET_NO)
+	else if ((h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE) && h->queue.n && h->paused.quiet != MESH_QUIET_NO)
 		withheld = MESH_WITHHELD_BY_QUIESCE;
 	else if (h->mode == MESH_HELD_ACTIVE && h->queue.n && mesh_held_awaits_key(h))
 		withheld = MESH_WITHHELD_SENDS;
@@ -53,7 +53,7 @@ int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
 	memset(&init, 0, sizeof(init));
 	if (h->now.qp && mode != MESH_HELD_WAITING)
 		err = mesh_root.lib.verbs.query_qp(h->now.qp, &now, IBV_QP_STATE, &init);
-	else if (mode == MESH_HELD_FLUSHING || mode == MESH_HELD_GUARDED || (mode == MESH_HELD_FAILING && h->ended))
+	else if (mode == MESH_HELD_FLUSHING || mode == MESH_HELD_GUARDED || (mode == MESH_HELD_FAILING && h->failure.ended))
 		err = h->mc->lower.qp.query_qp(h->qp, &now, IBV_QP_STATE, &init);
 	else
 		return -ENODATA;

@@ -60,7 +60,7 @@ bool mesh_held_drained(struct mesh_held *h)
 	if (h->now.qp)
 		return mesh_shadow_drained(h, &h->now, h->fence.err_ns);
 	mesh_lock(&own->lock);
-	read = h->base_last_wqe;
+	read = h->last_wqe.of_base;
 	mesh_unlock(&own->lock);
 	return read || mesh_now_ns() > h->fence.err_ns + patience_ns(h);
 }

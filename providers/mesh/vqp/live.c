@@ -21,8 +21,8 @@ static void count_base_wrs(struct mesh_held *h, int sign)
 	struct mesh_data *data = &h->mc->data;
 
 	mesh_lock(&data->lock);
-	h->send_cq->n_base_wrs += (uint32_t)sign * h->cap.max_send_wr;
-	h->recv_cq->n_base_wrs += (uint32_t)sign * h->cap.max_recv_wr;
+	h->send_cq->n_base_wrs += (uint32_t)sign * h->made.cap.max_send_wr;
+	h->recv_cq->n_base_wrs += (uint32_t)sign * h->made.cap.max_recv_wr;
 	mesh_unlock(&data->lock);
 }
 
@@ -95,9 +95,9 @@ void mesh_live_end(struct mesh_held *h)
 	if (h->logged_base)
 		unlist(h);
 	h->logged_base = false;
-	if (h->hides_base)
+	if (h->early.hides_base)
 		mesh_cq_remove_native(h->recv_cq, h->qp->qp_num, NULL, h);
-	h->hides_base = false;
+	h->early.hides_base = false;
 }
 
 const char *mesh_live_lost(struct mesh_held *h)
@@ -215,14 +215,14 @@ int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_sh
 {
 	int err;
 
-	if (h->ahead.qp)
+	if (h->ahead.shadow.qp)
 		return -EBUSY;
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
-	err = mesh_shadow_make_ahead(h, spd, attr, &h->ahead);
+	err = mesh_shadow_make_ahead(h, spd, attr, &h->ahead.shadow);
 	if (err)
 		return err;
-	h->ahead_attr = *attr;
+	h->ahead.attr = *attr;
 	mesh_reader_room_ahead(h);
 	return 0;
 }
@@ -236,37 +236,38 @@ void mesh_live_reap(struct mesh_held *h)
 
 void mesh_live_disarm(struct mesh_held *h)
 {
-	if (h->ahead.qp)
-		mesh_shadow_unmake(h, &h->ahead);
-	h->ahead = (struct mesh_shadow){0};
+	if (h->ahead.shadow.qp)
+		mesh_shadow_unmake(h, &h->ahead.shadow);
+	h->ahead.shadow = (struct mesh_shadow){0};
 }
 
 uint32_t mesh_live_armed(const struct mesh_held *h)
 {
-	return h->ahead.qp ? h->ahead.qp->qp_num : 0;
+	return h->ahead.shadow.qp ? h->ahead.shadow.qp->qp_num : 0;
 }
 
 /* Is there a standby that fits? */
-static bool is_armed_for(const struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+static bool is_armed_for(const struct mesh_held_ahead *ahead, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
-	const struct mesh_shadow_attr *made = &h->ahead_attr;
+	const struct mesh_shadow *shadow = &ahead->shadow;
+	const struct mesh_shadow_attr *made = &ahead->attr;
 
-	return h->ahead.qp && h->ahead.spd == spd && made->port_num == attr->port_num && made->pkey_index == attr->pkey_index &&
+	return shadow->qp && shadow->spd == spd && made->port_num == attr->port_num && made->pkey_index == attr->pkey_index &&
 	       made->qp_access_flags == attr->qp_access_flags;
 }
 
 uint32_t mesh_live_could_take(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
-	if (h->next.qp || !is_armed_for(h, spd, attr) || mesh_live_lost(h) || mesh_reader_prepare(h))
+	if (h->next.shadow.qp || !is_armed_for(&h->ahead, spd, attr) || mesh_live_lost(h) || mesh_reader_prepare(h))
 		return 0;
-	return h->ahead.qp->qp_num;
+	return h->ahead.shadow.qp->qp_num;
 }
 
 static struct mesh_shadow take_ahead(struct mesh_held *h)
 {
-	struct mesh_shadow ahead = h->ahead;
+	struct mesh_shadow ahead = h->ahead.shadow;
 
-	h->ahead = (struct mesh_shadow){0};
+	h->ahead.shadow = (struct mesh_shadow){0};
 	mesh_shadow_take_up(h, &ahead);
 	return ahead;
 }
@@ -276,7 +277,7 @@ static int get_ready(struct mesh_held *h)
 {
 	int err;
 
-	if (h->next.qp)
+	if (h->next.shadow.qp)
 		return -EBUSY;
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
@@ -294,14 +295,14 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	struct mesh_shadow next;
 	int err = get_ready(h);
 
-	if (!err && is_armed_for(h, spd, attr))
+	if (!err && is_armed_for(&h->ahead, spd, attr))
 		next = take_ahead(h);
 	else if (!err)
 		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
 		return err;
 	mesh_lock(&h->lock);
-	h->next = next;
+	h->next.shadow = next;
 	mesh_unlock(&h->lock);
 	*ret_qpn = next.qp->qp_num;
 	return 0;
@@ -337,7 +338,7 @@ static bool same(const struct mesh_standby *standby, const struct ibv_qp_attr *r
 
 int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
 {
-	struct mesh_shadow *ahead = &h->ahead;
+	struct mesh_shadow *ahead = &h->ahead.shadow;
 	struct mesh_standby *standby = ahead->standby;
 	int err = 0;
 
@@ -346,7 +347,7 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 	if (standby && same(standby, rtr, rtr_mask, rts, rts_mask))
 		return 0;
 	if (standby)
-		err = back_to_init(ahead->qp, &h->ahead_attr);
+		err = back_to_init(ahead->qp, &h->ahead.attr);
 	else
 		standby = ahead->standby = calloc(1, sizeof(*standby));
 	if (!standby)
@@ -365,52 +366,53 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 
 bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *peer)
 {
-	const struct mesh_standby *standby = h->next.qp ? h->next.standby : h->ahead.qp ? h->ahead.standby : NULL;
+	const struct mesh_shadow *shadow = h->next.shadow.qp ? &h->next.shadow : &h->ahead.shadow;
+	const struct mesh_standby *standby = shadow->qp ? shadow->standby : NULL;
 
 	return standby && standby->rtr_mask && standby->rtr.dest_qp_num == peer->qpn &&
 	       mv_gid_equal(&standby->rtr.ah_attr.grh.dgid, &peer->gid);
 }
 
 /* held->lock */
-static void note_connected(struct mesh_held *h, const struct ibv_qp_attr *rtr, const struct ibv_qp_attr *rts, int rts_mask)
+static void note_connected(struct mesh_held_next *next, const struct ibv_qp_attr *rtr, const struct ibv_qp_attr *rts, int rts_mask)
 {
-	h->next.rtr = true;
-	h->next.rts = rts_mask;
-	h->next_mtu_bytes = mesh_mtu_bytes(rtr->path_mtu);
-	h->next_sq_psn = rts->sq_psn;
+	next->shadow.rtr = true;
+	next->shadow.rts = rts_mask;
+	next->mtu_bytes = mesh_mtu_bytes(rtr->path_mtu);
+	next->sq_psn = rts->sq_psn;
 }
 
 int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
 {
-	struct mesh_standby *standby = h->next.standby;
+	struct mesh_standby *standby = h->next.shadow.standby;
 	int err = 0;
 
-	if (!h->next.qp)
+	if (!h->next.shadow.qp)
 		return -EINVAL;
 	if (!standby || !same(standby, rtr, rtr_mask, rts, rts_mask)) {
 		if (standby)
-			err = back_to_init(h->next.qp, &h->ahead_attr);
+			err = back_to_init(h->next.shadow.qp, &h->ahead.attr);
 		if (!err)
-			err = to_rts(h, h->next.qp, rtr, rtr_mask, rts, rts_mask);
+			err = to_rts(h, h->next.shadow.qp, rtr, rtr_mask, rts, rts_mask);
 	}
 	if (err)
 		return -mesh_positive(err);
 	mesh_lock(&h->lock);
-	note_connected(h, rtr, rts, rts_mask);
+	note_connected(&h->next, rtr, rts, rts_mask);
 	mesh_unlock(&h->lock);
-	h->next.standby = NULL;
+	h->next.shadow.standby = NULL;
 	free(standby);
 	return 0;
 }
 
 bool mesh_live_has_next(const struct mesh_held *h)
 {
-	return h->next.qp;
+	return h->next.shadow.qp;
 }
 
 int mesh_live_take_standby(struct mesh_held *h)
 {
-	struct mesh_standby *standby = h->ahead.qp ? h->ahead.standby : NULL;
+	struct mesh_standby *standby = h->ahead.shadow.qp ? h->ahead.shadow.standby : NULL;
 	struct mesh_shadow next;
 	int err;
 
@@ -422,8 +424,8 @@ int mesh_live_take_standby(struct mesh_held *h)
 	next = take_ahead(h);
 	next.standby = NULL;
 	mesh_lock(&h->lock);
-	h->next = next;
-	note_connected(h, &standby->rtr, &standby->rts, standby->rts_mask);
+	h->next.shadow = next;
+	note_connected(&h->next, &standby->rtr, &standby->rts, standby->rts_mask);
 	mesh_unlock(&h->lock);
 	free(standby);
 	return 0;
@@ -434,9 +436,9 @@ void mesh_live_release(struct mesh_held *h)
 	struct mesh_shadow next;
 
 	mesh_lock(&h->lock);
-	next = h->next;
-	h->next = (struct mesh_shadow){0};
-	h->quiet = MESH_QUIET_NO;
+	next = h->next.shadow;
+	h->next.shadow = (struct mesh_shadow){0};
+	h->paused.quiet = MESH_QUIET_NO;
 	mesh_post_drain(h);
 	mesh_unlock(&h->lock);
 	if (next.qp)

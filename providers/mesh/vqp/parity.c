@@ -51,12 +51,12 @@ int mesh_parity_set(struct mesh_held *h, struct ibv_qp *qp)
 	struct ibv_ece ece;
 	bool exact;
 
-	h->poorer = NULL;
+	h->parity.poorer = NULL;
 	if (!wanted(h, qp, &ece, &exact) || !ece.options)
 		return 0;
 	if (mesh_root.lib.set_ece && !mesh_root.lib.set_ece(qp, &ece))
 		return 0;
-	h->poorer = why_ece;
+	h->parity.poorer = why_ece;
 	return -EOPNOTSUPP;
 }
 
@@ -102,33 +102,33 @@ static bool in_order(struct ibv_qp *qp)
 
 bool mesh_parity_may_learn(struct mesh_held *h)
 {
-	return !h->order_known && h->qp->state == IBV_QPS_RTS && mesh_held_mode(h) == MESH_HELD_GUARDED;
+	return !h->parity.order_known && h->qp->state == IBV_QPS_RTS && mesh_held_mode(h) == MESH_HELD_GUARDED;
 }
 
 void mesh_parity_learn(struct mesh_held *h)
 {
-	h->in_order = in_order(h->qp);
-	h->order_known = true;
+	h->parity.in_order = in_order(h->qp);
+	h->parity.order_known = true;
 }
 
 /* ---- both ---------------------------------------------------------------------------------------------------- */
 
 int mesh_parity_check(struct mesh_held *h, struct ibv_qp *qp, bool rts)
 {
-	h->poorer = NULL;
+	h->parity.poorer = NULL;
 	if (!has_ece(h, qp))
-		h->poorer = why_ece;
-	else if (rts && h->in_order && !in_order(qp))
-		h->poorer = why_order;
-	return h->poorer ? -EOPNOTSUPP : 0;
+		h->parity.poorer = why_ece;
+	else if (rts && h->parity.in_order && !in_order(qp))
+		h->parity.poorer = why_order;
+	return h->parity.poorer ? -EOPNOTSUPP : 0;
 }
 
 void mesh_parity_forget(struct mesh_held *h)
 {
-	h->poorer = NULL;
+	h->parity.poorer = NULL;
 }
 
 const char *mesh_parity_why(const struct mesh_held *h)
 {
-	return h->poorer;
+	return h->parity.poorer;
 }

@@ -154,7 +154,7 @@ static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 /* Sends to post again, then sends that waited. held->lock */
 static int build_queue(struct mesh_held *h, struct replay *r)
 {
-	struct ibv_qp_cap cap = h->cap;
+	struct ibv_qp_cap cap = h->made.cap;
 	size_t i;
 	int err;
 
@@ -164,7 +164,7 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	cap.max_send_wr += MESH_MUTANT != 0;
 	err = mesh_sendq_init(&r->queue, &cap);
 	for (i = 0; i < r->n && !err; i++)
-		err = push_again(r, i, h->sq_sig_all);
+		err = push_again(r, i, h->made.sq_sig_all);
 #if MESH_MUTANT
 	mutate(&r->queue);
 #endif
@@ -204,14 +204,14 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const
 	mesh_wrex_leave_queue(h);
 	h->queue = r->queue;
 	r->queue = (struct mesh_sendq){0};
-	h->now = h->next;
-	h->next = (struct mesh_shadow){0};
-	mesh_held_forget_keys(h);
-	mesh_held_take_keys(h, keys);
-	mesh_guard_rtr(h->guard, h->next_mtu_bytes);
+	h->now = h->next.shadow;
+	h->next.shadow = (struct mesh_shadow){0};
+	mesh_held_forget_keys(&h->keys);
+	mesh_held_take_keys(&h->keys, keys);
+	mesh_guard_rtr(h->guard, h->next.mtu_bytes);
 	h->guard->n_received = n_received;
 	if (h->now.rts)
-		mesh_guard_rts(h->guard, h->next_sq_psn);
+		mesh_guard_rts(h->guard, h->next.sq_psn);
 	h->guard->placeholders |= r->placeholders;
 	if (r->lost) {
 		h->guard->lost_atomic = "the result of an atomic is lost";
@@ -230,7 +230,7 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const
  */
 static bool is_idle(const struct mesh_held *h)
 {
-	return !h->guard->n_undone && !h->queue.n && !h->n_new_receives;
+	return !h->guard->n_undone && !h->queue.n && !h->paused.n_new_receives;
 }
 
 /* @peer: state of the peer; NULL: the peer is gone */

@@ -18,12 +18,12 @@
  */
 static uint32_t send_wrs(const struct mesh_held *h)
 {
-	return h->cap.max_send_wr + 1;
+	return h->made.cap.max_send_wr + 1;
 }
 
 static uint32_t recv_wrs(const struct mesh_held *h)
 {
-	return h->srq ? 0 : h->cap.max_recv_wr + 1; /* receives of an SRQ are counted with its mesh_srq_home */
+	return h->srq ? 0 : h->made.cap.max_recv_wr + 1; /* receives of an SRQ are counted with its mesh_srq_home */
 }
 
 static int use_cqs(struct mesh_held *h, bool ahead)
@@ -91,10 +91,10 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 		.qp_context = shadow->leftover,
 		.send_cq = shadow->send_cq->cq,
 		.recv_cq = shadow->recv_cq->cq,
-		.cap = h->cap,
+		.cap = h->made.cap,
 		.srq = shadow->home ? shadow->home->srq : NULL,
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = h->sq_sig_all,
+		.sq_sig_all = h->made.sq_sig_all,
 	};
 	struct ibv_qp *qp = mesh_mlx5_is_base(h->mc) ? create_lean(shadow, &init) : NULL;
 	int err;
@@ -183,7 +183,7 @@ void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow)
 /* held->lock */
 static int post_noted(struct mesh_held *h)
 {
-	const struct mesh_recvlog *log = &h->log;
+	const struct mesh_recvlog *log = &h->early.log;
 	size_t i, sge = 0;
 	int err = 0;
 
@@ -211,7 +211,7 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 		return err;
 	mesh_lock(&h->lock);
 	h->now = shadow;
-	mesh_held_forget_keys(h);
+	mesh_held_forget_keys(&h->keys);
 	err = post_noted(h);
 	mesh_unlock(&h->lock);
 	if (err) {
@@ -342,11 +342,11 @@ static bool is_consumed(struct mesh_held *h, bool err, uint32_t *n_flushed)
 		got = mesh_poll_shadow(scq, 1, &wc);
 		flushed = got > 0 && err && wc.qp_num == h->qp->qp_num &&
 			  wc.status == IBV_WC_WR_FLUSH_ERR &&
-			  !atomic_load_explicit(&h->consumed, memory_order_relaxed);
+			  !atomic_load_explicit(&h->flags.consumed, memory_order_relaxed);
 		*n_flushed += flushed;
 		mesh_cq_stash_kept(cq, got > 0 && !flushed ? &wc : NULL);
 	}
-	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
+	return atomic_load_explicit(&h->flags.consumed, memory_order_relaxed);
 }
 
 /* @ret_kicked: a completion was of a kick, so its event is to be made again. Return: true: nothing is left. */
@@ -418,7 +418,7 @@ static bool is_through(struct mesh_held *h, uint32_t n_flushed, uint64_t err_ns)
 	bool all;
 
 	mesh_lock(&h->lock);
-	all = h->srq || n_flushed >= h->log.n;
+	all = h->srq || n_flushed >= h->early.log.n;
 	mesh_unlock(&h->lock);
 	return (all || mesh_now_ns() > err_ns + FLUSH_NS) && mesh_shadow_drained(h, &h->now, err_ns);
 }

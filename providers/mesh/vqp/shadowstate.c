@@ -47,7 +47,7 @@ void mesh_held_activate(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	if (h->mode == MESH_HELD_WAITING && h->now.qp) {
 		h->mode = MESH_HELD_ACTIVE;
-		mesh_recvlog_fini(&h->log);
+		mesh_recvlog_fini(&h->early.log);
 		mesh_post_drain(h);
 	}
 	mesh_unlock(&h->lock);

@@ -60,7 +60,7 @@ static void give_new_receives(struct mesh_held *h)
 	uint32_t i;
 
 	if (!mesh_guard_reads(h->guard) || !h->guard->lost) {
-		give_receives(h, h->n_new_receives);
+		give_receives(h, h->paused.n_new_receives);
 		return;
 	}
 	later = &h->guard->reader->later;
@@ -117,11 +117,11 @@ static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
 {
 	bool flushed;
 
-	if (h->next.rtr && !mesh_shadow_drained(h, &h->next, err_ns))
+	if (h->next.shadow.rtr && !mesh_shadow_drained(h, &h->next.shadow, err_ns))
 		return false;
 	mesh_lock(&h->lock);
 	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared ||
-		  h->guard->n_flushed + h->n_new_receives >= h->guard->receives.n_left;
+		  h->guard->n_flushed + h->paused.n_new_receives >= h->guard->receives.n_left;
 	mesh_unlock(&h->lock);
 	return flushed;
 }
@@ -140,14 +140,14 @@ static void end_next(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	h->guard->n_flushed = 0;
 	mesh_unlock(&h->lock);
-	mesh_root.lib.verbs.modify_qp(h->next.qp, &attr, IBV_QP_STATE);
+	mesh_root.lib.verbs.modify_qp(h->next.shadow.qp, &attr, IBV_QP_STATE);
 	err_ns = mesh_now_ns();
-	mesh_shadow_collect(h, &h->next);
+	mesh_shadow_collect(h, &h->next.shadow);
 	do {
 		flushed = is_flushed(h, err_ns) || mesh_held_is_own_poll(h) || mesh_now_ns() > err_ns + FLUSH_NS;
 		if (!flushed)
 			usleep(FLUSH_STEP_US);
-		mesh_shadow_collect(h, &h->next); /* also for completions that came just before is_flushed() */
+		mesh_shadow_collect(h, &h->next.shadow); /* also for completions that came just before is_flushed() */
 	} while (!flushed);
 }
 
@@ -210,7 +210,7 @@ static struct mesh_shadow take_gone(struct mesh_held *h)
 		gone = h->now;
 		if (h->mode == MESH_HELD_ACTIVE) {
 			h->mode = MESH_HELD_FENCING;
-			h->n_new_receives = 0;
+			h->paused.n_new_receives = 0;
 		}
 	}
 	mesh_unlock(&h->lock);
@@ -225,14 +225,14 @@ static void hide_receives_of_base(struct mesh_held *h)
 {
 	int err;
 
-	if (h->logged_base || !h->n_at_base)
+	if (h->logged_base || !h->early.n_at_base)
 		return;
 	err = mesh_cq_names_qps(h->mc, h->recv_cq->cq) ? mesh_cq_add_native(h->recv_cq, h->qp->qp_num, NULL, h) : -EOPNOTSUPP;
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "%s: %s; receives of a queue pair that failed are flushed twice",
 			    h->mc->device, strerrordesc_np(-err));
 	mesh_lock(&h->lock);
-	h->hides_base = !err;
+	h->early.hides_base = !err;
 	mesh_unlock(&h->lock);
 }
 
@@ -244,7 +244,7 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 
 	if (base)
 		hide_receives_of_base(h);
-	if (h->next.qp)
+	if (h->next.shadow.qp)
 		end_next(h);
 	if (gone.qp)
 		mesh_shadow_collect(h, &gone);
@@ -256,8 +256,8 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 		/* The old QP is empty, or gone, and the next QP may have completed some of its work. */
 		give_sends(h);
 		give_receives(h, h->guard->receives.n_left);
-		if (h->next.qp)
-			mesh_shadow_disown(&h->next); /* the next QP has the same receives, and may flush them later */
+		if (h->next.shadow.qp)
+			mesh_shadow_disown(&h->next.shadow); /* the next QP has the same receives, and may flush them later */
 	} else {
 		give_kept(h);
 		if (h->mode == MESH_HELD_FENCING)
@@ -266,7 +266,7 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 	h->guard->n_kept = 0;
 	h->guard->broken = false;
 	h->guard->lost = "it failed";
-	h->ended = true;
+	h->failure.ended = true;
 	if (gone.qp) {
 		mesh_shadow_disown(&gone); /* its work has got its errors, so its completions are ignored */
 		h->now = (struct mesh_shadow){0};
@@ -274,7 +274,7 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 	/* New work must not wait, not even for a key: see fail.c. The program's own QP flushes its work itself. */
 	if (works(h)) {
 		h->mode = h->now.qp || gone.qp ? MESH_HELD_FLUSHING : MESH_HELD_GUARDED;
-		h->fail_status = IBV_WC_RETRY_EXC_ERR;
+		h->failure.status = IBV_WC_RETRY_EXC_ERR;
 	}
 	mesh_post_drain(h);
 	mesh_unlock(&h->lock);

@@ -63,14 +63,14 @@ static void look_at_queues(struct look *look)
 	int n_sges;
 
 	for (i = 1; i <= n; i++)
-		if (read_send(h, i, h->sges, &wr) && !(wr.wr.send_flags & IBV_SEND_INLINE))
-			look_at(look, h->sges, wr.wr.num_sge);
+		if (read_send(h, i, h->keys.sges, &wr) && !(wr.wr.send_flags & IBV_SEND_INLINE))
+			look_at(look, h->keys.sges, wr.wr.num_sge);
 	n = h->guard->shared ? 0 : at_most(rq->n_wqes);
 	if (n > mv_mlx5_rq_end(rq))
 		n = mv_mlx5_rq_end(rq);
 	for (i = 0; i < n; i++) {
-		n_sges = mv_mlx5_rq_read(rq, mv_mlx5_rq_end(rq), n, i, h->cap.max_recv_sge, h->sges);
-		look_at(look, h->sges, n_sges);
+		n_sges = mv_mlx5_rq_read(rq, mv_mlx5_rq_end(rq), n, i, h->made.cap.max_recv_sge, h->keys.sges);
+		look_at(look, h->keys.sges, n_sges);
 	}
 }
 
@@ -97,8 +97,8 @@ static void look_at_logs(struct look *look, void *data)
 	size_t i;
 
 	for (i = 0; i < mv_wrlog_count(log); i++)
-		if (!mv_wrlog_get(log, i, h->sges, data, &wr) && !(wr.wr.send_flags & IBV_SEND_INLINE))
-			look_at(look, h->sges, wr.wr.num_sge);
+		if (!mv_wrlog_get(log, i, h->keys.sges, data, &wr) && !(wr.wr.send_flags & IBV_SEND_INLINE))
+			look_at(look, h->keys.sges, wr.wr.num_sge);
 	look_at_receives(look, &h->guard->receives);
 }
 
@@ -115,7 +115,7 @@ static void look_at_srq(struct look *look, struct mesh_srq *srq)
 void mesh_live_check_keys(struct mesh_held *h)
 {
 	struct look look = {.h = h};
-	void *data = malloc(h->cap.max_inline_data + 1); /* without memory, logged sends are not checked */
+	void *data = malloc(h->made.cap.max_inline_data + 1); /* without memory, logged sends are not checked */
 
 	look_at_srq(&look, h->srq);
 	mesh_cq_claim(h->send_cq);
@@ -139,8 +139,8 @@ size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], si
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
 	blocks = h->mode == MESH_HELD_GUARDED && h->guard && mesh_guard_reads(h->guard) ? at_most(h->guard->reader->sq.n_wqes) : 0;
-	if (h->mode == MESH_HELD_GUARDED && h->used_rkey && n < MESH_LIVE_KEYS && (!n || ret[0] != h->used_rkey))
-		ret[n++] = h->used_rkey;
+	if (h->mode == MESH_HELD_GUARDED && h->keys.used_rkey && n < MESH_LIVE_KEYS && (!n || ret[0] != h->keys.used_rkey))
+		ret[n++] = h->keys.used_rkey;
 	for (i = 1; i <= blocks && n < MESH_LIVE_KEYS; i++)
 		if (read_send(h, i, NULL, &wr))
 			n = mesh_held_note_key(&wr.wr, ret, n);

@@ -153,7 +153,7 @@ static void test_logged(void **state)
 	ask_again(conn);
 	traffic(50);
 	assert_null(mesh_live_lost(conn->held));
-	assert_int_equal(conn->held->log.n, 0); /* nothing is noted for ever */
+	assert_int_equal(conn->held->early.log.n, 0); /* nothing is noted for ever */
 	mesh_conn_put(conn);
 }
 

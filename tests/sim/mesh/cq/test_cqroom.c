@@ -153,11 +153,11 @@ static void test_room_for_marks(void **state)
 
 	(void)state;
 	connect_a();
-	work = h->cap.max_send_wr + h->cap.max_recv_wr;
+	work = h->made.cap.max_send_wr + h->made.cap.max_recv_wr;
 	guarded_prepare(h);
-	assert_ptr_equal(h->next.send_cq, h->next.recv_cq);
-	assert_true(h->next.send_cq->n_wrs >= work + 2);
-	assert_true((uint32_t)h->next.send_cq->cq->cqe >= work + 2);
+	assert_ptr_equal(h->next.shadow.send_cq, h->next.shadow.recv_cq);
+	assert_true(h->next.shadow.send_cq->n_wrs >= work + 2);
+	assert_true((uint32_t)h->next.shadow.send_cq->cq->cqe >= work + 2);
 	mesh_live_release(h);
 }
 

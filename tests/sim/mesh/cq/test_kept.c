@@ -691,7 +691,7 @@ static struct mesh_conn *next_has_received(void)
 	guarded_prepare_loop(h, 0x77);
 	guarded_fence(h, true, &sync);
 	assert_int_equal(ibv_start_poll(e.cq_ex, &attr), 0);
-	assert_int_equal(ibv_post_send(h->next.qp, &silent, &bad), 0);
+	assert_int_equal(ibv_post_send(h->next.shadow.qp, &silent, &bad), 0);
 	usleep(QUIET * 1000);
 	return connection();
 }

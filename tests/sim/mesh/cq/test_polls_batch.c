@@ -122,7 +122,7 @@ static void test_begins_cancelled(void **state)
 	open_builders();
 	mesh_held_want_stop(guarded.held);
 	assert_int_equal(in_a_thread(begins_cancelled), 0);
-	assert_false(atomic_load(&guarded.held->stop_wanted));
+	assert_false(atomic_load(&guarded.held->posting.stop_wanted));
 }
 
 /* Who is in the batch may do that. */

@@ -221,7 +221,7 @@ static void test_quiesce(void **state)
 	mesh_live_quiesce(conn->held);
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	mesh_lock(&conn->held->lock);
-	conn->held->quiet = MESH_QUIET_YES;
+	conn->held->paused.quiet = MESH_QUIET_YES;
 	mesh_unlock(&conn->held->lock);
 	assert_int_equal(end_send(&e, &(struct ibv_send_wr){.wr_id = 1,
 							    .sg_list = &(struct ibv_sge){.addr = (uintptr_t)e.buf,

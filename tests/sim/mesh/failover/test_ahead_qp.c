@@ -21,7 +21,7 @@ static void test_qp(void **state)
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_true(mesh_live_armed(h));
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EBUSY);
-	ahead = h->ahead.qp->qp_num;
+	ahead = h->ahead.shadow.qp->qp_num;
 	/* Until it is taken up, polling looks at nothing more. */
 	assert_null(h->send_cq->shadows);
 	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
@@ -33,7 +33,7 @@ static void test_qp(void **state)
 	mesh_live_release(h);
 	/* One that does not fit is left, and goes with the rest. */
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	ahead = h->ahead.qp->qp_num;
+	ahead = h->ahead.shadow.qp->qp_num;
 	assert_int_equal(mesh_live_prepare(h, world.spd, &other, &qpn), 0);
 	assert_int_not_equal(qpn, ahead);
 	assert_true(mesh_live_armed(h));
@@ -45,7 +45,7 @@ static const struct shape small = {.max_wr = 4, .max_inline = 16, .max_sge = 1};
 
 static bool has_room(const struct mesh_held *h)
 {
-	return h->keys && h->queue.places && h->guard->sends.places && h->guard->receives.places && h->guard->reader->later.places;
+	return h->keys.places && h->queue.places && h->guard->sends.places && h->guard->receives.places && h->guard->reader->later.places;
 }
 
 /* Of one that is read from its queues: what the move needs to note things down, if that is little. */
@@ -59,10 +59,10 @@ static void test_qp_room(void **state)
 		end_open(&e, &world, &manner, i ? &shape : &small);
 		assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 		assert_non_null(h->guard->reader);
-		assert_null(h->keys);
+		assert_null(h->keys.places);
 		assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 		assert_int_equal(has_room(h), !i);
-		assert_int_equal(h->keys != NULL, !i);
+		assert_int_equal(h->keys.places != NULL, !i);
 		mesh_held_destroy(h);
 		end_close(&e);
 	}
@@ -88,7 +88,7 @@ static void test_qp_disarm(void **state)
 /* Receives: with a reader the log has none, but they are noted until the QP is connected. */
 static size_t n_known(const struct mesh_held *h)
 {
-	return h->guard->reader ? h->log.n : h->guard->receives.n_left;
+	return h->guard->reader ? h->early.log.n : h->guard->receives.n_left;
 }
 
 /* RTR may fail, and be tried again: what was posted is known then, too. */
@@ -107,18 +107,18 @@ static void test_qp_not_connected(void **state)
 	assert_int_equal(n_known(h), 2);
 	mesh_live_unguard(h);
 	assert_int_equal(h->mode, MESH_HELD_NOTING);
-	assert_int_equal(h->log.n, 2);
+	assert_int_equal(h->early.log.n, 2);
 	wr.wr_id = 3;
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
 	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &again), 0);
 	assert_ptr_equal(again, h);
 	assert_int_equal(n_known(h), 3);
 	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(h->guard->reader ? h->log.notes[i].wr_id : mesh_srqlog_at(&h->guard->receives, i)->wr_id, i + 1);
+		assert_int_equal(h->guard->reader ? h->early.log.notes[i].wr_id : mesh_srqlog_at(&h->guard->receives, i)->wr_id, i + 1);
 	mesh_live_unguard(h);
 	/* And it may be held then. */
 	assert_int_equal(mesh_held_new(world.mc, e.qp, &no_ops, NULL, &again), 0);
-	assert_int_equal(again->log.n, 3);
+	assert_int_equal(again->early.log.n, 3);
 	mesh_held_destroy(again);
 	end_close(&e);
 }

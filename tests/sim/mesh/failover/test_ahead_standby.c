@@ -100,7 +100,7 @@ static void test_standby(void **state)
 	assert_int_equal(stand_by(h, to_itself(qpn, 7)), 0);
 	assert_int_equal(modify.n, 0);
 	assert_int_equal(stand_by(h, to_itself(qpn, 0xfffff0)), 0);
-	assert_connected(h->ahead.qp, 0xfffff0);
+	assert_connected(h->ahead.shadow.qp, 0xfffff0);
 	mesh_live_disarm(h);
 	assert_int_equal(stand_by(h, to_itself(qpn, 7)), -ENOENT);
 
@@ -116,7 +116,7 @@ static void test_standby(void **state)
 	assert_false(mesh_live_on_standby(h, &peer));
 	assert_int_equal(connect_next(h, to_itself(taken, 9)), 0);
 	assert_int_equal(modify.n, 0);
-	assert_connected(h->next.qp, 9);
+	assert_connected(h->next.shadow.qp, 9);
 	mesh_live_release(h);
 
 	/* Not quite: it is done anew. */
@@ -124,7 +124,7 @@ static void test_standby(void **state)
 	assert_int_equal(stand_by(h, to_itself(mesh_live_armed(h), 9)), 0);
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(connect_next(h, to_itself(taken, 10)), 0);
-	assert_connected(h->next.qp, 10);
+	assert_connected(h->next.shadow.qp, 10);
 	mesh_held_destroy(h);
 	end_close(&e);
 	mesh_root.lib.verbs.modify_qp = modify.real;
@@ -176,12 +176,12 @@ static void test_standby_taken(void **state)
 	assert_int_equal(mesh_live_armed(h), 0);
 	assert_true(mesh_live_has_next(h));
 	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), 0);
-	assert_int_equal(h->next.qp->qp_num, ahead);
-	assert_true(h->next.rtr && h->next.rts);
-	assert_int_equal(h->next_sq_psn, to_itself(ahead, 7).rts.sq_psn);
-	assert_int_equal(h->next_mtu_bytes, mesh_mtu_bytes(to_itself(ahead, 7).rtr.path_mtu));
+	assert_int_equal(h->next.shadow.qp->qp_num, ahead);
+	assert_true(h->next.shadow.rtr && h->next.shadow.rts);
+	assert_int_equal(h->next.sq_psn, to_itself(ahead, 7).rts.sq_psn);
+	assert_int_equal(h->next.mtu_bytes, mesh_mtu_bytes(to_itself(ahead, 7).rtr.path_mtu));
 	assert_non_null(h->send_cq->shadows);
-	assert_connected(h->next.qp, 7);
+	assert_connected(h->next.shadow.qp, 7);
 	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
 	/* One that could not be connected is none. */
 	mesh_live_release(h);
@@ -228,13 +228,13 @@ static void test_changed(void **state)
 	h = armed(&e);
 	ahead = mesh_live_armed(h);
 	want = to_itself(ahead, 7);
-	assert_allows(h->ahead.qp, IBV_ACCESS_REMOTE_WRITE);
+	assert_allows(h->ahead.shadow.qp, IBV_ACCESS_REMOTE_WRITE);
 	/* Made ahead; connected ahead, and that is as good as it was; */
 	change(h, &want, IBV_ACCESS_REMOTE_READ, 3);
-	assert_allows(h->ahead.qp, IBV_ACCESS_REMOTE_READ);
+	assert_allows(h->ahead.shadow.qp, IBV_ACCESS_REMOTE_READ);
 	assert_int_equal(stand_by(h, want), 0);
 	change(h, &want, 0, 4);
-	assert_allows(h->ahead.qp, 0);
+	assert_allows(h->ahead.shadow.qp, 0);
 	assert_int_equal(stand_by(h, want), 0);
 	assert_int_equal(modify.n, 0);
 	/* taken; */
@@ -244,10 +244,10 @@ static void test_changed(void **state)
 	change(h, &want, IBV_ACCESS_REMOTE_WRITE, 5);
 	assert_int_equal(connect_next(h, want), 0);
 	assert_int_equal(modify.n, 0);
-	assert_allows(h->next.qp, IBV_ACCESS_REMOTE_WRITE);
+	assert_allows(h->next.shadow.qp, IBV_ACCESS_REMOTE_WRITE);
 	/* connected. */
 	change(h, &want, IBV_ACCESS_REMOTE_READ, 6);
-	assert_allows(h->next.qp, IBV_ACCESS_REMOTE_READ);
+	assert_allows(h->next.shadow.qp, IBV_ACCESS_REMOTE_READ);
 	mesh_live_release(h);
 
 	/* It was not to be changed: it begins anew, and has what was wanted. */
@@ -259,8 +259,8 @@ static void test_changed(void **state)
 	change(h, &want, IBV_ACCESS_REMOTE_READ, 8);
 	modify.fail = 0;
 	assert_int_equal(connect_next(h, want), 0);
-	assert_connected(h->next.qp, 9);
-	assert_allows(h->next.qp, IBV_ACCESS_REMOTE_READ);
+	assert_connected(h->next.shadow.qp, 9);
+	assert_allows(h->next.shadow.qp, IBV_ACCESS_REMOTE_READ);
 	mesh_live_release(h);
 
 	/* One that waits in INIT and was not to be changed goes. */
@@ -298,7 +298,7 @@ static void test_standby_fails(void **state)
 		modify.fail = 0;
 		assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 		assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
-		assert_connected(h->next.qp, 6);
+		assert_connected(h->next.shadow.qp, 6);
 		mesh_held_destroy(h);
 		end_close(&e);
 		mesh_root.lib.verbs.modify_qp = modify.real;

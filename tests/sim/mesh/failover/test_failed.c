@@ -49,7 +49,7 @@ static void open_both(const struct manner *manner, const struct shape *shape)
 static void connect_both(const struct shape *shape)
 {
 	ends_connect(&a, &b, shape);
-	a.held->ops = b.held->ops = &ops;
+	a.held->client.ops = b.held->client.ops = &ops;
 }
 
 static int setup(void **state)
@@ -304,12 +304,12 @@ static void test_reset(const struct manner *manner)
 		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
 	/* And what comes now, once; nothing is noted any more. */
-	assert_int_equal(a.held->log.n, 0);
+	assert_int_equal(a.held->early.log.n, 0);
 	post(1, IBV_WR_SEND, 0);
 	expect(&a, 1, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(end_recv(&a, 200, 0, 64), 0);
 	expect(&a, 200, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(a.held->log.n, 0);
+	assert_int_equal(a.held->early.log.n, 0);
 	end_quiet(&a);
 }
 
@@ -349,7 +349,7 @@ static void prepared(void)
 
 	receives_before(&moved, &shape);
 	end_rtr(&a, &b, &shape);
-	a.held->ops = &ops;
+	a.held->client.ops = &ops;
 	end_rtr(&b, &a, &shape);
 	end_prepare(&a);
 	end_prepare(&b);

@@ -75,7 +75,7 @@ static void was_posted(struct ibv_send_wr wr)
 {
 	struct mesh_guard *guard = conn->held->guard;
 
-	assert_int_equal(mesh_guard_room(guard, &conn->held->cap), 0);
+	assert_int_equal(mesh_guard_room(guard, &conn->held->made.cap), 0);
 	assert_int_equal(mesh_guard_send(guard, &wr), 0);
 	guard->n_undone++;
 }

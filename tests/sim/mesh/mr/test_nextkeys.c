@@ -68,7 +68,7 @@ static void assert_found(uint32_t first, uint32_t second, size_t expected)
 
 static void assert_known(uint32_t rkey)
 {
-	const struct mesh_rkey *known = &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
+	const struct mesh_rkey *known = &h->keys.places->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
 
 	assert_int_equal(known->key, rkey);
 	assert_int_equal(known->state, MESH_RKEY_KNOWN);
@@ -91,7 +91,7 @@ static void test_found_and_known(void **state)
 
 	(void)state;
 	connect_a();
-	h->ops = &ops;
+	h->client.ops = &ops;
 	n_asked = 0;
 	prepare();
 	assert_found(0, 0, 0);
@@ -135,7 +135,7 @@ static void test_not_for_ever(void **state)
 
 	(void)state;
 	connect_a();
-	h->ops = &ops;
+	h->client.ops = &ops;
 	n_asked = 0;
 	prepare();
 	post_all();

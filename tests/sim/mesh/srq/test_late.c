@@ -289,9 +289,9 @@ static void test_failed(void **state)
 	(void)state;
 	live_fence(e, &sync);
 	simhost_late(4 * LATE_US);
-	assert_int_equal(ibv_post_send(e->held->next.qp, &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(e->held->next.shadow.qp, &wr, &bad), 0);
 	while (attr.rq_psn == PSN)
-		assert_int_equal(ibv_query_qp(e->held->next.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+		assert_int_equal(ibv_query_qp(e->held->next.shadow.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
 	mesh_live_surface(e->held);
 	assert_int_equal(end_poll(&l->hub.end, &wc), 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);

@@ -287,7 +287,7 @@ static void test_flushed_without_key(void **state)
 	struct end *e = &l->ends[0];
 	struct ibv_sge sge = {(uintptr_t)l->hub.end.buf, 8, l->hub.end.mr->lkey};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1, .wr.rdma.rkey = 0x12300};
-	const struct mesh_held_ops *ops = e->held->ops;
+	const struct mesh_held_ops *ops = e->held->client.ops;
 	struct mesh_held_ops keys = *ops;
 	struct mesh_srq *srq;
 	struct ibv_wc wc;
@@ -295,7 +295,7 @@ static void test_flushed_without_key(void **state)
 	(void)state;
 	keys.want_key = unasked;
 	live_move(e);
-	e->held->ops = &keys;
+	e->held->client.ops = &keys;
 	end_err(e);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
 	wr.wr_id = mesh_srqlog_first(&srq->shadows->log)->wr_id;
@@ -304,7 +304,7 @@ static void test_flushed_without_key(void **state)
 	assert_int_equal(wc.wr_id, wr.wr_id);
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(n_counted(srq), 20);
-	e->held->ops = ops;
+	e->held->client.ops = ops;
 	live_close(l);
 }
 

@@ -119,13 +119,13 @@ static void test_receives_only(void **state)
 
 	(void)state;
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
-	assert_int_equal(mesh_held_find(world.mc, a.qp)->log.n, 1);
+	assert_int_equal(mesh_held_find(world.mc, a.qp)->early.log.n, 1);
 	receive_only();
-	assert_int_equal(h->log.n, 0);
+	assert_int_equal(h->early.log.n, 0);
 	assert_ptr_equal(world.context->ops.post_recv, world.mc->lower.io.post_recv);
 	for (i = 1; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
-	assert_int_equal(h->log.n, 0);
+	assert_int_equal(h->early.log.n, 0);
 	connect_b();
 	for (i = 0; i < 2; i++) {
 		assert_int_equal(end_send_empty(&b, i, IBV_SEND_SIGNALED), 0);
@@ -156,9 +156,9 @@ static void test_receives_until_connected(void **state)
 	mesh_live_unguard(h);
 	h = NULL;
 	assert_int_equal(end_recv(&a, 102, 128, 64), 0);
-	assert_int_equal(same->log.n, 3);
+	assert_int_equal(same->early.log.n, 3);
 	receive_only();
-	assert_int_equal(h->log.n, 0);
+	assert_int_equal(h->early.log.n, 0);
 }
 
 /*
@@ -356,7 +356,7 @@ static void test_next_one_fails(void **state)
 /* Keys, the queue of sends that wait, the log's two sides, receives that come while it is fenced. */
 static unsigned int n_rooms(void)
 {
-	return !!h->keys + !!h->queue.places + !!h->guard->sends.places + !!h->guard->receives.places + !!h->guard->reader->later.places;
+	return !!h->keys.places + !!h->queue.places + !!h->guard->sends.places + !!h->guard->receives.places + !!h->guard->reader->later.places;
 }
 
 #define ALL_ROOMS 5u
@@ -397,7 +397,7 @@ static void test_no_room_for_a_move(void **state)
 		assert_null(mesh_live_lost(h));
 		assert_false(h->guard->reader->engaged);
 		assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
-		assert_null(h->next.qp);
+		assert_null(h->next.shadow.qp);
 		assert_true(mesh_live_armed(h));
 	}
 	assert_int_equal(failed, ALL_ROOMS);
@@ -562,19 +562,19 @@ static void test_changed(void **state)
 	assert_int_equal(remote_access(query_qp, a.qp), 0);
 	next_rtr.dest_qp_num = guarded_prepare(h);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(remote_access(query_qp, h->next.qp), 0);
+	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);
 	assert_int_equal(mesh_live_connect(h, &next_rtr, RTR_MASK, &next_rts, RTS_MASK), 0);
 	guarded_fence(h, true, &sync);
 	assert_int_equal(mesh_held_modify(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(remote_access(query_qp, h->next.qp), IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), IBV_ACCESS_REMOTE_READ);
 	/* A further one: what does the work now is ours. */
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
 	guarded_prepare(h);
 	guarded_fence(h, true, &sync);
 	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(remote_access(query_qp, h->next.qp), 0);
+	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);
 }
 
 int main(void)

@@ -87,8 +87,8 @@ static void test_ece(void **state)
 			assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 		else
 			guarded_prepare(h);
-		assert_int_equal(connect_to_itself(h, standby ? h->ahead.qp : h->next.qp, standby), 0);
-		assert_int_equal(ece_of(standby ? h->ahead.qp : h->next.qp), OURS_ECE);
+		assert_int_equal(connect_to_itself(h, standby ? h->ahead.shadow.qp : h->next.shadow.qp, standby), 0);
+		assert_int_equal(ece_of(standby ? h->ahead.shadow.qp : h->next.shadow.qp), OURS_ECE);
 		assert_null(mesh_parity_why(h));
 		close_guarded(&e, h);
 	}
@@ -108,8 +108,8 @@ static void test_ece_reduced(void **state)
 	guarded_rts(&e, h, world_rts(5));
 	assert_int_equal(ece_of(e.qp), OURS_ECE & ~2u);
 	guarded_prepare(h);
-	assert_int_equal(connect_to_itself(h, h->next.qp, false), 0);
-	assert_int_equal(ece_of(h->next.qp), OURS_ECE & ~2u);
+	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), 0);
+	assert_int_equal(ece_of(h->next.shadow.qp), OURS_ECE & ~2u);
 	close_guarded(&e, h);
 }
 
@@ -122,17 +122,17 @@ static void test_ece_not_to_be_had(void **state)
 	simhost_lacks_ece("mlx5_1", 2);
 	h = open_with_ece(&e, OURS_ECE);
 	guarded_prepare(h);
-	assert_int_equal(connect_to_itself(h, h->next.qp, false), -EOPNOTSUPP);
+	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), -EOPNOTSUPP);
 	assert_non_null(strstr(mesh_parity_why(h), "ECE options"));
 	mesh_live_release(h);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	assert_int_equal(connect_to_itself(h, h->ahead.qp, true), -EOPNOTSUPP);
+	assert_int_equal(connect_to_itself(h, h->ahead.shadow.qp, true), -EOPNOTSUPP);
 	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
 	close_guarded(&e, h);
 	/* Options that nobody uses do not matter. */
 	h = open_with_ece(&e, 0x10000001u);
 	guarded_prepare(h);
-	assert_int_equal(connect_to_itself(h, h->next.qp, false), 0);
+	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), 0);
 	close_guarded(&e, h);
 }
 
@@ -146,7 +146,7 @@ static void test_no_ece(void **state)
 	simhost_lacks_ece("mlx5_1", 0xf);
 	h = open_with_ece(&e, 0);
 	guarded_prepare(h);
-	assert_int_equal(connect_to_itself(h, h->next.qp, false), 0);
+	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), 0);
 	assert_int_equal(n_set, 0);
 	close_guarded(&e, h);
 }

@@ -120,7 +120,7 @@ static void test_attributes(void **state)
 	rtr = distinct_rtr(e.qp->qp_num);
 	connect_next(h, &rtr, distinct_rts(), qpn);
 	query(e.qp, &first, &init);
-	query(h->next.qp, &next, &next_init);
+	query(h->next.shadow.qp, &next, &next_init);
 	assert_int_equal(first.ah_attr.grh.traffic_class, 106); /* what is compared was set */
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
 		if (memcmp((char *)&first + attributes[i].offset, (char *)&next + attributes[i].offset, attributes[i].size))
@@ -143,7 +143,7 @@ static void test_capabilities(void **state)
 		h = open_guarded(&e, &(struct shape){.cap = &cap, .sig_all = sig_all});
 		guarded_prepare(h);
 		query(e.qp, &first, &init);
-		query(h->next.qp, &next, &next_init);
+		query(h->next.shadow.qp, &next, &next_init);
 		assert_true(init.cap.max_inline_data >= 200);
 		assert_true(next_init.cap.max_inline_data >= init.cap.max_inline_data);
 		assert_true(next_init.cap.max_send_wr >= init.cap.max_send_wr);
@@ -287,7 +287,7 @@ static int say_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 
 static int connect_to_itself(struct mesh_held *h)
 {
-	struct ibv_qp_attr rtr = world_rtr(&world, true, h->next.qp->qp_num, 5), rts = world_rts(5);
+	struct ibv_qp_attr rtr = world_rtr(&world, true, h->next.shadow.qp->qp_num, 5), rts = world_rts(5);
 
 	return mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK);
 }
@@ -313,7 +313,7 @@ static void test_data_in_order(void **state)
 		conn->home.spared = true;
 		mesh_conn_prearm(conn, 0);
 		end_connection(conn);
-		assert_true(h->order_known);
+		assert_true(h->parity.order_known);
 		assert_false(mesh_parity_may_learn(h)); /* once is enough */
 		guarded_prepare(h);
 		assert_int_equal(connect_to_itself(h), cases[i].err);

@@ -283,7 +283,7 @@ static void test_changed(void **state)
 	assert_int_equal(conn->attr.init.qp_access_flags, READS);
 	assert_int_equal(conn->attr.rtr.min_rnr_timer, 3);
 	/* while the next one is there; */
-	held.next = (struct mesh_shadow){.qp = &next, .rtr = true, .rts = true};
+	held.next.shadow = (struct mesh_shadow){.qp = &next, .rtr = true, .rts = true};
 	assert_int_equal(change(WRITES, 4, both | IBV_QP_STATE), 0);
 	assert_int_equal(at_base.n, 1);
 	assert_int_equal(at_next.n, 1);

@@ -210,8 +210,8 @@ MV_LOCKS_UNCHECKED static void test_base_refuses(void **state)
 		assert_int_equal(conn.state, MESH_CONN_HELD);
 		assert_int_equal(conn.move.state, MV_MOVE_ASKING);
 		assert_int_equal(held.mode, MESH_HELD_WAITING);
-		assert_true(mesh_trylock(&held.post_lock)); /* the program posts again */
-		mesh_unlock(&held.post_lock);
+		assert_true(mesh_trylock(&held.posting.lock)); /* the program posts again */
+		mesh_unlock(&held.posting.lock);
 		assert_false(is_due_after(wait_ms - 1));
 		conn.move.timers.resend_at = 0;
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
@@ -297,16 +297,16 @@ static void test_back_after_a_batch(void **state)
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(n_submitted, 0);
 	assert_true(deadline <= now_ns + MS);
-	assert_true(held.stop_wanted);
+	assert_true(held.posting.stop_wanted);
 	in_batch = false;
 	assert_true(is_due_after(0));
 	in_batch = true;
-	mesh_lock(&held.post_lock);
-	mesh_lock_lend(&held.post_lock);
+	mesh_lock(&held.posting.lock);
+	mesh_lock_lend(&held.posting.lock);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 0);
 	assert_false(is_due_after(0));
-	mesh_unlock(&held.post_lock);
+	mesh_unlock(&held.posting.lock);
 	in_batch = false;
 	assert_true(is_due_after(0));
 	mesh_conn_work(&conn);
@@ -370,9 +370,9 @@ MV_LOCKS_UNCHECKED static void test_base_refuses_at_last(void **state)
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(n_err, 1);
-	assert_true(held.ended);
+	assert_true(held.failure.ended);
 	assert_int_equal(held.mode, MESH_HELD_FAILING); /* a send that comes has a status of its own */
-	assert_int_equal(held.fail_status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(held.failure.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(conn.attempt.rtr_error, ETIMEDOUT);
 }
 

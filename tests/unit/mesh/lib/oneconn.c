@@ -185,8 +185,8 @@ MV_LOCKS_UNCHECKED static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv
 	assert_int_equal(attr->grh.sgid_index, chosen_index);
 	/* Who posts does not wait for that. */
 	if (!in_batch) {
-		assert_true(mesh_trylock(&held.post_lock));
-		mesh_unlock(&held.post_lock);
+		assert_true(mesh_trylock(&held.posting.lock));
+		mesh_unlock(&held.posting.lock);
 	}
 	if (ah_error) {
 		now_ns += 1000 * MS;
@@ -295,8 +295,8 @@ int oneconn_setup(void **state)
 	held = (struct mesh_held){.mc = &context,
 				  .qp = &qp,
 				  .mode = MESH_HELD_GUARDED,
-				  .ops = &ops,
-				  .cap = cap,
+				  .client.ops = &ops,
+				  .made.cap = cap,
 				  .send_cq = &cq,
 				  .recv_cq = &cq,
 				  .guard = mesh_guard_new(&cap, false, false)};

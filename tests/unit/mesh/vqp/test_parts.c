@@ -308,15 +308,15 @@ static struct kept_world *kept_begin_as(bool shared)
 	w->h = (struct mesh_held){.mc = &w->mc,
 				  .qp = &w->qp,
 				  .mode = MESH_HELD_GUARDED,
-				  .ops = &kept_ops,
-				  .cap = limits,
+				  .client.ops = &kept_ops,
+				  .made.cap = limits,
 				  .send_cq = &w->send_cq,
 				  .recv_cq = &w->recv_cq,
 				  .guard = mesh_guard_new(&limits, false, shared)};
 	assert_non_null(w->h.guard);
 	assert_int_equal(mesh_guard_room(w->h.guard, &limits), 0);
 	mesh_lock_init(&w->h.lock);
-	mesh_lock_init(&w->h.post_lock);
+	mesh_lock_init(&w->h.posting.lock);
 	mesh_guard_rtr(w->h.guard, 1024);
 	mesh_guard_rts(w->h.guard, 0);
 	n_path_failed = 0;

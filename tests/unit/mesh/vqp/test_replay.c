@@ -90,18 +90,18 @@ static int setup(void **state)
 	f->h = (struct mesh_held){.mc = &f->mc,
 				  .qp = &f->qp,
 				  .mode = MESH_HELD_FENCED,
-				  .ops = &ops,
-				  .cap = cap,
+				  .client.ops = &ops,
+				  .made.cap = cap,
 				  .send_cq = &f->cq,
 				  .recv_cq = &f->cq,
 				  .guard = mesh_guard_new(&cap, false, false),
-				  .next = {.qp = &f->next, .spd = &f->spd, .rts = true},
-				  .next_mtu_bytes = 1024};
+				  .next.shadow = {.qp = &f->next, .spd = &f->spd, .rts = true},
+				  .next.mtu_bytes = 1024};
 	assert_non_null(f->h.guard);
 	assert_int_equal(mesh_held_room(&f->h), 0);
-	f->h.sges = calloc(1, sizeof(*f->h.sges));
+	f->h.keys.sges = calloc(1, sizeof(*f->h.keys.sges));
 	mesh_lock_init(&f->h.lock);
-	mesh_lock_init(&f->h.post_lock);
+	mesh_lock_init(&f->h.posting.lock);
 	mesh_guard_rtr(f->h.guard, 1024);
 	mesh_guard_rts(f->h.guard, FIRST_PSN);
 	*state = f;
@@ -114,8 +114,8 @@ static int teardown(void **state)
 
 	mesh_guard_free(f->h.guard);
 	mesh_sendq_fini(&f->h.queue);
-	free(f->h.keys);
-	free(f->h.sges);
+	free(f->h.keys.places);
+	free(f->h.keys.sges);
 	free(f->cq.stash);
 	free(f);
 	return 0;
@@ -342,7 +342,7 @@ static void test_errors(void **state)
 {
 	struct fenced *f = *state;
 
-	f->h.next = (struct mesh_shadow){0};
+	f->h.next.shadow = (struct mesh_shadow){0};
 	was_posted(f, 84, IBV_WR_SEND, true);
 	was_posted(f, 85, IBV_WR_SEND, false);
 	f->h.guard->n_undone = 2;
@@ -356,7 +356,7 @@ static void test_errors(void **state)
 static void test_many_moves(void **state)
 {
 	struct fenced *f = *state;
-	const struct mesh_shadow next = f->h.next;
+	const struct mesh_shadow next = f->h.next.shadow;
 	unsigned int i;
 
 	for (i = 0; i < 100; i++) {
@@ -371,7 +371,7 @@ static void test_many_moves(void **state)
 		assert_true(f->cq.stash_size <= 4 * MAX_WR);
 		mesh_cq_unstash(&f->cq, f->cq.n_stash);
 		f->h.now = f->h.old = (struct mesh_shadow){0};
-		f->h.next = next;
+		f->h.next.shadow = next;
 		f->h.mode = MESH_HELD_FENCED;
 	}
 }
@@ -418,10 +418,10 @@ static void test_lost_is_not_quiet(void **state)
 	f->h.mode = MESH_HELD_GUARDED;
 	f->h.guard->lost = "a reason";
 	assert_true(mesh_live_quiesce(&f->h));
-	assert_int_equal(f->h.quiet, MESH_QUIET_NO);
+	assert_int_equal(f->h.paused.quiet, MESH_QUIET_NO);
 	f->h.guard->lost = NULL;
 	assert_true(mesh_live_quiesce(&f->h));
-	assert_int_equal(f->h.quiet, MESH_QUIET_YES);
+	assert_int_equal(f->h.paused.quiet, MESH_QUIET_YES);
 }
 
 int main(void)
