@@ -23,13 +23,13 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 	atomic_init(&mcq->refs, 1);
 	mcq->cq = cq;
 	mcq->mc = mc;
-	atomic_store_explicit(&mcq->own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
+	atomic_store_explicit(&mcq->size.own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
 	mesh_lock_init(&mcq->poll_lock);
 	mesh_lock_init(&mcq->lock);
-	mesh_lock_init(&mcq->kick_lock);
-	mcq->extended = flags;
-	mcq->wc_flags = flags ? (uint32_t)(flags - 1) : 0;
-	if (mcq->extended)
+	mesh_lock_init(&mcq->kick.lock);
+	mcq->ex.extended = flags;
+	mcq->ex.wc_flags = flags ? (uint32_t)(flags - 1) : 0;
+	if (mcq->ex.extended)
 		mesh_cqex_save(mcq);
 	return mcq;
 }
@@ -73,7 +73,7 @@ bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq)
 {
 	const struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
 
-	if (mcq && mcq->ring.buf)
+	if (mcq && mcq->reading.ring.buf)
 		return false; /* it was checked before */
 	return is_strange(mc, cq) || is_unseen(mc, cq) || mesh_mlx5_is_taken(mc, cq);
 }
@@ -104,12 +104,12 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 			mesh_cq_free(mcq);
 			return NULL;
 		}
-		if (mcq->extended) {
+		if (mcq->ex.extended) {
 			mesh_cqex_install(mcq);
-			mcq->seen_whole = !mesh_cq_is_resizing(&mc->data, cq) && mesh_mlx5_cq_is_unused(mc, cq);
+			mcq->ex.seen_whole = !mesh_cq_is_resizing(&mc->data, cq) && mesh_mlx5_cq_is_unused(mc, cq);
 		}
 	}
-	mcq->n_held++;
+	mcq->users.n_held++;
 	return mcq;
 }
 
@@ -147,14 +147,14 @@ MV_LOCKS_UNCHECKED void mesh_cq_thaw(struct mesh_cq *cq, bool frozen)
 
 void mesh_cq_use(struct mesh_cq *cq)
 {
-	cq->mc->data.n_used_cqs += !cq->used;
-	cq->used = true;
+	cq->mc->data.n_used_cqs += !cq->users.used;
+	cq->users.used = true;
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 }
 
 void mesh_cq_put(struct mesh_cq *cq)
 {
-	cq->n_held--; /* freed when the program destroys the CQ: completions may be left */
+	cq->users.n_held--; /* freed when the program destroys the CQ: completions may be left */
 }
 
 /* ---- the stash ----------------------------------------------------------------------------------------------- */
@@ -164,8 +164,8 @@ bool mesh_cq_stash_keep(struct mesh_cq *cq)
 	bool room;
 
 	mesh_lock(&cq->lock);
-	room = mesh_cq_stash_room(cq);
-	cq->stash_kept += room;
+	room = mesh_cq_stash_room(&cq->stash);
+	cq->stash.kept += room;
 	mesh_unlock(&cq->lock);
 	return room;
 }
@@ -173,7 +173,7 @@ bool mesh_cq_stash_keep(struct mesh_cq *cq)
 bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
 	mesh_lock(&cq->lock);
-	cq->stash_kept--;
+	cq->stash.kept--;
 	if (wc)
 		mesh_cq_stash(cq, wc);
 	mesh_unlock(&cq->lock);
@@ -182,11 +182,12 @@ bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc)
 
 void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 {
+	struct mesh_cq_stash *stash = &cq->stash;
 	struct mesh_held *h;
 
-	cq->n_stash -= n;
-	memmove(cq->stash, cq->stash + n, cq->n_stash * sizeof(*cq->stash));
-	for (h = cq->stashing; h; h = h->stashing.next) {
+	stash->n -= n;
+	memmove(stash->wcs, stash->wcs + n, stash->n * sizeof(*stash->wcs));
+	for (h = stash->stashing; h; h = h->stashing.next) {
 		mesh_lock(&h->lock);
 		mesh_cq_clients.held_stash(h);
 		mesh_unlock(&h->lock);
@@ -194,24 +195,24 @@ void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 }
 
 /* cq->lock */
-static void forget(struct mesh_cq *cq, uint32_t qpn)
+static void forget(struct mesh_cq_stash *stash, uint32_t qpn)
 {
 	size_t i, kept = 0;
 
-	for (i = 0; i < cq->n_stash; i++)
-		if (cq->stash[i].qp_num != qpn)
-			cq->stash[kept++] = cq->stash[i];
-	cq->n_stash = kept;
+	for (i = 0; i < stash->n; i++)
+		if (stash->wcs[i].qp_num != qpn)
+			stash->wcs[kept++] = stash->wcs[i];
+	stash->n = kept;
 }
 
 void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h)
 {
 	struct mesh_held **at;
 
-	forget(cq, h->qp->qp_num);
+	forget(&cq->stash, h->qp->qp_num);
 	if (!h->stashing.on || cq != h->send_cq)
 		return;
-	for (at = &cq->stashing; *at != h; at = &(*at)->stashing.next)
+	for (at = &cq->stash.stashing; *at != h; at = &(*at)->stashing.next)
 		;
 	*at = h->stashing.next;
 	h->stashing.on = false;
@@ -223,7 +224,7 @@ static bool is_stashing(struct mesh_cq *cq)
 	bool some;
 
 	mesh_lock(&cq->lock);
-	some = cq->n_stash || cq->stash_kept;
+	some = cq->stash.n || cq->stash.kept;
 	mesh_unlock(&cq->lock);
 	return some;
 }
@@ -241,7 +242,7 @@ void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 		return;
 	frozen = mesh_cq_freeze(mcq); /* without freezing, a completion on its way to the stash would be missed */
 	mesh_lock(&mcq->lock);
-	forget(mcq, qpn);
+	forget(&mcq->stash, qpn);
 	mesh_unlock(&mcq->lock);
 	mesh_cq_thaw(mcq, frozen);
 }
@@ -252,8 +253,8 @@ static void cq_release(struct mesh_cq *cq)
 {
 	struct mesh_shadow_cq *scq;
 
-	while ((scq = cq->shadows ? cq->shadows : cq->ahead)) {
-		*(cq->shadows ? &cq->shadows : &cq->ahead) = scq->next;
+	while ((scq = cq->shadows.polled ? cq->shadows.polled : cq->shadows.ahead)) {
+		*(cq->shadows.polled ? &cq->shadows.polled : &cq->shadows.ahead) = scq->next;
 		mesh_shadow_cq_free(scq);
 	}
 	mesh_kick_fini(cq);
@@ -263,9 +264,9 @@ void mesh_cq_unref(struct mesh_cq *cq)
 {
 	if (atomic_fetch_sub_explicit(&cq->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	free(cq->stash);
-	free(cq->natives.places);
-	mesh_lock_fini(&cq->kick_lock);
+	free(cq->stash.wcs);
+	free(cq->natives.qpns.places);
+	mesh_lock_fini(&cq->kick.lock);
 	mesh_lock_fini(&cq->lock);
 	mesh_lock_fini(&cq->poll_lock);
 	free(cq);
@@ -284,7 +285,7 @@ static bool take_cq(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq **
 
 	mesh_lock(&data->lock);
 	*ret_mcq = mesh_map_get(&data->cqs, cq);
-	idle = !*ret_mcq || !(*ret_mcq)->n_held;
+	idle = !*ret_mcq || !(*ret_mcq)->users.n_held;
 	if (idle) {
 		mesh_map_drop(&data->cqs, cq);
 		*ret_flags = mesh_map_drop(&data->extended, cq);
@@ -330,7 +331,7 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 	}
 	if (mcq) {
 		mesh_lock(&data->lock);
-		data->n_used_cqs -= mcq->used;
+		data->n_used_cqs -= mcq->users.used;
 		mesh_data_slots(mc);
 		mesh_unlock(&data->lock);
 		mesh_cq_free(mcq);
@@ -362,7 +363,7 @@ bool mesh_cq_resize_begin(struct mesh_data *data, const struct ibv_cq *cq, struc
 
 	mesh_lock(&data->lock);
 	mcq = mesh_map_get(&data->cqs, cq);
-	known = mcq && mcq->ring.buf && !mcq->unreadable;
+	known = mcq && mcq->reading.ring.buf && !mcq->reading.unreadable;
 	if (!known) {
 		*ret = (struct mesh_cq_resize){.cq = cq, .next = data->resizing};
 		data->resizing = ret;
@@ -390,7 +391,7 @@ static void note_size(struct mesh_data *data, const struct ibv_cq *cq)
 	mesh_lock(&data->lock);
 	mcq = mesh_map_get(&data->cqs, cq);
 	if (mcq)
-		atomic_store_explicit(&mcq->own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
+		atomic_store_explicit(&mcq->size.own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 }
 

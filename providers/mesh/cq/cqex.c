@@ -19,27 +19,27 @@ static struct mesh_cq *cq_of(struct ibv_cq_ex *cq)
 	return mesh_map_get(&mesh_context_get(cq->context)->data.cqs, cq);
 }
 
-static struct ibv_cq_ex *shadow_of(const struct mesh_cq *cq)
+static struct ibv_cq_ex *shadow_of(const struct mesh_cq_walk *walk)
 {
-	return (struct ibv_cq_ex *)(void *)cq->open_shadow->cq;
+	return (struct ibv_cq_ex *)(void *)walk->open_shadow->cq;
 }
 
 static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
-	if (cq->open == MESH_FROM_BASE)
-		cq->base.end_poll(ex);
-	else if (cq->open == MESH_FROM_SHADOW)
-		ibv_end_poll(shadow_of(cq));
-	cq->open = MESH_FROM_NONE;
+	if (cq->walk.open == MESH_FROM_BASE)
+		cq->ex.base.end_poll(ex);
+	else if (cq->walk.open == MESH_FROM_SHADOW)
+		ibv_end_poll(shadow_of(&cq->walk));
+	cq->walk.open = MESH_FROM_NONE;
 }
 
 /* Close the open source, which may have more completions, so it gets another turn. */
 static void close_for_now(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
-	if (cq->open == MESH_FROM_BASE)
-		cq->base_done = false;
-	else if (cq->open == MESH_FROM_SHADOW)
-		cq->next_shadow = cq->open_shadow;
+	if (cq->walk.open == MESH_FROM_BASE)
+		cq->walk.base_done = false;
+	else if (cq->walk.open == MESH_FROM_SHADOW)
+		cq->walk.next_shadow = cq->walk.open_shadow;
 	close_open(cq, ex);
 }
 
@@ -49,18 +49,18 @@ static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	bool some;
 
 	mesh_lock(&cq->lock);
-	some = cq->n_stash;
+	some = cq->stash.n;
 	if (some) {
-		cq->current = cq->stash[0];
+		cq->walk.current = cq->stash.wcs[0];
 		mesh_cq_unstash(cq, 1);
 	}
 	mesh_unlock(&cq->lock);
 	if (!some)
 		return false;
 	close_for_now(cq, ex);
-	cq->source = MESH_FROM_STASH;
-	ex->status = cq->current.status;
-	ex->wr_id = cq->current.wr_id;
+	cq->walk.source = MESH_FROM_STASH;
+	ex->status = cq->walk.current.status;
+	ex->wr_id = cq->walk.current.wr_id;
 	return true;
 }
 
@@ -70,25 +70,25 @@ static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 static int start_next(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct ibv_poll_cq_attr none = {0};
-	bool base = cq->shadows_first ? !cq->next_shadow && !cq->base_done : !cq->base_done;
+	bool base = cq->polls.shadows_first ? !cq->walk.next_shadow && !cq->walk.base_done : !cq->walk.base_done;
 	int err;
 
 	if (base) {
-		cq->base_done = true;
-		err = cq->base.start_poll(ex, &none);
+		cq->walk.base_done = true;
+		err = cq->ex.base.start_poll(ex, &none);
 		if (!err)
-			cq->open = MESH_FROM_BASE;
+			cq->walk.open = MESH_FROM_BASE;
 		return err;
 	}
-	while (cq->next_shadow && mesh_shadow_cq_is_away(cq->next_shadow))
-		cq->next_shadow = cq->next_shadow->next;
-	if (!cq->next_shadow)
+	while (cq->walk.next_shadow && mesh_shadow_cq_is_away(cq->walk.next_shadow))
+		cq->walk.next_shadow = cq->walk.next_shadow->next;
+	if (!cq->walk.next_shadow)
 		return NO_SOURCE;
-	cq->open_shadow = cq->next_shadow;
-	cq->next_shadow = cq->next_shadow->next;
-	err = ibv_start_poll(shadow_of(cq), &none);
+	cq->walk.open_shadow = cq->walk.next_shadow;
+	cq->walk.next_shadow = cq->walk.next_shadow->next;
+	err = ibv_start_poll(shadow_of(&cq->walk), &none);
 	if (!err)
-		cq->open = MESH_FROM_SHADOW;
+		cq->walk.open = MESH_FROM_SHADOW;
 	return err;
 }
 
@@ -96,13 +96,13 @@ static void start_over(struct mesh_cq *cq)
 {
 	/* The list only grows at its front, so it is walked without the lock. */
 	mesh_lock(&cq->lock);
-	cq->next_shadow = cq->shadows;
+	cq->walk.next_shadow = cq->shadows.polled;
 	mesh_unlock(&cq->lock);
-	cq->base_done = false;
-	cq->kicked = false;
+	cq->walk.base_done = false;
+	cq->walk.kicked = false;
 }
 
-/* Move the current completion of cq->source to the stash, if needed: mesh_poll_behind(). cq->lock */
+/* Move the current completion of cq->walk.source to the stash, if needed: mesh_poll_behind(). cq->lock */
 static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex);
 
 /*
@@ -115,19 +115,19 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		.wr_id = ex->wr_id,
 		.cq = cq,
 		.status = ex->status,
-		.receive = ex->status == IBV_WC_SUCCESS && cq->base.read_opcode(ex) & IBV_WC_RECV,
+		.receive = ex->status == IBV_WC_SUCCESS && cq->ex.base.read_opcode(ex) & IBV_WC_RECV,
 	};
 	const struct mesh_cq_qp *qp = NULL;
 	bool show;
 	size_t i;
 
 	mesh_lock(&cq->lock);
-	if (cq->base.read_qp_num)
-		qp = mesh_qpns_find(&cq->natives, cq->base.read_qp_num(ex));
-	for (i = 0; !cq->base.read_qp_num && !qp && i < cq->natives.n_places; i++)
-		if (cq->natives.places[i].home)
-			qp = &cq->natives.places[i];
-	cq->source = MESH_FROM_BASE;
+	if (cq->ex.base.read_qp_num)
+		qp = mesh_qpns_find(&cq->natives.qpns, cq->ex.base.read_qp_num(ex));
+	for (i = 0; !cq->ex.base.read_qp_num && !qp && i < cq->natives.qpns.n_places; i++)
+		if (cq->natives.qpns.places[i].home)
+			qp = &cq->natives.qpns.places[i];
+	cq->walk.source = MESH_FROM_BASE;
 	show = !qp || (mesh_poll_noticed(qp, &c) && !(qp->held && goes_behind(cq, ex)));
 	mesh_unlock(&cq->lock);
 	return show;
@@ -135,7 +135,7 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
-	struct ibv_cq_ex *shadow = shadow_of(cq);
+	struct ibv_cq_ex *shadow = shadow_of(&cq->walk);
 	struct mesh_completion c = {
 		.wr_id = shadow->wr_id,
 		.cq = cq,
@@ -146,12 +146,12 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	bool show;
 
 	mesh_lock(&cq->lock);
-	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
+	qp = mesh_qpns_find(&cq->walk.open_shadow->qpns, ibv_wc_read_qp_num(shadow));
 	show = qp && mesh_poll_noticed(qp, &c) && mesh_poll_is_shown(qp, &c);
 	if (show) {
-		cq->current_qpn = qp->qpn;
-		cq->current_opcode = c.opcode;
-		cq->source = MESH_FROM_SHADOW;
+		cq->walk.current_qpn = qp->qpn;
+		cq->walk.current_opcode = c.opcode;
+		cq->walk.source = MESH_FROM_SHADOW;
 		ex->status = c.status;
 		ex->wr_id = shadow->wr_id;
 		show = !goes_behind(cq, ex);
@@ -163,15 +163,15 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 /* Process the completion of the open source. Return: should it be shown? */
 static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
-	if (cq->open == MESH_FROM_BASE) {
+	if (cq->walk.open == MESH_FROM_BASE) {
 		if (mesh_kick_is(cq, ex->wr_id)) {
-			mesh_kick_seen(cq);
-			cq->kicked = true;
+			mesh_kick_seen(&cq->kick);
+			cq->walk.kicked = true;
 			return false;
 		}
-		if (atomic_load_explicit(&cq->counts, memory_order_relaxed) && !notice_native(cq, ex))
+		if (atomic_load_explicit(&cq->natives.counts, memory_order_relaxed) && !notice_native(cq, ex))
 			return false;
-		cq->source = MESH_FROM_BASE;
+		cq->walk.source = MESH_FROM_BASE;
 		return true;
 	}
 	return take_shadow(cq, ex);
@@ -185,10 +185,10 @@ static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	for (;;) {
 		if (take_stash(cq, ex))
 			return 0;
-		if (cq->open == MESH_FROM_BASE)
-			err = cq->base.next_poll(ex);
-		else if (cq->open == MESH_FROM_SHADOW)
-			err = ibv_next_poll(shadow_of(cq));
+		if (cq->walk.open == MESH_FROM_BASE)
+			err = cq->ex.base.next_poll(ex);
+		else if (cq->walk.open == MESH_FROM_SHADOW)
+			err = ibv_next_poll(shadow_of(&cq->walk));
 		else
 			err = start_next(cq, ex);
 		if (!err) {
@@ -198,7 +198,7 @@ static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			close_open(cq, ex);
 		} else if (err != NO_SOURCE) {
 			return err;
-		} else if (cq->kicked) {
+		} else if (cq->walk.kicked) {
 			start_over(cq);
 		} else {
 			return ENOENT;
@@ -211,13 +211,13 @@ MV_LOCKS_UNCHECKED static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	bool drain;
 
 	close_open(cq, ex);
-	cq->source = MESH_FROM_NONE;
-	cq->shadows_first = !cq->shadows_first;
+	cq->walk.source = MESH_FROM_NONE;
+	cq->polls.shadows_first = !cq->polls.shadows_first;
 	/* In this order, see keep_from_polling() of post.c. Another poll begins with poll_lock. */
-	atomic_store_explicit(&cq->poller, 0, memory_order_seq_cst);
-	drain = atomic_load_explicit(&cq->drain_wanted, memory_order_seq_cst);
+	atomic_store_explicit(&cq->poller.thread, 0, memory_order_seq_cst);
+	drain = atomic_load_explicit(&cq->poller.drain_wanted, memory_order_seq_cst);
 	if (drain)
-		atomic_store_explicit(&cq->drain_wanted, false, memory_order_relaxed);
+		atomic_store_explicit(&cq->poller.drain_wanted, false, memory_order_relaxed);
 	mesh_unlock(&cq->poll_lock);
 	if (drain)
 		mesh_cq_clients.post_drain_all(cq->mc);
@@ -234,10 +234,10 @@ static void wait_for_posting(struct mesh_cq *cq)
 	unsigned int n;
 	int cancel;
 
-	if (!atomic_load_explicit(&cq->posting, memory_order_seq_cst))
+	if (!atomic_load_explicit(&cq->poller.posting, memory_order_seq_cst))
 		return;
 	cancel = mesh_cancel_off();
-	for (n = 0; atomic_load_explicit(&cq->posting, memory_order_seq_cst); n++)
+	for (n = 0; atomic_load_explicit(&cq->poller.posting, memory_order_seq_cst); n++)
 		if (n < 100)
 			sched_yield();
 		else
@@ -255,12 +255,12 @@ MV_LOCKS_UNCHECKED static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct 
 		return EINVAL;
 	mesh_lock(&cq->poll_lock);
 	start_over(cq);
-	cq->source = cq->open = MESH_FROM_NONE;
-	atomic_store_explicit(&cq->poller, (uintptr_t)pthread_self(), memory_order_seq_cst);
+	cq->walk.source = cq->walk.open = MESH_FROM_NONE;
+	atomic_store_explicit(&cq->poller.thread, (uintptr_t)pthread_self(), memory_order_seq_cst);
 	wait_for_posting(cq);
 	err = advance(cq, ex);
 	if (err) {
-		starved = err == ENOENT && mesh_starved_look(&cq->starve);
+		starved = err == ENOENT && mesh_starved_look(&cq->polls.starve);
 		finish(cq, ex);
 		if (starved)
 			mesh_cq_clients.starved_give(cq);
@@ -278,8 +278,8 @@ static int mesh_cqex_next_poll(struct ibv_cq_ex *ex)
 	if (mesh_cq_is_own_poll(cq))
 		return advance(cq, ex);
 	do
-		err = cq->base.next_poll(ex);
-	while (!err && mesh_kick_is(cq, ex->wr_id) && (mesh_kick_seen(cq), true));
+		err = cq->ex.base.next_poll(ex);
+	while (!err && mesh_kick_is(cq, ex->wr_id) && (mesh_kick_seen(&cq->kick), true));
 	return err;
 }
 
@@ -288,7 +288,7 @@ static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
 	struct mesh_cq *cq = cq_of(ex);
 
 	if (!mesh_cq_is_own_poll(cq)) {
-		cq->base.end_poll(ex);
+		cq->ex.base.end_poll(ex);
 		return;
 	}
 	finish(cq, ex);
@@ -296,7 +296,7 @@ static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
 
 static enum mesh_cq_source source_of(struct mesh_cq *cq)
 {
-	return mesh_cq_is_own_poll(cq) ? cq->source : MESH_FROM_BASE;
+	return mesh_cq_is_own_poll(cq) ? cq->walk.source : MESH_FROM_BASE;
 }
 
 /* Read functions: ask the source of the current completion; @stashed: the answer for completions of the stash. */
@@ -309,20 +309,20 @@ static enum mesh_cq_source source_of(struct mesh_cq *cq)
 		case MESH_FROM_STASH:                                                                        \
 			return (stashed);                                                                    \
 		case MESH_FROM_SHADOW:                                                                       \
-			return shadow_of(cq)->f(shadow_of(cq));                                              \
+			return shadow_of(&cq->walk)->f(shadow_of(&cq->walk));                                              \
 		default:                                                                                     \
-			return cq->base.f(ex);                                                               \
+			return cq->ex.base.f(ex);                                                               \
 		}                                                                                            \
 	}
 
-READ(uint32_t, read_vendor_err, cq->current.vendor_err)
-READ(uint32_t, read_byte_len, cq->current.byte_len)
-READ(__be32, read_imm_data, cq->current.imm_data)
-READ(uint32_t, read_src_qp, cq->current.src_qp)
-READ(unsigned int, read_wc_flags, cq->current.wc_flags)
-READ(uint32_t, read_slid, cq->current.slid)
-READ(uint8_t, read_sl, cq->current.sl)
-READ(uint8_t, read_dlid_path_bits, cq->current.dlid_path_bits)
+READ(uint32_t, read_vendor_err, cq->walk.current.vendor_err)
+READ(uint32_t, read_byte_len, cq->walk.current.byte_len)
+READ(__be32, read_imm_data, cq->walk.current.imm_data)
+READ(uint32_t, read_src_qp, cq->walk.current.src_qp)
+READ(unsigned int, read_wc_flags, cq->walk.current.wc_flags)
+READ(uint32_t, read_slid, cq->walk.current.slid)
+READ(uint8_t, read_sl, cq->walk.current.sl)
+READ(uint8_t, read_dlid_path_bits, cq->walk.current.dlid_path_bits)
 READ(uint64_t, read_completion_ts, 0)
 READ(uint16_t, read_cvlan, 0)
 READ(uint32_t, read_flow_tag, 0)
@@ -334,11 +334,11 @@ static enum ibv_wc_opcode mesh_cqex_read_opcode(struct ibv_cq_ex *ex)
 
 	switch (source_of(cq)) {
 	case MESH_FROM_STASH:
-		return cq->current.opcode;
+		return cq->walk.current.opcode;
 	case MESH_FROM_SHADOW:
-		return cq->current_opcode ? *cq->current_opcode : ibv_wc_read_opcode(shadow_of(cq));
+		return cq->walk.current_opcode ? *cq->walk.current_opcode : ibv_wc_read_opcode(shadow_of(&cq->walk));
 	default:
-		return cq->base.read_opcode(ex);
+		return cq->ex.base.read_opcode(ex);
 	}
 }
 
@@ -348,11 +348,11 @@ static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
 
 	switch (source_of(cq)) {
 	case MESH_FROM_STASH:
-		return cq->current.qp_num;
+		return cq->walk.current.qp_num;
 	case MESH_FROM_SHADOW:
-		return cq->current_qpn;
+		return cq->walk.current_qpn;
 	default:
-		return cq->base.read_qp_num(ex);
+		return cq->ex.base.read_qp_num(ex);
 	}
 }
 
@@ -361,26 +361,26 @@ static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct ibv_wc wc = {.wr_id = ex->wr_id, .status = ex->status};
 
-	if (!cq->n_stash)
+	if (!cq->stash.n)
 		return false;
 	wc.vendor_err = mesh_cqex_read_vendor_err(ex);
-	if (cq->source == MESH_FROM_SHADOW || cq->base.read_qp_num)
+	if (cq->walk.source == MESH_FROM_SHADOW || cq->ex.base.read_qp_num)
 		wc.qp_num = mesh_cqex_read_qp_num(ex);
 	if (ex->status == IBV_WC_SUCCESS) {
 		wc.opcode = mesh_cqex_read_opcode(ex);
-		if (cq->base.read_byte_len)
+		if (cq->ex.base.read_byte_len)
 			wc.byte_len = mesh_cqex_read_byte_len(ex);
-		if (cq->base.read_wc_flags)
+		if (cq->ex.base.read_wc_flags)
 			wc.wc_flags = mesh_cqex_read_wc_flags(ex);
-		if (cq->base.read_imm_data)
+		if (cq->ex.base.read_imm_data)
 			wc.imm_data = mesh_cqex_read_imm_data(ex);
-		if (cq->base.read_src_qp)
+		if (cq->ex.base.read_src_qp)
 			wc.src_qp = mesh_cqex_read_src_qp(ex);
-		if (cq->base.read_slid)
+		if (cq->ex.base.read_slid)
 			wc.slid = (uint16_t)mesh_cqex_read_slid(ex);
-		if (cq->base.read_sl)
+		if (cq->ex.base.read_sl)
 			wc.sl = mesh_cqex_read_sl(ex);
-		if (cq->base.read_dlid_path_bits)
+		if (cq->ex.base.read_dlid_path_bits)
 			wc.dlid_path_bits = mesh_cqex_read_dlid_path_bits(ex);
 	}
 	return mesh_poll_behind(cq, &wc);
@@ -395,10 +395,10 @@ static void mesh_cqex_read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *
 		*tm_info = (struct ibv_wc_tm_info){0};
 		break;
 	case MESH_FROM_SHADOW:
-		ibv_wc_read_tm_info(shadow_of(cq), tm_info);
+		ibv_wc_read_tm_info(shadow_of(&cq->walk), tm_info);
 		break;
 	default:
-		cq->base.read_tm_info(ex, tm_info);
+		cq->ex.base.read_tm_info(ex, tm_info);
 	}
 }
 
@@ -417,7 +417,7 @@ void mesh_cqex_save(struct mesh_cq *cq)
 {
 	const struct ibv_cq_ex *ex = (const struct ibv_cq_ex *)(void *)cq->cq;
 
-#define X(f) cq->base.f = ex->f;
+#define X(f) cq->ex.base.f = ex->f;
 	MESH_CQ_EX_FUNCTIONS(X)
 #undef X
 }

@@ -142,9 +142,9 @@ static inline bool mesh_kick_is(const struct mesh_cq *cq, uint64_t wr_id)
  *
  * The caller looks at shadows and stash afterwards: a later kick may have been left out because of this one.
  */
-static inline void mesh_kick_seen(struct mesh_cq *cq)
+static inline void mesh_kick_seen(struct mesh_cq_kick *kick)
 {
-	atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
+	atomic_store_explicit(&kick->pending, false, memory_order_seq_cst);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -46,11 +46,11 @@ static struct ibv_cq *shadow_create(const struct mesh_cq *cq, struct mesh_shadow
 		.cqe = cqe,
 		.cq_context = scq,
 		.channel = channel,
-		.wc_flags = cq->wc_flags | IBV_WC_EX_WITH_QP_NUM, /* the plugin needs the QPN */
+		.wc_flags = cq->ex.wc_flags | IBV_WC_EX_WITH_QP_NUM, /* the plugin needs the QPN */
 	};
 	struct ibv_cq_ex *ex;
 
-	if (!cq->extended)
+	if (!cq->ex.extended)
 		return mesh_root.lib.verbs.create_cq(scq->rail->context, (int)cqe, scq, channel, 0);
 	ex = ibv_create_cq_ex(scq->rail->context, &attr);
 	return ex ? ibv_cq_ex_to_cq(ex) : NULL;
@@ -64,14 +64,14 @@ static void link_used(struct mesh_shadow_cq *scq)
 	/* The program may have armed its CQ, and be waiting. */
 	if (cq->cq->channel)
 		ibv_req_notify_cq(scq->cq, 0);
-	scq->next = cq->shadows;
-	cq->shadows = scq;
+	scq->next = cq->shadows.polled;
+	cq->shadows.polled = scq;
 }
 
 static void link_ahead(struct mesh_shadow_cq *scq)
 {
-	scq->next = scq->owner->ahead;
-	scq->owner->ahead = scq;
+	scq->next = scq->owner->shadows.ahead;
+	scq->owner->shadows.ahead = scq;
 }
 
 /* cq->lock */
@@ -79,7 +79,7 @@ static void use(struct mesh_shadow_cq *scq)
 {
 	struct mesh_shadow_cq **at;
 
-	for (at = &scq->owner->ahead; *at && *at != scq; at = &(*at)->next)
+	for (at = &scq->owner->shadows.ahead; *at && *at != scq; at = &(*at)->next)
 		;
 	if (!*at)
 		return;
@@ -103,7 +103,7 @@ static struct mesh_shadow_cq *find_on(struct mesh_shadow_cq *list, const struct 
 
 static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, struct mesh_shadow_cq **ret)
 {
-	uint32_t own = atomic_load_explicit(&cq->own_cqe, memory_order_relaxed);
+	uint32_t own = atomic_load_explicit(&cq->size.own_cqe, memory_order_relaxed);
 	struct mesh_shadow_cq *scq = calloc(1, sizeof(*scq));
 	int err;
 
@@ -113,7 +113,7 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 	atomic_fetch_add_explicit(&cq->refs, 1, memory_order_relaxed);
 	scq->rail = mesh_rail_ref(rail);
 	/* Without a channel there are no kicks. */
-	err = cq->cq->channel ? mesh_cq_stash_reserve(cq, STASH_AT_LEAST) : 0;
+	err = cq->cq->channel ? mesh_cq_stash_reserve(&cq->stash, STASH_AT_LEAST) : 0;
 	if (!err)
 		scq->cq = shadow_create(cq, scq, n_wrs > own ? n_wrs : own);
 	if (scq->cq)
@@ -176,7 +176,7 @@ static int enlarge(struct mesh_shadow_cq *scq, uint32_t want)
 	bool frozen = mesh_cq_freeze(scq->owner);
 	int err = -1;
 
-	if ((!frozen && scq->owner->extended) || atomic_load_explicit(&scq->away, memory_order_acquire)) {
+	if ((!frozen && scq->owner->ex.extended) || atomic_load_explicit(&scq->away, memory_order_acquire)) {
 		mesh_cq_thaw(scq->owner, frozen);
 		return -EBUSY;
 	}
@@ -196,9 +196,9 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 	int err = 0;
 
 	mesh_lock(&cq->lock);
-	scq = find_on(cq->shadows, rail);
+	scq = find_on(cq->shadows.polled, rail);
 	if (!scq)
-		scq = find_on(cq->ahead, rail);
+		scq = find_on(cq->shadows.ahead, rail);
 	if (!scq)
 		err = shadow_new(cq, rail, n_wrs, &scq);
 	if (!err && !ahead)
@@ -349,15 +349,15 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 
 	mesh_cq_claim(cq);
 	mesh_lock(&cq->lock);
-	old = mesh_qpns_find(&cq->natives, qpn);
+	old = mesh_qpns_find(&cq->natives.qpns, qpn);
 	if (old && !home)
 		entry.home = old->home;
 	if (old && !held)
 		entry.held = old->held;
 	entry.reader = reader_of(entry.held);
-	cq->hot_reader = NULL;
-	err = qpns_add(&cq->natives, &entry);
-	atomic_store_explicit(&cq->counts, true, memory_order_relaxed);
+	cq->reading.hot_reader = NULL;
+	err = qpns_add(&cq->natives.qpns, &entry);
+	atomic_store_explicit(&cq->natives.counts, true, memory_order_relaxed);
 	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);
 	return err;
@@ -369,13 +369,13 @@ void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_s
 
 	mesh_cq_claim(cq);
 	mesh_lock(&cq->lock);
-	entry = mesh_qpns_find(&cq->natives, qpn);
+	entry = mesh_qpns_find(&cq->natives.qpns, qpn);
 	if (entry && entry->home == home)
 		entry->home = NULL;
 	if (entry && entry->held == held) {
 		entry->held = NULL;
 		entry->reader = NULL;
-		cq->hot_reader = NULL;
+		cq->reading.hot_reader = NULL;
 	}
 	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);

@@ -14,21 +14,21 @@
 /* Return: the QP's reader; NULL: none. @ret_other: the QP needs mesh_poll_properly(). */
 static struct mesh_reader *reader_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
 {
-	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives, qpn);
+	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives.qpns, qpn);
 
 	*ret_other = qp && (qp->home || (qp->held && !qp->reader));
 	if (!qp || qp->home || !qp->reader)
 		return NULL;
-	cq->hot_qpn = qpn;
-	cq->hot_reader = qp->reader;
+	cq->reading.hot_qpn = qpn;
+	cq->reading.hot_reader = qp->reader;
 	return qp->reader;
 }
 
 static inline struct mesh_reader *reader_of_cqe(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
 {
-	struct mesh_reader *reader = cq->hot_reader;
+	struct mesh_reader *reader = cq->reading.hot_reader;
 
-	return reader && cq->hot_qpn == qpn ? reader : reader_by_qpn(cq, qpn, ret_other);
+	return reader && cq->reading.hot_qpn == qpn ? reader : reader_by_qpn(cq, qpn, ret_other);
 }
 
 /* Sends up to index @last are done. Return: false: nothing was changed; the slow way has to do it. */
@@ -75,9 +75,10 @@ static bool take_any_send(struct mesh_reader *reader, const struct mlx5_cqe64 *c
  *
  * Return: false: another case, nothing was changed.
  */
-__attribute__((always_inline)) static inline bool take_next_send(const struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
+__attribute__((always_inline)) static inline bool take_next_send(const struct mesh_cq_reading *reading,
+								 const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
-	struct mesh_reader *reader = cq->hot_reader;
+	struct mesh_reader *reader = reading->hot_reader;
 	struct mv_mlx5_run run;
 	uint32_t place, opcode, nth;
 
@@ -110,7 +111,7 @@ static bool take_one(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ib
 	struct mesh_reader *reader;
 	bool other;
 
-	if (take_next_send(cq, cqe, wc))
+	if (take_next_send(&cq->reading, cqe, wc))
 		return true;
 	reader = reader_of_cqe(cq, be32toh(cqe->sop_drop_qpn) & 0xffffff, &other);
 	if (!reader || !reader->take.sq_wrid)
@@ -140,7 +141,7 @@ static int notice_some(struct mesh_cq *cq, const struct mlx5_cqe64 **cqe, uint32
 	int ready = 0;
 
 	while (*cqe && ready < n && notice(cq, *cqe))
-		*cqe = mv_mlx5_cqe_at(&cq->ring, at + (uint32_t)++ready);
+		*cqe = mv_mlx5_cqe_at(&cq->reading.ring, at + (uint32_t)++ready);
 	return ready;
 }
 
@@ -157,7 +158,7 @@ __attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct
 
 	if (ready)
 		got = cq->mc->lower.io.poll_cq(cq->cq, ready, wc);
-	if (ready && (got != ready || !mesh_reader_took(cq, at, ready)))
+	if (ready && (got != ready || !mesh_reader_took(&cq->reading, at, ready)))
 		mesh_reader_lose_others(cq);
 	mesh_cq_unclaim(cq);
 	if (got != ready || got == n || !cqe)
@@ -170,8 +171,8 @@ __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct
 					       int got)
 {
 	while (cqe && got < n && take_one(cq, cqe, &wc[got]))
-		cqe = mv_mlx5_cqe_at(&cq->ring, at + (uint32_t)++got);
-	mesh_take_end(&cq->take, &cq->ring, (uint32_t)got);
+		cqe = mv_mlx5_cqe_at(&cq->reading.ring, at + (uint32_t)++got);
+	mesh_take_end(&cq->reading.take, &cq->reading.ring, (uint32_t)got);
 	if (cqe && got < n)
 		return add_more(got, poll_base(cq, n - got, wc + got, at + (uint32_t)got, cqe));
 	mesh_cq_unclaim(cq);
@@ -184,7 +185,7 @@ __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct
  */
 __attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
-	if (mv_mlx5_consumer(&cq->ring) == at)
+	if (mv_mlx5_consumer(&cq->reading.ring) == at)
 		return poll_base(cq, n, wc, at, cqe);
 	mesh_cq_unclaim(cq);
 	return mesh_poll_properly(cq->cq, n, wc);
@@ -193,16 +194,16 @@ __attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struc
 /* The CQ is claimed, until return. @cqe: at @at */
 __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
-	if (!cq->take.lock)
+	if (!cq->reading.take.lock)
 		return poll_base(cq, n, wc, at, cqe);
-	if (!mesh_take_begin(&cq->take, at))
+	if (!mesh_take_begin(&cq->reading.take, at))
 		return poll_other(cq, n, wc, at, cqe);
-	if (!take_next_send(cq, cqe, wc))
+	if (!take_next_send(&cq->reading, cqe, wc))
 		return poll_more(cq, n, wc, at, cqe, 0);
-	cqe = n > 1 ? mv_mlx5_cqe_at(&cq->ring, at + 1) : NULL;
+	cqe = n > 1 ? mv_mlx5_cqe_at(&cq->reading.ring, at + 1) : NULL;
 	if (cqe)
 		return poll_more(cq, n, wc, at, cqe, 1);
-	mesh_take_end(&cq->take, &cq->ring, 1);
+	mesh_take_end(&cq->reading.take, &cq->reading.ring, 1);
 	mesh_cq_unclaim(cq);
 	return 1;
 }
@@ -216,8 +217,8 @@ int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
 		return mesh_poll_properly(cq->cq, n, wc);
 	mv_lock_taken(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);
-	at = mv_mlx5_consumer(&cq->ring);
-	cqe = mv_mlx5_cqe_at(&cq->ring, at);
+	at = mv_mlx5_consumer(&cq->reading.ring);
+	cqe = mv_mlx5_cqe_at(&cq->reading.ring, at);
 	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))
 		return poll_some(cq, n, wc, at, cqe);
 	mesh_cq_unclaim(cq);

@@ -30,22 +30,22 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	struct ibv_pd *pd;
 	int err = 0;
 
-	if (!cq->cq->channel || cq->kicker)
+	if (!cq->cq->channel || cq->kick.qp)
 		return 0;
 	pd = mesh_data_pd(cq->mc);
 	if (!pd)
 		return errno ? -errno : -ENOMEM;
-	mesh_lock(&cq->kick_lock);
-	cq->kicker = mesh_root.lib.verbs.create_qp(pd, &attr);
-	if (!cq->kicker)
+	mesh_lock(&cq->kick.lock);
+	cq->kick.qp = mesh_root.lib.verbs.create_qp(pd, &attr);
+	if (!cq->kick.qp)
 		err = errno ? -errno : -EIO;
 	else
-		err = -mesh_own_to_err(cq->mc, cq->kicker);
-	if (err && cq->kicker) {
-		cq->mc->lower.qp.destroy_qp(cq->kicker); /* mesh_destroy_qp() would take data->lock */
-		cq->kicker = NULL;
+		err = -mesh_own_to_err(cq->mc, cq->kick.qp);
+	if (err && cq->kick.qp) {
+		cq->mc->lower.qp.destroy_qp(cq->kick.qp); /* mesh_destroy_qp() would take data->lock */
+		cq->kick.qp = NULL;
 	}
-	mesh_unlock(&cq->kick_lock);
+	mesh_unlock(&cq->kick.lock);
 	return err;
 }
 
@@ -55,9 +55,9 @@ static bool kick_by_send(struct mesh_cq *cq)
 	struct ibv_send_wr send = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 
-	if (cq->mc->lower.io.post_send(cq->kicker, &send, &bad_send))
+	if (cq->mc->lower.io.post_send(cq->kick.qp, &send, &bad_send))
 		return false;
-	cq->mc->lower.qp.modify_qp(cq->kicker, &err, IBV_QP_STATE);
+	cq->mc->lower.qp.modify_qp(cq->kick.qp, &err, IBV_QP_STATE);
 	return true;
 }
 
@@ -66,11 +66,11 @@ void mesh_kick(struct mesh_cq *cq)
 	struct ibv_recv_wr recv = {.wr_id = (uintptr_t)cq}, *bad_recv;
 	int cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write() */
 
-	mesh_lock(&cq->kick_lock);
-	if (cq->kicker && !atomic_exchange_explicit(&cq->kicking, true, memory_order_seq_cst) && !kick_by_send(cq) &&
-	    cq->mc->lower.io.post_recv(cq->kicker, &recv, &bad_recv))
-		atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
-	mesh_unlock(&cq->kick_lock);
+	mesh_lock(&cq->kick.lock);
+	if (cq->kick.qp && !atomic_exchange_explicit(&cq->kick.pending, true, memory_order_seq_cst) && !kick_by_send(cq) &&
+	    cq->mc->lower.io.post_recv(cq->kick.qp, &recv, &bad_recv))
+		atomic_store_explicit(&cq->kick.pending, false, memory_order_seq_cst);
+	mesh_unlock(&cq->kick.lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -78,11 +78,12 @@ void mesh_kick_fini(struct mesh_cq *cq)
 {
 	struct ibv_qp *kicker;
 
-	mesh_lock(&cq->kick_lock);
-	kicker = cq->kicker;
-	cq->kicker = NULL;
-	atomic_store_explicit(&cq->kicking, false, memory_order_relaxed); /* the completion is destroyed with it, or is recognised */
-	mesh_unlock(&cq->kick_lock);
+	mesh_lock(&cq->kick.lock);
+	kicker = cq->kick.qp;
+	cq->kick.qp = NULL;
+	/* The completion of a kick is destroyed with the kicker, or is recognised. */
+	atomic_store_explicit(&cq->kick.pending, false, memory_order_relaxed);
+	mesh_unlock(&cq->kick.lock);
 	if (kicker)
 		mesh_root.lib.verbs.destroy_qp(kicker);
 }

@@ -49,8 +49,8 @@ static void note(struct mesh_context *mc, struct ibv_cq *cq, const struct ibv_mo
 		return;
 	/* A shadow CQ that is made meanwhile has the moderation already. */
 	mesh_lock(&mcq->lock);
-	moderate(mcq, mcq->shadows);
-	moderate(mcq, mcq->ahead);
+	moderate(mcq, mcq->shadows.polled);
+	moderate(mcq, mcq->shadows.ahead);
 	mesh_unlock(&mcq->lock);
 }
 

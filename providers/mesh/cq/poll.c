@@ -88,7 +88,8 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	 */
 	if (atomic_load_explicit(&h->flags.backlog, memory_order_relaxed)) {
 		if (mesh_cq_is_own_poll(c->cq)) {
-			atomic_store_explicit(&c->cq->drain_wanted, true, memory_order_relaxed); /* this thread is the poller */
+			/* This thread is the poller. */
+			atomic_store_explicit(&c->cq->poller.drain_wanted, true, memory_order_relaxed);
 			return show;
 		}
 		mesh_lock(&h->lock);
@@ -106,13 +107,13 @@ static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc,
 
 	mesh_lock(&cq->lock);
 	/* Taking completions may put others into the stash. */
-	while (cq->n_stash && taken < (size_t)n) {
-		some = cq->n_stash < (size_t)n - taken ? cq->n_stash : (size_t)n - taken;
-		memcpy(&wc[taken], cq->stash, some * sizeof(*wc));
+	while (cq->stash.n && taken < (size_t)n) {
+		some = cq->stash.n < (size_t)n - taken ? cq->stash.n : (size_t)n - taken;
+		memcpy(&wc[taken], cq->stash.wcs, some * sizeof(*wc));
 		mesh_cq_unstash(cq, some);
 		taken += some;
 	}
-	*ret_shadows = cq->shadows;
+	*ret_shadows = cq->shadows.polled;
 	mesh_unlock(&cq->lock);
 	return (int)taken;
 }
@@ -129,12 +130,12 @@ static struct mesh_completion completion_of(struct mesh_cq *cq, const struct ibv
 
 bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
-	if (!cq->n_stash)
+	if (!cq->stash.n)
 		return false;
-	if (!mesh_cq_stash_room(cq) && mesh_cq_stash_reserve(cq, 64))
+	if (!mesh_cq_stash_room(&cq->stash) && mesh_cq_stash_reserve(&cq->stash, 64))
 		return false; /* without memory: out of order is better than lost */
 	mesh_cq_stash(cq, wc);
-	cq->restashed = true;
+	cq->polls.restashed = true;
 	return true;
 }
 
@@ -150,7 +151,7 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool fail
 
 	c.failed_receive = failed_receive;
 	mesh_lock(&cq->lock);
-	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
+	qp = mesh_qpns_find(&cq->natives.qpns, wc->qp_num);
 	show = !qp || mesh_poll_noticed(qp, &c);
 	if (show && qp && qp->held && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
 		show = false;
@@ -161,12 +162,12 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool fail
 /* Keep the completions to show, in a row. @failed_receive: the one completion is a failed receive */
 static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed_receive, bool *ret_kicked, enum for_whom who)
 {
-	bool counts = atomic_load_explicit(&cq->counts, memory_order_relaxed);
+	bool counts = atomic_load_explicit(&cq->natives.counts, memory_order_relaxed);
 	int i, kept = 0;
 
 	for (i = 0; i < got; i++) {
 		if (mesh_kick_is(cq, wc[i].wr_id)) {
-			mesh_kick_seen(cq);
+			mesh_kick_seen(&cq->kick);
 			*ret_kicked = true;
 			continue;
 		}
@@ -198,7 +199,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 {
 	int got, kept;
 
-	if (atomic_load_explicit(&cq->n_readers, memory_order_acquire))
+	if (atomic_load_explicit(&cq->reading.n_readers, memory_order_acquire))
 		return poll_read(cq, n, wc, ret_kicked, who);
 	do {
 		got = cq->mc->lower.io.poll_cq(cq->cq, n, wc);
@@ -287,12 +288,12 @@ int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicke
 
 static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 {
-	bool kicked, shadows_first = cq->shadows_first;
+	bool kicked, shadows_first = cq->polls.shadows_first;
 	struct mesh_shadow_cq *shadows;
 	int got = 0, more;
 
 	do {
-		kicked = cq->restashed = false;
+		kicked = cq->polls.restashed = false;
 		got += take_stash(cq, n - got, wc + got, &shadows);
 		more = shadows_first && got < n ? poll_shadows(shadows, n - got, wc + got) : 0;
 		if (more < 0)
@@ -306,8 +307,8 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 		if (more < 0)
 			return got ? got : more;
 		got += more;
-	} while ((kicked || cq->restashed) && got < n);
-	cq->shadows_first = !shadows_first;
+	} while ((kicked || cq->polls.restashed) && got < n);
+	cq->polls.shadows_first = !shadows_first;
 	return got;
 }
 
@@ -334,7 +335,7 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	if (atomic_load_explicit(&mcq->fast, memory_order_relaxed))
 		mesh_fast_put(mcq);
 	got = poll_sources(mcq, num_entries, wc);
-	starved = !got && mesh_starved_look(&mcq->starve);
+	starved = !got && mesh_starved_look(&mcq->polls.starve);
 	mesh_cq_unclaim(mcq);
 	mesh_unlock(&mcq->poll_lock);
 	if (starved)
@@ -352,12 +353,12 @@ static void reap_kick(struct mesh_cq *cq)
 	bool kicked = false;
 	struct ibv_wc wc;
 
-	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed))
+	if (!atomic_load_explicit(&cq->kick.pending, memory_order_relaxed))
 		return;
 	/* A poller between start_poll and end_poll finds the kick itself. Other owners of the lock are done soon. */
 	if (!mesh_cq_freeze(cq))
 		return;
-	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && mesh_cq_stash_keep(cq))
+	while (atomic_load_explicit(&cq->kick.pending, memory_order_relaxed) && mesh_cq_stash_keep(cq))
 		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &kicked, FOR_STASH) == 1 ? &wc : NULL))
 			break;
 	mesh_cq_thaw(cq, true);
@@ -378,9 +379,9 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	mesh_lock(&mcq->lock);
 	/* The program's CQ first: an event of a shadow has to find it armed. */
 	err = mc->lower.io.req_notify_cq(cq, solicited_only);
-	for (scq = mcq->shadows; scq && !err; scq = scq->next)
+	for (scq = mcq->shadows.polled; scq && !err; scq = scq->next)
 		err = ibv_req_notify_cq(scq->cq, solicited_only);
-	stash = mcq->n_stash;
+	stash = mcq->stash.n;
 	mesh_unlock(&mcq->lock);
 	if (stash)
 		mesh_kick(mcq);

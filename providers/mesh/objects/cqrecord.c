@@ -32,24 +32,24 @@ bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)
 	return false;
 }
 
-int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n)
+int mesh_cq_stash_reserve(struct mesh_cq_stash *stash, uint32_t n)
 {
-	size_t want = cq->n_stash + cq->stash_kept + n;
+	size_t want = stash->n + stash->kept + n;
 	struct ibv_wc *larger;
 
-	if (want <= cq->stash_size)
+	if (want <= stash->size)
 		return 0;
-	larger = reallocarray(cq->stash, want, sizeof(*larger));
+	larger = reallocarray(stash->wcs, want, sizeof(*larger));
 	if (!larger)
 		return -ENOMEM;
-	cq->stash = larger;
-	cq->stash_size = want;
+	stash->wcs = larger;
+	stash->size = want;
 	return 0;
 }
 
 void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
-	if (cq->n_stash < cq->stash_size)
-		cq->stash[cq->n_stash++] = *wc;
+	if (cq->stash.n < cq->stash.size)
+		cq->stash.wcs[cq->stash.n++] = *wc;
 }

@@ -91,13 +91,106 @@ static inline bool mesh_shadow_cq_is_away(struct mesh_shadow_cq *scq)
 	return atomic_load_explicit(&scq->away, memory_order_seq_cst);
 }
 
+/* Who uses the CQ: cq.c. data->lock. */
+struct mesh_cq_users {
+	unsigned int n_held; /* QPs that use it, counted per queue */
+	bool used; /* it has, or had, shadows or a stash */
+};
+
+/*
+ * The CQ's buffer, read before mlx5 takes CQEs out of it: reader.c, fastpoll.c, engage.c. Changed while claimed, unless noted
+ * otherwise.
+ */
+struct mesh_cq_reading {
+	_Atomic unsigned int n_readers; /* program's own QPs whose completions are read; counts twice if both queues use this CQ */
+	struct mv_mlx5_cq ring; /* buf NULL: not known; changes under data->lock, too, which is enough while it is not known */
+	bool unreadable; /* the buffer is not known any more; guarded as @ring */
+	struct mesh_take_cq take; /* set together with @ring the first time, then constant */
+	uint32_t hot_qpn; /* last QPN found in the CQ's natives, with @hot_reader */
+	struct mesh_reader *hot_reader; /* NULL: none */
+};
+
+/* Shadows, by use: cqshadow.c. cq->lock. */
+struct mesh_cq_shadows {
+	struct mesh_shadow_cq *polled; /* walked by polls without the lock: only grows at its front */
+	struct mesh_shadow_cq *ahead; /* for standbys only: not polled */
+};
+
+/* What each poll leaves to the next one: poll.c, cqex.c. poll_lock. */
+struct mesh_cq_polls {
+	struct mesh_starve starve;
+	bool shadows_first; /* alternates for fairness between the program's CQ and shadows */
+	bool restashed; /* a completion was appended to the stash: poll all sources again */
+};
+
+/* Completions of the plugin, shown before all others: cqrecord.c, cq.c. cq->lock. */
+struct mesh_cq_stash {
+	struct ibv_wc *wcs;
+	size_t n, size;
+	size_t kept; /* places reserved for completions that are being polled */
+	struct mesh_held *stashing; /* QPs that have more completions for the stash, once it has room */
+};
+
+/* An extended CQ, as the base made it: cqex.c. Constant. */
+struct mesh_cq_ex {
+	bool extended; /* false: the rest is not used */
+	uint32_t wc_flags; /* with which the program made it */
+#define X(f) __typeof__(((struct ibv_cq_ex *)NULL)->f) f;
+	struct { MESH_CQ_EX_FUNCTIONS(X) } base;
+#undef X
+	/*
+	 * The CQ had no completion when the plugin's functions were installed. So no poll can have begun before, and a freezer
+	 * finds the base's lock free. Set when they are installed, under data->lock.
+	 */
+	bool seen_whole;
+};
+
+/* Who polls an extended CQ, and who posts meanwhile: cqex.c, post.c. Any thread, without a lock. */
+struct mesh_cq_poller {
+	_Atomic uintptr_t thread; /* between start_poll and end_poll; 0: none; written under poll_lock */
+	/* A send queue may have room: the poller posts after its poll. Any thread: keep_from_polling() of post.c */
+	_Atomic bool drain_wanted;
+	_Atomic unsigned int posting; /* threads in such a post; no poll of an extended CQ begins meanwhile */
+};
+
+/* A poll of an extended CQ, between start_poll and end_poll: cqex.c. poll_lock. */
+struct mesh_cq_walk {
+	enum mesh_cq_source source; /* of the current completion */
+	enum mesh_cq_source open; /* base or shadow that is started, and not ended */
+	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next to start */
+	bool base_done; /* the program's CQ had its turn */
+	bool kicked; /* a kick was polled: poll all sources again */
+	uint32_t current_qpn; /* the program's QPN, if the source is a shadow */
+	const enum ibv_wc_opcode *current_opcode; /* opcode to show, likewise; NULL: as the shadow says */
+	struct ibv_wc current; /* if the source is the stash */
+};
+
+/* Program's own QPs that share an SRQ with moved ones, or have a log: cqshadow.c. cq->lock; @qpns changes while claimed, too. */
+struct mesh_cq_natives {
+	struct mesh_qpns qpns;
+	_Atomic bool counts; /* @qpns was ever used; read without the lock */
+};
+
+/* How large the CQ is, and has to be: cq.c, live.c. */
+struct mesh_cq_size {
+	uint32_t n_base_wrs; /* work requests of program's own QPs with a log; data->lock */
+	_Atomic uint32_t own_cqe; /* size as the program made it, without resizes by the plugin; written under data->lock */
+	_Atomic uint32_t no_cqe; /* size that the base has refused; 0: none */
+};
+
+/* Makes completion events: kick.c. */
+struct mesh_cq_kick {
+	MESH_LOCK(KICK) lock; /* guards @qp, and posts to it */
+	struct ibv_qp *qp; /* the kicker; NULL: none yet */
+	_Atomic bool pending; /* a kick is in the CQ, and was not polled yet */
+};
+
 /* A CQ of the program that virtual QPs use. Freed once the program has destroyed the CQ, and all shadows are gone. */
 struct mesh_cq {
 	_Atomic unsigned int refs; /* of the program's CQ and of each shadow */
 	struct ibv_cq *cq; /* constant, as mc */
 	struct mesh_context *mc;
-	unsigned int n_held; /* QPs that use it, counted per queue; data->lock */
-	bool used; /* it has, or had, shadows or a stash; data->lock */
+	struct mesh_cq_users users;
 
 	/*
 	 * Held by a poll, and from start_poll to end_poll, as a provider's lock is. The program may call any function meanwhile,
@@ -107,62 +200,21 @@ struct mesh_cq {
 	MESH_LOCK(POLL) poll_lock;
 	/*
 	 * mesh_reader_fast_poll() takes only this. Other polls, and freezers, hold both, poll_lock first. Needed to change
-	 * @natives or @ring; data->lock is enough while @ring is not known.
+	 * @natives or @reading.
 	 */
 	_Atomic bool claimed;
 	_Atomic bool fast; /* no completion needs processing by the plugin; set to true only while claimed */
-	_Atomic unsigned int n_readers; /* program's own QPs whose completions are read; counts twice if both queues use this CQ */
-	struct mv_mlx5_cq ring; /* buf NULL: not known; changes under data->lock, too */
-	bool unreadable; /* the buffer is not known any more; guarded as @ring */
-	struct mesh_take_cq take; /* set together with @ring the first time, then constant */
-	uint32_t hot_qpn; /* last QPN found in @natives, with @hot_reader; changed while claimed, as the next */
-	struct mesh_reader *hot_reader; /* NULL: none */
-	MESH_LOCK(CQ) lock; /* guards the rest, unless noted otherwise */
-	struct mesh_shadow_cq *shadows;
-	struct mesh_shadow_cq *ahead; /* shadows for standbys only: not polled */
-	struct mesh_starve starve; /* poll_lock */
-	bool shadows_first; /* poll_lock; alternates for fairness between the program's CQ and shadows */
-	/* The stash: completions of the plugin, shown before all others. */
-	struct ibv_wc *stash;
-	size_t n_stash, stash_size;
-	size_t stash_kept; /* places reserved for completions that are being polled */
-	struct mesh_held *stashing; /* QPs that have more completions for the stash, once it has room */
-
-	/* Extended CQs: the base's functions, constant; and the state of a poll. */
-	bool extended;
-	uint32_t wc_flags; /* with which the program made it */
-#define X(f) __typeof__(((struct ibv_cq_ex *)NULL)->f) f;
-	struct { MESH_CQ_EX_FUNCTIONS(X) } base;
-#undef X
-	_Atomic uintptr_t poller; /* thread between start_poll and end_poll; written under poll_lock */
-	/*
-	 * The CQ had no completion when the plugin's functions were installed. So no poll can have begun before, and a freezer
-	 * finds the base's lock free. Set when they are installed, under data->lock.
-	 */
-	bool seen_whole;
-	/* A send queue may have room: the poller posts after its poll. Any thread: keep_from_polling() of post.c */
-	_Atomic bool drain_wanted;
-	_Atomic unsigned int posting; /* threads in such a post; no poll of an extended CQ begins meanwhile */
-	/* poll_lock: */
-	enum mesh_cq_source source; /* of the current completion */
-	enum mesh_cq_source open; /* base or shadow that is started, and not ended */
-	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next to start */
-	bool base_done; /* the program's CQ had its turn */
-	bool kicked; /* a kick was polled: poll all sources again */
-	bool restashed; /* the same: a completion was appended to the stash */
-	uint32_t current_qpn; /* the program's QPN, if the source is a shadow */
-	const enum ibv_wc_opcode *current_opcode; /* opcode to show, likewise; NULL: as the shadow says */
-	struct ibv_wc current; /* if the source is the stash */
-
-	struct mesh_qpns natives; /* program's own QPs that share an SRQ with moved ones, or have a log; lock */
-	uint32_t n_base_wrs; /* work requests of program's own QPs with a log; data->lock */
-	_Atomic uint32_t own_cqe; /* size as the program made it, without resizes by the plugin; written under data->lock */
-	_Atomic uint32_t no_cqe; /* size that the base has refused; 0: none */
-	_Atomic bool counts; /* @natives was ever used; written under lock */
-
-	MESH_LOCK(KICK) kick_lock; /* guards kicker, and posts to it */
-	struct ibv_qp *kicker; /* QP for completion events: kick.c; NULL: none yet */
-	_Atomic bool kicking; /* a kick is in the CQ, and was not polled yet */
+	struct mesh_cq_reading reading;
+	MESH_LOCK(CQ) lock; /* guards @shadows, @stash and @natives */
+	struct mesh_cq_shadows shadows;
+	struct mesh_cq_polls polls;
+	struct mesh_cq_stash stash;
+	struct mesh_cq_ex ex;
+	struct mesh_cq_poller poller;
+	struct mesh_cq_walk walk;
+	struct mesh_cq_natives natives;
+	struct mesh_cq_size size;
+	struct mesh_cq_kick kick;
 };
 
 /*
@@ -171,7 +223,7 @@ struct mesh_cq {
  */
 static inline bool mesh_cq_is_own_poll(const struct mesh_cq *cq)
 {
-	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self();
+	return atomic_load_explicit(&cq->poller.thread, memory_order_relaxed) == (uintptr_t)pthread_self();
 }
 
 /** mesh_qpns_find - the entry of a QPN; NULL: none */
@@ -204,11 +256,11 @@ struct mesh_cq_resize {
 /** mesh_cq_is_resizing - is a resize of that CQ under way? data->lock */
 bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq);
 /** mesh_cq_stash_reserve - make room in the stash for @n more, besides reserved places; cq->lock. Return: 0 or -ENOMEM. */
-int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n);
+int mesh_cq_stash_reserve(struct mesh_cq_stash *stash, uint32_t n);
 /** mesh_cq_stash_room - has the stash a free place? cq->lock */
-static inline bool mesh_cq_stash_room(const struct mesh_cq *cq)
+static inline bool mesh_cq_stash_room(const struct mesh_cq_stash *stash)
 {
-	return cq->n_stash + cq->stash_kept < cq->stash_size;
+	return stash->n + stash->kept < stash->size;
 }
 /** mesh_cq_stash - append a completion to the stash; cq->lock; dropped if there is no room */
 void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc);

@@ -195,7 +195,7 @@ struct mesh_held_flags {
 	_Atomic bool consumed; /* a receive of the shadow has completed */
 };
 
-/* The list send_cq->stashing: fail.c, cq.c. Lock of that CQ. */
+/* The list send_cq->stash.stashing: fail.c, cq.c. Lock of that CQ. */
 struct mesh_held_stashing {
 	bool on; /* in the list */
 	struct mesh_held *next;

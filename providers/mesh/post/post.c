@@ -260,16 +260,17 @@ static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
 	struct mesh_cq *cq = h->send_cq;
 
 	*ret_put_off = false;
-	if (!cq->extended || !is_unnoted(h))
+	if (!cq->ex.extended || !is_unnoted(h))
 		return NULL;
 	do {
-		atomic_fetch_add_explicit(&cq->posting, 1, memory_order_seq_cst);
-		if (!atomic_load_explicit(&cq->poller, memory_order_seq_cst))
+		atomic_fetch_add_explicit(&cq->poller.posting, 1, memory_order_seq_cst);
+		if (!atomic_load_explicit(&cq->poller.thread, memory_order_seq_cst))
 			return cq;
-		atomic_fetch_sub_explicit(&cq->posting, 1, memory_order_seq_cst);
+		atomic_fetch_sub_explicit(&cq->poller.posting, 1, memory_order_seq_cst);
 		atomic_store_explicit(&h->flags.backlog, true, memory_order_relaxed);
-		atomic_store_explicit(&cq->drain_wanted, true, memory_order_seq_cst);
-	} while (!atomic_load_explicit(&cq->poller, memory_order_seq_cst)); /* the poll may have ended without seeing drain_wanted */
+		atomic_store_explicit(&cq->poller.drain_wanted, true, memory_order_seq_cst);
+		/* The poll may have ended without seeing drain_wanted. */
+	} while (!atomic_load_explicit(&cq->poller.thread, memory_order_seq_cst));
 	*ret_put_off = true;
 	return NULL;
 }
@@ -277,7 +278,7 @@ static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
 static void let_poll(struct mesh_cq *kept)
 {
 	if (kept)
-		atomic_fetch_sub_explicit(&kept->posting, 1, memory_order_release);
+		atomic_fetch_sub_explicit(&kept->poller.posting, 1, memory_order_release);
 }
 
 /* Post a send while no earlier send waits. Return: as send_one(). */

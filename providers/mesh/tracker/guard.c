@@ -254,7 +254,7 @@ static bool wait_turn(struct mesh_held *h, struct mesh_completion *c)
 
 	if (h->guard->n_kept)
 		return keep(h->guard, c);
-	if (!c->cq->n_stash || mesh_cq_stash_reserve(c->cq, 1))
+	if (!c->cq->stash.n || mesh_cq_stash_reserve(&c->cq->stash, 1))
 		return false;
 	mesh_cq_stash(c->cq, &wc);
 	return true;

@@ -41,7 +41,8 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	 * Not if completions of the plugin are to be shown, or those of other rails merged. The completion of a kick is
 	 * recognised.
 	 */
-	if (cq->ring.buf && !cq->unreadable && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows)
+	if (cq->reading.ring.buf && !cq->reading.unreadable && !cq->users.used && !cq->stash.n && !cq->stash.kept &&
+	    !cq->shadows.polled)
 		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 	mesh_unlock(&cq->lock);
@@ -50,7 +51,7 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 
 void mesh_reader_quicken_again(struct mesh_cq *cq)
 {
-	if (atomic_load_explicit(&cq->n_readers, memory_order_relaxed))
+	if (atomic_load_explicit(&cq->reading.n_readers, memory_order_relaxed))
 		mesh_reader_quicken(cq);
 }
 
@@ -70,8 +71,8 @@ static void lose_all(struct mesh_cq *cq, const char *why)
 
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 	mesh_lock(&cq->lock);
-	for (i = 0; i < cq->natives.n_places; i++) {
-		h = cq->natives.places[i].held;
+	for (i = 0; i < cq->natives.qpns.n_places; i++) {
+		h = cq->natives.qpns.places[i].held;
 		if (!h)
 			continue;
 		mesh_lock(&h->lock);
@@ -173,9 +174,9 @@ static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv
 	mesh_unlock(&h->lock);
 }
 
-bool mesh_reader_took(const struct mesh_cq *cq, uint32_t before, int n)
+bool mesh_reader_took(const struct mesh_cq_reading *reading, uint32_t before, int n)
 {
-	return ((mv_mlx5_consumer(&cq->ring) - before) & MV_MLX5_CONSUMER_BITS) == (uint32_t)n;
+	return ((mv_mlx5_consumer(&reading->ring) - before) & MV_MLX5_CONSUMER_BITS) == (uint32_t)n;
 }
 
 void mesh_reader_lose_others(struct mesh_cq *cq)
@@ -191,10 +192,10 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 	int err, got;
 
 	*ret_failed_receive = false;
-	if (cq->unreadable)
+	if (cq->reading.unreadable)
 		return cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
-	before = mv_mlx5_consumer(&cq->ring);
-	err = mv_mlx5_cqe_peek(&cq->ring, 0, &cqe);
+	before = mv_mlx5_consumer(&cq->reading.ring);
+	err = mv_mlx5_cqe_peek(&cq->reading.ring, 0, &cqe);
 	if (err == -EAGAIN)
 		return 0;
 	if (err) {
@@ -202,12 +203,12 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 		return cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
 	}
 	mesh_lock(&cq->lock);
-	qp = mesh_qpns_find(&cq->natives, cqe.qpn);
+	qp = mesh_qpns_find(&cq->natives.qpns, cqe.qpn);
 	if (qp && qp->held)
 		stage(qp->held, cq, &cqe);
 	mesh_unlock(&cq->lock);
 	got = cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
-	if (got != 1 || !mesh_reader_took(cq, before, 1))
+	if (got != 1 || !mesh_reader_took(&cq->reading, before, 1))
 		mesh_reader_lose_others(cq);
 	else
 		*ret_failed_receive = cqe.error && !cqe.send && wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
@@ -234,8 +235,8 @@ void mesh_reader_cq_refresh(struct mesh_cq *cq)
 	if (err)
 		lose_all(cq, "its CQ was resized and cannot be read any more");
 	mesh_lock(&data->lock);
-	cq->ring = ring;
-	cq->unreadable = err;
+	cq->reading.ring = ring;
+	cq->reading.unreadable = err;
 	mesh_unlock(&data->lock);
 }
 

@@ -142,7 +142,7 @@ void mesh_reader_cq_refresh(struct mesh_cq *cq);
 int mesh_reader_pass(struct mesh_guard *guard, uint16_t last, bool last_too);
 
 /** mesh_reader_took - has libmlx5 consumed exactly @n CQEs? It removes others when a QP is destroyed meanwhile. Claimed. */
-bool mesh_reader_took(const struct mesh_cq *cq, uint32_t before, int n);
+bool mesh_reader_took(const struct mesh_cq_reading *reading, uint32_t before, int n);
 /** mesh_reader_lose_others - it has not: all logs of QPs of that CQ are lost; claimed */
 void mesh_reader_lose_others(struct mesh_cq *cq);
 

@@ -13,17 +13,17 @@
 /* Limit of memory per QP that is allocated before a move. */
 #define ROOM_AHEAD_BYTES 12288
 
-/* data->lock. Threads look at cq->ring only once there is a reader. */
+/* data->lock. Threads look at cq->reading.ring only once there is a reader. */
 static int open_cq(struct mesh_cq *cq)
 {
-	if (cq->extended || cq->unreadable)
+	if (cq->ex.extended || cq->reading.unreadable)
 		return -EOPNOTSUPP;
-	if (cq->ring.buf)
+	if (cq->reading.ring.buf)
 		return 0;
 	if (mesh_cq_is_resizing(&cq->mc->data, cq->cq))
 		return -EBUSY;
-	mesh_take_open_cq(cq->mc, cq->cq, &cq->take);
-	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring);
+	mesh_take_open_cq(cq->mc, cq->cq, &cq->reading.take);
+	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->reading.ring);
 }
 
 static int alloc_staging(struct mesh_reader *reader, const struct mesh_held *h)
@@ -85,8 +85,8 @@ int mesh_reader_open(struct mesh_held *h)
 	h->mc->data.n_read++;
 	reader->noting = true;
 	h->mc->data.n_noted++;
-	atomic_fetch_add_explicit(&h->send_cq->n_readers, 1, memory_order_release);
-	atomic_fetch_add_explicit(&h->recv_cq->n_readers, 1, memory_order_release);
+	atomic_fetch_add_explicit(&h->send_cq->reading.n_readers, 1, memory_order_release);
+	atomic_fetch_add_explicit(&h->recv_cq->reading.n_readers, 1, memory_order_release);
 	return 0;
 }
 
@@ -98,8 +98,8 @@ void mesh_reader_close(struct mesh_held *h)
 		return;
 	h->mc->data.n_read -= !reader->engaged;
 	h->mc->data.n_noted -= reader->noting;
-	atomic_fetch_sub_explicit(&h->send_cq->n_readers, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&h->recv_cq->n_readers, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&h->send_cq->reading.n_readers, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&h->recv_cq->reading.n_readers, 1, memory_order_relaxed);
 	h->guard->reader = NULL;
 	reader_free(reader);
 }
@@ -128,9 +128,9 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 
 	mesh_cq_claim(cq);
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
-	cq->hot_reader = NULL;
+	cq->reading.hot_reader = NULL;
 	mesh_lock(&cq->lock);
-	qp = mesh_qpns_find(&cq->natives, qpn);
+	qp = mesh_qpns_find(&cq->natives.qpns, qpn);
 	if (qp)
 		qp->reader = NULL;
 	mesh_unlock(&cq->lock);

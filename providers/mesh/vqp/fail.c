@@ -62,7 +62,7 @@ bool mesh_held_stash(struct mesh_held *h)
 
 	if (h->mode != MESH_HELD_FLUSHING || (h->now.qp && h->now.rts))
 		return false;
-	for (; h->queue.n && mesh_cq_stash_room(cq); some = true)
+	for (; h->queue.n && mesh_cq_stash_room(&cq->stash); some = true)
 		stash_first(h, IBV_WC_WR_FLUSH_ERR);
 	return some;
 }
@@ -107,11 +107,11 @@ static int prepare_stash(struct mesh_held *h)
 	mesh_unlock(&data->lock);
 	mesh_lock(&cq->lock);
 	if (!h->stashing.on) {
-		if (mesh_cq_stash_reserve(cq, h->made.cap.max_send_wr + 1))
+		if (mesh_cq_stash_reserve(&cq->stash, h->made.cap.max_send_wr + 1))
 			err = -ENOMEM;
 		h->stashing.on = true;
-		h->stashing.next = cq->stashing;
-		cq->stashing = h;
+		h->stashing.next = cq->stash.stashing;
+		cq->stash.stashing = h;
 	}
 	mesh_unlock(&cq->lock);
 	return err;
@@ -217,7 +217,8 @@ void mesh_held_fail_now(struct mesh_held *h)
 
 	mesh_lock(&cq->lock);
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_FAILING && h->queue.n && (mesh_cq_stash_room(cq) || !mesh_cq_stash_reserve(cq, 1))) {
+	if (h->mode == MESH_HELD_FAILING && h->queue.n &&
+	    (mesh_cq_stash_room(&cq->stash) || !mesh_cq_stash_reserve(&cq->stash, 1))) {
 		stash_first(h, h->failure.status);
 		stashed = true;
 		ended = !flush(h);

@@ -166,9 +166,9 @@ static void post_marks(struct mesh_held *h)
 
 	if (!h->now.qp && mesh_reader_in_batch(h))
 		return;
-	frozen_a = a->extended && mesh_cq_try_freeze(a);
-	frozen_b = b != a && b->extended && mesh_cq_try_freeze(b);
-	if ((frozen_a || !a->extended) && (frozen_b || b == a || !b->extended))
+	frozen_a = a->ex.extended && mesh_cq_try_freeze(a);
+	frozen_b = b != a && b->ex.extended && mesh_cq_try_freeze(b);
+	if ((frozen_a || !a->ex.extended) && (frozen_b || b == a || !b->ex.extended))
 		post_both_marks(h);
 	mesh_cq_thaw(b, frozen_b);
 	mesh_cq_thaw(a, frozen_a);

@@ -310,8 +310,8 @@ MV_LOCKS_UNCHECKED void mesh_held_resume_posting(struct mesh_held *h)
 
 bool mesh_held_is_polled(const struct mesh_held *h)
 {
-	return atomic_load_explicit(&h->send_cq->poller, memory_order_relaxed) ||
-	       atomic_load_explicit(&h->recv_cq->poller, memory_order_relaxed);
+	return atomic_load_explicit(&h->send_cq->poller.thread, memory_order_relaxed) ||
+	       atomic_load_explicit(&h->recv_cq->poller.thread, memory_order_relaxed);
 }
 
 /* Does the calling thread hold posting.lock? */
@@ -358,7 +358,7 @@ MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_
 
 bool mesh_held_can_begin_again(const struct mesh_held *h)
 {
-	return (!h->send_cq->extended || h->send_cq->seen_whole) && (!h->recv_cq->extended || h->recv_cq->seen_whole);
+	return (!h->send_cq->ex.extended || h->send_cq->ex.seen_whole) && (!h->recv_cq->ex.extended || h->recv_cq->ex.seen_whole);
 }
 
 /*
@@ -369,7 +369,7 @@ static bool freeze_shortly(struct mesh_cq *cq)
 {
 	unsigned int n;
 
-	if (!cq->extended)
+	if (!cq->ex.extended)
 		return mesh_cq_freeze(cq);
 	for (n = 0; n < 300; n++)
 		if (mesh_cq_try_freeze(cq))

@@ -21,8 +21,8 @@ static void count_base_wrs(struct mesh_held *h, int sign)
 	struct mesh_data *data = &h->mc->data;
 
 	mesh_lock(&data->lock);
-	h->send_cq->n_base_wrs += (uint32_t)sign * h->made.cap.max_send_wr;
-	h->recv_cq->n_base_wrs += (uint32_t)sign * h->made.cap.max_recv_wr;
+	h->send_cq->size.n_base_wrs += (uint32_t)sign * h->made.cap.max_send_wr;
+	h->recv_cq->size.n_base_wrs += (uint32_t)sign * h->made.cap.max_recv_wr;
 	mesh_unlock(&data->lock);
 }
 
@@ -173,7 +173,7 @@ static int resize(struct mesh_cq *cq, uint32_t cqe)
 	do
 		frozen = mesh_cq_freeze(cq);
 	while (!frozen && known); /* as mesh_resize_cq() */
-	err = !frozen && cq->extended ? -EBUSY : -mesh_positive(cq->mc->lower.cq.resize_cq(cq->cq, (int)cqe));
+	err = !frozen && cq->ex.extended ? -EBUSY : -mesh_positive(cq->mc->lower.cq.resize_cq(cq->cq, (int)cqe));
 	if (known)
 		mesh_reader_cq_refresh(cq);
 	else
@@ -195,17 +195,17 @@ static int make_room(struct mesh_cq *cq)
 	int err;
 
 	mesh_lock(&data->lock);
-	least = cq->n_base_wrs + 3; /* a kick, and two marks */
-	want = (uint64_t)least + atomic_load_explicit(&cq->own_cqe, memory_order_relaxed);
+	least = cq->size.n_base_wrs + 3; /* a kick, and two marks */
+	want = (uint64_t)least + atomic_load_explicit(&cq->size.own_cqe, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
-	if (want <= INT32_MAX && (!cq->no_cqe || want < cq->no_cqe)) {
+	if (want <= INT32_MAX && (!cq->size.no_cqe || want < cq->size.no_cqe)) {
 		err = resize(cq, (uint32_t)want);
 		if (!err || err == -EBUSY)
 			return err;
 		if (err != -ENOMEM)
-			cq->no_cqe = (uint32_t)want;
+			cq->size.no_cqe = (uint32_t)want;
 	}
 	/* The CQ cannot be so large. At least make room for all QPs that have a log. */
 	return least <= (uint32_t)cq->cq->cqe ? 0 : resize(cq, least);

@@ -252,7 +252,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 		err = -EBUSY;
 	if (!err)
 		err = build_queue(h, &r);
-	if (!err && mesh_cq_stash_reserve(h->send_cq, (uint32_t)r.n))
+	if (!err && mesh_cq_stash_reserve(&h->send_cq->stash, (uint32_t)r.n))
 		err = -ENOMEM;
 	if (!err)
 		old = take_over(h, &r, keys);

@@ -263,7 +263,7 @@ static bool may_destroy(const struct mesh_held *h, const bool frozen[2])
 	struct mesh_cq *cqs[2];
 
 	cqs_of(h, cqs);
-	return (frozen[0] || !cqs[0]->extended) && (!cqs[1] || frozen[1] || !cqs[1]->extended);
+	return (frozen[0] || !cqs[0]->ex.extended) && (!cqs[1] || frozen[1] || !cqs[1]->ex.extended);
 }
 
 /* Take the shadow out of the record, and forget the receives that it has. */
@@ -318,8 +318,8 @@ void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
 static bool make_room(struct mesh_cq *cq)
 {
 	mesh_lock(&cq->lock);
-	if (!mesh_cq_stash_room(cq))
-		mesh_cq_stash_reserve(cq, 64);
+	if (!mesh_cq_stash_room(&cq->stash))
+		mesh_cq_stash_reserve(&cq->stash, 64);
 	mesh_unlock(&cq->lock);
 	return mesh_cq_stash_keep(cq);
 }
@@ -386,7 +386,7 @@ bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 		empty = frozen[i] && collect_from(h, shadow, cqs[i], &wake[i]); /* if not frozen, the thread that polls collects */
 		received |= empty && cqs[i] == h->recv_cq;
 		mesh_lock(&cqs[i]->lock);
-		wake[i] |= cqs[i]->n_stash;
+		wake[i] |= cqs[i]->stash.n;
 		mesh_unlock(&cqs[i]->lock);
 	}
 	thaw(h, frozen);
@@ -405,7 +405,7 @@ void mesh_shadow_collect_sends(struct mesh_held *h)
 		return;
 	collect_from(h, &h->now, cq, &wake);
 	mesh_lock(&cq->lock);
-	wake |= cq->n_stash;
+	wake |= cq->stash.n;
 	mesh_unlock(&cq->lock);
 	mesh_cq_thaw(cq, true);
 	if (wake)

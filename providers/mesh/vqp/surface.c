@@ -18,7 +18,7 @@ static void stash_error(struct mesh_held *h, struct mesh_cq *cq, uint64_t wr_id,
 {
 	struct ibv_wc wc = {.wr_id = wr_id, .status = status, .qp_num = h->qp->qp_num};
 
-	mesh_cq_stash_reserve(cq, 1); /* without memory the completion is lost; the program soon ends anyway */
+	mesh_cq_stash_reserve(&cq->stash, 1); /* without memory the completion is lost; the program soon ends anyway */
 	mesh_cq_stash(cq, &wc);
 }
 
@@ -161,7 +161,7 @@ static int wake(struct mesh_cq *cq)
 	int err;
 
 	mesh_lock(&cq->lock);
-	some = cq->n_stash;
+	some = cq->stash.n;
 	mesh_unlock(&cq->lock);
 	if (!some || !cq->cq->channel)
 		return 0;

@@ -116,7 +116,7 @@ static void ask_again(struct mesh_conn *conn)
 	const enum mesh_conn_state was = conn->state;
 	struct mesh_held *h = conn->held;
 	const enum mesh_held_mode mode = mesh_held_mode(h);
-	const unsigned int n_held = world.mc->data.n_held, n_noted = world.mc->data.n_noted, n_cq = h->send_cq->n_held;
+	const unsigned int n_held = world.mc->data.n_held, n_noted = world.mc->data.n_noted, n_cq = h->send_cq->users.n_held;
 	struct ibv_qp_attr again;
 	unsigned int i;
 
@@ -135,7 +135,7 @@ static void ask_again(struct mesh_conn *conn)
 	assert_int_equal(mesh_held_mode(h), mode);
 	assert_int_equal(world.mc->data.n_held, n_held);
 	assert_int_equal(world.mc->data.n_noted, n_noted);
-	assert_int_equal(h->send_cq->n_held, n_cq);
+	assert_int_equal(h->send_cq->users.n_held, n_cq);
 }
 
 static void test_logged(void **state)

@@ -12,7 +12,7 @@ static void start_poll_shadow(void)
 {
 	write_nothing(&from, &to, 1);
 	start_poll(1);
-	assert_int_equal(cq_of_hub()->open, MESH_FROM_SHADOW);
+	assert_int_equal(cq_of_hub()->walk.open, MESH_FROM_SHADOW);
 	alarm(PATIENCE);
 }
 
@@ -178,7 +178,7 @@ static void grows(bool shadow)
 	} else {
 		write_nothing(&guarded, &guarded, 2);
 		start_poll(2);
-		assert_int_equal(cq_of_hub()->open, MESH_FROM_BASE);
+		assert_int_equal(cq_of_hub()->walk.open, MESH_FROM_BASE);
 		alarm(PATIENCE);
 	}
 	assert_int_equal(in_a_thread(prepare_elsewhere), -EBUSY);
@@ -244,7 +244,7 @@ static void ends_a_full_one(bool elsewhere)
 	pthread_t receiver;
 	struct ibv_wc wc;
 
-	assert_int_equal(cq_of_hub()->open, MESH_FROM_BASE);
+	assert_int_equal(cq_of_hub()->walk.open, MESH_FROM_BASE);
 	mesh_root.move_times.move_ns = 200000000;
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);

@@ -20,7 +20,7 @@ static void stash(uint64_t wr_id)
 	struct mesh_cq *cq = cq_of_hub();
 
 	mesh_lock(&cq->lock);
-	assert_int_equal(mesh_cq_stash_reserve(cq, 8), 0);
+	assert_int_equal(mesh_cq_stash_reserve(&cq->stash, 8), 0);
 	mesh_cq_stash(cq, &wc);
 	mesh_unlock(&cq->lock);
 }
@@ -53,8 +53,8 @@ static void open_for_stash(uint64_t wc_flags)
 	open_guarded(&moved_ex, 0);
 	open_bare(&bare_ex);
 	cq = cq_of_hub();
-	real_start_poll = cq->base.start_poll;
-	cq->base.start_poll = start_poll_meanwhile;
+	real_start_poll = cq->ex.base.start_poll;
+	cq->ex.base.start_poll = start_poll_meanwhile;
 }
 
 static void stash_at_next(void)
@@ -71,7 +71,7 @@ static void test_others_stay(void **state)
 	usleep(10000);
 	stash_at_next();
 	start_poll(1);
-	assert_int_equal(cq_of_hub()->source, MESH_FROM_BASE);
+	assert_int_equal(cq_of_hub()->walk.source, MESH_FROM_BASE);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
 	assert_int_equal(hub.cq_ex->wr_id, OURS);
 	end_poll_ex();
@@ -109,17 +109,17 @@ static void test_goes_behind(void **state)
 	(void)state;
 	open_for_stash(NAMED | IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | IBV_WC_EX_WITH_DLID_PATH_BITS);
 	cq = cq_of_hub();
-	cq->base.read_src_qp = src_qp;
-	cq->base.read_slid = slid;
-	cq->base.read_sl = sl;
-	cq->base.read_dlid_path_bits = dlid_path_bits;
+	cq->ex.base.read_src_qp = src_qp;
+	cq->ex.base.read_slid = slid;
+	cq->ex.base.read_sl = sl;
+	cq->ex.base.read_dlid_path_bits = dlid_path_bits;
 	write_nothing(&guarded, &guarded, 1);
 	usleep(10000);
 	stash_at_next();
 	start_poll(OURS);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
 	assert_int_equal(hub.cq_ex->wr_id, 1);
-	assert_int_equal(cq->source, MESH_FROM_STASH);
+	assert_int_equal(cq->walk.source, MESH_FROM_STASH);
 	assert_int_equal(ibv_wc_read_opcode(hub.cq_ex), IBV_WC_RDMA_WRITE);
 	assert_int_equal(ibv_wc_read_qp_num(hub.cq_ex), guarded.qp->qp_num);
 	assert_int_equal(ibv_wc_read_src_qp(hub.cq_ex), 0x1234);
@@ -136,7 +136,7 @@ static void shows_the_rest(struct end *e, const struct end *peer, enum mesh_cq_s
 	write_nothing(e, peer, 2);
 	usleep(10000);
 	start_poll(1);
-	assert_int_equal(cq_of_hub()->source, source);
+	assert_int_equal(cq_of_hub()->walk.source, source);
 	stash(OURS);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
 	assert_int_equal(hub.cq_ex->wr_id, OURS);
@@ -218,19 +218,19 @@ static void test_all_that_was_asked_for(void **state)
 	mesh_held_fail(from.held, IBV_WC_RETRY_EXC_ERR);
 	cq = cq_of_hub();
 	mesh_lock(&cq->lock);
-	cq->stash_kept = cq->stash_size - 1; /* others have the rest */
+	cq->stash.kept = cq->stash.size - 1; /* others have the rest */
 	mesh_unlock(&cq->lock);
 	for (i = 0; i < 4; i++) {
 		wr.wr_id = i;
 		assert_int_equal(ibv_post_send(from.qp, &wr, &bad), 0);
 	}
-	assert_int_equal(cq->n_stash, 1);
+	assert_int_equal(cq->stash.n, 1);
 	assert_int_equal(poll_plain(8, wc), 4);
 	for (i = 0; i < 4; i++) {
 		assert_int_equal(wc[i].wr_id, i);
 		assert_int_equal(wc[i].status, i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
 	}
-	cq->stash_kept = 0;
+	cq->stash.kept = 0;
 }
 
 int main(void)

@@ -90,7 +90,7 @@ static void test_taken(void **state)
 
 	(void)state;
 	connect_ends();
-	assert_non_null(h->send_cq->take.lock);
+	assert_non_null(h->send_cq->reading.take.lock);
 	assert_non_null(h->guard->reader->take.sq_wrid);
 	for (i = 1; i < 3 * DEPTH; i++) {
 		assert_int_equal(write_one(i), 0);
@@ -108,19 +108,19 @@ static void test_taken(void **state)
 
 static struct ibv_wc poll_one(struct end *e, bool by_us)
 {
-	uint32_t *lock = h->send_cq->take.lock;
+	uint32_t *lock = h->send_cq->reading.take.lock;
 	struct ibv_wc wc;
 	int i, got = 0;
 
 	if (!by_us)
-		h->send_cq->take.lock = NULL;
+		h->send_cq->reading.take.lock = NULL;
 	memset(&wc, 0xa5, sizeof(wc));
 	for (i = 0; i < 100000 && !got; i++) {
 		got = ibv_poll_cq(e->cq, 1, &wc);
 		if (!got)
 			usleep(50);
 	}
-	h->send_cq->take.lock = lock;
+	h->send_cq->reading.take.lock = lock;
 	assert_int_equal(got, 1);
 	return wc;
 }
@@ -238,13 +238,13 @@ static void test_as_many_as_there_are(void **state)
 	connect_ends();
 	assert_int_equal(write_one(0), 0);
 	assert_int_equal(write_one(1), 0);
-	for (i = 0; i < 10000 && !all_there(&h->send_cq->ring, 2); i++)
+	for (i = 0; i < 10000 && !all_there(&h->send_cq->reading.ring, 2); i++)
 		usleep(100);
 	other = open_other(3);
-	for (i = 0; i < 10000 && !all_there(&h->send_cq->ring, 5); i++)
+	for (i = 0; i < 10000 && !all_there(&h->send_cq->reading.ring, 5); i++)
 		usleep(100);
 	assert_int_equal(write_one(2), 0);
-	for (i = 0; i < 10000 && !all_there(&h->send_cq->ring, 6); i++)
+	for (i = 0; i < 10000 && !all_there(&h->send_cq->reading.ring, 6); i++)
 		usleep(100);
 	got = ibv_poll_cq(a.cq, 16, wc);
 	assert_int_equal(got, 6);
@@ -278,23 +278,23 @@ static void test_its_lock(void **state)
 	(void)state;
 	connect_ends();
 	assert_int_equal(write_one(0), 0);
-	for (i = 0; i < 10000 && !all_there(&h->send_cq->ring, 1); i++)
+	for (i = 0; i < 10000 && !all_there(&h->send_cq->reading.ring, 1); i++)
 		usleep(100);
-	before = *h->send_cq->take.cons_index;
-	lock = (pthread_spinlock_t *)(void *)h->send_cq->take.lock;
+	before = *h->send_cq->reading.take.cons_index;
+	lock = (pthread_spinlock_t *)(void *)h->send_cq->reading.take.lock;
 	assert_int_equal(pthread_spin_lock(lock), 0);
 	assert_int_equal(pthread_create(&thread, NULL, poll_elsewhere, NULL), 0);
 	usleep(20000);
-	meanwhile = *h->send_cq->take.cons_index;
+	meanwhile = *h->send_cq->reading.take.cons_index;
 	pthread_spin_unlock(lock);
 	pthread_join(thread, &got);
 	assert_int_equal(meanwhile, before);
 	assert_int_equal((intptr_t)got, 1);
-	assert_int_equal(*h->send_cq->take.cons_index, before + 1);
+	assert_int_equal(*h->send_cq->reading.take.cons_index, before + 1);
 	/* And it is given back, also where somebody else took what was seen. */
 	assert_int_equal(pthread_spin_trylock(lock), 0);
 	pthread_spin_unlock(lock);
-	seen = mesh_take_begin(&h->send_cq->take, before);
+	seen = mesh_take_begin(&h->send_cq->reading.take, before);
 	if (seen)
 		pthread_spin_unlock(lock);
 	assert_false(seen);
@@ -505,7 +505,7 @@ static void test_given_up(void **state)
 	connect_a();
 	connect_b();
 	assert_int_equal(m->take, MESH_MLX5_TAKE_UNKNOWN);
-	assert_null(h->send_cq->take.lock);
+	assert_null(h->send_cq->reading.take.lock);
 	assert_null(h->guard->reader->take.sq_wrid);
 	for (i = 0; i < ROUNDS; i++)
 		one_round();

@@ -23,13 +23,13 @@ static void test_qp(void **state)
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EBUSY);
 	ahead = h->ahead.shadow.qp->qp_num;
 	/* Until it is taken up, polling looks at nothing more. */
-	assert_null(h->send_cq->shadows);
+	assert_null(h->send_cq->shadows.polled);
 	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
 	assert_int_equal(qpn, ahead);
 	assert_false(mesh_live_armed(h));
-	assert_non_null(h->send_cq->shadows);
-	assert_null(h->send_cq->ahead);
+	assert_non_null(h->send_cq->shadows.polled);
+	assert_null(h->send_cq->shadows.ahead);
 	mesh_live_release(h);
 	/* One that does not fit is left, and goes with the rest. */
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
@@ -139,7 +139,7 @@ static void arm_without_memory(const struct shape *of, unsigned int *ret_failed,
 		err = mesh_live_arm(h, world.spd, &shadow_attr);
 		assert_true(!err || fault_fired());
 		assert_int_equal(mesh_live_armed(h) != 0, !err);
-		assert_null(h->send_cq->shadows);
+		assert_null(h->send_cq->shadows.polled);
 		*ret_failed += !!err;
 		if (!err && of == &small && !has_room(h)) {
 			assert_true(fault_fired());

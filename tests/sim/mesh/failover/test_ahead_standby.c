@@ -159,7 +159,7 @@ static void test_standby_taken(void **state)
 	h->guard->lost = NULL;
 	assert_int_equal(stand_by(h, to_itself(ahead, 7)), 0);
 	assert_false(mesh_live_has_next(h));
-	assert_null(h->send_cq->shadows);
+	assert_null(h->send_cq->shadows.polled);
 	assert_true(mesh_live_on_standby(h, &(struct mv_ctl_end){.gid = to_itself(ahead, 7).rtr.ah_attr.grh.dgid, .qpn = ahead}));
 	assert_false(mesh_live_on_standby(h, &(struct mv_ctl_end){.gid = to_itself(ahead, 7).rtr.ah_attr.grh.dgid, .qpn = ahead + 1}));
 	/* Called off. */
@@ -180,7 +180,7 @@ static void test_standby_taken(void **state)
 	assert_true(h->next.shadow.rtr && h->next.shadow.rts);
 	assert_int_equal(h->next.sq_psn, to_itself(ahead, 7).rts.sq_psn);
 	assert_int_equal(h->next.mtu_bytes, mesh_mtu_bytes(to_itself(ahead, 7).rtr.path_mtu));
-	assert_non_null(h->send_cq->shadows);
+	assert_non_null(h->send_cq->shadows.polled);
 	assert_connected(h->next.shadow.qp, 7);
 	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
 	/* One that could not be connected is none. */

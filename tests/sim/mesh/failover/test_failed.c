@@ -403,7 +403,7 @@ static void test_ended_behind_another(void **state)
 	prepared();
 	cq = a.held->recv_cq;
 	mesh_lock(&cq->lock);
-	assert_int_equal(mesh_cq_stash_reserve(cq, 1), 0);
+	assert_int_equal(mesh_cq_stash_reserve(&cq->stash, 1), 0);
 	mesh_cq_stash(cq, &others);
 	mesh_unlock(&cq->lock);
 	assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);

@@ -355,7 +355,7 @@ static void stash_of(struct mesh_cq *cq, uint64_t wr_id, uint32_t qpn)
 	struct ibv_wc wc = {.wr_id = wr_id, .qp_num = qpn};
 
 	mesh_lock(&cq->lock);
-	assert_int_equal(mesh_cq_stash_reserve(cq, 1), 0);
+	assert_int_equal(mesh_cq_stash_reserve(&cq->stash, 1), 0);
 	mesh_cq_stash(cq, &wc);
 	mesh_unlock(&cq->lock);
 }

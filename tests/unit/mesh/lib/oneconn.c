@@ -316,7 +316,7 @@ int oneconn_teardown(void **state)
 	mesh_guard_free(held.guard);
 	free(conn.failures);
 	conn.failures = NULL;
-	free(cq.stash);
+	free(cq.stash.wcs);
 	free(process.view.state);
 	free(process.devices.all); /* one at most */
 	process.devices.all = NULL;

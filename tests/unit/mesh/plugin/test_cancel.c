@@ -277,16 +277,16 @@ static void cancelled_while_it_posts(void)
 	assert_int_equal(mesh_sendq_push(&h->queue, &wr), 0);
 	assert_true(returns(post, &qp));
 	assert_int_equal(h->queue.n, 0);
-	mcq->kicker = &qp;
+	mcq->kick.qp = &qp;
 	assert_true(returns(kick, mcq));
-	assert_free(&mcq->kick_lock.mutex);
+	assert_free(&mcq->kick.lock.mutex);
 	/* There is no way to the peer: it goes to ERR with its first send. */
 	assert_int_equal(mesh_sendq_push(&h->queue, &wr), 0);
 	h->mode = MESH_HELD_FAILING;
 	assert_true(returns(fail_now, h));
 	assert_free(&mcq->lock.mutex);
 	assert_free(&h->lock.mutex);
-	assert_int_equal(mcq->n_stash, 1);
+	assert_int_equal(mcq->stash.n, 1);
 }
 
 static void *bury_another(void *arg)

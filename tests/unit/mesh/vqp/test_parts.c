@@ -292,7 +292,7 @@ static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
 	cq->cq = ibv;
 	mesh_lock_init(&cq->poll_lock);
 	mesh_lock_init(&cq->lock);
-	mesh_lock_init(&cq->kick_lock);
+	mesh_lock_init(&cq->kick.lock);
 }
 
 /* A guarded QP that can send. */
@@ -331,8 +331,8 @@ static struct kept_world *kept_begin(void)
 static void kept_end(struct kept_world *w)
 {
 	mesh_guard_free(w->h.guard);
-	free(w->send_cq.stash);
-	free(w->recv_cq.stash);
+	free(w->send_cq.stash.wcs);
+	free(w->recv_cq.stash.wcs);
 	free(w);
 }
 
@@ -352,11 +352,11 @@ static void assert_stash(const struct mesh_cq *cq, uint64_t first, size_t n)
 {
 	size_t i;
 
-	assert_int_equal(cq->n_stash, n);
+	assert_int_equal(cq->stash.n, n);
 	for (i = 0; i < n; i++) {
-		assert_int_equal(cq->stash[i].wr_id, first + i);
-		assert_int_equal(cq->stash[i].status, IBV_WC_WR_FLUSH_ERR);
-		assert_int_equal(cq->stash[i].qp_num, 7);
+		assert_int_equal(cq->stash.wcs[i].wr_id, first + i);
+		assert_int_equal(cq->stash.wcs[i].status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(cq->stash.wcs[i].qp_num, 7);
 	}
 }
 
@@ -374,7 +374,7 @@ static void test_errors_keep_their_order(void **state)
 	assert_stash(&w->recv_cq, 1, 3);
 	mesh_cq_unstash(&w->recv_cq, 3);
 	assert_true(kept_poll(w, &w->recv_cq, 4, IBV_WC_WR_FLUSH_ERR));
-	assert_int_equal(w->send_cq.n_stash, 0);
+	assert_int_equal(w->send_cq.stash.n, 0);
 	kept_end(w);
 }
 
@@ -494,7 +494,7 @@ static void test_kept_of_srq(void **state)
 		s->w->h.mode = ends[i].ends_in;
 		mesh_live_surface(&s->w->h);
 		assert_where(s, 0, 0, ends[i].n_pool);
-		assert_int_equal(s->w->recv_cq.n_stash, !ends[i].n_pool);
+		assert_int_equal(s->w->recv_cq.stash.n, !ends[i].n_pool);
 		if (ends[i].n_pool) {
 			assert_int_equal(mesh_srqlog_first(&s->m.pool)->wr_id, 100);
 			assert_int_equal(mesh_srqlog_first(&s->m.pool)->num_sge, 1);
@@ -544,7 +544,7 @@ static void test_errors_of_srq(void **state)
 	assert_false(shared_poll(s, &s->w->recv_cq, 99, IBV_WC_WR_FLUSH_ERR));
 	mesh_live_surface(&s->w->h);
 	assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
-	assert_int_equal(s->w->recv_cq.n_stash, 2);
+	assert_int_equal(s->w->recv_cq.stash.n, 2);
 	assert_where(s, 0, 0, 0);
 	shared_end(s);
 }
