@@ -5,6 +5,7 @@
 #include "negotiateint.h"
 #include "reasons.h"
 #include "relocate.h"
+#include "suspect.h"
 
 /* The helper thread's turn for one connection: does all that is due. */
 

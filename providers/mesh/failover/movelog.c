@@ -12,6 +12,7 @@
 #include "parity.h"
 #include "prearm.h"
 #include "reasons.h"
+#include "suspect.h"
 #include "turns.h"
 
 const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)

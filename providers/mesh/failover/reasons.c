@@ -12,31 +12,20 @@
 #include "probed.h"
 #include "proved.h"
 #include "relocate.h"
+#include "suspect.h"
 #include "unqualified.h"
 #include "ways.h"
 
-/* Pause before a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
-#define LEAVE_AGAIN_NS 1000000000ull
 /* A connection that waits for its turn to move is called. If the call is missed, it checks again after this time. */
 #define TURN_NS 1000000000ull
 /* A follower whose host moves many connections waits so long for its leader to begin; then it takes a turn as leaders do. */
 #define FOLLOW_NS 250000000ull
-/*
- * A follower knows that its path is dead, and its leader, which has prepared to move, does not seem to know: so long later the
- * follower tells the leader.
- */
-#define TELL_NS 20000000ull
 /* Interval of looks for a directory, while there is none although the agent is connected. */
 #define DIRECTORY_AGAIN_NS 1000000000ull
 /* A new path wakes both ends. The peer may hear of the path a little later, so this end tries again. */
 #define PATHLESS_AGAIN_NS 10000000ull
 
-/*
- * Double the hold-down of a primary path that fails soon after the connection's return (flap damping). A return for which the
- * hold-down was not asked leaves it as it is: if the ports of both paths flap, each flap sends the connection back. So does a
- * move that begins again soon after it came to nothing: that is one failure.
- */
-static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
+void mesh_conn_note_flap(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
 
@@ -55,7 +44,7 @@ void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const st
 	mesh_conn_note_begin(conn, now_ns);
 	conn->probed.prepares = false;
 	if (reason != MV_CTL_REASON_HOME)
-		note_flap(conn, now_ns);
+		mesh_conn_note_flap(conn, now_ns);
 	mv_move_start(&conn->move, reason, paths, n, now_ns);
 }
 
@@ -210,21 +199,24 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 	return now_ns + home->hold_ns;
 }
 
-/* Leave the path, at most once per LEAVE_AGAIN_NS: a peer that refused is not asked again at once. Return: when to look again. */
+/*
+ * Leave the path, at most once per MESH_LEAVE_AGAIN_NS: a peer that refused is not asked again at once. Return: when to look
+ * again.
+ */
 static uint64_t leave(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
-	if (conn->retry.stayed && now_ns < conn->retry.stayed_ns + LEAVE_AGAIN_NS)
-		return conn->retry.stayed_ns + LEAVE_AGAIN_NS;
+	if (conn->retry.stayed && now_ns < conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS)
+		return conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS;
 	conn->retry.stayed_ns = now_ns;
 	start(conn, reason, now_ns);
-	return now_ns + LEAVE_AGAIN_NS;
+	return now_ns + MESH_LEAVE_AGAIN_NS;
 }
 
 void mesh_conn_back_off(struct mesh_conn *conn)
 {
 	conn->retry.again_ns = conn->retry.again_ns ? 2 * conn->retry.again_ns : PATHLESS_AGAIN_NS;
-	if (conn->retry.again_ns > LEAVE_AGAIN_NS)
-		conn->retry.again_ns = LEAVE_AGAIN_NS;
+	if (conn->retry.again_ns > MESH_LEAVE_AGAIN_NS)
+		conn->retry.again_ns = MESH_LEAVE_AGAIN_NS;
 }
 
 /*
@@ -239,7 +231,7 @@ static uint64_t leave_port(struct mesh_conn *conn, uint64_t generation, uint64_t
 		return conn->retry.stayed_ns + again_ns;
 	conn->retry.again_generation = generation;
 	start(conn, MV_CTL_REASON_PORT, now_ns);
-	return now_ns + LEAVE_AGAIN_NS; /* the move may come to nothing before any message is sent */
+	return now_ns + MESH_LEAVE_AGAIN_NS; /* the move may come to nothing before any message is sent */
 }
 
 /* Is a self-connected QP on another rail than the connections that it follows? Its path works, so this check comes last. */
@@ -256,8 +248,8 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 	struct mv_path home;
 	size_t i;
 
-	if (conn->retry.stayed && now_ns < conn->retry.stayed_ns + LEAVE_AGAIN_NS)
-		return conn->retry.stayed_ns + LEAVE_AGAIN_NS;
+	if (conn->retry.stayed && now_ns < conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS)
+		return conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS;
 	if (!strcmp(device, conn->home.device) && mesh_way_home(conn, &home, NULL)) {
 		mesh_conn_begin(conn, why, &home, 1, now_ns);
 		return UINT64_MAX;
@@ -266,163 +258,9 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 	mesh_view_paths(&request, &view);
 	i = mesh_ways_from(device, view.paths, view.n_paths);
 	if (i == view.n_paths)
-		return now_ns + LEAVE_AGAIN_NS;
+		return now_ns + MESH_LEAVE_AGAIN_NS;
 	mesh_conn_begin(conn, why, &view.paths[i], 1, now_ns);
 	return UINT64_MAX;
-}
-
-void mesh_conn_unwatch(struct mesh_conn *conn)
-{
-	mesh_probed_use(&conn->probed.home, MV_WATCH_HOME, NULL, NULL);
-	mesh_probed_use(&conn->probed.work, MV_WATCH_WORK, NULL, NULL);
-}
-
-/* Have the agent probe the current path, the primary path, and others to compare with. */
-static void watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view)
-{
-	struct mesh_conn_probed *probed = &conn->probed;
-	struct mesh_conn_home *home = &conn->home;
-	struct mv_path paths[MV_MOVE_MAX_PATHS];
-
-	/* No agent probes paths within its host, or InfiniBand paths: only port states are known there. */
-	if (!mesh_probed_on() || conn->ends.own_host || request->sgid_type == MV_GID_TYPE_IB) {
-		mesh_conn_unwatch(conn);
-		return;
-	}
-	mesh_probed_use(&probed->home, MV_WATCH_HOME, home->away ? &home->gid : NULL, &home->peer_gid);
-	mesh_probed_use(&probed->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
-	probed->home_answers |= mesh_probed_of(home->away ? probed->home : probed->work) != MV_PROBED_UNKNOWN;
-	if (mesh_probed_wants_spares(probed->work, view->generation))
-		mesh_probed_spares(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
-}
-
-/*
- * Does the path agreed upon on suspicion answer probes? A shortcut: hundreds of connections come here at once, and a search for
- * paths is slow.
- */
-static bool next_answers(const struct mesh_conn *conn)
-{
-	const struct mv_move_path *next = &conn->move.next;
-
-	return conn->move.unsure && mesh_probed_find(&next->mine.gid, &next->peer.gid) == MV_PROBED_UP;
-}
-
-/* Is the current path dead by probes, and another path better? */
-static bool is_dead(const struct mesh_conn *conn)
-{
-	struct mv_path paths[MV_MOVE_MAX_PATHS];
-
-	if (!mesh_detects(MESH_DETECT_PROBE) || mesh_probed_of(conn->probed.work) != MV_PROBED_DOWN)
-		return false;
-	return next_answers(conn) || (mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && mesh_way_doubt(&paths[0], NULL) < 3);
-}
-
-/*
- * The current path may be found dead soon. Both ends agree on the next path while the agent makes sure, because both take about
- * as long. With a standby the program then notices nothing. Return: whether the agreement has begun.
- */
-static bool prepare_to_leave(struct mesh_conn *conn, uint64_t suspect_ns, uint64_t now_ns)
-{
-	struct mv_path paths[MV_MOVE_MAX_PATHS];
-	size_t n = mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths);
-
-	if (!n || mesh_way_doubt(&paths[0], NULL))
-		return false;
-	conn->probed.suspect_ns = suspect_ns;
-	conn->probed.prepares = true;
-	mesh_conn_note_begin(conn, now_ns);
-	mv_move_expect(&conn->move, paths, n, now_ns);
-	return true;
-}
-
-/* Return: since when there is a suspicion for which the leader has not prepared yet, and may; 0: none. */
-static uint64_t new_suspicion(const struct mesh_conn *conn, uint64_t now_ns)
-{
-	uint64_t suspect_ns = mesh_detects(MESH_DETECT_PROBE) ? mesh_probed_suspect(conn->probed.work, now_ns) : 0;
-
-	if (!conn->move.leader || suspect_ns == conn->probed.suspect_ns ||
-	    (conn->retry.stayed && now_ns < conn->retry.stayed_ns + LEAVE_AGAIN_NS))
-		return 0;
-	return mesh_may_prepare() ? suspect_ns : 0;
-}
-
-void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns)
-{
-	if (!conn->probed.prepares)
-		return;
-	conn->probed.prepares = false;
-	conn->moving.since_ns = now_ns;
-	note_flap(conn, now_ns);
-}
-
-/* Is the path known to have failed: by the work, probes, the port or the directory? */
-static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
-{
-	struct mv_path_request request;
-	struct mesh_view view;
-
-	*ret_why = MV_CTL_REASON_PATH;
-	if (mesh_live_broken(conn->held) || is_dead(conn))
-		return true;
-	*ret_why = MV_CTL_REASON_PORT;
-	if (mesh_conn_port_is_down(conn))
-		return true;
-	mesh_way_now(conn, &request);
-	mesh_view_verdict(&request, &view);
-	return (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) && !view.drained &&
-	       mesh_detects(MESH_DETECT_CARRIER);
-}
-
-/*
- * Tell the leader that the path is dead, after a delay: most likely the leader finds that out, too, and its message may already
- * be queued here among hundreds. Return: when to look again.
- */
-static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint64_t now_ns, uint64_t silent_ns)
-{
-	uint64_t tell_ns = TELL_NS + (now_ns - silent_ns);
-
-	if (!conn->probed.dead_ns)
-		conn->probed.dead_ns = now_ns;
-	if (now_ns < conn->probed.dead_ns + tell_ns)
-		return conn->probed.dead_ns + tell_ns;
-	conn->probed.dead_ns = now_ns;
-	mv_move_start(&conn->move, why, NULL, 0, now_ns);
-	return now_ns + tell_ns;
-}
-
-/* Has a follower answered a leader's offer, and lost the standby that it offered? */
-static bool has_lost_next(struct mesh_conn *conn)
-{
-	return conn->move.state == MV_MOVE_ANSWERED &&
-	       (mesh_live_lost(conn->held) || mesh_live_armed(conn->held) != conn->move.next.mine.qpn);
-}
-
-/* Check a connection whose move began on suspicion, its own or its leader's. Return: when to look again. */
-static uint64_t check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
-{
-	enum mv_ctl_reason why;
-	uint64_t suspect_ns;
-
-	if (has_lost_next(conn)) {
-		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
-		return now_ns;
-	}
-	if (is_failed(conn, &why)) {
-		if (!conn->move.leader)
-			return tell_leader(conn, why, now_ns, silent_ns);
-		mv_move_sure(&conn->move, why, now_ns);
-		mesh_conn_note_sure(conn, now_ns);
-		return UINT64_MAX;
-	}
-	conn->probed.dead_ns = 0;
-	if (!conn->move.leader)
-		return UINT64_MAX;
-	suspect_ns = mesh_probed_suspect(conn->probed.work, now_ns);
-	if (suspect_ns)
-		return suspect_ns + MESH_SUSPECT_NS;
-	mv_move_cancel(&conn->move, now_ns);
-	/* If another reason remains, a worker queues the connection when it is done. */
-	return conn->move.live ? UINT64_MAX : now_ns;
 }
 
 /*
@@ -462,8 +300,8 @@ static uint64_t forget_stayed(struct mesh_conn *conn, enum mv_path_verdict verdi
 {
 	if (!conn->retry.stayed || is_doubtful(conn, verdict) || (conn->home.refused && conn->home.works_since_ns))
 		return UINT64_MAX;
-	if (now_ns < conn->retry.stayed_ns + LEAVE_AGAIN_NS)
-		return conn->retry.stayed_ns + LEAVE_AGAIN_NS;
+	if (now_ns < conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS)
+		return conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS;
 	conn->retry.stayed = NULL;
 	return UINT64_MAX;
 }
@@ -488,7 +326,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 		return UINT64_MAX;
 	}
 	if (conn->move.unsure)
-		return check_suspicion(conn, now_ns, silent_ns);
+		return mesh_conn_check_suspicion(conn, now_ns, silent_ns);
 	conn->probed.dead_ns = 0;
 	if (!may_move(conn)) {
 		if (!conn->move.live)
@@ -506,17 +344,17 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 	}
 	mesh_way_now(conn, &request);
 	mesh_view_verdict(&request, &view);
-	watch(conn, &request, &view);
+	mesh_conn_watch(conn, &request, &view);
 	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
 	    (view.drained || mesh_detects(MESH_DETECT_CARRIER))) {
 		return view.drained ? leave(conn, MV_CTL_REASON_DRAIN, now_ns) : leave_port(conn, view.generation, now_ns);
 	}
 	if (mesh_conn_port_is_down(conn))
 		return leave(conn, MV_CTL_REASON_PORT, now_ns);
-	if (is_dead(conn))
+	if (mesh_conn_is_dead(conn))
 		return leave(conn, MV_CTL_REASON_PATH, now_ns);
-	suspect_ns = new_suspicion(conn, now_ns);
-	if (suspect_ns && prepare_to_leave(conn, suspect_ns, now_ns))
+	suspect_ns = mesh_conn_suspect(conn, now_ns);
+	if (suspect_ns)
 		return suspect_ns + MESH_SUSPECT_NS;
 	if (strays(conn, &request, device, &why))
 		return follow(conn, device, why, now_ns);

@@ -13,6 +13,9 @@
 /* Longest hold-down: a primary path that keeps failing has to work for this long before a connection moves back. */
 #define MESH_HOLD_MAX_NS (600 * 1000000000ull)
 
+/* Pause before a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
+#define MESH_LEAVE_AGAIN_NS 1000000000ull
+
 /** mesh_conn_settled - the connection has been made: its path now is the primary path */
 void mesh_conn_settled(struct mesh_conn *conn);
 
@@ -42,6 +45,15 @@ void mesh_conn_back_off(struct mesh_conn *conn);
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns);
 
 /**
+ * mesh_conn_note_flap - the connection is about to leave its primary path: double the hold-down, if the path failed soon after the
+ * connection's return (flap damping)
+ *
+ * A return for which the hold-down was not asked leaves it as it is: if the ports of both paths flap, each flap sends the
+ * connection back. So does a move that begins again soon after it came to nothing: that is one failure. Also on a worker.
+ */
+void mesh_conn_note_flap(struct mesh_conn *conn, uint64_t now_ns);
+
+/**
  * mesh_conn_waits_for_path - may a failed connection that has no path now wait for one?
  *
  * The wait begins with the first call, and lasts move_timeout / MESH_PATHLESS_PART.
@@ -49,12 +61,6 @@ void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const st
  * Return: false when the time is over.
  */
 bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
-
-/** mesh_conn_unwatch - the agent need not probe the connection's paths any more; also on the program's threads */
-void mesh_conn_unwatch(struct mesh_conn *conn);
-
-/** mesh_conn_note_sure - a move that began on suspicion has a reason by now; no effect if noted already; also on a worker */
-void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns);
 
 /** mesh_conn_path_works - does the path that the current move is to leave still work, as far as is known? Also on a worker. */
 bool mesh_conn_path_works(const struct mesh_conn *conn);

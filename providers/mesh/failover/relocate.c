@@ -16,6 +16,7 @@
 #include "prearm.h"
 #include "proved.h"
 #include "reasons.h"
+#include "suspect.h"
 #include "unqualified.h"
 #include "ways.h"
 

@@ -19,6 +19,7 @@
 #include "probed.h"
 #include "reasons.h"
 #include "relocate.h"
+#include "suspect.h"
 
 /* What was made ahead. */
 static int take_error;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "suspect.h"
+
+#include "detect.h"
+#include "live.h"
+#include "move_live.h"
+#include "probed.h"
+#include "reasons.h"
+#include "relocate.h"
+#include "ways.h"
+
+/*
+ * A follower knows that its path is dead, and its leader, which has prepared to move, does not seem to know: so long later the
+ * follower tells the leader.
+ */
+#define TELL_NS 20000000ull
+
+void mesh_conn_unwatch(struct mesh_conn *conn)
+{
+	mesh_probed_use(&conn->probed.home, MV_WATCH_HOME, NULL, NULL);
+	mesh_probed_use(&conn->probed.work, MV_WATCH_WORK, NULL, NULL);
+}
+
+void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view)
+{
+	struct mesh_conn_probed *probed = &conn->probed;
+	struct mesh_conn_home *home = &conn->home;
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+
+	/* No agent probes paths within its host, or InfiniBand paths: only port states are known there. */
+	if (!mesh_probed_on() || conn->ends.own_host || request->sgid_type == MV_GID_TYPE_IB) {
+		mesh_conn_unwatch(conn);
+		return;
+	}
+	mesh_probed_use(&probed->home, MV_WATCH_HOME, home->away ? &home->gid : NULL, &home->peer_gid);
+	mesh_probed_use(&probed->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
+	probed->home_answers |= mesh_probed_of(home->away ? probed->home : probed->work) != MV_PROBED_UNKNOWN;
+	if (mesh_probed_wants_spares(probed->work, view->generation))
+		mesh_probed_spares(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
+}
+
+/*
+ * Does the path agreed upon on suspicion answer probes? A shortcut: hundreds of connections come here at once, and a search for
+ * paths is slow.
+ */
+static bool next_answers(const struct mesh_conn *conn)
+{
+	const struct mv_move_path *next = &conn->move.next;
+
+	return conn->move.unsure && mesh_probed_find(&next->mine.gid, &next->peer.gid) == MV_PROBED_UP;
+}
+
+bool mesh_conn_is_dead(const struct mesh_conn *conn)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+
+	if (!mesh_detects(MESH_DETECT_PROBE) || mesh_probed_of(conn->probed.work) != MV_PROBED_DOWN)
+		return false;
+	return next_answers(conn) || (mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && mesh_way_doubt(&paths[0], NULL) < 3);
+}
+
+/*
+ * The current path may be found dead soon. Both ends agree on the next path while the agent makes sure, because both take about
+ * as long. With a standby the program then notices nothing. Return: whether the agreement has begun.
+ */
+static bool prepare_to_leave(struct mesh_conn *conn, uint64_t suspect_ns, uint64_t now_ns)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+	size_t n = mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths);
+
+	if (!n || mesh_way_doubt(&paths[0], NULL))
+		return false;
+	conn->probed.suspect_ns = suspect_ns;
+	conn->probed.prepares = true;
+	mesh_conn_note_begin(conn, now_ns);
+	mv_move_expect(&conn->move, paths, n, now_ns);
+	return true;
+}
+
+/* Return: since when there is a suspicion for which the leader has not prepared yet, and may; 0: none. */
+static uint64_t new_suspicion(const struct mesh_conn *conn, uint64_t now_ns)
+{
+	uint64_t suspect_ns = mesh_detects(MESH_DETECT_PROBE) ? mesh_probed_suspect(conn->probed.work, now_ns) : 0;
+
+	if (!conn->move.leader || suspect_ns == conn->probed.suspect_ns ||
+	    (conn->retry.stayed && now_ns < conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS))
+		return 0;
+	return mesh_may_prepare() ? suspect_ns : 0;
+}
+
+uint64_t mesh_conn_suspect(struct mesh_conn *conn, uint64_t now_ns)
+{
+	uint64_t suspect_ns = new_suspicion(conn, now_ns);
+
+	return suspect_ns && prepare_to_leave(conn, suspect_ns, now_ns) ? suspect_ns : 0;
+}
+
+void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (!conn->probed.prepares)
+		return;
+	conn->probed.prepares = false;
+	conn->moving.since_ns = now_ns;
+	mesh_conn_note_flap(conn, now_ns);
+}
+
+/* Is the path known to have failed: by the work, probes, the port or the directory? */
+static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
+{
+	struct mv_path_request request;
+	struct mesh_view view;
+
+	*ret_why = MV_CTL_REASON_PATH;
+	if (mesh_live_broken(conn->held) || mesh_conn_is_dead(conn))
+		return true;
+	*ret_why = MV_CTL_REASON_PORT;
+	if (mesh_conn_port_is_down(conn))
+		return true;
+	mesh_way_now(conn, &request);
+	mesh_view_verdict(&request, &view);
+	return (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) && !view.drained &&
+	       mesh_detects(MESH_DETECT_CARRIER);
+}
+
+/*
+ * Tell the leader that the path is dead, after a delay: most likely the leader finds that out, too, and its message may already
+ * be queued here among hundreds. Return: when to look again.
+ */
+static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint64_t now_ns, uint64_t silent_ns)
+{
+	uint64_t tell_ns = TELL_NS + (now_ns - silent_ns);
+
+	if (!conn->probed.dead_ns)
+		conn->probed.dead_ns = now_ns;
+	if (now_ns < conn->probed.dead_ns + tell_ns)
+		return conn->probed.dead_ns + tell_ns;
+	conn->probed.dead_ns = now_ns;
+	mv_move_start(&conn->move, why, NULL, 0, now_ns);
+	return now_ns + tell_ns;
+}
+
+/* Has a follower answered a leader's offer, and lost the standby that it offered? */
+static bool has_lost_next(struct mesh_conn *conn)
+{
+	return conn->move.state == MV_MOVE_ANSWERED &&
+	       (mesh_live_lost(conn->held) || mesh_live_armed(conn->held) != conn->move.next.mine.qpn);
+}
+
+uint64_t mesh_conn_check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
+{
+	enum mv_ctl_reason why;
+	uint64_t suspect_ns;
+
+	if (has_lost_next(conn)) {
+		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+		return now_ns;
+	}
+	if (is_failed(conn, &why)) {
+		if (!conn->move.leader)
+			return tell_leader(conn, why, now_ns, silent_ns);
+		mv_move_sure(&conn->move, why, now_ns);
+		mesh_conn_note_sure(conn, now_ns);
+		return UINT64_MAX;
+	}
+	conn->probed.dead_ns = 0;
+	if (!conn->move.leader)
+		return UINT64_MAX;
+	suspect_ns = mesh_probed_suspect(conn->probed.work, now_ns);
+	if (suspect_ns)
+		return suspect_ns + MESH_SUSPECT_NS;
+	mv_move_cancel(&conn->move, now_ns);
+	/* If another reason remains, a worker queues the connection when it is done. */
+	return conn->move.live ? UINT64_MAX : now_ns;
+}
