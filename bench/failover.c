@@ -21,36 +21,22 @@
  * then all of their stamps; "bytes": stamp, bytes completed, bytes of private memory. It ends with its input.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <infiniband/verbs.h>
-#include <linux/sockios.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <poll.h>
-#include <sched.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "cable.h"
+#include "common.h"
 
 #define FIRST_PSN 0xffff00 /* so that it wraps */
 #define STALL_NS  2000000
 #define N_WC      64
-
-/* What the cable tells. */
-struct fault {
-	_Atomic uint64_t down_ns; /* the netdev is down since then at the latest */
-	_Atomic uint64_t number; /* of the fault, written last */
-};
 
 struct options {
 	const char *device, *host, *port, *file;
@@ -85,129 +71,14 @@ struct end {
 	unsigned int next; /* queue pair to post to */
 };
 
-struct address {
-	uint32_t qpn, rkey;
-	uint64_t addr;
-	union ibv_gid gid;
-};
-
-__attribute__((format(printf, 1, 2), noreturn)) static void die(const char *fmt, ...)
-{
-	int err = errno;
-	va_list args;
-
-	va_start(args, fmt);
-	fputs("failover: ", stderr);
-	vfprintf(stderr, fmt, args);
-	fprintf(stderr, err ? ": %s\n" : "\n", strerror(err));
-	va_end(args);
-	exit(1);
-}
-
-static void *need(void *p, const char *what)
-{
-	if (!p)
-		die("%s", what);
-	return p;
-}
-
-static void zero(int err, const char *what)
-{
-	if (err) {
-		errno = err > 0 ? err : errno;
-		die("%s", what);
-	}
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static struct fault *map_fault(const char *file)
-{
-	int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	void *p;
-
-	if (fd < 0 || ftruncate(fd, sizeof(struct fault)))
-		die("%s", file);
-	p = mmap(NULL, sizeof(struct fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
-		die("%s", file);
-	close(fd);
-	return p;
-}
-
-/* ---- the cable ------------------------------------------------------------------------------------------------ */
-
-static void set_netdev(int sock, const char *name, bool up)
-{
-	struct ifreq request = {0};
-
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-	zero(ioctl(sock, SIOCGIFFLAGS, &request), name);
-	request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-	zero(ioctl(sock, SIOCSIFFLAGS, &request), name);
-}
-
-static void set_port(int sock, const char *name, const char *bridge, bool joins)
-{
-	struct ifreq request = {0};
-
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", bridge);
-	request.ifr_ifindex = (int)if_nametoindex(name);
-	zero(ioctl(sock, joins ? SIOCBRADDIF : SIOCBRDELIF, &request), bridge);
-}
-
-static int cable(const char *file, const char *netns)
-{
-	struct fault *fault = map_fault(file);
-	int ns = open(netns, O_RDONLY | O_CLOEXEC), sock, n;
-	char line[64], word[8], name[IFNAMSIZ], bridge[IFNAMSIZ];
-	uint64_t before, after;
-
-	if (ns < 0 || setns(ns, CLONE_NEWNET))
-		die("%s", netns);
-	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (sock < 0)
-		die("socket");
-	while (fgets(line, sizeof(line), stdin)) {
-		n = sscanf(line, "%7s %15s %15s", word, name, bridge);
-		if (n < 2)
-			die("what is '%s'?", line);
-		before = now_ns();
-		if (n == 3)
-			set_port(sock, name, bridge, !strcmp(word, "join"));
-		else
-			set_netdev(sock, name, !strcmp(word, "up"));
-		after = now_ns();
-		if (!strcmp(word, "down") || !strcmp(word, "leave")) {
-			atomic_store_explicit(&fault->down_ns, after, memory_order_relaxed);
-			atomic_fetch_add_explicit(&fault->number, 1, memory_order_release);
-		}
-		printf("%llu %llu\n", (unsigned long long)before, (unsigned long long)after);
-		fflush(stdout);
-	}
-	return 0;
-}
-
 /* ---- objects -------------------------------------------------------------------------------------------------- */
 
-static void open_device(struct end *e)
+static void find_gid(struct end *e)
 {
-	struct ibv_device **list = need(ibv_get_device_list(NULL), "ibv_get_device_list");
 	struct ibv_port_attr port;
 	struct ibv_gid_entry entry;
 	unsigned int i;
 
-	for (i = 0; list[i] && !e->ctx; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), e->opt.device))
-			e->ctx = ibv_open_device(list[i]);
-	need(e->ctx, e->opt.device);
-	ibv_free_device_list(list);
 	zero(ibv_query_port(e->ctx, 1, &port), "ibv_query_port");
 	e->mtu = port.active_mtu;
 	for (i = 0; i < 255; i++) {
@@ -288,59 +159,26 @@ static void connect_qp(struct end *e, struct channel *c, const struct address *p
 
 /* ---- the other end -------------------------------------------------------------------------------------------- */
 
-static void transfer(int sock, void *data, size_t n, bool out)
+static void exchange(int sock, void *mine, void *peers, size_t n)
 {
-	size_t done = 0;
-	ssize_t k;
-
-	for (; done < n; done += (size_t)k) {
-		k = out ? send(sock, (char *)data + done, n - done, MSG_NOSIGNAL) : recv(sock, (char *)data + done, n - done, 0);
-		if (k <= 0)
-			die("the other end");
-	}
-}
-
-static int reach(const struct options *opt)
-{
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *a;
-	int fd, one = 1, peer;
-
-	if (getaddrinfo(opt->host, opt->port, &hints, &a))
-		die("no address of %s", opt->host ? opt->host : "this host");
-	fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);
-	if (opt->host) {
-		if (connect(fd, a->ai_addr, a->ai_addrlen))
-			die("%s", opt->host);
-		freeaddrinfo(a);
-		return fd;
-	}
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, 1))
-		die("listen");
-	freeaddrinfo(a);
-	peer = accept(fd, NULL, NULL);
-	if (peer < 0)
-		die("accept");
-	close(fd);
-	return peer;
+	if (!transfer(sock, mine, n, true) || !transfer(sock, peers, n, false))
+		die("the other end");
 }
 
 static void connect_all(struct end *e)
 {
-	int sock = reach(&e->opt);
+	int sock = e->opt.host ? connect_to(e->opt.host, e->opt.port) : accept_one(listen_at(e->opt.port));
+	char ready = 1, peer_ready;
 	unsigned int i;
-	char ready = 1;
 
 	for (i = 0; i < e->opt.n_qps; i++) {
 		struct address mine = {e->channels[i].qp->qp_num, e->mr->rkey, (uintptr_t)e->memory + (1 + i) * e->opt.bytes, e->gid};
 		struct address peer;
 
-		transfer(sock, &mine, sizeof(mine), true);
-		transfer(sock, &peer, sizeof(peer), false);
+		exchange(sock, &mine, &peer, sizeof(mine));
 		connect_qp(e, &e->channels[i], &peer);
 	}
-	transfer(sock, &ready, 1, true);
-	transfer(sock, &ready, 1, false);
+	exchange(sock, &ready, &peer_ready, 1);
 	close(sock);
 }
 
@@ -447,19 +285,6 @@ static bool post_due(struct end *e)
 
 /* ---- what is asked -------------------------------------------------------------------------------------------- */
 
-/* Of this process, not shared with any. */
-static unsigned long long own_bytes(void)
-{
-	FILE *file = need(fopen("/proc/self/status", "re"), "/proc/self/status");
-	unsigned long long kib = 0;
-	char line[128];
-
-	while (fgets(line, sizeof(line), file) && sscanf(line, "RssAnon: %llu kB", &kib) != 1)
-		;
-	fclose(file);
-	return kib * 1024;
-}
-
 static void report(const struct end *e)
 {
 	uint64_t number = e->fault ? atomic_load_explicit(&e->fault->number, memory_order_acquire) : 0;
@@ -489,7 +314,8 @@ static bool answer(struct end *e)
 	if (!strcmp(line, "report\n"))
 		report(e);
 	else if (!strcmp(line, "bytes\n"))
-		printf("%llu %llu %llu\n", (unsigned long long)now_ns(), (unsigned long long)(e->completed * e->opt.bytes), own_bytes());
+		printf("%llu %llu %llu\n", (unsigned long long)now_ns(), (unsigned long long)(e->completed * e->opt.bytes),
+		       (unsigned long long)own_bytes());
 	else
 		die("what is '%s'?", line);
 	fflush(stdout);
@@ -503,7 +329,8 @@ static int traffic(struct end *e)
 	bool busy;
 
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-	open_device(e);
+	e->ctx = open_device(e->opt.device);
+	find_gid(e);
 	make_objects(e);
 	connect_all(e);
 	if (e->opt.file)

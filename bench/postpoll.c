@@ -18,16 +18,11 @@
  *
  * cqs: as many connections as N_CQS, each with a CQ of its own; COUNT polls of those, one after the other, which find nothing.
  */
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <netdb.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "common.h"
 
 #define PORT       "18515"
 #define BYTES      64
@@ -53,47 +48,6 @@ struct side {
 	bool wr_ops; /* create the QP for ibv_wr_*() */
 	char buffer[4096];
 };
-
-/* What the two ends tell each other about a QP. */
-struct address {
-	uint32_t qpn, rkey;
-	uint64_t addr;
-	union ibv_gid gid;
-};
-
-static void die(const char *what)
-{
-	fprintf(stderr, "postpoll: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static void *need(void *p, const char *what)
-{
-	if (!p)
-		die(what);
-	return p;
-}
-
-static void zero(int err, const char *what)
-{
-	if (err) {
-		errno = err > 0 ? err : errno;
-		die(what);
-	}
-}
-
-static struct ibv_context *open_device(const char *name)
-{
-	struct ibv_device **list = need(ibv_get_device_list(NULL), "ibv_get_device_list");
-	struct ibv_context *ctx = NULL;
-
-	errno = ENODEV;
-	for (int i = 0; list[i] && !ctx; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			ctx = ibv_open_device(list[i]);
-	ibv_free_device_list(list);
-	return need(ctx, name);
-}
 
 static void open_side(struct side *s, const char *device, const char *gid_index)
 {
@@ -140,14 +94,6 @@ static void create_qp(struct side *s)
 static struct address address_of(const struct side *s)
 {
 	return (struct address){s->qp->qp_num, s->mr->rkey, (uintptr_t)s->buffer, s->gid};
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 NOT_INLINE static int measured_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -204,72 +150,19 @@ static uint64_t to_rts(struct side *s)
 	return now_ns() - start;
 }
 
-static void transfer(int sock, void *data, size_t n, bool out)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t k = out ? send(sock, (char *)data + done, n - done, MSG_NOSIGNAL)
-				: recv(sock, (char *)data + done, n - done, 0);
-
-		if (k == 0 && !out && done == 0)
-			exit(0); /* the client is done */
-		if (k <= 0)
-			die("connection");
-		done += (size_t)k;
-	}
-}
-
-static struct addrinfo *resolve(const char *host)
-{
-	struct addrinfo hints = {.ai_family = AF_INET,
-				 .ai_socktype = SOCK_STREAM,
-				 .ai_flags = AI_PASSIVE},
-			*list;
-
-	if (getaddrinfo(host, PORT, &hints, &list)) {
-		errno = EADDRNOTAVAIL;
-		die(host ? host : "any address");
-	}
-	return list;
-}
-
-static int accept_client(void)
-{
-	struct addrinfo *a = resolve(NULL);
-	int fd = socket(a->ai_family, a->ai_socktype, 0), one = 1, peer;
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, 1))
-		die("listen");
-	freeaddrinfo(a);
-	puts("listening");
-	fflush(stdout);
-	peer = accept(fd, NULL, NULL);
-	if (peer < 0)
-		die("accept");
-	close(fd);
-	return peer;
-}
-
-static int connect_to(const char *host)
-{
-	struct addrinfo *a = resolve(host);
-	int fd = socket(a->ai_family, a->ai_socktype, 0);
-
-	if (connect(fd, a->ai_addr, a->ai_addrlen))
-		die(host);
-	freeaddrinfo(a);
-	return fd;
-}
-
 /* A QP for every one of the client's, until the client goes away. */
 __attribute__((noreturn)) static void serve(struct side *s)
 {
-	int sock = accept_client();
+	int listener = listen_at(PORT), sock;
 
+	puts("listening");
+	fflush(stdout);
+	sock = accept_one(listener);
 	for (;;) {
 		struct address mine, peer;
 
-		transfer(sock, &peer, sizeof(peer), false);
+		if (!transfer(sock, &peer, sizeof(peer), false))
+			exit(0); /* the client is done */
 		create_qp(s);
 		to_rtr(s, &peer);
 		to_rts(s);
@@ -282,8 +175,8 @@ static struct address exchange(struct side *s, int sock)
 {
 	struct address mine = address_of(s), peer;
 
-	transfer(sock, &mine, sizeof(mine), true);
-	transfer(sock, &peer, sizeof(peer), false);
+	if (!transfer(sock, &mine, sizeof(mine), true) || !transfer(sock, &peer, sizeof(peer), false))
+		die("the server");
 	return peer;
 }
 
@@ -389,21 +282,6 @@ static int measure_setup(struct side *s, int sock, int n)
 	return 0;
 }
 
-/* Of this process, not shared with any. */
-static uint64_t own_bytes(void)
-{
-	char line[128];
-	unsigned long kib = 0;
-	FILE *file = need(fopen("/proc/self/status", "re"), "/proc/self/status");
-
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "RssAnon: %lu kB", &kib) == 1)
-			break;
-	}
-	fclose(file);
-	return kib * 1024;
-}
-
 /* The first ones fill caches and start what is started once. */
 #define WARM_UP 20
 
@@ -496,7 +374,7 @@ int main(int argc, char **argv)
 	}
 	open_side(&s, argv[2], argv[3]);
 	s.wr_ops = !strcmp(argv[5], "wr");
-	sock = connect_to(argv[4]);
+	sock = connect_to(argv[4], PORT);
 	n = atoi(argv[6]);
 	if (!strcmp(argv[5], "setup"))
 		return measure_setup(&s, sock, n);
