@@ -31,9 +31,12 @@ static void drop_desc(struct md_hosts *hosts, struct md_host *host, bool for_goo
 	free_desc(hosts, host, for_good);
 }
 
+/* Sightings have no rail until the next description names one: follow_numbers() compares with a former description. */
 void md_hosts_drop_desc(struct md_hosts *hosts, struct md_host *host)
 {
 	drop_desc(hosts, host, true);
+	for (size_t i = 0; i < host->sightings.n; i++)
+		host->sightings.list[i].has_rail = false;
 }
 
 /* The next description has the same GIDs, so the routes to them stay as they are. */

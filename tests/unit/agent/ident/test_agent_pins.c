@@ -336,6 +336,35 @@ static void test_forged_before(void **state)
 	md_hosts_fini(&hosts);
 }
 
+/* The statement of the next description comes first: the rails of the former description are gone with it. */
+static void test_next_statement_first(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, UP};
+	struct md_statement said;
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	peer.generation = 2;
+	peer.text = UP "rail mlx5_1; gid 10.1.0.3/24 v2;";
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	said = statement_of(100, 2);
+	md_hosts_fini(&hosts);
+	peer.generation = 1;
+	peer.text = UP;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	vouch(&said, MD_NEWS_WANTED | MD_NEWS_DESC);
+	assert_null(host()->desc);
+	assert_false(host()->sightings.list[0].has_rail);
+	peer.generation = 2;
+	peer.text = UP "rail mlx5_1; gid 10.1.0.3/24 v2;";
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &news), 0);
+	assert_non_null(host()->desc);
+	assert_false(host()->sightings.list[0].has_rail);
+	assert_true(host()->sightings.list[1].has_rail);
+	md_hosts_fini(&hosts);
+}
+
 /* How often a host has changed that signs each change is for itself to say. */
 static void test_signed_changes(void **state)
 {
@@ -584,7 +613,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_precedence), TEST(test_revoked),	 TEST(test_file),
-		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before),
+		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before), TEST(test_next_statement_first),
 		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
 		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
 	};
