@@ -47,6 +47,14 @@ const struct md_bound *md_bound_find(const struct md_trust *trust, const struct 
 	return bound && is_pinned(trust, bound, &how) ? bound : NULL;
 }
 
+const struct md_bound *md_bound_of(const struct md_trust *trust, const char *name)
+{
+	const struct md_bound *bound = find_name(trust, name);
+	enum md_pin_how how;
+
+	return bound && is_pinned(trust, bound, &how) ? bound : NULL;
+}
+
 /*
  * Anybody on a link can show keys under any number of names. So in a full table a note makes room whose host has not
  * sealed anything, or whose key is not pinned any more.
@@ -73,7 +81,7 @@ static bool make_room(struct md_trust *trust)
 	return trust->n_bound < MD_PINS_MAX;
 }
 
-static void add(struct md_trust *trust, const struct md_statement *said)
+static void add(struct md_trust *trust, const struct md_statement *said, bool sealed)
 {
 	struct md_bound *bound = make_room(trust) ? calloc(1, sizeof(*bound)) : NULL;
 
@@ -82,6 +90,8 @@ static void add(struct md_trust *trust, const struct md_statement *said)
 	bound->id = said->host;
 	memcpy(bound->name, said->name, sizeof(bound->name));
 	bound->key = said->sign;
+	bound->start = said->start;
+	bound->sealed = sealed;
 	HASH_ADD(hh, trust->bound, id.bytes, sizeof(bound->id.bytes), bound);
 	if (!bound->hh.tbl) {
 		free(bound);
@@ -96,19 +106,30 @@ static void add(struct md_trust *trust, const struct md_statement *said)
 	trust->n_bound++;
 }
 
-void md_bound_note(struct md_trust *trust, const struct md_statement *said)
+/* The host says the same id once more. */
+static void renew(struct md_bound *bound, const struct md_statement *said, bool sealed)
+{
+	bound->key = said->sign;
+	bound->sealed |= sealed;
+	if (said->start > bound->start)
+		bound->start = said->start;
+}
+
+void md_bound_note(struct md_trust *trust, const struct md_statement *said, bool sealed)
 {
 	struct md_bound *bound = find(trust, &said->host), *former = find_name(trust, said->name);
 
 	if (bound && bound == former) {
-		bound->key = said->sign;
+		renew(bound, said, sealed);
 		return;
 	}
 	if (bound)
 		drop(trust, bound);
+	if (former && former->sealed && !sealed && md_bound_of(trust, said->name))
+		return;
 	if (former)
 		drop(trust, former);
-	add(trust, said);
+	add(trust, said, sealed);
 }
 
 void md_bound_drop_all(struct md_trust *trust)

@@ -14,6 +14,8 @@ struct md_bound {
 	struct mv_host_id id;
 	char name[sizeof(((struct md_statement *)0)->name)];
 	struct md_public key;
+	uint64_t start; /* largest start number in a statement with that id */
+	bool sealed; /* the host has sealed something under that id: no other host has repeated its statement */
 };
 
 /* This host's identity, and the keys that other hosts have to have. Functions: agent.h. */
@@ -63,12 +65,18 @@ struct md_trust {
 
 /** md_bound_find - Return: the host whose id this is, and whose key is pinned; NULL: none. Valid until the next note */
 const struct md_bound *md_bound_find(const struct md_trust *trust, const struct mv_host_id *id);
+/** md_bound_of - Return: the host of that name, if its key is pinned; NULL: none. Valid until the next note */
+const struct md_bound *md_bound_of(const struct md_trust *trust, const char *name);
 /**
  * md_bound_note - the host of a statement has that id, and no other one any more
+ * @sealed: the host has sealed something under that id
+ *
+ * A statement is valid for ever, and anybody can repeat it. So an id under which the host has sealed something gives way
+ * only to another such id.
  *
  * Without memory, or with MD_PINS_MAX notes of hosts that have sealed something, the first host to claim an id has it.
  */
-void md_bound_note(struct md_trust *trust, const struct md_statement *said);
+void md_bound_note(struct md_trust *trust, const struct md_statement *said, bool sealed);
 void md_bound_drop_all(struct md_trust *trust);
 
 #endif

@@ -111,6 +111,7 @@ void md_trust_keep(struct md_agent *agent, const struct md_host *host)
 	/* Its pin may have made room meanwhile. */
 	if (md_pins_confirm(&agent->trust.pins, said->name, &said->sign) && said->lasting && host->neighbour)
 		pin(agent, said, MD_PIN_FIRST_CONTACT, "is noted with its key");
+	md_bound_note(&agent->trust, said, true);
 }
 
 static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host, const struct md_statement *said, bool on_link)
@@ -172,7 +173,7 @@ static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vo
 static void turn_out(struct md_agent *agent, struct md_host *host, const struct md_statement *said)
 {
 	md_say(MD_WARNING, "host %s, met for the first time, had the host id of host %s, which was known before", host->name, said->name);
-	md_bound_note(&agent->trust, said);
+	md_bound_note(&agent->trust, said, false);
 	md_secure_forget_peer(agent->secure, &host->id);
 	md_hosts_unvouch(host);
 }
@@ -203,6 +204,22 @@ static bool is_impostor(struct md_agent *agent, struct md_host *host, const stru
 	return true;
 }
 
+/*
+ * A host has another id after each boot. Its statement under a former id is not believed while the present id is heard:
+ * anybody may repeat that statement.
+ */
+static bool is_of_former_life(const struct md_agent *agent, const struct md_statement *said)
+{
+	const struct md_bound *bound = md_bound_of(&agent->trust, said->name);
+	const struct md_host *host;
+
+	if (!bound || !memcmp(&bound->id, &said->host, sizeof(said->host)) || said->start > bound->start ||
+	    !follows(&agent->trust, said, &bound->key))
+		return false;
+	host = md_hosts_find(&agent->hosts, &bound->id);
+	return host && md_host_is_vouched(host) && !strcmp(host->vouch->said.name, said->name);
+}
+
 static bool is_old(const struct md_host *host, const struct md_statement *said)
 {
 	const struct md_statement *had = &host->vouch->said;
@@ -225,7 +242,7 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 	if (!was_vouched)
 		host->vouch->is_new = !was_known;
 	if (in == MD_TRUST_PINNED)
-		md_bound_note(&agent->trust, said);
+		md_bound_note(&agent->trust, said, md_secure_peer_seals(agent->secure, &host->id));
 	if (in != before && in != MD_TRUST_PINNED) {
 		agent->trust.count.changed++;
 		say_distrusted(agent, said, in);
@@ -272,7 +289,8 @@ unsigned int md_trust_statement(struct md_agent *agent, const struct md_received
 	if ((host->vouch && md_public_is(&said.sign, &host->vouch->said.sign) && is_old(host, &said)) ||
 	    !may_verify(trust, received, opened->on_link, now_ns))
 		return 0;
-	if (!md_statement_verify(opened->payload, opened->payload_len, &said) || is_impostor(agent, host, received, &said, now_ns)) {
+	if (!md_statement_verify(opened->payload, opened->payload_len, &said) || is_impostor(agent, host, received, &said, now_ns) ||
+	    is_of_former_life(agent, &said)) {
 		trust->count.rejected++;
 		return 0;
 	}

@@ -502,32 +502,61 @@ static void end_meeting(void)
 	md_secure_free(met.secure);
 }
 
-/* Host @n is heard on our link, and shows its key. */
-static void meet(unsigned int n, struct md_identity *identity, bool rotates)
+/* The host says its name and its key, in a statement with its start number. */
+static void show(const struct peer *peer, const char *name, const struct md_identity *identity)
 {
-	struct peer peer = {n, 100, 1, 5000, UP};
-	struct md_opened opened = {.kind = MD_KIND_IDENTITY, .sender = peers_id(n), .start = peer.start, .on_link = true};
-	struct md_statement said = {.host = opened.sender, .start = peer.start, .generation = 1 + rotates};
+	struct md_opened opened = {.kind = MD_KIND_IDENTITY, .sender = peers_id(peer->n), .start = peer->start, .on_link = true};
+	struct md_statement said = {.host = opened.sender, .start = peer->start, .generation = peer->generation};
 	struct md_received received = {.ifindex = 1, .hop_limit = 255};
 	unsigned int news;
 
-	assert_int_equal(peers_hear(&met.hosts, &peer, 1, 0, MD_S, &news), 0);
-	if (rotates) {
-		struct md_identity next;
-
-		assert_int_equal(md_identity_rotate(identity, &next), 0);
-		*identity = next;
-	} else {
-		assert_int_equal(md_identity_make(identity), 0);
-	}
-	snprintf(said.name, sizeof(said.name), "host%u", n);
+	if (!md_hosts_find(&met.hosts, &said.host))
+		assert_int_equal(peers_hear(&met.hosts, peer, 1, 0, MD_S, &news), 0);
+	snprintf(said.name, sizeof(said.name), "%s", name);
 	memcpy(said.content, md_hosts_find(&met.hosts, &said.host)->content.hash, sizeof(said.content));
-	identity->lasting = true;
 	opened.payload_len = md_statement_sign(&said, identity, opened.payload);
 	assert_int_not_equal(opened.payload_len, 0);
-	received.ip.s6_addr[15] = (uint8_t)n;
+	received.ip.s6_addr[15] = (uint8_t)peer->n;
 	md_trust_statement(&met, &received, &opened, MD_S);
-	assert_true(md_host_is_vouched(md_hosts_find(&met.hosts, &said.host)));
+}
+
+/* Return: NULL: no statement of the host counts. */
+static const struct md_vouch *vouch_of(unsigned int n)
+{
+	struct mv_host_id id = peers_id(n);
+	const struct md_host *known = md_hosts_find(&met.hosts, &id);
+
+	return known ? known->vouch : NULL;
+}
+
+static bool is_trusted(unsigned int n)
+{
+	return vouch_of(n) && vouch_of(n)->trust == MD_TRUST_PINNED;
+}
+
+static void make_lasting(struct md_identity *identity)
+{
+	assert_int_equal(md_identity_make(identity), 0);
+	identity->lasting = true;
+}
+
+/* Host @n is heard on our link, and shows its key. */
+static void meet(unsigned int n, struct md_identity *identity, bool rotates)
+{
+	struct peer peer = {n, 100, 1 + rotates, 5000, UP};
+	struct md_identity next;
+	char name[16];
+
+	if (rotates) {
+		assert_int_equal(md_identity_rotate(identity, &next), 0);
+		*identity = next;
+		identity->lasting = true;
+	} else {
+		make_lasting(identity);
+	}
+	snprintf(name, sizeof(name), "host%u", n);
+	show(&peer, name, identity);
+	assert_true(is_trusted(n));
 }
 
 static enum md_pin_how how_of(const char *name)
@@ -582,14 +611,14 @@ static void test_ids_when_full(void **state)
 	for (unsigned int i = 0; i < MD_PINS_MAX + 100; i++) {
 		said.host = peers_id(1000 + i);
 		snprintf(said.name, sizeof(said.name), "%s", invented(i));
-		md_bound_note(&met.trust, &said);
+		md_bound_note(&met.trust, &said, false);
 	}
 	assert_int_equal(met.trust.n_bound, MD_PINS_MAX);
 	snprintf(said.name, sizeof(said.name), "known");
 	assert_int_equal(md_pins_set(&met.trust.pins, said.name, &one, MD_PIN_FIRST_CONTACT, 5), 0);
 	for (unsigned int i = 0; i < 2 * MD_PINS_MAX; i++) {
 		said.host = peers_id(1000000 + i);
-		md_bound_note(&met.trust, &said);
+		md_bound_note(&met.trust, &said, false);
 	}
 	assert_true(met.trust.n_bound <= MD_PINS_MAX);
 	assert_non_null(md_bound_find(&met.trust, &said.host));
@@ -601,9 +630,78 @@ static void test_ids_when_full(void **state)
 	for (unsigned int i = 0; i < 2 * MD_PINS_MAX; i++) {
 		said.host = peers_id(3000000 + i);
 		snprintf(said.name, sizeof(said.name), "%s", invented(i));
-		md_bound_note(&met.trust, &said);
+		md_bound_note(&met.trust, &said, false);
 	}
 	assert_non_null(md_bound_find(&met.trust, &id));
+	end_meeting();
+}
+
+/* ---- a host that has another id after each boot ------------------------------------------------- */
+
+static bool is_bound(unsigned int n)
+{
+	struct mv_host_id id = peers_id(n);
+
+	return md_bound_find(&met.trust, &id);
+}
+
+/* The host has sealed something. */
+static void seal(unsigned int n)
+{
+	struct mv_host_id id = peers_id(n);
+
+	md_trust_confirmed(&met, &id);
+}
+
+/* Somebody repeats the statement of a former life: the host's present id stays its own. */
+static void test_former_life(void **state)
+{
+	const struct peer former = {1, 100, 1, 5000, UP}, later = {1, 100, 2, 5000, UP}, present = {2, 200, 1, 5000, UP},
+			  next = {3, 300, 1, 5000, UP};
+	struct md_identity identity, foreign;
+
+	(void)state;
+	begin_meeting();
+	make_lasting(&identity);
+	make_lasting(&foreign);
+	show(&former, "h", &identity);
+	show(&present, "h", &identity);
+	assert_true(is_trusted(2) && is_bound(2) && !is_bound(1));
+	show(&later, "h", &identity);
+	assert_true(is_bound(2) && !is_bound(1));
+	seal(2);
+	/* It falls silent, so it may have booted with its clock set back. That has to seal, too. */
+	md_hosts_fini(&met.hosts);
+	show(&former, "h", &identity);
+	assert_true(is_trusted(1) && is_bound(2));
+	show(&present, "other", &foreign);
+	assert_false(is_trusted(2));
+	assert_int_equal(vouch_of(2)->trust, MD_TRUST_CHANGED);
+	seal(1);
+	assert_true(is_bound(1) && !is_bound(2));
+	/* The next boot. */
+	show(&next, "h", &identity);
+	assert_true(is_trusted(3) && is_bound(1));
+	seal(3);
+	assert_true(is_bound(3) && !is_bound(1));
+	show(&present, "h", &identity);
+	assert_false(is_trusted(2));
+	end_meeting();
+}
+
+/* ... before the host has sealed anything, and before its former life was heard. */
+static void test_former_life_first(void **state)
+{
+	const struct peer former = {1, 100, 1, 5000, UP}, present = {2, 200, 1, 5000, UP};
+	struct md_identity identity;
+
+	(void)state;
+	begin_meeting();
+	make_lasting(&identity);
+	show(&present, "h", &identity);
+	show(&former, "h", &identity);
+	assert_true(is_trusted(2) && is_bound(2));
+	assert_false(is_trusted(1));
 	end_meeting();
 }
 
@@ -616,6 +714,7 @@ int main(void)
 		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before), TEST(test_next_statement_first),
 		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
 		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
+		TEST(test_former_life), TEST(test_former_life_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
