@@ -104,6 +104,30 @@ static enum md_trust_in judge_new(struct md_agent *agent, const struct md_statem
 	return MD_TRUST_PINNED;
 }
 
+static bool is_id(const struct mv_host_id *a, const struct mv_host_id *b)
+{
+	return !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+/*
+ * The host has that id now. What is known of it under a former id goes at once: somebody may repeat the beacons of its
+ * former life, and its GIDs would stay with the former id.
+ */
+static void note_id(struct md_agent *agent, const struct md_statement *said, bool sealed)
+{
+	const struct md_bound *bound = md_bound_of(&agent->trust, said->name);
+	struct mv_host_id former = bound ? bound->id : said->host;
+	struct md_host *host = md_hosts_find(&agent->hosts, &said->host);
+
+	md_bound_note(&agent->trust, said, sealed);
+	bound = md_bound_of(&agent->trust, said->name);
+	if (!host || !bound || !is_id(&bound->id, &said->host) || is_id(&former, &said->host))
+		return;
+	md_hosts_forget(&agent->hosts, &former);
+	host->claimed.view = 0;
+	md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
+}
+
 void md_trust_keep(struct md_agent *agent, const struct md_host *host)
 {
 	const struct md_statement *said = &host->vouch->said;
@@ -111,7 +135,7 @@ void md_trust_keep(struct md_agent *agent, const struct md_host *host)
 	/* Its pin may have made room meanwhile. */
 	if (md_pins_confirm(&agent->trust.pins, said->name, &said->sign) && said->lasting && host->neighbour)
 		pin(agent, said, MD_PIN_FIRST_CONTACT, "is noted with its key");
-	md_bound_note(&agent->trust, said, true);
+	note_id(agent, said, true);
 }
 
 static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host, const struct md_statement *said, bool on_link)
@@ -213,7 +237,7 @@ static bool is_of_former_life(const struct md_agent *agent, const struct md_stat
 	const struct md_bound *bound = md_bound_of(&agent->trust, said->name);
 	const struct md_host *host;
 
-	if (!bound || !memcmp(&bound->id, &said->host, sizeof(said->host)) || said->start > bound->start ||
+	if (!bound || is_id(&bound->id, &said->host) || said->start > bound->start ||
 	    !follows(&agent->trust, said, &bound->key))
 		return false;
 	host = md_hosts_find(&agent->hosts, &bound->id);
@@ -242,7 +266,7 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 	if (!was_vouched)
 		host->vouch->is_new = !was_known;
 	if (in == MD_TRUST_PINNED)
-		md_bound_note(&agent->trust, said, md_secure_peer_seals(agent->secure, &host->id));
+		note_id(agent, said, md_secure_peer_seals(agent->secure, &host->id));
 	if (in != before && in != MD_TRUST_PINNED) {
 		agent->trust.count.changed++;
 		say_distrusted(agent, said, in);

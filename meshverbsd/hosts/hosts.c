@@ -28,6 +28,14 @@ void md_hosts_remove(struct md_hosts *hosts, struct md_host *host)
 	free(host);
 }
 
+void md_hosts_forget(struct md_hosts *hosts, const struct mv_host_id *id)
+{
+	struct md_host *host = md_hosts_find(hosts, id);
+
+	if (host)
+		md_hosts_remove(hosts, host);
+}
+
 int md_hosts_add(struct md_hosts *hosts, const struct md_heard *heard, uint64_t now_ns, struct md_host **ret)
 {
 	unsigned int share = md_heard_share(heard);

@@ -331,6 +331,9 @@ size_t md_hosts_on_net(const struct md_hosts *hosts, uint32_t ifindex);
 
 struct md_host *md_hosts_find(const struct md_hosts *hosts, const struct mv_host_id *id); /* NULL: none */
 
+/** md_hosts_forget - remove a host, as if it had expired. @id may be of none */
+void md_hosts_forget(struct md_hosts *hosts, const struct mv_host_id *id);
+
 void md_hosts_fini(struct md_hosts *hosts);
 
 #endif

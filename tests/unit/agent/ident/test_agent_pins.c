@@ -478,6 +478,12 @@ static void test_signed_wakes(void **state)
 static struct md_agent met;
 static const struct md_options options;
 
+static void on_leaving(void *arg, const struct md_host *leaving)
+{
+	(void)arg;
+	md_gidmap_release(&met.gidmap, &leaving->id, leaving->desc);
+}
+
 static void begin_meeting(void)
 {
 	const struct md_secure_config config = {.host = {{1}}, .start = 1};
@@ -486,15 +492,17 @@ static void begin_meeting(void)
 	memset(&met, 0, sizeof(met));
 	met.options = &options;
 	met.udp.fd4 = met.udp.fd6 = -1;
-	met.watch.view = peers_view("rail mlx5_0; gid fe80::1/64 v2;");
+	met.hosts.leaving = on_leaving;
+	met.watch.view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; gid fe80::1/64 v2;");
+	met.watch.view->number = 1;
 	assert_int_equal(md_secure_new(&config, &no_keys, md_now(), &met.secure), 0);
 	met.trust.on = true;
 }
 
 static void end_meeting(void)
 {
-	md_gidmap_fini(&met.gidmap);
 	md_hosts_fini(&met.hosts);
+	md_gidmap_fini(&met.gidmap);
 	md_bound_drop_all(&met.trust);
 	assert_int_equal(met.trust.n_bound, 0);
 	md_pins_fini(&met.trust.pins);
@@ -705,6 +713,46 @@ static void test_former_life_first(void **state)
 	end_meeting();
 }
 
+static bool holds(unsigned int n)
+{
+	struct mv_host_id id = peers_id(n);
+	union ibv_gid gid = unit_gid("10.1.0.2");
+
+	return md_gidmap_holds(&met.gidmap, &id, &gid);
+}
+
+/* Somebody repeats beacons of the former life, so that it seems to be heard: the host's GIDs go with the host. */
+static void test_gids_of_former_life(void **state)
+{
+	struct peer first = {1, 100, 1, 60000, UP}, second = {2, 200, 1, 5000, UP}, third = {3, 300, 1, 5000, UP};
+	struct md_identity identity;
+	unsigned int news;
+
+	(void)state;
+	begin_meeting();
+	make_lasting(&identity);
+	show(&first, "host1", &identity);
+	assert_true(holds(1));
+	/* Neither has sealed anything. */
+	show(&second, "host1", &identity);
+	assert_true(holds(2));
+	assert_null(vouch_of(1));
+	/* One that has sealed gives way to one that seals. */
+	seal(2);
+	show(&third, "host1", &identity);
+	assert_true(holds(2));
+	seal(3);
+	assert_true(holds(3));
+	assert_null(vouch_of(2));
+	assert_int_equal(peers_hear(&met.hosts, &first, 1, 0, 2 * MD_S, &news), 0);
+	show(&first, "host1", &identity);
+	assert_null(vouch_of(1));
+	met.gidmap.unsettled = true;
+	md_gidmap_settle(&met.gidmap, &met.hosts, met.watch.view, &met.targets);
+	assert_true(holds(3));
+	end_meeting();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -714,7 +762,7 @@ int main(void)
 		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before), TEST(test_next_statement_first),
 		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
 		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
-		TEST(test_former_life), TEST(test_former_life_first),
+		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
