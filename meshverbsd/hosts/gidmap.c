@@ -191,11 +191,14 @@ static void join(struct md_gidmap *map, struct md_holder *holder, const struct m
 	if (place_of(holder, &claim->host) < holder->n)
 		return;
 	link = link_of(holder, host);
-	place = holder->n < MD_GID_HOSTS_MAX ? holder->n++ : place_for(holder, link);
-	if (place == MD_GID_HOSTS_MAX) {
-		map->n_contested++;
-		return;
+	if (holder->n < MD_GID_HOSTS_MAX) {
+		place = holder->n++;
+	} else {
+		map->n_contested++; /* the host, or the one whose place it takes, claims again when there is room */
+		place = place_for(holder, link);
 	}
+	if (place == MD_GID_HOSTS_MAX)
+		return;
 	holder->hosts[place] = claim->host;
 	holder->links[place] = link;
 	holder->vouched = claim->vouched;

@@ -162,6 +162,25 @@ static void test_link_local_on_other_links(void **state)
 	assert_true(md_gidmap_holds(&map, &host(3)->id, &gid));
 }
 
+/* The holder whose place a host on another link has taken comes back when that host goes. */
+static void test_link_local_displaced(void **state)
+{
+	union ibv_gid gid = unit_gid("fe80::2");
+	unsigned int n;
+
+	(void)state;
+	for (n = 10; n < 10 + MD_GID_HOSTS_MAX; n++)
+		hear(n, 1, "rail mlx5_0; gid fe80::2/64 v2;", 2, 0, 4 * MD_S);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	hear(1, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	assert_true(md_gidmap_holds(&map, &host(1)->id, &gid));
+	assert_false(md_gidmap_holds(&map, &host(n - 1)->id, &gid));
+	md_hosts_expire(&hosts, 5 * MD_S);
+	assert_null(host(1));
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_true(md_gidmap_holds(&map, &host(n - 1)->id, &gid));
+}
+
 /* Host @n signs its description from now on. */
 static void vouch(unsigned int n)
 {
@@ -284,6 +303,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_on_other_links, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_link_local_displaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_of_one_that_signs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief_of_what_is_kept, setup, teardown),
