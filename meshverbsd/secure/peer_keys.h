@@ -9,6 +9,7 @@
 #include "directory.h"
 #include "identity.h"
 #include "secure_table.h"
+#include "secure_window.h"
 
 /*
  * Pairwise keys, by which this host and one other host seal datagrams to each other. A key is the X25519 secret of one
@@ -33,6 +34,7 @@ struct md_peer_key {
 	struct md_sealing_key now, other; /* seal with @now; open with both */
 	uint64_t number; /* md_peer_keys.number for which the newer key was made */
 	bool other_is_newer; /* @other replaces @now when a datagram arrives that is sealed with @other */
+	struct md_window window; /* of the other end */
 	bool seals; /* the other end has sealed a datagram for this end; unsealed ones are refused from then on */
 };
 

@@ -9,6 +9,11 @@
 #include "secure_state.h"
 
 #define DEFAULT_MAX 16384
+/*
+ * Without a fleet key: more than the hosts that a neighbour on one link can make up, have authenticated and let expire
+ * while a cookie is valid: 500 a second (exchange/trust_statement.c), 4,096 in a row.
+ */
+#define MAX_WINDOWS (4 * DEFAULT_MAX)
 
 static_assert(sizeof(((struct md_keys *)0)->keys[0]) == crypto_kdf_KEYBYTES, "master keys");
 static_assert(crypto_kdf_KEYBYTES == crypto_aead_xchacha20poly1305_ietf_KEYBYTES, "subkeys");
@@ -58,7 +63,7 @@ int md_secure_new(const struct md_secure_config *config, const struct md_keys *k
 			     now_ns);
 	if (!rc)
 		rc = md_windows_init(&s->windows,
-				     config->max_senders ? config->max_senders : DEFAULT_MAX);
+				     config->max_senders ? config->max_senders : MAX_WINDOWS);
 	if (!rc)
 		rc = md_peer_keys_init(&s->peers, config->max_senders ? config->max_senders : DEFAULT_MAX);
 	if (rc) {
@@ -102,11 +107,20 @@ void md_secure_identity(struct md_secure *s, const struct md_identity *identity)
 
 int md_secure_peer(struct md_secure *s, const struct mv_host_id *host, const struct md_public *box)
 {
-	return md_peer_keys_set(&s->peers, host, box);
+	int err = md_peer_keys_set(&s->peers, host, box);
+	struct md_peer_key *peer = md_peer_keys_find(&s->peers, host);
+
+	if (!err && peer && !peer->window.newest)
+		md_windows_give_back(&s->windows, host, &peer->window);
+	return err;
 }
 
 void md_secure_forget_peer(struct md_secure *s, const struct mv_host_id *host)
 {
+	const struct md_peer_key *peer = md_peer_keys_find(&s->peers, host);
+
+	if (peer)
+		md_windows_keep(&s->windows, host, &peer->window);
 	md_peer_keys_forget(&s->peers, host);
 }
 

@@ -200,8 +200,9 @@ static enum md_verdict authenticate(struct md_secure *s, const struct incoming *
 	return MD_OPEN_FORGED;
 }
 
+/* @peer: of a pairwise key; NULL: the key is the fleet's */
 static enum md_verdict open_sealed(struct md_secure *s, const struct incoming *in, const struct md_sealing_key *key,
-				   struct md_opened *ret)
+				   struct md_peer_key *peer, struct md_opened *ret)
 {
 	enum md_verdict verdict = authenticate(s, in, key, ret);
 
@@ -209,6 +210,8 @@ static enum md_verdict open_sealed(struct md_secure *s, const struct incoming *i
 		return verdict;
 	if (!in->fresh && in->header.kind != MD_KIND_BEACON)
 		return MD_OPEN_UNPROVEN;
+	if (peer)
+		return md_windows_take_for(&s->windows, &peer->window, in->header.start, in->header.counter, in->fresh, in->now_ns);
 	return md_windows_take(&s->windows, &in->header.sender, in->header.start,
 			       in->header.counter, in->fresh, in->now_ns);
 }
@@ -217,7 +220,7 @@ static enum md_verdict open_with_fleet_key(struct md_secure *s, const struct inc
 {
 	const struct md_sealing_key *key = find_key(s, in->header.key_id);
 
-	return key ? open_sealed(s, in, key, ret) : MD_OPEN_OTHER_KEY;
+	return key ? open_sealed(s, in, key, NULL, ret) : MD_OPEN_OTHER_KEY;
 }
 
 static enum md_verdict open_pairwise(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
@@ -229,7 +232,7 @@ static enum md_verdict open_pairwise(struct md_secure *s, const struct incoming 
 	if (!md_is_pairwise(in->header.kind))
 		return MD_OPEN_NOT_OURS;
 	key = peer ? md_peer_key_open(&s->peers, peer, in->header.key_id) : NULL;
-	verdict = key ? open_sealed(s, in, key, ret) : MD_OPEN_STRANGER;
+	verdict = key ? open_sealed(s, in, key, peer, ret) : MD_OPEN_STRANGER;
 	if (verdict)
 		return verdict;
 	ret->confirmed = !peer->seals;

@@ -313,6 +313,79 @@ static void test_fleet_key(void **state)
 	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
 }
 
+/* Somebody makes up a host on another link, has it authenticated, and lets it expire. Return: what it has sealed. */
+static struct wire come_and_go(uint8_t id, struct md_identity *identity)
+{
+	struct wire wire = {.hop_limit = 255};
+	struct host invented;
+
+	host_start(&invented, id, NULL);
+	invented.addr.arrived = LINK + 1;
+	assert_int_equal(md_identity_make(identity), 0);
+	md_secure_identity(invented.s, identity);
+	meet(&invented, &b);
+	assert_int_equal(md_secure_peer(b.s, &invented.config.host, &identity->box), 0);
+	assert_int_equal(md_secure_peer(invented.s, &b.config.host, &ids[1].box), 0);
+	wire.from = invented.addr;
+	wire.len = md_seal_for(invented.s, &b.config.host, MD_KIND_CONFIRM, &b.addr, LINK, "?", 1, now_ns, wire.bytes);
+	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
+	md_secure_forget_peer(b.s, &invented.config.host);
+	host_stop(&invented);
+	return wire;
+}
+
+static void small_b(void)
+{
+	b.config.max_senders = 4;
+	host_restart(&b, NULL);
+	identify(&b);
+	meet(&a, &b);
+	acquaint();
+}
+
+/* Hosts that come and go take no room for replay windows from hosts that are known, nor from those that are met later. */
+static void test_windows_of_forgotten_hosts(void **state)
+{
+	struct md_identity identity;
+
+	(void)state;
+	small_b();
+	now_ns += 200 * SECOND_NS; /* a is silent for so long that nothing of it is fresh */
+	for (uint8_t id = 20; id < 24; id++)
+		come_and_go(id, &identity);
+	meet(&a, &b);
+	meet(&c, &b);
+	assert_verdict(say(&a, MD_KIND_MESSAGE, &b, "m"), MD_OPEN_OK);
+	tell_key(&c, &b);
+	tell_key(&b, &c);
+	confirm(&c, &b);
+}
+
+/* What a forgotten host has sealed is not taken again when the host is known again. */
+static void test_replay_to_forgotten(void **state)
+{
+	struct mv_host_id id;
+	struct md_identity identity;
+	struct wire wire;
+
+	(void)state;
+	small_b();
+	wire = come_and_go(20, &identity);
+	memcpy(&id, wire.bytes + MD_HEADER_SENDER_AT, sizeof(id));
+	assert_int_equal(md_secure_peer(b.s, &id, &identity.box), 0);
+	assert_verdict(receive(&b, &wire), MD_OPEN_REPLAY);
+	md_secure_forget_peer(b.s, &id);
+	/* ... not even when there was no room for its window: then no other window begins, as long as it could be. */
+	for (uint8_t other = 21; other < 25; other++)
+		come_and_go(other, &ids[2]);
+	assert_int_equal(md_secure_peer(b.s, &id, &identity.box), 0);
+	assert_verdict(receive(&b, &wire), MD_OPEN_NO_ROOM);
+	assert_verdict(say(&a, MD_KIND_MESSAGE, &b, "m"), MD_OPEN_OK);
+	now_ns += 2 * MD_COOKIE_EPOCH_NS + 1;
+	assert_verdict(receive(&b, &wire), MD_OPEN_UNPROVEN);
+	come_and_go(25, &identity);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -322,6 +395,7 @@ int main(void)
 		TEST(test_every_bit),	     TEST(test_impostor),	TEST(test_made_once),
 		TEST(test_rotation),	     TEST(test_rotation_of_both), TEST(test_restart),
 		TEST(test_low_order),	     TEST(test_fleet_key),
+		TEST(test_windows_of_forgotten_hosts), TEST(test_replay_to_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
