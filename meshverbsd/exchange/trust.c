@@ -15,6 +15,7 @@
 
 #define SAVE_NS	      (2 * MD_S) /* least time between two writes of the file; each writes all pins */
 #define SAVE_AGAIN_NS (60 * MD_S) /* after a failed write */
+#define SAVE_NOTED_NS (600 * MD_S) /* after any write, for pins of hosts that have sealed nothing yet */
 /* ---- start ----------------------------------------------------------------------------------- */
 
 static const char *state_dir(const struct md_agent *agent)
@@ -127,7 +128,8 @@ void md_trust_stop(struct md_agent *agent)
 
 	if (!state_dir(agent))
 		return;
-	if (trust->on && trust->pins.dirty && trust->dir_fd >= 0 && !trust->pins_lost && (text = md_pins_format(&trust->pins, &len))) {
+	if (trust->on && (trust->pins.dirty || trust->pins.noted) && trust->dir_fd >= 0 && !trust->pins_lost &&
+	    (text = md_pins_format(&trust->pins, &len))) {
 		md_pins_save(trust->dir_fd, text, len);
 		free(text);
 	}
@@ -165,17 +167,25 @@ static void on_saved(struct md_errand *errand)
 	trust->said_err = trust->save_err;
 }
 
+static uint64_t save_at(const struct md_trust *trust)
+{
+	if (trust->pins.dirty)
+		return trust->save_ns;
+	return trust->pins.noted ? trust->save_noted_ns : UINT64_MAX;
+}
+
 static void save_pins(struct md_agent *agent, uint64_t now_ns)
 {
 	struct md_trust *trust = &agent->trust;
 
-	if (!trust->pins.dirty || trust->dir_fd < 0 || trust->pins_lost || trust->save.out || now_ns < trust->save_ns)
+	if (trust->dir_fd < 0 || trust->pins_lost || trust->save.out || now_ns < save_at(trust))
 		return;
 	trust->save_text = md_pins_format(&trust->pins, &trust->save_len);
 	if (!trust->save_text)
 		return;
-	trust->pins.dirty = false;
+	trust->pins.dirty = trust->pins.noted = false;
 	trust->save_ns = now_ns + SAVE_NS;
+	trust->save_noted_ns = now_ns + SAVE_NOTED_NS;
 	trust->save.run = run_save;
 	trust->save.done = on_saved;
 	md_errands_give(&agent->errands, &trust->save);
@@ -183,8 +193,10 @@ static void save_pins(struct md_agent *agent, uint64_t now_ns)
 
 void md_trust_look(struct md_agent *agent, uint64_t now_ns)
 {
-	if (agent->trust.save_ns == UINT64_MAX)
+	if (agent->trust.save_ns == UINT64_MAX) {
 		agent->trust.save_ns = 0;
+		agent->trust.save_noted_ns = now_ns + SAVE_NOTED_NS;
+	}
 	save_pins(agent, now_ns);
 	agent->trust.look_ns = now_ns + md_trust_look_hosts(agent, now_ns);
 }

@@ -46,7 +46,7 @@ struct md_trust {
 	char *save_text;
 	size_t save_len;
 	int save_err, said_err;
-	uint64_t save_ns; /* no write before */
+	uint64_t save_ns, save_noted_ns; /* no write before; for md_pins.noted only */
 
 	uint64_t look_ns; /* next look at hosts */
 	/*

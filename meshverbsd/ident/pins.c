@@ -145,7 +145,10 @@ int md_pins_set(struct md_pins *pins, const char *name, const struct md_public *
 	pin->how = how;
 	pin->since_s = since_s;
 	note_unconfirmed(pins, pin);
-	pins->dirty = true;
+	if (how == MD_PIN_UNCONFIRMED)
+		pins->noted = true;
+	else
+		pins->dirty = true;
 	return 0;
 }
 
@@ -404,7 +407,7 @@ int md_pins_load(int dir_fd, struct md_pins *pins, unsigned int *ret_n_bad, unsi
 		return errno == ENOENT ? 0 : -errno;
 	err = load_fd(fd, pins, ret_n_bad, ret_line);
 	close(fd);
-	pins->dirty = false;
+	pins->dirty = pins->noted = false;
 	return err;
 }
 

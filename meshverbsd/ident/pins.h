@@ -54,7 +54,8 @@ struct md_pins {
 	size_t n, n_revoked;
 	struct md_pin *unconfirmed; /* those that may make room, the first one first; list of utlist.h */
 	size_t n_replaced; /* pins that made room for others */
-	bool dirty; /* changed since md_pins_format() */
+	bool dirty; /* changed since the file was written */
+	bool noted; /* likewise, by unconfirmed pins only: anybody on a link can make so many that the file would be written without end */
 };
 
 const char *md_pin_how_name(enum md_pin_how how);

@@ -644,6 +644,50 @@ static void test_ids_when_full(void **state)
 	end_meeting();
 }
 
+/* Is the file written now? Waits until it is. */
+static bool saves(sd_event *event, uint64_t now_ns)
+{
+	bool out;
+
+	md_trust_look(&met, now_ns);
+	out = met.trust.save.out;
+	while (met.trust.save.out)
+		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
+	return out;
+}
+
+/* Somebody makes up ever other names, also in a full table: the file is not written over and over for that. */
+static void test_saved_seldom(void **state)
+{
+	struct md_pins *saved = &met.trust.pins;
+	sd_event *event;
+
+	(void)state;
+	begin_meeting();
+	met.trust.dir_fd = dir_fd;
+	met.trust.save_ns = UINT64_MAX;
+	assert_int_equal(sd_event_new(&event), 0);
+	assert_int_equal(md_errands_start(&met.errands, event), 0);
+	invent(saved, 0, MD_PINS_MAX);
+	for (unsigned int i = 0; i < 100; i++) {
+		invent(saved, MD_PINS_MAX + i, 1);
+		assert_false(saved->dirty);
+		assert_false(saves(event, (1 + 5 * i) * MD_S));
+	}
+	/* One that seals is on the disk at once, and the others with it. */
+	assert_int_equal(md_pins_confirm(saved, invented(MD_PINS_MAX), &one), 0);
+	assert_true(saves(event, 510 * MD_S));
+	assert_false(saves(event, 3600 * MD_S));
+	invent(saved, 2 * MD_PINS_MAX, 1);
+	assert_true(saves(event, 3600 * MD_S));
+	invent(saved, 2 * MD_PINS_MAX + 1, 1);
+	assert_false(saves(event, 4199 * MD_S));
+	assert_true(saves(event, 4200 * MD_S));
+	md_errands_stop(&met.errands);
+	sd_event_unref(event);
+	end_meeting();
+}
+
 /* ---- a host that has another id after each boot ------------------------------------------------- */
 
 static bool is_bound(unsigned int n)
@@ -762,7 +806,7 @@ int main(void)
 		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before), TEST(test_next_statement_first),
 		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
 		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
-		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life),
+		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life), TEST(test_saved_seldom),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
