@@ -300,7 +300,7 @@ void md_trust_confirm(struct md_agent *agent, const struct md_received *received
 void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *host);
 void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns);
 void md_trust_learned(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
-void md_trust_keep(struct md_agent *agent, const struct md_host *host); /* a vouched host has sealed something: its pin makes no room, its id is its own */
+void md_trust_keep(struct md_agent *agent, const struct md_host *host); /* a vouched host has sealed something: pin and id are its own */
 void md_trust_look(struct md_agent *agent, uint64_t now_ns); /* to be called at md_trust_next() */
 uint64_t md_trust_next(const struct md_agent *agent);
 /* send @host a request for its statement, or for a confirmation */

@@ -803,7 +803,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_precedence), TEST(test_revoked),	 TEST(test_file),
-		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before), TEST(test_next_statement_first),
+		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before),
+		TEST(test_next_statement_first),
 		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
 		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
 		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life), TEST(test_saved_seldom),
