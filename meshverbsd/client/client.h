@@ -114,9 +114,10 @@ struct md_clients_closing {
 /*
  * Questions to the kernel that wait. Event loop's thread.
  *
- * The kernel is asked who owns a QP, unless the claimant has it already, and its answer decides. That may take long, so
- * there are at most MD_QUESTIONS_PER_TURN questions in a loop iteration. Accounts take turns, and so do processes of an
- * account. A process whose question waits is not read.
+ * The kernel is asked who owns a QP, and its answer decides: at a claim, unless the claimant has the QP already, and at
+ * a message that begins a conversation. That may take long, so there are at most MD_QUESTIONS_PER_TURN questions in a
+ * loop iteration. Accounts take turns, and so do processes of an account. A process whose question waits is not read.
+ * Messages of other hosts do not wait: see MD_QUESTIONS_RATE.
  */
 struct md_clients_questions {
 	struct md_resqp resqp;
@@ -199,6 +200,12 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
  */
 bool md_clients_deliver(struct md_clients *clients, const struct mv_host_id *from, const char *device, uint32_t qpn,
 			const uint8_t *data, uint16_t len);
+
+/**
+ * md_clients_asks - would a message to a QP need a question to the kernel? Each is perhaps a firmware command
+ * @begins: the message has no nonce of its receiver: md_clients_doubt() comes first
+ */
+bool md_clients_asks(const struct md_clients *clients, const char *device, uint32_t qpn, bool begins);
 
 /**
  * md_clients_doubt - a QP may have another owner now: ask the kernel again, with the QP's next message

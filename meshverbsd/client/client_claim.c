@@ -40,9 +40,12 @@ static bool can_be_stale(const struct md_client *claimant, const struct md_qp *q
  */
 static int ask_kernel(const struct md_client *client, const char *device, uint32_t qpn)
 {
-	struct md_resqp *resqp = &client->clients->questions.resqp;
+	struct md_clients_questions *questions = &client->clients->questions;
+	struct md_resqp *resqp = &questions->resqp;
 	pid_t owner;
 
+	if (questions->n_left)
+		questions->n_left--;
 	if (md_peer_has_ended(client->process))
 		return -EPERM;
 	owner = md_resqp_owner(resqp, device, qpn, md_client_now_ns());
@@ -67,8 +70,6 @@ static int check_owner(struct md_client *client, const struct mv_frame *frame, c
 
 	if (held && !can_be_stale(client, held))
 		return -EPERM;
-	if (clients->questions.n_left)
-		clients->questions.n_left--;
 	err = ask_kernel(client, frame->device, frame->qpn);
 	if (err == -EOPNOTSUPP && clients->trusts)
 		return held ? -EBUSY : 0;
@@ -136,17 +137,49 @@ bool md_clients_confirm(struct md_clients *clients, struct md_qp *qp)
 	return false;
 }
 
+bool md_clients_asks(const struct md_clients *clients, const char *device, uint32_t qpn, bool begins)
+{
+	const struct md_qp_key key = md_qp_key_make(device, qpn);
+	const struct md_qp *qp = md_qps_find(&clients->qps, &key);
+
+	return qp && clients->questions.resqp.fd >= 0 && (begins || !qp->confirmed);
+}
+
+static bool claim_asks(const struct md_client *client, const struct mv_frame *frame)
+{
+	const struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
+	const struct md_qp *qp = md_qps_find(&client->clients->qps, &key);
+
+	return !qp || (qp->owner != client->number && can_be_stale(client, qp));
+}
+
+static bool end_asks(const struct md_clients *clients, const struct mv_ctl_end *end, bool begins)
+{
+	const char *devices[MD_RAILS_MAX];
+	size_t n = clients->ops->devices(clients->arg, &end->gid, devices, MD_RAILS_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		if (md_clients_asks(clients, devices[i], end->qpn, begins))
+			return true;
+	return false;
+}
+
+/* The receiver may be a process of this host. */
+static bool send_asks(const struct md_client *client, const struct mv_frame *frame)
+{
+	struct mv_ctl_msg msg;
+
+	return !mv_ctl_decode(frame->payload, frame->len, &msg) && (end_asks(client->clients, &msg.from, !msg.to_attempt) ||
+								    end_asks(client->clients, &msg.to, !msg.to_attempt));
+}
+
 bool md_client_has_to_wait(const struct md_client *client, const struct mv_frame *frame)
 {
-	const struct md_clients *clients = client->clients;
-	const struct md_qp *qp;
-	struct md_qp_key key;
+	const struct md_clients_questions *questions = &client->clients->questions;
 
-	if (frame->type != MV_FRAME_CLAIM || !client->registered || clients->questions.resqp.fd < 0 || clients->questions.n_left)
+	if (!client->registered || questions->resqp.fd < 0 || questions->n_left)
 		return false;
-	key = md_qp_key_make(frame->device, frame->qpn);
-	qp = md_qps_find(&clients->qps, &key);
-	return !qp || (qp->owner != client->number && can_be_stale(client, qp));
+	return (frame->type == MV_FRAME_CLAIM && claim_asks(client, frame)) || (frame->type == MV_FRAME_SEND && send_asks(client, frame));
 }
 
 void md_client_claim(struct md_client *client, const struct mv_frame *frame)

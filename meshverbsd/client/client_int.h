@@ -45,7 +45,8 @@ int md_client_frame(struct md_client *client, const struct mv_frame *frame);
 /**
  * md_client_has_to_wait - does the frame need a question to the kernel, while none is left in this iteration?
  *
- * No question is needed for a QP that is the client's already, or cannot become so.
+ * A claim needs none for a QP that is the client's already, or cannot become so. A message needs one if md_clients_asks()
+ * for its own QP, or for the receiver's on this host.
  */
 bool md_client_has_to_wait(const struct md_client *client, const struct mv_frame *frame);
 /* Handle CLAIM and UNCLAIM. A refused claim is counted, and the process is told. */

@@ -138,6 +138,9 @@ struct md_talk {
  */
 struct md_message_limits {
 	struct md_limit wanted, all[2], of[2][MD_SHARES], unknown[MD_SHARES];
+	struct {
+		struct md_limit wanted, all, of[MD_SHARES];
+	} questions; /* of messages for which the kernel is asked */
 };
 
 /* Messages of processes. Owner: post.c. */

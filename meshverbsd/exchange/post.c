@@ -324,6 +324,40 @@ static void complain(struct md_agent *agent, const struct md_received *received,
 	       names_path(msg) ? mv_gid_format(&msg->path.gid, path) : "none");
 }
 
+static const struct md_rate questions_rate = {.per_second = MD_QUESTIONS_RATE, .burst = MD_QUESTIONS_BURST};
+static const struct md_rate questions_wanted_rate = {.per_second = MD_QUESTIONS_WANTED_RATE, .burst = MD_QUESTIONS_WANTED_BURST};
+static const struct md_rate questions_together_rate = {.per_second = MD_LINKS_TOGETHER * MD_QUESTIONS_RATE,
+						       .burst = MD_LINKS_TOGETHER * MD_QUESTIONS_BURST};
+
+/* How many times will the kernel be asked before the message is delivered? */
+static uint32_t questions_of(const struct md_agent *agent, const struct mv_ctl_msg *msg)
+{
+	const char *devices[MD_RAILS_MAX];
+	size_t n = md_view_devices(agent->watch.view, &msg->to.gid, devices, MD_RAILS_MAX);
+	uint32_t n_questions = 0;
+
+	for (size_t i = 0; i < n; i++)
+		n_questions += md_clients_asks(&agent->clients, devices[i], msg->to.qpn, !msg->to_attempt);
+	return n_questions;
+}
+
+/* May so many questions be asked now for a message of another host? A wanted host has the share of its link, too. */
+static bool may_ask(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened, uint32_t n,
+		    uint64_t now_ns)
+{
+	const struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
+	struct md_message_limits *limits = &agent->post.limits;
+
+	if (!n || md_secure_has_key(agent->secure) ||
+	    (host && md_host_is_wanted(host, now_ns) &&
+	     md_limit_take_some(&limits->questions.wanted, &questions_wanted_rate, n, now_ns)) ||
+	    (md_limit_take_some(&limits->questions.of[md_share_of(received)], &questions_rate, n, now_ns) &&
+	     md_limit_take_some(&limits->questions.all, &questions_together_rate, n, now_ns)))
+		return true;
+	agent->counts.messages.throttled++;
+	return false;
+}
+
 static void on_carry(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened, const struct md_parcel_wire *parcel, uint64_t now_ns)
 {
@@ -344,6 +378,9 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		ask_who_is_there(agent, received);
 		return;
 	}
+	/* Before the message counts as arrived, and no QP is in doubt for a message that is dropped. */
+	if (!may_ask(agent, received, opened, questions_of(agent, &msg), now_ns))
+		return;
 	if (md_carry_first(&agent->post.carry, &opened->sender, opened->start, parcel, now_ns) &&
 	    !deliver(agent, &opened->sender, &msg, parcel->data, parcel->len))
 		agent->counts.messages.unclaimed++;

@@ -173,7 +173,22 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_QPS_PER_ACCOUNT   131072
 #define MD_STRAYS_MAX        253 /* file descriptors in one packet: SCM_MAX_FD of the kernel */
 #define MD_REFUSED_MAX       32 /* refused connections that are being closed; beyond, no connection is accepted */
-#define MD_QUESTIONS_PER_TURN 8 /* of all processes: look-ups of a QP's owner, which are firmware commands on some cards */
+/*
+ * Look-ups of a QP's owner in a turn, for all processes. On some cards each is a firmware command of up to 50 us: a turn
+ * then takes less than MD_BUSY_NS, and no path becomes suspect to other hosts for it. If 1,000 QPs move at once, their
+ * first messages need 32 turns; a turn without questions has some fifty messages, as many as a packet holds.
+ */
+#define MD_QUESTIONS_PER_TURN 32
+/*
+ * The same for messages of other hosts: hosts that md_host_is_wanted(), and the hosts of each link. A message that would
+ * need a further look-up is dropped without receipt, and its sender repeats it. Only messages to a QP that is not
+ * confirmed, or that begin a conversation, need one. Example: 1,000 QPs move at once, with 15 copies each (MD_TRIES over
+ * MD_PATHS_FIRST netdevs) on one link; that fits into the burst, and each copy counts.
+ */
+#define MD_QUESTIONS_BURST	  16384
+#define MD_QUESTIONS_RATE	  2048 /* a second; 50 us each would be a tenth of a processor */
+#define MD_QUESTIONS_WANTED_BURST 65536 /* half of the QPs of an account */
+#define MD_QUESTIONS_WANTED_RATE  8192
 #define MD_INDEX_NS          (5 * MD_S) /* the kernel's index of a device is looked up again after this time */
 /* If processes of an account used MD_BUSY_NS out of MD_BUSY_OF_NS, its clients queue: see struct md_clients_backlog. */
 #define MD_BUSY_NS           (2 * MD_MS)

@@ -158,15 +158,86 @@ static void test_questions_are_rationed(void **state)
 	assert_int_equal(clients.count.claims_refused, 1);
 	md_clients_find(&clients, 1)->pid = getpid();
 	/* A process goes before its turn comes, and another one waits when the agent ends. */
-	send_claims(a, 301, 350);
+	send_claims(a, 301, 400);
 	while (!has_qp(301))
 		sd_event_run(clients.event, 0);
 	close(a);
-	send_claims(b, 401, 450);
+	send_claims(b, 401, 500);
 	while (clients.n > 1)
 		sd_event_run(clients.event, 0);
 	assert_true(has_qp(401));
 	close(b);
+}
+
+/* A pack of @n messages of QP @qpn of 10.1.0.1 to QP 9 at @to. */
+static void send_pack(int fd, uint32_t qpn, const char *to, uint32_t to_attempt, unsigned int n)
+{
+	struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
+				 .gid_type = MV_GID_TYPE_ROCE_V2,
+				 .from_psn = MV_CTL_PSN_NONE,
+				 .to_psn = MV_CTL_PSN_NONE,
+				 .attempt = 1,
+				 .to_attempt = to_attempt,
+				 .from = {.gid = unit_gid("10.1.0.1"), .qpn = qpn},
+				 .to = {.gid = unit_gid(to), .qpn = 9}};
+	struct mv_frame frame = {.type = MV_FRAME_SEND, .dgid = unit_gid("10.1.0.2")};
+	uint8_t buf[MV_PACK_MAX_BYTES];
+	size_t len = 0;
+
+	frame.len = (uint16_t)mv_ctl_encode(&msg, frame.payload);
+	while (n--) {
+		len = pack(buf, len, &frame);
+		assert_true(len + MV_FRAME_MAX_BYTES <= sizeof(buf));
+	}
+	assert_int_equal(send(fd, buf, len, 0), len);
+}
+
+/* Returns the most questions in one turn, until nothing is left to do. */
+static unsigned int most_in_a_turn(void)
+{
+	unsigned int before, most = 0;
+
+	do {
+		before = n_questions;
+		if (sd_event_run(clients.event, 0) <= 0)
+			return most;
+		if (n_questions - before > most)
+			most = n_questions - before;
+	} while (true);
+}
+
+/* Messages that begin a conversation need a question each. Those within a conversation need none, and do not wait. */
+static void test_messages_are_rationed(void **state)
+{
+	int a = registered();
+
+	(void)state;
+	send_claims(a, 5, 9);
+	run_events();
+	assert_int_equal(n_questions, 5);
+	send_pack(a, 5, "10.1.0.2", 0, 40);
+	send_pack(a, 5, "10.1.0.2", 0, 40);
+	send_pack(a, 5, "10.1.0.2", 7, 10);
+	assert_int_equal(most_in_a_turn(), MD_QUESTIONS_PER_TURN);
+	assert_int_equal(n_questions, 85);
+	assert_int_equal(n_sent, 90);
+	send_pack(a, 5, "10.1.0.2", 7, 40);
+	assert_int_equal(most_in_a_turn(), 0);
+	assert_int_equal(n_sent, 130);
+	/* The first message of a QP within a conversation; */
+	send_pack(a, 6, "10.1.0.2", 7, 1);
+	assert_true(sd_event_run(clients.event, 0) > 0);
+	assert_int_equal(n_questions, 85);
+	assert_int_equal(most_in_a_turn(), 1);
+	assert_int_equal(n_sent, 131);
+	/* one to a QP of this host that is not confirmed. */
+	send_pack(a, 6, "10.1.0.1", 7, 1);
+	assert_true(sd_event_run(clients.event, 0) > 0);
+	assert_int_equal(n_sent, 131);
+	run_events();
+	assert_int_equal(n_sent, 132);
+	close(a);
+	run_events();
 }
 
 int main(void)
@@ -174,6 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_accounts_take_turns, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_messages_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_busy_account_gets_in_line, setup, teardown),
 	};
 

@@ -2,6 +2,7 @@
 /* What is rationed for all hosts together: messages, of which a datagram has more than a hundred, and answers. */
 #include "unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "agent.h"
@@ -353,6 +354,92 @@ static void test_greetings_on_another_link(void **state)
 	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX / 2);
 }
 
+static struct md_host *add_holder(unsigned int n)
+{
+	struct peer peer = {n, 1, 1, 5000, NULL};
+	const struct mv_host_id id = peers_id(n);
+	char text[80];
+	struct md_host *host;
+	unsigned int news;
+
+	snprintf(text, sizeof(text), "rail mlx5_0; gid 10.3.0.%u/24 v2;", n);
+	peer.text = text;
+	assert_int_equal(peers_hear(&agent.hosts, &peer, 1, 0, MD_S, &news), 0);
+	host = md_hosts_find(&agent.hosts, &id);
+	md_gidmap_claim(&agent.gidmap, host, agent.watch.view, &agent.targets);
+	return host;
+}
+
+/* A message of QP 5 of @host to our QP @qpn. Return: false: it was dropped because there are too many. */
+static bool takes_message(const struct md_host *host, uint32_t ifindex, uint32_t qpn, uint32_t to_attempt)
+{
+	const struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
+				       .gid_type = MV_GID_TYPE_ROCE_V2,
+				       .from_psn = MV_CTL_PSN_NONE,
+				       .to_psn = MV_CTL_PSN_NONE,
+				       .attempt = 1,
+				       .to_attempt = to_attempt,
+				       .from = {.gid = host->desc->gids[0].gid, .qpn = 5},
+				       .to = {.gid = unit_gid("fe80::1"), .qpn = qpn}};
+	struct md_opened opened = {.kind = MD_KIND_MESSAGE, .sealed = true, .sender = host->id, .start = host->start};
+	const struct md_received received = {.ip = host->sightings.list[0].ip, .ifindex = ifindex, .hop_limit = 255};
+	uint64_t throttled = agent.counts.messages.throttled;
+	uint8_t data[MV_CTL_MAX_BYTES];
+	struct md_parcel_wire parcel = {.op = MD_PARCEL_CARRY, .data = data};
+	static uint64_t id;
+
+	parcel.id = ++id;
+	parcel.len = (uint16_t)mv_ctl_encode(&msg, data);
+	opened.payload_len = md_parcel_encode(&parcel, opened.payload);
+	md_post_message(&agent, &received, &opened);
+	return agent.counts.messages.throttled == throttled;
+}
+
+/* Messages for which the kernel has to be asked who owns a QP. */
+static void test_questions_are_rationed(void **state)
+{
+	const struct md_qp_key keys[] = {md_qp_key_make("mlx5_0", 5), md_qp_key_make("mlx5_0", 6)};
+	struct md_qp_list list = LIST_HEAD_INITIALIZER(list);
+	struct md_host *host, *wanted;
+	unsigned int n = 0;
+
+	(void)state;
+	begin();
+	host = add_holder(1);
+	wanted = add_holder(2);
+	wanted->wanted_ns = md_now();
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(md_qps_claim(&agent.clients.qps, &keys[i], IBV_QPT_RC, 1, 0, &list), 0);
+	md_qps_find(&agent.clients.qps, &keys[1])->confirmed = true;
+	agent.clients.questions.resqp.fd = 0; /* nothing is asked: the QPs' owner is gone */
+	while (takes_message(host, 1, 5, 0))
+		n++;
+	assert_int_equal(n, MD_QUESTIONS_BURST);
+	assert_int_equal(agent.counts.messages.unclaimed, n); /* no receipt for what was dropped: it was not looked at */
+	/* Also those to another QP, and within a conversation if the QP is not confirmed. */
+	assert_false(takes_message(host, 1, 6, 0));
+	assert_false(takes_message(host, 1, 5, 7));
+	/* What is dropped puts no QP in doubt: conversations go on. */
+	assert_true(md_qps_find(&agent.clients.qps, &keys[1])->confirmed);
+	assert_true(takes_message(host, 1, 6, 7));
+	/* QPs that nobody has claimed need no question. */
+	assert_true(takes_message(host, 1, 99, 0));
+	/* Others are not kept out: who comes by another link, and who is wanted. */
+	assert_true(takes_message(host, 2, 5, 0));
+	for (n = 0; takes_message(wanted, 1, 5, 0); n++)
+		;
+	assert_int_equal(n, MD_QUESTIONS_WANTED_BURST);
+	assert_true(takes_message(wanted, 2, 5, 0)); /* by the share of its link */
+	clock_ns += MD_S;
+	for (n = 0; takes_message(host, 1, 5, 0); n++)
+		;
+	assert_int_equal(n, MD_QUESTIONS_RATE);
+	agent.clients.questions.resqp.fd = -1;
+	md_qps_fini(&agent.clients.qps);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +450,7 @@ int main(void)
 		cmocka_unit_test(test_answers_on_another_link),
 		cmocka_unit_test(test_questions_for_keys_on_another_link),
 		cmocka_unit_test(test_statements_of_another_link),
+		cmocka_unit_test(test_questions_are_rationed),
 		cmocka_unit_test(test_greetings_on_another_link),
 	};
 
