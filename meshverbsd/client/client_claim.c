@@ -132,6 +132,9 @@ bool md_clients_confirm(struct md_clients *clients, struct md_qp *qp)
 		qp->confirmed = true;
 		return true;
 	}
+	/* The answer may come later, e.g. after a reset of the card. */
+	if (err == -EOPNOTSUPP)
+		return false;
 	md_clients_let_go(clients, qp);
 	refuse(client, &key, err);
 	return false;

@@ -61,7 +61,8 @@ void md_client_unclaim(struct md_client *client, const struct mv_frame *frame);
 void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp);
 /**
  * md_clients_confirm - does the owner of a QP still own it? Called when its first message is sent or delivered
- * @qp: freed if not; then the process is told
+ * @qp: freed if not; then the process is told. If the kernel cannot be asked now, the claim stays, and the next message
+ * asks again
  *
  * The number may have been reused since the claim. The kernel is asked once, and again after md_clients_doubt()
  * (client.h).

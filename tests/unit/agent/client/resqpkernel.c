@@ -31,6 +31,7 @@ struct message a_message(int op)
 #define ORPHANS_CTX 32
 pid_t thread_id;
 pid_t given_away;
+bool broken;
 static int kernel_fd = -1, kernel_end = -1;
 unsigned int n_dumps, n_questions;
 
@@ -94,6 +95,10 @@ static void answer_qp(uint32_t qpn, uint32_t port)
 	uint32_t pid = pid_of(qpn), pdn = ORPHANS_PD, at = qpn == NO_PORT ? 0 : qpn == ON_PORT_2 ? 2 : 1;
 
 	n_questions += at == port || !at;
+	if (broken) {
+		answer_error(-EIO);
+		return;
+	}
 	if (!port || port > 2 || qpn == GONE || at != port) {
 		answer_error(!port || port > 2 ? -EINVAL : qpn == GONE ? -ENOENT : -EAGAIN);
 		return;
@@ -152,6 +157,7 @@ int setup_kernel(void **state)
 	setup(state);
 	clients.trusts = false;
 	given_away = 0;
+	broken = false;
 	clients.questions.resqp.fd = kernel_fd = pair[0];
 	kernel_end = pair[1];
 	return 0;

@@ -33,6 +33,7 @@ enum { ANOTHERS = 666, UNTOLD, GONE, THREADS, ON_PORT_2, NO_PORT, ORPHAN };
 
 extern pid_t thread_id; /* the thread that made THREADS */
 extern pid_t given_away; /* pid that all QPs belong to; 0: as above */
+extern bool broken; /* questions for QPs are answered by an error: the card is in reset */
 extern unsigned int n_dumps, n_questions; /* dumps of devices, questions for QPs */
 
 /** setup_kernel, teardown_kernel - as setup() and teardown(), with the scripted kernel to ask */

@@ -301,6 +301,40 @@ static void test_kernel_that_cannot_be_asked(void **state)
 	close(a);
 }
 
+/* The kernel answers by an error for a while: messages are dropped, claims stay. */
+static void test_kernel_that_fails(void **state)
+{
+	struct mv_frame frame;
+	int a = registered();
+
+	(void)state;
+	claim(a, "mlx5_0", 1);
+	claim(a, "mlx5_0", 2);
+	send_message(a, "10.1.0.1", 2);
+	broken = true;
+	send_message(a, "10.1.0.1", 1);
+	send_message(a, "10.1.0.1", 2);
+	md_clients_doubt(&clients, "mlx5_0", 2);
+	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 2, (const uint8_t *)"x", 1));
+	assert_int_equal(n_sent, 1);
+	assert_int_equal(next_frame(a, &frame), 0);
+	assert_true(has_qp(1) && has_qp(2));
+	broken = false;
+	send_message(a, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 2);
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 2, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_DELIVER);
+	/* Another process may still take over a QP that is its own by then. */
+	broken = true;
+	md_clients_doubt(&clients, "mlx5_0", 1);
+	send_message(a, "10.1.0.1", 1);
+	broken = false;
+	given_away = ANOTHER_PID;
+	send_message(a, "10.1.0.1", 1);
+	assert_false(has_qp(1));
+	close(a);
+}
+
 /* The number is another process's when the first message is sent or delivered: the message is dropped. */
 static void test_qp_given_away(void **state)
 {
@@ -425,6 +459,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_qp_of_a_port, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_qp_of_a_thread_that_ended, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_kernel_that_cannot_be_asked, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_kernel_that_fails, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_qp_given_away, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_device_index_is_kept, setup_kernel, teardown_kernel),
 	};
