@@ -23,6 +23,24 @@ static int decode(struct md_agent *agent, const struct md_opened *opened, struct
 	return err;
 }
 
+static bool claim(struct md_agent *agent, struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
+{
+	if (!heard->proven)
+		return md_gidmap_hear(&agent->gidmap, &agent->hosts, host, agent->watch.view, &agent->targets,
+				      md_heard_share(heard), now_ns);
+	md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
+	return true;
+}
+
+/* A beacon without news: is a claim of its host late? */
+static void catch_up(struct md_agent *agent, const struct md_heard *heard, uint64_t now_ns)
+{
+	struct md_host *host = md_hosts_find(&agent->hosts, &heard->sender);
+
+	if (host && host->claimed.late && claim(agent, host, heard, now_ns))
+		md_due_heard(agent, host, false, heard->proven);
+}
+
 /* Passes news of a host on: to the directory, and to messages that wait for the host. */
 static void take_news(struct md_agent *agent, const struct md_heard *heard, unsigned int news,
 		      uint64_t now_ns)
@@ -38,7 +56,7 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
 		md_due_routes(agent, host);
-		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
+		claim(agent, host, heard, now_ns);
 		md_carry_known(&agent->post.carry);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
@@ -72,6 +90,7 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 			now_ns + 4 * beacon.interval_ms * MD_MS;
 	if (!news) {
 		agent->counts.beacons.unchanged++;
+		catch_up(agent, &heard, now_ns);
 		return;
 	}
 	take_news(agent, &heard, news, now_ns);

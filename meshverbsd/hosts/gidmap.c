@@ -306,8 +306,22 @@ void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct m
 	if (host->claimed.view && host->claimed.view == view->number &&
 	    !memcmp(&host->claimed.on, &heard, sizeof(heard)))
 		return;
+	host->claimed.late = false;
 	host->claimed.on = heard;
 	host->claimed.view = claim_all(map, host, &heard, view, targets) && host->desc ? view->number : 0;
+}
+
+bool md_gidmap_hear(struct md_gidmap *map, struct md_hosts *hosts, struct md_host *host, const struct md_view *view,
+		    const struct md_targets *targets, unsigned int share, uint64_t now_ns)
+{
+	const struct md_netset heard = heard_on(host, view);
+	bool same = !memcmp(&host->claimed.on, &heard, sizeof(heard));
+
+	host->claimed.late = host->claimed.view && host->claimed.view == view->number && !same &&
+			     !md_hosts_take_links(hosts, host, share, now_ns);
+	if (!host->claimed.late)
+		md_gidmap_claim(map, host, view, targets);
+	return !host->claimed.late;
 }
 
 static void let_go(struct md_gidmap *map, struct md_holder *holder, const struct mv_host_id *id)

@@ -51,6 +51,18 @@ struct md_gidmap {
 void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct md_view *view,
 		     const struct md_targets *targets);
 
+/**
+ * md_gidmap_hear - the same when a datagram of the host has come that nothing proves
+ * @share: that of the datagram
+ *
+ * If only the nets have changed on which the host is heard, limited to MD_NEW_GIDS_RATE: somebody may forge beacons of
+ * many hosts now and then.
+ *
+ * Return: false: the host keeps its former claims and is @claimed.late; call again with its next datagram.
+ */
+bool md_gidmap_hear(struct md_gidmap *map, struct md_hosts *hosts, struct md_host *host, const struct md_view *view,
+		    const struct md_targets *targets, unsigned int share, uint64_t now_ns);
+
 /** md_gidmap_release - remove a host as holder of the GIDs in @desc: the host is gone, or will claim anew */
 void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id, const struct md_desc *desc);
 

@@ -106,6 +106,7 @@ struct md_host_told {
 struct md_host_claimed {
 	struct md_netset on; /* nets on which the host was heard */
 	uint64_t view; /* number of our view; 0: to claim anew */
+	bool late; /* heard on other nets by now: md_gidmap_hear() was rationed */
 };
 
 /*
@@ -325,6 +326,15 @@ void md_hosts_excuse(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns)
  * Return: as md_hosts_expire().
  */
 bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex);
+
+/**
+ * md_hosts_take_links - may GIDs of a host be claimed anew that is heard by other links than before?
+ * @share: by which its datagram came
+ *
+ * Limited to MD_NEW_GIDS_RATE, together with new GIDs. Beacons of any host can be forged, so a wanted host takes nothing
+ * from the share of wanted hosts.
+ */
+bool md_hosts_take_links(struct md_hosts *hosts, const struct md_host *host, unsigned int share, uint64_t now_ns);
 
 /** md_hosts_on_net - Return: how many rails of other hosts are heard on a netdev */
 size_t md_hosts_on_net(const struct md_hosts *hosts, uint32_t ifindex);

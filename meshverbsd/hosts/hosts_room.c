@@ -151,3 +151,10 @@ bool md_hosts_take_gids(struct md_hosts *hosts, const struct md_host *host, unsi
 
 	return take(at_ns, n, MD_NEW_GIDS_RATE, MD_NEW_GIDS_BURST, now_ns);
 }
+
+bool md_hosts_take_links(struct md_hosts *hosts, const struct md_host *host, unsigned int share, uint64_t now_ns)
+{
+	uint64_t *at_ns = &hosts->shares[share].gids_at_ns[md_host_is_vouched(host)];
+
+	return take(at_ns, host->desc ? host->desc->n_gids : 0, MD_NEW_GIDS_RATE, MD_NEW_GIDS_BURST, now_ns);
+}

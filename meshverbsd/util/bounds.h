@@ -55,7 +55,8 @@
 #define MD_CHANGES_RATE	 2
 /*
  * New GIDs, of all descriptions that have other GIDs than before: a forger may list a thousand GIDs in two dozen
- * datagrams, and their holders have to be computed anew. There is one bucket for unsigned hosts and one for signed hosts
+ * datagrams, and their holders have to be computed anew. So are those of GIDs of a host that is heard by other links than
+ * before; its claims wait if there is no room, and nothing waits after a change of our own links. There is one bucket for unsigned hosts and one for signed hosts
  * of each link, and one for signed hosts that md_host_is_wanted(). Anybody can invent keys, too. A port that goes and comes needs no tokens. The burst allows for
  * 10,000 hosts with 26 GIDs that start together.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The holder of a GID, where several hosts announce the GID. */
+#include <stdio.h>
 #include <string.h>
 
 #include "heardhosts.h"
@@ -292,6 +293,65 @@ static void test_ground(void **state)
 	assert_true(map.other_ground);
 }
 
+/* Returns whether the host's claims were worked out anew. */
+static bool claims_anew(struct md_host *heard, uint64_t now_ns)
+{
+	const struct md_netset before = heard->claimed.on;
+
+	md_gidmap_hear(&map, &hosts, heard, view, &targets, md_link_share(2), now_ns);
+	return memcmp(&heard->claimed.on, &before, sizeof(before));
+}
+
+/* The host is heard on both links, and then on the first one again. Returns how often its claims were worked out anew. */
+static unsigned int toggle(struct peer *peer, unsigned int n_times, uint64_t now_ns)
+{
+	unsigned int n = 0, news;
+
+	for (unsigned int i = 0; i < n_times; i++) {
+		assert_int_equal(peers_hear(&hosts, peer, 2, 0, now_ns, &news), 0);
+		n += claims_anew(host(peer->n), now_ns);
+		md_hosts_forget_net(&hosts, 2);
+		n += claims_anew(host(peer->n), now_ns);
+	}
+	return n;
+}
+
+/* Somebody forges beacons of hosts with many GIDs on another link, now and then: rationed by that link. */
+static void test_links_are_rationed(void **state)
+{
+	struct peer peer = {1, 1, 1, 1000, NULL}, other = {2, 1, 1, 1000, "rail mlx5_0; gid 10.1.0.7/24 v2;"};
+	char *text = malloc(64 * 1024);
+	const unsigned int n_gids = 1000, most = MD_NEW_GIDS_BURST / n_gids + 1;
+	size_t len = (size_t)sprintf(text, "rail mlx5_0;");
+	unsigned int news;
+
+	(void)state;
+	assert_non_null(text);
+	for (unsigned int g = 0; g < n_gids; g++)
+		len += (size_t)sprintf(text + len, "gid 10.1.%u.%u/16 v2;", 1 + g / 250, 1 + g % 250);
+	peer.text = text;
+	view->number = 1;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_true(md_gidmap_hear(&map, &hosts, host(1), view, &targets, md_link_share(1), MD_S));
+	assert_int_equal(holder("10.1.1.1"), 1);
+	assert_int_equal(toggle(&peer, 1000, MD_S), most);
+	assert_int_equal(holder("10.1.4.250"), 1);
+	/* Late until there is room again. */
+	assert_true(host(1)->claimed.late);
+	assert_true(md_gidmap_hear(&map, &hosts, host(1), view, &targets, md_link_share(2), 2 * MD_S));
+	assert_false(host(1)->claimed.late);
+	/* Hosts on other links are not rationed with it, nor new descriptions, nor what a change of ours requires. */
+	toggle(&peer, 1000, 2 * MD_S);
+	assert_int_equal(peers_hear(&hosts, &other, 2, 0, 2 * MD_S, &news), 0);
+	assert_true(md_gidmap_hear(&map, &hosts, host(2), view, &targets, md_link_share(2), 2 * MD_S));
+	assert_int_equal(peers_hear(&hosts, &other, 1, 0, 2 * MD_S, &news), 0);
+	assert_true(md_gidmap_hear(&map, &hosts, host(2), view, &targets, md_link_share(1), 2 * MD_S));
+	assert_false(md_gidmap_hear(&map, &hosts, host(1), view, &targets, md_link_share(2), 2 * MD_S));
+	view->number++;
+	assert_true(md_gidmap_hear(&map, &hosts, host(1), view, &targets, md_link_share(2), 2 * MD_S));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -308,6 +368,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_thief, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief_of_what_is_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answered_is_no_hearsay, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_are_rationed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ground, setup, teardown),
 	};
 
