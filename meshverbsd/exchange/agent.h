@@ -105,6 +105,9 @@ struct md_greeting {
 struct md_greetings {
 	size_t n;
 	struct md_greeting list[MD_GREETINGS_MAX];
+	struct {
+		struct md_limit all, groups[MD_SOURCE_GROUPS]; /* groups of addresses that are greeted */
+	} of[MD_HOSTS_SHARES]; /* rate limits, by md_link_share() */
 };
 
 /* Content of our beacons. */

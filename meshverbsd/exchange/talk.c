@@ -186,29 +186,46 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 		send_statement(agent, net, now_ns);
 }
 
-/* Sends a beacon to one neighbour: a newcomer on a link with many hosts, or a host that asked for proof. */
-void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
+static void send_piece_to(struct md_agent *agent, const struct md_net *net, const struct in6_addr *ip, uint8_t piece)
 {
-	const struct md_net *net = md_view_net(agent->watch.view, ifindex);
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 	struct md_beacon beacon;
 
-	if (!net)
-		return;
 	fill_beacon(agent, &beacon);
 	beacon.rail = (uint16_t)net->rail;
 	for (size_t i = 0; i < agent->talk.announce.n; i++)
-		if (agent->talk.announce.outlets[i].ifindex == ifindex)
+		if (agent->talk.announce.outlets[i].ifindex == net->ifindex)
 			beacon.interval_ms = agent->talk.announce.outlets[i].interval_ms;
-	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
-	for (unsigned int i = 0; i < md_beacon_pieces(agent->talk.said.len); i++) {
-		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+	md_beacon_cut(&beacon, agent->talk.said.desc, piece);
+	md_talk_send(agent, MD_KIND_BEACON, ip, agent->udp.port, net->ifindex, NULL, payload, md_beacon_encode(&beacon, payload));
+	agent->counts.beacons.sent++;
+}
 
-		md_beacon_cut(&beacon, agent->talk.said.desc, (uint8_t)i);
-		md_talk_send(agent, MD_KIND_BEACON, ip, agent->udp.port, ifindex, NULL, payload,
-			     md_beacon_encode(&beacon, payload));
-		agent->counts.beacons.sent++;
-	}
+/* Sends all of our beacon to a neighbour that asked for proof, and has shown a cookie. */
+void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
+{
+	const struct md_net *net = md_view_net(agent->watch.view, ifindex);
+
+	if (!net)
+		return;
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
+	for (unsigned int i = 0; i < md_beacon_pieces(agent->talk.said.len); i++)
+		send_piece_to(agent, net, ip, (uint8_t)i);
+	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
+}
+
+/*
+ * A newcomer's address is not proven: the newcomer gets one beacon and one statement. If our description does not fit
+ * into one beacon, the newcomer asks for the description by a query, which has a cookie.
+ */
+static void send_greeting(struct md_agent *agent, const struct md_greeting *greeting)
+{
+	const struct md_net *net = md_view_net(agent->watch.view, greeting->ifindex);
+
+	if (!net)
+		return;
+	send_piece_to(agent, net, &greeting->ip, md_beacon_pieces(agent->talk.said.len) > 1 ? MD_NO_PIECE : 0);
+	md_trust_send(agent, &greeting->ip, agent->udp.port, greeting->ifindex, NULL, false);
 }
 
 /*
@@ -235,11 +252,24 @@ static struct md_greeting *place_for(struct md_greetings *greetings, uint32_t if
 	return found;
 }
 
+static const struct md_rate greetings_rate = {.per_second = MD_GREETINGS_RATE, .burst = MD_GREETINGS_BURST};
+static const struct md_rate greetings_group_rate = {.per_second = MD_GREETINGS_GROUP_RATE, .burst = MD_GREETINGS_GROUP_BURST};
+
+static bool may_greet(struct md_greetings *greetings, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns)
+{
+	typeof(greetings->of[0]) *limits = &greetings->of[md_link_share(ifindex)];
+	struct md_limit *group = &limits->groups[md_hash64(ip, sizeof(*ip)) % MD_SOURCE_GROUPS];
+
+	return md_limit_take(group, &greetings_group_rate, now_ns) && md_limit_take(&limits->all, &greetings_rate, now_ns);
+}
+
 void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
 		   uint64_t now_ns)
 {
+	struct md_greetings *greetings = &agent->talk.greetings;
 	uint64_t delay_ns = md_announce_greet(&agent->talk.announce, ifindex, now_ns);
-	struct md_greeting *greeting = delay_ns ? place_for(&agent->talk.greetings, ifindex) : NULL;
+	struct md_greeting *greeting =
+		delay_ns && may_greet(greetings, ip, ifindex, now_ns) ? place_for(greetings, ifindex) : NULL;
 
 	if (greeting)
 		*greeting = (struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex};
@@ -256,7 +286,7 @@ static void send_greetings(struct md_agent *agent, uint64_t now_ns)
 		if (greeting.due_ns > now_ns)
 			greetings->list[kept++] = greeting;
 		else
-			md_talk_beacon_to(agent, &greeting.ip, greeting.ifindex);
+			send_greeting(agent, &greeting);
 	}
 	greetings->n = kept;
 }

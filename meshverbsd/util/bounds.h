@@ -80,6 +80,14 @@
 #define MD_ANSWER_EACH_NS    (MD_S / 5000)
 #define MD_ANSWER_SPACING_NS (100 * MD_MS) /* least time between two greetings on one link */
 #define MD_ANSWER_ALL_MAX    250 /* up to so many senders on a link, greetings are multicast */
+/*
+ * Greetings to single addresses, on links with more senders: of one link, and to one group of addresses there. Anybody on
+ * the link can forge the address. The burst of a link allows for MD_NEW_HOSTS_BURST newcomers; further ones hear the next beacon.
+ */
+#define MD_GREETINGS_BURST	 2048
+#define MD_GREETINGS_RATE	 50 /* a second */
+#define MD_GREETINGS_GROUP_BURST 32
+#define MD_GREETINGS_GROUP_RATE	 2
 #define MD_NETS_MAX          128 /* netdevs on which beacons are sent: 16 ports with 7 VLANs each */
 
 /*

@@ -327,29 +327,36 @@ static unsigned int n_greetings(uint32_t ifindex)
 	return n;
 }
 
+/* @n newcomers, each with an address of its own. */
+static void greet(uint32_t ifindex, unsigned int n)
+{
+	static uint32_t number;
+	struct in6_addr ip = {0};
+
+	while (n--) {
+		number++;
+		memcpy(&ip.s6_addr[12], &number, sizeof(number));
+		md_talk_greet(&agent, &ip, ifindex, MD_S);
+	}
+}
+
 /* Somebody makes up newcomers on netdev 2, which has thousands of hosts: those on netdev 1 are greeted. */
 static void test_greetings_on_another_link(void **state)
 {
-	const struct in6_addr ip = {0};
-
 	(void)state;
 	memset(&agent, 0, sizeof(agent));
 	agent.talk.announce.random = no_random;
 	agent.talk.announce.n = 2;
 	for (uint32_t i = 0; i < 2; i++)
 		agent.talk.announce.outlets[i] = (struct md_outlet){.ifindex = 1 + i, .n_heard = 10000};
-	for (unsigned int i = 0; i < 1000; i++)
-		md_talk_greet(&agent, &ip, 2, MD_S);
+	greet(2, 1000);
 	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX);
-	for (unsigned int i = 0; i < 100; i++)
-		md_talk_greet(&agent, &ip, 1, MD_S);
+	greet(1, 100);
 	assert_int_equal(n_greetings(1), 100);
-	for (unsigned int i = 0; i < 1000; i++)
-		md_talk_greet(&agent, &ip, 2, MD_S);
+	greet(2, 1000);
 	assert_int_equal(n_greetings(1), 100);
 	/* Not more than there are on netdev 2. */
-	for (unsigned int i = 0; i < 1000; i++)
-		md_talk_greet(&agent, &ip, 1, MD_S);
+	greet(1, 1000);
 	assert_int_equal(n_greetings(1), MD_GREETINGS_MAX / 2);
 	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX / 2);
 }
@@ -440,6 +447,47 @@ static void test_questions_are_rationed(void **state)
 	end();
 }
 
+static uint64_t n_datagrams(void)
+{
+	return agent.counts.datagrams.sent + agent.counts.datagrams.failed + agent.counts.datagrams.held;
+}
+
+/* Somebody makes up newcomers at the address of a victim, which gets little; and at many addresses, in which all get little. */
+static void test_greetings_are_rationed(void **state)
+{
+	struct in6_addr ip = {.s6_addr = {0xfe, 0x80}};
+	uint64_t now_ns = MD_S, before;
+
+	(void)state;
+	begin();
+	agent.talk.said.len = MD_DESC_BYTES_MAX; /* many pieces */
+	agent.talk.announce.random = no_random;
+	agent.talk.announce.n = 1;
+	agent.talk.announce.outlets[0] = (struct md_outlet){.ifindex = 1, .n_heard = 10000, .next_ns = UINT64_MAX};
+	for (unsigned int i = 0; i < 1000; i++) {
+		md_talk_greet(&agent, &ip, 1, now_ns);
+		md_talk_beacons(&agent, now_ns + 100 * MD_S);
+	}
+	assert_int_equal(agent.counts.beacons.sent, MD_GREETINGS_GROUP_BURST);
+	assert_int_equal(n_datagrams(), MD_GREETINGS_GROUP_BURST); /* one each: this host signs nothing */
+	for (uint32_t i = 1; i < 100000; i++) {
+		memcpy(&ip.s6_addr[8], &i, sizeof(i));
+		md_talk_greet(&agent, &ip, 1, now_ns);
+		md_talk_beacons(&agent, now_ns + 100 * MD_S);
+	}
+	assert_int_equal(n_datagrams(), MD_GREETINGS_BURST);
+	/* Newcomers are greeted again later. */
+	before = n_datagrams();
+	now_ns += MD_S;
+	for (uint32_t i = 1; i < 10000; i++) {
+		memcpy(&ip.s6_addr[8], &i, sizeof(i));
+		md_talk_greet(&agent, &ip, 1, now_ns);
+		md_talk_beacons(&agent, now_ns + 100 * MD_S);
+	}
+	assert_int_equal(n_datagrams(), before + MD_GREETINGS_RATE);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -450,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_answers_on_another_link),
 		cmocka_unit_test(test_questions_for_keys_on_another_link),
 		cmocka_unit_test(test_statements_of_another_link),
+		cmocka_unit_test(test_greetings_are_rationed),
 		cmocka_unit_test(test_questions_are_rationed),
 		cmocka_unit_test(test_greetings_on_another_link),
 	};
