@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 19
+#define N_SETTINGS 20
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -45,6 +45,10 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "connection would move to, in the background, before it has to. That memory counts "
 	 "against the limit of locked memory once more for each NIC, so only where there is none "
 	 "(ulimit -l). off: when it moves, which takes longer."},
+	{"meshverbs", "stand_in", "off",
+	 "on: a port that is down is reported as active, with the speed of another port of this host that would serve its "
+	 "connections, to programs that open its device by ibv_open_device(). For programs that choose devices, all "
+	 "hosts that they run on need meshverbs. Needs moves = on. off: ports are reported as they are."},
 	{"survive", "qualify", "auto",
 	 "With survive = auto. auto: the agent has each device qualified once for each firmware, kernel and libmlx5, while nothing "
 	 "else uses it. manual: `meshverbs qualify` does, or a verdict is imported. never: no device counts as qualified."},
@@ -98,6 +102,7 @@ static const struct {
 	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval, false},
 	{offsetof(struct mv_config, move_timeout_ms), &mv_config_interval, false},
 	{offsetof(struct mv_config, prearm), &mv_config_switch, false},
+	{offsetof(struct mv_config, stand_in), &mv_config_switch, false},
 	{offsetof(struct mv_config, qualify), &mv_config_qualify, false},
 	{offsetof(struct mv_config, survive_unauthenticated), &mv_config_switch, false},
 	{offsetof(struct mv_config, log_target), &mv_config_target, false},

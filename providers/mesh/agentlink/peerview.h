@@ -134,6 +134,18 @@ bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b);
  */
 enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library);
 
+/* The rail that serves connections of a port that is down: mv_stand_in_find(). */
+struct mesh_view_stand_in {
+	char device[IBV_SYSFS_NAME_MAX];
+	uint8_t port;
+	uint16_t mtu_bytes; /* 0: unknown, as the next */
+	uint32_t rate_mbps;
+	char host[64]; /* a host that it reaches */
+};
+
+/** mesh_view_stand_in - mv_stand_in_find() for a port of this host. Return: as there; -ENOENT: no live agent. */
+int mesh_view_stand_in(const char *device, uint8_t port_num, struct mesh_view_stand_in *ret);
+
 /** mesh_view_agent - is there a live agent on this host? */
 bool mesh_view_agent(void);
 

@@ -98,6 +98,7 @@ struct mesh_lower {
 	int (*destroy_ah)(struct ibv_ah *ah);
 	void (*async_event)(struct ibv_context *context, struct ibv_async_event *event);
 	void (*free_context)(struct ibv_context *context);
+	int (*query_port)(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr); /* NULL: not replaced */
 };
 
 /*
@@ -118,6 +119,7 @@ struct mesh_context {
 
 	_Atomic uint32_t library; /* of the base: mv_directory_library(); 0: not computed yet; survives.c */
 	_Atomic uint32_t ports_down; /* bit per port: mesh_port_event() */
+	_Atomic uint32_t stood_in; /* bit per port: down, and last shown to the program as active; portview.c */
 	struct mesh_data data; /* data path of virtual QPs; has a lock of its own */
 	struct mesh_ud_data ud; /* ud.h */
 
@@ -186,16 +188,36 @@ struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
  */
 int mesh_own_to_err(struct mesh_context *mc, struct ibv_qp *qp);
 
+/**
+ * mesh_real_port - ibv_query_port() of a program's device, or of a rail, as the lower provider answers it
+ *
+ * The program itself may be shown another port's state (portview.h). Any thread. Return: as ibv_query_port().
+ */
+int mesh_real_port(struct ibv_context *verbs, uint8_t port_num, struct ibv_port_attr *ret);
+
+/**
+ * mesh_looking_begin - the calling thread reads a GID table with a lock of the plugin held
+ *
+ * Where the kernel has no query of the table, libibverbs queries the port, too: mesh_query_port() then takes no lock.
+ *
+ * Return: pass it to mesh_looking_end().
+ */
+_Atomic unsigned long *mesh_looking_begin(void);
+void mesh_looking_end(_Atomic unsigned long *looking);
+/** mesh_looking - is the calling thread between mesh_looking_begin() and mesh_looking_end()? */
+bool mesh_looking(void);
+
 /* overlay.c */
 
 /**
  * mesh_overlay_install - install the plugin's functions in a context that the base has just made
  * @start: result of the base's alloc_context or import_context, not NULL
+ * @direct: opened by mlx5dv_open_device(): the program means to drive queue pairs past libibverbs
  *
  * If anything about the context is unexpected, leaves it alone, and reports that. Any thread.
  */
 void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, struct ibv_device *device,
-			  struct verbs_context *start);
+			  struct verbs_context *start, bool direct);
 
 /* Verbs entry points: modify.c, ah.c, event.c, overlay.c. Contracts, errors and thread-safety as in libibverbs. */
 int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);

@@ -37,6 +37,7 @@ struct mesh_base {
 };
 
 #define MESH_RAIL_OPENERS 16
+#define MESH_LOOKERS	  16 /* one more thread that reads a GID table at the same time is not marked */
 #define MESH_READ_RAILS	  32
 
 /* Counters of the process: count.h. @lock guards the rest. */
@@ -122,6 +123,7 @@ struct mesh_process {
 	MESH_LOCK(RAILS) rails_lock;
 	MESH_LOCK(OPEN) open_lock; /* held while a rail lists and opens devices, before any lock of libibverbs, and by fork(); fork.h */
 	_Atomic unsigned long rail_openers[MESH_RAIL_OPENERS]; /* pthread_t of threads that are opening a rail; 0: none */
+	_Atomic unsigned long lookers[MESH_LOOKERS]; /* pthread_t of threads in mesh_looking_begin(); 0: none */
 	/* Rails whose events the helper thread reads: readrails.c, railevents.c. Any thread adds, that thread removes; @lock. */
 	struct mesh_process_read_rails {
 		MESH_LOCK(READ_RAILS) lock; /* taken before rails_lock */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "context.h"
 #include "tables.h"
 
 /*
@@ -30,6 +31,7 @@ static ssize_t query(const struct mesh_library *lib, struct ibv_context *verbs,
 		     struct ibv_gid_entry **ret_entries)
 {
 	struct ibv_gid_entry *entries = NULL, *larger;
+	_Atomic unsigned long *looking;
 	ssize_t n = -EINVAL;
 	size_t i;
 
@@ -41,7 +43,9 @@ static ssize_t query(const struct mesh_library *lib, struct ibv_context *verbs,
 			return -ENOMEM;
 		}
 		entries = larger;
+		looking = mesh_looking_begin();
 		n = lib->query_gid_table(verbs, entries, table_sizes[i], 0, sizeof(*entries));
+		mesh_looking_end(looking);
 	}
 	if (n < 0)
 		free(entries);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "context.h"
 #include "gid.h"
-#include "mesh.h"
 #include "topo.h"
 
 #define ATTEMPTS 8 /* GIDs tried, at most */
@@ -20,7 +20,7 @@ static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entr
 	struct ibv_port_attr port;
 
 	memset(&port, 0, sizeof(port));
-	if (ibv_query_port(verbs, ah.port_num, &port) || port.state != IBV_PORT_ACTIVE)
+	if (mesh_real_port(verbs, ah.port_num, &port) || port.state != IBV_PORT_ACTIVE)
 		return NO_PORT;
 	if (entry->gid_type == IBV_GID_TYPE_IB) {
 		ah.dlid = port.lid;

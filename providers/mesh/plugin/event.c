@@ -4,6 +4,7 @@
 #include "conn.h"
 #include "paths.h"
 #include "ports.h"
+#include "portview.h"
 
 /* A program that handles GID changes may read the table now: so read and keep the same entries. */
 void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -23,4 +24,10 @@ void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event
 	}
 	errno = saved_errno;
 	mc->lower.async_event(context, event);
+	if (!mesh_context_active(mc))
+		return;
+	cancel = mesh_cancel_off();
+	mesh_portview_event(mc, context, event);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
 }

@@ -16,12 +16,12 @@
  * per element of bases[].
  */
 
-static void overlay(const struct mesh_base *base, struct ibv_device *device, struct verbs_context *start)
+static void overlay(const struct mesh_base *base, struct ibv_device *device, struct verbs_context *start, bool direct)
 {
 	int saved_errno = errno, cancel = mesh_cancel_off();
 
 	if (start && !mesh_rail_opening(&mesh_root))
-		mesh_overlay_install(&mesh_root, base, device, start);
+		mesh_overlay_install(&mesh_root, base, device, start, direct);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }
@@ -33,7 +33,7 @@ static void overlay(const struct mesh_base *base, struct ibv_device *device, str
 		const struct mesh_base *base = &mesh_root.bases[i];                                        \
 		struct verbs_context *start = base->alloc_context(device, cmd_fd, private_data);           \
                                                                                                            \
-		overlay(base, device, start);                                                              \
+		overlay(base, device, start, private_data); /* of mlx5dv_open_device() */                  \
 		return start;                                                                              \
 	}                                                                                                  \
 	static struct verbs_context *import_context_##i(struct ibv_device *device, int cmd_fd)             \
@@ -41,7 +41,7 @@ static void overlay(const struct mesh_base *base, struct ibv_device *device, str
 		const struct mesh_base *base = &mesh_root.bases[i];                                        \
 		struct verbs_context *start = base->import_context(device, cmd_fd);                        \
                                                                                                            \
-		overlay(base, device, start);                                                              \
+		overlay(base, device, start, false);                                                       \
 		return start;                                                                              \
 	}
 
@@ -232,6 +232,8 @@ bool mesh_calibrated(struct mesh_root *root)
 	mesh_lock(&root->process->hook_lock);
 	state = atomic_load_explicit(&root->calibration_state, memory_order_relaxed);
 	if (state == MESH_CALIBRATION_NONE) {
+		if (!root->config.stand_in)
+			root->lib.query_port = NULL; /* not even looked for: mesh_calibration_lacks() */
 		if (mesh_calibrate(&root->lib, &root->calibration, why, sizeof(why))) {
 			state = MESH_CALIBRATION_REFUSED;
 			mesh_stage(root, "calibration", MESH_STAGE_REFUSED, "%s: %s", root->lib.path, why);

@@ -8,6 +8,7 @@
 #include "keys.h"
 #include "paths.h"
 #include "pdstay.h"
+#include "portview.h"
 #include "qpmade.h"
 #include "rails.h"
 #include "srq.h"
@@ -75,6 +76,7 @@ static const struct row rows[MESH_N_OPS] = {
 	KEEP(POST_RECV, io.post_recv),
 	OURS(DESTROY_AH, destroy_ah, mesh_destroy_ah),
 	OURS(BIND_MW, qp.bind_mw, mesh_bind_mw),
+	OURS(QUERY_PORT, query_port, mesh_query_port),
 };
 
 /* Read the base's functions from a context. Return: false: the library's two copies of one differ. */
@@ -108,6 +110,17 @@ static void put_functions(const struct mesh_root *root, const struct mesh_contex
 	root->lib.set_ops(start, table);
 }
 
+/*
+ * stand_in = on, and the program will post by libibverbs. Connections of queue pairs that it drives by mlx5dv cannot move, so to
+ * such a program a port that is down stays down.
+ */
+static void take_port(const struct mesh_root *root, const struct ibv_context *verbs, struct mesh_context *mc, bool direct)
+{
+	mc->lower.query_port = NULL; /* of the record's former context */
+	if (root->config.stand_in && mc->can_move && !direct && !take_functions(root, verbs, mc, MESH_OPS_STAND_IN, MESH_N_OPS))
+		mc->lower.query_port = NULL;
+}
+
 /* Generation of this process. A child of fork() has none, until it opens its first context. */
 static uint64_t current_generation(struct mesh_root *root)
 {
@@ -125,7 +138,7 @@ static uint64_t current_generation(struct mesh_root *root)
 }
 
 void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, struct ibv_device *device,
-			  struct verbs_context *start)
+			  struct verbs_context *start, bool direct)
 {
 	char stage[IBV_SYSFS_NAME_MAX + 16], why[256];
 	struct mesh_context *mc;
@@ -171,14 +184,16 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 		return;
 	}
 	mc->can_move = root->config.moves && !mc->logged_only && !root->calibration.no_moves[0] &&
-		       take_functions(root, verbs, mc, MESH_OPS_MOVES, MESH_N_OPS);
+		       take_functions(root, verbs, mc, MESH_OPS_MOVES, MESH_OPS_STAND_IN);
+	take_port(root, verbs, mc, direct);
 	mc->sees_peers = mc->can_move || (mc->logged_only && root->config.moves);
 	mesh_data_open(mc);
 	mesh_ud_open(mc);
 	mesh_context_publish(mc, verbs);
 	put_functions(root, mc, start);
-	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s", base->name,
-		   mc->logged_only ? ", observing only" : "", mc->can_move || mc->logged_only ? "" : ", no moves");
+	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s%s", base->name,
+		   mc->logged_only ? ", observing only" : "", mc->can_move || mc->logged_only ? "" : ", no moves",
+		   mc->lower.query_port ? ", ports that are down may be served by others" : "");
 }
 
 void mesh_free_context(struct ibv_context *context)

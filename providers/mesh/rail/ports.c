@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "ports.h"
 
+#include "context.h"
 #include "detect.h"
 
 static uint32_t bit_of(unsigned int port)
@@ -29,7 +30,7 @@ bool mesh_port_is_down(_Atomic uint32_t *ports_down, struct ibv_context *context
 
 	if (!(atomic_load_explicit(ports_down, memory_order_relaxed) & bit_of(port)) || !mesh_detects(MESH_DETECT_EVENT))
 		return false;
-	if (ibv_query_port(context, port, &attr) || attr.state != IBV_PORT_ACTIVE)
+	if (mesh_real_port(context, port, &attr) || attr.state != IBV_PORT_ACTIVE)
 		return true;
 	atomic_fetch_and_explicit(ports_down, ~bit_of(port), memory_order_relaxed);
 	return false;

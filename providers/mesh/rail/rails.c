@@ -64,6 +64,25 @@ static int try_file(const struct ibv_device *device)
 	return 0;
 }
 
+bool mesh_rail_may_open(const char *device)
+{
+	struct mesh_process *process = mesh_root.process;
+	const struct mesh_verbs *verbs = &mesh_root.lib.verbs;
+	bool locked = mesh_fork_lock(&process->open_lock, FORK_MS), may;
+	struct ibv_device **list;
+	int i, n = 0;
+
+	list = verbs->get_device_list(&n);
+	for (i = 0; i < n && strcmp(list[i]->name, device) != 0; i++)
+		;
+	may = i < n && !try_file(list[i]);
+	if (list)
+		verbs->free_device_list(list);
+	if (locked)
+		mesh_unlock(&process->open_lock);
+	return may;
+}
+
 /* Called with the device's lock only: a device that does not answer delays other threads by FORK_MS at most. */
 static struct ibv_context *open_context(const char *device, char *why, size_t why_size)
 {

@@ -69,6 +69,14 @@ struct mesh_rail {
  */
 struct mesh_rail *mesh_rail_get(const char *device, char *why, size_t why_size);
 
+/**
+ * mesh_rail_may_open - may this process open the device file of a NIC?
+ *
+ * False in a container that was given other NICs only. Says nothing of the firmware: mesh_rail_get() may still fail. Lists
+ * libibverbs' devices, which takes some 100 us; takes process->open_lock. Preserves nothing of errno.
+ */
+bool mesh_rail_may_open(const char *device);
+
 /** mesh_rail_ref - take a further reference */
 struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail);
 

@@ -128,7 +128,7 @@ static bool port_active(struct loop *l, uint8_t port_num)
 	struct ibv_port_attr port;
 
 	memset(&port, 0, sizeof(port));
-	return !ibv_query_port(l->verbs, port_num, &port) && port.state == IBV_PORT_ACTIVE;
+	return !mesh_real_port(l->verbs, port_num, &port) && port.state == IBV_PORT_ACTIVE;
 }
 
 static void take(struct loop *l, const struct ibv_wc *wc)

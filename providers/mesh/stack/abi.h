@@ -137,6 +137,7 @@ struct mesh_library {
 	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
 	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
 	int (*query_qp_data_in_order)(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
+	int (*query_port)(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr);
 
 	struct mesh_verbs verbs; /* all set if @missing_verb is NULL */
 	const char *missing_verb; /* first function of @verbs that the library lacks: no connection is moved; NULL: none */

@@ -140,7 +140,7 @@ static void tell_moves(const struct mesh_library *lib, struct mesh_calibration *
 {
 	enum mesh_op op;
 
-	for (op = MESH_OPS_MOVES; op < MESH_N_OPS; op++) {
+	for (op = MESH_OPS_MOVES; op < MESH_OPS_STAND_IN; op++) {
 		if (cal->slot[op] == MESH_OP_ABSENT && !mesh_calibration_lacks(lib, op)) {
 			snprintf(cal->no_moves, sizeof(cal->no_moves), "operation %s was not found",
 				 mesh_op_info[op].name);

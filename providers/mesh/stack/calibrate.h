@@ -12,7 +12,10 @@
  * (scratch.h).
  */
 
-/* Operations that the plugin may replace. Those before MESH_OPS_MOVES repair GIDs; the others are for moved connections. */
+/*
+ * Operations that the plugin may replace. Those before MESH_OPS_MOVES repair GIDs; those from there on are for moved connections,
+ * up to MESH_OPS_STAND_IN; the rest shows a port that is down as active.
+ */
 enum mesh_op {
 	MESH_OP_MODIFY_QP,
 	MESH_OP_CREATE_AH,
@@ -59,6 +62,8 @@ enum mesh_op {
 	MESH_OP_POST_RECV,
 	MESH_OP_DESTROY_AH,
 	MESH_OP_BIND_MW,
+	MESH_OPS_STAND_IN,
+	MESH_OP_QUERY_PORT = MESH_OPS_STAND_IN,
 	MESH_N_OPS,
 };
 

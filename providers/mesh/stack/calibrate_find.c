@@ -67,6 +67,7 @@ const struct mesh_public_slot mesh_op_info[MESH_N_OPS] = {
 	[MESH_OP_POST_RECV] = {"post_recv", OPS(post_recv)},
 	[MESH_OP_DESTROY_AH] = {"destroy_ah", OPS(_compat_destroy_ah)},
 	[MESH_OP_BIND_MW] = {"bind_mw", OPS(bind_mw)},
+	[MESH_OP_QUERY_PORT] = {"query_port", 0}, /* in the public place of that name the library has its own function */
 };
 
 const char *mesh_op_name(enum mesh_op op)
@@ -200,6 +201,14 @@ static void call_query_ece(const struct mesh_library *lib, struct mesh_scratch *
 	lib->query_ece(&qp, &ece);
 }
 
+static void call_query_port(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	uint64_t out[32]; /* more than struct ibv_port_attr has, of which this function fills a part */
+
+	(void)arg;
+	lib->query_port(s->context, 1, (struct _compat_ibv_port_attr *)out);
+}
+
 /* Operations that not every library has. */
 static const struct {
 	enum mesh_op op;
@@ -213,6 +222,7 @@ static const struct {
 	{MESH_OP_UNIMPORT_PD, offsetof(struct mesh_library, unimport_pd), call_unimport_pd},
 	{MESH_OP_SET_ECE, offsetof(struct mesh_library, set_ece), call_set_ece},
 	{MESH_OP_QUERY_ECE, offsetof(struct mesh_library, query_ece), call_query_ece},
+	{MESH_OP_QUERY_PORT, offsetof(struct mesh_library, query_port), call_query_port},
 };
 
 #define N_LATER (sizeof(later_ones) / sizeof(later_ones[0]))

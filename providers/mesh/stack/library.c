@@ -116,6 +116,7 @@ int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anc
 	resolve(handle, "ibv_set_ece", &lib.set_ece);
 	resolve(handle, "ibv_query_ece", &lib.query_ece);
 	resolve(handle, "ibv_query_qp_data_in_order", &lib.query_qp_data_in_order);
+	resolve(handle, "ibv_query_port", &lib.query_port);
 	resolve_verbs(handle, &lib);
 
 	dl_iterate_phdr(find_segment, &query);

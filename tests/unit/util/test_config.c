@@ -62,6 +62,7 @@ static void test_defaults(void **state)
 	assert_string_equal(config.agent_key, "/etc/libibverbs.d/mesh/key");
 	assert_int_equal(config.beacon_interval_ms, 1000);
 	assert_int_equal(config.move_timeout_ms, 2000);
+	assert_false(config.stand_in);
 	assert_int_equal(config.probe_interval_ms, 10);
 	assert_int_equal(config.probe_multiplier, 3);
 	assert_true(config.exclude_default_route);
@@ -108,7 +109,7 @@ static void test_bad_lines(void **state)
 		{"[meshverbs]\nmode = on # really\n",
 		 "2: bad value 'on # really' for mode: write one of on, observe, off\n"},
 		{"[meshverbs]\nmodus = on\n",
-		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves, survive, hold_down_ms, move_timeout_ms, prearm\n"},
+		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves, survive, hold_down_ms, move_timeout_ms, prearm, stand_in\n"},
 		{"[log]\nMode = on\n",
 		 "2: unknown setting 'Mode' in [log]: known are target, level\n"},
 		{"[meshverbs]\nlevel = info\n",
@@ -345,7 +346,7 @@ static void test_format(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&config,
-			       "[meshverbs]\nmode=observe\nbase=mlx5 rxe\nexclude=a b c\nmove_timeout_ms=60000\n[log]\n"
+			       "[meshverbs]\nmode=observe\nbase=mlx5 rxe\nexclude=a b c\nmove_timeout_ms=60000\nstand_in=on\n[log]\n"
 			       "target=/x\nlevel=err\n[agent]\nport=65535\nhosts=/h\nkey=/k\n"
 			       "beacon_interval_ms=60000\nprobe_interval_ms=0\nprobe_multiplier=50\n"
 			       "exclude_default_route=off\n",

@@ -27,11 +27,13 @@ struct fakeverbs fake_open(const char *file)
 	get(f.handle, "fake_state", &f.state);
 	get(f.handle, "fake_register_base", &f.register_base);
 	get(f.handle, "fake_open_device", &f.open_device);
+	get(f.handle, "fake_open_direct", &f.open_direct);
 	get(f.handle, "fake_import_device", &f.import_device);
 	get(f.handle, "ibv_close_device", &f.close_device);
 	get(f.handle, "fake_modify_qp", &f.modify_qp);
 	get(f.handle, "fake_create_ah", &f.create_ah);
 	get(f.handle, "fake_async_event", &f.async_event);
+	get(f.handle, "ibv_query_port", &f.query_port);
 	memcpy(&f.anchor, &f.configure, sizeof(f.anchor));
 	return f;
 }

@@ -58,6 +58,7 @@ enum {
 	OP_UNIMPORT_PD,
 	OP_SET_ECE,
 	OP_QUERY_ECE,
+	OP_QUERY_PORT,
 };
 #define N_MIRRORED (sizeof(ops) / sizeof(ops[0]))
 _Static_assert(N_MIRRORED == OP_FREE_CONTEXT, "operations that show come first");
@@ -368,6 +369,19 @@ EXPORT struct ibv_mr *fake_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr
 }
 #endif
 
+/* Programs come here, too. verbs.h has a macro of that name. */
+EXPORT int fake_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr) __asm__("ibv_query_port");
+
+EXPORT int fake_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
+{
+	int (*function)(struct ibv_context *, uint8_t, struct ibv_port_attr *);
+
+	memcpy(&function, &priv_ops(tail_of(context))[slot_of[OP_QUERY_PORT]], sizeof(function));
+	if (config.defect == FAKE_PORT_TWO)
+		function(context, port_num, attr);
+	return function(context, port_num, attr);
+}
+
 /* What a real library puts into a context when the provider has made it. */
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
@@ -467,6 +481,16 @@ static void base_free_context(struct ibv_context *context)
 	free((char *)context - offsetof(struct verbs_context, context) - config.front);
 }
 
+static int base_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
+{
+	(void)context;
+	fake_state.n_query_port++;
+	if (port_num != 1)
+		return EINVAL;
+	*attr = fake_state.port;
+	return 0;
+}
+
 static struct ibv_mr *base_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
 {
 	static struct ibv_mr mr; /* all are one */
@@ -494,7 +518,7 @@ static struct verbs_context *base_alloc(struct ibv_device *device, int cmd_fd, v
 	struct verbs_context *start;
 	unsigned int i;
 
-	(void)private_data;
+	(void)private_data; /* as of mlx5dv_open_device(), if not NULL */
 	start = _verbs_init_and_alloc_context(device, cmd_fd, config.front + sizeof(struct verbs_context), NULL,
 					      0);
 	if (!start)
@@ -508,6 +532,7 @@ static struct verbs_context *base_alloc(struct ibv_device *device, int cmd_fd, v
 	table[slot_of[OP_DEREG_MR]] = (const void *)base_dereg_mr;
 	table[slot_of[OP_ASYNC_EVENT]] = (const void *)base_async_event;
 	table[slot_of[OP_FREE_CONTEXT]] = (const void *)base_free_context;
+	table[slot_of[OP_QUERY_PORT]] = (const void *)base_query_port;
 	verbs_set_ops(start, table);
 	return start;
 }
@@ -558,17 +583,29 @@ static struct mesh_driver_node *match(const char *base)
 	return NULL;
 }
 
-EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device *device);
-
-EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device *device)
+static struct ibv_context *open_with(const char *base, struct ibv_device *device, void *private_data)
 {
 	struct mesh_driver_node *node = match(base);
-	struct verbs_context *start = node ? node->ops->alloc_context(device, -1, NULL) : NULL;
+	struct verbs_context *start = node ? node->ops->alloc_context(device, -1, private_data) : NULL;
 
 	if (!start)
 		return NULL;
 	tail_of(context_of(start))->create_cq_ex = create_cq_ex;
 	return context_of(start);
+}
+
+EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device *device);
+
+EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device *device)
+{
+	return open_with(base, device, NULL);
+}
+
+EXPORT struct ibv_context *fake_open_direct(const char *base, struct ibv_device *device);
+
+EXPORT struct ibv_context *fake_open_direct(const char *base, struct ibv_device *device)
+{
+	return open_with(base, device, device);
 }
 
 #ifdef FAKE_IMPORT

@@ -40,6 +40,7 @@ enum fake_defect {
 	FAKE_DMABUF_TWO,	   /* registering one calls two operations: no moves either, as with the next two */
 	FAKE_REG_EX_TWO,	   /* ibv_reg_mr_ex() does */
 	FAKE_DMABUF_SHARED,	   /* ... the operation of another slot: no moves either */
+	FAKE_PORT_TWO,		   /* ibv_query_port() calls its operation twice: no port stands in for another */
 	FAKE_CQ_EX_OTHER,	   /* creating an extended CQ calls another operation than the one in its place */
 	/* Lists of drivers. */
 	FAKE_LIST_HEAP,		   /* the list's head is not in the library's data */
@@ -74,6 +75,8 @@ struct fake_state {
 	/* What the fake base was called with. */
 	_Atomic unsigned int n_modify, n_create_ah, n_freed, n_async;
 	_Atomic uint8_t modify_index, ah_index;
+	struct ibv_port_attr port; /* of port 1, the only one */
+	_Atomic unsigned int n_query_port;
 	union ibv_gid ah_dgid; /* of the last one made */
 	int modify_fails_for; /* sgid_index that modify_qp refuses; -1: none */
 	int modify_errno[8]; /* what it says of the first ones; 0: nothing */
@@ -91,11 +94,13 @@ struct fakeverbs {
 	void (*register_base)(const char *name);
 	/* What libibverbs does for a device of the base of that name: match all drivers, then alloc_context. */
 	struct ibv_context *(*open_device)(const char *base, struct ibv_device *device);
+	struct ibv_context *(*open_direct)(const char *base, struct ibv_device *device); /* mlx5dv_open_device() */
 	struct ibv_context *(*import_device)(const char *base, struct ibv_device *device);
 	int (*close_device)(struct ibv_context *context);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 	void (*async_event)(struct ibv_context *context, struct ibv_async_event *event);
+	int (*query_port)(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr);
 };
 
 /**

@@ -166,6 +166,20 @@ static void test_unseen_registrations(void **state)
 	}
 }
 
+/* Connections move all the same, but no port can stand in for another. */
+static void test_unseen_port(void **state)
+{
+	struct fake_config config = {.defect = FAKE_PORT_TWO, .n_ops = 83, .seed = 12};
+	struct mesh_calibration cal;
+	enum mesh_op op;
+
+	(void)state;
+	assert_int_equal(calibrate(&config, &cal), 0);
+	assert_string_equal(cal.no_moves, "");
+	for (op = 0; op < MESH_N_OPS; op++)
+		assert_int_equal(cal.slot[op] == MESH_OP_ABSENT, op == MESH_OP_QUERY_PORT);
+}
+
 /* Older libraries do not have them. */
 static void test_fewer_ways(void **state)
 {
@@ -303,6 +317,7 @@ static void test_installed(void **state)
 	for (op = 0; op < MESH_N_OPS; op++)
 		print_message("  %-20s %d\n", mesh_op_name(op), (int)cal.slot[op]);
 	assert_string_equal(cal.no_moves, "");
+	assert_int_not_equal(cal.slot[MESH_OP_QUERY_PORT], MESH_OP_ABSENT);
 }
 
 int main(void)
@@ -311,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_layouts),	      cmocka_unit_test(test_random_layouts),
 		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_no_moves),
 		cmocka_unit_test(test_unseen_registrations),
+		cmocka_unit_test(test_unseen_port),
 		cmocka_unit_test(test_fewer_ways),
 		cmocka_unit_test(test_no_dmabuf),     cmocka_unit_test(test_no_verbs),
 		cmocka_unit_test(test_unconfirmed),   cmocka_unit_test(test_out_of_memory),
