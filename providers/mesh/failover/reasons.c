@@ -375,16 +375,43 @@ uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns)
 		       : UINT64_MAX;
 }
 
+/*
+ * With stand_in = on the program was shown the port as active, though it was down (at either end). So the path that the program
+ * asked for is the primary path.
+ */
+static bool stands_in(const struct mesh_conn *conn)
+{
+	return mesh_root.config.stand_in && conn->state == MESH_CONN_MOVED &&
+	       (conn->own_qp.verdict == MV_PATH_LOCAL_DOWN || conn->own_qp.verdict == MV_PATH_REMOTE_DOWN);
+}
+
+static void set_home(struct mesh_conn_home *home, const struct mv_path_request *request, bool away)
+{
+	snprintf(home->device, sizeof(home->device), "%s", request->device);
+	home->port = request->port_num;
+	home->gid = request->sgid;
+	home->gid_type = request->sgid_type;
+	home->peer_gid = request->dgid;
+	home->away = away;
+}
+
 void mesh_conn_settled(struct mesh_conn *conn)
 {
+	bool away = stands_in(conn);
 	struct mv_path_request request;
-	struct mesh_conn_home *home = &conn->home;
+
+	if (away)
+		mesh_way_asked(conn, &request);
+	else
+		mesh_way_now(conn, &request);
+	set_home(&conn->home, &request, away);
+	conn->home.hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
+}
+
+void mesh_conn_adopt(struct mesh_conn *conn)
+{
+	struct mv_path_request request;
 
 	mesh_way_now(conn, &request);
-	snprintf(home->device, sizeof(home->device), "%s", request.device);
-	home->port = request.port_num;
-	home->gid = request.sgid;
-	home->gid_type = request.sgid_type;
-	home->peer_gid = request.dgid;
-	home->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
+	set_home(&conn->home, &request, false);
 }

@@ -16,8 +16,15 @@
 /* Pause before a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
 #define MESH_LEAVE_AGAIN_NS 1000000000ull
 
-/** mesh_conn_settled - the connection has been made: its path now is the primary path */
+/**
+ * mesh_conn_settled - the connection has been made: its path now is the primary path
+ *
+ * With stand_in = on, if a port of the path that the program asked for was down: that path is.
+ */
 void mesh_conn_settled(struct mesh_conn *conn);
+
+/** mesh_conn_adopt - the path of the work becomes the primary path */
+void mesh_conn_adopt(struct mesh_conn *conn);
 
 /**
  * mesh_conn_check - begin a move if there is a reason for one

@@ -293,6 +293,9 @@ static void arrived(struct mesh_conn *conn)
 	struct mesh_conn_home *home = &conn->home;
 
 	home->away = !mv_gid_equal(&conn->path.gid, &home->gid) || !mv_gid_equal(&conn->path.peer_gid, &home->peer_gid);
+	/* The peer's primary path may be another one, if only one end has stand_in = on: then two ends would move to and fro. */
+	if (home->away && conn->move.reason == MV_CTL_REASON_HOME && mesh_root.config.stand_in)
+		mesh_conn_adopt(conn);
 	home->works_since_ns = 0;
 	home->returned_at_ns = home->away ? 0 : mesh_now_ns();
 	home->sent_back = conn->move.reason != MV_CTL_REASON_HOME;

@@ -39,6 +39,12 @@ struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char
 					.host = mesh_conn_peer_host(conn)};
 }
 
+void mesh_way_asked(const struct mesh_conn *conn, struct mv_path_request *ret)
+{
+	*ret = mesh_way_between(conn, conn->mc->device, conn->attr.rtr.ah_attr.port_num, conn->ends.local_type, &conn->ends.local.gid,
+				&conn->ends.peer.gid);
+}
+
 void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 {
 	const struct mesh_conn_path *path = &conn->path;
@@ -46,8 +52,7 @@ void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 	if (conn->state == MESH_CONN_MOVED)
 		*ret = mesh_way_between(conn, path->device, path->port, path->gid_type, &path->gid, &path->peer_gid);
 	else
-		*ret = mesh_way_between(conn, conn->mc->device, conn->attr.rtr.ah_attr.port_num, conn->ends.local_type,
-					&conn->ends.local.gid, &conn->ends.peer.gid);
+		mesh_way_asked(conn, ret);
 }
 
 /* Index of the path that the work uses; view->n_paths if the view lacks that path. */

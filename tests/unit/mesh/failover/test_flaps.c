@@ -46,6 +46,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	held.now = (struct mesh_shadow){0};
+	mesh_root.config.stand_in = false;
 	return oneconn_teardown(state);
 }
 
@@ -58,7 +59,7 @@ static void check(enum mv_path_verdict verdict, const struct mv_path *path)
 }
 
 /* The move has begun, for @reason, and succeeds. */
-static void moves(enum mv_ctl_reason reason, const struct mv_path *path)
+static void arrives(enum mv_ctl_reason reason, const struct mv_path *path)
 {
 	const struct mv_move_action activate = {.type = MV_DO_ACTIVATE, .replay = true};
 	struct mv_move_action action;
@@ -72,6 +73,11 @@ static void moves(enum mv_ctl_reason reason, const struct mv_path *path)
 	conn.moving.next_path = (struct mesh_conn_path){.gid = path->local_gid, .peer_gid = path->remote_gid, .gid_type = path->type};
 	assert_true(mesh_conn_live(&conn, &activate, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_MOVED);
+}
+
+static void moves(enum mv_ctl_reason reason, const struct mv_path *path)
+{
+	arrives(reason, path);
 	assert_int_equal(conn.home.away, path == &other);
 }
 
@@ -179,6 +185,54 @@ static void test_move_comes_to_nothing(void **state)
 	returns_after(HOLD_NS);
 }
 
+/* The port was down when the connection was made. */
+static void made_elsewhere(enum mv_path_verdict verdict)
+{
+	conn.state = MESH_CONN_MOVED;
+	conn.own_qp.verdict = verdict;
+	conn.path = (struct mesh_conn_path){.gid = other.local_gid, .peer_gid = other.remote_gid, .gid_type = other.type};
+	mesh_conn_settled(&conn);
+}
+
+static void test_stood_in(void **state)
+{
+	const enum mv_path_verdict verdicts[] = {MV_PATH_LOCAL_DOWN, MV_PATH_REMOTE_DOWN, MV_PATH_APART};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		mesh_root.config.stand_in = false;
+		made_elsewhere(verdicts[i]);
+		assert_false(conn.home.away);
+		assert_true(mv_gid_equal(&conn.home.gid, &other.local_gid));
+		mesh_root.config.stand_in = true;
+		made_elsewhere(verdicts[i]);
+		assert_int_equal(conn.home.away, i < 2);
+	}
+	made_elsewhere(MV_PATH_LOCAL_DOWN);
+	assert_true(mv_gid_equal(&conn.home.gid, &home.local_gid));
+	assert_true(mv_gid_equal(&conn.home.peer_gid, &home.remote_gid));
+	assert_string_equal(conn.home.device, context.device);
+	returns_after(HOLD_NS);
+}
+
+/* A peer with stand_in = off leads to the path on which the connection was made: this end does not ask again. */
+static void test_peer_has_another_home(void **state)
+{
+	(void)state;
+	mesh_root.config.stand_in = true;
+	made_elsewhere(MV_PATH_REMOTE_DOWN);
+	check(MV_PATH_WORKS, &home);
+	now_ns += HOLD_NS;
+	check(MV_PATH_WORKS, &home);
+	arrives(MV_CTL_REASON_HOME, &other);
+	assert_false(conn.home.away);
+	assert_true(mv_gid_equal(&conn.home.gid, &other.local_gid));
+	now_ns += 100 * HOLD_NS;
+	check(MV_PATH_WORKS, &home);
+	assert_false(conn.move.live);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +240,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_both_ports_flap, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_other_port_flaps_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_move_comes_to_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stood_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_peer_has_another_home, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
