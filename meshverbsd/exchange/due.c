@@ -157,6 +157,10 @@ static void learn_addresses(struct md_agent *agent, const struct md_host *host)
 	uint32_t rail = UINT32_MAX;
 	unsigned int n = 0;
 
+	if (of && host->desc) {
+		md_targets_unlearn(&agent->targets, of, host->desc);
+		of = md_targets_find(&agent->targets, &told_by);
+	}
 	for (uint32_t g = 0; of && host->routes.from && g < host->desc->n_gids && n < MD_LEARNED_TARGETS; g++) {
 		const struct mv_dir_gid *gid = &host->desc->gids[g];
 

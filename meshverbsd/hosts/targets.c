@@ -145,13 +145,48 @@ static bool is_answering(const struct md_target *target)
 	return target->answered_ns && !target->silent_since_ns;
 }
 
+static struct md_target *first_of(const struct md_targets *targets, const struct md_target *of)
+{
+	return md_targets_find(targets, mv_gid_is_zero(&of->via) ? &of->gid : &of->via);
+}
+
+static bool is_listed(const struct md_desc *desc, const union ibv_gid *gid)
+{
+	for (uint32_t g = 0; g < desc->n_gids; g++)
+		if (mv_gid_equal(&desc->gids[g].gid, gid) && !mv_dir_gid_is_kept(&desc->gids[g]))
+			return true;
+	return false;
+}
+
+void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, const struct md_desc *desc)
+{
+	struct md_target *first = first_of(targets, of), *target;
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; first && i < first->n_learned; i++) {
+		target = md_targets_find(targets, &first->learned[i]);
+		if (!target || !mv_gid_equal(&target->via, &first->gid))
+			continue;
+		if (is_listed(desc, &target->gid))
+			first->learned[kept++] = target->gid;
+		else if (target->name[0])
+			memset(&target->via, 0, sizeof(target->via));
+		else
+			remove_target(targets, target);
+	}
+	if (first)
+		first->n_learned = kept;
+}
+
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of)
 {
-	struct md_target *target;
+	struct md_target *first = first_of(targets, of), *target;
 
-	if (md_targets_find(targets, gid) || add(targets, gid, of->account, &target))
+	if (!first || first->n_learned == MD_LEARNED_TARGETS || md_targets_find(targets, gid) ||
+	    add(targets, gid, first->account, &target))
 		return false;
-	target->via = mv_gid_is_zero(&of->via) ? of->gid : of->via;
+	target->via = first->gid;
+	first->learned[first->n_learned++] = *gid;
 	return true;
 }
 

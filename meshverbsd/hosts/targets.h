@@ -15,6 +15,7 @@
  * queried. Other addresses are queried when a process sends to them and no beacon tells which host has them. No I/O, no
  * clock, no locks: one thread.
  */
+struct md_desc;
 struct md_host;
 
 struct md_target {
@@ -33,6 +34,8 @@ struct md_target {
 	 */
 	uint64_t silent_since_ns;
 	union ibv_gid via; /* this is another address of the host at @via, and is needed as long as @via is; zero: none */
+	unsigned int n_learned;
+	union ibv_gid learned[MD_LEARNED_TARGETS]; /* the addresses whose @via this is */
 	unsigned int n_hints; /* hints (MD_HINTS) since the last regular query */
 	unsigned int n_tries; /* unanswered queries in a row, before the target counts as silent */
 	struct mv_host_id host; /* sender of the last answer */
@@ -75,9 +78,16 @@ void md_targets_forget_file(struct md_targets *targets);
 struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns);
 
 /**
+ * md_targets_unlearn - forget addresses learnt from the host that has answered at @of, which are not in its description now
+ *
+ * Frees targets, perhaps @of. Addresses of the hosts file stay. A process that needs another one asks for it again.
+ */
+void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, const struct md_desc *desc);
+
+/**
  * md_targets_learn - add another address of the host that has answered at @of
  *
- * The new target has the account of @of, and is queried and forgotten as @of is.
+ * The new target has the account of @of, and is queried and forgotten as @of is. MD_LEARNED_TARGETS at most.
  *
  * Return: true: added; false: it exists, or there is no room or memory.
  */

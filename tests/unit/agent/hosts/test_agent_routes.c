@@ -367,6 +367,68 @@ static void test_learned(void **state)
 	assert_null(targets.users);
 }
 
+/* A description of eight rails, the first of which has 10.3.0.1, and the others addresses that only description @n has. */
+static struct md_desc *with_addresses(unsigned int n)
+{
+	char text[8 * 48];
+	size_t len = (size_t)snprintf(text, sizeof(text), "rail mlx5_0; gid 10.3.0.1/24 v2;");
+
+	for (unsigned int i = 1; i < 8; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "rail mlx5_%u; gid 10.%u.%u.%u/24 v2;", i, 10 + i, n / 250, 1 + n % 250);
+	return peers_desc(text);
+}
+
+/* A host that has ever other addresses takes no more than its part of the account of who asked for it. */
+static void test_learned_ever_others(void **state)
+{
+	const union ibv_gid one = unit_gid("10.3.0.1"), file = unit_gid("10.11.0.1");
+	const struct md_target *of;
+
+	(void)state;
+	md_targets_use(&targets, &one, 77, MD_S);
+	for (unsigned int n = 0; n < 1000; n++) {
+		struct md_desc *desc = with_addresses(n);
+
+		of = md_targets_find(&targets, &one);
+		md_targets_unlearn(&targets, of, desc);
+		for (uint32_t g = 0; g < desc->n_gids; g++)
+			md_targets_learn(&targets, &desc->gids[g].gid, of);
+		assert_int_equal(targets.n, 8);
+		for (uint32_t g = 0; g < desc->n_gids; g++)
+			assert_non_null(md_targets_find(&targets, &desc->gids[g].gid));
+		free(desc);
+		assert_int_equal(targets.users->n, 8);
+	}
+	/* Ever more addresses in one description. */
+	for (unsigned int n = 0; n < 100; n++) {
+		union ibv_gid gid = one;
+
+		gid.raw[13] = 100;
+		gid.raw[15] = (uint8_t)n;
+		md_targets_learn(&targets, &gid, md_targets_find(&targets, &one));
+	}
+	assert_int_equal(targets.n, 1 + MD_LEARNED_TARGETS);
+	/* An address of the hosts file stays, without account. */
+	{
+		struct md_desc *desc = with_addresses(0), *none = peers_desc("rail mlx5_0;");
+
+		md_targets_unlearn(&targets, md_targets_find(&targets, &one), none);
+		assert_int_equal(targets.n, 1);
+		assert_true(md_targets_learn(&targets, &desc->gids[1].gid, md_targets_find(&targets, &one)));
+		assert_int_equal(md_targets_add(&targets, &file, "host1"), 0);
+		assert_true(mv_gid_equal(&desc->gids[1].gid, &file));
+		/* The host has answered at an address that it no longer has. */
+		md_targets_unlearn(&targets, md_targets_find(&targets, &file), none);
+		assert_non_null(md_targets_find(&targets, &file));
+		assert_true(md_targets_learn(&targets, &desc->gids[2].gid, md_targets_find(&targets, &one)));
+		md_targets_unlearn(&targets, md_targets_find(&targets, &desc->gids[2].gid), none);
+		assert_null(md_targets_find(&targets, &desc->gids[2].gid));
+		assert_int_equal(targets.n, 2);
+		free(desc);
+		free(none);
+	}
+}
+
 /* What others had us ask is a process's from when that needs it, if it may have one more. */
 static void test_taken_over(void **state)
 {
@@ -446,6 +508,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_in_the_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_learned, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_learned_ever_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_hint, setup, teardown),
