@@ -333,6 +333,15 @@ bool md_listen_drain(struct md_agent *agent); /* read all datagrams that have ar
 
 /* post.c: messages of processes. */
 void md_post_init(struct md_agent *agent);
+/* @from: host of the sender. Return: number of QPs of this host to which the message was delivered. */
+unsigned int md_post_deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const uint8_t *data,
+			     uint16_t len);
+/* Does the message name a path? Its GID has to be one of the sender's host. */
+bool md_post_names_path(const struct mv_ctl_msg *msg);
+/* md_bundles' send function. @arg: the agent */
+void md_post_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len);
+/* Query who has a GID. @account: whose wish it is, or MD_TARGETS_OF_OTHERS. Return: false: no room, or nobody answered lately. */
+bool md_post_ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account);
 void md_post_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_post_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_post_flush(struct md_agent *agent); /* end of a loop iteration: send batched messages and frames */
