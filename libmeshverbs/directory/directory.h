@@ -67,8 +67,6 @@ enum mv_dir_host_flags {
 	 * the way may have forged them.
 	 */
 	MV_PEER_ROUTED = 2,
-	/* Host 0 only: there is a fleet key, so no host without one announces anything. */
-	MV_PEER_FLEET_KEY = 4,
 };
 
 struct mv_dir_host {

@@ -24,7 +24,6 @@ struct search {
 	const struct mv_path_request *request;
 	ssize_t own_rail; /* -1: not in the directory */
 	uint32_t remote_rail;
-	bool heard; /* mv_path_heard() of the remote host */
 	struct ranked best[MV_PATH_FIND_MAX];
 	size_t n, max;
 };
@@ -150,7 +149,7 @@ static bool pair_is_near(const struct search *s, const struct local_end *end,
 	if (end->family == MV_FAMILY_LINK_LOCAL)
 		return linked && a->vlan_id == b->vlan_id;
 	reach = reach_of(a, b);
-	return (reach == REACH_SUBNET && !mv_path_unheard(s->dir, a, b, s->heard)) || (linked && reach == REACH_UNKNOWN);
+	return linked ? reach != REACH_APART : reach == REACH_SUBNET && !(s->request->by_links && mv_path_unheard(s->dir, a, b));
 }
 
 static bool pair_is_routed(const struct search *s, const struct local_end *end, const struct mv_dir_gid *b)
@@ -352,8 +351,7 @@ size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request
 	struct search s = {.dir = dir,
 			   .request = request,
 			   .own_rail = mv_path_own_rail(dir, request),
-			   .remote_rail = remote_rail,
-			   .heard = mv_path_heard(dir, remote_host)};
+			   .remote_rail = remote_rail};
 
 	s.max = max < MV_PATH_FIND_MAX ? max : MV_PATH_FIND_MAX;
 	/* First the pair of rails that the programs use, with at most half of the room. */

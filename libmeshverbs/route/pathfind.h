@@ -63,9 +63,10 @@ struct mv_path {
  * without known prefix, or an own address that is not in the directory (a former one, or a container's), covers all
  * addresses.
  *
- * With @by_links, or if this host has a fleet key, links count for more than prefixes: see mv_path_find(). Otherwise
- * a host without an agent may have the address, on the link of the program's port, and a host on another link may
- * announce it: only the kernel can tell that nobody is there.
+ * With @by_links, links count for more than prefixes: within one subnet, two rails are apart if the local rail hears
+ * other rails, and not the remote one, although this host hears the remote host. Without @by_links a host without an
+ * agent may have the address, on the link of the program's port, and a host on another link may announce it: only the
+ * kernel can tell that nobody is there.
  *
  * OTHER_SUBNET instead of APART: the subnets differ, but beacons of the remote rail are heard on the local one, both
  * addresses are in the same VLAN, and RoCE versions may agree. Without a route from the netdev of the source GID, the
@@ -97,13 +98,10 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  * @remote_rail: the rail that the peer's program uses
  * @ret: array of @max
  *
- * Links count for more than prefixes: two rails are not on one link if the local rail hears other rails, and not the
- * remote one, although this host hears the remote host. Then equal subnets join no addresses without a VLAN.
- *
  * Both rails are up (see @down_too), not excluded, and of the same link layer; both GIDs are of the same family and
  * RoCE version. Besides, one of these holds:
  * - One link: beacons are heard, and, unless link-local, the subnets do not differ.
- * - One subnet: the prefix of each covers the other. On a heard link an unknown prefix covers all addresses.
+ * - One subnet: the prefix of each covers the other; and, with @by_links, beacons do not say that they are apart. On a heard link an unknown prefix covers all addresses.
  * - Link-local: one link, and the same VLAN.
  * - A route of this host leads there: mv_dir_gid_routed(). The other end checks its own.
  *

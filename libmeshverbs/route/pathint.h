@@ -37,19 +37,15 @@ static inline bool same_ib_subnet(const union ibv_gid *a, const union ibv_gid *b
 	return mv_gid_in_prefix(a, b, 64);
 }
 
-/** mv_path_heard - do beacons of any rail of @host arrive on any rail of this host? */
-bool mv_path_heard(const struct mv_directory *dir, uint32_t host);
-
 /**
- * mv_path_unheard - are two GIDs on two links, whatever their prefixes say?
- * @heard: mv_path_heard() of the host of @remote
+ * mv_path_unheard - do beacons say that two GIDs of one subnet are on two links?
  *
  * Example: a triangle without a switch has one subnet on all cables. Prefixes say that each rail reaches each other one.
  *
- * An agent sends beacons on all rails. So the two are on two links if @own's rail hears others, and does not hear the
- * rail of @remote, although this host hears that host. Beacons have no VLAN tag, so they say nothing of VLANs.
+ * True if @own's rail hears others, and does not hear the rail of @remote, although this host hears the host of @remote.
+ * Beacons have no VLAN tag, so they say nothing of VLANs. A beacon may be late or lost: the kernel has to agree.
  */
-bool mv_path_unheard(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote, bool heard);
+bool mv_path_unheard(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote);
 
 /**
  * mv_path_own_rail - Return: rail of the program's device and port, an index in @dir->rails; -1: not in the directory

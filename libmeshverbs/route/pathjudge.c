@@ -38,7 +38,8 @@ static bool has_default_prefix(const union ibv_gid *gid)
 /* ---- links before prefixes ---------------------------------------------------------------------
  */
 
-bool mv_path_heard(const struct mv_directory *dir, uint32_t host)
+/* Do beacons of any rail of @host arrive on any rail of this host? */
+static bool is_heard(const struct mv_directory *dir, uint32_t host)
 {
 	const struct mv_dir_host *peer = &dir->hosts[host];
 
@@ -48,13 +49,14 @@ bool mv_path_heard(const struct mv_directory *dir, uint32_t host)
 	return false;
 }
 
-bool mv_path_unheard(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote, bool heard)
+bool mv_path_unheard(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
 {
 	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
 
-	return heard && b->host && own->vlan_id == MV_VLAN_NONE && remote->vlan_id == MV_VLAN_NONE &&
-	       a->link_layer == IBV_LINK_LAYER_ETHERNET && is_up(a) && is_up(b) && !((a->flags | b->flags) & MV_RAIL_EXCLUDED) &&
-	       mv_directory_hears(dir, own->rail) && !mv_directory_linked(dir, own->rail, remote->rail);
+	return reach_of(own, remote) == REACH_SUBNET && !mv_dir_gid_routed(own, remote) && b->host && own->vlan_id == MV_VLAN_NONE &&
+	       remote->vlan_id == MV_VLAN_NONE && a->link_layer == IBV_LINK_LAYER_ETHERNET && is_up(a) && is_up(b) &&
+	       !((a->flags | b->flags) & MV_RAIL_EXCLUDED) && !mv_directory_linked(dir, own->rail, remote->rail) &&
+	       mv_directory_hears(dir, own->rail) && is_heard(dir, b->host);
 }
 
 /* ---- the program's own path --------------------------------------------------------------------
@@ -137,8 +139,7 @@ static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gi
 	if (a != b)
 		return false;
 	/* The kernel's route to an address of the own subnet leads to the link as well. */
-	if (by_links && reach_of(own, remote) != REACH_APART && !mv_dir_gid_routed(own, remote) &&
-	    mv_path_unheard(dir, own, remote, mv_path_heard(dir, dir->rails[remote->rail].host)))
+	if (by_links && mv_path_unheard(dir, own, remote))
 		return false;
 	return routed || reach_of(own, remote) != REACH_APART;
 }
@@ -300,8 +301,6 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 		      const struct mv_dir_gid *own, struct judgement *best,
 		      enum mv_path_verdict *ret_verdict)
 {
-	bool by_links = request->by_links || (dir->hosts[0].flags & MV_PEER_FLEET_KEY);
-
 	for (ssize_t at = -1;
 	     (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
 		const struct mv_dir_gid *remote = &dir->gids[dir->order[at]];
@@ -313,7 +312,7 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 		}
 		if (!is_believed(dir, request, own, remote))
 			continue;
-		take_better(best, judge_pair(dir, own, remote, request->routed, by_links), host,
+		take_better(best, judge_pair(dir, own, remote, request->routed, request->by_links), host,
 			    remote->rail);
 	}
 	*ret_verdict = MV_PATH_UNKNOWN;
@@ -387,13 +386,11 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 
 /* ---- can two addresses reach each other? ---- */
 
-/* The two addresses share neither subnet nor link, or beacons show two links; and no route joins them. */
+/* The two addresses share neither subnet nor link, and no route joins them. */
 static bool nothing_joins(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
 {
 	return mv_dir_gid_may_be_routed(own) && mv_dir_gid_may_be_routed(remote) &&
-	       mv_gid_family(&own->gid) == mv_gid_family(&remote->gid) &&
-	       (reach_of(own, remote) == REACH_APART ||
-		mv_path_unheard(dir, own, remote, mv_path_heard(dir, dir->rails[remote->rail].host))) &&
+	       mv_gid_family(&own->gid) == mv_gid_family(&remote->gid) && reach_of(own, remote) == REACH_APART &&
 	       !mv_directory_linked(dir, own->rail, remote->rail) && !mv_dir_gid_routed(own, remote);
 }
 

@@ -218,7 +218,7 @@ int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct 
 	self = add_host(&maker, from->self, from->name);
 	self->agent_version = MV_CTL_VERSION;
 	self->heard_ns = now_ns;
-	self->flags = MV_PEER_AUTHENTICATED | (from->map->fleet_key ? MV_PEER_FLEET_KEY : 0);
+	self->flags = MV_PEER_AUTHENTICATED;
 	add_desc(&maker, self, from->view->desc, NULL);
 	add_others(&maker);
 	HASH_ITER(hh, from->targets->by_gid, target, next)

@@ -129,8 +129,12 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		ask_who_is_there(agent, received);
 		return;
 	}
-	/* Before the message counts as arrived, and no QP is in doubt for a message that is dropped. */
-	if (!may_ask(agent, received, opened, questions_of(agent, &msg), now_ns))
+	/*
+	 * Before the message counts as arrived, and no QP is in doubt for a message that is dropped. A copy asks nothing, and gets
+	 * its receipt in any case.
+	 */
+	if (!md_carry_is_copy(&agent->post.carry, &opened->sender, opened->start, parcel) &&
+	    !may_ask(agent, received, opened, questions_of(agent, &msg), now_ns))
 		return;
 	if (md_carry_first(&agent->post.carry, &opened->sender, opened->start, parcel, now_ns) &&
 	    !md_post_deliver(agent, &opened->sender, &msg, parcel->data, parcel->len))

@@ -269,7 +269,9 @@ void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t i
 	struct md_greetings *greetings = &agent->talk.greetings;
 	uint64_t delay_ns = md_announce_greet(&agent->talk.announce, ifindex, now_ns);
 	struct md_greeting *greeting =
-		delay_ns && may_greet(greetings, ip, ifindex, now_ns) ? place_for(greetings, ifindex) : NULL;
+		delay_ns && (md_secure_has_key(agent->secure) || may_greet(greetings, ip, ifindex, now_ns)) ?
+			place_for(greetings, ifindex) :
+			NULL;
 
 	if (greeting)
 		*greeting = (struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex};

@@ -153,7 +153,7 @@ static struct md_target *first_of(const struct md_targets *targets, const struct
 static bool is_listed(const struct md_desc *desc, const union ibv_gid *gid)
 {
 	for (uint32_t g = 0; g < desc->n_gids; g++)
-		if (mv_gid_equal(&desc->gids[g].gid, gid) && !mv_dir_gid_is_kept(&desc->gids[g]))
+		if (mv_gid_equal(&desc->gids[g].gid, gid))
 			return true;
 	return false;
 }
@@ -169,7 +169,7 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 			continue;
 		if (is_listed(desc, &target->gid))
 			first->learned[kept++] = target->gid;
-		else if (target->name[0])
+		else if (target->name[0] || target->used_ns)
 			memset(&target->via, 0, sizeof(target->via));
 		else
 			remove_target(targets, target);

@@ -442,18 +442,28 @@ void md_carry_orphan(struct md_carry *carry, uint64_t client)
 	}
 }
 
-bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start,
-		    const struct md_parcel_wire *parcel, uint64_t now_ns)
+static uint64_t hash_of(const struct mv_host_id *sender, uint64_t start, const struct md_parcel_wire *parcel)
 {
 	struct {
 		struct mv_host_id sender;
 		uint64_t start, id;
 		uint8_t data[MV_CTL_MAX_BYTES];
 	} what = {.sender = *sender, .start = start, .id = parcel->id};
-	bool first;
 
 	memcpy(what.data, parcel->data, parcel->len);
-	first = md_copies_first(&carry->copies, md_hash64(&what, offsetof(typeof(what), data) + parcel->len), now_ns);
+	return md_hash64(&what, offsetof(typeof(what), data) + parcel->len);
+}
+
+bool md_carry_is_copy(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start, const struct md_parcel_wire *parcel)
+{
+	return md_copies_has(&carry->copies, hash_of(sender, start, parcel));
+}
+
+bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start,
+		    const struct md_parcel_wire *parcel, uint64_t now_ns)
+{
+	bool first = md_copies_first(&carry->copies, hash_of(sender, start, parcel), now_ns);
+
 	if (first)
 		carry->count.received++;
 	else

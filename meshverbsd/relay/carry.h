@@ -142,6 +142,9 @@ size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dg
  */
 void md_carry_orphan(struct md_carry *carry, uint64_t client);
 
+/** md_carry_is_copy - has a copy of an arrived message arrived before? As md_carry_first(), and remembers nothing */
+bool md_carry_is_copy(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start, const struct md_parcel_wire *parcel);
+
 /**
  * md_carry_first - is this the first copy of an arrived message?
  * @sender, @start: from the datagram (secure.h)

@@ -25,6 +25,12 @@ static void turn(struct md_copies *copies, uint64_t now_ns)
 	memset(copies->halves[copies->newer], 0, sizeof(copies->halves[0]));
 }
 
+bool md_copies_has(struct md_copies *copies, uint64_t hash)
+{
+	hash += !hash;
+	return *slot_of(copies->halves[0], hash) || *slot_of(copies->halves[1], hash);
+}
+
 bool md_copies_first(struct md_copies *copies, uint64_t hash, uint64_t now_ns)
 {
 	uint64_t *slot;

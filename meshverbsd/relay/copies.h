@@ -19,6 +19,9 @@ struct md_copies {
 	uint64_t halves[2][MD_COPIES_SLOTS]; /* hash tables; 0: free */
 };
 
+/** md_copies_has - has a copy arrived? Nothing is remembered */
+bool md_copies_has(struct md_copies *copies, uint64_t hash);
+
 /** md_copies_first - is it the first copy? If so, it is remembered */
 bool md_copies_first(struct md_copies *copies, uint64_t hash, uint64_t now_ns);
 

@@ -85,7 +85,7 @@
  * the link can forge the address. The burst of a link allows for MD_NEW_HOSTS_BURST newcomers; further ones hear the next beacon.
  */
 #define MD_GREETINGS_BURST	 2048
-#define MD_GREETINGS_RATE	 50 /* a second */
+#define MD_GREETINGS_RATE	 256 /* a second */
 #define MD_GREETINGS_GROUP_BURST 32
 #define MD_GREETINGS_GROUP_RATE	 2
 #define MD_NETS_MAX          128 /* netdevs on which beacons are sent: 16 ports with 7 VLANs each */

@@ -63,7 +63,6 @@ static void ask_directory(const struct dirview *view, const struct mv_topo *topo
 	peer->request.device = explain->device->name;
 	peer->request.port_num = explain->port->num;
 	peer->request.dgid = explain->dgid;
-	peer->request.by_links = 1; /* how it ends where the kernel finds nobody */
 	peer->hole = explain_is_hole(explain);
 	choose_entry(topo, explain, best, peer);
 	peer->verdict = mv_path_judge(&view->dir, &peer->request, &peer->host, &peer->rail);

@@ -353,6 +353,7 @@ void mesh_conn_follows(struct mesh_conn *conn)
 	size_t i;
 
 	mesh_conns_lock();
+	atomic_store_explicit(&mesh_root.process->conns.followed, true, memory_order_relaxed);
 	conns = mesh_conns_locked(false);
 	if (conns && conn->table.linked && !conn->table.follows) {
 		conn->table.follows = true;

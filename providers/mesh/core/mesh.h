@@ -84,6 +84,7 @@ struct mesh_process {
 		MESH_LOCK(CONNS) lock;
 		struct mesh_conns *_Atomic table; /* NULL: none yet */
 		_Atomic uint64_t last_attempt;
+		_Atomic bool followed; /* a self-connected QP has followed others; set by mesh_conn_follows(), never cleared */
 	} conns;
 	_Atomic bool survives, unqualified_said; /* survives.c */
 	struct mesh_counts counts;

@@ -12,14 +12,15 @@
 
 /*
  * The connections between two GIDs stay together, so that one NIC brings all that one peer writes: nothing orders the
- * writes of two NICs in memory. Queue pairs of an SRQ stay together as well: else the receives of the SRQ would have to be
- * divided among the rails.
+ * writes of two NICs in memory. Two kinds of connections all take the first of the rails that are equally good:
+ * - Those of an SRQ: else the receives of the SRQ would have to be divided among the rails.
+ * - Those of a process with a self-connected queue pair (NCCL's flush): that queue pair can follow to one NIC only.
  */
 static uint64_t spread_of(const struct mesh_conn *conn)
 {
 	const union ibv_gid *ours = &conn->ends.local.gid, *theirs = &conn->ends.peer.gid;
 
-	if (conn->qp->srq)
+	if (conn->qp->srq || atomic_load_explicit(&mesh_root.process->conns.followed, memory_order_relaxed))
 		return 0;
 	return (ours->global.subnet_prefix ^ ours->global.interface_id) + (theirs->global.subnet_prefix ^ theirs->global.interface_id);
 }

@@ -201,7 +201,7 @@ static bool can_talk(const struct mv_path_request *request, const struct mv_dir_
 		return false;
 	if (b->prefix_len && !__real_mv_gid_in_prefix(&a->gid, &b->gid, b->prefix_len))
 		return false;
-	return linked || (known && !on_two_links(a, b, linked));
+	return linked || (known && !(request->by_links && on_two_links(a, b, linked)));
 }
 
 static bool is_loop(const struct mv_dir_gid *a, const struct mv_dir_gid *b)
@@ -345,6 +345,7 @@ static struct mv_path_request random_request(char device[16], uint32_t *ret_host
 	snprintf(device, 16, "d%u", rnd(world.hosts[0].n_rails + 1));
 	request.own_host = chance(15);
 	request.down_too = chance(30);
+	request.by_links = chance(50);
 	*ret_host = request.own_host ? 0 : rnd((uint32_t)world.content.n_hosts);
 	*ret_rail = world.hosts[*ret_host].first_rail + rnd(world.hosts[*ret_host].n_rails);
 	if (chance(5))

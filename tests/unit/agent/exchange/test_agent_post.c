@@ -344,7 +344,7 @@ static void greet(uint32_t ifindex, unsigned int n)
 static void test_greetings_on_another_link(void **state)
 {
 	(void)state;
-	memset(&agent, 0, sizeof(agent));
+	begin();
 	agent.talk.announce.random = no_random;
 	agent.talk.announce.n = 2;
 	for (uint32_t i = 0; i < 2; i++)
@@ -359,6 +359,7 @@ static void test_greetings_on_another_link(void **state)
 	greet(1, 1000);
 	assert_int_equal(n_greetings(1), MD_GREETINGS_MAX / 2);
 	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX / 2);
+	end();
 }
 
 static struct md_host *add_holder(unsigned int n)

@@ -378,6 +378,25 @@ static struct md_desc *with_addresses(unsigned int n)
 	return peers_desc(text);
 }
 
+/* The address of a port that is down stays, because its connections move by it; so does an address that a process asks for. */
+static void test_learned_and_kept(void **state)
+{
+	const union ibv_gid one = unit_gid("10.3.0.1"), other = unit_gid("10.4.0.1");
+	struct md_desc *kept = peers_desc("rail mlx5_0; gid 10.3.0.1/28 v2; rail mlx5_1 down; gid 10.4.0.1/28 kept;");
+	struct md_desc *gone = peers_desc("rail mlx5_0; gid 10.3.0.1/28 v2;");
+
+	(void)state;
+	md_targets_use(&targets, &one, 77, MD_S);
+	assert_true(md_targets_learn(&targets, &other, md_targets_find(&targets, &one)));
+	md_targets_unlearn(&targets, md_targets_find(&targets, &one), kept);
+	assert_non_null(md_targets_find(&targets, &other));
+	md_targets_use(&targets, &other, 77, MD_S);
+	md_targets_unlearn(&targets, md_targets_find(&targets, &one), gone);
+	assert_non_null(md_targets_find(&targets, &other));
+	free(kept);
+	free(gone);
+}
+
 /* A host that has ever other addresses takes no more than its part of the account of who asked for it. */
 static void test_learned_ever_others(void **state)
 {
@@ -508,6 +527,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_in_the_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_learned, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_learned_and_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_learned_ever_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),

@@ -513,7 +513,9 @@ static void test_copies(void **state)
 	struct mv_host_id one = peers_id(1), two = peers_id(2);
 
 	(void)state;
+	assert_false(md_carry_is_copy(&carry, &one, 1, &parcel));
 	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
+	assert_true(md_carry_is_copy(&carry, &one, 1, &parcel));
 	assert_false(md_carry_first(&carry, &one, 1, &parcel, now));
 	/* Another sender, another life of it, another number, another content. */
 	assert_true(md_carry_first(&carry, &two, 1, &parcel, now));
