@@ -257,7 +257,7 @@ static void cq_release(struct mesh_cq *cq)
 		*(cq->shadows.polled ? &cq->shadows.polled : &cq->shadows.ahead) = scq->next;
 		mesh_shadow_cq_free(scq);
 	}
-	mesh_kick_fini(cq);
+	mesh_cq_notify_fini(cq);
 }
 
 void mesh_cq_unref(struct mesh_cq *cq)
@@ -318,7 +318,7 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 	if (!take_cq(data, cq, &mcq, &flags, &moderated))
 		return EBUSY; /* as the kernel for a CQ with QPs */
 	mesh_fast_drop(cq); /* a new CQ may get this address */
-	/* Destroy the kicker, too, which is a QP of this CQ: then the base decides as on a bare HCA. */
+	/* Destroy the notify QP, too, which is a QP of this CQ: then the base decides as on a bare HCA. */
 	if (mcq) {
 		mesh_cq_clients.leftovers_bury(mc, mcq, true);
 		cq_release(mcq);

@@ -17,12 +17,12 @@ bool mesh_cq_names_qps(struct mesh_context *mc, const struct ibv_cq *cq);
 void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn);
 
 /**
- * mesh_kick_cq_event - make a completion event on the program's CQ, because a shadow CQ has had one
+ * mesh_cq_notify_owner - make a completion event on the program's CQ, because a shadow CQ has had one
  * @shadow: as ibv_get_cq_event() on the rail's channel returned it
  *
  * Call before the event is acknowledged, which keeps the CQ alive. Any thread.
  */
-void mesh_kick_cq_event(struct ibv_cq *shadow);
+void mesh_cq_notify_owner(struct ibv_cq *shadow);
 
 /* Verbs entry points. Contracts, errors and thread-safety as in libibverbs. */
 struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);

@@ -99,7 +99,7 @@ static void start_over(struct mesh_cq *cq)
 	cq->walk.next_shadow = cq->shadows.polled;
 	mesh_unlock(&cq->lock);
 	cq->walk.base_done = false;
-	cq->walk.kicked = false;
+	cq->walk.notified = false;
 }
 
 /* Move the current completion of cq->walk.source to the stash, if needed: mesh_poll_behind(). cq->lock */
@@ -164,9 +164,9 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->walk.open == MESH_FROM_BASE) {
-		if (mesh_kick_is(cq, ex->wr_id)) {
-			mesh_kick_seen(&cq->kick);
-			cq->walk.kicked = true;
+		if (mesh_cq_notify_is(cq, ex->wr_id)) {
+			mesh_cq_notify_seen(&cq->kick);
+			cq->walk.notified = true;
 			return false;
 		}
 		if (atomic_load_explicit(&cq->natives.counts, memory_order_relaxed) && !notice_native(cq, ex))
@@ -198,7 +198,7 @@ static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			close_open(cq, ex);
 		} else if (err != NO_SOURCE) {
 			return err;
-		} else if (cq->walk.kicked) {
+		} else if (cq->walk.notified) {
 			start_over(cq);
 		} else {
 			return ENOENT;
@@ -279,7 +279,7 @@ static int mesh_cqex_next_poll(struct ibv_cq_ex *ex)
 		return advance(cq, ex);
 	do
 		err = cq->ex.base.next_poll(ex);
-	while (!err && mesh_kick_is(cq, ex->wr_id) && (mesh_kick_seen(&cq->kick), true));
+	while (!err && mesh_cq_notify_is(cq, ex->wr_id) && (mesh_cq_notify_seen(&cq->kick), true));
 	return err;
 }
 

@@ -10,7 +10,7 @@
 #include "reader.h"
 #include "starve.h"
 
-/* Shared by the files of this room, and called by the rooms above: cq.c cqshadow.c kick.c poll.c cqex.c. */
+/* Shared by the files of this room, and called by the rooms above: cq.c cqshadow.c cq_notify.c poll.c cqex.c. */
 
 /*
  * Functions of the rooms above that polls call. callbacks.c fills the table before any other code of the plugin runs. Locks: see
@@ -70,7 +70,7 @@ void mesh_cq_resize_end(struct mesh_data *data, struct mesh_cq_resize *resize);
 void mesh_cq_use(struct mesh_cq *cq);
 /** mesh_cq_unref - put the reference of a shadow CQ */
 void mesh_cq_unref(struct mesh_cq *cq);
-/** mesh_cq_free - free the record with shadows, kicker and stash, after mesh_fast_drop(); the base's CQ stays */
+/** mesh_cq_free - free the record with shadows, notify QP and stash, after mesh_fast_drop(); the base's CQ stays */
 void mesh_cq_free(struct mesh_cq *cq);
 /**
  * mesh_cq_stash_keep - reserve a place in the stash, before a completion is polled. Locks: poll_lock, not cq->lock. Return: is
@@ -124,25 +124,31 @@ void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h);
 /** mesh_cq_unstash - remove the first @n completions, which were shown, and let others take their places; cq->lock */
 void mesh_cq_unstash(struct mesh_cq *cq, size_t n);
 
-/* ---- kick.c ----------------------------------------------------------------------------------------------------------- */
+/* ---- cq_notify.c ------------------------------------------------------------------------------------------------- */
 
-/** mesh_kick - make a completion event on the program's CQ, if it has a channel. Any thread; cq->lock is not needed. */
-void mesh_kick(struct mesh_cq *cq);
-/** mesh_kick_prepare - make the kicker: the QP that makes such events; data->lock. Return: 0 or -errno. */
-int mesh_kick_prepare(struct mesh_cq *cq);
-/** mesh_kick_fini - destroy the kicker */
-void mesh_kick_fini(struct mesh_cq *cq);
-/** mesh_kick_is - is a completion that of a kick? The program cannot have a wr_id that is the address of the plugin's memory. */
-static inline bool mesh_kick_is(const struct mesh_cq *cq, uint64_t wr_id)
+/**
+ * mesh_cq_notify - make a completion event on the program's CQ, if it has a channel. Any thread; cq->lock is not
+ * needed.
+ */
+void mesh_cq_notify(struct mesh_cq *cq);
+/** mesh_cq_notify_prepare - make the notify QP, which makes such events; data->lock. Return: 0 or -errno. */
+int mesh_cq_notify_prepare(struct mesh_cq *cq);
+/** mesh_cq_notify_fini - destroy the notify QP */
+void mesh_cq_notify_fini(struct mesh_cq *cq);
+/**
+ * mesh_cq_notify_is - is a completion a notification? The program cannot have a wr_id that is the address of the
+ * plugin's memory.
+ */
+static inline bool mesh_cq_notify_is(const struct mesh_cq *cq, uint64_t wr_id)
 {
 	return wr_id == (uintptr_t)cq;
 }
 /**
- * mesh_kick_seen - the completion of a kick was polled
+ * mesh_cq_notify_seen - a notification was polled
  *
- * The caller looks at shadows and stash afterwards: a later kick may have been left out because of this one.
+ * The caller looks at shadows and stash afterwards: a later notification may have been left out because of this one.
  */
-static inline void mesh_kick_seen(struct mesh_cq_kick *kick)
+static inline void mesh_cq_notify_seen(struct mesh_cq_kick *kick)
 {
 	atomic_store_explicit(&kick->pending, false, memory_order_seq_cst);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -160,8 +166,11 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
  * @wc: for the stash; the caller appends them
  */
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
-/** mesh_poll_base - poll the program's CQ, without kicks and withheld completions; otherwise as mesh_poll_shadow() */
-int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked);
+/**
+ * mesh_poll_base - poll the program's CQ, without notifications and withheld completions; otherwise as
+ * mesh_poll_shadow()
+ */
+int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified);
 /**
  * mesh_poll_behind - append a completion to the stash, if the stash is not empty
  *

@@ -8,8 +8,8 @@
  * Polling. Hot: no allocation, no system call, no log.
  *
  * A CQ that moved QPs use has several sources: the stash, the program's CQ, and shadow CQs. All completions of one QP come from
- * one source at a time, so the order of each source is the order of each QP. The completion of a kick is hidden, and then all
- * sources are polled again: mesh_kick_seen().
+ * one source at a time, so the order of each source is the order of each QP. A notification is hidden, and then all
+ * sources are polled again: mesh_cq_notify_seen().
  *
  * poll_lock is held throughout. Providers lock their CQs, extended ones from start_poll to end_poll. These locks come before
  * cq->lock, so no provider is called for a poll with cq->lock held.
@@ -160,15 +160,16 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool fail
 }
 
 /* Keep the completions to show, in a row. @failed_receive: the one completion is a failed receive */
-static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed_receive, bool *ret_kicked, enum for_whom who)
+static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed_receive, bool *ret_notified,
+		     enum for_whom who)
 {
 	bool counts = atomic_load_explicit(&cq->natives.counts, memory_order_relaxed);
 	int i, kept = 0;
 
 	for (i = 0; i < got; i++) {
-		if (mesh_kick_is(cq, wc[i].wr_id)) {
-			mesh_kick_seen(&cq->kick);
-			*ret_kicked = true;
+		if (mesh_cq_notify_is(cq, wc[i].wr_id)) {
+			mesh_cq_notify_seen(&cq->kick);
+			*ret_notified = true;
 			continue;
 		}
 		if (counts && !notice_native(cq, &wc[i], failed_receive, who))
@@ -181,32 +182,32 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed
 }
 
 /* Poll a CQ that has readers: each CQE is read before the base takes it. */
-static int poll_read(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked, enum for_whom who)
+static int poll_read(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified, enum for_whom who)
 {
 	bool failed_receive;
 	int got, kept = 0;
 
-	while (kept < n && (kept || !*ret_kicked)) {
+	while (kept < n && (kept || !*ret_notified)) {
 		got = mesh_reader_poll(cq, &wc[kept], &failed_receive);
 		if (got <= 0)
 			return kept ? kept : got;
-		kept += sift_base(cq, 1, &wc[kept], failed_receive, ret_kicked, who);
+		kept += sift_base(cq, 1, &wc[kept], failed_receive, ret_notified, who);
 	}
 	return kept;
 }
 
-static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked, enum for_whom who)
+static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified, enum for_whom who)
 {
 	int got, kept;
 
 	if (atomic_load_explicit(&cq->reading.n_readers, memory_order_acquire))
-		return poll_read(cq, n, wc, ret_kicked, who);
+		return poll_read(cq, n, wc, ret_notified, who);
 	do {
 		got = cq->mc->lower.io.poll_cq(cq->cq, n, wc);
 		if (got <= 0)
 			return got;
-		kept = sift_base(cq, got, wc, false, ret_kicked, who);
-	} while (!kept && !*ret_kicked);
+		kept = sift_base(cq, got, wc, false, ret_notified, who);
+	} while (!kept && !*ret_notified);
 	return kept;
 }
 
@@ -273,33 +274,33 @@ static int poll_shadows(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 	return got;
 }
 
-int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked)
+int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified)
 {
-	bool kicked;
+	bool notified;
 	int got;
 
 	do {
-		kicked = false;
-		got = poll_base(cq, n, wc, &kicked, FOR_STASH);
-		*ret_kicked |= kicked;
-	} while (!got && kicked);
+		notified = false;
+		got = poll_base(cq, n, wc, &notified, FOR_STASH);
+		*ret_notified |= notified;
+	} while (!got && notified);
 	return got;
 }
 
 static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 {
-	bool kicked, shadows_first = cq->polls.shadows_first;
+	bool notified, shadows_first = cq->polls.shadows_first;
 	struct mesh_shadow_cq *shadows;
 	int got = 0, more;
 
 	do {
-		kicked = cq->polls.restashed = false;
+		notified = cq->polls.restashed = false;
 		got += take_stash(cq, n - got, wc + got, &shadows);
 		more = shadows_first && got < n ? poll_shadows(shadows, n - got, wc + got) : 0;
 		if (more < 0)
 			return got ? got : more;
 		got += more;
-		more = got < n ? poll_base(cq, n - got, wc + got, &kicked, FOR_PROGRAM) : 0;
+		more = got < n ? poll_base(cq, n - got, wc + got, &notified, FOR_PROGRAM) : 0;
 		if (more < 0)
 			return got ? got : more;
 		got += more;
@@ -307,7 +308,7 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 		if (more < 0)
 			return got ? got : more;
 		got += more;
-	} while ((kicked || cq->polls.restashed) && got < n);
+	} while ((notified || cq->polls.restashed) && got < n);
 	cq->polls.shadows_first = !shadows_first;
 	return got;
 }
@@ -344,22 +345,25 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 }
 
 /*
- * Collect the completion of a kick that came while the CQ was not armed. Otherwise that completion would wake the program for
- * nothing once the CQ is armed, and hold back the next kick. Completions before it go to the stash. If the stash is full, the
- * program has to be woken anyway.
+ * Collect a notification that came while the CQ was not armed. Otherwise the notification would wake the program for
+ * nothing once the CQ is armed, and hold back the next one. Completions before it go to the stash. If the stash is
+ * full, the program has to be woken anyway.
  */
-static void reap_kick(struct mesh_cq *cq)
+static void collect_notification(struct mesh_cq *cq)
 {
-	bool kicked = false;
+	bool notified = false;
 	struct ibv_wc wc;
 
 	if (!atomic_load_explicit(&cq->kick.pending, memory_order_relaxed))
 		return;
-	/* A poller between start_poll and end_poll finds the kick itself. Other owners of the lock are done soon. */
+	/*
+	 * A poller between start_poll and end_poll finds the notification itself. Other owners of the lock are done
+	 * soon.
+	 */
 	if (!mesh_cq_freeze(cq))
 		return;
 	while (atomic_load_explicit(&cq->kick.pending, memory_order_relaxed) && mesh_cq_stash_keep(cq))
-		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &kicked, FOR_STASH) == 1 ? &wc : NULL))
+		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &notified, FOR_STASH) == 1 ? &wc : NULL))
 			break;
 	mesh_cq_thaw(cq, true);
 }
@@ -375,7 +379,7 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	if (!mcq)
 		return mc->lower.io.req_notify_cq(cq, solicited_only);
 	cancel = mesh_cancel_off(); /* some providers make a system call */
-	reap_kick(mcq);
+	collect_notification(mcq);
 	mesh_lock(&mcq->lock);
 	/* The program's CQ first: an event of a shadow has to find it armed. */
 	err = mc->lower.io.req_notify_cq(cq, solicited_only);
@@ -384,7 +388,7 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	stash = mcq->stash.n;
 	mesh_unlock(&mcq->lock);
 	if (stash)
-		mesh_kick(mcq);
+		mesh_cq_notify(mcq);
 	mesh_cancel_restore(cancel);
 	return err;
 }

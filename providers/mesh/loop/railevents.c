@@ -7,7 +7,7 @@
 
 /*
  * The program waits on its own completion channel, whose descriptor the kernel fills. So a completion event of a rail is turned
- * into one of the program's CQ (kick.c).
+ * into one of the program's CQ (cq_notify.c).
  */
 bool mesh_rail_events(struct mesh_rail *rail)
 {
@@ -18,7 +18,7 @@ bool mesh_rail_events(struct mesh_rail *rail)
 	/* The channel is non-blocking: the last call returns EAGAIN. */
 	while (!ibv_get_cq_event(rail->channel, &cq, &shadow)) {
 		if (shadow)
-			mesh_kick_cq_event(cq);
+			mesh_cq_notify_owner(cq);
 		else
 			datagrams |= mesh_ud_event(rail, cq);
 		ibv_ack_cq_events(cq, 1);

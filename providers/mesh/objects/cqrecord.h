@@ -159,7 +159,7 @@ struct mesh_cq_walk {
 	enum mesh_cq_source open; /* base or shadow that is started, and not ended */
 	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next to start */
 	bool base_done; /* the program's CQ had its turn */
-	bool kicked; /* a kick was polled: poll all sources again */
+	bool notified; /* a notification was polled: poll all sources again */
 	uint32_t current_qpn; /* the program's QPN, if the source is a shadow */
 	const enum ibv_wc_opcode *current_opcode; /* opcode to show, likewise; NULL: as the shadow says */
 	struct ibv_wc current; /* if the source is the stash */
@@ -178,11 +178,11 @@ struct mesh_cq_size {
 	_Atomic uint32_t no_cqe; /* size that the base has refused; 0: none */
 };
 
-/* Makes completion events: kick.c. */
+/* Makes completion events: cq_notify.c. */
 struct mesh_cq_kick {
-	MESH_LOCK(KICK) lock; /* guards @qp, and posts to it */
-	struct ibv_qp *qp; /* the kicker; NULL: none yet */
-	_Atomic bool pending; /* a kick is in the CQ, and was not polled yet */
+	MESH_LOCK(NOTIFY) lock; /* guards @qp, and posts to it */
+	struct ibv_qp *qp; /* the notify_qp; NULL: none yet */
+	_Atomic bool pending; /* a notification is in the CQ, and was not polled yet */
 };
 
 /* A CQ of the program that virtual QPs use. Freed once the program has destroyed the CQ, and all shadows are gone. */

@@ -38,7 +38,7 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	mesh_lock(&cq->lock);
 	mesh_lock(&data->lock);
 	/*
-	 * Not if completions of the plugin are to be shown, or those of other rails merged. The completion of a kick is
+	 * Not if completions of the plugin are to be shown, or those of other rails merged. A notification is
 	 * recognised.
 	 */
 	if (cq->reading.ring.buf && !cq->reading.unreadable && !cq->users.used && !cq->stash.n && !cq->stash.kept &&

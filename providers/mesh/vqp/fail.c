@@ -102,7 +102,7 @@ static int prepare_stash(struct mesh_held *h)
 	int err;
 
 	mesh_lock(&data->lock);
-	err = mesh_kick_prepare(cq);
+	err = mesh_cq_notify_prepare(cq);
 	mesh_cq_use(cq);
 	mesh_unlock(&data->lock);
 	mesh_lock(&cq->lock);
@@ -138,7 +138,7 @@ static int bring_to_err(struct mesh_held *h)
 	mesh_unlock(&h->lock);
 	mesh_unlock(&cq->lock);
 	if (stashed)
-		mesh_kick(cq);
+		mesh_cq_notify(cq);
 	if (!err)
 		base_follows(h);
 	return err;
@@ -227,7 +227,7 @@ void mesh_held_fail_now(struct mesh_held *h)
 	mesh_unlock(&h->lock);
 	mesh_unlock(&cq->lock);
 	if (stashed)
-		mesh_kick(cq);
+		mesh_cq_notify(cq);
 	if (ended)
 		base_follows(h);
 	mesh_cancel_restore(cancel);

@@ -41,7 +41,7 @@ static void come_back(struct mesh_shadow_cq *scq)
 {
 	if (atomic_fetch_sub_explicit(&scq->away, 1, memory_order_seq_cst) == 1 &&
 	    atomic_exchange_explicit(&scq->missed, false, memory_order_seq_cst))
-		mesh_kick(scq->owner);
+		mesh_cq_notify(scq->owner);
 }
 
 static void destroy_qp(struct mesh_leftover *leftover)

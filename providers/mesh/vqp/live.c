@@ -195,7 +195,7 @@ static int make_room(struct mesh_cq *cq)
 	int err;
 
 	mesh_lock(&data->lock);
-	least = cq->size.n_base_wrs + 3; /* a kick, and two marks */
+	least = cq->size.n_base_wrs + 3; /* a notification, and two marks */
 	want = (uint64_t)least + atomic_load_explicit(&cq->size.own_cqe, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)

@@ -265,7 +265,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 		return err;
 	mesh_live_reap(h);
 	h->old = old; /* the old QP is empty, and is destroyed later */
-	mesh_kick(h->send_cq);
+	mesh_cq_notify(h->send_cq);
 	return 0;
 }
 

@@ -32,9 +32,9 @@ static int use_cqs(struct mesh_held *h, bool ahead)
 	int err;
 
 	mesh_lock(&data->lock);
-	err = mesh_kick_prepare(h->send_cq);
+	err = mesh_cq_notify_prepare(h->send_cq);
 	if (!err)
-		err = mesh_kick_prepare(h->recv_cq);
+		err = mesh_cq_notify_prepare(h->recv_cq);
 	if (!err && !ahead) {
 		mesh_cq_use(h->send_cq);
 		mesh_cq_use(h->recv_cq);
@@ -349,21 +349,21 @@ static bool is_consumed(struct mesh_held *h, bool err, uint32_t *n_flushed)
 	return atomic_load_explicit(&h->flags.consumed, memory_order_relaxed);
 }
 
-/* @ret_kicked: a completion was of a kick, so its event is to be made again. Return: true: nothing is left. */
-static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *ret_kicked)
+/* @ret_notified: a completion was a notification, so its event is to be made again. Return: true: nothing is left. */
+static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *ret_notified)
 {
 	struct ibv_wc wc;
 	int got = 1;
 
 	while (got > 0 && make_room(cq)) {
-		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, ret_kicked);
+		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, ret_notified);
 		mesh_cq_stash_kept(cq, got > 0 ? &wc : NULL);
 	}
 	return !got;
 }
 
 /* A CQ of the program has one shadow CQ on a rail, for sends and receives. */
-static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq, bool *ret_kicked)
+static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq, bool *ret_notified)
 {
 	struct mesh_shadow_cq *scq = NULL;
 
@@ -371,7 +371,7 @@ static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, 
 		scq = h->recv_cq == cq ? shadow->recv_cq : shadow->send_cq;
 	if (scq && mesh_shadow_cq_is_away(scq))
 		return false;
-	return collect_one(cq, scq, ret_kicked);
+	return collect_one(cq, scq, ret_notified);
 }
 
 bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
@@ -392,7 +392,7 @@ bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 	thaw(h, frozen);
 	for (i = 0; i < 2 && cqs[i]; i++)
 		if (wake[i])
-			mesh_kick(cqs[i]);
+			mesh_cq_notify(cqs[i]);
 	return received;
 }
 
@@ -409,7 +409,7 @@ void mesh_shadow_collect_sends(struct mesh_held *h)
 	mesh_unlock(&cq->lock);
 	mesh_cq_thaw(cq, true);
 	if (wake)
-		mesh_kick(cq);
+		mesh_cq_notify(cq);
 }
 
 /* The shadow is in ERR since @err_ns, and has flushed @n_flushed receives. Return: true: no more completions will come. */

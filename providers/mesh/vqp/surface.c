@@ -152,7 +152,8 @@ static void end_next(struct mesh_held *h)
 }
 
 /*
- * Completions in the stash make no event, and a CQ of which no QP ever moved has no QP for events (kick.c). Return: 0 or -errno.
+ * Completions in the stash make no event, and a CQ of which no QP ever moved has no QP for events (cq_notify.c).
+ * Return: 0 or -errno.
  */
 static int wake(struct mesh_cq *cq)
 {
@@ -167,10 +168,10 @@ static int wake(struct mesh_cq *cq)
 		return 0;
 	data = &cq->mc->data;
 	mesh_lock(&data->lock);
-	err = mesh_kick_prepare(cq);
-	mesh_cq_use(cq); /* polls have to hide completions of kicks as long as the CQ lives */
+	err = mesh_cq_notify_prepare(cq);
+	mesh_cq_use(cq); /* polls have to hide notifications as long as the CQ lives */
 	mesh_unlock(&data->lock);
-	mesh_kick(cq);
+	mesh_cq_notify(cq);
 	return err;
 }
 

@@ -44,7 +44,7 @@ static void *helper(void *arg)
 		if (poll(&fd, 1, 10) <= 0)
 			continue;
 		while (!ibv_get_cq_event(w->rail->channel, &cq, &cq_context)) {
-			mesh_kick_cq_event(cq);
+			mesh_cq_notify_owner(cq);
 			ibv_ack_cq_events(cq, 1);
 		}
 	}

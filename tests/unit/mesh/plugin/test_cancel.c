@@ -215,9 +215,9 @@ static void fail_now(void *h)
 	mesh_held_fail_now(h);
 }
 
-static void kick(void *mcq)
+static void notify(void *mcq)
 {
-	mesh_kick(mcq);
+	mesh_cq_notify(mcq);
 }
 
 static struct mesh_cq *take_cq(struct mesh_context *mc, struct ibv_cq *cq)
@@ -277,9 +277,9 @@ static void cancelled_while_it_posts(void)
 	assert_int_equal(mesh_sendq_push(&h->queue, &wr), 0);
 	assert_true(returns(post, &qp));
 	assert_int_equal(h->queue.n, 0);
-	mcq->kick.qp = &qp;
-	assert_true(returns(kick, mcq));
-	assert_free(&mcq->kick.lock.mutex);
+	mcq->notify.qp = &qp;
+	assert_true(returns(notify, mcq));
+	assert_free(&mcq->notify.lock.mutex);
 	/* There is no way to the peer: it goes to ERR with its first send. */
 	assert_int_equal(mesh_sendq_push(&h->queue, &wr), 0);
 	h->mode = MESH_HELD_FAILING;

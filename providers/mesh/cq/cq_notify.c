@@ -7,17 +7,17 @@
 /*
  * Makes a completion event on the program's CQ. The program waits on a completion channel of its own device, so events of other
  * devices have to become events there. Work posted to a QP in ERR is flushed at once: its completion makes an event if the
- * program's CQ is armed. The QP for that (the kicker) belongs to the plugin, never leaves ERR, and its completions are hidden
- * from the program.
+ * program's CQ is armed. The QP for that (the notify QP) belongs to the plugin, never leaves ERR, and its completions
+ * are hidden from the program.
  *
  * mlx5 refuses sends of a QP that was never in RTS, and RTS would need an address: there a receive is posted. Soft-RoCE makes no
  * event for a flushed receive: there a send is posted. Soft-RoCE of Linux 5.10 flushes that send only at the next modify to ERR.
  *
- * Room in the program's CQ: a kick takes one place, and at most one is outstanding. Completions of a moved QP, for which the
- * program made room, go to shadow CQs.
+ * Room in the program's CQ: a notification takes one place, and at most one is outstanding. Completions of a moved QP,
+ * for which the program made room, go to shadow CQs.
  */
 
-int mesh_kick_prepare(struct mesh_cq *cq)
+int mesh_cq_notify_prepare(struct mesh_cq *cq)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_context = (void *)&mesh_own_qp,
@@ -50,7 +50,7 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 }
 
 /* Works on Soft-RoCE only. */
-static bool kick_by_send(struct mesh_cq *cq)
+static bool notify_by_send(struct mesh_cq *cq)
 {
 	struct ibv_send_wr send = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
@@ -61,36 +61,36 @@ static bool kick_by_send(struct mesh_cq *cq)
 	return true;
 }
 
-void mesh_kick(struct mesh_cq *cq)
+void mesh_cq_notify(struct mesh_cq *cq)
 {
 	struct ibv_recv_wr recv = {.wr_id = (uintptr_t)cq}, *bad_recv;
 	int cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write() */
 
 	mesh_lock(&cq->kick.lock);
-	if (cq->kick.qp && !atomic_exchange_explicit(&cq->kick.pending, true, memory_order_seq_cst) && !kick_by_send(cq) &&
-	    cq->mc->lower.io.post_recv(cq->kick.qp, &recv, &bad_recv))
+	if (cq->kick.qp && !atomic_exchange_explicit(&cq->kick.pending, true, memory_order_seq_cst) &&
+	    !notify_by_send(cq) && cq->mc->lower.io.post_recv(cq->kick.qp, &recv, &bad_recv))
 		atomic_store_explicit(&cq->kick.pending, false, memory_order_seq_cst);
 	mesh_unlock(&cq->kick.lock);
 	mesh_cancel_restore(cancel);
 }
 
-void mesh_kick_fini(struct mesh_cq *cq)
+void mesh_cq_notify_fini(struct mesh_cq *cq)
 {
-	struct ibv_qp *kicker;
+	struct ibv_qp *notify_qp;
 
 	mesh_lock(&cq->kick.lock);
-	kicker = cq->kick.qp;
+	notify_qp = cq->kick.qp;
 	cq->kick.qp = NULL;
-	/* The completion of a kick is destroyed with the kicker, or is recognised. */
+	/* The completion of a kick is destroyed with the notify_qp, or is recognised. */
 	atomic_store_explicit(&cq->kick.pending, false, memory_order_relaxed);
 	mesh_unlock(&cq->kick.lock);
-	if (kicker)
-		mesh_root.lib.verbs.destroy_qp(kicker);
+	if (notify_qp)
+		mesh_root.lib.verbs.destroy_qp(notify_qp);
 }
 
-void mesh_kick_cq_event(struct ibv_cq *shadow)
+void mesh_cq_notify_owner(struct ibv_cq *shadow)
 {
 	struct mesh_shadow_cq *scq = shadow->cq_context;
 
-	mesh_kick(scq->owner);
+	mesh_cq_notify(scq->owner);
 }
