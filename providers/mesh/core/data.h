@@ -64,8 +64,8 @@ struct mesh_data {
 	 */
 	MESH_LOCK(SRQ_TABLE) srq_table_lock;
 	struct mesh_last_wqe last_wqe;
-	struct mesh_leftover *leftovers; /* leftover.c */
-	_Atomic unsigned int n_leftovers; /* their number; written under the lock */
+	struct mesh_reap_entry *reap_list; /* reaper.c */
+	_Atomic unsigned int n_reap; /* their number; written under the lock */
 };
 
 /* Datagrams to other rails, per context (ud.h); part of struct mesh_context. Changed under ud_lock. */

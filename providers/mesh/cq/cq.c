@@ -234,9 +234,9 @@ void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
 	bool frozen;
 
-	/* Leftovers of the QP may use objects that the program destroys next. */
+	/* Shadows of the QP that wait to be reaped may use objects that the program destroys next. */
 	if (mcq)
-		mesh_cq_clients.leftovers_bury(mc, mcq, true);
+		mesh_cq_clients.reaper_run(mc, mcq, true);
 	/* The base polls no completion of a QP that is gone, so no further ones come into the stash. */
 	if (!mcq || !is_stashing(mcq))
 		return;
@@ -320,7 +320,7 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 	mesh_fast_drop(cq); /* a new CQ may get this address */
 	/* Destroy the notify QP, too, which is a QP of this CQ: then the base decides as on a bare HCA. */
 	if (mcq) {
-		mesh_cq_clients.leftovers_bury(mc, mcq, true);
+		mesh_cq_clients.reaper_run(mc, mcq, true);
 		cq_release(mcq);
 	}
 	err = mc->lower.cq.destroy_cq(cq);

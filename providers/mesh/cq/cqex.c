@@ -221,8 +221,8 @@ MV_LOCKS_UNCHECKED static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	mesh_unlock(&cq->poll_lock);
 	if (drain)
 		mesh_cq_clients.post_drain_all(cq->mc);
-	if (atomic_load_explicit(&cq->mc->data.n_leftovers, memory_order_relaxed))
-		mesh_cq_clients.leftovers_bury(cq->mc, cq, false);
+	if (atomic_load_explicit(&cq->mc->data.n_reap, memory_order_relaxed))
+		mesh_cq_clients.reaper_run(cq->mc, cq, false);
 }
 
 /*

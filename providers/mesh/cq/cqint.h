@@ -24,7 +24,7 @@ struct mesh_cq_clients {
 	void (*post_drain_all)(struct mesh_context *mc);
 	void (*post_poisoned)(struct mesh_held *h, struct mesh_completion *c);
 	bool (*held_stash)(struct mesh_held *h);
-	void (*leftovers_bury)(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
+	void (*reaper_run)(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
 	void (*starved_give)(struct mesh_cq *cq);
 };
 extern struct mesh_cq_clients mesh_cq_clients;

@@ -12,7 +12,7 @@
 struct mesh_pd; /* rails.h */
 struct mesh_held;
 struct mesh_guard; /* guard.h */
-struct mesh_leftover; /* leftover.c */
+struct mesh_reap_entry; /* reaper.c */
 struct mesh_wrex; /* wrex.c */
 
 struct mesh_held_ops {
@@ -129,7 +129,7 @@ struct mesh_shadow {
 	bool recv_failed; /* it refused a receive that the program's own QP took */
 	bool rtr, rts; /* at least in that state */
 	struct mesh_standby *standby; /* attributes of a connected standby; NULL: not connected, or taken */
-	struct mesh_leftover *leftover; /* for mesh_leftover_add() */
+	struct mesh_reap_entry *reap_entry; /* for mesh_reaper_add() */
 };
 
 /* Attributes with which a standby was brought to RTR and RTS. */

@@ -28,13 +28,13 @@ __attribute__((constructor(101))) static void fill(void)
 		.post_drain_all = mesh_post_drain_all,
 		.post_poisoned = mesh_post_poisoned,
 		.held_stash = mesh_held_stash,
-		.leftovers_bury = mesh_leftovers_bury,
+		.reaper_run = mesh_reaper_run,
 		.starved_give = mesh_starved_give,
 	};
 	mesh_rail_clients = (struct mesh_rail_clients){
 		.lost = mesh_pds_lose,
 		.port_down = mesh_conns_port_down,
-		.last_wqe = mesh_leftover_last_wqe,
+		.last_wqe = mesh_reaper_last_wqe,
 	};
 	mesh_ud_has_driven_rc = mesh_conns_are_driven;
 	mesh_post_fails = mesh_held_fail_now;

@@ -123,7 +123,7 @@ void mesh_data_close(struct mesh_context *mc)
 	for (h = data->all; h; h = h->lists.next_made)
 		if (h->mode > MESH_HELD_NOTING)
 			mesh_held_destroy(h);
-	mesh_leftovers_bury(mc, NULL, true);
+	mesh_reaper_run(mc, NULL, true);
 	mesh_last_wqe_close(mc);
 	mesh_srqs_close(mc);
 	close_cqs(data);

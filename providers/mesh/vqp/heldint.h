@@ -107,12 +107,12 @@ void mesh_shadow_wait_drained(const struct mesh_held *h, const struct mesh_shado
 /** mesh_held_drained - mesh_shadow_drained() for the QP at work, the program's own or a shadow, while it is fenced */
 bool mesh_held_drained(struct mesh_held *h);
 
-/* ---- leftover.c ------------------------------------------------------------------------------------------------------- */
+/* ---- reaper.c ---------------------------------------------------------------------------------------------------- */
 
-/* A shadow to which nothing refers any more, from mesh_leftover_init() on. */
-struct mesh_leftover {
+/* A shadow to which nothing refers any more, from mesh_reap_entry_init() on. */
+struct mesh_reap_entry {
 	struct mesh_device_job job; /* destroys the QP */
-	struct mesh_leftover *next, *next_mine; /* data->lock; @next_mine: chain of the thread that works on them */
+	struct mesh_reap_entry *next, *next_mine; /* data->lock; @next_mine: chain of the thread that works on them */
 	bool busy; /* data->lock: a thread works on it */
 	_Atomic bool last_wqe; /* IBV_EVENT_QP_LAST_WQE_REACHED has come; valid from the QP's creation on */
 	struct ibv_qp *qp;
@@ -123,31 +123,31 @@ struct mesh_leftover {
 };
 
 /**
- * mesh_leftover_init - turn a shadow into a leftover
+ * mesh_reap_entry_init - turn a shadow into an entry of the reaper
  * @shadow: emptied
  * @send_wrs, @recv_wrs: places to give back with its CQs
  *
- * Return: shadow->leftover. The caller owns it, and passes it to mesh_leftover_destroy() or mesh_leftover_add().
+ * Return: shadow->reap_entry. The caller owns it, and passes it to mesh_reap_entry_destroy() or mesh_reaper_add().
  */
-struct mesh_leftover *mesh_leftover_init(struct mesh_shadow *shadow, uint32_t send_wrs, uint32_t recv_wrs);
-/** mesh_leftover_last_wqe - IBV_EVENT_QP_LAST_WQE_REACHED of a shadow was read, and is not acknowledged yet */
-void mesh_leftover_last_wqe(const struct ibv_qp *qp);
-/** mesh_leftover_leave - stop polling its CQs until it is destroyed; the CQs are frozen if possible */
-void mesh_leftover_leave(struct mesh_leftover *leftover);
+struct mesh_reap_entry *mesh_reap_entry_init(struct mesh_shadow *shadow, uint32_t send_wrs, uint32_t recv_wrs);
+/** mesh_reaper_last_wqe - IBV_EVENT_QP_LAST_WQE_REACHED of a shadow was read, and is not acknowledged yet */
+void mesh_reaper_last_wqe(const struct ibv_qp *qp);
+/** mesh_reap_entry_leave - stop polling its CQs until it is destroyed; the CQs are frozen if possible */
+void mesh_reap_entry_leave(struct mesh_reap_entry *entry);
 /**
- * mesh_leftover_destroy - destroy it on its device's thread, after mesh_leftover_leave(), with the CQs thawed
+ * mesh_reap_entry_destroy - destroy it on its device's thread, after mesh_reap_entry_leave(), with the CQs thawed
  *
  * A shadow with an SRQ is destroyed by the caller's thread, because it leaves the SRQ.
  */
-void mesh_leftover_destroy(struct mesh_leftover *leftover);
-/** mesh_leftover_add - destroy it later, because a thread may be polling its CQs */
-void mesh_leftover_add(struct mesh_leftover *leftover);
+void mesh_reap_entry_destroy(struct mesh_reap_entry *entry);
+/** mesh_reaper_add - destroy it later, because a thread may be polling its CQs */
+void mesh_reaper_add(struct mesh_reap_entry *entry);
 /**
- * mesh_leftovers_bury - destroy the leftovers of a CQ that can be destroyed now. Any thread; no lock of the plugin is held.
+ * mesh_reaper_run - destroy the entries of a CQ that can be destroyed now. Any thread; no lock of the plugin is held.
  * @cq: NULL: of all CQs
  * @all: wait for pollers, and destroy all of them: the program destroys the objects that they come from
  */
-void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
+void mesh_reaper_run(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
 
 /* ---- fail.c ----------------------------------------------------------------------------------------------------------- */
 

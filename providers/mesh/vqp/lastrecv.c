@@ -21,9 +21,9 @@ static bool has_come(const struct mesh_shadow *shadow)
 {
 	struct mesh_rail *rail = shadow->spd->rail;
 
-	if (!atomic_load_explicit(&shadow->leftover->last_wqe, memory_order_acquire) && mesh_rail_intact(rail))
+	if (!atomic_load_explicit(&shadow->reap_entry->last_wqe, memory_order_acquire) && mesh_rail_intact(rail))
 		mesh_rail_async_events(rail);
-	return atomic_load_explicit(&shadow->leftover->last_wqe, memory_order_acquire) || mesh_rail_lost(rail);
+	return atomic_load_explicit(&shadow->reap_entry->last_wqe, memory_order_acquire) || mesh_rail_lost(rail);
 }
 
 bool mesh_shadow_drained(const struct mesh_held *h, const struct mesh_shadow *shadow, uint64_t err_ns)

@@ -88,7 +88,7 @@ int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr)
 static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, struct mesh_shadow *shadow)
 {
 	struct ibv_qp_init_attr init = {
-		.qp_context = shadow->leftover,
+		.qp_context = shadow->reap_entry,
 		.send_cq = shadow->send_cq->cq,
 		.recv_cq = shadow->recv_cq->cq,
 		.cap = h->made.cap,
@@ -133,8 +133,8 @@ static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shad
 	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv, shadow.home, ahead, &shadow.recv_cq);
 	if (err)
 		goto err_send;
-	shadow.leftover = calloc(1, sizeof(*shadow.leftover));
-	err = shadow.leftover ? make_qp(h, attr, &shadow) : -ENOMEM;
+	shadow.reap_entry = calloc(1, sizeof(*shadow.reap_entry));
+	err = shadow.reap_entry ? make_qp(h, attr, &shadow) : -ENOMEM;
 	if (err && shadow.qp) {
 		dispose(h, &shadow);
 		return err;
@@ -145,7 +145,7 @@ static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shad
 	return 0;
 
 err_recv:
-	free(shadow.leftover);
+	free(shadow.reap_entry);
 	mesh_shadow_cq_unreserve(shadow.recv_cq, recv, shadow.home);
 err_send:
 	mesh_shadow_cq_unreserve(shadow.send_cq, send, NULL);
@@ -281,31 +281,31 @@ static struct mesh_shadow take_away(struct mesh_held *h)
 }
 
 /*
- * The CQs are frozen if possible. Return: the caller passes it to mesh_leftover_destroy() or mesh_leftover_add() once the CQs are
- * thawed.
+ * The CQs are frozen if possible. Return: the caller passes it to mesh_reap_entry_destroy() or mesh_reaper_add() once
+ * the CQs are thawed.
  */
-static struct mesh_leftover *end_qp(struct mesh_held *h, struct mesh_shadow *shadow, bool now)
+static struct mesh_reap_entry *end_qp(struct mesh_held *h, struct mesh_shadow *shadow, bool now)
 {
-	struct mesh_leftover *leftover = mesh_leftover_init(shadow, send_wrs(h), recv_wrs(h));
+	struct mesh_reap_entry *entry = mesh_reap_entry_init(shadow, send_wrs(h), recv_wrs(h));
 
 	if (now)
-		mesh_leftover_leave(leftover);
-	return leftover;
+		mesh_reap_entry_leave(entry);
+	return entry;
 }
 
 static void dispose(struct mesh_held *h, struct mesh_shadow *shadow)
 {
-	struct mesh_leftover *leftover;
+	struct mesh_reap_entry *entry;
 	bool frozen[2], now;
 
 	freeze(h, frozen);
 	now = may_destroy(h, frozen);
-	leftover = end_qp(h, shadow, now);
+	entry = end_qp(h, shadow, now);
 	thaw(h, frozen);
 	if (now)
-		mesh_leftover_destroy(leftover);
+		mesh_reap_entry_destroy(entry);
 	else
-		mesh_leftover_add(leftover);
+		mesh_reaper_add(entry);
 }
 
 void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
@@ -451,7 +451,7 @@ static bool is_unused(struct mesh_held *h)
 
 int mesh_held_unprepare(struct mesh_held *h)
 {
-	struct mesh_leftover *leftover = NULL;
+	struct mesh_reap_entry *entry = NULL;
 	struct mesh_shadow shadow;
 	bool frozen[2], now, unused;
 
@@ -462,21 +462,21 @@ int mesh_held_unprepare(struct mesh_held *h)
 	now = may_destroy(h, frozen);
 	if (unused) {
 		shadow = take_away(h);
-		leftover = end_qp(h, &shadow, now);
+		entry = end_qp(h, &shadow, now);
 	}
 	thaw(h, frozen);
 	if (!unused)
 		return -EBUSY;
 	if (now)
-		mesh_leftover_destroy(leftover);
+		mesh_reap_entry_destroy(entry);
 	else
-		mesh_leftover_add(leftover);
+		mesh_reaper_add(entry);
 	return 0;
 }
 
 void mesh_shadow_destroy(struct mesh_held *h)
 {
-	struct mesh_leftover *leftover;
+	struct mesh_reap_entry *entry;
 	struct mesh_shadow shadow;
 	bool frozen[2];
 
@@ -484,7 +484,7 @@ void mesh_shadow_destroy(struct mesh_held *h)
 		return;
 	freeze(h, frozen);
 	shadow = take_away(h);
-	leftover = end_qp(h, &shadow, true); /* destroying the program's own QP waits for pollers, too */
+	entry = end_qp(h, &shadow, true); /* destroying the program's own QP waits for pollers, too */
 	thaw(h, frozen);
-	mesh_leftover_destroy(leftover);
+	mesh_reap_entry_destroy(entry);
 }

@@ -127,9 +127,9 @@ static void test_ends_one_that_moves(void **state)
 	start_poll_shadow();
 	alarm(PATIENCE);
 	end_err(&guarded);
-	assert_int_equal(world.mc->data.n_leftovers, 1);
+	assert_int_equal(world.mc->data.n_reap, 1);
 	end_poll_ex();
-	assert_int_equal(world.mc->data.n_leftovers, 0);
+	assert_int_equal(world.mc->data.n_reap, 0);
 }
 
 /* The helper thread may have the lock that the program's thread is going to wait for: it must not wait for the poll to be over. */
@@ -142,9 +142,9 @@ static void test_released_elsewhere(void **state)
 	guarded_prepare(guarded.held);
 	start_poll_shadow();
 	in_a_thread(release_elsewhere);
-	assert_int_equal(world.mc->data.n_leftovers, 1);
+	assert_int_equal(world.mc->data.n_reap, 1);
 	end_poll_ex();
-	assert_int_equal(world.mc->data.n_leftovers, 0);
+	assert_int_equal(world.mc->data.n_reap, 0);
 	guarded_prepare(guarded.held);
 }
 
@@ -160,11 +160,11 @@ static void test_left_until_destroyed(void **state)
 	cq = cq_of_hub();
 	mesh_lock(&cq->poll_lock);
 	mesh_live_release(guarded.held);
-	assert_int_equal(world.mc->data.n_leftovers, 1);
+	assert_int_equal(world.mc->data.n_reap, 1);
 	mesh_unlock(&cq->poll_lock);
-	assert_int_equal(world.mc->data.n_leftovers, 1);
+	assert_int_equal(world.mc->data.n_reap, 1);
 	close_end(&guarded);
-	assert_int_equal(world.mc->data.n_leftovers, 0);
+	assert_int_equal(world.mc->data.n_reap, 0);
 }
 
 static void grows(bool shadow)

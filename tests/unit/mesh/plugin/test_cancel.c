@@ -289,35 +289,35 @@ static void cancelled_while_it_posts(void)
 	assert_int_equal(mcq->stash.n, 1);
 }
 
-static void *bury_another(void *arg)
+static void *reap_another(void *arg)
 {
 	struct mesh_data *data = arg;
 
 	usleep(50000);
 	mesh_lock(&data->lock);
-	data->leftovers = NULL;
-	data->n_leftovers = 0;
+	data->reap_list = NULL;
+	data->n_reap = 0;
 	mesh_unlock(&data->lock);
 	return NULL;
 }
 
-static void bury(void *mc)
+static void reap(void *mc)
 {
-	mesh_leftovers_bury(mc, NULL, true);
+	mesh_reaper_run(mc, NULL, true);
 }
 
 /* Another thread has what is left of a queue pair. */
-static void cancelled_while_it_buries(void)
+static void cancelled_while_it_reaps(void)
 {
 	struct ibv_context *context = open_slow();
 	struct mesh_context *mc = mesh_context_get(context);
-	struct mesh_leftover leftover = {.busy = true};
+	struct mesh_reap_entry entry = {.busy = true};
 	pthread_t other;
 
-	mc->data.leftovers = &leftover;
-	mc->data.n_leftovers = 1;
-	assert_int_equal(pthread_create(&other, NULL, bury_another, &mc->data), 0);
-	assert_true(returns(bury, mc));
+	mc->data.reap_list = &entry;
+	mc->data.n_reap = 1;
+	assert_int_equal(pthread_create(&other, NULL, reap_another, &mc->data), 0);
+	assert_true(returns(reap, mc));
 	pthread_join(other, NULL);
 	fake.close_device(context);
 }
@@ -397,7 +397,7 @@ static void cancelled_while_it_closes(void)
 TEST(cancelled_with_a_dmabuf)
 TEST(cancelled_in_the_base)
 TEST(cancelled_while_it_posts)
-TEST(cancelled_while_it_buries)
+TEST(cancelled_while_it_reaps)
 TEST(cancelled_while_it_closes)
 
 int main(void)
@@ -406,7 +406,7 @@ int main(void)
 		cmocka_unit_test(test_cancelled_with_a_dmabuf),
 		cmocka_unit_test(test_cancelled_in_the_base),
 		cmocka_unit_test(test_cancelled_while_it_posts),
-		cmocka_unit_test(test_cancelled_while_it_buries),
+		cmocka_unit_test(test_cancelled_while_it_reaps),
 		cmocka_unit_test(test_cancelled_while_it_closes),
 	};
 
