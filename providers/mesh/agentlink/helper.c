@@ -22,7 +22,7 @@ static int send_frame(const struct mv_frame *frame, bool later)
 	if (helper->link.fd >= 0)
 		err = mesh_agentlink_send(&helper->link, frame); /* a lost frame stays lost: callers that need an answer repeat it */
 	if (unclaim && err == -EAGAIN)
-		waits = mesh_unclaims_add(&helper->unclaims, frame);
+		waits = mesh_pending_unregister_add(&helper->pending_unregister, frame);
 	if (helper->link.fd >= 0 && !later && !self)
 		waits |= mesh_agentlink_flush(&helper->link) == -EAGAIN && unclaim;
 	mesh_unlock(&helper->link_lock);

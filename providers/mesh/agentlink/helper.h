@@ -7,15 +7,16 @@
 
 #include "agentlink.h"
 #include "mesh.h"
-#include "unclaims.h"
+#include "pending_unregister.h"
 #include "wake.h"
 
 /* Requests of any thread to the helper thread (thread.c): look, and send to the agent. */
 
 struct mesh_helper {
-	MESH_LOCK(LINK) link_lock; /* guards link and unclaims: senders against the helper thread's open and close */
+	/* guards link and pending_unregister: senders against the helper thread's open and close */
+	MESH_LOCK(LINK) link_lock;
 	struct mesh_agentlink link;
-	struct mesh_unclaims unclaims; /* those for which @link had no room */
+	struct mesh_pending_unregister pending_unregister; /* those for which @link had no room */
 	struct mesh_wake wake;
 	_Atomic bool asleep; /* the helper thread sleeps until mesh_wake() */
 	pthread_t self; /* read by other threads, too; link_lock */

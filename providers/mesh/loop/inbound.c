@@ -147,7 +147,7 @@ void mesh_thread_close_link(struct mesh_thread *thread)
 {
 	mesh_lock(&thread->helper.link_lock);
 	mesh_agentlink_close(&thread->helper.link);
-	mesh_unclaims_drop(&thread->helper.unclaims);
+	mesh_pending_unregister_drop(&thread->helper.pending_unregister);
 	mesh_unlock(&thread->helper.link_lock);
 	mesh_probed_lost();
 }

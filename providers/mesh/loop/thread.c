@@ -147,27 +147,27 @@ static uint64_t flush(struct mesh_thread *thread, uint64_t now_ns)
  * Send queued UNCLAIMs, before any CLAIM of this turn. Skip a QPN that was claimed again since: the agent's claim is for the new queue
  * pair, and ends with that. A new queue pair with the QPN that is not claimed yet will be claimed by this thread, so later.
  */
-static void unclaim_again(struct mesh_thread *thread)
+static void send_pending_unregister(struct mesh_thread *thread)
 {
 	struct mv_frame frame;
 	bool any;
 
 	do {
 		mesh_lock(&thread->helper.link_lock);
-		any = mesh_unclaims_take(&thread->helper.unclaims, &frame);
+		any = mesh_pending_unregister_take(&thread->helper.pending_unregister, &frame);
 		mesh_unlock(&thread->helper.link_lock);
 		if (any && !mesh_conn_has_claim(frame.device, frame.qpn) && !mesh_ud_has_claim(frame.device, frame.qpn))
 			any = mesh_thread_frame(&frame) != -EAGAIN; /* on -EAGAIN the frame is queued again */
 	} while (any);
 }
 
-/* Return: when to call unclaim_again() again. At the end of a turn, which may have queued UNCLAIMs. */
-static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
+/* Return: when to call send_pending_unregister() again. At the end of a turn, which may have queued UNCLAIMs. */
+static uint64_t pending_unregister_at(struct mesh_thread *thread, uint64_t now_ns)
 {
 	unsigned int n;
 
 	mesh_lock(&thread->helper.link_lock);
-	n = thread->helper.unclaims.n;
+	n = thread->helper.pending_unregister.n;
 	mesh_unlock(&thread->helper.link_lock);
 	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
 }
@@ -340,7 +340,7 @@ static uint64_t run_section(struct lead *lead, enum section section, uint64_t (*
 static void run(struct mesh_thread *thread)
 {
 	struct lead lead = {.thread = thread};
-	uint64_t now, next, news, probed, ud, srqs, work, unclaim, brisk, gather;
+	uint64_t now, next, news, probed, ud, srqs, work, unregister, brisk, gather;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -360,7 +360,7 @@ static void run(struct mesh_thread *thread)
 		worked = thread->helper.link.fd >= 0 && mesh_thread_read_agent(&lead, now);
 		if (lead.lost)
 			break;
-		unclaim_again(thread);
+		send_pending_unregister(thread);
 		news = look_at_news(thread, now);
 		next = run_conns(&lead, now, &worked);
 		if (lead.lost)
@@ -387,9 +387,9 @@ static void run(struct mesh_thread *thread)
 			thread->worked_at_ns = now;
 		if (thread->helper.link.fd < 0 && thread->reconnect_at_ns < next)
 			next = thread->reconnect_at_ns;
-		unclaim = unclaim_at(thread, now);
-		if (unclaim < next)
-			next = unclaim;
+		unregister = pending_unregister_at(thread, now);
+		if (unregister < next)
+			next = unregister;
 		gather = gather_until(thread, now);
 		if (gather <= now)
 			gather = flush(thread, now);

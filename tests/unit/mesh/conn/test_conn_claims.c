@@ -38,7 +38,7 @@ static void test_claims(void **state)
 }
 
 /* Whatever becomes of it, the agent does not keep what the process has not any more; */
-static void test_unclaims(void **state)
+static void test_unregister(void **state)
 {
 	(void)state;
 	assert_int_equal(mesh_conn_claim(conns[0]), 0);
@@ -119,7 +119,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unclaims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unregister, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroyed_while_claimed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_used_again_while_claimed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_datagram_claims, setup, teardown),

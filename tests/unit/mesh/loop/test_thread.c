@@ -5,8 +5,8 @@
 
 #include "fault.h"
 #include "loopagent.h"
+#include "pending_unregister.h"
 #include "realagent.h"
-#include "unclaims.h"
 
 /* Once a second it looks whether anybody else is left. */
 static bool is_asleep(void)
@@ -200,16 +200,16 @@ static void test_bound(void **state)
 
 	(void)state;
 	fill_socket();
-	for (i = 0; i < MESH_UNCLAIMS_MAX + 10; i++) {
+	for (i = 0; i < MESH_PENDING_UNREGISTER_MAX + 10; i++) {
 		frame.qpn = 1000 + i;
 		assert_int_equal(mesh_thread_frame(&frame), -EAGAIN);
 	}
 	settle();
-	while (atomic_load(&n_other_unclaims) < MESH_UNCLAIMS_MAX)
+	while (atomic_load(&n_other_unclaims) < MESH_PENDING_UNREGISTER_MAX)
 		realagent_run();
 	settle();
 	/* One may be in the thread's hands. */
-	assert_in_range(atomic_load(&n_other_unclaims), MESH_UNCLAIMS_MAX, MESH_UNCLAIMS_MAX + 1);
+	assert_in_range(atomic_load(&n_other_unclaims), MESH_PENDING_UNREGISTER_MAX, MESH_PENDING_UNREGISTER_MAX + 1);
 }
 
 static void close_socket(void)
@@ -242,24 +242,24 @@ static void test_closed(void **state)
 static void test_without_memory(void **state)
 {
 	const struct mv_frame unclaim = {.type = MV_FRAME_UNCLAIM, .device = "mlx5_0", .qpn = 7};
-	struct mesh_unclaims unclaims = {.n = 0};
+	struct mesh_pending_unregister pending = {.n = 0};
 	struct mv_frame frame;
 
 	(void)state;
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
-	assert_false(mesh_unclaims_add(&unclaims, &unclaim));
+	assert_false(mesh_pending_unregister_add(&pending, &unclaim));
 	fault_disarm();
-	assert_false(mesh_unclaims_take(&unclaims, &frame));
-	assert_true(mesh_unclaims_add(&unclaims, &unclaim));
-	assert_false(mesh_unclaims_add(&unclaims, &unclaim));
-	assert_true(mesh_unclaims_take(&unclaims, &frame));
+	assert_false(mesh_pending_unregister_take(&pending, &frame));
+	assert_true(mesh_pending_unregister_add(&pending, &unclaim));
+	assert_false(mesh_pending_unregister_add(&pending, &unclaim));
+	assert_true(mesh_pending_unregister_take(&pending, &frame));
 	assert_int_equal(frame.type, MV_FRAME_UNCLAIM);
 	assert_int_equal(frame.qpn, 7);
 	assert_string_equal(frame.device, "mlx5_0");
-	mesh_unclaims_drop(&unclaims);
-	assert_false(mesh_unclaims_take(&unclaims, &frame));
-	assert_true(mesh_unclaims_add(&unclaims, &unclaim));
-	mesh_unclaims_drop(&unclaims);
+	mesh_pending_unregister_drop(&pending);
+	assert_false(mesh_pending_unregister_take(&pending, &frame));
+	assert_true(mesh_pending_unregister_add(&pending, &unclaim));
+	mesh_pending_unregister_drop(&pending);
 }
 
 /* It has as many as it takes, and closes each one at once. */

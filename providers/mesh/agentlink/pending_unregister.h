@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_UNCLAIMS_H
-#define MESH_UNCLAIMS_H
+#ifndef MESH_PENDING_UNREGISTER_H
+#define MESH_PENDING_UNREGISTER_H
 
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -15,24 +15,24 @@
  * and messages for that QPN come here and are dropped. The claim ends earlier if this process gets a new queue pair with that
  * QPN, with the end of that queue pair, or if the kernel says that another process has the QPN.
  */
-#define MESH_UNCLAIMS_MAX 4096u
+#define MESH_PENDING_UNREGISTER_MAX 4096u
 
-struct mesh_unclaims {
-	SLIST_HEAD(, mesh_unclaim) list; /* newest first; the order does not matter */
+struct mesh_pending_unregister {
+	SLIST_HEAD(, mesh_pending_qp) list; /* newest first; the order does not matter */
 	unsigned int n;
 };
 
 /**
- * mesh_unclaims_add - queue an UNCLAIM
+ * mesh_pending_unregister_add - queue an UNCLAIM
  *
- * Lost without memory, or with MESH_UNCLAIMS_MAX in the queue.
+ * Lost without memory, or with MESH_PENDING_UNREGISTER_MAX in the queue.
  *
  * Return: true: the queue was empty: wake the helper thread.
  */
-bool mesh_unclaims_add(struct mesh_unclaims *unclaims, const struct mv_frame *frame);
-/** mesh_unclaims_take - take one out. Return: false: the queue is empty. */
-bool mesh_unclaims_take(struct mesh_unclaims *unclaims, struct mv_frame *ret);
-/** mesh_unclaims_drop - empty the queue */
-void mesh_unclaims_drop(struct mesh_unclaims *unclaims);
+bool mesh_pending_unregister_add(struct mesh_pending_unregister *pending, const struct mv_frame *frame);
+/** mesh_pending_unregister_take - take one out. Return: false: the queue is empty. */
+bool mesh_pending_unregister_take(struct mesh_pending_unregister *pending, struct mv_frame *ret);
+/** mesh_pending_unregister_drop - empty the queue */
+void mesh_pending_unregister_drop(struct mesh_pending_unregister *pending);
 
 #endif
