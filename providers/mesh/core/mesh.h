@@ -90,7 +90,7 @@ struct mesh_process {
 	struct mesh_counts counts;
 	_Atomic pid_t threads[MESH_MAX_THREADS]; /* ids of the plugin's threads; 0: none; ourthreads.c */
 	struct mesh_helper *_Atomic thread; /* written once, under conns.lock; thread.c */
-	_Atomic uint32_t turns; /* turns of the helper thread; starved.h */
+	_Atomic uint32_t turns; /* turns of the helper thread; stalled.h */
 	/* Unanswered KEY_DROPs of all connections: keydrops.c, remotekeys.c. Written under @lock. */
 	struct mesh_process_drops {
 		_Atomic unsigned int n;

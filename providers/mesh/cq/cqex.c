@@ -248,7 +248,7 @@ static void wait_for_posting(struct mesh_cq *cq)
 MV_LOCKS_UNCHECKED static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct mesh_cq *cq = cq_of(ex);
-	bool starved;
+	bool stalled;
 	int err;
 
 	if (attr->comp_mask)
@@ -260,10 +260,10 @@ MV_LOCKS_UNCHECKED static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct 
 	wait_for_posting(cq);
 	err = advance(cq, ex);
 	if (err) {
-		starved = err == ENOENT && mesh_starved_look(&cq->polls.starve);
+		stalled = err == ENOENT && mesh_helper_stalled(&cq->polls.stall);
 		finish(cq, ex);
-		if (starved)
-			mesh_cq_clients.starved_give(cq);
+		if (stalled)
+			mesh_cq_clients.stalled_flush(cq);
 	} else {
 		mesh_lock_lend(&cq->poll_lock);
 	}

@@ -6,15 +6,15 @@
 #include "cqrecord.h"
 #include "guard.h"
 #include "heldrecord.h"
+#include "helper_stall.h"
 #include "places.h"
 #include "reader.h"
-#include "starve.h"
 
 /* Shared by the files of this room, and called by the rooms above: cq.c cqshadow.c cq_notify.c poll.c cqex.c. */
 
 /*
  * Functions of the rooms above that polls call. callbacks.c fills the table before any other code of the plugin runs. Locks: see
- * the functions of these names in srq.h, postint.h, heldint.h, starved.h.
+ * the functions of these names in srq.h, postint.h, heldint.h, stalled.h.
  */
 struct mesh_cq_clients {
 	void (*srq_consumed)(struct mesh_srq_home *home, uint64_t wr_id);
@@ -25,7 +25,7 @@ struct mesh_cq_clients {
 	void (*post_poisoned)(struct mesh_held *h, struct mesh_completion *c);
 	bool (*held_stash)(struct mesh_held *h);
 	void (*reaper_run)(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
-	void (*starved_give)(struct mesh_cq *cq);
+	void (*stalled_flush)(struct mesh_cq *cq);
 };
 extern struct mesh_cq_clients mesh_cq_clients;
 

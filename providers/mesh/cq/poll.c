@@ -325,7 +325,7 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	struct mesh_context *mc = mesh_context_get(cq->context);
 	struct mesh_cq *mcq = mesh_context_active(mc) ? mesh_map_get(&mc->data.cqs, cq) : NULL;
-	bool starved;
+	bool stalled;
 	int got;
 
 	if (!mcq || num_entries <= 0)
@@ -336,11 +336,11 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	if (atomic_load_explicit(&mcq->fast, memory_order_relaxed))
 		mesh_fast_put(mcq);
 	got = poll_sources(mcq, num_entries, wc);
-	starved = !got && mesh_starved_look(&mcq->polls.starve);
+	stalled = !got && mesh_helper_stalled(&mcq->polls.stall);
 	mesh_cq_unclaim(mcq);
 	mesh_unlock(&mcq->poll_lock);
-	if (starved)
-		mesh_cq_clients.starved_give(mcq);
+	if (stalled)
+		mesh_cq_clients.stalled_flush(mcq);
 	return got;
 }
 

@@ -9,13 +9,13 @@
 
 struct mesh_held; /* heldrecord.h */
 struct mesh_reader; /* reader.h */
-/* Starvation check of one CQ; poll_lock. */
-struct mesh_starve {
+/* Stall check of one CQ: has the helper thread run? poll_lock. */
+struct mesh_helper_stall {
 	uint32_t turns; /* last seen number of turns of the helper thread */
 	uint32_t n_empty; /* empty polls */
 	uint64_t looked_ns; /* last look at the clock; 0: none since @turns changed */
 	uint64_t waited_ns; /* polled time since @turns changed; time of a stopped process does not count */
-	uint64_t gave_ns; /* last call of mesh_starved_give() */
+	uint64_t gave_ns; /* last call of mesh_stalled_flush() */
 };
 
 struct mesh_srq_home; /* srq.h */
@@ -118,7 +118,7 @@ struct mesh_cq_shadows {
 
 /* What each poll leaves to the next one: poll.c, cqex.c. poll_lock. */
 struct mesh_cq_polls {
-	struct mesh_starve starve;
+	struct mesh_helper_stall stall;
 	bool shadows_first; /* alternates for fairness between the program's CQ and shadows */
 	bool restashed; /* a completion was appended to the stash: poll all sources again */
 };

@@ -3,7 +3,7 @@
 #include "heldint.h"
 #include "helper.h"
 #include "srq.h"
-#include "starved.h"
+#include "stalled.h"
 #include "thread.h"
 #include "ud.h"
 
@@ -29,7 +29,7 @@ __attribute__((constructor(101))) static void fill(void)
 		.post_poisoned = mesh_post_poisoned,
 		.held_stash = mesh_held_stash,
 		.reaper_run = mesh_reaper_run,
-		.starved_give = mesh_starved_give,
+		.stalled_flush = mesh_stalled_flush,
 	};
 	mesh_rail_clients = (struct mesh_rail_clients){
 		.lost = mesh_pds_lose,

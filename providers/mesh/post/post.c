@@ -353,7 +353,7 @@ static void waits(struct mesh_held *h, bool first)
 	    h->client.ops->work_waits)
 		h->client.ops->work_waits(h->client.arg);
 	if (h->mode == MESH_HELD_WAITING)
-		atomic_store_explicit(&h->send_cq->fast, false, memory_order_relaxed); /* for mesh_starved_look() */
+		atomic_store_explicit(&h->send_cq->fast, false, memory_order_relaxed); /* for mesh_helper_stalled() */
 	atomic_store_explicit(&h->flags.backlog, h->mode == MESH_HELD_GUARDED || can_send(h), memory_order_relaxed);
 }
 

@@ -183,7 +183,7 @@ static bool keep(struct mesh_guard *guard, struct mesh_completion *c)
 		return false;
 	guard->kept[guard->n_kept++] = *c;
 	c->kept = true;
-	atomic_store_explicit(&c->cq->fast, false, memory_order_relaxed); /* for mesh_starved_look() */
+	atomic_store_explicit(&c->cq->fast, false, memory_order_relaxed); /* for mesh_helper_stalled() */
 	return true;
 }
 

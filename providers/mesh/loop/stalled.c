@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "starved.h"
+#include "stalled.h"
 
 #include <errno.h>
 
@@ -61,7 +61,7 @@ static void give_of(struct mesh_cq *cq, struct mesh_conn *conn)
 	mesh_unlock(&conn->lock);
 }
 
-void mesh_starved_give(struct mesh_cq *cq)
+void mesh_stalled_flush(struct mesh_cq *cq)
 {
 	int saved_errno = errno, cancel = mesh_cancel_off();
 	struct mesh_conn *some[32], *after = NULL;

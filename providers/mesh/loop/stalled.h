@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_STARVED_H
-#define MESH_STARVED_H
+#ifndef MESH_STALLED_H
+#define MESH_STALLED_H
 
 #include <stdatomic.h>
 
@@ -15,11 +15,11 @@
 struct mesh_cq;
 
 /**
- * mesh_starved_give - give the program what is withheld from all connections with this CQ
+ * mesh_stalled_flush - give the program what is withheld from all connections with this CQ
  *
  * Thread: the program's, without locks, and not between ibv_start_poll() and ibv_end_poll(). Connections that another thread has
  * locked are left for the next time. Several system calls. The next poll shows the results.
  */
-void mesh_starved_give(struct mesh_cq *cq);
+void mesh_stalled_flush(struct mesh_cq *cq);
 
 #endif

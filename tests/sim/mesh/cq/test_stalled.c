@@ -123,8 +123,8 @@ static void send_two(void)
 }
 
 /*
- * A pause from one poll to the next, in us: far below what the plugin takes for sleep (POLLED_NS of starved.c), and it leaves the
- * processor to other tests.
+ * A pause from one poll to the next, in us: far below what the plugin takes for sleep (POLLED_NS of stalled.c), and it
+ * leaves the processor to other tests.
  */
 #define PAUSE 1000
 
@@ -241,7 +241,7 @@ static void test_quiesce(void **state)
 }
 
 /* As long as the helper thread runs, how this ends is for it to say. */
-static void test_not_starved(void **state)
+static void test_not_stalled(void **state)
 {
 	(void)state;
 	guarded(&plain);
@@ -271,7 +271,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_errors), T(test_errors_extended), T(test_fenced), T(test_held), T(test_held_without_sends), T(test_quiesce),
-		T(test_not_starved), T(test_sleeps),
+		T(test_not_stalled), T(test_sleeps),
 	};
 #undef T
 
