@@ -21,8 +21,8 @@
 
 /*
  * Try to make an address handle: most causes of a refused RTR make that fail, too. It takes as long, but the queue pair keeps
- * working meanwhile, and receives of its SRQ need not be dealt out anew. Return: 0, also where no address handle can be made for
- * another reason; -errno.
+ * working meanwhile, and receives of its SRQ need not be redistributed. Return: 0, also where no address handle can be
+ * made for another reason; -errno.
  */
 static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
 {

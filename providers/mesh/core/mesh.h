@@ -114,10 +114,10 @@ struct mesh_process {
 	} standby;
 	struct mesh_workers *_Atomic workers; /* worker.c */
 	MESH_LOCK(UD) ud_lock; /* guards root.ud; for its order see ud.h */
-	/* SRQs to redistribute: srqshare.c. @lock guards the rest. */
+	/* SRQs to redistribute: srq_rebalance.c. @lock guards the rest. */
 	struct mesh_process_srqs {
 		MESH_LOCK(SRQS) lock; /* taken with any lock of an SRQ; innermost */
-		struct mesh_srq *hungry;
+		struct mesh_srq *starved;
 	} srqs;
 
 	/* Guards root.rails, and what rails.h says. Taken after a device's open_lock; not held while a device is opened. */

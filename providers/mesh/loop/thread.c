@@ -373,7 +373,7 @@ static void run(struct mesh_thread *thread)
 		ud = run_section(&lead, SECTION_UD, mesh_ud_run, now);
 		if (ud < next)
 			next = ud;
-		srqs = run_section(&lead, SECTION_SRQS, mesh_srqs_feed, now);
+		srqs = run_section(&lead, SECTION_SRQS, mesh_srqs_rebalance, now);
 		if (lead.lost)
 			break;
 		if (srqs < next)

@@ -39,7 +39,7 @@ struct mesh_srq {
 
 	/* process->srqs.lock: */
 	unsigned int refs; /* the map has one */
-	struct mesh_srq *next_hungry;
+	struct mesh_srq *next_starved;
 
 	MESH_LOCK(SRQ_JOIN) join_lock; /* serialises everything but posting and polling */
 	bool dead; /* the base's SRQ is destroyed; join_lock */
@@ -62,8 +62,8 @@ struct mesh_srq {
 	struct mesh_srqlog begun;
 	bool said_full; /* the log has the line that a receive did not fit */
 	struct ibv_sge *sges; /* scratch for translated SGEs, max_sge */
-	bool is_hungry; /* queued for the helper thread, or in its hands */
-	uint64_t feed_at_ns, feed_step_ns; /* next redistribution, and its interval; 0: at once */
+	bool is_starved; /* queued for the helper thread, or in its hands */
+	uint64_t rebalance_at_ns, rebalance_step_ns; /* next redistribution, and its interval; 0: at once */
 };
 
 static inline uint32_t mesh_srq_size(const struct mesh_srq_home *home)

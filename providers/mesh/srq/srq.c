@@ -15,7 +15,7 @@ static void srq_kill(struct mesh_srq *m)
 
 	mesh_lock(&m->lock);
 	m->dead = true;
-	m->feed_at_ns = 0;
+	m->rebalance_at_ns = 0;
 	while ((home = m->shadows)) {
 		m->shadows = home->next;
 		mesh_srq_home_free(home);

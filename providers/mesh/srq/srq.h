@@ -14,9 +14,9 @@
  *
  * When the set of homes with QPs changes, all receives are collected, and distributed evenly. A home with QPs is collected by
  * consuming its receives: two QPs of the plugin on the same device, one of them on the SRQ, exchange empty messages until no
- * receive is left (srqloop.c). Afterwards each new receive goes to the home with the fewest. A home without receives, while
- * others have some, is *hungry*: the helper thread then redistributes. With fewer receives than homes they rotate. Meanwhile
- * peers get RNR NAKs, as when a program posts late.
+ * receive is left (srq_drain.c). Afterwards each new receive goes to the home with the fewest. A home without receives,
+ * while others have some, is *starved*: the helper thread then redistributes. With fewer receives than homes they
+ * rotate. Meanwhile peers get RNR NAKs, as when a program posts late.
  *
  * A home whose port is down cannot be collected, unless all of its QPs have left. So if some QPs of the base can move and others
  * cannot (for example the peer is on this host, or has no agent), a quarter of the receives is kept in a *reserve*: QPs that move
@@ -86,8 +86,11 @@ struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *srq);
 /** mesh_post_srq_recv - hot: see post.c */
 int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/** mesh_srqs_feed - redistribute for hungry homes; helper thread. Return: when to come again, ns; UINT64_MAX: when woken. */
-uint64_t mesh_srqs_feed(uint64_t now_ns);
+/**
+ * mesh_srqs_rebalance - redistribute for starved homes; helper thread. Return: when to come again, ns; UINT64_MAX: when
+ * woken.
+ */
+uint64_t mesh_srqs_rebalance(uint64_t now_ns);
 
 /**
  * mesh_srq_note - begin to log receives of a new SRQ; called by mesh_create_srq() if there is an agent
@@ -99,25 +102,25 @@ void mesh_srq_note(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *s
 /** mesh_srqs_close - free the SRQ records of a context that is being closed */
 void mesh_srqs_close(struct mesh_context *mc);
 
-/* srqloop.c */
+/* srq_drain.c */
 
 /* How to modify, query and destroy QPs of the plugin: on the program's device by the base's functions. */
-struct mesh_srqloop_verbs {
+struct mesh_srq_drain_verbs {
 	int (*modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 	int (*query)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
 	int (*destroy)(struct ibv_qp *qp);
 };
 
 /**
- * mesh_srqloop_drain - consume all receives of an SRQ
+ * mesh_srq_drain - consume all receives of an SRQ
  * @verbs, @pd: of the SRQ
  * @taken: called for each consumed receive, in the order of posting
  *
  * Takes milliseconds. Return: 0: the SRQ is empty; -EHOSTUNREACH: no QP can be connected to itself there, for example because no
  * port is up; -errno. In any case @taken was called for each consumed receive.
  */
-int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
-		       const struct mesh_srqloop_verbs *qps, void (*taken)(void *arg, uint64_t wr_id), void *arg);
+int mesh_srq_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
+		   const struct mesh_srq_drain_verbs *qps, void (*taken)(void *arg, uint64_t wr_id), void *arg);
 
 /* Verbs entry points. Contracts, errors and thread-safety as in libibverbs. */
 struct ibv_srq *mesh_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);

@@ -5,44 +5,44 @@
 #include "cqint.h"
 #include "srq.h"
 
-/* Shared by srq.c srqshare.c srqjoin.c srqpost.c. */
+/* Shared by srq.c srq_rebalance.c srqjoin.c srqpost.c. */
 
-static inline bool mesh_srq_home_hungry(const struct mesh_srq_home *home)
+static inline bool mesh_srq_home_starved(const struct mesh_srq_home *home)
 {
 	return home->n_qps && !home->log.n_left;
 }
 
-/* srqshare.c. Locks: lock. */
+/* srq_rebalance.c. Locks: lock. */
 
-/** mesh_srq_poorest - the home that gets the next receive; NULL: no home has QPs */
-struct mesh_srq_home *mesh_srq_poorest(struct mesh_srq *m);
+/** mesh_srq_emptiest - the home that gets the next receive; NULL: no home has QPs */
+struct mesh_srq_home *mesh_srq_emptiest(struct mesh_srq *m);
 /** mesh_srq_post_to - post a receive to a home. Return: 0, or the provider's errno. */
 int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
-/** mesh_srq_deal_out - distribute the pool to homes with QPs; receives that no home takes stay in the pool */
-void mesh_srq_deal_out(struct mesh_srq *m);
+/** mesh_srq_distribute - distribute the pool to homes with QPs; receives that no home takes stay in the pool */
+void mesh_srq_distribute(struct mesh_srq *m);
 /** mesh_srq_reserve_wanted - should there be a reserve for QPs that may move? join_lock, too */
 bool mesh_srq_reserve_wanted(const struct mesh_srq *m);
-/** mesh_srq_hungry - has one home with QPs no receive, while another has some? */
-bool mesh_srq_hungry(const struct mesh_srq *m);
+/** mesh_srq_starved - has one home with QPs no receive, while another has some? */
+bool mesh_srq_starved(const struct mesh_srq *m);
 /** mesh_srq_call_helper - have the helper thread redistribute. Return: wake the helper thread, after releasing @lock. */
 bool mesh_srq_call_helper(struct mesh_srq *m);
 /** mesh_srq_call_helper_soon - the same after a millisecond, unless it was called already */
 bool mesh_srq_call_helper_soon(struct mesh_srq *m);
 /**
- * mesh_srq_share - redistribute, because QPs came or went; join_lock, too
+ * mesh_srq_rebalance - redistribute, because QPs came or went; join_lock, too
  * @ret_err: written: 0, or why some receives could not be collected. The others were distributed, or all receives are at the base
  * as before (split is false). May be NULL
  *
  * Return: wake the helper thread, after releasing @lock.
  */
-bool mesh_srq_share(struct mesh_srq *m, int *ret_err);
+bool mesh_srq_rebalance(struct mesh_srq *m, int *ret_err);
 
 /**
  * mesh_srq_unstale - remove receives from the base's SRQ that count as elsewhere, before a QP of the base receives from it
  *
  * Does not redistribute: receives given to a home without QPs would be lost.
  *
- * Return: 0; -EHOSTUNREACH: no port is up; else as mesh_srqloop_drain().
+ * Return: 0; -EHOSTUNREACH: no port is up; else as mesh_srq_drain().
  */
 int mesh_srq_unstale(struct mesh_srq *m);
 

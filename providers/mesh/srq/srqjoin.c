@@ -81,9 +81,9 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 		m->base.n_qps++;
 		m->n_staying += native->stays;
 		if (m->split && m->base.n_qps == 1)
-			wake = mesh_srq_share(m, NULL);
+			wake = mesh_srq_rebalance(m, NULL);
 		else if (!m->reserve.n_qps && mesh_srq_reserve_wanted(m))
-			wake = mesh_srq_share(m, NULL);
+			wake = mesh_srq_rebalance(m, NULL);
 	} else {
 		/*
 		 * Behind a port that is down, RTR of the base fails with ETIMEDOUT when it cannot resolve the peer's address: the
@@ -164,7 +164,7 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really)
 		m->base.n_qps--;
 		m->n_staying -= native->stays;
 		if (m->split && (!m->base.n_qps || (m->reserve.n_qps && !mesh_srq_reserve_wanted(m))))
-			wake = mesh_srq_share(m, NULL);
+			wake = mesh_srq_rebalance(m, NULL);
 		mesh_unlock(&m->lock);
 		free(native);
 	} else {
@@ -246,14 +246,14 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later,
 		mesh_lock(&m->lock);
 		err = home_open(home);
 		if (!err && !home->n_qps++) {
-			wake = mesh_srq_share(m, &err);
+			wake = mesh_srq_rebalance(m, &err);
 			if (later && m->split)
 				err = 0;
 		}
 		if (err && home->n_qps == 1) {
 			home->n_qps = 0;
 			if (m->split) {
-				wake = mesh_srq_share(m, NULL);
+				wake = mesh_srq_rebalance(m, NULL);
 			} else {
 				mesh_rail_destroy_srq(rail, home->srq);
 				home->srq = NULL;
@@ -277,7 +277,7 @@ void mesh_srq_leave_shadow(struct mesh_srq_home *home)
 	mesh_lock(&m->join_lock);
 	mesh_lock(&m->lock);
 	if (!--home->n_qps)
-		wake = mesh_srq_share(m, NULL);
+		wake = mesh_srq_rebalance(m, NULL);
 	mesh_unlock(&m->lock);
 	mesh_unlock(&m->join_lock);
 	if (wake)

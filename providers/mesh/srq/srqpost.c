@@ -15,7 +15,7 @@
 /* lock */
 static bool is_to_be_fed(struct mesh_srq_home *home)
 {
-	return mesh_srq_home_hungry(home) && mesh_srq_hungry(home->owner) && mesh_srq_call_helper(home->owner);
+	return mesh_srq_home_starved(home) && mesh_srq_starved(home->owner) && mesh_srq_call_helper(home->owner);
 }
 
 void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
@@ -74,7 +74,7 @@ static void post_again(struct mesh_srq *m, const struct mesh_srq_recv *recv)
 		return;
 	mesh_srqlog_push(&m->pool, recv->wr_id, recv->sges, recv->num_sge);
 	if (m->split)
-		mesh_srq_deal_out(m);
+		mesh_srq_distribute(m);
 }
 
 void mesh_srq_unkeep(struct mesh_srq *m, struct mesh_srq_recv *place, bool shown)
@@ -110,7 +110,7 @@ void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id)
 		recv = mesh_srqlog_find(&m->pool, wr_id, true);
 	}
 	if (recv && m->split)
-		mesh_srq_deal_out(m);
+		mesh_srq_distribute(m);
 	else if (recv && !m->dead && !mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge))
 		mesh_srqlog_drop(&m->pool, recv);
 	mesh_unlock(&m->lock);
@@ -158,7 +158,7 @@ static int refuse_full(struct mesh_srq *m, const struct mesh_srq_home *home)
 
 static int post_split(struct mesh_srq *m, const struct ibv_recv_wr *wr)
 {
-	struct mesh_srq_home *home = mesh_srq_poorest(m);
+	struct mesh_srq_home *home = mesh_srq_emptiest(m);
 	int err;
 
 	if (outstanding(m) >= m->max_wr)
@@ -200,7 +200,7 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 			*bad_wr = wr;
 	}
 	/* With all homes empty before, these receives may be at other homes than where messages wait. */
-	wake = m->split && mesh_srq_hungry(m) && mesh_srq_call_helper_soon(m);
+	wake = m->split && mesh_srq_starved(m) && mesh_srq_call_helper_soon(m);
 	mesh_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);

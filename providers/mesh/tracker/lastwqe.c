@@ -17,9 +17,9 @@
  *
  * An event that the program has not read by then is left alone.
  *
- * Other QPs of the plugin on the program's device have events, too: a QP that consumes receives of an SRQ (srqloop.c) is brought
- * to ERR in the end. These events are hidden and acknowledged here, because an unacknowledged event blocks the destruction of its
- * QP.
+ * Other QPs of the plugin on the program's device have events, too: a QP that consumes receives of an SRQ (srq_drain.c)
+ * is brought to ERR in the end. These events are hidden and acknowledged here, because an unacknowledged event blocks
+ * the destruction of its QP.
  */
 
 /* One event at a time: a device may drop the event of a QP that leaves ERR before the event is read. last_wqe->lock */

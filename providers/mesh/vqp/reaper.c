@@ -204,7 +204,7 @@ void mesh_reaper_run(struct mesh_context *mc, const struct mesh_cq *cq, bool all
 	errno = saved_errno;
 }
 
-/* QPs of srqloop.c have no record. The event is not acknowledged yet, so @qp still exists. */
+/* QPs of srq_drain.c have no record. The event is not acknowledged yet, so @qp still exists. */
 void mesh_reaper_last_wqe(const struct ibv_qp *qp)
 {
 	struct mesh_reap_entry *record = qp->qp_context != &mesh_own_qp ? qp->qp_context : NULL;

@@ -231,7 +231,7 @@ static void test_begun_given_up(void **state)
 
 /* ---- receives that are collected --------------------------------------------------------------------------------- */
 
-/* One stays at the base, so all receives are taken out there and dealt out. All of them complete late, at once. */
+/* One stays at the base, so all receives are taken out there and redistributed. All of them complete late, at once. */
 static void test_collected(void **state)
 {
 	struct live *l = live_open(2);

@@ -247,8 +247,8 @@ static void test_asked_first(void **state)
 }
 
 /*
- * What it has to receive is an SRQ's, which may have to be dealt out anew before it can: not for what the kernel says of an address handle
- * already, and not beyond what it says of RTR.
+ * What it has to receive is an SRQ's, which may have to be redistributed before it can: not for what the kernel says of
+ * an address handle already, and not beyond what it says of RTR.
  */
 static void test_with_an_srq(void **state)
 {

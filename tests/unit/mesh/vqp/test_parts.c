@@ -409,7 +409,7 @@ static void test_errors_with_srq(void **state)
 
 /* ---- receives of an SRQ that fail -------------------------------------------------------------------------------- */
 
-/* Receive 100 is at the base, whose QP @w is; nobody takes what is dealt out. */
+/* Receive 100 is at the base, whose QP @w is; nobody takes what is distributed. */
 struct shared_world {
 	struct kept_world *w;
 	struct mesh_srq m;

@@ -9,14 +9,14 @@
 /* Which receive is at which home: collecting, and distributing to homes with QPs. */
 
 /* A program that posts receives one by one serves all homes within this time. */
-#define FEED_SOON_NS	 1000000ull
-#define FEED_STEP_NS	 20000000ull
-#define FEED_STEP_MAX_NS 320000000ull
+#define REBALANCE_SOON_NS 1000000ull
+#define REBALANCE_STEP_NS 20000000ull
+#define REBALANCE_STEP_MAX_NS 320000000ull
 
 #define PLENTY	     16u /* receives at the base before the reserve gets any */
 #define RESERVE_PART 3u /* receives at the base per one in the reserve */
 
-static struct mesh_srq_home *poorer(struct mesh_srq_home *a, struct mesh_srq_home *b)
+static struct mesh_srq_home *emptier(struct mesh_srq_home *a, struct mesh_srq_home *b)
 {
 	if (!b->n_qps)
 		return a;
@@ -25,12 +25,12 @@ static struct mesh_srq_home *poorer(struct mesh_srq_home *a, struct mesh_srq_hom
 	return a && a->log.n_left < b->log.n_left ? a : b;
 }
 
-struct mesh_srq_home *mesh_srq_poorest(struct mesh_srq *m)
+struct mesh_srq_home *mesh_srq_emptiest(struct mesh_srq *m)
 {
-	struct mesh_srq_home *best = poorer(NULL, &m->base), *home;
+	struct mesh_srq_home *best = emptier(NULL, &m->base), *home;
 
 	for (home = m->shadows; home; home = home->next)
-		best = poorer(best, home);
+		best = emptier(best, home);
 	if (best && m->reserve.n_qps && best->log.n_left >= PLENTY && m->reserve.log.n_left < best->log.n_left / RESERVE_PART)
 		return &m->reserve;
 	return best;
@@ -60,13 +60,13 @@ int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ib
 	return err;
 }
 
-void mesh_srq_deal_out(struct mesh_srq *m)
+void mesh_srq_distribute(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
 	struct mesh_srq_recv *recv;
 
 	while ((recv = mesh_srqlog_first(&m->pool))) {
-		home = mesh_srq_poorest(m);
+		home = mesh_srq_emptiest(m);
 		if (!home || mesh_srq_post_to(home, recv->wr_id, recv->sges, recv->num_sge))
 			return;
 		mesh_srqlog_drop(&m->pool, recv);
@@ -132,7 +132,7 @@ static void to_nowhere(void *arg, uint64_t wr_id)
 static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_id))
 {
 	struct mesh_context *mc = m->mc;
-	const struct mesh_srqloop_verbs qps = {
+	const struct mesh_srq_drain_verbs qps = {
 		.modify = mc->lower.qp.modify_qp, .query = mc->lower.qp.query_qp, .destroy = mc->lower.qp.destroy_qp};
 	struct ibv_pd *pd;
 
@@ -141,8 +141,8 @@ static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_i
 	mesh_unlock(&mc->data.lock);
 	if (!pd)
 		return -ENOMEM;
-	return mesh_srqloop_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd, m->srq, &qps, taken,
-				  &m->base);
+	return mesh_srq_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd, m->srq, &qps, taken,
+			      &m->base);
 }
 
 int mesh_srq_unstale(struct mesh_srq *m)
@@ -193,12 +193,12 @@ static int collect_base(struct mesh_srq *m)
 
 static int collect_shadow(struct mesh_srq_home *home)
 {
-	const struct mesh_srqloop_verbs qps = {.modify = mesh_root.lib.verbs.modify_qp,
-					       .query = mesh_root.lib.verbs.query_qp,
-					       .destroy = mesh_root.lib.verbs.destroy_qp};
+	const struct mesh_srq_drain_verbs qps = {.modify = mesh_root.lib.verbs.modify_qp,
+						 .query = mesh_root.lib.verbs.query_qp,
+						 .destroy = mesh_root.lib.verbs.destroy_qp};
 
 	if (home->n_qps)
-		return mesh_srqloop_drain(home->rail->context, home->spd->pd, home->srq, &qps, to_pool, home);
+		return mesh_srq_drain(home->rail->context, home->spd->pd, home->srq, &qps, to_pool, home);
 	mesh_rail_destroy_srq(home->rail, home->srq);
 	home->srq = NULL;
 	move_log(&home->log, &home->owner->pool);
@@ -206,40 +206,40 @@ static int collect_shadow(struct mesh_srq_home *home)
 }
 
 /* lock */
-bool mesh_srq_hungry(const struct mesh_srq *m)
+bool mesh_srq_starved(const struct mesh_srq *m)
 {
 	const struct mesh_srq_home *home;
-	bool some = mesh_srq_home_hungry(&m->base), rich = m->base.log.n_left || m->reserve.log.n_left;
+	bool some = mesh_srq_home_starved(&m->base), others_have = m->base.log.n_left || m->reserve.log.n_left;
 
 	for (home = m->shadows; home; home = home->next) {
-		some |= mesh_srq_home_hungry(home);
-		rich |= home->log.n_left;
+		some |= mesh_srq_home_starved(home);
+		others_have |= home->log.n_left;
 	}
-	return m->split && some && rich;
+	return m->split && some && others_have;
 }
 
-static void remember_hungry(struct mesh_srq *m)
+static void remember_starved(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
 
-	m->base.had_none = mesh_srq_home_hungry(&m->base);
+	m->base.had_none = mesh_srq_home_starved(&m->base);
 	for (home = m->shadows; home; home = home->next)
-		home->had_none = mesh_srq_home_hungry(home);
+		home->had_none = mesh_srq_home_starved(home);
 }
 
 bool mesh_srq_call_helper(struct mesh_srq *m)
 {
 	struct mesh_process *process = mesh_root.process;
-	bool wake = !m->is_hungry || m->feed_at_ns;
+	bool wake = !m->is_starved || m->rebalance_at_ns;
 
-	m->feed_at_ns = m->feed_step_ns = 0;
-	if (!m->is_hungry) {
+	m->rebalance_at_ns = m->rebalance_step_ns = 0;
+	if (!m->is_starved) {
 		mesh_lock(&process->srqs.lock);
 		m->refs++;
-		m->next_hungry = process->srqs.hungry;
-		process->srqs.hungry = m;
+		m->next_starved = process->srqs.starved;
+		process->srqs.starved = m;
 		mesh_unlock(&process->srqs.lock);
-		m->is_hungry = true;
+		m->is_starved = true;
 	}
 	return wake;
 }
@@ -247,10 +247,10 @@ bool mesh_srq_call_helper(struct mesh_srq *m)
 /* For a shortage that may end in a moment. lock */
 bool mesh_srq_call_helper_soon(struct mesh_srq *m)
 {
-	if (m->is_hungry)
+	if (m->is_starved)
 		return false;
 	mesh_srq_call_helper(m);
-	m->feed_at_ns = mesh_now_ns() + FEED_SOON_NS;
+	m->rebalance_at_ns = mesh_now_ns() + REBALANCE_SOON_NS;
 	return true;
 }
 
@@ -266,12 +266,12 @@ static void give_back(struct mesh_srq *m)
 }
 
 /* Return: 0, or why some receives could not be collected. join_lock, lock */
-static int share(struct mesh_srq *m)
+static int rebalance(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
 	int err, more;
 
-	remember_hungry(m);
+	remember_starved(m);
 	collect_reserve(m);
 	err = collect_base(m);
 	/* Which entries of the base's log are consumed is known only once its SRQ is empty. Until then all receives stay there. */
@@ -285,63 +285,63 @@ static int share(struct mesh_srq *m)
 		err = err ? err : more;
 	}
 	m->split = true;
-	mesh_srq_deal_out(m);
+	mesh_srq_distribute(m);
 	return err;
 }
 
-bool mesh_srq_share(struct mesh_srq *m, int *ret_err)
+bool mesh_srq_rebalance(struct mesh_srq *m, int *ret_err)
 {
-	int err = share(m);
+	int err = rebalance(m);
 
 	if (ret_err)
 		*ret_err = err;
-	return mesh_srq_hungry(m) && mesh_srq_call_helper(m);
+	return mesh_srq_starved(m) && mesh_srq_call_helper(m);
 }
 
-/* Return: when to come again; 0: the SRQ is not hungry any more. */
-static uint64_t feed(struct mesh_srq *m, uint64_t now_ns)
+/* Return: when to come again; 0: the SRQ is not starved any more. */
+static uint64_t rebalance_one(struct mesh_srq *m, uint64_t now_ns)
 {
 	uint64_t again = 0;
 
 	mesh_lock(&m->join_lock);
 	mesh_lock(&m->lock);
-	if (m->feed_at_ns > now_ns) {
-		again = m->feed_at_ns;
-	} else if (!m->dead && mesh_srq_hungry(m)) {
-		share(m);
-		if (mesh_srq_hungry(m)) {
-			m->feed_step_ns = m->feed_step_ns ? m->feed_step_ns * 2 : FEED_STEP_NS;
-			if (m->feed_step_ns > FEED_STEP_MAX_NS)
-				m->feed_step_ns = FEED_STEP_MAX_NS;
-			again = m->feed_at_ns = now_ns + m->feed_step_ns;
+	if (m->rebalance_at_ns > now_ns) {
+		again = m->rebalance_at_ns;
+	} else if (!m->dead && mesh_srq_starved(m)) {
+		rebalance(m);
+		if (mesh_srq_starved(m)) {
+			m->rebalance_step_ns = m->rebalance_step_ns ? m->rebalance_step_ns * 2 : REBALANCE_STEP_NS;
+			if (m->rebalance_step_ns > REBALANCE_STEP_MAX_NS)
+				m->rebalance_step_ns = REBALANCE_STEP_MAX_NS;
+			again = m->rebalance_at_ns = now_ns + m->rebalance_step_ns;
 		}
 	}
-	m->is_hungry = again;
+	m->is_starved = again;
 	mesh_unlock(&m->lock);
 	mesh_unlock(&m->join_lock);
 	return again;
 }
 
-uint64_t mesh_srqs_feed(uint64_t now_ns)
+uint64_t mesh_srqs_rebalance(uint64_t now_ns)
 {
 	struct mesh_process *process = mesh_root.process;
 	uint64_t next = UINT64_MAX, again;
 	struct mesh_srq *m, *rest;
 
 	mesh_lock(&process->srqs.lock);
-	m = process->srqs.hungry;
-	process->srqs.hungry = NULL;
+	m = process->srqs.starved;
+	process->srqs.starved = NULL;
 	mesh_unlock(&process->srqs.lock);
 	for (; m; m = rest) {
-		rest = m->next_hungry;
-		again = feed(m, now_ns);
+		rest = m->next_starved;
+		again = rebalance_one(m, now_ns);
 		if (!again) {
 			mesh_srq_put(m);
 			continue;
 		}
 		mesh_lock(&process->srqs.lock);
-		m->next_hungry = process->srqs.hungry;
-		process->srqs.hungry = m;
+		m->next_starved = process->srqs.starved;
+		process->srqs.starved = m;
 		mesh_unlock(&process->srqs.lock);
 		if (again < next)
 			next = again;

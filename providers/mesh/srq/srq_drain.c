@@ -25,7 +25,7 @@ struct loop {
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	struct ibv_srq *srq;
-	const struct mesh_srqloop_verbs *qps;
+	const struct mesh_srq_drain_verbs *qps;
 	struct ibv_cq *cq;
 	struct ibv_qp *from, *to;
 	uint32_t n_taken; /* receives that @to consumed */
@@ -211,8 +211,8 @@ static void collect_rest(struct loop *l)
 	} while (!has_taken_all(l) && mesh_now_ns() < until_ns && !usleep(REST_STEP_US));
 }
 
-int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
-		       const struct mesh_srqloop_verbs *qps, void (*taken)(void *arg, uint64_t wr_id), void *arg)
+int mesh_srq_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
+		   const struct mesh_srq_drain_verbs *qps, void (*taken)(void *arg, uint64_t wr_id), void *arg)
 {
 	struct loop l = {.verbs = verbs, .pd = pd, .srq = srq, .qps = qps, .taken = taken, .arg = arg};
 	int err;
