@@ -22,7 +22,7 @@ struct mesh_cq_clients {
 	void (*srq_return)(struct mesh_srq_home *home, uint64_t wr_id);
 	void (*post_drain)(struct mesh_held *h);
 	void (*post_drain_all)(struct mesh_context *mc);
-	void (*post_poisoned)(struct mesh_held *h, struct mesh_completion *c);
+	void (*post_marker_flushed)(struct mesh_held *h, struct mesh_completion *c);
 	bool (*held_stash)(struct mesh_held *h);
 	void (*reaper_run)(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
 	void (*stalled_flush)(struct mesh_cq *cq);

@@ -58,7 +58,7 @@ __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp,
 		return true;
 	}
 	if (c->status == IBV_WC_LOC_PROT_ERR)
-		mesh_cq_clients.post_poisoned(h, c);
+		mesh_cq_clients.post_marker_flushed(h, c);
 	c->failed_receive |= is_of_receives(h, c->cq);
 	show = !h->guard || mesh_guard_completed(h, c);
 	if (home_of(qp) && c->failed_receive)

@@ -233,8 +233,11 @@ struct mesh_held_parity {
 struct mesh_held_failure {
 	bool ended; /* the program knows that the QP is in ERR: it brought the QP there, or got an error */
 	enum ibv_wc_status status; /* of the first send that fails: in FAILING, or in FLUSHING for lack of a key */
-	bool poisoned; /* such a send was posted in FLUSHING, and has not completed */
-	uint64_t poison_wr_id; /* its wr_id */
+	/* A send that fails on purpose, in place of one that the device must not execute. */
+	struct mesh_flush_marker {
+		bool posted; /* in FLUSHING, and has not completed */
+		uint64_t wr_id;
+	} flush_marker;
 };
 
 /* Keys of the program's work, and their translations for the QP at work: post.c, keysof.c, heldkeys.c, usedkeys.c. held->lock. */

@@ -26,7 +26,7 @@ __attribute__((constructor(101))) static void fill(void)
 		.srq_return = mesh_srq_return,
 		.post_drain = mesh_post_drain,
 		.post_drain_all = mesh_post_drain_all,
-		.post_poisoned = mesh_post_poisoned,
+		.post_marker_flushed = mesh_post_marker_flushed,
 		.held_stash = mesh_held_stash,
 		.reaper_run = mesh_reaper_run,
 		.stalled_flush = mesh_stalled_flush,

@@ -102,8 +102,8 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 	return 0;
 }
 
-/* Post a request that fails, in place of one that the device must not execute. */
-static int send_poison(struct mesh_held *h, uint64_t wr_id)
+/* Post a flush marker: a request that fails, in place of one that the device must not execute. */
+static int send_flush_marker(struct mesh_held *h, uint64_t wr_id)
 {
 	struct ibv_sge sge = {.length = 1, .lkey = h->now.spd ? h->now.spd->dummy->lkey : 0};
 	struct ibv_send_wr wr = {
@@ -125,7 +125,7 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
  */
 static int send_failed(struct mesh_held *h, uint64_t wr_id)
 {
-	int err = send_poison(h, wr_id);
+	int err = send_flush_marker(h, wr_id);
 
 	if (!err && !h->failure.poisoned) {
 		h->failure.poisoned = true;
@@ -134,7 +134,7 @@ static int send_failed(struct mesh_held *h, uint64_t wr_id)
 	return err;
 }
 
-void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c)
+void mesh_post_marker_flushed(struct mesh_held *h, struct mesh_completion *c)
 {
 	mesh_lock(&h->lock);
 	if (h->failure.poisoned && c->wr_id == h->failure.poison_wr_id) {
@@ -219,7 +219,7 @@ static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
 	logged = mesh_guard_send(h->guard, wr);
 	if (logged > 0)
 		return logged;
-	err = send_poison(h, wr->wr_id);
+	err = send_flush_marker(h, wr->wr_id);
 	if (err && !logged)
 		mv_wrring_undo(&h->guard->sends, 1);
 	return err;
@@ -309,7 +309,7 @@ void mesh_post_drain(struct mesh_held *h)
 		send = mesh_sendq_place(&h->queue, 0);
 		err = mesh_guard_is_lost(&send->wr) ? send_lost(h, &send->wr) : send_one(h, &send->wr);
 		if (err && err != WAIT && err != ENOMEM)
-			err = send_poison(h, send->wr.wr_id);
+			err = send_flush_marker(h, send->wr.wr_id);
 		/* Comes back here: for a key mesh_held_put_key(), for atomics mesh_live_release(), else the next poll or post. */
 		if (err == WAIT || err == ENOMEM)
 			break;

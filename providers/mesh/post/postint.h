@@ -36,9 +36,10 @@ void mesh_post_drain_all(struct mesh_context *mc);
  */
 bool mesh_post_is_left(const struct mesh_held *h);
 /**
- * mesh_post_poisoned - a completion with a protection error: if it is of the failing send, it gets h->failure.status; c->cq->lock
+ * mesh_post_marker_flushed - a completion with a protection error: if it is of the failing send, it gets
+ * h->failure.status; c->cq->lock
  */
-void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c);
+void mesh_post_marker_flushed(struct mesh_held *h, struct mesh_completion *c);
 /** mesh_post_shadow_recv - post a receive to the shadow; held->lock. Return: 0 or errno. */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 /** mesh_live_post_recv - post a receive to the next QP; held->lock. Return: 0 or errno. */
