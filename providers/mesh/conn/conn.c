@@ -59,8 +59,8 @@ struct mesh_conns *mesh_conns_locked(bool make)
 			TAILQ_INIT(&process->conns.table->queued);
 			TAILQ_INIT(&process->conns.table->overdue);
 			TAILQ_INIT(&process->conns.table->put_back);
-			TAILQ_INIT(&process->conns.table->waiting[MESH_TURN_LEADS]);
-			TAILQ_INIT(&process->conns.table->waiting[MESH_TURN_FOLLOWS]);
+			TAILQ_INIT(&process->conns.table->waiting[MESH_MOVER_LEADS]);
+			TAILQ_INIT(&process->conns.table->waiting[MESH_MOVER_FOLLOWS]);
 			grow(process->conns.table);
 		}
 		if (process->conns.table && !process->conns.table->buckets) {
@@ -137,7 +137,7 @@ struct mesh_conn *mesh_conn_ref(struct mesh_conn *conn)
 static void destroy(struct mesh_conn *conn)
 {
 	mesh_conn_free_keys(conn);
-	mesh_turns_forget(conn);
+	mesh_move_limiter_forget(conn);
 	free(conn->failures);
 	mesh_lock_fini(&conn->keys.lock);
 	mesh_lock_fini(&conn->lock);

@@ -11,10 +11,10 @@
 #include "held.h"
 #include "helper.h"
 #include "move.h"
+#include "move_limiter.h"
 #include "peerview.h"
 #include "proof.h"
 #include "rails.h"
-#include "turns.h"
 
 /*
  * Connections: the record of each RC queue pair from INIT on, and the table of records.
@@ -172,8 +172,8 @@ struct mesh_conn_schedule {
 	 */
 	struct mesh_due due;
 	uint64_t due_ns;
-	bool waits; /* in the list of those that wait for their turn to move, @turn; that list has a reference */
-	enum mesh_turn turn;
+	bool waits; /* in the list of those that wait to move, @mover; that list has a reference */
+	enum mesh_mover mover;
 	TAILQ_ENTRY(mesh_conn) of_waiting;
 	struct mesh_conn *next_taken; /* in the chain of mesh_conns_take(); owned by the helper thread */
 };
@@ -235,7 +235,7 @@ struct mesh_conn_blocked {
 	uint64_t device_again_ns; /* the next action waits for a device that does not answer: next look; 0: no */
 };
 
-/* The move at work: room failover, movekeys.c, turns.c. conn->lock. */
+/* The move at work: room failover, movekeys.c, move_limiter.c. conn->lock. */
 struct mesh_conn_moving {
 	uint64_t since_ns; /* begin of the move; 0: none */
 	struct mesh_conn_steps steps;
@@ -255,7 +255,7 @@ struct mesh_conn_retry {
 	uint64_t again_ns; /* pause until it tries again to leave a port that is down; doubles each time */
 	uint64_t again_generation; /* generation of the directory at that time */
 	uint64_t pathless_ns; /* failed, and without a path, since; 0: no */
-	uint64_t turn_ns; /* waits for its turn since; 0: does not */
+	uint64_t limited_ns; /* waits to move since; 0: does not */
 };
 
 /* How far the QP in the program's place is: connpath.c. conn->lock. */
@@ -287,7 +287,7 @@ struct mesh_conn_flags {
 	_Atomic bool work_waits; /* the program posted a send that has to wait */
 	_Atomic bool tell; /* there is a new agent, which has to be told */
 	_Atomic bool refused; /* the agent refused the claim: no messages in either direction */
-	_Atomic bool called; /* its turn to move has come, and it was not looked at since */
+	_Atomic bool called; /* it may move now, and was not looked at since */
 	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
 	_Atomic bool drops_unheard; /* the program waited for a KEY_DROPPED in vain, and none has come since */
 };
@@ -461,12 +461,15 @@ void mesh_conn_refused(struct mesh_conn *conn);
 /** mesh_conn_unclaimed - the agent may have lost the claim: mesh_conn_claim() sends it again */
 void mesh_conn_unclaimed(struct mesh_conn *conn);
 
-/** mesh_conn_wait_turn - wait for a turn to move, see turns.h; first come, first served */
-void mesh_conn_wait_turn(struct mesh_conn *conn, enum mesh_turn turn);
-/** mesh_conn_waits_no_more - stop waiting for a turn, if it did */
+/** mesh_conn_wait_to_move - wait until it may move, see move_limiter.h; first come, first served */
+void mesh_conn_wait_to_move(struct mesh_conn *conn, enum mesh_mover mover);
+/** mesh_conn_waits_no_more - stop waiting to move, if it did */
 void mesh_conn_waits_no_more(struct mesh_conn *conn);
-/** mesh_conns_next_turn - call the first waiting connection. Return: is there one? Then the helper thread has to look at it. */
-bool mesh_conns_next_turn(enum mesh_turn turn);
+/**
+ * mesh_conns_next_mover - call the first waiting connection. Return: is there one? Then the helper thread has to look
+ * at it.
+ */
+bool mesh_conns_next_mover(enum mesh_mover mover);
 
 /**
  * mesh_conns_of - connections of a context, newest first

@@ -103,8 +103,8 @@ void mesh_conns_queue_all(bool claim)
 		for (conn = conns->buckets[i]; conn; conn = conn->table.next) {
 			conn->table.claimed &= !claim;
 			/*
-			 * Native connections only care for messages. A connection that waits for its turn looks at all news in
-			 * that turn.
+			 * Native connections only care for messages. A connection that waits to move looks at all news
+			 * when it may.
 			 */
 			if (!conn->schedule.queued && (claim || (!conn->table.native && !conn->schedule.waits)))
 				mesh_conns_put_locked(conns, conn);
@@ -216,24 +216,24 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 /* Called with process->conns.lock held. */
 static void take_from_waiting(struct mesh_conns *conns, struct mesh_conn *conn)
 {
-	TAILQ_REMOVE(&conns->waiting[conn->schedule.turn], conn, schedule.of_waiting);
+	TAILQ_REMOVE(&conns->waiting[conn->schedule.mover], conn, schedule.of_waiting);
 	conn->schedule.waits = false;
 }
 
-void mesh_conn_wait_turn(struct mesh_conn *conn, enum mesh_turn turn)
+void mesh_conn_wait_to_move(struct mesh_conn *conn, enum mesh_mover mover)
 {
 	struct mesh_conns *conns;
 
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
-	if (conns && conn->table.linked && (!conn->schedule.waits || conn->schedule.turn != turn)) {
+	if (conns && conn->table.linked && (!conn->schedule.waits || conn->schedule.mover != mover)) {
 		if (conn->schedule.waits)
 			take_from_waiting(conns, conn);
 		else
 			mesh_conn_ref(conn);
 		conn->schedule.waits = true;
-		conn->schedule.turn = turn;
-		TAILQ_INSERT_TAIL(&conns->waiting[turn], conn, schedule.of_waiting);
+		conn->schedule.mover = mover;
+		TAILQ_INSERT_TAIL(&conns->waiting[mover], conn, schedule.of_waiting);
 	}
 	mesh_conns_unlock();
 }
@@ -251,7 +251,7 @@ void mesh_conn_waits_no_more(struct mesh_conn *conn)
 		mesh_conn_put(conn);
 }
 
-bool mesh_conns_next_turn(enum mesh_turn turn)
+bool mesh_conns_next_mover(enum mesh_mover mover)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
@@ -260,7 +260,7 @@ bool mesh_conns_next_turn(enum mesh_turn turn)
 	do {
 		mesh_conns_lock();
 		conns = mesh_conns_locked(false);
-		conn = conns ? TAILQ_FIRST(&conns->waiting[turn]) : NULL;
+		conn = conns ? TAILQ_FIRST(&conns->waiting[mover]) : NULL;
 		if (conn)
 			take_from_waiting(conns, conn);
 		gone = conn && !conn->table.linked;

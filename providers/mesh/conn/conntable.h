@@ -16,7 +16,7 @@ struct mesh_conns {
 	TAILQ_HEAD(mesh_queue, mesh_conn) queued, overdue, put_back;
 	struct mesh_due *due; /* timers */
 	struct mesh_conn *followers; /* self-connected QPs that follow others, by @table.next_follower */
-	TAILQ_HEAD(mesh_turns, mesh_conn) waiting[MESH_TURNS]; /* waiting for their turn to move, each with a reference */
+	TAILQ_HEAD(mesh_movers, mesh_conn) waiting[MESH_MOVERS]; /* waiting to move, each with a reference */
 	bool news; /* another thread has queued a connection since the helper thread took the queue last */
 };
 

@@ -32,7 +32,7 @@ static void drop(struct mesh_conn *conn)
 	if (conn->path.pd)
 		mesh_pd_put(conn->path.pd);
 	conn->path.pd = NULL;
-	mesh_turns_end(conn);
+	mesh_move_limiter_end(conn);
 	mesh_conn_leave(conn);
 	mesh_conn_key_peer(conn);
 	mesh_unlock(&conn->lock);

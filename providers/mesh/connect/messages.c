@@ -183,7 +183,7 @@ uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_host_id *from
 		return now_ns;
 	}
 	take_message(conn, from, msg, keys, now_ns);
-	mesh_turns_note(conn, false, now_ns);
+	mesh_move_limiter_note(conn, false, now_ns);
 	at = look_after_message(conn, now_ns, now_ns - silent_ns);
 	mesh_conn_exit(conn);
 	return at;
@@ -201,6 +201,6 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 			mv_move_unreachable(&conn->move, now_ns);
 		mesh_conn_act(conn, now_ns, false);
 	}
-	mesh_turns_note(conn, false, now_ns);
+	mesh_move_limiter_note(conn, false, now_ns);
 	mesh_conn_exit(conn);
 }

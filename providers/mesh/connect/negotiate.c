@@ -271,6 +271,6 @@ void mesh_conn_work(struct mesh_conn *conn)
 		mesh_conn_act(conn, mesh_now_ns(), true);
 	if (mesh_conn_negotiates(conn))
 		mesh_conn_try_native(conn);
-	mesh_turns_note(conn, false, mesh_now_ns());
+	mesh_move_limiter_note(conn, false, mesh_now_ns());
 	mesh_conn_exit(conn);
 }

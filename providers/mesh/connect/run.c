@@ -104,7 +104,7 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 	tell = conn->gone ? UINT64_MAX : mesh_conn_tell_news(conn, now_ns);
 	if (tell < deadline)
 		deadline = tell;
-	mesh_turns_note(conn, true, now_ns);
+	mesh_move_limiter_note(conn, true, now_ns);
 	mesh_conn_exit(conn);
 	return deadline;
 }

@@ -97,12 +97,12 @@ struct mesh_process {
 		MESH_LOCK(DROPS) lock; /* innermost; taken with conn->keys.lock */
 		struct mesh_drops *all; /* by key; NULL: none yet */
 	} drops;
-	/* Connections that move at work, and the limit of their number: turns.c. Atomic, without a lock. */
+	/* Connections that move at work, and the limit of their number: move_limiter.c. Atomic, without a lock. */
 	struct mesh_process_moves {
 		_Atomic unsigned int n_moving; /* connections that move at work */
 		_Atomic unsigned int n_fresh; /* those that have not moved for long */
 		_Atomic unsigned int n_prepared; /* connections that prepare on suspicion */
-		_Atomic unsigned int n_called; /* connections whose turn has come, and that were not looked at since */
+		_Atomic unsigned int n_called; /* connections that may move now, and were not looked at since */
 		_Atomic unsigned int n_more; /* learned limit of moves, above the minimum */
 		_Atomic uint64_t last_ns; /* last time when one moved */
 	} moves;

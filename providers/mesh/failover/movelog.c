@@ -8,12 +8,12 @@
 #include "connstatus.h"
 #include "count.h"
 #include "live.h"
+#include "move_limiter.h"
 #include "move_live.h"
 #include "parity.h"
 #include "prearm.h"
 #include "reasons.h"
 #include "suspect.h"
-#include "turns.h"
 
 const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 {
@@ -58,7 +58,7 @@ void mesh_conn_count_moved(struct mesh_conn *conn)
 	unsigned int reason = conn->move.reason;
 	uint64_t took_ns = mesh_now_ns() - conn->moving.since_ns;
 
-	mesh_turns_took(took_ns);
+	mesh_move_limiter_took(took_ns);
 	if (reason >= MV_CTL_REASON_PORT && reason < MV_CTL_REASON_END) {
 		reason -= MV_CTL_REASON_PORT;
 		mesh_count(MV_COUNT_MOVED_LIVE + reason);
@@ -71,7 +71,7 @@ void mesh_conn_count_stayed(struct mesh_conn *conn, const struct mv_move_action 
 {
 	mesh_count(MV_COUNT_GIVEN_UP + (action->timed_out ? MV_CTL_REASON_NONE : action->reason));
 	if (action->timed_out || action->reason == MV_CTL_REASON_TIMEOUT)
-		mesh_turns_took(UINT64_MAX);
+		mesh_move_limiter_took(UINT64_MAX);
 	conn->moving.since_ns = 0;
 }
 
@@ -162,7 +162,7 @@ void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 {
 	mesh_conn_log_moved(conn);
 	conn->retry.stayed = NULL;
-	conn->retry.turn_ns = 0;
+	conn->retry.limited_ns = 0;
 	if (!conn->moving.since_ns)
 		conn->moving.since_ns = now_ns;
 }

@@ -16,9 +16,9 @@
 #include "unqualified.h"
 #include "ways.h"
 
-/* A connection that waits for its turn to move is called. If the call is missed, it checks again after this time. */
+/* A connection that waits to move is called. If the call is missed, it checks again after this time. */
 #define TURN_NS 1000000000ull
-/* A follower whose host moves many connections waits so long for its leader to begin; then it takes a turn as leaders do. */
+/* A follower whose host moves many connections waits so long for its leader to begin; then it begins as leaders do. */
 #define FOLLOW_NS 250000000ull
 /* Interval of looks for a directory, while there is none although the agent is connected. */
 #define DIRECTORY_AGAIN_NS 1000000000ull
@@ -264,23 +264,23 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 }
 
 /*
- * May the connection begin to move now (turns.h)? Two kinds do not wait: a self-connected QP, which keeps no peer waiting, and a
- * failed connection without a path, whose time is short and whose peer may not know of the failure.
+ * May the connection begin to move now (move_limiter.h)? Two kinds do not wait: a self-connected QP, which keeps no
+ * peer waiting, and a failed connection without a path, whose time is short and whose peer may not know of the failure.
  * @ret_again: when to look again, if the return value is false
  */
-static bool has_turn(struct mesh_conn *conn, bool path_failed, uint64_t now_ns, uint64_t *ret_again)
+static bool may_move_now(struct mesh_conn *conn, bool path_failed, uint64_t now_ns, uint64_t *ret_again)
 {
-	bool waits_long = conn->retry.turn_ns && now_ns - conn->retry.turn_ns >= FOLLOW_NS,
+	bool waits_long = conn->retry.limited_ns && now_ns - conn->retry.limited_ns >= FOLLOW_NS,
 	     leads = conn->move.leader || path_failed || waits_long;
-	enum mesh_turn turn = leads ? MESH_TURN_LEADS : MESH_TURN_FOLLOWS;
+	enum mesh_mover mover = leads ? MESH_MOVER_LEADS : MESH_MOVER_FOLLOWS;
 
-	if (conn->ends.self || conn->retry.pathless_ns || mesh_has_turn(conn, turn)) {
-		conn->retry.turn_ns = 0;
+	if (conn->ends.self || conn->retry.pathless_ns || mesh_move_limiter_allows(conn, mover)) {
+		conn->retry.limited_ns = 0;
 		return true;
 	}
-	mesh_conn_wait_turn(conn, turn);
-	if (!conn->retry.turn_ns)
-		conn->retry.turn_ns = now_ns;
+	mesh_conn_wait_to_move(conn, mover);
+	if (!conn->retry.limited_ns)
+		conn->retry.limited_ns = now_ns;
 	*ret_again = now_ns + (leads ? TURN_NS : FOLLOW_NS);
 	return false;
 }
@@ -316,7 +316,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mv_path_request request;
 	bool path_failed = atomic_load_explicit(&conn->flags.path_failed, memory_order_relaxed);
-	uint64_t again_ns, turn_ns, suspect_ns;
+	uint64_t again_ns, limited_ns, suspect_ns;
 	enum mv_ctl_reason why;
 	struct mesh_view view;
 
@@ -333,8 +333,8 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 			mesh_conn_unwatch(conn);
 		return UINT64_MAX;
 	}
-	if (!has_turn(conn, path_failed, now_ns, &turn_ns))
-		return turn_ns;
+	if (!may_move_now(conn, path_failed, now_ns, &limited_ns))
+		return limited_ns;
 	if (path_failed) {
 		/* No path a moment ago: no new attempt within PATHLESS_AGAIN_NS. */
 		if (conn->retry.pathless_ns && now_ns < conn->retry.stayed_ns + PATHLESS_AGAIN_NS)

@@ -380,7 +380,7 @@ static void do_surface(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	before_replay(conn);
 	if (action->timed_out || action->reason == MV_CTL_REASON_TIMEOUT)
-		mesh_turns_took(UINT64_MAX);
+		mesh_move_limiter_took(UINT64_MAX);
 	if (mesh_live_alone(conn->held)) {
 		mesh_conn_fail(conn, why);
 	} else if (take_over(conn)) {

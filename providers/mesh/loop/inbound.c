@@ -92,8 +92,8 @@ static void refused(struct mesh_conn *conn)
 }
 
 /*
- * When all connections look at news. While many move, connections that are done can wait. Connections that wait for their turn
- * look at all news in that turn, and connections that move only look at their peer.
+ * When all connections look at news. While many move, connections that are done can wait. Connections that wait to move
+ * look at all news when they may, and connections that move only look at their peer.
  */
 static void note_news(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
 {

@@ -76,7 +76,7 @@ int teardown(void **state)
 			mesh_conn_put(conn);
 		}
 	}
-	mesh_conns_next_turn(MESH_TURN_LEADS); /* lets go of those that were waiting, and are gone */
+	mesh_conns_next_mover(MESH_MOVER_LEADS); /* lets go of those that were waiting, and are gone */
 	return 0;
 }
 

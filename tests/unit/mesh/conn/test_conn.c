@@ -293,11 +293,11 @@ static void test_called_are_heard(void **state)
 	n_urgent = 0;
 	conns[0]->gone = true;
 	mesh_conn_queue(conns[2], true); /* what others have to be looked at for is none of its business */
-	mesh_turns_end(conns[0]);
+	mesh_move_limiter_end(conns[0]);
 	assert_int_equal(n_urgent, 0);
 	assert_int_equal(take(0, which, &next), 1);
-	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
-	mesh_turns_end(conns[0]);
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_LEADS);
+	mesh_move_limiter_end(conns[0]);
 	assert_int_equal(n_urgent, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[1]);

@@ -54,7 +54,7 @@ static void test_follows(void **state)
 	assert_false(conn.move.live);
 	mesh_conn_check(&conn, now_ns + 250 * MS, now_ns + 250 * MS);
 	assert_true(conn.move.live);
-	assert_int_equal(conn.retry.turn_ns, 0);
+	assert_int_equal(conn.retry.limited_ns, 0);
 }
 
 /* It has its turn, and no reason any more; or its peer begins. The next time, it waits anew. */
@@ -63,13 +63,13 @@ static void test_waits_anew(void **state)
 	(void)state;
 	is_well();
 	conn.move.leader = false;
-	conn.retry.turn_ns = now_ns;
+	conn.retry.limited_ns = now_ns;
 	mesh_conn_check(&conn, now_ns, now_ns);
 	assert_false(conn.move.live);
-	assert_int_equal(conn.retry.turn_ns, 0);
-	conn.retry.turn_ns = now_ns;
+	assert_int_equal(conn.retry.limited_ns, 0);
+	conn.retry.limited_ns = now_ns;
 	mesh_conn_note_begin(&conn, now_ns);
-	assert_int_equal(conn.retry.turn_ns, 0);
+	assert_int_equal(conn.retry.limited_ns, 0);
 }
 
 static void confirms(unsigned int n_fresh, enum mv_move_action_type first)

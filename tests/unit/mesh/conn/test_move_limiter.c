@@ -2,36 +2,36 @@
 /* Turns: how many connections fail over at a time, and in which order. */
 #include "conntable.h"
 
-static void test_turns(void **state)
+static void test_who_moves(void **state)
 {
 	bool which[N];
 	uint64_t next;
 
 	(void)state;
-	mesh_conns_next_turn(MESH_TURN_LEADS); /* of nobody */
+	mesh_conns_next_mover(MESH_MOVER_LEADS); /* of nobody */
 	assert_false(mesh_conns_news());
-	mesh_conn_wait_turn(conns[3], MESH_TURN_LEADS);
-	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
-	mesh_conn_wait_turn(conns[3], MESH_TURN_LEADS);
-	mesh_conn_wait_turn(conns[2], MESH_TURN_LEADS);
-	mesh_conns_next_turn(MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conns[3], MESH_MOVER_LEADS);
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_LEADS);
+	mesh_conn_wait_to_move(conns[3], MESH_MOVER_LEADS);
+	mesh_conn_wait_to_move(conns[2], MESH_MOVER_LEADS);
+	mesh_conns_next_mover(MESH_MOVER_LEADS);
 	assert_true(mesh_conns_news());
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[3]);
 	assert_false(mesh_conns_news());
 	/* Who is gone has no turn, and keeps nobody from his. */
 	mesh_conn_unlink(conns[1]);
-	mesh_conns_next_turn(MESH_TURN_LEADS);
+	mesh_conns_next_mover(MESH_MOVER_LEADS);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[2]);
 	/* And it may wait again. */
-	mesh_conn_wait_turn(conns[3], MESH_TURN_LEADS);
-	mesh_conn_wait_turn(conns[4], MESH_TURN_LEADS);
-	mesh_conns_next_turn(MESH_TURN_LEADS);
-	mesh_conns_next_turn(MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conns[3], MESH_MOVER_LEADS);
+	mesh_conn_wait_to_move(conns[4], MESH_MOVER_LEADS);
+	mesh_conns_next_mover(MESH_MOVER_LEADS);
+	mesh_conns_next_mover(MESH_MOVER_LEADS);
 	assert_int_equal(take(0, which, &next), 2);
 	assert_true(which[3] && which[4]);
-	mesh_conn_wait_turn(conns[9], MESH_TURN_LEADS); /* for teardown() */
+	mesh_conn_wait_to_move(conns[9], MESH_MOVER_LEADS); /* for teardown() */
 }
 
 /* Who waits looks at all news when it is his turn. A new agent has to hear of him. */
@@ -41,13 +41,13 @@ static void test_news_while_they_wait(void **state)
 	uint64_t next;
 
 	(void)state;
-	mesh_conn_wait_turn(conns[3], MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conns[3], MESH_MOVER_LEADS);
 	mesh_conns_queue_all(false);
 	assert_int_equal(take(0, which, &next), N - 1);
 	assert_false(which[3]);
 	mesh_conns_queue_all(true);
 	assert_int_equal(take(0, which, &next), N);
-	mesh_conns_next_turn(MESH_TURN_LEADS);
+	mesh_conns_next_mover(MESH_MOVER_LEADS);
 	mesh_conns_queue_all(false);
 	assert_int_equal(take(0, which, &next), N);
 }
@@ -59,28 +59,28 @@ static void test_turn_is_passed_on(void **state)
 	bool which[N];
 
 	(void)state;
-	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
-	mesh_conn_wait_turn(conns[2], MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_LEADS);
+	mesh_conn_wait_to_move(conns[2], MESH_MOVER_LEADS);
 	atomic_store(&mesh_root.process->moves.n_moving, 127);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[1]);
 	/* Nobody else has it meanwhile, whoever is looked at. */
-	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	assert_false(mesh_has_turn(conns[2], MESH_TURN_LEADS));
+	assert_true(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
+	assert_false(mesh_move_limiter_allows(conns[2], MESH_MOVER_LEADS));
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 0);
 	mesh_conn_run(conns[1], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[2]);
 	/* Not while as many move as may. */
-	mesh_conn_wait_turn(conns[3], MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conns[3], MESH_MOVER_LEADS);
 	atomic_store(&mesh_root.process->moves.n_moving, 128);
 	mesh_conn_run(conns[2], 1, 1);
 	assert_int_equal(take(0, which, &next), 0);
 	/* Then as many as are free. */
-	mesh_conn_wait_turn(conns[4], MESH_TURN_LEADS);
-	mesh_conn_wait_turn(conns[5], MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conns[4], MESH_MOVER_LEADS);
+	mesh_conn_wait_to_move(conns[5], MESH_MOVER_LEADS);
 	atomic_store(&mesh_root.process->moves.n_moving, 126);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 2);
@@ -97,10 +97,10 @@ static void test_those_that_follow_wait_longer(void **state)
 	(void)state;
 	atomic_store(&mesh_root.process->moves.n_fresh, MESH_MANY_MOVING);
 	assert_true(mesh_many_move());
-	assert_false(mesh_has_turn(conns[1], MESH_TURN_FOLLOWS));
-	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	mesh_conn_wait_turn(conns[1], MESH_TURN_FOLLOWS);
-	mesh_conn_wait_turn(conns[2], MESH_TURN_LEADS);
+	assert_false(mesh_move_limiter_allows(conns[1], MESH_MOVER_FOLLOWS));
+	assert_true(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_FOLLOWS);
+	mesh_conn_wait_to_move(conns[2], MESH_MOVER_LEADS);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[2]);
@@ -109,8 +109,8 @@ static void test_those_that_follow_wait_longer(void **state)
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[1]);
-	mesh_turns_forget(conns[1]);
-	mesh_turns_forget(conns[2]);
+	mesh_move_limiter_forget(conns[1]);
+	mesh_move_limiter_forget(conns[2]);
 }
 
 /* What the peer has begun does not wait, nor is it called. */
@@ -120,29 +120,29 @@ static void test_begun_by_its_peer(void **state)
 	bool which[N];
 
 	(void)state;
-	mesh_conn_wait_turn(conns[1], MESH_TURN_FOLLOWS);
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_FOLLOWS);
 	assert_int_equal(atomic_load(&conns[1]->refs), 3);
 	conns[1]->held = (struct mesh_held *)conns; /* not looked at */
 	conns[1]->move.live = true;
-	assert_false(mesh_turns_note(conns[1], false, 1));
+	assert_false(mesh_move_limiter_note(conns[1], false, 1));
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 1);
 	assert_int_equal(atomic_load(&conns[1]->refs), 2);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 0);
 	/* One that was called, and begins, has had its turn. */
-	mesh_conn_wait_turn(conns[2], MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conns[2], MESH_MOVER_LEADS);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
 	conns[2]->held = conns[1]->held;
 	conns[2]->move.live = true;
-	mesh_turns_note(conns[2], false, 1);
-	mesh_turns_note(conns[2], false, 2);
+	mesh_move_limiter_note(conns[2], false, 1);
+	mesh_move_limiter_note(conns[2], false, 2);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 0);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 2);
 	conns[1]->move.live = conns[2]->move.live = false;
-	mesh_turns_note(conns[1], false, 3);
-	mesh_turns_note(conns[2], false, 3);
+	mesh_move_limiter_note(conns[1], false, 3);
+	mesh_move_limiter_note(conns[2], false, 3);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 0);
 	conns[1]->held = conns[2]->held = NULL;
 }
@@ -156,31 +156,31 @@ static void test_how_many_is_learned(void **state)
 	(void)state;
 	mesh_root.move_times.move_ns = 4000;
 	atomic_store(&mesh_root.process->moves.n_moving, 128);
-	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
+	assert_false(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
 	atomic_store(&mesh_root.process->moves.n_moving, 63);
-	mesh_turns_took(1); /* which says nothing of many */
+	mesh_move_limiter_took(1); /* which says nothing of many */
 	atomic_store(&mesh_root.process->moves.n_moving, 128);
-	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	mesh_turns_took(100); /* neither fast nor slow */
-	mesh_turns_took(401); /* it is the least already */
-	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	mesh_turns_took(99);
-	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	mesh_turns_took(400);
-	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	mesh_turns_took(401);
-	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
+	assert_false(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
+	mesh_move_limiter_took(100); /* neither fast nor slow */
+	mesh_move_limiter_took(401); /* it is the least already */
+	assert_false(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
+	mesh_move_limiter_took(99);
+	assert_true(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
+	mesh_move_limiter_took(400);
+	assert_true(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
+	mesh_move_limiter_took(401);
+	assert_false(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
 	atomic_store(&mesh_root.process->moves.n_moving, 1023);
 	for (i = 0; i < 2000; i++)
-		mesh_turns_took(1);
-	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
+		mesh_move_limiter_took(1);
+	assert_true(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
 	atomic_store(&mesh_root.process->moves.n_moving, 1024);
-	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
-	mesh_turns_took(UINT64_MAX); /* they have not been without trouble */
+	assert_false(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
+	mesh_move_limiter_took(UINT64_MAX); /* they have not been without trouble */
 	atomic_store(&mesh_root.process->moves.n_moving, 576);
-	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
+	assert_false(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
 	atomic_store(&mesh_root.process->moves.n_moving, 575);
-	assert_true(mesh_has_turn(conns[1], MESH_TURN_LEADS));
+	assert_true(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
 	mesh_root.move_times.move_ns = move_ns;
 }
 
@@ -190,15 +190,15 @@ static void test_moves_for_long(void **state)
 	(void)state;
 	conns[1]->held = (struct mesh_held *)conns; /* not looked at */
 	conns[1]->move.live = true;
-	mesh_turns_note(conns[1], false, 1000);
+	mesh_move_limiter_note(conns[1], false, 1000);
 	assert_int_equal(mesh_n_moving(), 1);
-	mesh_turns_note(conns[1], false, 1000 + 249999999);
+	mesh_move_limiter_note(conns[1], false, 1000 + 249999999);
 	assert_int_equal(mesh_n_moving(), 1);
-	mesh_turns_note(conns[1], false, 1000 + 250000000);
+	mesh_move_limiter_note(conns[1], false, 1000 + 250000000);
 	assert_int_equal(mesh_n_moving(), 0);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 1);
 	conns[1]->move.live = false;
-	mesh_turns_note(conns[1], false, 1000 + 250000000);
+	mesh_move_limiter_note(conns[1], false, 1000 + 250000000);
 	assert_int_equal(mesh_n_moving(), 0);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 0);
 	conns[1]->held = NULL;
@@ -211,21 +211,21 @@ static void test_waits_otherwise(void **state)
 	bool which[N];
 
 	(void)state;
-	mesh_conn_wait_turn(conns[1], MESH_TURN_FOLLOWS);
-	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_FOLLOWS);
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_LEADS);
 	assert_int_equal(atomic_load(&conns[1]->refs), 3);
-	assert_false(mesh_conns_next_turn(MESH_TURN_FOLLOWS));
-	assert_true(mesh_conns_next_turn(MESH_TURN_LEADS));
+	assert_false(mesh_conns_next_mover(MESH_MOVER_FOLLOWS));
+	assert_true(mesh_conns_next_mover(MESH_MOVER_LEADS));
 	assert_int_equal(take(0, which, &next), 1);
 	/* It is called once more before the first call is forgotten. */
-	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
-	assert_true(mesh_conns_next_turn(MESH_TURN_LEADS));
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_LEADS);
+	assert_true(mesh_conns_next_mover(MESH_MOVER_LEADS));
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
 	assert_int_equal(take(0, which, &next), 1);
 	/* What comes for it meanwhile does not take it away. */
-	mesh_turns_note(conns[1], false, 1);
+	mesh_move_limiter_note(conns[1], false, 1);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
-	mesh_turns_note(conns[1], true, 1);
+	mesh_move_limiter_note(conns[1], true, 1);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 0);
 }
 
@@ -238,7 +238,7 @@ static void test_called_and_gone(void **state)
 	bool which[N];
 
 	(void)state;
-	mesh_conn_wait_turn(conn, MESH_TURN_LEADS);
+	mesh_conn_wait_to_move(conn, MESH_MOVER_LEADS);
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
 	mesh_conn_unlink(conn);
@@ -258,23 +258,23 @@ static void test_turn_of_one_that_is_gone(void **state)
 	(void)state;
 	conns[0]->moving.counted = true;
 	mesh_root.process->moves.n_moving = 1000;
-	mesh_conn_wait_turn(conns[1], MESH_TURN_LEADS);
-	assert_false(mesh_has_turn(conns[1], MESH_TURN_LEADS));
+	mesh_conn_wait_to_move(conns[1], MESH_MOVER_LEADS);
+	assert_false(mesh_move_limiter_allows(conns[1], MESH_MOVER_LEADS));
 	conns[0]->gone = true;
 	mesh_root.process->moves.n_moving = 1;
-	mesh_turns_end(conns[0]);
+	mesh_move_limiter_end(conns[0]);
 	assert_int_equal(mesh_root.process->moves.n_moving, 0);
 	assert_false(conns[0]->moving.counted);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[1]);
-	mesh_turns_end(conns[0]);
+	mesh_move_limiter_end(conns[0]);
 	assert_int_equal(mesh_root.process->moves.n_moving, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_who_moves, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_news_while_they_wait, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_those_that_follow_wait_longer, setup, teardown),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_TURNS_H
-#define MESH_TURNS_H
+#ifndef MESH_MOVE_LIMITER_H
+#define MESH_MOVE_LIMITER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,10 +21,11 @@ struct mesh_conn;
 
 #define MESH_MANY_MOVING 16 /* from here on, total throughput counts more than the latency of one move */
 
-enum mesh_turn { MESH_TURN_LEADS, MESH_TURN_FOLLOWS, MESH_TURNS };
+/* Who begins the move: this end, or the peer. Each has a queue of its own. */
+enum mesh_mover { MESH_MOVER_LEADS, MESH_MOVER_FOLLOWS, MESH_MOVERS };
 
-/** mesh_has_turn - may the connection begin to move? */
-bool mesh_has_turn(const struct mesh_conn *conn, enum mesh_turn turn);
+/** mesh_move_limiter_allows - may the connection begin to move? */
+bool mesh_move_limiter_allows(const struct mesh_conn *conn, enum mesh_mover mover);
 /** mesh_n_moving - number of connections that move now; without slow ones, which seem to have no peer */
 unsigned int mesh_n_moving(void);
 /** mesh_many_move - are these MESH_MANY_MOVING or more? */
@@ -34,17 +35,20 @@ bool mesh_may_prepare(void);
 /** mesh_some_prepare - does any connection prepare on suspicion? */
 bool mesh_some_prepare(void);
 /**
- * mesh_turns_note - call before conn->lock is released: a move may have begun or ended
+ * mesh_move_limiter_note - call before conn->lock is released: a move may have begun or ended
  * @looked: mesh_conn_check() has run since the connection was called
  *
- * Return: was another connection called (mesh_conns_next_turn())? On another thread, wake the helper thread then.
+ * Return: was another connection called (mesh_conns_next_mover())? On another thread, wake the helper thread then.
  */
-bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns);
-/** mesh_turns_took - a move at work took @ns; UINT64_MAX: it timed out */
-void mesh_turns_took(uint64_t ns);
-/** mesh_turns_forget - the connection does not move, and gives its turn up; conn->lock, or it has no reference any more */
-void mesh_turns_forget(struct mesh_conn *conn);
-/** mesh_turns_end - the program has ended the connection: call the next; conn->lock */
-void mesh_turns_end(struct mesh_conn *conn);
+bool mesh_move_limiter_note(struct mesh_conn *conn, bool looked, uint64_t now_ns);
+/** mesh_move_limiter_took - a move at work took @ns; UINT64_MAX: it timed out */
+void mesh_move_limiter_took(uint64_t ns);
+/**
+ * mesh_move_limiter_forget - the connection does not move, and gives its place up; conn->lock, or it has no reference
+ * any more
+ */
+void mesh_move_limiter_forget(struct mesh_conn *conn);
+/** mesh_move_limiter_end - the program has ended the connection: call the next; conn->lock */
+void mesh_move_limiter_end(struct mesh_conn *conn);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "turns.h"
+#include "move_limiter.h"
 
 #include "conn.h"
 
@@ -50,25 +50,25 @@ static unsigned int may_lead(void)
 }
 
 /* @n_called: number of other connections that were called */
-static bool is_free(unsigned int n_called, enum mesh_turn turn)
+static bool is_free(unsigned int n_called, enum mesh_mover mover)
 {
-	if (turn == MESH_TURN_FOLLOWS)
+	if (mover == MESH_MOVER_FOLLOWS)
 		return mesh_n_moving() + n_called < MESH_MANY_MOVING;
 	return get(&mesh_root.process->moves.n_moving) + n_called < may_lead();
 }
 
-bool mesh_has_turn(const struct mesh_conn *conn, enum mesh_turn turn)
+bool mesh_move_limiter_allows(const struct mesh_conn *conn, enum mesh_mover mover)
 {
 	bool called = atomic_load_explicit(&conn->flags.called, memory_order_relaxed);
 	unsigned int n_called = get(&mesh_root.process->moves.n_called);
 
-	return is_free(called && n_called ? n_called - 1 : n_called, turn);
+	return is_free(called && n_called ? n_called - 1 : n_called, mover);
 }
 
 /* Return: was a connection called? */
-static bool call_next(enum mesh_turn turn)
+static bool call_next(enum mesh_mover mover)
 {
-	return is_free(get(&mesh_root.process->moves.n_called), turn) && mesh_conns_next_turn(turn);
+	return is_free(get(&mesh_root.process->moves.n_called), mover) && mesh_conns_next_mover(mover);
 }
 
 static void forget_call(struct mesh_conn *conn)
@@ -91,7 +91,7 @@ static void set_prepared(struct mesh_conn *conn, bool prepared)
 	conn->moving.prepared = prepared;
 }
 
-void mesh_turns_forget(struct mesh_conn *conn)
+void mesh_move_limiter_forget(struct mesh_conn *conn)
 {
 	forget_call(conn);
 	set_fresh(conn, false);
@@ -115,7 +115,7 @@ static void note_moving(struct mesh_conn *conn, uint64_t now_ns)
 	atomic_store_explicit(&mesh_root.process->moves.last_ns, now_ns, memory_order_relaxed);
 }
 
-bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
+bool mesh_move_limiter_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
 {
 	bool called = false, moves = mesh_conn_negotiates(conn) && conn->move.live;
 
@@ -123,16 +123,16 @@ bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
 		note_moving(conn, now_ns);
 		return false;
 	}
-	/* A called connection keeps its turn until mesh_conn_check(), whatever messages come before. */
+	/* A called connection keeps its place until mesh_conn_check(), whatever messages come before. */
 	if (looked || conn->moving.counted)
-		mesh_turns_forget(conn);
+		mesh_move_limiter_forget(conn);
 	set_prepared(conn, moves);
-	while (call_next(MESH_TURN_LEADS) || call_next(MESH_TURN_FOLLOWS))
+	while (call_next(MESH_MOVER_LEADS) || call_next(MESH_MOVER_FOLLOWS))
 		called = true;
 	return called;
 }
 
-void mesh_turns_took(uint64_t ns)
+void mesh_move_limiter_took(uint64_t ns)
 {
 	uint64_t limit_ns = mesh_root.move_times.move_ns;
 	_Atomic unsigned int *n_more = &mesh_root.process->moves.n_more;
@@ -148,8 +148,8 @@ void mesh_turns_took(uint64_t ns)
 	atomic_store_explicit(n_more, n, memory_order_relaxed);
 }
 
-void mesh_turns_end(struct mesh_conn *conn)
+void mesh_move_limiter_end(struct mesh_conn *conn)
 {
-	if (mesh_turns_note(conn, true, mesh_now_ns()))
+	if (mesh_move_limiter_note(conn, true, mesh_now_ns()))
 		mesh_thread_wake(true); /* otherwise waiting connections would look much later */
 }
