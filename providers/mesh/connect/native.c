@@ -7,11 +7,11 @@
 #include "connpath.h"
 #include "connstatus.h"
 #include "count.h"
+#include "path_select.h"
 #include "paths.h"
 #include "relocate.h"
 #include "srq.h"
 #include "ud.h"
-#include "ways.h"
 
 #define ENTRY_NS 10000000ull /* interval to look for the GID again */
 #define ASK_PEER_NS     1000000ull /* first interval of questions whether the peer receives; doubles up to ASK_PEER_MAX_NS */
@@ -336,7 +336,7 @@ uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->own_qp.verdict == MV_PATH_ASK ||
 	    conn->own_qp.verdict == MV_PATH_NO_ENTRY)
 		return UINT64_MAX;
-	mesh_way_now(conn, &request);
+	mesh_path_now(conn, &request);
 	/* While the own port was down there was no route: now let the base decide. */
 	request.routed = conn->own_qp.fits || conn->own_qp.verdict == MV_PATH_LOCAL_DOWN;
 	mesh_view_verdict(&request, &view);

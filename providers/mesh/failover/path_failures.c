@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "live.h"
+#include "path_select.h"
 #include "probed.h"
 #include "proved.h"
-#include "ways.h"
 
 /* ---- the list ------------------------------------------------------------------------------------------------ */
 
@@ -39,7 +39,7 @@ static void add(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_failure *failure;
 	struct mv_path_request request;
 
-	mesh_way_now(conn, &request);
+	mesh_path_now(conn, &request);
 	if (!failures->n)
 		failures->since_ns = now_ns;
 	if (failures->n == MESH_PATH_FAILURES || find(conn, &request.sgid, &request.dgid))
@@ -55,7 +55,8 @@ static void add(struct mesh_conn *conn, uint64_t now_ns)
 static bool port_is_down(const struct mesh_conn *conn, const struct mesh_conn_failure *failure)
 {
 	const struct mv_path_request request =
-		mesh_way_between(conn, failure->device, failure->port, failure->gid_type, &failure->gid, &failure->peer_gid);
+		mesh_path_between(conn, failure->device, failure->port, failure->gid_type, &failure->gid,
+				  &failure->peer_gid);
 	struct mesh_view view;
 
 	mesh_view_verdict(&request, &view);

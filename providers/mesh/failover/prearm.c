@@ -11,9 +11,9 @@
 #include "memlock.h"
 #include "move_live.h"
 #include "parity.h"
+#include "path_select.h"
 #include "proved.h"
 #include "reasons.h"
-#include "ways.h"
 
 /* Longest time in one turn of the helper thread. Other connections wait for the helper thread. */
 #define TURN_NS 1000000ull

@@ -8,13 +8,13 @@
 #include "live.h"
 #include "move_live.h"
 #include "path_failures.h"
+#include "path_select.h"
 #include "prearm.h"
 #include "probed.h"
 #include "proved.h"
 #include "relocate.h"
 #include "suspect.h"
 #include "unqualified.h"
-#include "ways.h"
 
 /* A connection that waits to move is called. If the call is missed, it checks again after this time. */
 #define TURN_NS 1000000000ull
@@ -123,7 +123,7 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 
 	if (has_reason(conn) || mesh_live_broken(conn->held) || mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
 		return false;
-	mesh_way_now(conn, &request);
+	mesh_path_now(conn, &request);
 	mesh_view_verdict(&request, &view);
 	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
 }
@@ -178,7 +178,7 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 	struct mv_path path;
 	uint64_t generation;
 
-	if (!mesh_way_home(conn, &path, &generation) || !is_proven(conn)) {
+	if (!mesh_path_home(conn, &path, &generation) || !is_proven(conn)) {
 		home->works_since_ns = 0;
 		return look_for_directory(generation, now_ns);
 	}
@@ -250,13 +250,13 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 
 	if (conn->retry.stayed && now_ns < conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS)
 		return conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS;
-	if (!strcmp(device, conn->home.device) && mesh_way_home(conn, &home, NULL)) {
+	if (!strcmp(device, conn->home.device) && mesh_path_home(conn, &home, NULL)) {
 		mesh_conn_begin(conn, why, &home, 1, now_ns);
 		return UINT64_MAX;
 	}
-	mesh_way_now(conn, &request);
+	mesh_path_now(conn, &request);
 	mesh_view_paths(&request, &view);
-	i = mesh_ways_from(device, view.paths, view.n_paths);
+	i = mesh_paths_from(device, view.paths, view.n_paths);
 	if (i == view.n_paths)
 		return now_ns + MESH_LEAVE_AGAIN_NS;
 	mesh_conn_begin(conn, why, &view.paths[i], 1, now_ns);
@@ -342,7 +342,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 		start(conn, MV_CTL_REASON_PATH, now_ns);
 		return conn->retry.pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 	}
-	mesh_way_now(conn, &request);
+	mesh_path_now(conn, &request);
 	mesh_view_verdict(&request, &view);
 	mesh_conn_watch(conn, &request, &view);
 	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
@@ -403,7 +403,7 @@ void mesh_conn_settled(struct mesh_conn *conn)
 	if (away)
 		mesh_way_asked(conn, &request);
 	else
-		mesh_way_now(conn, &request);
+		mesh_path_now(conn, &request);
 	set_home(&conn->home, &request, away);
 	conn->home.hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
 }
@@ -412,6 +412,6 @@ void mesh_conn_adopt(struct mesh_conn *conn)
 {
 	struct mv_path_request request;
 
-	mesh_way_now(conn, &request);
+	mesh_path_now(conn, &request);
 	set_home(&conn->home, &request, false);
 }

@@ -13,12 +13,12 @@
 #include "move_live.h"
 #include "parity.h"
 #include "path_failures.h"
+#include "path_select.h"
 #include "prearm.h"
 #include "proved.h"
 #include "reasons.h"
 #include "suspect.h"
 #include "unqualified.h"
-#include "ways.h"
 
 /* Interval between two polls of a QP that is being fenced. With many moves the device needs longer, so the interval is longer. */
 #define FENCE_STEP_NS      20000ull

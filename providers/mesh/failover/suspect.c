@@ -4,10 +4,10 @@
 #include "detect.h"
 #include "live.h"
 #include "move_live.h"
+#include "path_select.h"
 #include "probed.h"
 #include "reasons.h"
 #include "relocate.h"
-#include "ways.h"
 
 /*
  * A follower knows that its path is dead, and its leader, which has prepared to move, does not seem to know: so long later the
@@ -56,7 +56,8 @@ bool mesh_conn_is_dead(const struct mesh_conn *conn)
 
 	if (!mesh_detects(MESH_DETECT_PROBE) || mesh_probed_of(conn->probed.work) != MV_PROBED_DOWN)
 		return false;
-	return next_answers(conn) || (mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && mesh_way_doubt(&paths[0], NULL) < 3);
+	return next_answers(conn) || (mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) &&
+				      mesh_path_doubt(&paths[0], NULL) < 3);
 }
 
 /*
@@ -68,7 +69,7 @@ static bool prepare_to_leave(struct mesh_conn *conn, uint64_t suspect_ns, uint64
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths);
 
-	if (!n || mesh_way_doubt(&paths[0], NULL))
+	if (!n || mesh_path_doubt(&paths[0], NULL))
 		return false;
 	conn->probed.suspect_ns = suspect_ns;
 	conn->probed.prepares = true;
@@ -116,7 +117,7 @@ static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
 	*ret_why = MV_CTL_REASON_PORT;
 	if (mesh_conn_port_is_down(conn))
 		return true;
-	mesh_way_now(conn, &request);
+	mesh_path_now(conn, &request);
 	mesh_view_verdict(&request, &view);
 	return (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) && !view.drained &&
 	       mesh_detects(MESH_DETECT_CARRIER);

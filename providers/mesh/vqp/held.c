@@ -266,7 +266,7 @@ void mesh_held_destroy(struct mesh_held *h)
 	leave(h);
 }
 
-/* ---- ways out ------------------------------------------------------------------------------------------------ */
+/* ---- end and reset ------------------------------------------------------------------------------------------- */
 
 /* posting.lock */
 static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)

@@ -11,7 +11,7 @@
 #include "heldint.h"
 #include "peerview.h"
 #include "reasons.h"
-#include "ways.h"
+#include "path_select.h"
 #include "tmpdir.h"
 
 #define SECOND 1000000000ull

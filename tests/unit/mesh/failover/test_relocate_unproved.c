@@ -5,11 +5,11 @@
 
 #include "connstatus.h"
 #include "move_live.h"
+#include "path_select.h"
 #include "proved.h"
 #include "relocate.h"
 #include "relocating.h"
 #include "sealed.h"
-#include "ways.h"
 
 /* Nothing proves the peer: its PSNs are 0, and anybody could be its host. */
 static void is_unproved(void)

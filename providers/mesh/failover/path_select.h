@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_WAYS_H
-#define MESH_WAYS_H
+#ifndef MESH_PATH_SELECT_H
+#define MESH_PATH_SELECT_H
 
 #include "conn.h"
 
@@ -11,18 +11,18 @@
  */
 
 /**
- * mesh_way_between - make a request to the directory for the path between two GIDs of a connection
+ * mesh_path_between - make a request to the directory for the path between two GIDs of a connection
  * @device: of this host, with port @port; the request refers to the string
  * @gid: of this host, of type @gid_type (enum mv_gid_type)
  * @peer_gid: of the peer's host
  */
-struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char *device, uint8_t port, uint8_t gid_type,
-					const union ibv_gid *gid, const union ibv_gid *peer_gid);
+struct mv_path_request mesh_path_between(const struct mesh_conn *conn, const char *device, uint8_t port,
+					 uint8_t gid_type, const union ibv_gid *gid, const union ibv_gid *peer_gid);
 
-/** mesh_way_asked - mesh_way_between() for the path that the program asked for */
+/** mesh_way_asked - mesh_path_between() for the path that the program asked for */
 void mesh_way_asked(const struct mesh_conn *conn, struct mv_path_request *ret);
-/** mesh_way_now - mesh_way_between() for the path that the work uses now */
-void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret);
+/** mesh_path_now - mesh_path_between() for the path that the work uses now */
+void mesh_path_now(const struct mesh_conn *conn, struct mv_path_request *ret);
 
 /**
  * mesh_conn_port_is_down - is this host's port of the current path down?
@@ -32,24 +32,24 @@ void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret);
 bool mesh_conn_port_is_down(const struct mesh_conn *conn);
 
 /**
- * mesh_way_doubt - rank a path whose ports are up: the larger, the less trusted
+ * mesh_path_doubt - rank a path whose ports are up: the larger, the less trusted
  * @left: path that no longer works, although its ports are up; NULL: none is known
  *
  * Return: 0: the path answers probes; 1: no result of probes; 2: no result of probes, and the path shares a rail with @left; 3:
  * the path does not answer probes.
  */
-unsigned int mesh_way_doubt(const struct mv_path *path, const struct mv_path *left);
+unsigned int mesh_path_doubt(const struct mv_path *path, const struct mv_path *left);
 
-/** mesh_ways_from - index of the first path that leaves from @device; @n: no path does */
-size_t mesh_ways_from(const char *device, const struct mv_path *paths, size_t n);
+/** mesh_paths_from - index of the first path that leaves from @device; @n: no path does */
+size_t mesh_paths_from(const char *device, const struct mv_path *paths, size_t n);
 
 /**
- * mesh_way_home - look up the primary path
+ * mesh_path_home - look up the primary path
  * @ret_generation: of the directory; 0: there is none now. NULL: not wanted
  *
  * Return: the number of paths in @ret: 1 if the primary path works, else 0.
  */
-size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation);
+size_t mesh_path_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation);
 
 /**
  * mesh_conn_paths_for - the paths that the work could take for a reason, best first, without barred paths (path_failures.h)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "ways.h"
+#include "path_select.h"
 
 #include <string.h>
 
@@ -25,8 +25,8 @@ static uint64_t spread_of(const struct mesh_conn *conn)
 	return (ours->global.subnet_prefix ^ ours->global.interface_id) + (theirs->global.subnet_prefix ^ theirs->global.interface_id);
 }
 
-struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char *device, uint8_t port, uint8_t gid_type,
-					const union ibv_gid *gid, const union ibv_gid *peer_gid)
+struct mv_path_request mesh_path_between(const struct mesh_conn *conn, const char *device, uint8_t port,
+					 uint8_t gid_type, const union ibv_gid *gid, const union ibv_gid *peer_gid)
 {
 	return (struct mv_path_request){.device = device,
 					.port_num = port,
@@ -42,16 +42,16 @@ struct mv_path_request mesh_way_between(const struct mesh_conn *conn, const char
 
 void mesh_way_asked(const struct mesh_conn *conn, struct mv_path_request *ret)
 {
-	*ret = mesh_way_between(conn, conn->mc->device, conn->attr.rtr.ah_attr.port_num, conn->ends.local_type, &conn->ends.local.gid,
-				&conn->ends.peer.gid);
+	*ret = mesh_path_between(conn, conn->mc->device, conn->attr.rtr.ah_attr.port_num, conn->ends.local_type, &conn->ends.local.gid,
+				 &conn->ends.peer.gid);
 }
 
-void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
+void mesh_path_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 {
 	const struct mesh_conn_path *path = &conn->path;
 
 	if (conn->state == MESH_CONN_MOVED)
-		*ret = mesh_way_between(conn, path->device, path->port, path->gid_type, &path->gid, &path->peer_gid);
+		*ret = mesh_path_between(conn, path->device, path->port, path->gid_type, &path->gid, &path->peer_gid);
 	else
 		mesh_way_asked(conn, ret);
 }
@@ -69,7 +69,7 @@ static size_t current(const struct mv_path_request *request, const struct mesh_v
 }
 
 /* Which end of @left is broken is not known, so a path that shares either end with @left is trusted less. */
-unsigned int mesh_way_doubt(const struct mv_path *path, const struct mv_path *left)
+unsigned int mesh_path_doubt(const struct mv_path *path, const struct mv_path *left)
 {
 	switch (mesh_probed_find(&path->local_gid, &path->remote_gid)) {
 	case MV_PROBED_UP:
@@ -81,7 +81,7 @@ unsigned int mesh_way_doubt(const struct mv_path *path, const struct mv_path *le
 	}
 }
 
-/* Sort by mesh_way_doubt(), stable. */
+/* Sort by mesh_path_doubt(), stable. */
 static void sort(struct mv_path *paths, size_t n, const struct mv_path *left)
 {
 	unsigned int doubts[MV_MOVE_MAX_PATHS], d;
@@ -90,7 +90,7 @@ static void sort(struct mv_path *paths, size_t n, const struct mv_path *left)
 
 	for (i = 0; i < n; i++) {
 		path = paths[i];
-		d = mesh_way_doubt(&path, left);
+		d = mesh_path_doubt(&path, left);
 		for (at = i; at && doubts[at - 1] > d; at--) {
 			paths[at] = paths[at - 1];
 			doubts[at] = doubts[at - 1];
@@ -110,7 +110,7 @@ bool mesh_conn_port_is_down(const struct mesh_conn *conn)
 	       mesh_port_is_down(&conn->mc->ports_down, conn->qp->context, conn->attr.rtr.ah_attr.port_num);
 }
 
-size_t mesh_ways_from(const char *device, const struct mv_path *paths, size_t n)
+size_t mesh_paths_from(const char *device, const struct mv_path *paths, size_t n)
 {
 	struct mesh_view_rail place;
 	size_t i;
@@ -131,7 +131,7 @@ static void prefer_led(const struct mesh_conn *conn, struct mv_path *paths, size
 
 	if (!conn->ends.self || !mesh_conn_led(conn, device, &why))
 		return;
-	i = mesh_ways_from(device, paths, n);
+	i = mesh_paths_from(device, paths, n);
 	if (i == n)
 		return;
 	path = paths[i];
@@ -160,11 +160,11 @@ static size_t others(const struct mesh_conn *conn, const struct mv_path_request 
 	return n;
 }
 
-size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation)
+size_t mesh_path_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation)
 {
 	const struct mesh_conn_home *home = &conn->home;
 	const struct mv_path_request request =
-		mesh_way_between(conn, home->device, home->port, home->gid_type, &home->gid, &home->peer_gid);
+		mesh_path_between(conn, home->device, home->port, home->gid_type, &home->gid, &home->peer_gid);
 	struct mesh_view view;
 	size_t i;
 
@@ -208,8 +208,9 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 	if (mesh_conn_unproved(conn) || mesh_conn_unqualified(conn))
 		return 0;
 	if (reason == MV_CTL_REASON_HOME)
-		return mesh_way_home(conn, ret, NULL) && mesh_conn_may_go_by(conn, &conn->home.gid, (uint8_t)conn->home.gid_type);
-	mesh_way_now(conn, &request);
+		return mesh_path_home(conn, ret, NULL) &&
+		       mesh_conn_may_go_by(conn, &conn->home.gid, (uint8_t)conn->home.gid_type);
+	mesh_path_now(conn, &request);
 	mesh_view_paths(&request, &view);
 	n = drop_barred(conn, view.paths, others(conn, &request, reason, &view));
 	prefer_led(conn, view.paths, n);
@@ -223,6 +224,6 @@ bool mesh_conn_is_among_best(const struct mesh_conn_path *chosen, const struct m
 
 	for (i = 0; i < n; i++)
 		if (mv_gid_equal(&paths[i].local_gid, &chosen->gid) && mv_gid_equal(&paths[i].remote_gid, &chosen->peer_gid))
-			return mesh_way_doubt(&paths[i], NULL) <= mesh_way_doubt(&paths[0], NULL);
+			return mesh_path_doubt(&paths[i], NULL) <= mesh_path_doubt(&paths[0], NULL);
 	return false;
 }
