@@ -248,7 +248,7 @@ struct mesh_conn_moving {
 	uint64_t counted_ns; /* since when */
 };
 
-/* After a move that came to nothing, or without a path: when to move again; reasons.c. conn->lock. */
+/* After a move that came to nothing, or without a path: when to move again; failover_policy.c. conn->lock. */
 struct mesh_conn_retry {
 	const char *stayed; /* why the last move came to nothing, a constant string; NULL: it did not */
 	uint64_t stayed_ns; /* when the last move came to nothing */

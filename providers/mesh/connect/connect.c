@@ -5,10 +5,10 @@
 
 #include "connectint.h"
 #include "count.h"
+#include "failover_policy.h"
 #include "live.h"
 #include "native.h"
 #include "negotiateint.h"
-#include "reasons.h"
 #include "relocate.h"
 #include "srq.h"
 #include "survives.h"

@@ -6,11 +6,11 @@
 #include "connpath.h"
 #include "connstatus.h"
 #include "count.h"
+#include "failover_policy.h"
 #include "live.h"
 #include "native.h"
 #include "negotiateint.h"
 #include "proved.h"
-#include "reasons.h"
 #include "relocate.h"
 
 /*

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "connstatus.h"
+#include "failover_policy.h"
 #include "live.h"
 #include "native.h"
 #include "negotiateint.h"
-#include "reasons.h"
 #include "relocate.h"
 #include "suspect.h"
 

@@ -7,12 +7,12 @@
 
 #include "connstatus.h"
 #include "count.h"
+#include "failover_policy.h"
 #include "live.h"
 #include "move_limiter.h"
 #include "move_live.h"
 #include "parity.h"
 #include "prearm.h"
-#include "reasons.h"
 #include "suspect.h"
 
 const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)

@@ -5,7 +5,8 @@
 #include "conn.h"
 
 /*
- * The path of a connection's work, and the other paths that the work could take. reasons.h decides whether the connection moves.
+ * The path of a connection's work, and the other paths that the work could take. failover_policy.h decides whether the
+ * connection moves.
  *
  * Thread: helper thread or a worker, with conn->lock held.
  */

@@ -6,6 +6,7 @@
 
 #include "connpath.h"
 #include "count.h"
+#include "failover_policy.h"
 #include "keyahead.h"
 #include "live.h"
 #include "memlock.h"
@@ -13,7 +14,6 @@
 #include "parity.h"
 #include "path_select.h"
 #include "proved.h"
-#include "reasons.h"
 
 /* Longest time in one turn of the helper thread. Other connections wait for the helper thread. */
 #define TURN_NS 1000000ull

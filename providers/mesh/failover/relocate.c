@@ -9,6 +9,7 @@
 #include "connstatus.h"
 #include "count.h"
 #include "detect.h"
+#include "failover_policy.h"
 #include "live.h"
 #include "move_live.h"
 #include "parity.h"
@@ -16,7 +17,6 @@
 #include "path_select.h"
 #include "prearm.h"
 #include "proved.h"
-#include "reasons.h"
 #include "suspect.h"
 #include "unqualified.h"
 

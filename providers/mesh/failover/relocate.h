@@ -5,7 +5,8 @@
 #include "conn.h"
 
 /*
- * Failover of connections at work: carries out the actions that the transaction (move.h) wants. reasons.h decides when.
+ * Failover of connections at work: carries out the actions that the transaction (move.h) wants. failover_policy.h
+ * decides when.
  *
  * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. Times are mesh_now_ns().
  */

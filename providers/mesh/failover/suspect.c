@@ -2,11 +2,11 @@
 #include "suspect.h"
 
 #include "detect.h"
+#include "failover_policy.h"
 #include "live.h"
 #include "move_live.h"
 #include "path_select.h"
 #include "probed.h"
-#include "reasons.h"
 #include "relocate.h"
 
 /*

@@ -6,10 +6,10 @@
 #include "connect.h"
 #include "connstatus.h"
 #include "count.h"
+#include "failover_policy.h"
 #include "heldint.h"
 #include "live.h"
 #include "move_live.h"
-#include "reasons.h"
 #include "relocate.h"
 
 static const char why[] = "none of our threads gets a processor";

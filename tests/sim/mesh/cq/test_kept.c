@@ -14,10 +14,10 @@
 
 #include "conn.h"
 #include "connstatus.h"
+#include "failover_policy.h"
 #include "guarded.h"
 #include "heldint.h"
 #include "live.h"
-#include "reasons.h"
 #include "relocate.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */

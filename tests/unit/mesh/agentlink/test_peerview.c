@@ -10,7 +10,7 @@
 #include "dirworld.h"
 #include "heldint.h"
 #include "peerview.h"
-#include "reasons.h"
+#include "failover_policy.h"
 #include "path_select.h"
 #include "tmpdir.h"
 

@@ -7,8 +7,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "failover_policy.h"
 #include "oneconn.h"
-#include "reasons.h"
 #include "relocate.h"
 
 #define HOLD_NS (5000 * MS) /* hold_down_ms */

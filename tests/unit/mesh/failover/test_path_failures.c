@@ -9,11 +9,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "failover_policy.h"
 #include "oneconn.h"
 #include "path_failures.h"
 #include "probed.h"
 #include "random.h"
-#include "reasons.h"
 #include "relocate.h"
 
 #define MAX_PATHS 8

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "connstatus.h"
+#include "failover_policy.h"
 #include "probed.h"
-#include "reasons.h"
 #include "relocate.h"
 #include "relocating.h"
 #include "sealed.h"

@@ -10,9 +10,9 @@
 
 #include "connstatus.h"
 #include "detect.h"
+#include "failover_policy.h"
 #include "helper.h"
 #include "oneconn.h"
-#include "reasons.h"
 
 #define SECOND_NS (1000 * MS)
 

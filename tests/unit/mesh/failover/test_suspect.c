@@ -17,7 +17,7 @@
 #include "oneconn.h"
 #include "prearm.h"
 #include "probed.h"
-#include "reasons.h"
+#include "failover_policy.h"
 #include "relocate.h"
 #include "suspect.h"
 

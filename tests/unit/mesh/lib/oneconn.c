@@ -10,9 +10,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "failover_policy.h"
 #include "probed.h"
 #include "proved.h"
-#include "reasons.h"
 #include "relocate.h"
 #include "srq.h"
 

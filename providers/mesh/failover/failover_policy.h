@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_REASONS_H
-#define MESH_REASONS_H
+#ifndef MESH_FAILOVER_POLICY_H
+#define MESH_FAILOVER_POLICY_H
 
 #include "conn.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "reasons.h"
+#include "failover_policy.h"
 
 #include <stdio.h>
 #include <string.h>
