@@ -5,11 +5,11 @@
 
 #include "connectint.h"
 #include "count.h"
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "live.h"
 #include "native.h"
 #include "negotiateint.h"
-#include "relocate.h"
 #include "srq.h"
 #include "survives.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "connectint.h"
+#include "failover_exec.h"
 #include "qpmade.h"
-#include "relocate.h"
 #include "srq.h"
 #include "ud.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
+#include "failover_exec.h"
 #include "live.h"
 #include "move_live.h"
 #include "native.h"
 #include "negotiateint.h"
 #include "proved.h"
-#include "relocate.h"
 
 /* Messages of the peer: decrypted, then given to the transaction, or answered where there is none. Thread: helper thread. */
 

@@ -4,11 +4,11 @@
 
 #include "connectint.h"
 #include "connpath.h"
+#include "failover_exec.h"
 #include "heldint.h"
 #include "live.h"
 #include "move_live.h"
 #include "qpmade.h"
-#include "relocate.h"
 #include "srq.h"
 #include "ud.h"
 

@@ -7,9 +7,9 @@
 #include "connpath.h"
 #include "connstatus.h"
 #include "count.h"
+#include "failover_exec.h"
 #include "path_select.h"
 #include "paths.h"
-#include "relocate.h"
 #include "srq.h"
 #include "ud.h"
 

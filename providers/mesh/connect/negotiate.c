@@ -6,12 +6,12 @@
 #include "connpath.h"
 #include "connstatus.h"
 #include "count.h"
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "live.h"
 #include "native.h"
 #include "negotiateint.h"
 #include "proved.h"
-#include "relocate.h"
 
 /*
  * Carries out the actions of the transaction for a held connection, and tells the transaction the results.

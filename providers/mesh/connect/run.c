@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "connstatus.h"
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "live.h"
 #include "native.h"
 #include "negotiateint.h"
-#include "relocate.h"
 #include "suspect.h"
 
 /* The helper thread's turn for one connection: does all that is due. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "detect.h"
+#include "failover_exec.h"
 #include "live.h"
 #include "move_live.h"
 #include "path_failures.h"
@@ -12,7 +13,6 @@
 #include "prearm.h"
 #include "probed.h"
 #include "proved.h"
-#include "relocate.h"
 #include "suspect.h"
 #include "unqualified.h"
 

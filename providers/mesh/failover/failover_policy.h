@@ -5,7 +5,7 @@
 #include "conn.h"
 
 /*
- * Failover policy: when a connection at work moves. relocate.h carries the move out.
+ * Failover policy: when a connection at work moves. failover_exec.h carries the move out.
  *
  * Thread, unless a function says otherwise: helper thread, with conn->lock held. Times are mesh_now_ns().
  */

@@ -2,12 +2,12 @@
 #include "suspect.h"
 
 #include "detect.h"
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "live.h"
 #include "move_live.h"
 #include "path_select.h"
 #include "probed.h"
-#include "relocate.h"
 
 /*
  * A follower knows that its path is dead, and its leader, which has prepared to move, does not seem to know: so long later the

@@ -6,11 +6,11 @@
 #include "connect.h"
 #include "connstatus.h"
 #include "count.h"
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "heldint.h"
 #include "live.h"
 #include "move_live.h"
-#include "relocate.h"
 
 static const char why[] = "none of our threads gets a processor";
 

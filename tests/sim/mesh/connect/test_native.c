@@ -19,7 +19,7 @@
 #include "heldint.h"
 #include "move_internal.h"
 #include "reader.h"
-#include "relocate.h"
+#include "failover_exec.h"
 #include "said.h"
 
 #define PSN	 0x123u

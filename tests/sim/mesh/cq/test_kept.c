@@ -14,11 +14,11 @@
 
 #include "conn.h"
 #include "connstatus.h"
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "guarded.h"
 #include "heldint.h"
 #include "live.h"
-#include "relocate.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */
 #define PATIENCE 60000 /* ms */

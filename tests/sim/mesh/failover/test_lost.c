@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "connect.h"
+#include "failover_exec.h"
 #include "guarded.h"
 #include "heldint.h"
 #include "rails.h"
-#include "relocate.h"
 
 #define PSN    0x77u
 #define SOON   1000 /* ms */

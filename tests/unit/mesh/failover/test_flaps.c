@@ -7,9 +7,9 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "oneconn.h"
-#include "relocate.h"
 
 #define HOLD_NS (5000 * MS) /* hold_down_ms */
 #define SOON_NS (100 * MS)

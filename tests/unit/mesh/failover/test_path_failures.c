@@ -9,12 +9,12 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "oneconn.h"
 #include "path_failures.h"
 #include "probed.h"
 #include "random.h"
-#include "relocate.h"
 
 #define MAX_PATHS 8
 #define RUNS      2000

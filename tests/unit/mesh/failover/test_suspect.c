@@ -18,7 +18,7 @@
 #include "prearm.h"
 #include "probed.h"
 #include "failover_policy.h"
-#include "relocate.h"
+#include "failover_exec.h"
 #include "suspect.h"
 
 /* What was made ahead. */

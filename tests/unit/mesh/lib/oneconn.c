@@ -10,10 +10,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "probed.h"
 #include "proved.h"
-#include "relocate.h"
 #include "srq.h"
 
 uint64_t __wrap_mesh_now_ns(void);

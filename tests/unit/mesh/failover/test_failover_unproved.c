@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "connstatus.h"
+#include "failing_over.h"
+#include "failover_exec.h"
 #include "move_live.h"
 #include "path_select.h"
 #include "proved.h"
-#include "relocate.h"
-#include "relocating.h"
 #include "sealed.h"
 
 /* Nothing proves the peer: its PSNs are 0, and anybody could be its host. */

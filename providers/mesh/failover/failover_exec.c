@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "relocate.h"
+#include "failover_exec.h"
 
 #include <errno.h>
 #include <stdio.h>

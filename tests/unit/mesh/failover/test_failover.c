@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "connstatus.h"
+#include "failing_over.h"
+#include "failover_exec.h"
 #include "failover_policy.h"
 #include "probed.h"
-#include "relocate.h"
-#include "relocating.h"
 #include "sealed.h"
 
 static void test_no_path(void **state)

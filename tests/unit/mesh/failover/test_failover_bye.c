@@ -2,8 +2,8 @@
 /* The last words of a peer (BYE), and of a connection itself. */
 #include <pthread.h>
 
-#include "relocate.h"
-#include "relocating.h"
+#include "failing_over.h"
+#include "failover_exec.h"
 #include "sealed.h"
 
 static uint64_t late_ns; /* the peer may have sent something since then */

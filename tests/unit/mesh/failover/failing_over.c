@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "relocating.h"
+#include "failing_over.h"
 
 const struct mv_ctl_keys no_keys;
 

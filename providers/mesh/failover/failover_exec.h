@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_RELOCATE_H
-#define MESH_RELOCATE_H
+#ifndef MESH_FAILOVER_EXEC_H
+#define MESH_FAILOVER_EXEC_H
 
 #include "conn.h"
 
@@ -59,7 +59,7 @@ void mesh_conn_last_word(struct mesh_conn *conn);
 /** mesh_conn_leave - the QP is gone: free what is kept for moves; after mesh_held_destroy() */
 void mesh_conn_leave(struct mesh_conn *conn);
 
-/* relocate.c movelog.c */
+/* failover_exec.c movelog.c */
 
 /** mesh_conn_count_moved - count a move that is over */
 void mesh_conn_count_moved(struct mesh_conn *conn);

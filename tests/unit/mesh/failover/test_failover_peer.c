@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* A connection fails over: what its peer says, does not say, or gives up, and when it is tried again. */
-#include "relocate.h"
+#include "failover_exec.h"
 #include "sealed.h"
 
-#include "relocating.h"
+#include "failing_over.h"
 
 /* An attempt that began earlier, or for another reason: the peer is there. */
 static void test_peer_gave_up(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef UNIT_RELOCATING_H
-#define UNIT_RELOCATING_H
+#ifndef UNIT_FAILING_OVER_H
+#define UNIT_FAILING_OVER_H
 
 #include <stdarg.h>
 #include <stddef.h>
