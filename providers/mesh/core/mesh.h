@@ -183,7 +183,7 @@ struct mesh_keys {
 	uint64_t generation; /* of the process that owns it */
 	struct mesh_pd *pds; /* pds.c */
 	struct mesh_parent *parents; /* pds.c */
-	struct mesh_keytab *keytab; /* keys.c */
+	struct mesh_mr_table *mr_table; /* keys.c */
 	struct mesh_pd_stay *stays; /* pdstay.c */
 };
 

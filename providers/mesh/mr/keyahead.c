@@ -48,7 +48,7 @@ static uint64_t look(struct mesh_pd *spd)
 	int cancel = mesh_keys_lock();
 	uint64_t before = spd->looked;
 
-	spd->looked = mesh_keytab_look(mesh_root.keys.keytab);
+	spd->looked = mesh_mr_table_look(mesh_root.keys.mr_table);
 	mesh_keys_unlock(cancel);
 	return before;
 }
@@ -75,7 +75,8 @@ static bool find_some(const struct mesh_pd *spd, uint64_t after, struct wanted *
 		ret->size = 2 * ret->size + MAX_LOOK;
 	}
 	cancel = mesh_keys_lock();
-	more = mesh_keytab_missing(mesh_root.keys.keytab, spd->program, spd, after, MAX_LOOK, &ret->lkeys[ret->n], &n);
+	more = mesh_mr_table_missing(mesh_root.keys.mr_table, spd->program, spd, after, MAX_LOOK, &ret->lkeys[ret->n],
+				     &n);
 	mesh_keys_unlock(cancel);
 	ret->n += n;
 	return more;

@@ -10,9 +10,9 @@
 
 LIST_HEAD(shadow_list, mesh_shadow_mr);
 
-struct mesh_keytab **mesh_keys_table(void)
+struct mesh_mr_table **mesh_keys_table(void)
 {
-	return &mesh_root.keys.keytab;
+	return &mesh_root.keys.mr_table;
 }
 
 /* Recording */
@@ -58,7 +58,7 @@ static void given(struct ibv_pd *pd, uint32_t rkey)
 static bool is_known(const struct ibv_mr *mr, const struct ibv_pd *pd)
 {
 	int cancel = mesh_keys_lock();
-	const struct mesh_key *key = mesh_keytab_find_mr(*mesh_keys_table(), mr);
+	const struct mesh_key *key = mesh_mr_table_find_mr(*mesh_keys_table(), mr);
 	bool known = key && key->pd == pd && key->lkey == mr->lkey && key->rkey == mr->rkey;
 
 	mesh_keys_unlock(cancel);
@@ -84,7 +84,7 @@ static int add_noted(struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key
 	err = fd >= 0 && !key->dmabuf ? -errno : 0;
 	if (!err) {
 		locked = mesh_keys_lock();
-		err = mesh_keytab_add(mesh_keys_table(), key);
+		err = mesh_mr_table_add(mesh_keys_table(), key);
 		mesh_keys_unlock(locked);
 	}
 	if (err)
@@ -261,11 +261,11 @@ static struct mesh_key *forget(const struct ibv_mr *mr)
 {
 	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
 	int saved_errno = errno, cancel = mesh_keys_lock();
-	struct mesh_key *key = mesh_keytab_find_mr(*mesh_keys_table(), mr);
+	struct mesh_key *key = mesh_mr_table_find_mr(*mesh_keys_table(), mr);
 	bool was_told = false;
 
 	if (key) {
-		mesh_keytab_del(*mesh_keys_table(), key);
+		mesh_mr_table_del(*mesh_keys_table(), key);
 		was_told = any_told(key);
 		unlink_shadows(key, &gone);
 	}
@@ -283,7 +283,7 @@ static void remember(struct mesh_key *key)
 {
 	int cancel = mesh_keys_lock();
 
-	mesh_keytab_add(mesh_keys_table(), key);
+	mesh_mr_table_add(mesh_keys_table(), key);
 	mesh_keys_unlock(cancel);
 }
 
@@ -386,12 +386,12 @@ void mesh_keys_drop_pd(struct mesh_pd *spd)
 void mesh_keys_close(struct ibv_context *verbs)
 {
 	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
-	struct mesh_keytab_walk walk = {0};
+	struct mesh_mr_table_walk walk = {0};
 	struct mesh_key *key, *keys = NULL;
 	int cancel = mesh_keys_lock();
 
-	while ((key = mesh_keytab_next_of(*mesh_keys_table(), verbs, &walk))) {
-		mesh_keytab_del(*mesh_keys_table(), key);
+	while ((key = mesh_mr_table_next_of(*mesh_keys_table(), verbs, &walk))) {
+		mesh_mr_table_del(*mesh_keys_table(), key);
 		unlink_shadows(key, &gone);
 		key->next[0] = keys;
 		keys = key;

@@ -2,7 +2,7 @@
 #ifndef MESH_KEYS_H
 #define MESH_KEYS_H
 
-#include "keytab.h"
+#include "mr_table.h"
 #include "rails.h"
 
 /*
@@ -82,7 +82,7 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 /** mesh_shadow_mr_drop - deregister an unlinked shadow on its device's thread; without process->keys.lock */
 void mesh_shadow_mr_drop(struct mesh_shadow_mr *shadow);
 /** mesh_keys_table - the table of regions; process->keys.lock */
-struct mesh_keytab **mesh_keys_table(void);
+struct mesh_mr_table **mesh_keys_table(void);
 /** mesh_key_free - free a record that was taken out of the table, once no thread registers it any more */
 void mesh_key_free(struct mesh_key *key);
 

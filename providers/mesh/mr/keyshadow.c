@@ -133,7 +133,7 @@ static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint
 	int err;
 
 	/* After the lock was released, everything is looked up again. */
-	while ((key = mesh_keytab_find(*mesh_keys_table(), index, spd->program, value))) {
+	while ((key = mesh_mr_table_find(*mesh_keys_table(), index, spd->program, value))) {
 		shadow = find_shadow(key, spd);
 		if (shadow && !shadow->mr) {
 			mesh_cond_wait(&mesh_root.process->keys.cond, &mesh_root.process->keys.lock);
@@ -177,7 +177,7 @@ int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
 int mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
 {
 	int cancel = mesh_keys_lock();
-	struct mesh_key *key = mesh_keytab_find(*mesh_keys_table(), MESH_BY_RKEY, spd->program, rkey);
+	struct mesh_key *key = mesh_mr_table_find(*mesh_keys_table(), MESH_BY_RKEY, spd->program, rkey);
 	struct mesh_shadow_mr *shadow = key ? find_shadow(key, spd) : NULL;
 
 	if (shadow && !shadow->mr)

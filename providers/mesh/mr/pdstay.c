@@ -126,7 +126,7 @@ bool mesh_pd_check_key(struct ibv_pd *pd, enum mesh_key_index index, uint32_t ke
 {
 	struct ibv_pd *underlying = mesh_pd_underlying(pd);
 	int cancel = mesh_keys_lock();
-	bool seen = mesh_keytab_seen(mesh_root.keys.keytab, index, underlying, key);
+	bool seen = mesh_mr_table_seen(mesh_root.keys.mr_table, index, underlying, key);
 
 	mesh_keys_unlock(cancel);
 	if (!seen)

@@ -2,8 +2,8 @@
 #ifndef MESH_PDSTAY_H
 #define MESH_PDSTAY_H
 
-#include "keytab.h"
 #include "mesh.h"
+#include "mr_table.h"
 #include "mrsources.h"
 
 /*

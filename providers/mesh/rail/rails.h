@@ -218,7 +218,8 @@ struct mesh_pd {
 	void *dummy_page;
 	LIST_HEAD(, mesh_shadow_mr) shadows; /* process->keys.lock; keys.c */
 	bool ahead; /* process->keys.lock; regions are registered here in advance; keyahead.c */
-	uint64_t looked; /* process->keys.lock; serial number of mesh_keytab_look(): regions up to this were looked at */
+	/* process->keys.lock; serial number of mesh_mr_table_look(): regions up to this were looked at */
+	uint64_t looked;
 };
 
 /**

@@ -24,16 +24,16 @@ static struct ibv_mr *reg_on_rail(struct ibv_pd *pd, void *addr, size_t length, 
 
 _Atomic unsigned int n_looks;
 
-bool __real_mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
-				uint32_t *ret, size_t *ret_n);
-bool __wrap_mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
-				uint32_t *ret, size_t *ret_n);
+bool __real_mesh_mr_table_missing(struct mesh_mr_table *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
+				  uint64_t after, size_t max, uint32_t *ret, size_t *ret_n);
+bool __wrap_mesh_mr_table_missing(struct mesh_mr_table *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
+				  uint64_t after, size_t max, uint32_t *ret, size_t *ret_n);
 
-bool __wrap_mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
-				uint32_t *ret, size_t *ret_n)
+bool __wrap_mesh_mr_table_missing(struct mesh_mr_table *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
+				  uint64_t after, size_t max, uint32_t *ret, size_t *ret_n)
 {
 	atomic_fetch_add(&n_looks, 1);
-	return __real_mesh_keytab_missing(tab, pd, spd, after, max, ret, ret_n);
+	return __real_mesh_mr_table_missing(tab, pd, spd, after, max, ret, ret_n);
 }
 
 unsigned int n_dropped;

@@ -31,7 +31,7 @@ static void note_given(struct ibv_pd *of, uint32_t rkey)
 	given.pd = of;
 	given.rkey = rkey;
 	cancel = mesh_keys_lock();
-	given.known = mesh_keytab_find(mesh_root.keys.keytab, MESH_BY_RKEY, of, rkey);
+	given.known = mesh_mr_table_find(mesh_root.keys.mr_table, MESH_BY_RKEY, of, rkey);
 	mesh_keys_unlock(cancel);
 	errno = EAGAIN; /* is none of the program's business */
 }

@@ -280,8 +280,8 @@ static void test_stays(void **state)
 static bool was_seen(const struct ibv_mr *mr)
 {
 	int cancel = mesh_keys_lock();
-	bool seen = mesh_keytab_seen(mesh_root.keys.keytab, MESH_BY_LKEY, pd, mr->lkey) ||
-		    mesh_keytab_seen(mesh_root.keys.keytab, MESH_BY_RKEY, pd, mr->rkey);
+	bool seen = mesh_mr_table_seen(mesh_root.keys.mr_table, MESH_BY_LKEY, pd, mr->lkey) ||
+		    mesh_mr_table_seen(mesh_root.keys.mr_table, MESH_BY_RKEY, pd, mr->rkey);
 
 	mesh_keys_unlock(cancel);
 	return seen;

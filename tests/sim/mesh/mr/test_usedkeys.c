@@ -22,7 +22,7 @@ static struct ibv_mr *unseen;
 static bool was_seen(const struct ibv_mr *mr)
 {
 	int cancel = mesh_keys_lock();
-	bool seen = mesh_keytab_seen(mesh_root.keys.keytab, MESH_BY_LKEY, world.pd, mr->lkey);
+	bool seen = mesh_mr_table_seen(mesh_root.keys.mr_table, MESH_BY_LKEY, world.pd, mr->lkey);
 
 	mesh_keys_unlock(cancel);
 	return seen;

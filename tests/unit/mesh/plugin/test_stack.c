@@ -124,7 +124,7 @@ static void other_states_and_types_pass(void)
 static const struct mesh_key *noted(struct ibv_pd *pd, uint32_t lkey)
 {
 	int cancel = mesh_keys_lock();
-	const struct mesh_key *key = mesh_keytab_find(mesh_root.keys.keytab, MESH_BY_LKEY, pd, lkey);
+	const struct mesh_key *key = mesh_mr_table_find(mesh_root.keys.mr_table, MESH_BY_LKEY, pd, lkey);
 
 	mesh_keys_unlock(cancel);
 	return key;

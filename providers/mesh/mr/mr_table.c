@@ -2,20 +2,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "keytab.h"
+#include "mr_table.h"
 
 #define FIRST_BUCKETS 256
 
 #define SEEN_BITS (1u << 16) /* hash filter of keys, never cleared */
 
-struct mesh_keytab {
+struct mesh_mr_table {
 	size_t n_buckets; /* of each index; a power of two */
 	size_t n_keys;
 	struct mesh_key **buckets; /* MESH_N_INDEXES * n_buckets */
 	LIST_HEAD(mesh_key_list, mesh_key) by_age; /* newest first */
 	uint64_t n_added;
-	struct mesh_key *next; /* position of mesh_keytab_missing(); NULL: at the end */
-	uint64_t seen[SEEN_BITS / 64]; /* mesh_keytab_seen() */
+	struct mesh_key *next; /* position of mesh_mr_table_missing(); NULL: at the end */
+	uint64_t seen[SEEN_BITS / 64]; /* mesh_mr_table_seen() */
 };
 
 static size_t hash(const void *p, uint32_t key, size_t n_buckets)
@@ -26,12 +26,12 @@ static size_t hash(const void *p, uint32_t key, size_t n_buckets)
 	return (size_t)(h >> 32) & (n_buckets - 1);
 }
 
-static struct mesh_key **bucket(const struct mesh_keytab *tab, enum mesh_key_index index, const void *p, uint32_t key)
+static struct mesh_key **bucket(const struct mesh_mr_table *tab, enum mesh_key_index index, const void *p, uint32_t key)
 {
 	return &tab->buckets[index * tab->n_buckets + hash(p, key, tab->n_buckets)];
 }
 
-static struct mesh_key **bucket_of(const struct mesh_keytab *tab, enum mesh_key_index index,
+static struct mesh_key **bucket_of(const struct mesh_mr_table *tab, enum mesh_key_index index,
 				   const struct mesh_key *key)
 {
 	switch (index) {
@@ -44,7 +44,7 @@ static struct mesh_key **bucket_of(const struct mesh_keytab *tab, enum mesh_key_
 	}
 }
 
-static void link_one(struct mesh_keytab *tab, enum mesh_key_index index, struct mesh_key *key)
+static void link_one(struct mesh_mr_table *tab, enum mesh_key_index index, struct mesh_key *key)
 {
 	struct mesh_key **at = bucket_of(tab, index, key);
 
@@ -56,7 +56,7 @@ static void link_one(struct mesh_keytab *tab, enum mesh_key_index index, struct 
  * Move entries into the larger table, the oldest first, so that the newest of two with the same key is still found first: each
  * chain is reversed, then linked.
  */
-static void move_index(struct mesh_keytab *to, const struct mesh_keytab *from, enum mesh_key_index index)
+static void move_index(struct mesh_mr_table *to, const struct mesh_mr_table *from, enum mesh_key_index index)
 {
 	struct mesh_key *key, *next, *turned;
 	size_t i;
@@ -76,9 +76,9 @@ static void move_index(struct mesh_keytab *to, const struct mesh_keytab *from, e
 }
 
 /* Without memory the table stays as it is, with longer chains. */
-static void grow(struct mesh_keytab *tab)
+static void grow(struct mesh_mr_table *tab)
 {
-	struct mesh_keytab larger = {.n_buckets = tab->n_buckets * 4};
+	struct mesh_mr_table larger = {.n_buckets = tab->n_buckets * 4};
 	enum mesh_key_index index;
 
 	larger.buckets = calloc(MESH_N_INDEXES * larger.n_buckets, sizeof(*larger.buckets));
@@ -91,9 +91,9 @@ static void grow(struct mesh_keytab *tab)
 	tab->n_buckets = larger.n_buckets;
 }
 
-static struct mesh_keytab *keytab_new(void)
+static struct mesh_mr_table *mr_table_new(void)
 {
-	struct mesh_keytab *tab = calloc(1, sizeof(*tab));
+	struct mesh_mr_table *tab = calloc(1, sizeof(*tab));
 
 	if (!tab)
 		return NULL;
@@ -111,26 +111,27 @@ static size_t seen_bit(const struct ibv_pd *pd, enum mesh_key_index index, uint3
 	return hash((const char *)pd + (index << 4), key, SEEN_BITS);
 }
 
-static void note_seen(struct mesh_keytab *tab, enum mesh_key_index index, const struct mesh_key *key)
+static void note_seen(struct mesh_mr_table *tab, enum mesh_key_index index, const struct mesh_key *key)
 {
 	size_t bit = seen_bit(key->pd, index, index == MESH_BY_LKEY ? key->lkey : key->rkey);
 
 	tab->seen[bit / 64] |= 1ull << bit % 64;
 }
 
-bool mesh_keytab_seen(const struct mesh_keytab *tab, enum mesh_key_index index, const struct ibv_pd *pd, uint32_t key)
+bool mesh_mr_table_seen(const struct mesh_mr_table *tab, enum mesh_key_index index, const struct ibv_pd *pd,
+			uint32_t key)
 {
 	size_t bit = seen_bit(pd, index, key);
 
 	return tab && tab->seen[bit / 64] >> bit % 64 & 1;
 }
 
-int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key)
+int mesh_mr_table_add(struct mesh_mr_table **tab, struct mesh_key *key)
 {
 	enum mesh_key_index index;
 
 	if (!*tab)
-		*tab = keytab_new();
+		*tab = mr_table_new();
 	if (!*tab)
 		return -ENOMEM;
 	if ((*tab)->n_keys >= 2 * (*tab)->n_buckets)
@@ -145,7 +146,7 @@ int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key)
 	return 0;
 }
 
-void mesh_keytab_del(struct mesh_keytab *tab, struct mesh_key *key)
+void mesh_mr_table_del(struct mesh_mr_table *tab, struct mesh_key *key)
 {
 	enum mesh_key_index index;
 	struct mesh_key **at;
@@ -161,7 +162,7 @@ void mesh_keytab_del(struct mesh_keytab *tab, struct mesh_key *key)
 	tab->n_keys--;
 }
 
-struct mesh_key *mesh_keytab_find_mr(const struct mesh_keytab *tab, const struct ibv_mr *mr)
+struct mesh_key *mesh_mr_table_find_mr(const struct mesh_mr_table *tab, const struct ibv_mr *mr)
 {
 	struct mesh_key *key = tab ? *bucket(tab, MESH_BY_MR, mr, 0) : NULL;
 
@@ -170,8 +171,8 @@ struct mesh_key *mesh_keytab_find_mr(const struct mesh_keytab *tab, const struct
 	return key;
 }
 
-struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_index index,
-				  const struct ibv_pd *pd, uint32_t value)
+struct mesh_key *mesh_mr_table_find(const struct mesh_mr_table *tab, enum mesh_key_index index,
+				    const struct ibv_pd *pd, uint32_t value)
 {
 	struct mesh_key *key = tab ? *bucket(tab, index, pd, value) : NULL;
 
@@ -180,14 +181,15 @@ struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_i
 	return key;
 }
 
-struct mesh_key *mesh_keytab_next_of(const struct mesh_keytab *tab, const struct ibv_context *verbs, struct mesh_keytab_walk *walk)
+struct mesh_key *mesh_mr_table_next_of(const struct mesh_mr_table *tab, const struct ibv_context *verbs,
+				       struct mesh_mr_table_walk *walk)
 {
 	struct mesh_key *key;
 
 	if (!tab)
 		return NULL;
 	if (walk->n_buckets != tab->n_buckets) /* the table has grown: start again */
-		*walk = (struct mesh_keytab_walk){.n_buckets = tab->n_buckets};
+		*walk = (struct mesh_mr_table_walk){.n_buckets = tab->n_buckets};
 	for (; walk->bucket < tab->n_buckets; walk->bucket++)
 		for (key = tab->buckets[walk->bucket]; key; key = key->next[MESH_BY_MR])
 			if (key->verbs == verbs)
@@ -207,7 +209,7 @@ static bool is_missing(const struct mesh_key *key, const struct ibv_pd *pd, cons
 	return true;
 }
 
-uint64_t mesh_keytab_look(struct mesh_keytab *tab)
+uint64_t mesh_mr_table_look(struct mesh_mr_table *tab)
 {
 	if (!tab)
 		return 0;
@@ -215,8 +217,8 @@ uint64_t mesh_keytab_look(struct mesh_keytab *tab)
 	return tab->n_added;
 }
 
-bool mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
-			 uint32_t *ret, size_t *ret_n)
+bool mesh_mr_table_missing(struct mesh_mr_table *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
+			   uint64_t after, size_t max, uint32_t *ret, size_t *ret_n)
 {
 	struct mesh_key *key = tab ? tab->next : NULL;
 
@@ -229,7 +231,7 @@ bool mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const
 	return key && key->nth > after;
 }
 
-void mesh_keytab_free(struct mesh_keytab *tab)
+void mesh_mr_table_free(struct mesh_mr_table *tab)
 {
 	if (tab)
 		free(tab->buckets);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_KEYTAB_H
-#define MESH_KEYTAB_H
+#ifndef MESH_MR_TABLE_H
+#define MESH_MR_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,18 +51,19 @@ struct mesh_key {
 	LIST_HEAD(, mesh_shadow_mr) shadows;
 };
 
-struct mesh_keytab;
+struct mesh_mr_table;
 
 /**
- * mesh_keytab_seen - may the table have, or have had, a region with that key?
+ * mesh_mr_table_seen - may the table have, or have had, a region with that key?
  * @index: MESH_BY_LKEY or MESH_BY_RKEY
  *
  * False is certain; true may be a hash collision. @tab may be NULL.
  */
-bool mesh_keytab_seen(const struct mesh_keytab *tab, enum mesh_key_index index, const struct ibv_pd *pd, uint32_t key);
+bool mesh_mr_table_seen(const struct mesh_mr_table *tab, enum mesh_key_index index, const struct ibv_pd *pd,
+			uint32_t key);
 
 /**
- * mesh_keytab_add - add a region
+ * mesh_mr_table_add - add a region
  * @tab: *tab NULL: is allocated
  *
  * The table may already have a region with the same pointer or keys, which the program never deregistered: look-ups find the
@@ -70,51 +71,56 @@ bool mesh_keytab_seen(const struct mesh_keytab *tab, enum mesh_key_index index, 
  *
  * Return: 0 or -ENOMEM.
  */
-int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key);
+int mesh_mr_table_add(struct mesh_mr_table **tab, struct mesh_key *key);
 
-/** mesh_keytab_del - take out a region that is in the table */
-void mesh_keytab_del(struct mesh_keytab *tab, struct mesh_key *key);
+/** mesh_mr_table_del - take out a region that is in the table */
+void mesh_mr_table_del(struct mesh_mr_table *tab, struct mesh_key *key);
 
-struct mesh_key *mesh_keytab_find_mr(const struct mesh_keytab *tab, const struct ibv_mr *mr);
-/** mesh_keytab_find - @index: MESH_BY_LKEY or MESH_BY_RKEY. @tab may be NULL. Return: NULL: no such key in this PD. */
-struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_index index,
-				  const struct ibv_pd *pd, uint32_t key);
+struct mesh_key *mesh_mr_table_find_mr(const struct mesh_mr_table *tab, const struct ibv_mr *mr);
+/**
+ * mesh_mr_table_find - @index: MESH_BY_LKEY or MESH_BY_RKEY. @tab may be NULL. Return: NULL: no such key in this PD.
+ */
+struct mesh_key *mesh_mr_table_find(const struct mesh_mr_table *tab, enum mesh_key_index index,
+				    const struct ibv_pd *pd, uint32_t key);
 
 /* Position of a walk through a table; zero before the first step. */
-struct mesh_keytab_walk {
+struct mesh_mr_table_walk {
 	size_t bucket, n_buckets; /* n_buckets tells whether the table has grown */
 };
 
 /**
- * mesh_keytab_next_of - next region of a context
+ * mesh_mr_table_next_of - next region of a context
  * @walk: makes taking out all regions one pass
  *
  * The caller takes out each region before the next call. Regions that are added meanwhile may be missed.
  *
  * Return: NULL: there are no more. @tab may be NULL.
  */
-struct mesh_key *mesh_keytab_next_of(const struct mesh_keytab *tab, const struct ibv_context *verbs, struct mesh_keytab_walk *walk);
+struct mesh_key *mesh_mr_table_next_of(const struct mesh_mr_table *tab, const struct ibv_context *verbs,
+				       struct mesh_mr_table_walk *walk);
 
 /**
- * mesh_keytab_look - begin a walk for regions that are missing on a rail, from the newest on; one walk per table at a time
+ * mesh_mr_table_look - begin a walk for regions that are missing on a rail, from the newest on; one walk per table at a
+ * time
  *
  * Regions that are added during the walk are not seen. Return: last serial number so far, 0 without a table; @after of the next
  * walk for that rail.
  */
-uint64_t mesh_keytab_look(struct mesh_keytab *tab);
+uint64_t mesh_mr_table_look(struct mesh_mr_table *tab);
 
 /**
- * mesh_keytab_missing - continue the walk: lkeys of regions of a PD that have no shadow in @spd, and can be registered in advance
+ * mesh_mr_table_missing - continue the walk: lkeys of regions of a PD that have no shadow in @spd, and can be
+ * registered in advance
  * @after: regions with serial numbers up to this need no look; 0: all do
  * @ret: array of @max
  * @max: number of regions, of any PD, to look at; the table may change between calls
  *
  * Return: true: the walk is not over. @tab may be NULL.
  */
-bool mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
-			 uint32_t *ret, size_t *ret_n);
+bool mesh_mr_table_missing(struct mesh_mr_table *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
+			   uint64_t after, size_t max, uint32_t *ret, size_t *ret_n);
 
-/** mesh_keytab_free - free the table, without its regions; NULL is fine */
-void mesh_keytab_free(struct mesh_keytab *tab);
+/** mesh_mr_table_free - free the table, without its regions; NULL is fine */
+void mesh_mr_table_free(struct mesh_mr_table *tab);
 
 #endif
