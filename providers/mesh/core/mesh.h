@@ -143,8 +143,9 @@ struct mesh_process {
 		_Atomic uint64_t epoch; /* mesh_keys_epoch(); read by posts */
 		_Atomic unsigned int n_stays; /* length of root.keys.stays; written under @lock; pdstay.c, as the next */
 		const char *_Atomic all_stay; /* reason for all PDs, after there was no memory for an entry; NULL: none */
-		MESH_LOCK(AHEAD) ahead_lock; /* held by a walk for regions that are missing on a rail; taken before @lock */
-		bool ahead_off; /* register nothing in advance any more; keyahead.c */
+		/* held by a walk for regions that are missing on a rail; taken before @lock */
+		MESH_LOCK(PREREG) prereg_lock;
+		bool prereg_off; /* register nothing in advance any more; mr_prereg.c */
 	} keys;
 	MESH_LOCK(DMABUFS) dmabufs_lock; /* root.dmabufs; also held by fork(); innermost; fork.h */
 };

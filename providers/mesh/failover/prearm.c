@@ -7,10 +7,10 @@
 #include "connpath.h"
 #include "count.h"
 #include "failover_policy.h"
-#include "keyahead.h"
 #include "live.h"
 #include "memlock.h"
 #include "move_live.h"
+#include "mr_prereg.h"
 #include "parity.h"
 #include "path_select.h"
 #include "proved.h"
@@ -171,7 +171,7 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, cons
 			    "against which it would count, is not unlimited");
 		return;
 	}
-	mesh_keys_ahead(conn->home.spare);
+	mesh_mr_prereg(conn->home.spare);
 	err = arm_qp(conn, place->port, path->type);
 	if (!err) {
 		note_path(conn, place, path);
@@ -179,7 +179,7 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, cons
 	}
 	mesh_count(MV_COUNT_AHEAD_FAILED);
 	if (is_shortage(err))
-		mesh_keys_ahead_give_back();
+		mesh_mr_prereg_give_back();
 	mv_log_once(&mesh_root.log, MV_LOG_WARN,
 		    "a queue pair cannot be made on %s ahead: %s; it will be when a connection moves there, which takes longer",
 		    place->device, strerrordesc_np(-err));

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "dmabuf.h"
-#include "keyahead.h"
 #include "keys.h"
+#include "mr_prereg.h"
 #include "pdstay.h"
 
 LIST_HEAD(shadow_list, mesh_shadow_mr);
@@ -90,7 +90,7 @@ static int add_noted(struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key
 	if (err)
 		mesh_key_free(key);
 	else
-		mesh_keys_ahead_news(key->pd);
+		mesh_mr_prereg_changed(key->pd);
 	return err;
 }
 
@@ -116,7 +116,7 @@ struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	struct ibv_mr *mr = mc->lower.mr.reg_mr(pd, addr, length, iova, access);
 
 	/* Regions registered in advance count against the same limits: give them back, and try again. */
-	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_keys_ahead_give_back())
+	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_mr_prereg_give_back())
 		mr = mc->lower.mr.reg_mr(pd, addr, length, iova, access);
 	if (mr && is_noted(mc))
 		note(mr, pd,
@@ -158,7 +158,7 @@ struct ibv_mr *mesh_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
 	struct ibv_mr *mr = mc->lower.mr.reg_mr_ex(pd, attr);
 	struct mesh_key with;
 
-	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_keys_ahead_give_back())
+	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_mr_prereg_give_back())
 		mr = mc->lower.mr.reg_mr_ex(pd, attr);
 	if (!mr || !is_noted(mc))
 		return mr;
@@ -351,11 +351,11 @@ int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 		}
 		key->lkey = mr->lkey;
 		key->rkey = mr->rkey;
-		key->not_ahead = false;
+		key->no_prereg = false;
 	}
 	if (key) {
 		remember(key);
-		mesh_keys_ahead_news(key->pd);
+		mesh_mr_prereg_changed(key->pd);
 		given(key->pd, mr->rkey);
 	}
 	errno = saved_errno;

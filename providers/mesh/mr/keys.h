@@ -43,11 +43,11 @@ int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 int mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 
 /**
- * mesh_key_ahead - register a region on a rail in advance; keyahead.c
+ * mesh_mr_prereg_one - register a region on a rail in advance; mr_prereg.c
  *
  * Logs nothing. Return: as mesh_key_local(). A region that failed is not tried in advance again.
  */
-int mesh_key_ahead(struct mesh_pd *spd, uint32_t lkey);
+int mesh_mr_prereg_one(struct mesh_pd *spd, uint32_t lkey);
 
 /** mesh_keys_drop_unused - deregister regions that were registered in advance, and not used since. Return: were there any? */
 bool mesh_keys_drop_unused(void);
@@ -78,7 +78,8 @@ int mesh_dereg_mr(struct ibv_mr *mr);
 /* keys.c keyshadow.c */
 
 /** mesh_keys_make_shadow - register a region on a rail; process->keys.lock, released meanwhile. Return: 0 or -errno. */
-int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead) MV_REQUIRES(&mesh_root.process->keys.lock);
+int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd,
+			  bool in_advance) MV_REQUIRES(&mesh_root.process->keys.lock);
 /** mesh_shadow_mr_drop - deregister an unlinked shadow on its device's thread; without process->keys.lock */
 void mesh_shadow_mr_drop(struct mesh_shadow_mr *shadow);
 /** mesh_keys_table - the table of regions; process->keys.lock */

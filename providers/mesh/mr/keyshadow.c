@@ -91,7 +91,7 @@ MV_REQUIRES(&mesh_root.process->keys.lock) static void drop_late(struct mesh_sha
  *
  * Return: 0 or -errno. The shadow may be gone already when this returns.
  */
-int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
+int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool in_advance)
 {
 	struct mesh_shadow_mr *shadow = shadow_new(key, spd);
 	const struct mesh_key with = *key; /* the program may register the region anew */
@@ -102,7 +102,7 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 		return -ENOMEM;
 	mesh_unlock(&mesh_root.process->keys.lock);
 	mr = register_on(&with, spd, &err);
-	if (err && !ahead)
+	if (err && !in_advance)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "a memory region of %llu bytes cannot be registered on %s: %s",
 			    (unsigned long long)with.length, spd->rail->device, strerrordesc_np(-err));
 	mesh_lock(&mesh_root.process->keys.lock);
@@ -111,7 +111,7 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 	if (shadow->key && err) {
 		LIST_REMOVE(shadow, of_key);
 		LIST_REMOVE(shadow, of_pd);
-		key->not_ahead |= ahead;
+		key->no_prereg |= in_advance;
 	}
 	pthread_cond_broadcast(&mesh_root.process->keys.cond);
 	if (shadow->key && !err)
@@ -126,7 +126,8 @@ int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 
 /* Return: 0 with @ret_mr, which is valid while the lock is held. */
 MV_REQUIRES(&mesh_root.process->keys.lock)
-static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool ahead, struct ibv_mr **ret_mr)
+static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool in_advance,
+			    struct ibv_mr **ret_mr)
 {
 	struct mesh_shadow_mr *shadow;
 	struct mesh_key *key;
@@ -140,12 +141,12 @@ static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint
 			continue;
 		}
 		if (shadow) {
-			shadow->used |= !ahead;
+			shadow->used |= !in_advance;
 			shadow->told |= index == MESH_BY_RKEY;
 			*ret_mr = shadow->mr;
 			return 0;
 		}
-		err = mesh_keys_make_shadow(key, spd, ahead);
+		err = mesh_keys_make_shadow(key, spd, in_advance);
 		if (err)
 			return err;
 	}
@@ -190,7 +191,7 @@ int mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey
 	return shadow ? 0 : key ? -EAGAIN : -ENOENT;
 }
 
-int mesh_key_ahead(struct mesh_pd *spd, uint32_t lkey)
+int mesh_mr_prereg_one(struct mesh_pd *spd, uint32_t lkey)
 {
 	int saved_errno = errno, cancel = mesh_keys_lock(), err;
 	struct ibv_mr *mr;

@@ -201,7 +201,7 @@ static bool is_missing(const struct mesh_key *key, const struct ibv_pd *pd, cons
 {
 	const struct mesh_shadow_mr *shadow;
 
-	if (key->pd != pd || key->not_ahead)
+	if (key->pd != pd || key->no_prereg)
 		return false;
 	LIST_FOREACH(shadow, &key->shadows, of_key)
 		if (shadow->spd == spd)

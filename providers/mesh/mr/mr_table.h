@@ -45,7 +45,7 @@ struct mesh_key {
 
 	unsigned int n_makers; /* number of threads that register it on rails, without the lock */
 	bool gone; /* the last of these threads frees it */
-	bool not_ahead; /* registration in advance failed: not again before its first use */
+	bool no_prereg; /* registration in advance failed: not again before its first use */
 	LIST_ENTRY(mesh_key) by_age;
 	uint64_t nth; /* serial number in its table; new with each add */
 	LIST_HEAD(, mesh_shadow_mr) shadows;

@@ -194,7 +194,7 @@ static void detach(const struct ibv_pd *program, const struct ibv_context *verbs
 	for (at = &mesh_root.keys.pds; (spd = *at);) {
 		if (spd->program == program || spd->verbs == verbs || spd->rail == rail) {
 			*at = spd->next;
-			spd->ahead = false;
+			spd->prereg = false;
 			spd->next = gone;
 			gone = spd;
 		} else {

@@ -26,8 +26,8 @@ struct mesh_rail {
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mesh_device *commands; /* record of the device; NULL: no memory */
 	struct mesh_device_job job; /* closes the rail */
-	/* process->keys.lock; keyahead.c: a thread runs; that thread has to look again */
-	bool ahead_thread, ahead_news;
+	/* process->keys.lock; mr_prereg.c: a thread runs; that thread has to look again */
+	bool prereg_thread, prereg_wanted;
 	/* Their descriptors are -1 once the program has closed them. */
 	struct ibv_context *context; /* its async_fd is non-blocking */
 	struct ibv_comp_channel *channel; /* of all CQs on the rail; non-blocking */
@@ -217,7 +217,7 @@ struct mesh_pd {
 	struct ibv_mr *dummy;
 	void *dummy_page;
 	LIST_HEAD(, mesh_shadow_mr) shadows; /* process->keys.lock; keys.c */
-	bool ahead; /* process->keys.lock; regions are registered here in advance; keyahead.c */
+	bool prereg; /* process->keys.lock; regions are registered here in advance; mr_prereg.c */
 	/* process->keys.lock; serial number of mesh_mr_table_look(): regions up to this were looked at */
 	uint64_t looked;
 };

@@ -32,7 +32,7 @@
 	X(KEY, "conn->keys.lock", ALONE)                                             \
 	X(LINK, "helper->link_lock", ALONE)                                          \
 	X(VIEW, "process->view.lock", ALONE)                                         \
-	X(AHEAD, "process->keys.ahead_lock", ALONE)                                  \
+	X(PREREG, "process->keys.prereg_lock", ALONE)                                \
 	X(KEYS, "process->keys.lock", ALONE)                                         \
 	Y(DROPS, "process->drops.lock")                                              \
 	Y(SRQS, "process->srqs.lock")                                                \

@@ -64,7 +64,7 @@ bool idle(void)
 	bool there = false;
 
 	for (spd = mesh_root.keys.pds; spd; spd = spd->next)
-		there |= spd->rail->ahead_thread;
+		there |= spd->rail->prereg_thread;
 	mesh_keys_unlock(cancel);
 	return !there;
 }
@@ -84,7 +84,7 @@ int setup(void **state)
 	world_open(&world);
 	mesh_root.config.survive = true;
 	mesh_root.key_dropped = note_drop;
-	mesh_root.process->keys.ahead_off = false;
+	mesh_root.process->keys.prereg_off = false;
 	n_dropped = 0;
 	rail_regs.real = mesh_root.lib.verbs.reg_mr_iova2;
 	mesh_root.lib.verbs.reg_mr_iova2 = reg_on_rail;

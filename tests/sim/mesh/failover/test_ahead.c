@@ -7,8 +7,8 @@
 
 #include "armed.h"
 #include "fault.h"
-#include "keyahead.h"
 #include "loop.h"
+#include "mr_prereg.h"
 
 #define SIZE       65536
 #define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
@@ -42,7 +42,7 @@ static void test_registered(void **state)
 	uint32_t from, to;
 
 	(void)state;
-	mesh_keys_ahead(world.spd);
+	mesh_mr_prereg(world.spd);
 	assert_true(until(idle));
 	assert_int_equal(n_shadows(), 2);
 	/* One that is new later. */
@@ -83,7 +83,7 @@ static void test_many(void **state)
 	for (i = 0; i < N_REGIONS; i++)
 		many[i] = reg(i % 8);
 	atomic_store(&rail_regs.meanwhile, come_and_go);
-	mesh_keys_ahead(world.spd);
+	mesh_mr_prereg(world.spd);
 	assert_true(until(idle));
 	assert_null(many[0]);
 	assert_non_null(many[N_REGIONS]);
@@ -117,7 +117,7 @@ static void test_short_lived(void **state)
 	(void)state;
 	spd = mesh_pd_get(world.mc, pd, world.rail, why, sizeof(why));
 	assert_non_null(spd);
-	mesh_keys_ahead(spd);
+	mesh_mr_prereg(spd);
 	mr = ibv_reg_mr(pd, memory[0], SIZE, ACCESS);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_true(until(idle));
@@ -139,7 +139,7 @@ static void test_no_room(void **state)
 
 	(void)state;
 	a = reg(0);
-	mesh_keys_ahead(world.spd);
+	mesh_mr_prereg(world.spd);
 	assert_true(until(idle));
 	assert_int_equal(n_shadows(), 1);
 	atomic_store(&rail_regs.fail, ENOMEM);
@@ -160,7 +160,7 @@ static void test_refused(void **state)
 	struct ibv_mr *a, *b;
 
 	(void)state;
-	mesh_keys_ahead(world.spd);
+	mesh_mr_prereg(world.spd);
 	atomic_store(&rail_regs.fail, EOPNOTSUPP);
 	a = reg(0);
 	assert_true(until(idle));
@@ -181,7 +181,7 @@ static void test_given_back(void **state)
 	(void)state;
 	used = reg(0);
 	unused = reg(1);
-	mesh_keys_ahead(world.spd);
+	mesh_mr_prereg(world.spd);
 	assert_true(until(idle));
 	assert_int_equal(n_shadows(), 2);
 	assert_int_equal(mesh_key_local(world.spd, used->lkey, &key), 0);
@@ -212,10 +212,10 @@ static void test_no_memory(void **state)
 	(void)state;
 	fault_one_thread(false); /* also that of the NIC's thread */
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
-		mesh_root.process->keys.ahead_off = false;
-		world.spd->ahead = false;
+		mesh_root.process->keys.prereg_off = false;
+		world.spd->prereg = false;
 		mr = ibv_reg_mr(world.pd, memory[0], SIZE, ACCESS);
-		mesh_keys_ahead(world.spd);
+		mesh_mr_prereg(world.spd);
 		assert_true(until(idle));
 		if (mr)
 			assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -234,12 +234,12 @@ static void test_fork(void **state)
 	pid_t pid;
 
 	(void)state;
-	mesh_keys_ahead(world.spd);
+	mesh_mr_prereg(world.spd);
 	assert_true(until(idle));
 	pid = fork();
 	if (!pid) {
 		/* It begins with nothing, and ends in peace. */
-		mesh_keys_ahead_news(world.pd);
+		mesh_mr_prereg_changed(world.pd);
 		_exit(!idle() || n_shadows() != 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

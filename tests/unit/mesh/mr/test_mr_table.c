@@ -247,7 +247,7 @@ static void test_news(void **state)
 		assert_int_equal(missing[i], keys[MANY - 1 - i].lkey);
 	for (i = 0; i < 4; i++)
 		more[i] = (struct mesh_key){.mr = &of[MANY + i], .pd = &pds[i == 2], .lkey = 1u << 30 | (uint32_t)i};
-	more[3].not_ahead = true;
+	more[3].no_prereg = true;
 	for (i = 0; i < 4; i++)
 		assert_int_equal(mesh_mr_table_add(&tab, &more[i]), 0);
 	mesh_mr_table_look(tab);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_KEYAHEAD_H
-#define MESH_KEYAHEAD_H
+#ifndef MESH_MR_PREREG_H
+#define MESH_MR_PREREG_H
 
 #include "rails.h"
 
@@ -16,13 +16,19 @@
  * Thread: any; not with process->keys.lock held.
  */
 
-/** mesh_keys_ahead - register regions of the program's PD in @spd in advance from now on; the caller has a reference to @spd */
-void mesh_keys_ahead(struct mesh_pd *spd);
+/**
+ * mesh_mr_prereg - register regions of the program's PD in @spd in advance from now on; the caller has a reference to
+ * @spd
+ */
+void mesh_mr_prereg(struct mesh_pd *spd);
 
-/** mesh_keys_ahead_news - a region of that PD is new, or was changed */
-void mesh_keys_ahead_news(const struct ibv_pd *pd);
+/** mesh_mr_prereg_changed - a region of that PD is new, or was changed */
+void mesh_mr_prereg_changed(const struct ibv_pd *pd);
 
-/** mesh_keys_ahead_give_back - the program needs the memory: deregister what was registered in advance. Return: was there any? */
-bool mesh_keys_ahead_give_back(void);
+/**
+ * mesh_mr_prereg_give_back - the program needs the memory: deregister what was registered in advance. Return: was there
+ * any?
+ */
+bool mesh_mr_prereg_give_back(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "keyahead.h"
+#include "mr_prereg.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 static bool is_off(void)
 {
 	int cancel = mesh_keys_lock();
-	bool off = mesh_root.process->keys.ahead_off;
+	bool off = mesh_root.process->keys.prereg_off;
 
 	mesh_keys_unlock(cancel);
 	return off;
@@ -36,7 +36,7 @@ static bool is_off(void)
 static bool is_wanted(const struct mesh_pd *spd)
 {
 	int cancel = mesh_keys_lock();
-	bool wanted = spd->ahead && !mesh_root.process->keys.ahead_off;
+	bool wanted = spd->prereg && !mesh_root.process->keys.prereg_off;
 
 	mesh_keys_unlock(cancel);
 	return wanted;
@@ -89,10 +89,11 @@ static bool is_shortage(int err)
 
 static void give_up(const struct mesh_pd *spd, int err)
 {
-	mesh_keys_ahead_give_back();
+	mesh_mr_prereg_give_back();
 	mesh_count(MV_COUNT_AHEAD_FAILED);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN,
-		    "memory cannot be registered on %s ahead: %s; it will be when a connection moves there, which takes longer",
+		    "memory cannot be registered on %s in advance: %s; it will be when a connection moves there, "
+		    "which takes longer",
 		    spd->rail->device, strerrordesc_np(-err));
 }
 
@@ -102,7 +103,7 @@ static void register_some(struct mesh_pd *spd, const struct wanted *wanted)
 	int err;
 
 	for (i = 0; i < wanted->n && is_wanted(spd); i++) {
-		err = mesh_key_ahead(spd, wanted->lkeys[i]);
+		err = mesh_mr_prereg_one(spd, wanted->lkeys[i]);
 		if (!err)
 			mesh_count(MV_COUNT_AHEAD_MR);
 		if (is_shortage(err)) {
@@ -122,11 +123,11 @@ static void register_all(struct mesh_pd *spd)
 	uint64_t after;
 
 	/* A table has one walk at a time. The registrations follow without the lock, because they may take long. */
-	mesh_lock(&mesh_root.process->keys.ahead_lock);
+	mesh_lock(&mesh_root.process->keys.prereg_lock);
 	after = look(spd);
 	while (is_wanted(spd) && find_some(spd, after, &wanted))
 		usleep(PAUSE_US);
-	mesh_unlock(&mesh_root.process->keys.ahead_lock);
+	mesh_unlock(&mesh_root.process->keys.prereg_lock);
 	register_some(spd, &wanted);
 	free(wanted.lkeys);
 	/* Undo registrations that were made after the program wanted the memory back. */
@@ -141,9 +142,9 @@ static size_t take_pds(struct mesh_rail *rail, struct mesh_pd **ret)
 	struct mesh_pd *spd;
 	size_t n = 0;
 
-	rail->ahead_news = false;
+	rail->prereg_wanted = false;
 	for (spd = mesh_root.keys.pds; spd && n < MAX_PDS; spd = spd->next) {
-		if (!spd->ahead || spd->rail != rail)
+		if (!spd->prereg || spd->rail != rail)
 			continue;
 		spd->refs++;
 		ret[n++] = spd;
@@ -156,15 +157,15 @@ static size_t take_pds(struct mesh_rail *rail, struct mesh_pd **ret)
 static bool has_more(struct mesh_rail *rail)
 {
 	int cancel = mesh_keys_lock();
-	bool more = rail->ahead_news && !mesh_root.process->keys.ahead_off;
+	bool more = rail->prereg_wanted && !mesh_root.process->keys.prereg_off;
 
-	rail->ahead_thread = more;
+	rail->prereg_thread = more;
 	mesh_keys_unlock(cancel);
 	return more;
 }
 
 /* One thread per rail: registrations take long, and a firmware that hangs blocks for seconds. */
-static void *ahead(void *arg)
+static void *prereg_thread_main(void *arg)
 {
 	struct mesh_rail *rail = arg;
 	struct mesh_pd *pds[MAX_PDS];
@@ -188,12 +189,12 @@ static void *ahead(void *arg)
 /* Called with process->keys.lock. Return: true: the caller has to call start() for the rail. */
 static bool note_news(struct mesh_rail *rail)
 {
-	bool start = !rail->ahead_thread;
+	bool start = !rail->prereg_thread;
 
-	if (mesh_root.process->keys.ahead_off)
+	if (mesh_root.process->keys.prereg_off)
 		return false;
-	rail->ahead_news = true;
-	rail->ahead_thread = true;
+	rail->prereg_wanted = true;
+	rail->prereg_thread = true;
 	return start;
 }
 
@@ -202,20 +203,20 @@ static void start(struct mesh_rail *rail)
 {
 	int cancel;
 
-	if (!mesh_thread_start(ahead, rail))
+	if (!mesh_thread_start(prereg_thread_main, rail))
 		return;
 	cancel = mesh_keys_lock();
-	rail->ahead_thread = false; /* the next region tries again */
+	rail->prereg_thread = false; /* the next region tries again */
 	mesh_keys_unlock(cancel);
 	mesh_rail_put(rail);
 }
 
-void mesh_keys_ahead(struct mesh_pd *spd)
+void mesh_mr_prereg(struct mesh_pd *spd)
 {
 	int cancel = mesh_keys_lock();
-	bool news = !spd->ahead && note_news(spd->rail);
+	bool news = !spd->prereg && note_news(spd->rail);
 
-	spd->ahead = true;
+	spd->prereg = true;
 	mesh_keys_unlock(cancel);
 	if (news)
 		start(mesh_rail_ref(spd->rail));
@@ -228,7 +229,7 @@ static struct mesh_pd *take_news(const struct ibv_pd *pd)
 	struct mesh_pd *spd;
 
 	for (spd = mesh_root.keys.pds; spd; spd = spd->next)
-		if (spd->program == pd && spd->ahead && note_news(spd->rail))
+		if (spd->program == pd && spd->prereg && note_news(spd->rail))
 			break;
 	if (spd)
 		spd->refs++;
@@ -236,7 +237,7 @@ static struct mesh_pd *take_news(const struct ibv_pd *pd)
 	return spd;
 }
 
-void mesh_keys_ahead_news(const struct ibv_pd *pd)
+void mesh_mr_prereg_changed(const struct ibv_pd *pd)
 {
 	struct mesh_pd *spd;
 
@@ -246,16 +247,16 @@ void mesh_keys_ahead_news(const struct ibv_pd *pd)
 	}
 }
 
-bool mesh_keys_ahead_give_back(void)
+bool mesh_mr_prereg_give_back(void)
 {
 	int cancel = mesh_keys_lock();
 
-	mesh_root.process->keys.ahead_off = true;
+	mesh_root.process->keys.prereg_off = true;
 	mesh_keys_unlock(cancel);
 	if (!mesh_keys_drop_unused())
 		return false;
 	mv_log_once(&mesh_root.log, MV_LOG_WARN,
-		    "there is no more memory to register: what was registered for moves ahead is given back, and will be registered "
-		    "when a connection moves; a larger limit of locked memory helps");
+		    "there is no more memory to register: what was registered in advance of moves is given back, and will be "
+		    "registered when a connection moves; a larger limit of locked memory helps");
 	return true;
 }
