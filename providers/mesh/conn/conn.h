@@ -47,7 +47,10 @@ struct mesh_conn_key {
 	uint64_t give_up_ns;
 };
 
-/* Remote keys in the messages of a move: movekeys.c. Those that the peer's offer asks for, and those that we have. id 0: none. */
+/*
+ * Remote keys in the messages of a move: rkey_offer.c. Those that the peer's offer asks for, and those that we have. id
+ * 0: none.
+ */
 struct mesh_conn_move_keys {
 	struct mv_ctl_key asked[MV_CTL_KEYS];
 	uint32_t offer; /* request id of the peer's offer */
@@ -235,7 +238,7 @@ struct mesh_conn_blocked {
 	uint64_t device_again_ns; /* the next action waits for a device that does not answer: next look; 0: no */
 };
 
-/* The move at work: room failover, movekeys.c, move_limiter.c. conn->lock. */
+/* The move at work: room failover, rkey_offer.c, move_limiter.c. conn->lock. */
 struct mesh_conn_moving {
 	uint64_t since_ns; /* begin of the move; 0: none */
 	struct mesh_conn_steps steps;
@@ -281,7 +284,7 @@ struct mesh_conn_job {
 	bool tries;
 };
 
-/* Flags that threads set for each other: connqueue.c, remotekeys.c, worker.c. Any thread, without a lock. */
+/* Flags that threads set for each other: connqueue.c, rkey_exchange.c, worker.c. Any thread, without a lock. */
 struct mesh_conn_flags {
 	_Atomic bool at_work; /* a worker, or the program in RTR, has conn->lock, or is about to take it, perhaps for seconds */
 	_Atomic bool work_waits; /* the program posted a send that has to wait */
@@ -292,7 +295,7 @@ struct mesh_conn_flags {
 	_Atomic bool drops_unheard; /* the program waited for a KEY_DROPPED in vain, and none has come since */
 };
 
-/* Remote keys that the ends exchange: remotekeys.c, keydrops.c. @lock guards the rest. */
+/* Remote keys that the ends exchange: rkey_exchange.c, rkey_drops.c. @lock guards the rest. */
 struct mesh_conn_keys {
 	MESH_LOCK(KEY) lock; /* process->drops.lock and the helper's link_lock are taken with it */
 	TAILQ_HEAD(, mesh_conn_key) list; /* unanswered, oldest first: so answers find theirs at the front */
@@ -493,6 +496,6 @@ void mesh_conn_exit(struct mesh_conn *conn) MV_RELEASES(&conn->lock);
 /** mesh_conns_are_driven - does the program post to a recent QP of that PD, or poll its CQs, without libibverbs? driven.c */
 bool mesh_conns_are_driven(struct mesh_context *mc, const struct ibv_pd *pd);
 
-#include "connkeys.h"
+#include "rkey_exchange.h"
 
 #endif

@@ -91,7 +91,7 @@ struct mesh_process {
 	_Atomic pid_t threads[MESH_MAX_THREADS]; /* ids of the plugin's threads; 0: none; ourthreads.c */
 	struct mesh_helper *_Atomic thread; /* written once, under conns.lock; thread.c */
 	_Atomic uint32_t turns; /* turns of the helper thread; stalled.h */
-	/* Unanswered KEY_DROPs of all connections: keydrops.c, remotekeys.c. Written under @lock. */
+	/* Unanswered KEY_DROPs of all connections: rkey_drops.c, rkey_exchange.c. Written under @lock. */
 	struct mesh_process_drops {
 		_Atomic unsigned int n;
 		MESH_LOCK(DROPS) lock; /* innermost; taken with conn->keys.lock */

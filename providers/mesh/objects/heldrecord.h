@@ -240,7 +240,10 @@ struct mesh_held_failure {
 	} flush_marker;
 };
 
-/* Keys of the program's work, and their translations for the QP at work: post.c, keysof.c, heldkeys.c, usedkeys.c. held->lock. */
+/*
+ * Keys of the program's work, and their translations for the QP at work: post.c, keysof.c, rkey_cache.c, usedkeys.c.
+ * held->lock.
+ */
 struct mesh_held_keys {
 	struct ibv_sge *sges; /* scratch for the translated SGEs of one request: max(max_send_sge, max_recv_sge) */
 	uint32_t checked_lkey, used_rkey; /* keys of the last intercepted posts to the program's own QP; 0: none */

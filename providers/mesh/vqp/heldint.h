@@ -51,7 +51,7 @@ void mesh_live_end_fence(struct mesh_held *h);
 /** mesh_live_end - the QP ends: destroy its standby, next and old QPs, and ignore its number in the program's CQs */
 void mesh_live_end(struct mesh_held *h);
 
-/* ---- heldkeys.c ------------------------------------------------------------------------------------------------------- */
+/* ---- rkey_cache.c ------------------------------------------------------------------------------------------------ */
 
 /** mesh_held_forget_keys - forget all keys: another rail has other keys. Locks: held->lock. */
 void mesh_held_forget_keys(struct mesh_held_keys *keys);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Remote keys that work outstanding will need behind another rail: found before it moves, and known there when it has (movekeys.c). */
+/*
+ * Remote keys that work outstanding will need behind another rail: found before it moves, and known there when it has
+ * (rkey_offer.c).
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

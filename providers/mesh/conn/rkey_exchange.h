@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_CONNKEYS_H
-#define MESH_CONNKEYS_H
+#ifndef MESH_RKEY_EXCHANGE_H
+#define MESH_RKEY_EXCHANGE_H
 
 #include "conn.h"
 
 /* Part of conn.h: remote keys. */
 
-/* remotekeys.c: the peer's keys here, and keys of this end at the peer */
+/* rkey_exchange.c: the peer's keys here, and keys of this end at the peer */
 
 /* Argument: the connection. mesh_conn_self_ops: for a self-connected QP. */
 extern const struct mesh_held_ops mesh_conn_held_ops, mesh_conn_self_ops;
@@ -48,7 +48,7 @@ void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
  */
 void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey);
 
-/* movekeys.c: keys in the messages of a move at work; conn->lock */
+/* rkey_offer.c: keys in the messages of a move at work; conn->lock */
 
 /** mesh_conn_keys_begin - the next QP is new, or is released: forget its keys */
 void mesh_conn_keys_begin(struct mesh_conn *conn);
@@ -61,7 +61,7 @@ void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey);
 /** mesh_conn_keys_use - the known keys for the next QP, which takes over; mesh_conn_keys_begin() follows */
 void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret);
 
-/* remotekeys.c keydrops.c */
+/* rkey_exchange.c rkey_drops.c */
 
 /** mesh_key_drop_begins - list a KEY_DROP; keys.lock. Return: false: no memory */
 bool mesh_key_drop_begins(struct mesh_conn_key *key);

@@ -11,7 +11,7 @@
  *
  * A queue pair that begins to move knows from its outstanding work which keys of the peer it will need on the new path. The
  * messages of the move ask for these keys, and bring the answers, before any work is posted. That saves two messages per end and
- * a wait. Other keys, and keys in a message that was lost, are asked for later (remotekeys.c).
+ * a wait. Other keys, and keys in a message that was lost, are asked for later (rkey_exchange.c).
  *
  *   leader   --OFFER--> follower     asked
  *   follower --ANSWER--> leader      asked, given
