@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "helper.h"
-#include "peerview.h"
+#include "directory_client.h"
 #include "count.h"
 
 /* Called with process->counts.lock held: innermost, and no code under it blocks. */

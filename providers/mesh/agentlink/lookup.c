@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agentlink.h"
-#include "peerview.h"
+#include "directory_client.h"
 
 #define MS	 1000000ull
 #define AGAIN_NS (5000 * MS) /* the agent does not ask for such an address again earlier either */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "ctl.h"
+#include "directory_client_int.h"
 #include "standin.h"
-#include "viewint.h"
 
 static void copy(const struct mv_directory *dir, const struct mv_stand_in *found, struct mesh_view_stand_in *ret)
 {

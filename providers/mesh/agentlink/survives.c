@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "survives.h"
 
-#include "peerview.h"
+#include "directory_client.h"
 
 /* Hash of the build id of the provider's library. Return: 0: the library has no build id, so it is qualified nowhere. */
 static uint32_t library_of(struct mesh_context *mc)

@@ -7,12 +7,12 @@
 
 #include "attr.h"
 #include "context.h"
+#include "directory_client.h"
 #include "due.h"
 #include "held.h"
 #include "helper.h"
 #include "move.h"
 #include "move_limiter.h"
-#include "peerview.h"
 #include "proof.h"
 #include "rails.h"
 

@@ -64,7 +64,7 @@ struct mesh_process {
 		uint64_t last; /* last struct mesh_paths.number */
 		_Atomic uint64_t watched; /* number of the paths whose changes the helper thread watches; 0: none */
 	} paths;
-	/* The mapped directory: peerview.c. @lock guards the rest. */
+	/* The mapped directory: directory_client.c. @lock guards the rest. */
 	struct mesh_process_view {
 		MESH_LOCK(VIEW) lock;
 		struct mesh_view_state *state;

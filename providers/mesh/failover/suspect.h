@@ -11,7 +11,7 @@
  * Thread, unless a function says otherwise: helper thread, with conn->lock held. Times are mesh_now_ns().
  */
 
-struct mesh_view; /* peerview.h */
+struct mesh_view; /* directory_client.h */
 
 /** mesh_conn_watch - have the agent probe the current path, the primary path, and others to compare with */
 void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "directory_client.h"
 #include "helper.h"
-#include "peerview.h"
 
 #define N_BUCKETS 1024 /* a thousand peers, with paths to compare, make chains of five */
 /* Pause after the socket to the agent had no room. */

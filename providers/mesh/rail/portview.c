@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
+#include "directory_client.h"
 #include "lidfind.h"
-#include "peerview.h"
 #include "rails.h"
 #include "standin.h"
 

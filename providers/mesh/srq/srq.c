@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "peerview.h"
+#include "directory_client.h"
 #include "srqint.h"
 
 /* SRQs of the program, from creation to destruction. */

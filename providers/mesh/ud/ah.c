@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "count.h"
+#include "directory_client.h"
 #include "paths.h"
-#include "peerview.h"
 #include "ud.h"
 
 struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr)

@@ -3,9 +3,9 @@
 #define MESH_UD_H
 
 #include "ctl.h"
+#include "directory_client.h"
 #include "helper.h"
 #include "paths.h"
-#include "peerview.h"
 #include "rails.h"
 
 /*

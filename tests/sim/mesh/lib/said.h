@@ -4,11 +4,11 @@
 
 #include <stdbool.h>
 
-#include "peerview.h"
+#include "directory_client.h"
 
 /*
- * Instead of an agent and of the helper thread, of which there is none in these tests: what peerview.h and thread.h would
- * say. Whoever links said.c has those functions wrapped (simmesh_said() of CMakeLists.txt).
+ * Instead of an agent and of the helper thread, of which there is none in these tests: what directory_client.h and
+ * thread.h would say. Whoever links said.c has those functions wrapped (simmesh_said() of CMakeLists.txt).
  */
 struct said {
 	bool agent; /* there is one */

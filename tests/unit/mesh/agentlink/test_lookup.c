@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "directory_client.h"
 #include "lookup.h"
 #include "mesh.h"
-#include "peerview.h"
 #include "tmpdir.h"
 
 #define SECOND 1000000000ull

@@ -18,7 +18,7 @@
 #include "connectint.h"
 #include "dirworld.h"
 #include "lookup.h"
-#include "peerview.h"
+#include "directory_client.h"
 #include "paths.h"
 #include "program.h"
 #include "ud.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "peerview.h"
+#include "directory_client.h"
 #include "ports.h"
 #include "program.h"
 #include "rails.h"

@@ -9,7 +9,7 @@
 
 #include "dirworld.h"
 #include "heldint.h"
-#include "peerview.h"
+#include "directory_client.h"
 #include "failover_policy.h"
 #include "path_select.h"
 #include "tmpdir.h"

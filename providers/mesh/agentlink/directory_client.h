@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_PEERVIEW_H
-#define MESH_PEERVIEW_H
+#ifndef MESH_DIRECTORY_CLIENT_H
+#define MESH_DIRECTORY_CLIENT_H
 
 #include "lidfind.h"
 #include "mesh.h"

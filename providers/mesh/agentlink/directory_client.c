@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewint.h"
+#include "directory_client_int.h"
 
 /* After a look-up without an agent, pause until the next. */
 #define RETRY_NS 1000000000ull

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_VIEWINT_H
-#define MESH_VIEWINT_H
+#ifndef MESH_DIRECTORY_CLIENT_INT_H
+#define MESH_DIRECTORY_CLIENT_INT_H
 
-#include "peerview.h"
+#include "directory_client.h"
 
-/* Shared by peerview.c and gidview.c. */
+/* Shared by directory_client.c and directory_gids.c. */
 
 /** mesh_view_lock - take process->view.lock, and disable cancellation. Return: pass it to mesh_view_unlock(). */
 int mesh_view_lock(void) MV_ACQUIRES(&mesh_root.process->view.lock);

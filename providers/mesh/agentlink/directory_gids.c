@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <string.h>
 
-#include "viewint.h"
+#include "directory_client_int.h"
 
 /* GIDs in the directory: which hosts have them, whether these are alive, and whether two GIDs are connected. */
 
