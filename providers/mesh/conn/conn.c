@@ -244,7 +244,7 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		*at = conn->table.next;
 		LIST_REMOVE(conn, table.of_all);
 		conn->table.linked = false;
-		mesh_due_remove(&conns->due, &conn->schedule.due);
+		mesh_timer_remove(&conns->timers, &conn->schedule.timer);
 		conns->n--;
 		if (conn->table.follows)
 			take_from_followers(conns, conn);

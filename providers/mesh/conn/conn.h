@@ -8,13 +8,13 @@
 #include "attr.h"
 #include "context.h"
 #include "directory_client.h"
-#include "due.h"
 #include "held.h"
 #include "helper.h"
 #include "move.h"
 #include "move_limiter.h"
 #include "proof.h"
 #include "rails.h"
+#include "timer_heap.h"
 
 /*
  * Connections: the record of each RC queue pair from INIT on, and the table of records.
@@ -169,11 +169,11 @@ struct mesh_conn_schedule {
 	bool queued; /* in a queue for the helper thread, for its next turns */
 	bool put_back; /* also queued, left by a turn, not due yet: in @put_back of struct mesh_conns */
 	/*
-	 * When the helper thread looks at a connection of the table: at @due_ns; UINT64_MAX: not. The heap entry @due may have an
-	 * earlier time. A moving connection postpones @due_ns with each message, and the entry is corrected once it comes up:
-	 * that is cheaper than to move the entry each time.
+	 * When the helper thread looks at a connection of the table: at @due_ns; UINT64_MAX: not. The heap entry @timer
+	 * may have an earlier time. A moving connection postpones @due_ns with each message, and the entry is corrected
+	 * once it comes up: that is cheaper than to move the entry each time.
 	 */
-	struct mesh_due due;
+	struct mesh_timer timer;
 	uint64_t due_ns;
 	bool waits; /* in the list of those that wait to move, @mover; that list has a reference */
 	enum mesh_mover mover;

@@ -44,16 +44,16 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news)
 /* Called with process->conns.lock held. */
 static void wait_until(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
 {
-	mesh_due_remove(&conns->due, &conn->schedule.due);
+	mesh_timer_remove(&conns->timers, &conn->schedule.timer);
 	if (due_ns != UINT64_MAX)
-		mesh_due_add(&conns->due, &conn->schedule.due, due_ns);
+		mesh_timer_add(&conns->timers, &conn->schedule.timer, due_ns);
 }
 
 /* Called with process->conns.lock held. */
 static void set_due(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
 {
 	conn->schedule.due_ns = due_ns;
-	if (!mesh_due_waits(&conn->schedule.due) || conn->schedule.due.at_ns > due_ns)
+	if (!mesh_timer_is_set(&conn->schedule.timer) || conn->schedule.timer.at_ns > due_ns)
 		wait_until(conns, conn, due_ns);
 }
 
@@ -113,9 +113,9 @@ void mesh_conns_queue_all(bool claim)
 	mesh_conns_unlock();
 }
 
-static struct mesh_conn *conn_of(struct mesh_due *due)
+static struct mesh_conn *conn_of(struct mesh_timer *timer)
 {
-	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, schedule.due));
+	return (struct mesh_conn *)((char *)timer - offsetof(struct mesh_conn, schedule.timer));
 }
 
 /* Called with process->conns.lock held. Queues connections that are due. */
@@ -123,16 +123,16 @@ static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_n
 {
 	struct mesh_conn *conn;
 
-	while (conns->due) {
-		conn = conn_of(conns->due);
-		if (conns->due->at_ns < conn->schedule.due_ns) {
+	while (conns->timers) {
+		conn = conn_of(conns->timers);
+		if (conns->timers->at_ns < conn->schedule.due_ns) {
 			wait_until(conns, conn, conn->schedule.due_ns);
 			continue;
 		}
 		*ret_next = conn->schedule.due_ns;
 		if (conn->schedule.due_ns > now_ns)
 			break;
-		mesh_due_remove(&conns->due, &conn->schedule.due);
+		mesh_timer_remove(&conns->timers, &conn->schedule.timer);
 		mesh_conns_put_locked(conns, conn);
 		*ret_next = UINT64_MAX;
 	}

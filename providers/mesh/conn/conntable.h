@@ -14,7 +14,7 @@ struct mesh_conns {
 	uint64_t last_serial; /* last one that was used */
 	/* Queues of the helper thread: new; left by earlier turns, due; and not due. Each holds a reference. */
 	TAILQ_HEAD(mesh_queue, mesh_conn) queued, overdue, put_back;
-	struct mesh_due *due; /* timers */
+	struct mesh_timer *timers; /* heap */
 	struct mesh_conn *followers; /* self-connected QPs that follow others, by @table.next_follower */
 	TAILQ_HEAD(mesh_movers, mesh_conn) waiting[MESH_MOVERS]; /* waiting to move, each with a reference */
 	bool news; /* another thread has queued a connection since the helper thread took the queue last */
