@@ -9,7 +9,7 @@
 
 #include "agentlink.h"
 #include "count.h"
-#include "wake.h"
+#include "waker.h"
 
 bool mesh_agentlink_intact(const struct mesh_agentlink *link)
 {

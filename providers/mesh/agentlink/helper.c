@@ -28,7 +28,7 @@ static int send_frame(const struct mv_frame *frame, bool later)
 	mesh_unlock(&helper->link_lock);
 	/* The helper thread may be asleep for good. On itself no wake-up is needed: it looks at the end of its turn. */
 	if (waits && !self)
-		mesh_wake(&helper->wake);
+		mesh_waker_wake(&helper->waker);
 	mesh_cancel_restore(cancel);
 	return err;
 }
@@ -89,6 +89,6 @@ int mesh_thread_wake(bool urgent)
 	if (!helper)
 		return mesh_helper_begin(false);
 	if (urgent || atomic_load_explicit(&helper->asleep, memory_order_seq_cst))
-		mesh_wake(&helper->wake);
+		mesh_waker_wake(&helper->waker);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "agentlink.h"
 #include "mesh.h"
 #include "pending_unregister.h"
-#include "wake.h"
+#include "waker.h"
 
 /* Requests of any thread to the helper thread (thread.c): look, and send to the agent. */
 
@@ -17,8 +17,8 @@ struct mesh_helper {
 	MESH_LOCK(LINK) link_lock;
 	struct mesh_agentlink link;
 	struct mesh_pending_unregister pending_unregister; /* those for which @link had no room */
-	struct mesh_wake wake;
-	_Atomic bool asleep; /* the helper thread sleeps until mesh_wake() */
+	struct mesh_waker waker;
+	_Atomic bool asleep; /* the helper thread sleeps until mesh_waker_wake() */
 	pthread_t self; /* read by other threads, too; link_lock */
 	bool runs; /* @self is valid; link_lock */
 };

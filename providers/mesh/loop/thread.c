@@ -247,7 +247,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	uint64_t now = mesh_now_ns();
 	bool watches = now >= thread->watch_at_ns;
 	struct pollfd fds[N_FIXED + 2 * MESH_READ_RAILS] = {
-		[WAKE] = {.fd = thread->helper.wake.fd[0], .events = POLLIN},
+		[WAKE] = {.fd = thread->helper.waker.fd[0], .events = POLLIN},
 		[AGENT] = {.fd = thread->helper.link.fd, .events = POLLIN},
 		[NETDEVS] = {.fd = watches ? mesh_paths_watch(&busy) : -1, .events = POLLIN},
 	};
@@ -281,7 +281,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	if (fds[NETDEVS].revents)
 		thread->watch_at_ns = mesh_now_ns() + WATCH_REST_NS;
 	if (fds[WAKE].revents)
-		mesh_wake_heard(&thread->helper.wake);
+		mesh_waker_heard(&thread->helper.waker);
 	/* Backwards: a lost rail is replaced by the last one. */
 	for (i = n_rails; i-- > 0;)
 		if (fds[N_FIXED + 2 * i].revents || fds[N_FIXED + 2 * i + 1].revents)
@@ -316,7 +316,7 @@ static void check_own(struct mesh_thread *thread, uint64_t now_ns)
 	if (now_ns < thread->check_own_at_ns && brisk_at(thread, now_ns) != UINT64_MAX)
 		return;
 	thread->check_own_at_ns = now_ns + CHECK_OWN_NS;
-	mesh_wake_check(&thread->helper.wake);
+	mesh_waker_check(&thread->helper.waker);
 	if (thread->helper.link.fd >= 0 && !mesh_agentlink_intact(&thread->helper.link))
 		mesh_thread_close_link(thread);
 }
@@ -448,7 +448,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	if (!thread)
 		return NULL;
 	thread->helper.link.fd = -1;
-	*ret_err = mesh_wake_init(&thread->helper.wake);
+	*ret_err = mesh_waker_init(&thread->helper.waker);
 	if (*ret_err) {
 		free(thread);
 		return NULL;
@@ -461,7 +461,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	*ret_err = mesh_thread_start(helper, thread);
 	if (*ret_err) {
 		mesh_agentlink_close(&thread->helper.link);
-		mesh_wake_fini(&thread->helper.wake);
+		mesh_waker_fini(&thread->helper.waker);
 		mesh_lock_fini(&thread->helper.link_lock);
 		free(thread);
 		return NULL;

@@ -47,7 +47,7 @@
 	Y(MADE, "data->made_lock")                                                   \
 	Y(WORKERS, "workers->lock")                                                  \
 	Y(HANDOFF, "thread->handoff_lock")                                           \
-	Y(WAKE, "wake->lock")
+	Y(WAKER, "waker->lock")
 
 #define MESH_LOCK_ENUM(class, ...) MESH_LOCK_##class,
 enum mesh_lock_class {

@@ -9,26 +9,26 @@
 #include <unistd.h>
 
 #include "fault.h"
-#include "wake.h"
+#include "waker.h"
 
-static struct mesh_wake wake;
+static struct mesh_waker waker;
 
 static int setup(void **state)
 {
 	(void)state;
-	return mesh_wake_init(&wake);
+	return mesh_waker_init(&waker);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	mesh_wake_fini(&wake);
+	mesh_waker_fini(&waker);
 	return 0;
 }
 
 static bool is_awake(void)
 {
-	struct pollfd fd = {.fd = wake.fd[0], .events = POLLIN};
+	struct pollfd fd = {.fd = waker.fd[0], .events = POLLIN};
 
 	return poll(&fd, 1, 0) == 1 && fd.revents & POLLIN;
 }
@@ -41,13 +41,13 @@ static void test_once(void **state)
 	(void)state;
 	assert_false(is_awake());
 	for (int i = 0; i < 100000; i++)
-		mesh_wake(&wake);
+		mesh_waker_wake(&waker);
 	assert_true(is_awake());
-	assert_int_equal(recv(wake.fd[0], bytes, sizeof(bytes), MSG_DONTWAIT), 1);
-	assert_int_equal(recv(wake.fd[0], bytes, sizeof(bytes), MSG_DONTWAIT), -1);
-	mesh_wake_heard(&wake);
+	assert_int_equal(recv(waker.fd[0], bytes, sizeof(bytes), MSG_DONTWAIT), 1);
+	assert_int_equal(recv(waker.fd[0], bytes, sizeof(bytes), MSG_DONTWAIT), -1);
+	mesh_waker_heard(&waker);
 	assert_false(is_awake());
-	mesh_wake(&wake);
+	mesh_waker_wake(&waker);
 	assert_true(is_awake());
 }
 
@@ -57,20 +57,20 @@ static void test_no_room(void **state)
 	char byte;
 
 	(void)state;
-	while (send(wake.fd[1], "", 1, MSG_DONTWAIT) == 1)
+	while (send(waker.fd[1], "", 1, MSG_DONTWAIT) == 1)
 		;
-	mesh_wake(&wake);
-	while (recv(wake.fd[0], &byte, 1, MSG_DONTWAIT) == 1)
+	mesh_waker_wake(&waker);
+	while (recv(waker.fd[0], &byte, 1, MSG_DONTWAIT) == 1)
 		;
 	assert_false(is_awake());
-	mesh_wake(&wake);
+	mesh_waker_wake(&waker);
 	assert_true(is_awake());
 }
 
 /* In place of ours the program has sockets of its own, under the same numbers. */
 static void take_their_place(int theirs[2])
 {
-	int ours[2] = {wake.fd[0], wake.fd[1]}, pair[2];
+	int ours[2] = {waker.fd[0], waker.fd[1]}, pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
 	for (int i = 0; i < 2; i++) {
@@ -86,7 +86,7 @@ static void assert_nothing_read_or_written(const int theirs[2])
 
 	/* [0] has what the program wrote to [1], and nothing more. */
 	assert_int_equal(send(theirs[1], "p", 1, 0), 1);
-	mesh_wake_heard(&wake);
+	mesh_waker_heard(&waker);
 	assert_int_equal(recv(theirs[0], &byte, 1, MSG_DONTWAIT), 1);
 	assert_int_equal(byte, 'p');
 	assert_int_equal(recv(theirs[0], &byte, 1, MSG_DONTWAIT), -1);
@@ -99,14 +99,14 @@ static void test_numbers_are_the_programs(void **state)
 
 	(void)state;
 	take_their_place(theirs);
-	mesh_wake(&wake);
+	mesh_waker_wake(&waker);
 	assert_nothing_read_or_written(theirs);
 	/* Nor are they closed when there are new ones. */
-	mesh_wake_check(&wake);
-	assert_int_not_equal(wake.fd[0], theirs[0]);
-	assert_int_not_equal(wake.fd[1], theirs[1]);
+	mesh_waker_check(&waker);
+	assert_int_not_equal(waker.fd[0], theirs[0]);
+	assert_int_not_equal(waker.fd[1], theirs[1]);
 	assert_nothing_read_or_written(theirs);
-	mesh_wake(&wake);
+	mesh_waker_wake(&waker);
 	assert_true(is_awake());
 	close(theirs[0]);
 	close(theirs[1]);
@@ -119,31 +119,31 @@ static void test_one_is_closed(void **state)
 	for (int i = 0; i < 2; i++) {
 		unsigned int n = fault_open_fds();
 
-		close(wake.fd[i]);
-		mesh_wake(&wake); /* in vain, and not for ever */
-		mesh_wake_check(&wake);
+		close(waker.fd[i]);
+		mesh_waker_wake(&waker); /* in vain, and not for ever */
+		mesh_waker_check(&waker);
 		assert_int_equal(fault_open_fds(), n);
 		assert_false(is_awake());
-		mesh_wake(&wake);
+		mesh_waker_wake(&waker);
 		assert_true(is_awake());
 		/* What was on its way is lost with them. */
-		close(wake.fd[i]);
-		mesh_wake_check(&wake);
+		close(waker.fd[i]);
+		mesh_waker_check(&waker);
 		assert_false(is_awake());
-		mesh_wake(&wake);
+		mesh_waker_wake(&waker);
 		assert_true(is_awake());
-		mesh_wake_heard(&wake);
+		mesh_waker_heard(&waker);
 	}
 }
 
 static void test_intact_stay(void **state)
 {
-	int fd[2] = {wake.fd[0], wake.fd[1]};
+	int fd[2] = {waker.fd[0], waker.fd[1]};
 
 	(void)state;
-	mesh_wake(&wake);
-	mesh_wake_check(&wake);
-	assert_memory_equal(fd, wake.fd, sizeof(fd));
+	mesh_waker_wake(&waker);
+	mesh_waker_check(&waker);
+	assert_memory_equal(fd, waker.fd, sizeof(fd));
 	assert_true(is_awake());
 }
 
@@ -153,18 +153,18 @@ static void test_cannot_be_had(void **state)
 	unsigned int n = fault_open_fds();
 
 	(void)state;
-	close(wake.fd[0]);
+	close(waker.fd[0]);
 	fault_arm(FAULT_FSTAT, 4, ENOMEM); /* the first of the new ones: of the old ones one is looked at twice, the other once */
-	mesh_wake_check(&wake);
+	mesh_waker_check(&waker);
 	assert_true(fault_fired());
 	fault_disarm();
-	assert_int_equal(wake.fd[0], -1);
-	assert_int_equal(wake.fd[1], -1);
+	assert_int_equal(waker.fd[0], -1);
+	assert_int_equal(waker.fd[1], -1);
 	assert_int_equal(fault_open_fds(), n - 2);
-	mesh_wake(&wake);
-	mesh_wake_check(&wake);
+	mesh_waker_wake(&waker);
+	mesh_waker_check(&waker);
 	assert_int_equal(fault_open_fds(), n);
-	mesh_wake(&wake);
+	mesh_waker_wake(&waker);
 	assert_true(is_awake());
 }
 
@@ -175,16 +175,16 @@ static void test_init_fails(void **state)
 
 	(void)state;
 	while (fired) {
-		struct mesh_wake other;
+		struct mesh_waker other;
 		int err;
 
 		fault_arm(FAULT_FSTAT, n_failed + 1, EIO);
-		err = mesh_wake_init(&other);
+		err = mesh_waker_init(&other);
 		fired = fault_fired();
 		fault_disarm();
 		assert_int_equal(err, fired ? -EIO : 0);
 		if (!err)
-			mesh_wake_fini(&other);
+			mesh_waker_fini(&other);
 		n_failed += fired;
 		assert_int_equal(fault_open_fds(), n);
 	}
