@@ -23,8 +23,8 @@ static bool is_of_receives(const struct mesh_held *h, const struct mesh_cq *cq)
 
 /*
  * A receive of an SRQ has failed, and has left its home. If the program does not see the failure (late, kept), the receive is
- * stored for the end of the move. A failure in WAITING, before the QP did any work, is not shown: the receive stays in the log,
- * for other QPs.
+ * stored for the end of the move. A failure in QUEUING, before the QP did any work, is not shown: the receive stays in
+ * the log, for other QPs.
  */
 static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, const struct mesh_completion *c)
 {
@@ -32,7 +32,7 @@ static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, cons
 		mesh_cq_clients.srq_return(home, c->wr_id);
 	else if (c->kept)
 		mesh_cq_clients.srq_keep(home, c->wr_id, h->guard->begun);
-	else if (mesh_held_mode(h) != MESH_HELD_WAITING)
+	else if (mesh_held_mode(h) != MESH_HELD_QUEUING)
 		mesh_cq_clients.srq_consumed(home, c->wr_id);
 }
 

@@ -66,9 +66,9 @@ struct mesh_live_keys {
 
 enum mesh_held_mode {
 	MESH_HELD_FREE, /* the record is not in use */
-	MESH_HELD_NOTING, /* receives go to the program's own QP, and are recorded */
-	MESH_HELD_GUARDED, /* all work goes to the program's own QP, and is logged */
-	MESH_HELD_WAITING, /* sends wait in the queue */
+	MESH_HELD_RX_RECORD, /* receives go to the program's own QP, and are recorded */
+	MESH_HELD_TRACKED, /* all work goes to the program's own QP, and is logged */
+	MESH_HELD_QUEUING, /* sends wait in the queue */
 	MESH_HELD_ACTIVE, /* all work goes to the shadow */
 	MESH_HELD_FENCING, /* the QP at work is being drained: sends wait in the queue, receives in the log */
 	MESH_HELD_FENCED, /* that QP is empty: sends wait, receives go to the next QP */
@@ -175,7 +175,7 @@ struct mesh_held_client {
 	void *arg;
 };
 
-/* As the program has made its own QP: held.c. held->lock; constant in all modes after NOTING. */
+/* As the program has made its own QP: held.c. held->lock; constant in all modes after RX_RECORD. */
 struct mesh_held_made {
 	struct ibv_qp_cap cap;
 	uint8_t port_num;
@@ -271,7 +271,7 @@ struct mesh_held {
 	enum mesh_held_mode mode;
 	struct mesh_held_client client;
 	struct mesh_held_made made;
-	struct mesh_cq *send_cq, *recv_cq; /* constant in all modes after NOTING, as the next */
+	struct mesh_cq *send_cq, *recv_cq; /* constant in all modes after RX_RECORD, as the next */
 	struct mesh_srq *srq; /* NULL: none */
 	struct mesh_held_early early;
 	struct mesh_sendq queue; /* not allocated as long as @keys.places is NULL */

@@ -178,7 +178,7 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	translated.next = NULL;
 	if (h->now.qp)
 		err = translate_send(h, wr, &translated);
-	else if (h->mode == MESH_HELD_GUARDED)
+	else if (h->mode == MESH_HELD_TRACKED)
 		check_send_keys(h, wr);
 	translated.send_flags &= ~MESH_SEND_UNASKED;
 	if (err == NO_KEY)
@@ -234,7 +234,7 @@ static bool can_send(const struct mesh_held *h)
 		return h->now.qp && h->now.rts; /* otherwise see fail.c */
 	case MESH_HELD_NATIVE:
 		return true;
-	case MESH_HELD_GUARDED:
+	case MESH_HELD_TRACKED:
 		return !mesh_reader_in_batch(h); /* the post would wait for the batch with held->lock; wrex.c drains at its end */
 	default:
 		return false;
@@ -244,7 +244,8 @@ static bool can_send(const struct mesh_held *h)
 /* Is work posted with held->lock, without a log that tells whether it fits? */
 static bool is_unnoted(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_FLUSHING || ((h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE) && h->guard && h->guard->lost);
+	return h->mode == MESH_HELD_FLUSHING ||
+	       ((h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_ACTIVE) && h->guard && h->guard->lost);
 }
 
 /*
@@ -338,7 +339,7 @@ void mesh_post_drain_all(struct mesh_context *mc)
 /* Receives do not wait for queued sends. */
 bool mesh_post_recv_is_left(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_GUARDED && h->guard->lost && !h->guard->reader;
+	return h->mode == MESH_HELD_TRACKED && h->guard->lost && !h->guard->reader;
 }
 
 bool mesh_post_is_left(const struct mesh_held *h)
@@ -349,12 +350,12 @@ bool mesh_post_is_left(const struct mesh_held *h)
 /* The queue has grown. If sends can be posted, they wait for room, which polls make: note the backlog. */
 static void waits(struct mesh_held *h, bool first)
 {
-	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED || h->mode == MESH_HELD_GUARDED) && first &&
+	if ((h->mode == MESH_HELD_QUEUING || h->mode == MESH_HELD_FENCED || h->mode == MESH_HELD_TRACKED) && first &&
 	    h->client.ops->work_waits)
 		h->client.ops->work_waits(h->client.arg);
-	if (h->mode == MESH_HELD_WAITING)
+	if (h->mode == MESH_HELD_QUEUING)
 		atomic_store_explicit(&h->send_cq->fast, false, memory_order_relaxed); /* for mesh_helper_stalled() */
-	atomic_store_explicit(&h->flags.backlog, h->mode == MESH_HELD_GUARDED || can_send(h), memory_order_relaxed);
+	atomic_store_explicit(&h->flags.backlog, h->mode == MESH_HELD_TRACKED || can_send(h), memory_order_relaxed);
 }
 
 static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)
@@ -408,7 +409,7 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct
  */
 static bool is_bases(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_GUARDED && h->guard->reader && !h->guard->reader->engaged;
+	return h->mode == MESH_HELD_TRACKED && h->guard->reader && !h->guard->reader->engaged;
 }
 
 MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -426,7 +427,7 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	if (ex)
 		mesh_lock(&h->posting.lock);
 	mesh_lock(&h->lock);
-	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
+	ours = h->qp == qp && h->mode > MESH_HELD_RX_RECORD && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
 	       !is_bases(h);
 	if (ours)
 		cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write(), a cancellation point */

@@ -73,7 +73,7 @@ static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
 	if (err)
 		return err;
-	if (h->mode == MESH_HELD_NOTING || h->mode == MESH_HELD_WAITING)
+	if (h->mode == MESH_HELD_RX_RECORD || h->mode == MESH_HELD_QUEUING)
 		h->early.n_at_base++;
 	if (h->mode != MESH_HELD_FLUSHING)
 		mesh_recvlog_add(&h->early.log, wr);
@@ -90,9 +90,9 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	int err = 0;
 
 	copy.next = NULL;
-	if (h->mode == MESH_HELD_GUARDED && !h->now.qp)
+	if (h->mode == MESH_HELD_TRACKED && !h->now.qp)
 		mesh_post_check_keys(h, wr->sg_list, wr->num_sge);
-	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard))) {
+	if (h->mode == MESH_HELD_TRACKED && (h->guard->lost || mesh_guard_reads(h->guard))) {
 		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
 		if (!err && h->guard->reader && h->guard->reader->noting)
 			mesh_recvlog_add(&h->early.log, wr);
@@ -104,7 +104,7 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 		return ENOMEM;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->made.cap.max_recv_sge)
 		return EINVAL;
-	if (h->mode == MESH_HELD_GUARDED)
+	if (h->mode == MESH_HELD_TRACKED)
 		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
 	else if (h->mode == MESH_HELD_FENCED && !h->paused.n_new_receives)
 		err = mesh_live_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
@@ -124,7 +124,7 @@ static bool has_receives(const struct mesh_held *h)
 static int post_one_recv(struct mesh_held *h, const struct ibv_recv_wr *wr) MV_REQUIRES(&h->lock);
 static int post_one_recv(struct mesh_held *h, const struct ibv_recv_wr *wr)
 {
-	if (h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
+	if (h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
 		return recv_logged(h, wr);
 	if (!has_receives(h))
 		return recv_both(h, wr);

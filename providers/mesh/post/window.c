@@ -14,7 +14,7 @@ static int to_base(struct mesh_held *h, const struct ibv_qp *qp)
 	int err = 0;
 
 	mesh_lock(&h->lock);
-	if (h->qp == qp && h->mode == MESH_HELD_GUARDED) {
+	if (h->qp == qp && h->mode == MESH_HELD_TRACKED) {
 		/* From here on no move begins, so later posts go to the QP that does the work. */
 		if (!h->guard->lost)
 			h->guard->lost = mesh_guard_kind;
@@ -23,7 +23,7 @@ static int to_base(struct mesh_held *h, const struct ibv_qp *qp)
 			mesh_post_drain(h);
 		if (h->queue.n)
 			err = ENOMEM; /* the bind must not overtake waiting sends; mlx5 reports a full queue so */
-	} else if (h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE) {
+	} else if (h->qp == qp && h->mode > MESH_HELD_RX_RECORD && h->mode != MESH_HELD_NATIVE) {
 		err = EOPNOTSUPP;
 	}
 	mesh_unlock(&h->lock);

@@ -268,7 +268,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 	if (guard->lost_atomic)
 		fail_lost(h, c);
 	c->failed_receive |= is_no_send(h, c->wr_id);
-	if (h->mode == MESH_HELD_WAITING) {
+	if (h->mode == MESH_HELD_QUEUING) {
 		/* The shadow does no work yet: shadow.c looks at its flushed receives when it is destroyed. */
 		if (!guard->lost && !is_of_path(c->status))
 			guard->lost = "a work request failed";

@@ -126,7 +126,7 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
  */
 static bool is_behind_its_back(const struct mesh_held *h, const struct ibv_qp *qp)
 {
-	return h->qp == qp && h->guard && !h->failure.ended && (h->mode != MESH_HELD_GUARDED || !h->guard->lost);
+	return h->qp == qp && h->guard && !h->failure.ended && (h->mode != MESH_HELD_TRACKED || !h->guard->lost);
 }
 
 static void note_read(struct mesh_held *h, const struct ibv_qp *qp)

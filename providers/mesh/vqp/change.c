@@ -57,5 +57,5 @@ int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int at
 		if (err && h->next.shadow.rtr)
 			return -mesh_positive(err);
 	}
-	return mesh_held_mode(h) == MESH_HELD_WAITING ? change_waiting(h, attr, mask) : 0;
+	return mesh_held_mode(h) == MESH_HELD_QUEUING ? change_waiting(h, attr, mask) : 0;
 }

@@ -53,7 +53,7 @@ struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
 	/* A thread that found the record as that of another QP may still be using it. */
 	mesh_lock(&h->lock);
 	h->qp = qp;
-	h->mode = MESH_HELD_NOTING;
+	h->mode = MESH_HELD_RX_RECORD;
 	if (mesh_map_put(&data->qps, qp, h)) {
 		mesh_held_release(h);
 		mesh_unlock(&h->lock);
@@ -121,7 +121,7 @@ void mesh_data_close(struct mesh_context *mc)
 	struct mesh_held *h;
 
 	for (h = data->all; h; h = h->lists.next_made)
-		if (h->mode > MESH_HELD_NOTING)
+		if (h->mode > MESH_HELD_RX_RECORD)
 			mesh_held_destroy(h);
 	mesh_reaper_run(mc, NULL, true);
 	mesh_last_wqe_close(mc);

@@ -88,7 +88,7 @@ static void drop_unused_shadow(struct mesh_held *h)
 	bool waiting;
 
 	mesh_lock(&h->lock);
-	waiting = h->mode == MESH_HELD_WAITING;
+	waiting = h->mode == MESH_HELD_QUEUING;
 	mesh_unlock(&h->lock);
 	if (waiting)
 		mesh_held_unprepare(h); /* if used, the shadow stays, and flushes its receives */

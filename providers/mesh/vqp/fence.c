@@ -74,7 +74,7 @@ static int begin_fence(struct mesh_held *h)
 	int err = 0;
 
 	mesh_lock(&h->lock);
-	if (h->guard->lost || (h->mode != MESH_HELD_GUARDED && h->mode != MESH_HELD_ACTIVE))
+	if (h->guard->lost || (h->mode != MESH_HELD_TRACKED && h->mode != MESH_HELD_ACTIVE))
 		err = -EOPNOTSUPP;
 	h->paused.quiet = MESH_QUIET_NO; /* all work waits now */
 	if (!err) {

@@ -74,9 +74,10 @@ static int log_noted(struct mesh_held *h)
 static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 {
 	if (!mesh_survives(h->mc))
-		return mode == MESH_HELD_GUARDED ? -EOPNOTSUPP : 0;
+		return mode == MESH_HELD_TRACKED ? -EOPNOTSUPP : 0;
 	/* Otherwise completions of this QP, of other QPs and of marks look alike. Shadow CQs always report QPNs. */
-	if (mode == MESH_HELD_GUARDED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) && mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
+	if (mode == MESH_HELD_TRACKED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) &&
+					   mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
 		return -EOPNOTSUPP;
 	h->guard = mesh_guard_new(&h->made.cap, h->made.sq_sig_all, h->srq);
 	if (h->guard && h->srq)
@@ -91,10 +92,10 @@ static int begin_log(struct mesh_held *h, enum mesh_held_mode mode)
 
 	if (err)
 		return err;
-	if (mode == MESH_HELD_GUARDED && !mesh_reader_open(h))
+	if (mode == MESH_HELD_TRACKED && !mesh_reader_open(h))
 		return 0; /* receives are in mlx5's queue; recording goes on for mesh_held_begin_again() */
 	err = mesh_held_room(h);
-	return err || mode != MESH_HELD_GUARDED ? err : log_noted(h);
+	return err || mode != MESH_HELD_TRACKED ? err : log_noted(h);
 }
 
 /* data->lock and held->lock are held. */
@@ -204,7 +205,7 @@ void mesh_held_begin_again(struct mesh_held *h)
 	h->srq = NULL;
 	h->client.ops = NULL;
 	h->client.arg = NULL;
-	h->mode = MESH_HELD_NOTING;
+	h->mode = MESH_HELD_RX_RECORD;
 	data->n_held--;
 	data->n_noted++;
 	mesh_data_slots(h->mc);
@@ -216,7 +217,7 @@ void mesh_held_begin_again(struct mesh_held *h)
 int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		  struct mesh_held **ret)
 {
-	return mesh_held_begin(mc, qp, ops, arg, MESH_HELD_WAITING, ret);
+	return mesh_held_begin(mc, qp, ops, arg, MESH_HELD_QUEUING, ret);
 }
 
 static void forget_stashed(struct mesh_cq *cq, struct mesh_held *h)
@@ -341,7 +342,7 @@ MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
 		/* A QP that was held for the peer's answer, and now uses the program's own NIC, stays there. */
-		err = mesh_srq_join_base(h->mc, h->qp, !h->guard || mesh_held_mode(h) == MESH_HELD_WAITING);
+		err = mesh_srq_join_base(h->mc, h->qp, !h->guard || mesh_held_mode(h) == MESH_HELD_QUEUING);
 		if (err)
 			return -err;
 	}
@@ -446,7 +447,7 @@ int mesh_held_native(struct mesh_held *h)
 	if (all)
 		mesh_wrex_remove(h);
 	else
-		h->mode = MESH_HELD_WAITING;
+		h->mode = MESH_HELD_QUEUING;
 	mesh_unlock(&h->lock);
 	if (!all)
 		return -EAGAIN;

@@ -12,7 +12,9 @@
 
 /* ---- data.c ----------------------------------------------------------------------------------------------------------- */
 
-/** mesh_held_claim - take a free record, in mode NOTING, and enter it for @qp. NULL: no memory. Locks: data->lock. */
+/**
+ * mesh_held_claim - take a free record, in mode RX_RECORD, and enter it for @qp. NULL: no memory. Locks: data->lock.
+ */
 struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp);
 
 /** mesh_held_release - clear a record, and make it free. Locks: data->lock and held->lock. */
@@ -20,7 +22,7 @@ void mesh_held_release(struct mesh_held *h);
 
 /* ---- held.c, live.c --------------------------------------------------------------------------------------------------- */
 
-/** mesh_held_begin - mesh_held_new() into mode WAITING, or, with a log, into GUARDED */
+/** mesh_held_begin - mesh_held_new() into mode QUEUING, or, with a log, into TRACKED */
 int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    enum mesh_held_mode mode, struct mesh_held **ret);
 /**
@@ -38,7 +40,9 @@ int mesh_held_room(struct mesh_held *h);
  * Return: EAGAIN: another thread is in a batch (ibv_wr_start()); else as mc->lower.qp.modify_qp().
  */
 int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
-/** mesh_held_begin_again - undo mesh_held_begin() before anything completed: mode NOTING, with the logged receives */
+/**
+ * mesh_held_begin_again - undo mesh_held_begin() before anything completed: mode RX_RECORD, with the logged receives
+ */
 void mesh_held_begin_again(struct mesh_held *h);
 /**
  * mesh_live_give_up - the program brings the QP to ERR: no more moves, and all withheld errors are given

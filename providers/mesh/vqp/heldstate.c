@@ -17,9 +17,10 @@ enum mesh_withheld mesh_held_withholds(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	if ((h->guard && h->guard->broken) || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
 		withheld = MESH_WITHHELD_ERRORS;
-	else if (h->mode == MESH_HELD_WAITING && h->queue.n)
+	else if (h->mode == MESH_HELD_QUEUING && h->queue.n)
 		withheld = MESH_WITHHELD_SENDS;
-	else if ((h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE) && h->queue.n && h->paused.quiet != MESH_QUIET_NO)
+	else if ((h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_ACTIVE) && h->queue.n &&
+		 h->paused.quiet != MESH_QUIET_NO)
 		withheld = MESH_WITHHELD_BY_QUIESCE;
 	else if (h->mode == MESH_HELD_ACTIVE && h->queue.n && mesh_held_awaits_key(h))
 		withheld = MESH_WITHHELD_SENDS;
@@ -35,9 +36,9 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
 		return mesh_held_flush(h);
 	if (mode == MESH_HELD_FENCING || mode == MESH_HELD_FENCED || mesh_live_broken(h))
 		return 0; /* a QP in ERR would refuse the change */
-	if (mode == MESH_HELD_GUARDED)
+	if (mode == MESH_HELD_TRACKED)
 		return -mesh_positive(mesh_held_modify_base(h, attr, attr_mask));
-	if (h->now.qp && mode != MESH_HELD_WAITING)
+	if (h->now.qp && mode != MESH_HELD_QUEUING)
 		return mesh_shadow_modify(h, attr, attr_mask & ~PATH_ATTRIBUTES);
 	return 0;
 }
@@ -51,9 +52,10 @@ int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
 
 	memset(&now, 0, sizeof(now));
 	memset(&init, 0, sizeof(init));
-	if (h->now.qp && mode != MESH_HELD_WAITING)
+	if (h->now.qp && mode != MESH_HELD_QUEUING)
 		err = mesh_root.lib.verbs.query_qp(h->now.qp, &now, IBV_QP_STATE, &init);
-	else if (mode == MESH_HELD_FLUSHING || mode == MESH_HELD_GUARDED || (mode == MESH_HELD_FAILING && h->failure.ended))
+	else if (mode == MESH_HELD_FLUSHING || mode == MESH_HELD_TRACKED ||
+		 (mode == MESH_HELD_FAILING && h->failure.ended))
 		err = h->mc->lower.qp.query_qp(h->qp, &now, IBV_QP_STATE, &init);
 	else
 		return -ENODATA;

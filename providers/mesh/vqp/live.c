@@ -39,7 +39,7 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	struct mesh_held *h;
 	int err;
 
-	err = mesh_held_begin(mc, qp, ops, arg, MESH_HELD_GUARDED, &h);
+	err = mesh_held_begin(mc, qp, ops, arg, MESH_HELD_TRACKED, &h);
 	if (err)
 		return err;
 	mesh_lock(&h->lock);
@@ -107,9 +107,9 @@ const char *mesh_live_lost(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	lost = !h->guard ? "it has no log" : h->guard->lost ? h->guard->lost : h->guard->lost_atomic;
 	/* A QP that has moved fails on any NIC with that key, so the move makes no difference. */
-	if (!lost && h->mode == MESH_HELD_GUARDED)
+	if (!lost && h->mode == MESH_HELD_TRACKED)
 		lost = mesh_pd_stays(h->qp->pd);
-	if (!lost && h->mode == MESH_HELD_GUARDED)
+	if (!lost && h->mode == MESH_HELD_TRACKED)
 		lost = mesh_qp_stays(h->mc, h->qp);
 	mesh_unlock(&h->lock);
 	return lost;
@@ -282,7 +282,7 @@ static int get_ready(struct mesh_held *h)
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
 	err = mesh_reader_engage(h);
-	if (!err && mesh_held_mode(h) == MESH_HELD_GUARDED) {
+	if (!err && mesh_held_mode(h) == MESH_HELD_TRACKED) {
 		err = make_room(h->send_cq);
 		if (!err && h->recv_cq != h->send_cq)
 			err = make_room(h->recv_cq);
@@ -450,9 +450,9 @@ bool mesh_live_waits(struct mesh_held *h)
 	bool some;
 
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_GUARDED)
+	if (h->mode == MESH_HELD_TRACKED)
 		mesh_post_drain(h);
-	some = h->mode == MESH_HELD_GUARDED && h->queue.n;
+	some = h->mode == MESH_HELD_TRACKED && h->queue.n;
 	mesh_unlock(&h->lock);
 	return some;
 }

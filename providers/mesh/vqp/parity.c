@@ -102,7 +102,7 @@ static bool in_order(struct ibv_qp *qp)
 
 bool mesh_parity_may_learn(struct mesh_held *h)
 {
-	return !h->parity.order_known && h->qp->state == IBV_QPS_RTS && mesh_held_mode(h) == MESH_HELD_GUARDED;
+	return !h->parity.order_known && h->qp->state == IBV_QPS_RTS && mesh_held_mode(h) == MESH_HELD_TRACKED;
 }
 
 void mesh_parity_learn(struct mesh_held *h)

@@ -37,7 +37,7 @@ void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp)
 	h = mesh_held_find(mc, qp);
 	if (h) {
 		mesh_lock(&h->lock);
-		if (h->mode == MESH_HELD_NOTING) {
+		if (h->mode == MESH_HELD_RX_RECORD) {
 			mesh_map_drop(&data->qps, qp);
 			mesh_held_release(h);
 			data->n_noted--;

@@ -204,7 +204,7 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 
 	if (h->now.qp)
 		return -EALREADY;
-	if (mesh_held_mode(h) != MESH_HELD_WAITING)
+	if (mesh_held_mode(h) != MESH_HELD_QUEUING)
 		return -ESHUTDOWN; /* its receives were flushed or consumed already */
 	err = mesh_shadow_make(h, spd, attr, false, &shadow);
 	if (err)

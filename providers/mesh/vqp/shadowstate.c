@@ -45,7 +45,7 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 void mesh_held_activate(struct mesh_held *h)
 {
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_WAITING && h->now.qp) {
+	if (h->mode == MESH_HELD_QUEUING && h->now.qp) {
 		h->mode = MESH_HELD_ACTIVE;
 		mesh_recvlog_fini(&h->early.log);
 		mesh_post_drain(h);

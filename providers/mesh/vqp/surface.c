@@ -274,7 +274,7 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 	}
 	/* New work must not wait, not even for a key: see fail.c. The program's own QP flushes its work itself. */
 	if (works(h)) {
-		h->mode = h->now.qp || gone.qp ? MESH_HELD_FLUSHING : MESH_HELD_GUARDED;
+		h->mode = h->now.qp || gone.qp ? MESH_HELD_FLUSHING : MESH_HELD_TRACKED;
 		h->failure.status = IBV_WC_RETRY_EXC_ERR;
 	}
 	mesh_post_drain(h);
@@ -296,7 +296,8 @@ bool mesh_live_goes_on(struct mesh_held *h)
 	for (;;) {
 		mesh_lock(&h->lock);
 		fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
-		may = h->guard && !h->guard->lost && (fenced || h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE);
+		may = h->guard && !h->guard->lost &&
+		      (fenced || h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_ACTIVE);
 		on = may && (fenced || h->guard->broken);
 		mesh_unlock(&h->lock);
 		if (on || !may || looked || mesh_held_is_own_poll(h))
@@ -339,7 +340,7 @@ bool mesh_live_give_up(struct mesh_held *h)
 	end_now(h);
 	surface(h);
 	mesh_lock(&h->lock);
-	base = h->mode == MESH_HELD_GUARDED;
+	base = h->mode == MESH_HELD_TRACKED;
 	mesh_unlock(&h->lock);
 	return base;
 }

@@ -120,9 +120,9 @@ void mesh_live_check_keys(struct mesh_held *h)
 	look_at_srq(&look, h->srq);
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_GUARDED && h->guard && mesh_guard_reads(h->guard))
+	if (h->mode == MESH_HELD_TRACKED && h->guard && mesh_guard_reads(h->guard))
 		look_at_queues(&look);
-	if (h->mode == MESH_HELD_GUARDED && h->guard && data)
+	if (h->mode == MESH_HELD_TRACKED && h->guard && data)
 		look_at_logs(&look, data);
 	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
@@ -138,8 +138,10 @@ size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], si
 
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
-	blocks = h->mode == MESH_HELD_GUARDED && h->guard && mesh_guard_reads(h->guard) ? at_most(h->guard->reader->sq.n_wqes) : 0;
-	if (h->mode == MESH_HELD_GUARDED && h->keys.used_rkey && n < MESH_LIVE_KEYS && (!n || ret[0] != h->keys.used_rkey))
+	blocks = h->mode == MESH_HELD_TRACKED && h->guard &&
+		 mesh_guard_reads(h->guard) ? at_most(h->guard->reader->sq.n_wqes) : 0;
+	if (h->mode == MESH_HELD_TRACKED && h->keys.used_rkey && n < MESH_LIVE_KEYS &&
+	    (!n || ret[0] != h->keys.used_rkey))
 		ret[n++] = h->keys.used_rkey;
 	for (i = 1; i <= blocks && n < MESH_LIVE_KEYS; i++)
 		if (read_send(h, i, NULL, &wr))

@@ -649,7 +649,7 @@ static void test_ended_after_failure(void **state)
 	mesh_lock(&conn->lock);
 	mesh_conn_fail(conn, "of a test");
 	assert_int_equal(conn->state, MESH_CONN_FAILED);
-	assert_int_equal(mesh_held_mode(conn->held), MESH_HELD_GUARDED);
+	assert_int_equal(mesh_held_mode(conn->held), MESH_HELD_TRACKED);
 	mesh_unlock(&conn->lock);
 	modified_elsewhere(end_it);
 	assert_int_equal(end_wait(&e).wr_id, 1);

@@ -106,7 +106,7 @@ static void test_qp_not_connected(void **state)
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
 	assert_int_equal(n_known(h), 2);
 	mesh_live_unguard(h);
-	assert_int_equal(h->mode, MESH_HELD_NOTING);
+	assert_int_equal(h->mode, MESH_HELD_RX_RECORD);
 	assert_int_equal(h->early.log.n, 2);
 	wr.wr_id = 3;
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);

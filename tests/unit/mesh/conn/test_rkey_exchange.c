@@ -115,7 +115,7 @@ uint64_t __wrap_mesh_now_ns(void)
 static struct ibv_context verbs;
 static struct ibv_pd pd = {.context = &verbs};
 static struct ibv_qp qp = {.context = &verbs, .qp_num = 7};
-static struct mesh_held held = {.mode = MESH_HELD_NOTING}; /* without a log */
+static struct mesh_held held = {.mode = MESH_HELD_RX_RECORD}; /* without a log */
 static struct mesh_process process;
 
 /* A connection that has moved, and whose peer is known and has asked for every key. */

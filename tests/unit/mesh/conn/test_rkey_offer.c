@@ -27,7 +27,7 @@ bool __wrap_mesh_pd_check_key(struct ibv_pd *of, enum mesh_key_index index, uint
 static struct ibv_context verbs;
 static struct ibv_pd pd = {.context = &verbs};
 static struct ibv_qp qp = {.context = &verbs, .pd = &pd, .qp_num = 7};
-static struct mesh_held held = {.mode = MESH_HELD_NOTING}; /* without a log */
+static struct mesh_held held = {.mode = MESH_HELD_RX_RECORD}; /* without a log */
 static struct mesh_process process;
 static struct mesh_pd rail_pd;
 static struct mesh_conn *conn;

@@ -250,7 +250,7 @@ static void test_changed(void **state)
 	const int both = IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
 	struct mesh_guard guard = {.broken = false};
-	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_GUARDED, .guard = &guard};
+	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_TRACKED, .guard = &guard};
 	struct mesh_conn *conn;
 
 	(void)state;
@@ -391,8 +391,8 @@ static void connected_refuses(enum mesh_conn_state state, enum mesh_held_mode mo
 static void test_connected_again(void **state)
 {
 	(void)state;
-	connected_refuses(MESH_CONN_NATIVE, MESH_HELD_GUARDED);
-	connected_refuses(MESH_CONN_HELD, MESH_HELD_WAITING);
+	connected_refuses(MESH_CONN_NATIVE, MESH_HELD_TRACKED);
+	connected_refuses(MESH_CONN_HELD, MESH_HELD_QUEUING);
 	connected_refuses(MESH_CONN_MOVED, MESH_HELD_ACTIVE);
 	connected_refuses(MESH_CONN_FAILED, MESH_HELD_FLUSHING);
 }
@@ -459,7 +459,8 @@ static void test_rts_tried_again(void **state)
 {
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7};
 	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
-	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_WAITING, .now = {.qp = &next, .rtr = true}};
+	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_QUEUING,
+				 .now = {.qp = &next, .rtr = true}};
 	struct mesh_conn *conn = connection(MESH_CONN_HELD, &held);
 
 	(void)state;
@@ -612,7 +613,7 @@ static void test_never_less_than_said(void **state)
 	(void)state;
 	h = mesh_held_find(context, &qp);
 	assert_non_null(h);
-	h->mode = MESH_HELD_WAITING;
+	h->mode = MESH_HELD_QUEUING;
 	h->send_cq = h->recv_cq = &cq;
 	context->data.n_noted--;
 	context->data.n_held++;

@@ -209,7 +209,7 @@ MV_LOCKS_UNCHECKED static void test_base_refuses(void **state)
 		mesh_conn_work(&conn); /* takes a second */
 		assert_int_equal(conn.state, MESH_CONN_HELD);
 		assert_int_equal(conn.move.state, MV_MOVE_ASKING);
-		assert_int_equal(held.mode, MESH_HELD_WAITING);
+		assert_int_equal(held.mode, MESH_HELD_QUEUING);
 		assert_true(mesh_trylock(&held.posting.lock)); /* the program posts again */
 		mesh_unlock(&held.posting.lock);
 		assert_false(is_due_after(wait_ms - 1));

@@ -294,7 +294,7 @@ int oneconn_setup(void **state)
 	cq = (struct mesh_cq){.cq = &ibv_cq};
 	held = (struct mesh_held){.mc = &context,
 				  .qp = &qp,
-				  .mode = MESH_HELD_GUARDED,
+				  .mode = MESH_HELD_TRACKED,
 				  .client.ops = &ops,
 				  .made.cap = cap,
 				  .send_cq = &cq,

@@ -64,7 +64,7 @@ static void test_asked_without_lock(void **state)
 
 	(void)state;
 	/* One that it has no record of. */
-	assert_int_equal(mesh_held_begin(&context, &qp, NULL, NULL, MESH_HELD_GUARDED, &held), -EOPNOTSUPP);
+	assert_int_equal(mesh_held_begin(&context, &qp, NULL, NULL, MESH_HELD_TRACKED, &held), -EOPNOTSUPP);
 	mesh_lock(&context.data.lock);
 	assert_false(mesh_mlx5_known(&context));
 	mesh_unlock(&context.data.lock);

@@ -307,7 +307,7 @@ static struct kept_world *kept_begin_as(bool shared)
 	w->qp.qp_num = 7;
 	w->h = (struct mesh_held){.mc = &w->mc,
 				  .qp = &w->qp,
-				  .mode = MESH_HELD_GUARDED,
+				  .mode = MESH_HELD_TRACKED,
 				  .client.ops = &kept_ops,
 				  .made.cap = limits,
 				  .send_cq = &w->send_cq,
@@ -478,7 +478,7 @@ static void test_kept_of_srq(void **state)
 		enum mesh_held_mode polled_in, ends_in;
 		uint32_t n_pool;
 	} ends[] = {{MESH_HELD_FENCING, MESH_HELD_FENCING, 0},
-		    {MESH_HELD_GUARDED, MESH_HELD_GUARDED, 0},
+		    {MESH_HELD_TRACKED, MESH_HELD_TRACKED, 0},
 		    {MESH_HELD_FENCING, MESH_HELD_FENCED, 1},
 		    {MESH_HELD_FENCED, MESH_HELD_FENCED, 1}};
 	struct shared_world *s;
@@ -527,16 +527,16 @@ static void test_late_of_srq(void **state)
 /* What nobody is told of stays; what the program is told of goes, also behind what it has not been told yet. */
 static void test_errors_of_srq(void **state)
 {
-	struct shared_world *s = shared_begin(MESH_HELD_WAITING, false);
+	struct shared_world *s = shared_begin(MESH_HELD_QUEUING, false);
 
 	(void)state;
 	shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR);
 	assert_where(s, 1, 0, 0);
-	s->w->h.mode = MESH_HELD_GUARDED;
+	s->w->h.mode = MESH_HELD_TRACKED;
 	assert_true(shared_poll(s, &s->w->send_cq, 100, IBV_WC_REM_ACCESS_ERR));
 	assert_where(s, 1, 0, 0);
 	shared_end(s);
-	s = shared_begin(MESH_HELD_GUARDED, false);
+	s = shared_begin(MESH_HELD_TRACKED, false);
 	assert_true(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_LOC_LEN_ERR));
 	assert_where(s, 0, 0, 0);
 	shared_end(s);
@@ -576,7 +576,7 @@ static void test_errors_in_one_cq(void **state)
 /* Who looked at the completion knows; so of a QP that has no log, and of what the base's SRQ did not have when it was first emptied. */
 static void test_errors_that_were_read(void **state)
 {
-	struct shared_world *s = shared_begin(MESH_HELD_GUARDED, true);
+	struct shared_world *s = shared_begin(MESH_HELD_TRACKED, true);
 	struct ibv_sge old = {.addr = 8192}, sge = {.addr = 12288};
 
 	(void)state;
@@ -618,7 +618,7 @@ static void test_kept_before_moves(void **state)
 	(void)state;
 	base_posts.n = 0;
 	for (base_posts.err = 0; base_posts.err <= ENOMEM; base_posts.err += ENOMEM) {
-		s = shared_begin(MESH_HELD_GUARDED, false);
+		s = shared_begin(MESH_HELD_TRACKED, false);
 		s->m.split = false;
 		s->m.sges = &sge;
 		s->w->mc.lower.io.post_srq_recv = base_post;

@@ -415,7 +415,7 @@ static void test_lost_is_not_quiet(void **state)
 {
 	struct fenced *f = *state;
 
-	f->h.mode = MESH_HELD_GUARDED;
+	f->h.mode = MESH_HELD_TRACKED;
 	f->h.guard->lost = "a reason";
 	assert_true(mesh_live_quiesce(&f->h));
 	assert_int_equal(f->h.paused.quiet, MESH_QUIET_NO);
