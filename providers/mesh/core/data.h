@@ -19,9 +19,9 @@ struct mesh_held;
  *
  * Which functions are installed in the context's ops: post_recv of the plugin while receives of a QP are recorded. post_send,
  * post_recv, poll_cq and req_notify_cq of the plugin while a QP is virtual, and then until no completion of the plugin is left to
- * be shown or hidden. While all virtual QPs have a reader (reader.h), both posts are the base's. post_srq_recv of the plugin
- * while there are SRQs that may be shared with moved QPs (srq.h). Otherwise the base's functions. A function of another library
- * is left in place: mesh_data_takes().
+ * be shown or hidden. While all virtual QPs have a walker (mlx5_wr_walker.h), both posts are the base's. post_srq_recv
+ * of the plugin while there are SRQs that may be shared with moved QPs (srq.h). Otherwise the base's functions. A
+ * function of another library is left in place: mesh_data_takes().
  */
 #define MESH_FORGOTTEN_MAX 64u
 
@@ -47,9 +47,9 @@ struct mesh_data {
 	struct mesh_held *all; /* all records ever made; freed with the context */
 	struct mesh_held *free; /* records not in use */
 	unsigned int n_noted, n_held, n_used_cqs, n_srqs;
-	unsigned int n_read; /* those of n_held whose posts go directly to the base (reader.h) */
+	unsigned int n_read; /* those of n_held whose posts go directly to the base (mlx5_wr_walker.h) */
 	struct mesh_mlx5 mlx5;
-	struct mesh_cq_resize *resizing; /* resizes under way, during which no reader of the CQ is opened */
+	struct mesh_cq_resize *resizing; /* resizes under way, during which no walker of the CQ is opened */
 	uint32_t forgotten[MESH_FORGOTTEN_MAX]; /* QPNs of QPs without record, for lack of memory in INIT */
 	_Atomic unsigned int n_forgotten; /* also read without the lock: mostly 0 */
 	bool forgotten_more; /* there were more */

@@ -410,14 +410,14 @@ static int resize_cq(struct mesh_context *mc, struct ibv_cq *cq, int cqe)
 		return err;
 	}
 	mcq = mesh_map_get(&mc->data.cqs, cq);
-	/* Readers must not see the buffer change. CQs with readers are not extended, so polls are short. */
+	/* Walkers must not see the buffer change. CQs with walkers are not extended, so polls are short. */
 	do
 		frozen = mesh_cq_freeze(mcq);
 	while (!frozen);
 	err = mc->lower.cq.resize_cq(cq, cqe);
 	if (!err)
 		note_size(&mc->data, cq);
-	mesh_reader_cq_refresh(mcq);
+	mesh_walker_cq_refresh(mcq);
 	mesh_cq_thaw(mcq, frozen);
 	return err;
 }

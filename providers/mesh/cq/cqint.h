@@ -7,8 +7,8 @@
 #include "guard.h"
 #include "heldrecord.h"
 #include "helper_stall.h"
+#include "mlx5_wr_walker.h"
 #include "places.h"
-#include "reader.h"
 
 /* Shared by the files of this room, and called by the rooms above: cq.c cqshadow.c cq_notify.c poll.c cqex.c. */
 
@@ -61,8 +61,8 @@ void mesh_cq_thaw(struct mesh_cq *cq, bool frozen);
  * mesh_cq_resize_begin - the base is about to resize a CQ; takes data->lock
  * @cq: of the program
  *
- * Return: true: the plugin reads the CQ's buffer; freeze the CQ, and call mesh_reader_cq_refresh() afterwards. False: no thread
- * begins to read the buffer until mesh_cq_resize_end().
+ * Return: true: the plugin reads the CQ's buffer; freeze the CQ, and call mesh_walker_cq_refresh() afterwards. False:
+ * no thread begins to read the buffer until mesh_cq_resize_end().
  */
 bool mesh_cq_resize_begin(struct mesh_data *data, const struct ibv_cq *cq, struct mesh_cq_resize *ret);
 void mesh_cq_resize_end(struct mesh_data *data, struct mesh_cq_resize *resize);

@@ -328,17 +328,17 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 }
 
 /* cq->lock */
-static struct mesh_reader *reader_of(struct mesh_held *h)
+static struct mesh_walker *walker_of(struct mesh_held *h)
 {
-	struct mesh_reader *reader = NULL;
+	struct mesh_walker *walker = NULL;
 
 	if (!h)
 		return NULL;
 	mesh_lock(&h->lock);
-	if (h->guard && h->guard->reader && !h->guard->reader->engaged)
-		reader = h->guard->reader;
+	if (h->guard && h->guard->walker && !h->guard->walker->engaged)
+		walker = h->guard->walker;
 	mesh_unlock(&h->lock);
-	return reader;
+	return walker;
 }
 
 int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_held *held)
@@ -354,8 +354,8 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 		entry.home = old->home;
 	if (old && !held)
 		entry.held = old->held;
-	entry.reader = reader_of(entry.held);
-	cq->reading.hot_reader = NULL;
+	entry.walker = walker_of(entry.held);
+	cq->reading.hot_walker = NULL;
 	err = qpns_add(&cq->natives.qpns, &entry);
 	atomic_store_explicit(&cq->natives.counts, true, memory_order_relaxed);
 	mesh_unlock(&cq->lock);
@@ -374,8 +374,8 @@ void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_s
 		entry->home = NULL;
 	if (entry && entry->held == held) {
 		entry->held = NULL;
-		entry->reader = NULL;
-		cq->reading.hot_reader = NULL;
+		entry->walker = NULL;
+		cq->reading.hot_walker = NULL;
 	}
 	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);

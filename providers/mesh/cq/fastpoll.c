@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "reader.h"
+#include "mlx5_wr_walker.h"
 
 #include "cqint.h"
 #include "wrmlx5_hot.h"
@@ -11,61 +11,61 @@
  * CQE is not plain, or it is not known how libmlx5 consumes it, a run of CQEs is read, and libmlx5 consumes exactly these.
  */
 
-/* Return: the QP's reader; NULL: none. @ret_other: the QP needs mesh_poll_properly(). */
-static struct mesh_reader *reader_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
+/* Return: the QP's walker; NULL: none. @ret_other: the QP needs mesh_poll_properly(). */
+static struct mesh_walker *walker_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
 {
 	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives.qpns, qpn);
 
-	*ret_other = qp && (qp->home || (qp->held && !qp->reader));
-	if (!qp || qp->home || !qp->reader)
+	*ret_other = qp && (qp->home || (qp->held && !qp->walker));
+	if (!qp || qp->home || !qp->walker)
 		return NULL;
 	cq->reading.hot_qpn = qpn;
-	cq->reading.hot_reader = qp->reader;
-	return qp->reader;
+	cq->reading.hot_walker = qp->walker;
+	return qp->walker;
 }
 
-static inline struct mesh_reader *reader_of_cqe(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
+static inline struct mesh_walker *walker_of_cqe(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
 {
-	struct mesh_reader *reader = cq->reading.hot_reader;
+	struct mesh_walker *walker = cq->reading.hot_walker;
 
-	return reader && cq->reading.hot_qpn == qpn ? reader : reader_by_qpn(cq, qpn, ret_other);
+	return walker && cq->reading.hot_qpn == qpn ? walker : walker_by_qpn(cq, qpn, ret_other);
 }
 
 /* Sends up to index @last are done. Return: false: nothing was changed; the slow way has to do it. */
-static bool sent(struct mesh_reader *reader, uint16_t last)
+static bool sent(struct mesh_walker *walker, uint16_t last)
 {
-	struct mesh_guard *guard = reader->guard;
-	struct mv_mlx5_run run = {.next = reader->sq_at};
+	struct mesh_guard *guard = walker->guard;
+	struct mv_mlx5_run run = {.next = walker->sq_at};
 	uint32_t opcode;
 
-	if (reader->sq_at != last || !mv_mlx5_pass_one(&reader->sq, reader->qpn, guard->mtu_bytes, &run, &opcode))
-		return !mesh_reader_pass(guard, last, true);
+	if (walker->sq_at != last || !mv_mlx5_pass_one(&walker->sq, walker->qpn, guard->mtu_bytes, &run, &opcode))
+		return !mesh_walker_pass(guard, last, true);
 	mv_wrring_pass(&guard->sends, run.psns, run.consumes);
-	reader->sq_at = run.next;
+	walker->sq_at = run.next;
 	return true;
 }
 
 /* As sent(), for a receive. */
-static inline bool received(struct mesh_reader *reader, uint16_t at)
+static inline bool received(struct mesh_walker *walker, uint16_t at)
 {
-	if (!reader->guard->shared && at != reader->rq_at)
+	if (!walker->guard->shared && at != walker->rq_at)
 		return false;
-	reader->rq_at++;
-	reader->guard->n_received++;
+	walker->rq_at++;
+	walker->guard->n_received++;
 	return true;
 }
 
 /* ---- CQEs that the plugin consumes ------------------------------------------------------------------------------- */
 
-static bool take_any_send(struct mesh_reader *reader, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
+static bool take_any_send(struct mesh_walker *walker, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
 	struct mesh_take_kind kind = mesh_take_kind_of(be32toh(cqe->sop_drop_qpn) >> 24);
 	uint16_t at = be16toh(cqe->wqe_counter);
 	uint32_t tail;
 
-	if (!kind.known || !mesh_take_send_tail(&reader->take, reader->sq.n_wqes, at, &tail) || !sent(reader, at))
+	if (!kind.known || !mesh_take_send_tail(&walker->take, walker->sq.n_wqes, at, &tail) || !sent(walker, at))
 		return false;
-	mesh_take_send(&reader->take, reader->sq.n_wqes, cqe, kind, tail, wc);
+	mesh_take_send(&walker->take, walker->sq.n_wqes, cqe, kind, tail, wc);
 	return true;
 }
 
@@ -78,45 +78,47 @@ static bool take_any_send(struct mesh_reader *reader, const struct mlx5_cqe64 *c
 __attribute__((always_inline)) static inline bool take_next_send(const struct mesh_cq_reading *reading,
 								 const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
-	struct mesh_reader *reader = reading->hot_reader;
+	struct mesh_walker *walker = reading->hot_walker;
 	struct mv_mlx5_run run;
 	uint32_t place, opcode, nth;
 
-	if (!reader || !reader->take.sq_wrid || !mesh_take_plain_send(cqe))
+	if (!walker || !walker->take.sq_wrid || !mesh_take_plain_send(cqe))
 		return false;
-	run = (struct mv_mlx5_run){.next = reader->sq_at};
-	place = run.next & (reader->sq.n_wqes - 1);
-	if (cqe->wqe_counter != htobe16(run.next) || !mv_mlx5_pass_one(&reader->sq, reader->qpn, reader->guard->mtu_bytes, &run, &opcode))
+	run = (struct mv_mlx5_run){.next = walker->sq_at};
+	place = run.next & (walker->sq.n_wqes - 1);
+	if (cqe->wqe_counter != htobe16(run.next) ||
+	    !mv_mlx5_pass_one(&walker->sq, walker->qpn, walker->guard->mtu_bytes, &run, &opcode))
 		return false;
-	nth = reader->take.sq_wqe_head[place];
-	if (cqe->sop_drop_qpn != htobe32(opcode << 24 | reader->qpn) || opcode == MLX5_OPCODE_RDMA_READ || nth != *reader->take.sq_tail)
+	nth = walker->take.sq_wqe_head[place];
+	if (cqe->sop_drop_qpn != htobe32(opcode << 24 | walker->qpn) || opcode == MLX5_OPCODE_RDMA_READ ||
+	    nth != *walker->take.sq_tail)
 		return false;
-	mv_wrring_pass(&reader->guard->sends, run.psns, run.consumes);
-	reader->sq_at = run.next;
-	mesh_take_sent(&reader->take, place, reader->qpn, mesh_take_kind_of(opcode), nth + 1, wc);
+	mv_wrring_pass(&walker->guard->sends, run.psns, run.consumes);
+	walker->sq_at = run.next;
+	mesh_take_sent(&walker->take, place, walker->qpn, mesh_take_kind_of(opcode), nth + 1, wc);
 	return true;
 }
 
-static bool take_receive(struct mesh_reader *reader, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
+static bool take_receive(struct mesh_walker *walker, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
-	if (!mesh_take_plain_receive(cqe) || reader->guard->shared || !received(reader, be16toh(cqe->wqe_counter)))
+	if (!mesh_take_plain_receive(cqe) || walker->guard->shared || !received(walker, be16toh(cqe->wqe_counter)))
 		return false;
-	mesh_take_receive(&reader->take, reader->rq.n_wqes, cqe, wc);
+	mesh_take_receive(&walker->take, walker->rq.n_wqes, cqe, wc);
 	return true;
 }
 
 /* Return: true: the CQE was consumed; false: nothing was changed. */
 static bool take_one(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
-	struct mesh_reader *reader;
+	struct mesh_walker *walker;
 	bool other;
 
 	if (take_next_send(&cq->reading, cqe, wc))
 		return true;
-	reader = reader_of_cqe(cq, be32toh(cqe->sop_drop_qpn) & 0xffffff, &other);
-	if (!reader || !reader->take.sq_wrid)
+	walker = walker_of_cqe(cq, be32toh(cqe->sop_drop_qpn) & 0xffffff, &other);
+	if (!walker || !walker->take.sq_wrid)
 		return false;
-	return mesh_take_plain_send(cqe) ? take_any_send(reader, cqe, wc) : take_receive(reader, cqe, wc);
+	return mesh_take_plain_send(cqe) ? take_any_send(walker, cqe, wc) : take_receive(walker, cqe, wc);
 }
 
 /* ---- CQEs that libmlx5 consumes ---------------------------------------------------------------------------------- */
@@ -124,15 +126,16 @@ static bool take_one(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ib
 /* Return: true: the CQE was accounted for; false: nothing was changed. */
 static bool notice(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe)
 {
-	struct mesh_reader *reader;
+	struct mesh_walker *walker;
 	bool other = false;
 
 	if (!mv_mlx5_cqe_good(cqe))
 		return false;
-	reader = reader_of_cqe(cq, be32toh(cqe->sop_drop_qpn) & 0xffffff, &other);
-	if (!reader)
+	walker = walker_of_cqe(cq, be32toh(cqe->sop_drop_qpn) & 0xffffff, &other);
+	if (!walker)
 		return !other;
-	return cqe->op_own >> 4 == MLX5_CQE_REQ ? sent(reader, be16toh(cqe->wqe_counter)) : received(reader, be16toh(cqe->wqe_counter));
+	return cqe->op_own >> 4 == MLX5_CQE_REQ ? sent(walker, be16toh(cqe->wqe_counter))
+						: received(walker, be16toh(cqe->wqe_counter));
 }
 
 /* Account for up to @n CQEs. @cqe: in: the CQE at @at; out: the next CQE; NULL: none. Return: their number. */
@@ -158,8 +161,8 @@ __attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct
 
 	if (ready)
 		got = cq->mc->lower.io.poll_cq(cq->cq, ready, wc);
-	if (ready && (got != ready || !mesh_reader_took(&cq->reading, at, ready)))
-		mesh_reader_lose_others(cq);
+	if (ready && (got != ready || !mesh_walker_took(&cq->reading, at, ready)))
+		mesh_walker_lose_others(cq);
 	mesh_cq_unclaim(cq);
 	if (got != ready || got == n || !cqe)
 		return got;
@@ -208,7 +211,7 @@ __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct
 	return 1;
 }
 
-int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
+int mesh_walker_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 {
 	const struct mlx5_cqe64 *cqe;
 	uint32_t at;

@@ -181,14 +181,14 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed
 	return kept;
 }
 
-/* Poll a CQ that has readers: each CQE is read before the base takes it. */
+/* Poll a CQ that has walkers: each CQE is read before the base takes it. */
 static int poll_read(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified, enum for_whom who)
 {
 	bool failed_receive;
 	int got, kept = 0;
 
 	while (kept < n && (kept || !*ret_notified)) {
-		got = mesh_reader_poll(cq, &wc[kept], &failed_receive);
+		got = mesh_walker_poll(cq, &wc[kept], &failed_receive);
 		if (got <= 0)
 			return kept ? kept : got;
 		kept += sift_base(cq, 1, &wc[kept], failed_receive, ret_notified, who);
@@ -200,7 +200,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_not
 {
 	int got, kept;
 
-	if (atomic_load_explicit(&cq->reading.n_readers, memory_order_acquire))
+	if (atomic_load_explicit(&cq->reading.n_walkers, memory_order_acquire))
 		return poll_read(cq, n, wc, ret_notified, who);
 	do {
 		got = cq->mc->lower.io.poll_cq(cq->cq, n, wc);
@@ -318,7 +318,8 @@ int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	struct mesh_cq *mcq = mesh_fast_get(cq);
 
 	/* Tail calls: saved registers would cost half of an empty poll. */
-	return mcq && num_entries > 0 ? mesh_reader_fast_poll(mcq, num_entries, wc) : mesh_poll_properly(cq, num_entries, wc);
+	return mcq && num_entries > 0 ? mesh_walker_fast_poll(mcq, num_entries, wc)
+				      : mesh_poll_properly(cq, num_entries, wc);
 }
 
 int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)

@@ -8,7 +8,7 @@
 /* Record of a CQ of the program, and of its shadow CQs on other rails. */
 
 struct mesh_held; /* heldrecord.h */
-struct mesh_reader; /* reader.h */
+struct mesh_walker; /* mlx5_wr_walker.h */
 /* Stall check of one CQ: has the helper thread run? poll_lock. */
 struct mesh_helper_stall {
 	uint32_t turns; /* last seen number of turns of the helper thread */
@@ -29,7 +29,8 @@ struct mesh_cq_qp {
 	 */
 	struct mesh_held *held;
 	struct mesh_srq_home *home; /* home of the SRQ whose receives the QP consumes; NULL: no SRQ */
-	struct mesh_reader *reader; /* of @held, for a healthy QP of the base: used without held->lock; changed with the CQ claimed, too */
+	/* of @held, for a healthy QP of the base: used without held->lock; changed with the CQ claimed, too */
+	struct mesh_walker *walker;
 };
 
 /* Hash table with open addressing by key; the size is a power of two, and at most half of the places are used. */
@@ -98,16 +99,17 @@ struct mesh_cq_users {
 };
 
 /*
- * The CQ's buffer, read before mlx5 takes CQEs out of it: reader.c, fastpoll.c, engage.c. Changed while claimed, unless noted
- * otherwise.
+ * The CQ's buffer, read before mlx5 takes CQEs out of it: mlx5_wr_walker.c, fastpoll.c, engage.c. Changed while
+ * claimed, unless noted otherwise.
  */
 struct mesh_cq_reading {
-	_Atomic unsigned int n_readers; /* program's own QPs whose completions are read; counts twice if both queues use this CQ */
+	/* program's own QPs whose completions are read; counts twice if both queues use this CQ */
+	_Atomic unsigned int n_walkers;
 	struct mv_mlx5_cq ring; /* buf NULL: not known; changes under data->lock, too, which is enough while it is not known */
 	bool unreadable; /* the buffer is not known any more; guarded as @ring */
 	struct mesh_take_cq take; /* set together with @ring the first time, then constant */
-	uint32_t hot_qpn; /* last QPN found in the CQ's natives, with @hot_reader */
-	struct mesh_reader *hot_reader; /* NULL: none */
+	uint32_t hot_qpn; /* last QPN found in the CQ's natives, with @hot_walker */
+	struct mesh_walker *hot_walker; /* NULL: none */
 };
 
 /* Shadows, by use: cqshadow.c. cq->lock. */
@@ -199,7 +201,8 @@ struct mesh_cq {
 	 */
 	MESH_LOCK(POLL) poll_lock;
 	/*
-	 * mesh_reader_fast_poll() takes only this. Other polls, and freezers, hold both, poll_lock first. Needed to change
+	 * mesh_walker_fast_poll() takes only this. Other polls, and freezers, hold both, poll_lock first. Needed to
+	 * change
 	 * @natives or @reading.
 	 */
 	_Atomic bool claimed;

@@ -235,7 +235,8 @@ static bool can_send(const struct mesh_held *h)
 	case MESH_HELD_NATIVE:
 		return true;
 	case MESH_HELD_TRACKED:
-		return !mesh_reader_in_batch(h); /* the post would wait for the batch with held->lock; wrex.c drains at its end */
+		/* the post would wait for the batch with held->lock; wrex.c drains at its end */
+		return !mesh_walker_in_batch(h);
 	default:
 		return false;
 	}
@@ -339,7 +340,7 @@ void mesh_post_drain_all(struct mesh_context *mc)
 /* Receives do not wait for queued sends. */
 bool mesh_post_recv_is_left(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_TRACKED && h->guard->lost && !h->guard->reader;
+	return h->mode == MESH_HELD_TRACKED && h->guard->lost && !h->guard->walker;
 }
 
 bool mesh_post_is_left(const struct mesh_held *h)
@@ -386,8 +387,8 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct
 	bool direct;
 	int err;
 
-	if (h->guard && mesh_reader_strayed(h->guard->reader))
-		mesh_reader_stray(h);
+	if (h->guard && mesh_walker_strayed(h->guard->walker))
+		mesh_walker_stray(h);
 	if (h->queue.n)
 		mesh_post_drain(h);
 	for (; *wr && !mesh_post_is_left(h); *wr = (*wr)->next) {
@@ -404,12 +405,12 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct
 }
 
 /*
- * With a reader, posts need not be logged until a move is prepared. A thread may be in a batch of libmlx5, for which the base's
- * post waits: so call the base without the plugin's locks.
+ * With a walker, posts need not be logged until a move is prepared. A thread may be in a batch of libmlx5, for which
+ * the base's post waits: so call the base without the plugin's locks.
  */
 static bool is_bases(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_TRACKED && h->guard->reader && !h->guard->reader->engaged;
+	return h->mode == MESH_HELD_TRACKED && h->guard->walker && !h->guard->walker->engaged;
 }
 
 MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)

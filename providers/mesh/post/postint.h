@@ -31,8 +31,8 @@ void mesh_post_drain_all(struct mesh_context *mc);
  * mesh_post_is_left - must posts go to the base, without the plugin's lock, because they cannot be logged any more? held->lock
  *
  * libmlx5 looks at the CQ when its queue is full. A poller of an extended CQ has the CQ's lock from start_poll to end_poll, and
- * may wait for the plugin's lock. As long as all posts are logged, a full queue is known before libmlx5 is called. With a reader,
- * receives are recorded all the same.
+ * may wait for the plugin's lock. As long as all posts are logged, a full queue is known before libmlx5 is called. With
+ * a walker, receives are recorded all the same.
  */
 bool mesh_post_is_left(const struct mesh_held *h);
 /**

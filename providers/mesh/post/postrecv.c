@@ -94,12 +94,12 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 		mesh_post_check_keys(h, wr->sg_list, wr->num_sge);
 	if (h->mode == MESH_HELD_TRACKED && (h->guard->lost || mesh_guard_reads(h->guard))) {
 		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
-		if (!err && h->guard->reader && h->guard->reader->noting)
+		if (!err && h->guard->walker && h->guard->walker->noting)
 			mesh_recvlog_add(&h->early.log, wr);
 		return err;
 	}
 	if (mesh_guard_reads(h->guard) && h->mode == MESH_HELD_FENCING)
-		log = &h->guard->reader->later;
+		log = &h->guard->walker->later;
 	if (log->n_left == log->size)
 		return ENOMEM;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->made.cap.max_recv_sge)
@@ -136,8 +136,8 @@ static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct 
 {
 	int err;
 
-	if (h->guard && mesh_reader_strayed(h->guard->reader))
-		mesh_reader_stray(h);
+	if (h->guard && mesh_walker_strayed(h->guard->walker))
+		mesh_walker_stray(h);
 	for (; wr; wr = wr->next) {
 		err = post_one_recv(h, wr); /* may release the lock */
 		if (err) {

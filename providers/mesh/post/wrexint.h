@@ -53,8 +53,8 @@ struct mesh_wrex {
 };
 
 /*
- * The plugin's functions may be installed while a thread is in a batch of the base's wr_start (reader.h): that batch continues
- * with the base's. Return: the base's functions, for this call; NULL: the batch is the plugin's.
+ * The plugin's functions may be installed while a thread is in a batch of the base's wr_start (mlx5_wr_walker.h): that
+ * batch continues with the base's. Return: the base's functions, for this call; NULL: the batch is the plugin's.
  */
 static inline const struct mesh_wrex *of_base(struct ibv_qp_ex *qp)
 {

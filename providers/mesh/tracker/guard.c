@@ -6,7 +6,7 @@
 
 #include "detect.h"
 #include "lastwqe.h"
-#include "reader.h"
+#include "mlx5_wr_walker.h"
 
 const char mesh_guard_kind[] = "it posted a work request of a kind that cannot be posted again";
 
@@ -58,8 +58,8 @@ void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
 	guard->broken = false;
 	guard->rts = true;
 	mv_wrring_connect(&guard->sends, guard->mtu_bytes, sq_psn & 0xffffff);
-	if (guard->reader)
-		mesh_reader_rts(guard->reader);
+	if (guard->walker)
+		mesh_walker_rts(guard->walker);
 }
 
 int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
@@ -149,7 +149,7 @@ bool mesh_guard_is_lost(const struct ibv_send_wr *wr)
 
 bool mesh_guard_reads(const struct mesh_guard *guard)
 {
-	return guard->reader && !guard->reader->ended;
+	return guard->walker && !guard->walker->ended;
 }
 
 static void received(struct mesh_guard *guard, uint64_t wr_id)
@@ -286,7 +286,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 		return true;
 	}
 	if (mesh_guard_reads(guard))
-		mesh_reader_keep(h, c);
+		mesh_walker_keep(h, c);
 	if (!keep(guard, c)) {
 		guard->lost = "out of memory";
 		return true;

@@ -6,7 +6,7 @@
 #include "srqlog.h"
 #include "wrring.h"
 
-struct mesh_reader;
+struct mesh_walker;
 
 /* A completion, as the log needs it. */
 struct mesh_completion {
@@ -34,12 +34,13 @@ struct mesh_guard {
 	 * NULL: posts write both logs. Otherwise, until the end of a fence, the logs only have flushed work, and the rest is in
 	 * mlx5's queues.
 	 */
-	struct mesh_reader *reader;
+	struct mesh_walker *walker;
 	bool shared; /* receives are of an SRQ, and not logged here */
 	uint32_t n_received; /* receives consumed since the QP that does the work was connected, modulo 2^32 */
 	uint32_t mtu_bytes; /* of its path; 0: not connected yet */
 	bool rts; /* it can send */
-	bool acknowledged; /* the peer has acknowledged a send of the QP that does the work; not written with a reader */
+	/* the peer has acknowledged a send of the QP that does the work; not written with a walker */
+	bool acknowledged;
 	uint32_t n_flushed; /* FENCED: receives that the next QP has flushed, so the move fails */
 	bool placeholders; /* @sends has, or had, no-ops; a later move may post them again */
 	/*
@@ -83,7 +84,8 @@ struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all,
  * mesh_guard_room - allocate memory for all work that the QP can have outstanding, if not done yet
  * @cap: as above
  *
- * Without a reader: before the first post. With a reader: at the first error, when a move is prepared, or in advance. held->lock.
+ * Without a walker: before the first post. With a walker: at the first error, when a move is prepared, or in advance.
+ * held->lock.
  *
  * Return: 0; -ENOMEM.
  */

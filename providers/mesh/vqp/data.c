@@ -5,8 +5,8 @@
 
 #include "fastcq.h"
 #include "heldint.h"
+#include "mlx5_wr_walker.h"
 #include "qpmade.h"
-#include "reader.h"
 #include "srq.h"
 #include "ud.h"
 
@@ -71,7 +71,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->early.n_at_base = 0;
 	h->early.hides_base = false;
 	mesh_sendq_fini(&h->queue);
-	mesh_reader_close(h);
+	mesh_walker_close(h);
 	mesh_guard_free(h->guard);
 	h->guard = NULL;
 	free(h->keys.sges);

@@ -7,13 +7,13 @@
 
 #include "heldint.h"
 
-/* A batch that is not over within this time fails mesh_reader_engage(): try again later. */
+/* A batch that is not over within this time fails mesh_walker_engage(): try again later. */
 #define BATCH_NS 100000ull
 
 /* Limit of memory per QP that is allocated before a move. */
 #define ROOM_AHEAD_BYTES 12288
 
-/* data->lock. Threads look at cq->reading.ring only once there is a reader. */
+/* data->lock. Threads look at cq->reading.ring only once there is a walker. */
 static int open_cq(struct mesh_cq *cq)
 {
 	if (cq->ex.extended || cq->reading.unreadable)
@@ -26,11 +26,11 @@ static int open_cq(struct mesh_cq *cq)
 	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->reading.ring);
 }
 
-static int alloc_staging(struct mesh_reader *reader, const struct mesh_held *h)
+static int alloc_staging(struct mesh_walker *walker, const struct mesh_held *h)
 {
 	const struct ibv_qp_cap *cap = &h->made.cap;
 	uint32_t max_sge = cap->max_send_sge > cap->max_recv_sge ? cap->max_send_sge : cap->max_recv_sge;
-	struct mesh_staged *first = &reader->staged[0], *second = &reader->staged[1];
+	struct mesh_staged *first = &walker->staged[0], *second = &walker->staged[1];
 
 	first->sges = calloc(max_sge + 1, sizeof(*first->sges));
 	first->data = calloc(cap->max_inline_data + 1, 1);
@@ -39,18 +39,18 @@ static int alloc_staging(struct mesh_reader *reader, const struct mesh_held *h)
 	return first->sges && first->data && (h->recv_cq == h->send_cq || second->sges) ? 0 : -ENOMEM;
 }
 
-static void reader_free(struct mesh_reader *reader)
+static void walker_free(struct mesh_walker *walker)
 {
 	int i;
 
-	if (!reader)
+	if (!walker)
 		return;
-	mesh_srqlog_fini(&reader->later);
+	mesh_srqlog_fini(&walker->later);
 	for (i = 0; i < 2; i++) {
-		free(reader->staged[i].sges);
-		free(reader->staged[i].data);
+		free(walker->staged[i].sges);
+		free(walker->staged[i].data);
 	}
-	free(reader);
+	free(walker);
 }
 
 /* A parent domain may have a thread domain: then its queues have no locks, and cannot be read. */
@@ -59,62 +59,62 @@ static bool is_read(const struct mesh_held *h)
 	return mesh_pd_underlying(h->qp->pd) == h->qp->pd && mesh_mlx5_known(h->mc);
 }
 
-int mesh_reader_open(struct mesh_held *h)
+int mesh_walker_open(struct mesh_held *h)
 {
-	struct mesh_reader *reader;
+	struct mesh_walker *walker;
 	int err;
 
 	if (!is_read(h) || open_cq(h->send_cq) || open_cq(h->recv_cq))
 		return -EOPNOTSUPP;
-	reader = calloc(1, sizeof(*reader));
-	if (!reader)
+	walker = calloc(1, sizeof(*walker));
+	if (!walker)
 		return -ENOMEM;
-	err = mesh_mlx5_qp(h->mc, h->qp, &reader->sq, &reader->rq);
+	err = mesh_mlx5_qp(h->mc, h->qp, &walker->sq, &walker->rq);
 	if (!err)
-		err = mesh_mlx5_sq_lock(h->mc, h->qp, &reader->lock);
+		err = mesh_mlx5_sq_lock(h->mc, h->qp, &walker->lock);
 	if (!err)
-		err = alloc_staging(reader, h);
+		err = alloc_staging(walker, h);
 	if (err) {
-		reader_free(reader);
+		walker_free(walker);
 		return err;
 	}
-	mesh_take_open_qp(h->mc, h->qp, &reader->take);
-	reader->qpn = h->qp->qp_num;
-	reader->guard = h->guard;
-	h->guard->reader = reader;
+	mesh_take_open_qp(h->mc, h->qp, &walker->take);
+	walker->qpn = h->qp->qp_num;
+	walker->guard = h->guard;
+	h->guard->walker = walker;
 	h->mc->data.n_read++;
-	reader->noting = true;
+	walker->noting = true;
 	h->mc->data.n_noted++;
-	atomic_fetch_add_explicit(&h->send_cq->reading.n_readers, 1, memory_order_release);
-	atomic_fetch_add_explicit(&h->recv_cq->reading.n_readers, 1, memory_order_release);
+	atomic_fetch_add_explicit(&h->send_cq->reading.n_walkers, 1, memory_order_release);
+	atomic_fetch_add_explicit(&h->recv_cq->reading.n_walkers, 1, memory_order_release);
 	return 0;
 }
 
-void mesh_reader_close(struct mesh_held *h)
+void mesh_walker_close(struct mesh_held *h)
 {
-	struct mesh_reader *reader = mesh_reader_of(h);
+	struct mesh_walker *walker = mesh_walker_of(h);
 
-	if (!reader)
+	if (!walker)
 		return;
-	h->mc->data.n_read -= !reader->engaged;
-	h->mc->data.n_noted -= reader->noting;
-	atomic_fetch_sub_explicit(&h->send_cq->reading.n_readers, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&h->recv_cq->reading.n_readers, 1, memory_order_relaxed);
-	h->guard->reader = NULL;
-	reader_free(reader);
+	h->mc->data.n_read -= !walker->engaged;
+	h->mc->data.n_noted -= walker->noting;
+	atomic_fetch_sub_explicit(&h->send_cq->reading.n_walkers, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&h->recv_cq->reading.n_walkers, 1, memory_order_relaxed);
+	h->guard->walker = NULL;
+	walker_free(walker);
 }
 
-void mesh_reader_connected(struct mesh_held *h)
+void mesh_walker_connected(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
-	struct mesh_reader *reader = mesh_reader_of(h);
+	struct mesh_walker *walker = mesh_walker_of(h);
 
-	if (!reader)
+	if (!walker)
 		return;
 	mesh_lock(&data->lock);
 	mesh_lock(&h->lock);
-	data->n_noted -= reader->noting;
-	reader->noting = false;
+	data->n_noted -= walker->noting;
+	walker->noting = false;
 	mesh_recvlog_fini(&h->early.log);
 	mesh_data_slots(h->mc);
 	mesh_unlock(&h->lock);
@@ -128,25 +128,25 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 
 	mesh_cq_claim(cq);
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
-	cq->reading.hot_reader = NULL;
+	cq->reading.hot_walker = NULL;
 	mesh_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives.qpns, qpn);
 	if (qp)
-		qp->reader = NULL;
+		qp->walker = NULL;
 	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);
 }
 
 /* Memory for everything that the installed functions may have to store. */
-static int get_room(struct mesh_held *h, struct mesh_reader *reader)
+static int get_room(struct mesh_held *h, struct mesh_walker *walker)
 {
 	const struct ibv_qp_cap *cap = &h->made.cap;
 	int err;
 
 	mesh_lock(&h->lock);
 	err = mesh_held_room(h);
-	if (!err && !h->guard->shared && !reader->later.places)
-		err = mesh_srqlog_init(&reader->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
+	if (!err && !h->guard->shared && !walker->later.places)
+		err = mesh_srqlog_init(&walker->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
 	mesh_unlock(&h->lock);
 	return err;
 }
@@ -160,12 +160,12 @@ static size_t room_bytes(const struct ibv_qp_cap *cap)
 	return sizeof(struct mesh_key_places) + 2 * (cap->max_send_wr * send + cap->max_recv_wr * recv);
 }
 
-void mesh_reader_room_ahead(struct mesh_held *h)
+void mesh_walker_room_ahead(struct mesh_held *h)
 {
-	struct mesh_reader *reader = mesh_reader_of(h);
+	struct mesh_walker *walker = mesh_walker_of(h);
 
-	if (reader && room_bytes(&h->made.cap) <= ROOM_AHEAD_BYTES)
-		get_room(h, reader);
+	if (walker && room_bytes(&h->made.cap) <= ROOM_AHEAD_BYTES)
+		get_room(h, walker);
 }
 
 /*
@@ -182,7 +182,7 @@ static int begin_batches(struct mesh_held *h)
 	mesh_wrex_install(h);
 	mesh_unlock(&h->lock);
 	atomic_thread_fence(memory_order_seq_cst);
-	while ((busy = mesh_reader_in_batch(h)) && mesh_now_ns() < until_ns)
+	while ((busy = mesh_walker_in_batch(h)) && mesh_now_ns() < until_ns)
 		sched_yield();
 	if (!busy)
 		return 0;
@@ -193,15 +193,15 @@ static int begin_batches(struct mesh_held *h)
 }
 
 /* posting.lock */
-static void engage(struct mesh_held *h, struct mesh_reader *reader)
+static void engage(struct mesh_held *h, struct mesh_walker *walker)
 {
 	struct mesh_data *data = &h->mc->data;
 
-	slow_down(h->send_cq, reader->qpn);
-	slow_down(h->recv_cq, reader->qpn);
+	slow_down(h->send_cq, walker->qpn);
+	slow_down(h->recv_cq, walker->qpn);
 	mesh_lock(&data->lock);
 	mesh_lock(&h->lock);
-	reader->engaged = true;
+	walker->engaged = true;
 	data->n_read--;
 	mesh_data_slots(h->mc);
 	mesh_unlock(&h->lock);
@@ -219,29 +219,29 @@ static bool can_post(struct mesh_context *mc)
 	return can;
 }
 
-int mesh_reader_prepare(struct mesh_held *h)
+int mesh_walker_prepare(struct mesh_held *h)
 {
-	struct mesh_reader *reader = mesh_reader_of(h);
+	struct mesh_walker *walker = mesh_walker_of(h);
 
-	if (!reader || reader->engaged)
+	if (!walker || walker->engaged)
 		return 0;
-	return can_post(h->mc) ? get_room(h, reader) : -EBUSY;
+	return can_post(h->mc) ? get_room(h, walker) : -EBUSY;
 }
 
-int mesh_reader_engage(struct mesh_held *h)
+int mesh_walker_engage(struct mesh_held *h)
 {
-	struct mesh_reader *reader = mesh_reader_of(h);
+	struct mesh_walker *walker = mesh_walker_of(h);
 	int err;
 
-	if (!reader || reader->engaged)
+	if (!walker || walker->engaged)
 		return 0;
-	err = mesh_reader_prepare(h);
+	err = mesh_walker_prepare(h);
 	if (err)
 		return err;
 	mesh_lock(&h->posting.lock);
 	err = begin_batches(h);
 	if (!err)
-		engage(h, reader);
+		engage(h, walker);
 	mesh_unlock(&h->posting.lock);
 	return err;
 }

@@ -2,44 +2,44 @@
 #ifndef MESH_ENGAGE_H
 #define MESH_ENGAGE_H
 
-#include "reader.h"
+#include "mlx5_wr_walker.h"
 
-/* When a queue pair gets a reader of mlx5's queues, and when the plugin begins to intercept the program's posts. */
+/* When a queue pair gets a walker of mlx5's queues, and when the plugin begins to intercept the program's posts. */
 
 /**
- * mesh_reader_open - give a new log a reader
+ * mesh_walker_open - give a new log a walker
  *
  * In INIT. Locks: data->lock, held->lock. Return: 0; -EOPNOTSUPP: not mlx5, or a kind of QP or CQ that cannot be read; -ENOMEM.
  */
-int mesh_reader_open(struct mesh_held *h);
-void mesh_reader_close(struct mesh_held *h); /* data->lock, held->lock; no reader is fine */
+int mesh_walker_open(struct mesh_held *h);
+void mesh_walker_close(struct mesh_held *h); /* data->lock, held->lock; no walker is fine */
 
-/** mesh_reader_connected - the QP cannot go back to INIT any more: stop recording receives. Locks: conn->lock only. */
-void mesh_reader_connected(struct mesh_held *h);
+/** mesh_walker_connected - the QP cannot go back to INIT any more: stop recording receives. Locks: conn->lock only. */
+void mesh_walker_connected(struct mesh_held *h);
 
 /**
- * mesh_reader_engage - install the plugin's functions: it intercepts all later posts. Locks: conn->lock only.
+ * mesh_walker_engage - install the plugin's functions: it intercepts all later posts. Locks: conn->lock only.
  *
  * Refused while a thread is in a batch that libmlx5's wr_start began. Waiting for that thread could deadlock: it may need locks
  * of the caller, for example to poll or to query the QP.
  *
- * Return: 0, also without a reader, or if the functions are installed; -EBUSY: there is such a batch, or something else
+ * Return: 0, also without a walker, or if the functions are installed; -EBUSY: there is such a batch, or something else
  * intercepts posts; -ENOMEM: see mesh_held_room(). On failure nothing has changed.
  */
-int mesh_reader_engage(struct mesh_held *h);
+int mesh_walker_engage(struct mesh_held *h);
 /**
- * mesh_reader_prepare - allocate memory for mesh_reader_engage(), without visible effect. Return: as that, but batches do not
- * matter.
+ * mesh_walker_prepare - allocate memory for mesh_walker_engage(), without visible effect. Return: as that, but batches
+ * do not matter.
  */
-int mesh_reader_prepare(struct mesh_held *h);
+int mesh_walker_prepare(struct mesh_held *h);
 
 /**
- * mesh_reader_room_ahead - allocate the memory for mesh_reader_engage() now, if that is at most some kilobytes
+ * mesh_walker_room_ahead - allocate the memory for mesh_walker_engage() now, if that is at most some kilobytes
  *
  * When hundreds of QPs move for the first time, touching new pages is a good part of the time. Deep queues get their memory in
- * the move, because most QPs never move. No effect without a reader, and none without memory: a later try may succeed. Locks:
- * conn->lock only.
+ * the move, because most QPs never move. No effect without a walker, and none without memory: a later try may succeed.
+ * Locks: conn->lock only.
  */
-void mesh_reader_room_ahead(struct mesh_held *h);
+void mesh_walker_room_ahead(struct mesh_held *h);
 
 #endif

@@ -27,7 +27,7 @@ static enum mv_atomics quieten(struct mesh_held *h)
 
 	mesh_lock(&h->lock);
 	if (h->guard && mesh_guard_reads(h->guard))
-		found = mesh_reader_atomics(h);
+		found = mesh_walker_atomics(h);
 	else if (h->guard)
 		found = mv_wrring_atomics(&h->guard->sends);
 	if (!h->guard || !h->guard->lost) /* with a lost log the move is refused */
@@ -38,7 +38,7 @@ static enum mv_atomics quieten(struct mesh_held *h)
 
 bool mesh_live_quiesce(struct mesh_held *h)
 {
-	if (mesh_reader_engage(h))
+	if (mesh_walker_engage(h))
 		return false;
 	if (quieten(h) == MV_ATOMICS_NONE)
 		return true;
@@ -137,7 +137,7 @@ static bool wants_mark(struct mesh_held *h, bool send)
 
 /*
  * Called without held->lock: another thread may be in a batch (ibv_wr_start()) with the provider's lock, and poll. Other posts
- * come only from threads that bypass the plugin, and those use the provider's locks (reader.h).
+ * come only from threads that bypass the plugin, and those use the provider's locks (mlx5_wr_walker.h).
  */
 static void post_both_marks(struct mesh_held *h)
 {
@@ -156,15 +156,15 @@ static void post_both_marks(struct mesh_held *h)
 /*
  * libmlx5 looks at the CQ when a queue is full. A poller of an extended CQ holds the lock of that CQ from start_poll to end_poll,
  * and may be waiting for conn->lock: so only try to freeze such CQs. With such a CQ no batch of libmlx5 is open when a fence
- * begins, because QPs of mesh_post_is_left() do not move. With other CQs a batch may be open (mesh_reader_in_batch()): then this
- * function is called again.
+ * begins, because QPs of mesh_post_is_left() do not move. With other CQs a batch may be open (mesh_walker_in_batch()):
+ * then this function is called again.
  */
 static void post_marks(struct mesh_held *h)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
 	bool frozen_a, frozen_b;
 
-	if (!h->now.qp && mesh_reader_in_batch(h))
+	if (!h->now.qp && mesh_walker_in_batch(h))
 		return;
 	frozen_a = a->ex.extended && mesh_cq_try_freeze(a);
 	frozen_b = b != a && b->ex.extended && mesh_cq_try_freeze(b);
@@ -192,7 +192,7 @@ static bool is_empty(struct mesh_held *h)
 	post_marks(h);
 	mesh_lock(&h->lock);
 	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN && has_received(h);
-	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_reader_through(guard)) {
+	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_walker_through(guard)) {
 		/* Work was posted behind the marks: post new marks behind that work. */
 		begin_marks(h);
 		empty = false;
@@ -351,7 +351,7 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 static int start_fence(struct mesh_held *h, uint64_t limit_ns)
 {
 	uint64_t now_ns = mesh_now_ns();
-	int err = mesh_reader_engage(h);
+	int err = mesh_walker_engage(h);
 
 	if (!err)
 		err = begin_fence(h);
@@ -374,13 +374,14 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	int err = read_psn(h, &ret->next_psn);
 
 	mesh_lock(&h->lock);
-	if (!err && !h->guard->lost && mesh_guard_reads(h->guard) && !mesh_reader_through(h->guard)) {
+	if (!err && !h->guard->lost && mesh_guard_reads(h->guard) && !mesh_walker_through(h->guard)) {
 		h->fence.on = true; /* the program posted a moment ago */
 		mesh_unlock(&h->lock);
 		return -EAGAIN;
 	}
-	if (!err && mesh_guard_reads(h->guard)) /* if lost, surface() settles; mesh_reader_settle() may be called only once */
-		mesh_reader_settle(h->guard);
+	/* if lost, surface() settles; mesh_walker_settle() may be called only once */
+	if (!err && mesh_guard_reads(h->guard))
+		mesh_walker_settle(h->guard);
 	if (!err && h->guard->lost)
 		err = -EOPNOTSUPP;
 	ret->n_received = h->guard->n_received;
@@ -389,7 +390,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		err = hand_receives_on(h);
 		/* Also if that failed: the old QP is empty, and flush errors of the next QP are not to be withheld twice. */
 		if (mesh_guard_reads(h->guard))
-			mesh_reader_end(h->guard);
+			mesh_walker_end(h->guard);
 		h->guard->n_received = 0;
 		h->mode = MESH_HELD_FENCED;
 	}

@@ -92,7 +92,7 @@ static int begin_log(struct mesh_held *h, enum mesh_held_mode mode)
 
 	if (err)
 		return err;
-	if (mode == MESH_HELD_TRACKED && !mesh_reader_open(h))
+	if (mode == MESH_HELD_TRACKED && !mesh_walker_open(h))
 		return 0; /* receives are in mlx5's queue; recording goes on for mesh_held_begin_again() */
 	err = mesh_held_room(h);
 	return err || mode != MESH_HELD_TRACKED ? err : log_noted(h);
@@ -125,7 +125,7 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 		err = begin_log(h, mode);
 	if (err)
 		return err;
-	if (!h->guard || !h->guard->reader)
+	if (!h->guard || !h->guard->walker)
 		mesh_wrex_install(h);
 	h->mode = mode;
 	return 0;
@@ -190,9 +190,9 @@ void mesh_held_begin_again(struct mesh_held *h)
 	mesh_lock(&data->lock);
 	mesh_lock(&h->lock);
 	mesh_wrex_remove(h);
-	if (!h->guard->reader)
+	if (!h->guard->walker)
 		note_logged(h);
-	mesh_reader_close(h);
+	mesh_walker_close(h);
 	put_cqs(h);
 	h->send_cq = h->recv_cq = NULL;
 	mesh_sendq_fini(&h->queue);
@@ -353,7 +353,7 @@ MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_
 		mesh_unlock(&h->posting.lock);
 	/* A failed RTR may be repeated, so receives are still recorded. */
 	if (!err && attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
-		mesh_reader_connected(h);
+		mesh_walker_connected(h);
 	return err;
 }
 
@@ -451,7 +451,7 @@ int mesh_held_native(struct mesh_held *h)
 	mesh_unlock(&h->lock);
 	if (!all)
 		return -EAGAIN;
-	mesh_reader_quicken_again(h->send_cq);
+	mesh_walker_quicken_again(h->send_cq);
 	leave(h);
 	return 0;
 }

@@ -29,7 +29,8 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
  * mesh_held_room - allocate the send queue, the log and the table of keys
  *
  * Done before the plugin's functions are installed, so that no later post of the program fails for lack of memory. For a QP that
- * is read from mlx5's queues (reader.h), done when a move is prepared, because most QPs never move; or earlier, if it is little.
+ * is read from mlx5's queues (mlx5_wr_walker.h), done when a move is prepared, because most QPs never move; or earlier,
+ * if it is little.
  *
  * Locks: held->lock. Return: 0, also if all is there already; -ENOMEM: nothing has changed, try again later.
  */

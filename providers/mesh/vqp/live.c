@@ -56,8 +56,8 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 		return err;
 	}
 	if (mesh_guard_reads(h->guard)) {
-		mesh_reader_quicken(h->send_cq);
-		mesh_reader_quicken(h->recv_cq);
+		mesh_walker_quicken(h->send_cq);
+		mesh_walker_quicken(h->recv_cq);
 	}
 	*ret = h;
 	return 0;
@@ -175,7 +175,7 @@ static int resize(struct mesh_cq *cq, uint32_t cqe)
 	while (!frozen && known); /* as mesh_resize_cq() */
 	err = !frozen && cq->ex.extended ? -EBUSY : -mesh_positive(cq->mc->lower.cq.resize_cq(cq->cq, (int)cqe));
 	if (known)
-		mesh_reader_cq_refresh(cq);
+		mesh_walker_cq_refresh(cq);
 	else
 		mesh_cq_resize_end(data, &resize);
 	mesh_cq_thaw(cq, frozen);
@@ -223,7 +223,7 @@ int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_sh
 	if (err)
 		return err;
 	h->ahead.attr = *attr;
-	mesh_reader_room_ahead(h);
+	mesh_walker_room_ahead(h);
 	return 0;
 }
 
@@ -258,7 +258,7 @@ static bool is_armed_for(const struct mesh_held_ahead *ahead, const struct mesh_
 
 uint32_t mesh_live_could_take(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
-	if (h->next.shadow.qp || !is_armed_for(&h->ahead, spd, attr) || mesh_live_lost(h) || mesh_reader_prepare(h))
+	if (h->next.shadow.qp || !is_armed_for(&h->ahead, spd, attr) || mesh_live_lost(h) || mesh_walker_prepare(h))
 		return 0;
 	return h->ahead.shadow.qp->qp_num;
 }
@@ -281,7 +281,7 @@ static int get_ready(struct mesh_held *h)
 		return -EBUSY;
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
-	err = mesh_reader_engage(h);
+	err = mesh_walker_engage(h);
 	if (!err && mesh_held_mode(h) == MESH_HELD_TRACKED) {
 		err = make_room(h->send_cq);
 		if (!err && h->recv_cq != h->send_cq)

@@ -42,7 +42,7 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
  * mesh_live_arm - make the standby: a QP in INIT for the next move
  *
  * mesh_live_prepare() takes the standby if it fits. Memory for the log is allocated as well, if it is little
- * (mesh_reader_room_ahead()).
+ * (mesh_walker_room_ahead()).
  *
  * Return: 0; -EBUSY: there is a standby; -EOPNOTSUPP: the QP has an SRQ, or see mesh_live_lost(); else as mesh_held_prepare().
  */
@@ -84,7 +84,8 @@ bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *pe
  *
  * Also allocates all memory that the move and later work need, so that the move does not fail for lack of memory.
  *
- * Return: 0; -EBUSY: there is a next QP, or mesh_reader_engage(); -EOPNOTSUPP: see mesh_live_lost(); else as mesh_held_prepare().
+ * Return: 0; -EBUSY: there is a next QP, or mesh_walker_engage(); -EOPNOTSUPP: see mesh_live_lost(); else as
+ * mesh_held_prepare().
  */
 int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn);
 

@@ -244,7 +244,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	mesh_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? mesh_replay_read_log(h, &r) : -EINVAL;
 	/* The next QP has failed already, and its errors were not shown: so the program has to get errors from surface(). */
-	if (!err && (mesh_reader_strayed(h->guard->reader) || h->guard->n_flushed))
+	if (!err && (mesh_walker_strayed(h->guard->walker) || h->guard->n_flushed))
 		err = -EPROTO;
 	if (!err && peer)
 		err = judge(h, &r, peer->next_psn, peer->n_received, max_rd_atomic);

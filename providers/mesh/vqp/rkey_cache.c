@@ -89,7 +89,7 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 	for (i = 0; h->guard && i < LOOKED_AT && (logged = mv_wrring_at(&h->guard->sends, i)); i++)
 		n = mesh_held_note_key(logged, ret, n);
 	if (h->guard && mesh_guard_reads(h->guard))
-		for (i = 0, at = h->guard->reader->sq_at; i < LOOKED_AT && mesh_reader_send(h, &at, &wr); i++)
+		for (i = 0, at = h->guard->walker->sq_at; i < LOOKED_AT && mesh_walker_send(h, &at, &wr); i++)
 			n = mesh_held_note_key(&wr, ret, n);
 	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);

@@ -51,8 +51,8 @@ static void give_receives(struct mesh_held *h, uint32_t n)
 }
 
 /*
- * Flush receives posted since the fence began, which no QP has. If the log was lost, they are in reader->later only:
- * mesh_reader_settle().
+ * Flush receives posted since the fence began, which no QP has. If the log was lost, they are in walker->later only:
+ * mesh_walker_settle().
  */
 static void give_new_receives(struct mesh_held *h)
 {
@@ -63,7 +63,7 @@ static void give_new_receives(struct mesh_held *h)
 		give_receives(h, h->paused.n_new_receives);
 		return;
 	}
-	later = &h->guard->reader->later;
+	later = &h->guard->walker->later;
 	for (i = 0; i < later->n; i++)
 		if (!mesh_srqlog_at(later, i)->gone)
 			stash_error(h, h->recv_cq, mesh_srqlog_at(later, i)->wr_id, IBV_WC_WR_FLUSH_ERR);
@@ -251,7 +251,7 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 		mesh_shadow_collect(h, &gone);
 	lock_cqs(h);
 	if (mesh_guard_reads(h->guard))
-		mesh_reader_settle(h->guard);
+		mesh_walker_settle(h->guard);
 	kept_given = h->mode != MESH_HELD_FENCED && !gone.qp;
 	if (!kept_given) {
 		/* The old QP is empty, or gone, and the next QP may have completed some of its work. */

@@ -47,18 +47,18 @@ static uint32_t at_most(uint32_t n)
 /* Read the send that ends @back blocks before the end of the queue, if one begins there. */
 static bool read_send(const struct mesh_held *h, uint32_t back, struct ibv_sge *sges, struct mv_wr *ret)
 {
-	const struct mesh_reader *reader = h->guard->reader;
-	uint16_t at = (uint16_t)(mv_mlx5_sq_end(&reader->sq) - back), next;
+	const struct mesh_walker *walker = h->guard->walker;
+	uint16_t at = (uint16_t)(mv_mlx5_sq_end(&walker->sq) - back), next;
 
-	return !mv_mlx5_sq_get(&reader->sq, reader->qpn, at, h->guard->sends.log.max_sge, h->guard->sends.log.max_inline_bytes, sges, NULL,
-			       ret, &next);
+	return !mv_mlx5_sq_get(&walker->sq, walker->qpn, at, h->guard->sends.log.max_sge,
+			       h->guard->sends.log.max_inline_bytes, sges, NULL, ret, &next);
 }
 
 static void look_at_queues(struct look *look)
 {
 	struct mesh_held *h = look->h;
-	const struct mv_mlx5_ring *rq = &h->guard->reader->rq;
-	uint32_t n = at_most(h->guard->reader->sq.n_wqes), i;
+	const struct mv_mlx5_ring *rq = &h->guard->walker->rq;
+	uint32_t n = at_most(h->guard->walker->sq.n_wqes), i;
 	struct mv_wr wr;
 	int n_sges;
 
@@ -139,7 +139,7 @@ size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], si
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
 	blocks = h->mode == MESH_HELD_TRACKED && h->guard &&
-		 mesh_guard_reads(h->guard) ? at_most(h->guard->reader->sq.n_wqes) : 0;
+		 mesh_guard_reads(h->guard) ? at_most(h->guard->walker->sq.n_wqes) : 0;
 	if (h->mode == MESH_HELD_TRACKED && h->keys.used_rkey && n < MESH_LIVE_KEYS &&
 	    (!n || ret[0] != h->keys.used_rkey))
 		ret[n++] = h->keys.used_rkey;

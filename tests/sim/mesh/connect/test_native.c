@@ -18,7 +18,7 @@
 #include "native.h"
 #include "heldint.h"
 #include "move_internal.h"
-#include "reader.h"
+#include "mlx5_wr_walker.h"
 #include "failover_exec.h"
 #include "said.h"
 
@@ -643,9 +643,9 @@ static void test_ended_elsewhere(void **state)
 static void test_ended_after_failure(void **state)
 {
 	(void)state;
-	if (!conn->held->guard->reader)
+	if (!conn->held->guard->walker)
 		skip(); /* it is not known where libmlx5 has its lock */
-	assert_int_equal(mesh_reader_engage(conn->held), 0);
+	assert_int_equal(mesh_walker_engage(conn->held), 0);
 	mesh_lock(&conn->lock);
 	mesh_conn_fail(conn, "of a test");
 	assert_int_equal(conn->state, MESH_CONN_FAILED);

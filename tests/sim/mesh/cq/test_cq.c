@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The CQ that is read (reader.h): to libmlx5 it is as it was, it may be resized or lose its queue pair meanwhile, and one that the
- * program may poll by itself is left alone. And what is asked of the base when an extended one is made. Seeded: TEST_SEED=n
+ * The CQ that is read (mlx5_wr_walker.h): to libmlx5 it is as it was, it may be resized or lose its queue pair
+ * meanwhile, and one that the program may poll by itself is left alone. And what is asked of the base when an extended
+ * one is made. Seeded: TEST_SEED=n
  */
 #include <errno.h>
 #include <pthread.h>
@@ -291,7 +292,7 @@ static void test_resized_between(void **state)
 	posted.consumes = fed = 0;
 	assert_int_equal(mesh_recvlog_begin(world.mc, a.qp), 0);
 	connect_a();
-	assert_non_null(h->guard->reader);
+	assert_non_null(h->guard->walker);
 	connect_b();
 	one_round();
 	assert_null(h->guard->lost);

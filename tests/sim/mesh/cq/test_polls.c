@@ -81,7 +81,10 @@ static struct ibv_cq_ex *create_later(struct ibv_context *context, struct ibv_cq
 	return base_create(context, &known);
 }
 
-/* Its readers are not ours, or tell the time of another NIC: what uses such a CQ stays where it is, and says why. */
+/*
+ * Its read functions are not ours, or tell the time of another NIC: what uses such a CQ stays where it is, and says
+ * why.
+ */
 static void test_strange(void **state)
 {
 	const struct shape strange[] = {

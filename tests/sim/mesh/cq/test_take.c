@@ -91,7 +91,7 @@ static void test_taken(void **state)
 	(void)state;
 	connect_ends();
 	assert_non_null(h->send_cq->reading.take.lock);
-	assert_non_null(h->guard->reader->take.sq_wrid);
+	assert_non_null(h->guard->walker->take.sq_wrid);
 	for (i = 1; i < 3 * DEPTH; i++) {
 		assert_int_equal(write_one(i), 0);
 		assert_true(end_wait(&a).wr_id == i);
@@ -363,7 +363,7 @@ static void test_beside_others(void **state)
 		while (n_posted < N_WRITES && n_posted - n_done < DEPTH / 2 && !write_one(n_posted))
 			n_posted++;
 		/* What others take away while libmlx5 polls ends the protection, and with it what is tried here. */
-		mesh_reader_quicken(h->send_cq);
+		mesh_walker_quicken(h->send_cq);
 		sched_yield();
 	}
 	stop = true;
@@ -506,7 +506,7 @@ static void test_given_up(void **state)
 	connect_b();
 	assert_int_equal(m->take, MESH_MLX5_TAKE_UNKNOWN);
 	assert_null(h->send_cq->reading.take.lock);
-	assert_null(h->guard->reader->take.sq_wrid);
+	assert_null(h->guard->walker->take.sq_wrid);
 	for (i = 0; i < ROUNDS; i++)
 		one_round();
 	assert_null(h->guard->lost);

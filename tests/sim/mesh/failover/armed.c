@@ -117,5 +117,5 @@ void guard(struct guarded *p)
 {
 	assert_int_equal(mesh_recvlog_begin(world.mc, p->qp), 0);
 	assert_int_equal(mesh_live_guard(world.mc, p->qp, &no_ops, NULL, 1024, &p->h), 0);
-	assert_non_null(p->h->guard->reader);
+	assert_non_null(p->h->guard->walker);
 }

@@ -45,7 +45,8 @@ static const struct shape small = {.max_wr = 4, .max_inline = 16, .max_sge = 1};
 
 static bool has_room(const struct mesh_held *h)
 {
-	return h->keys.places && h->queue.places && h->guard->sends.places && h->guard->receives.places && h->guard->reader->later.places;
+	return h->keys.places && h->queue.places && h->guard->sends.places && h->guard->receives.places &&
+	       h->guard->walker->later.places;
 }
 
 /* Of one that is read from its queues: what the move needs to note things down, if that is little. */
@@ -58,7 +59,7 @@ static void test_qp_room(void **state)
 	for (int i = 0; i < 2; i++) {
 		end_open(&e, &world, &manner, i ? &shape : &small);
 		assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
-		assert_non_null(h->guard->reader);
+		assert_non_null(h->guard->walker);
 		assert_null(h->keys.places);
 		assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 		assert_int_equal(has_room(h), !i);
@@ -85,10 +86,10 @@ static void test_qp_disarm(void **state)
 	end_close(&e);
 }
 
-/* Receives: with a reader the log has none, but they are noted until the QP is connected. */
+/* Receives: with a walker the log has none, but they are noted until the QP is connected. */
 static size_t n_known(const struct mesh_held *h)
 {
-	return h->guard->reader ? h->early.log.n : h->guard->receives.n_left;
+	return h->guard->walker ? h->early.log.n : h->guard->receives.n_left;
 }
 
 /* RTR may fail, and be tried again: what was posted is known then, too. */
@@ -114,7 +115,8 @@ static void test_qp_not_connected(void **state)
 	assert_ptr_equal(again, h);
 	assert_int_equal(n_known(h), 3);
 	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(h->guard->reader ? h->early.log.notes[i].wr_id : mesh_srqlog_at(&h->guard->receives, i)->wr_id, i + 1);
+		assert_int_equal(h->guard->walker ? h->early.log.notes[i].wr_id : mesh_srqlog_at(&h->guard->receives,
+												 i)->wr_id, i + 1);
 	mesh_live_unguard(h);
 	/* And it may be held then. */
 	assert_int_equal(mesh_held_new(world.mc, e.qp, &no_ops, NULL, &again), 0);
@@ -143,7 +145,7 @@ static void arm_without_memory(const struct shape *of, unsigned int *ret_failed,
 		*ret_failed += !!err;
 		if (!err && of == &small && !has_room(h)) {
 			assert_true(fault_fired());
-			assert_int_equal(mesh_reader_engage(h), 0);
+			assert_int_equal(mesh_walker_engage(h), 0);
 			assert_true(has_room(h));
 			++*ret_later;
 		}
@@ -199,7 +201,7 @@ static void make_bare(struct guarded *p)
 /* As mesh_live_arm() does. */
 static void give_room(struct guarded *p)
 {
-	mesh_reader_room_ahead(p->h);
+	mesh_walker_room_ahead(p->h);
 }
 
 static void arm(struct guarded *p)

@@ -6,8 +6,8 @@
 #include "heldint.h"
 
 /*
- * A connection of which one end's work is read from mlx5's own queues (reader.h). It is there while a test runs, between
- * reading_setup() and reading_teardown(), and only one thread may change it.
+ * A connection of which one end's work is read from mlx5's own queues (mlx5_wr_walker.h). It is there while a test
+ * runs, between reading_setup() and reading_teardown(), and only one thread may change it.
  */
 
 #define MTU	      GUARDED_MTU

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Atomics before a path that works is left, where work is read (reader.h): they are waited for without posting anything. */
+/*
+ * Atomics before a path that works is left, where work is read (mlx5_wr_walker.h): they are waited for without posting
+ * anything.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

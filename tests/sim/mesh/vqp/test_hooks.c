@@ -340,7 +340,7 @@ static void test_prepare(void **state)
 	reading_setup(state);
 	connect_a();
 	connect_b();
-	assert_non_null(h->guard->reader);
+	assert_non_null(h->guard->walker);
 	for (place = MESH_AT_post_send; place <= MESH_AT_post_recv; place *= 2) {
 		struct ibv_context_ops before = world.context->ops, hooked = hook(place);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_READER_H
-#define MESH_READER_H
+#ifndef MESH_MLX5_WR_WALKER_H
+#define MESH_MLX5_WR_WALKER_H
 
 #include "guard.h"
 #include "mlx5take.h"
@@ -20,8 +20,8 @@ struct mesh_staged {
 };
 
 /*
- * Reader: the log of a program's own mlx5 QP, read from the QP's queues by polls instead of written by posts. So the program
- * posts directly to the provider.
+ * Walker: the log of a program's own mlx5 QP, read from the QP's queues by polls instead of written by posts. So the
+ * program posts directly to the provider.
  *
  * Each CQE is read before libmlx5 consumes it. Until then the WQEs that it completes are not reused, even if other threads post:
  * libmlx5 frees them when it consumes the CQE. So
@@ -39,7 +39,7 @@ struct mesh_staged {
  * was about to call libmlx5's function cannot be stopped. Its post before the end of the fence counts as posted earlier. A later
  * post is found by the next post or poll, because the producer index has moved. Then the connection fails.
  */
-struct mesh_reader {
+struct mesh_walker {
 	struct mv_mlx5_ring sq, rq; /* constant */
 	struct mesh_guard *guard; /* constant, as the next */
 	uint32_t qpn;
@@ -64,98 +64,104 @@ struct mesh_reader {
 	struct mesh_srqlog later; /* receives posted since the begin of the fence; allocated once engaged */
 };
 
-/* Reader of a program's own QP; NULL: none. */
-static inline struct mesh_reader *mesh_reader_of(const struct mesh_held *h)
+/* Walker of a program's own QP; NULL: none. */
+static inline struct mesh_walker *mesh_walker_of(const struct mesh_held *h)
 {
-	return h->guard ? h->guard->reader : NULL;
+	return h->guard ? h->guard->walker : NULL;
 }
 
-/** mesh_reader_rts - the QP is in RTS; no send is outstanding; held->lock */
-void mesh_reader_rts(struct mesh_reader *reader);
+/** mesh_walker_rts - the QP is in RTS; no send is outstanding; held->lock */
+void mesh_walker_rts(struct mesh_walker *walker);
 
 /**
- * mesh_reader_in_batch - is a thread in a batch of libmlx5 although the plugin's functions are installed? It began before.
+ * mesh_walker_in_batch - is a thread in a batch of libmlx5 although the plugin's functions are installed? It began
+ * before.
  *
  * conn->lock or held->lock. Return: true also while a thread just posts, bypassing the plugin.
  */
-bool mesh_reader_in_batch(const struct mesh_held *h);
+bool mesh_walker_in_batch(const struct mesh_held *h);
 
-/** mesh_reader_quicken - poll a CQ by mesh_reader_fast_poll(), if possible; no lock but conn->lock */
-void mesh_reader_quicken(struct mesh_cq *cq);
-/** mesh_reader_quicken_again - the same, if any QP of the CQ has a reader: the reason for slow polls is gone */
-void mesh_reader_quicken_again(struct mesh_cq *cq);
+/** mesh_walker_quicken - poll a CQ by mesh_walker_fast_poll(), if possible; no lock but conn->lock */
+void mesh_walker_quicken(struct mesh_cq *cq);
+/** mesh_walker_quicken_again - the same, if any QP of the CQ has a walker: the reason for slow polls is gone */
+void mesh_walker_quicken_again(struct mesh_cq *cq);
 
 /**
- * mesh_reader_poll - ibv_poll_cq() of the base for one completion, which is read before; claimed
+ * mesh_walker_poll - ibv_poll_cq() of the base for one completion, which is read before; claimed
  * @ret_failed_receive: certainly an error of a receive, which the verbs do not tell
  */
-int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive);
+int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive);
 
 /**
- * mesh_reader_keep - log the work request that was staged for this failed completion; c->cq is claimed; c->cq->lock, held->lock
+ * mesh_walker_keep - log the work request that was staged for this failed completion; c->cq is claimed; c->cq->lock,
+ * held->lock
  */
-void mesh_reader_keep(struct mesh_held *h, const struct mesh_completion *c);
+void mesh_walker_keep(struct mesh_held *h, const struct mesh_completion *c);
 
 /**
- * mesh_reader_settle - append receives posted since the begin of the fence to those that it flushed; held->lock
+ * mesh_walker_settle - append receives posted since the begin of the fence to those that it flushed; held->lock
  *
  * If the log differs from the withheld completions, the log is lost.
  */
-void mesh_reader_settle(struct mesh_guard *guard);
-
-/** mesh_reader_through - has all posted work been read? held->lock. Return: false: there is work behind the sentinels. */
-bool mesh_reader_through(const struct mesh_guard *guard);
-/** mesh_reader_end - the fence is over: from now on nothing may be posted; held->lock */
-void mesh_reader_end(struct mesh_guard *guard);
-
-/** mesh_reader_stray - a post has bypassed the plugin after the fence: the connection fails; held->lock */
-void mesh_reader_stray(struct mesh_held *h);
-/** mesh_reader_strayed - has a post bypassed the plugin since the fence? held->lock */
-static inline bool mesh_reader_strayed(const struct mesh_reader *reader)
-{
-	return reader && reader->ended &&
-	       (mv_mlx5_sq_end(&reader->sq) != reader->sq_end || mv_mlx5_rq_end(&reader->rq) != reader->rq_end);
-}
-
-/** mesh_reader_atomics - mv_wrring_atomics() of an engaged QP that is not fenced; held->lock */
-enum mv_atomics mesh_reader_atomics(struct mesh_held *h);
+void mesh_walker_settle(struct mesh_guard *guard);
 
 /**
- * mesh_reader_send - an outstanding send of an engaged QP that is not fenced; held->lock
- * @at: its index, at first @reader->sq_at; written: that of the next
+ * mesh_walker_through - has all posted work been read? held->lock. Return: false: there is work behind the sentinels.
+ */
+bool mesh_walker_through(const struct mesh_guard *guard);
+/** mesh_walker_end - the fence is over: from now on nothing may be posted; held->lock */
+void mesh_walker_end(struct mesh_guard *guard);
+
+/** mesh_walker_stray - a post has bypassed the plugin after the fence: the connection fails; held->lock */
+void mesh_walker_stray(struct mesh_held *h);
+/** mesh_walker_strayed - has a post bypassed the plugin since the fence? held->lock */
+static inline bool mesh_walker_strayed(const struct mesh_walker *walker)
+{
+	return walker && walker->ended &&
+	       (mv_mlx5_sq_end(&walker->sq) != walker->sq_end || mv_mlx5_rq_end(&walker->rq) != walker->rq_end);
+}
+
+/** mesh_walker_atomics - mv_wrring_atomics() of an engaged QP that is not fenced; held->lock */
+enum mv_atomics mesh_walker_atomics(struct mesh_held *h);
+
+/**
+ * mesh_walker_send - an outstanding send of an engaged QP that is not fenced; held->lock
+ * @at: its index, at first @walker->sq_at; written: that of the next
  * @ret: without SGEs and inline data
  *
  * Return: false: there are no more, or the next is not readable.
  */
-bool mesh_reader_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret);
+bool mesh_walker_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret);
 
-/** mesh_reader_cq_refresh - a CQ whose buffer is known was resized; claimed; takes data->lock */
-void mesh_reader_cq_refresh(struct mesh_cq *cq);
+/** mesh_walker_cq_refresh - a CQ whose buffer is known was resized; claimed; takes data->lock */
+void mesh_walker_cq_refresh(struct mesh_cq *cq);
 
 /* ---- for fastpoll.c ------------------------------------------------------------------------------------------- */
 
 /**
- * mesh_reader_pass - successful sends up to @last, or without @last_too before it, are done; claimed
+ * mesh_walker_pass - successful sends up to @last, or without @last_too before it, are done; claimed
  *
  * Return: 0; -errno: not the expected sends, and nothing was changed.
  */
-int mesh_reader_pass(struct mesh_guard *guard, uint16_t last, bool last_too);
+int mesh_walker_pass(struct mesh_guard *guard, uint16_t last, bool last_too);
 
-/** mesh_reader_took - has libmlx5 consumed exactly @n CQEs? It removes others when a QP is destroyed meanwhile. Claimed. */
-bool mesh_reader_took(const struct mesh_cq_reading *reading, uint32_t before, int n);
-/** mesh_reader_lose_others - it has not: all logs of QPs of that CQ are lost; claimed */
-void mesh_reader_lose_others(struct mesh_cq *cq);
+/**
+ * mesh_walker_took - has libmlx5 consumed exactly @n CQEs? It removes others when a QP is destroyed meanwhile. Claimed.
+ */
+bool mesh_walker_took(const struct mesh_cq_reading *reading, uint32_t before, int n);
+/** mesh_walker_lose_others - it has not: all logs of QPs of that CQ are lost; claimed */
+void mesh_walker_lose_others(struct mesh_cq *cq);
 
 /* ---- fastpoll.c ----------------------------------------------------------------------------------------------- */
 
 /**
- * mesh_reader_fast_poll - poll a CQ all of whose logged QPs have readers; hot
+ * mesh_walker_fast_poll - poll a CQ all of whose logged QPs have walkers; hot
  *
  * An empty CQ is recognised without libmlx5, and plain CQEs are consumed in libmlx5's place (mlx5take.h). Other cases go to
  * mesh_poll_properly(). @n: more than 0.
  *
  * Return: as ibv_poll_cq().
  */
-int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc);
+int mesh_walker_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc);
 
 #endif

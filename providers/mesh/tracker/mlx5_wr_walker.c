@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "reader.h"
+#include "mlx5_wr_walker.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -12,25 +12,25 @@ static const char no_order[] = "completions do not come in the order of its queu
 
 static struct mesh_staged *staged_at(const struct mesh_held *h, const struct mesh_cq *cq)
 {
-	return &mesh_reader_of(h)->staged[cq != h->send_cq];
+	return &mesh_walker_of(h)->staged[cq != h->send_cq];
 }
 
-void mesh_reader_rts(struct mesh_reader *reader)
+void mesh_walker_rts(struct mesh_walker *walker)
 {
-	if (reader->ended)
+	if (walker->ended)
 		return;
-	reader->sq_at = mv_mlx5_sq_end(&reader->sq);
-	reader->failed = false;
+	walker->sq_at = mv_mlx5_sq_end(&walker->sq);
+	walker->failed = false;
 }
 
-bool mesh_reader_in_batch(const struct mesh_held *h)
+bool mesh_walker_in_batch(const struct mesh_held *h)
 {
-	const struct mesh_reader *reader = mesh_reader_of(h);
+	const struct mesh_walker *walker = mesh_walker_of(h);
 
-	return reader && mesh_mlx5_is_locked(&reader->lock);
+	return walker && mesh_mlx5_is_locked(&walker->lock);
 }
 
-void mesh_reader_quicken(struct mesh_cq *cq)
+void mesh_walker_quicken(struct mesh_cq *cq)
 {
 	struct mesh_data *data = &cq->mc->data;
 
@@ -49,10 +49,10 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	mesh_cq_unclaim(cq);
 }
 
-void mesh_reader_quicken_again(struct mesh_cq *cq)
+void mesh_walker_quicken_again(struct mesh_cq *cq)
 {
-	if (atomic_load_explicit(&cq->reading.n_readers, memory_order_relaxed))
-		mesh_reader_quicken(cq);
+	if (atomic_load_explicit(&cq->reading.n_walkers, memory_order_relaxed))
+		mesh_walker_quicken(cq);
 }
 
 /* ---- reading completions ------------------------------------------------------------------------------------- */
@@ -76,69 +76,72 @@ static void lose_all(struct mesh_cq *cq, const char *why)
 		if (!h)
 			continue;
 		mesh_lock(&h->lock);
-		if (mesh_reader_of(h))
+		if (mesh_walker_of(h))
 			lose(h->guard, why);
 		mesh_unlock(&h->lock);
 	}
 	mesh_unlock(&cq->lock);
 }
 
-int mesh_reader_pass(struct mesh_guard *guard, uint16_t last, bool last_too)
+int mesh_walker_pass(struct mesh_guard *guard, uint16_t last, bool last_too)
 {
-	struct mesh_reader *reader = guard->reader;
-	struct mv_mlx5_run run = {.next = reader->sq_at};
+	struct mesh_walker *walker = guard->walker;
+	struct mv_mlx5_run run = {.next = walker->sq_at};
 	int err = 0;
 
 	if (last_too)
-		err = mv_mlx5_sq_pass(&reader->sq, reader->qpn, reader->sq_at, last, guard->mtu_bytes, &run);
-	else if (last != reader->sq_at)
-		err = mv_mlx5_sq_psns(&reader->sq, reader->qpn, reader->sq_at, last, guard->mtu_bytes, &run.psns, &run.consumes);
+		err = mv_mlx5_sq_pass(&walker->sq, walker->qpn, walker->sq_at, last, guard->mtu_bytes, &run);
+	else if (last != walker->sq_at)
+		err = mv_mlx5_sq_psns(&walker->sq, walker->qpn, walker->sq_at, last, guard->mtu_bytes, &run.psns,
+				      &run.consumes);
 	if (err)
 		return err;
 	mv_wrring_pass(&guard->sends, run.psns, run.consumes);
-	reader->sq_at = last_too ? run.next : last;
+	walker->sq_at = last_too ? run.next : last;
 	return 0;
 }
 
 static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
 {
-	struct mesh_reader *reader = guard->reader;
+	struct mesh_walker *walker = guard->walker;
 	int err;
 
 	if (!cqe->error) {
-		err = reader->failed ? -EPROTO : mesh_reader_pass(guard, cqe->wqe_counter, true);
+		err = walker->failed ? -EPROTO : mesh_walker_pass(guard, cqe->wqe_counter, true);
 		if (err)
 			lose(guard, err == -EOPNOTSUPP ? mesh_guard_kind : no_order);
 		return;
 	}
 	/* Sends before the first failed one, without completion, are done. */
-	err = reader->failed ? (cqe->wqe_counter == reader->sq_at ? 0 : -EPROTO) : mesh_reader_pass(guard, cqe->wqe_counter, false);
-	reader->failed = true;
+	err = walker->failed ? (cqe->wqe_counter == walker->sq_at ? 0 : -EPROTO)
+			     : mesh_walker_pass(guard, cqe->wqe_counter, false);
+	walker->failed = true;
 	staged->kind = MESH_STAGED_SEND;
 	if (err) {
 		lose(guard, no_order);
 		return;
 	}
-	if (mv_mlx5_sq_get(&reader->sq, reader->qpn, cqe->wqe_counter, guard->sends.log.max_sge,
-			   guard->sends.log.max_inline_bytes, staged->sges, staged->data, &staged->send, &reader->sq_at))
+	if (mv_mlx5_sq_get(&walker->sq, walker->qpn, cqe->wqe_counter, guard->sends.log.max_sge,
+			   guard->sends.log.max_inline_bytes, staged->sges, staged->data, &staged->send,
+			   &walker->sq_at))
 		lose(guard, mesh_guard_kind);
 }
 
 static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
 {
-	struct mesh_reader *reader = guard->reader;
+	struct mesh_walker *walker = guard->walker;
 
 	if (guard->shared) {
 		staged->kind = cqe->error ? MESH_STAGED_SHARED : MESH_STAGED_NONE;
 		return;
 	}
-	if (cqe->wqe_counter != reader->rq_at)
+	if (cqe->wqe_counter != walker->rq_at)
 		lose(guard, no_order);
-	reader->rq_at = (uint16_t)(cqe->wqe_counter + 1);
+	walker->rq_at = (uint16_t)(cqe->wqe_counter + 1);
 	if (!cqe->error)
 		return;
 	staged->kind = MESH_STAGED_RECEIVE;
-	staged->n_sges = mv_mlx5_rq_read(&reader->rq, reader->rq_at, 1, 0, guard->receives.max_sge, staged->sges);
+	staged->n_sges = mv_mlx5_rq_read(&walker->rq, walker->rq_at, 1, 0, guard->receives.max_sge, staged->sges);
 	if (staged->n_sges < 0)
 		lose(guard, no_order);
 }
@@ -160,31 +163,31 @@ static void stage_logged(struct mesh_held *h, const struct mesh_cq *cq, const st
 /* claimed, cq->lock */
 static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
 {
-	struct mesh_reader *reader;
+	struct mesh_walker *walker;
 
 	mesh_lock(&h->lock);
-	reader = mesh_reader_of(h);
+	walker = mesh_walker_of(h);
 	/* A receive of an SRQ may be late: is_late() of guard.c. */
-	if (reader && reader->ended && (cqe->send || !h->guard->shared))
-		mesh_reader_stray(h);
-	else if (reader && reader->ended)
+	if (walker && walker->ended && (cqe->send || !h->guard->shared))
+		mesh_walker_stray(h);
+	else if (walker && walker->ended)
 		;
-	else if (reader && !h->guard->lost)
+	else if (walker && !h->guard->lost)
 		stage_logged(h, cq, cqe);
 	mesh_unlock(&h->lock);
 }
 
-bool mesh_reader_took(const struct mesh_cq_reading *reading, uint32_t before, int n)
+bool mesh_walker_took(const struct mesh_cq_reading *reading, uint32_t before, int n)
 {
 	return ((mv_mlx5_consumer(&reading->ring) - before) & MV_MLX5_CONSUMER_BITS) == (uint32_t)n;
 }
 
-void mesh_reader_lose_others(struct mesh_cq *cq)
+void mesh_walker_lose_others(struct mesh_cq *cq)
 {
 	lose_all(cq, "completions were taken away while one was polled");
 }
 
-int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive)
+int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive)
 {
 	const struct mesh_cq_qp *qp;
 	struct mv_mlx5_cqe cqe;
@@ -208,22 +211,22 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 		stage(qp->held, cq, &cqe);
 	mesh_unlock(&cq->lock);
 	got = cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
-	if (got != 1 || !mesh_reader_took(&cq->reading, before, 1))
-		mesh_reader_lose_others(cq);
+	if (got != 1 || !mesh_walker_took(&cq->reading, before, 1))
+		mesh_walker_lose_others(cq);
 	else
 		*ret_failed_receive = cqe.error && !cqe.send && wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
 	return got;
 }
 
 /*
- * Stands for a CQ whose buffer is not known: it always has a CQE, so mesh_reader_fast_poll() takes the slow way without a further
- * check.
+ * Stands for a CQ whose buffer is not known: it always has a CQE, so mesh_walker_fast_poll() takes the slow way without
+ * a further check.
  */
 static const struct mlx5_cqe64 anything;
 static const __be32 no_record[2];
 static const struct mv_mlx5_cq nowhere = {.buf = &anything, .n_cqes = 1, .cqe_bytes = sizeof(anything), .dbrec = no_record};
 
-void mesh_reader_cq_refresh(struct mesh_cq *cq)
+void mesh_walker_cq_refresh(struct mesh_cq *cq)
 {
 	struct mesh_data *data = &cq->mc->data;
 	struct mv_mlx5_cq ring = nowhere;
@@ -244,7 +247,7 @@ void mesh_reader_cq_refresh(struct mesh_cq *cq)
 
 static const char too_many[] = "it has more outstanding than its queue takes";
 
-void mesh_reader_keep(struct mesh_held *h, const struct mesh_completion *c)
+void mesh_walker_keep(struct mesh_held *h, const struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
 	struct mesh_staged *staged = staged_at(h, c->cq);
@@ -266,58 +269,58 @@ void mesh_reader_keep(struct mesh_held *h, const struct mesh_completion *c)
 			mesh_srqlog_push(&guard->receives, c->wr_id, staged->sges, staged->n_sges);
 		break;
 	case MESH_STAGED_SHARED:
-		guard->reader->n_shared++;
+		guard->walker->n_shared++;
 		break;
 	case MESH_STAGED_NONE:
 		lose(guard, "a completion in error was polled that had not been looked at");
 	}
 }
 
-void mesh_reader_settle(struct mesh_guard *guard)
+void mesh_walker_settle(struct mesh_guard *guard)
 {
-	struct mesh_reader *reader = guard->reader;
+	struct mesh_walker *walker = guard->walker;
 	const struct mesh_srq_recv *recv;
 	uint32_t i;
 
-	if (!reader || reader->ended)
+	if (!walker || walker->ended)
 		return;
 	/* Each withheld completion has to be logged once: otherwise work would be done twice, or not at all. */
-	if (mv_wrlog_count(&guard->sends.log) + guard->receives.n_left + reader->n_shared != guard->n_kept)
+	if (mv_wrlog_count(&guard->sends.log) + guard->receives.n_left + walker->n_shared != guard->n_kept)
 		lose(guard, "what was not done is not what its log has");
 	if (guard->shared)
 		return;
-	if (guard->receives.n_left + reader->later.n_left > guard->receives.size)
+	if (guard->receives.n_left + walker->later.n_left > guard->receives.size)
 		lose(guard, "it has more receives outstanding than its queue takes");
 	if (guard->lost)
 		return; /* mesh_live_surface() gives the errors of @later */
-	for (i = 0; i < reader->later.n; i++) {
-		recv = mesh_srqlog_at(&reader->later, i);
+	for (i = 0; i < walker->later.n; i++) {
+		recv = mesh_srqlog_at(&walker->later, i);
 		mesh_srqlog_push(&guard->receives, recv->wr_id, recv->sges, recv->num_sge);
 	}
-	mesh_srqlog_clear(&reader->later);
+	mesh_srqlog_clear(&walker->later);
 }
 
-bool mesh_reader_through(const struct mesh_guard *guard)
+bool mesh_walker_through(const struct mesh_guard *guard)
 {
-	const struct mesh_reader *reader = guard->reader;
+	const struct mesh_walker *walker = guard->walker;
 
-	return !reader || ((!guard->rts || mv_mlx5_sq_end(&reader->sq) == reader->sq_at) &&
-			   (guard->shared || mv_mlx5_rq_end(&reader->rq) == reader->rq_at));
+	return !walker || ((!guard->rts || mv_mlx5_sq_end(&walker->sq) == walker->sq_at) &&
+			   (guard->shared || mv_mlx5_rq_end(&walker->rq) == walker->rq_at));
 }
 
-void mesh_reader_end(struct mesh_guard *guard)
+void mesh_walker_end(struct mesh_guard *guard)
 {
-	struct mesh_reader *reader = guard->reader;
+	struct mesh_walker *walker = guard->walker;
 
-	if (!reader)
+	if (!walker)
 		return;
-	reader->ended = true;
-	reader->sq_end = reader->sq_at;
-	reader->rq_end = guard->shared ? mv_mlx5_rq_end(&reader->rq) : reader->rq_at;
+	walker->ended = true;
+	walker->sq_end = walker->sq_at;
+	walker->rq_end = guard->shared ? mv_mlx5_rq_end(&walker->rq) : walker->rq_at;
 }
 
 /* A post that bypassed the plugin will never be executed, so the program's later posts must not be executed either. */
-void mesh_reader_stray(struct mesh_held *h)
+void mesh_walker_stray(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -326,28 +329,28 @@ void mesh_reader_stray(struct mesh_held *h)
 		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 }
 
-bool mesh_reader_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret)
+bool mesh_walker_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret)
 {
-	const struct mesh_reader *reader = h->guard->reader;
+	const struct mesh_walker *walker = h->guard->walker;
 	const struct mv_wrlog *log = &h->guard->sends.log;
 	struct mv_wr wr;
 
-	if (*at == mv_mlx5_sq_end(&reader->sq) ||
-	    mv_mlx5_sq_get(&reader->sq, reader->qpn, *at, log->max_sge, log->max_inline_bytes, NULL, NULL, &wr, at))
+	if (*at == mv_mlx5_sq_end(&walker->sq) ||
+	    mv_mlx5_sq_get(&walker->sq, walker->qpn, *at, log->max_sge, log->max_inline_bytes, NULL, NULL, &wr, at))
 		return false;
 	*ret = wr.wr;
 	return true;
 }
 
-enum mv_atomics mesh_reader_atomics(struct mesh_held *h)
+enum mv_atomics mesh_walker_atomics(struct mesh_held *h)
 {
-	struct mesh_reader *reader = h->guard->reader;
-	uint16_t at = reader->sq_at, end = mv_mlx5_sq_end(&reader->sq);
+	struct mesh_walker *walker = h->guard->walker;
+	uint16_t at = walker->sq_at, end = mv_mlx5_sq_end(&walker->sq);
 	enum mv_atomics found = MV_ATOMICS_NONE;
 	struct mv_wr wr;
 
 	while (at != end && !h->guard->lost) {
-		if (mv_mlx5_sq_get(&reader->sq, reader->qpn, at, h->guard->sends.log.max_sge,
+		if (mv_mlx5_sq_get(&walker->sq, walker->qpn, at, h->guard->sends.log.max_sge,
 				   h->guard->sends.log.max_inline_bytes, NULL, NULL, &wr, &at)) {
 			lose(h->guard, mesh_guard_kind);
 			return found;

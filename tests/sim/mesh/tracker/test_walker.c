@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Work that is read from mlx5's own queues (reader.h), in a host of the simulator, with the distribution's libmlx5: that posting is
- * the base's, that the count of PSNs is right whatever was posted, that after a fence the log has what is outstanding, that who posts
- * past us is found, and what becomes of it all without memory. Seeded: TEST_SEED=n
+ * Work that is read from mlx5's own queues (mlx5_wr_walker.h), in a host of the simulator, with the distribution's
+ * libmlx5: that posting is the base's, that the count of PSNs is right whatever was posted, that after a fence the log
+ * has what is outstanding, that who posts past us is found, and what becomes of it all without memory. Seeded:
+ * TEST_SEED=n
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -23,13 +24,13 @@ static void test_posting_is_the_bases(void **state)
 
 	(void)state;
 	connect_a();
-	assert_non_null(h->guard->reader);
+	assert_non_null(h->guard->walker);
 	assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
 	assert_ptr_equal(world.context->ops.post_recv, world.mc->lower.io.post_recv);
 	assert_true(h->send_cq->fast);
 	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
 	/* Once a move is prepared they are ours. */
-	mesh_reader_engage(h);
+	mesh_walker_engage(h);
 	assert_ptr_equal(world.context->ops.post_send, mesh_post_send);
 	assert_ptr_equal(world.context->ops.post_recv, mesh_post_recv);
 	assert_false(h->send_cq->fast);
@@ -325,10 +326,10 @@ static void test_past_us(void **state)
 	posted.wrs[1] = late;
 	guarded_fence(h, false, &sync);
 	check_log(2);
-	assert_false(mesh_reader_strayed(h->guard->reader));
+	assert_false(mesh_walker_strayed(h->guard->walker));
 	/* Too late: nothing may overtake it. */
 	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
-	assert_true(mesh_reader_strayed(h->guard->reader));
+	assert_true(mesh_walker_strayed(h->guard->walker));
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
 	assert_null(mesh_live_lost(h));
 	assert_int_equal(ibv_post_send(a.qp, &late, &bad), 0);
@@ -356,7 +357,8 @@ static void test_next_one_fails(void **state)
 /* Keys, the queue of sends that wait, the log's two sides, receives that come while it is fenced. */
 static unsigned int n_rooms(void)
 {
-	return !!h->keys.places + !!h->queue.places + !!h->guard->sends.places + !!h->guard->receives.places + !!h->guard->reader->later.places;
+	return !!h->keys.places + !!h->queue.places + !!h->guard->sends.places + !!h->guard->receives.places +
+	       !!h->guard->walker->later.places;
 }
 
 #define ALL_ROOMS 5u
@@ -395,7 +397,7 @@ static void test_no_room_for_a_move(void **state)
 			break;
 		assert_int_equal(err, -ENOMEM);
 		assert_null(mesh_live_lost(h));
-		assert_false(h->guard->reader->engaged);
+		assert_false(h->guard->walker->engaged);
 		assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
 		assert_null(h->next.shadow.qp);
 		assert_true(mesh_live_armed(h));
