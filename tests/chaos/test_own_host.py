@@ -85,7 +85,7 @@ class Self(OwnHost):
         self.programs = (Program(self.hosts.world.argv(SERVER, *within, SELF, "-q", str(N_QPS), *options)),)
         self.wait_for("it has begun", lambda: "begun" in self.programs[0].said())
 
-    def begin_guarded(self, *options):
+    def begin_tracked(self, *options):
         self.begin(*options)
         self.knows(N_QPS)
 
@@ -98,18 +98,18 @@ class Self(OwnHost):
     def test_cable(self):
         for options in ((), ("-R", "1")):  # and where retries tell of it
             with self.subTest(options=options):
-                self.begin_guarded(*options)
+                self.begin_tracked(*options)
                 self.pull()
                 self.end()
 
     def test_flaps(self):
-        self.begin_guarded()
+        self.begin_tracked()
         self.flap()
         self.end()
 
     def test_drain(self):
         """Atomics, too: they are let finish."""
-        self.begin_guarded("-a")
+        self.begin_tracked("-a")
         self.drain()
         self.end()
 
@@ -117,7 +117,7 @@ class Self(OwnHost):
         """What is set in RTS is so wherever the queue pair is, also if it is set while that changes."""
         for options in (("-A",), ("-A", "-A", "-a")):
             with self.subTest(options=options):
-                self.begin_guarded(*options)
+                self.begin_tracked(*options)
                 self.drain()
                 self.pull()
                 self.end()
@@ -128,7 +128,7 @@ class Self(OwnHost):
     def test_ahead(self):
         """The next one waits, connected to itself."""
         before = self.connected_ahead()
-        self.begin_guarded()
+        self.begin_tracked()
         self.wait_for("there are others on mlx5_1", lambda: all(qp["ahead"] == "mlx5_1" for qp in self.qps(SERVER)))
         self.wait_for("they are connected", lambda: self.connected_ahead() == before + N_QPS)
         self.pull()
@@ -174,7 +174,7 @@ class Self(OwnHost):
     def test_no_other_port(self):
         """The errors of a bare NIC, each once."""
         self.hosts.link("a.1", False)
-        self.begin_guarded("-R", "2")
+        self.begin_tracked("-R", "2")
         self.hosts.link("a.0", False)
         self.wait_for("it fails", lambda: self.programs[0].poll() is not None)
         self.end(FAILED)

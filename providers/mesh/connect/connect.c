@@ -261,7 +261,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	if (!conn->attempt.unlogged && !conn->attempt.nonce)
 		conn->attempt.unlogged = "the kernel gives the program no random numbers";
 	if (!conn->attempt.unlogged)
-		conn->attempt.unlogged = mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
+		conn->attempt.unlogged = mesh_conn_track(conn, mesh_mtu_bytes(attr->path_mtu));
 	if (is_to_refuse(view))
 		begin_refusing(conn);
 	err = refused ? refused : rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
@@ -269,7 +269,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		end_refusing(conn, err);
 	if (err && conn->held) {
 		/* A program may repeat RTR after the kernel did not find the neighbour. */
-		mesh_live_unguard(conn->held);
+		mesh_live_untrack(conn->held);
 		conn->held = NULL;
 	}
 	if (err)

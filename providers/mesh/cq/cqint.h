@@ -4,11 +4,11 @@
 
 #include "cq.h"
 #include "cqrecord.h"
-#include "guard.h"
 #include "heldrecord.h"
 #include "helper_stall.h"
 #include "mlx5_wr_walker.h"
 #include "places.h"
+#include "wr_tracker.h"
 
 /* Shared by the files of this room, and called by the rooms above: cq.c cqshadow.c cq_notify.c poll.c cqex.c. */
 

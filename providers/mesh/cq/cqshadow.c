@@ -335,8 +335,8 @@ static struct mesh_walker *walker_of(struct mesh_held *h)
 	if (!h)
 		return NULL;
 	mesh_lock(&h->lock);
-	if (h->guard && h->guard->walker && !h->guard->walker->engaged)
-		walker = h->guard->walker;
+	if (h->tracker && h->tracker->walker && !h->tracker->walker->engaged)
+		walker = h->tracker->walker;
 	mesh_unlock(&h->lock);
 	return walker;
 }

@@ -34,13 +34,13 @@ static inline struct mesh_walker *walker_of_cqe(struct mesh_cq *cq, uint32_t qpn
 /* Sends up to index @last are done. Return: false: nothing was changed; the slow way has to do it. */
 static bool sent(struct mesh_walker *walker, uint16_t last)
 {
-	struct mesh_guard *guard = walker->guard;
+	struct mesh_wr_tracker *tracker = walker->tracker;
 	struct mv_mlx5_run run = {.next = walker->sq_at};
 	uint32_t opcode;
 
-	if (walker->sq_at != last || !mv_mlx5_pass_one(&walker->sq, walker->qpn, guard->mtu_bytes, &run, &opcode))
-		return !mesh_walker_pass(guard, last, true);
-	mv_wrring_pass(&guard->sends, run.psns, run.consumes);
+	if (walker->sq_at != last || !mv_mlx5_pass_one(&walker->sq, walker->qpn, tracker->mtu_bytes, &run, &opcode))
+		return !mesh_walker_pass(tracker, last, true);
+	mv_wrring_pass(&tracker->sends, run.psns, run.consumes);
 	walker->sq_at = run.next;
 	return true;
 }
@@ -48,10 +48,10 @@ static bool sent(struct mesh_walker *walker, uint16_t last)
 /* As sent(), for a receive. */
 static inline bool received(struct mesh_walker *walker, uint16_t at)
 {
-	if (!walker->guard->shared && at != walker->rq_at)
+	if (!walker->tracker->shared && at != walker->rq_at)
 		return false;
 	walker->rq_at++;
-	walker->guard->n_received++;
+	walker->tracker->n_received++;
 	return true;
 }
 
@@ -87,13 +87,13 @@ __attribute__((always_inline)) static inline bool take_next_send(const struct me
 	run = (struct mv_mlx5_run){.next = walker->sq_at};
 	place = run.next & (walker->sq.n_wqes - 1);
 	if (cqe->wqe_counter != htobe16(run.next) ||
-	    !mv_mlx5_pass_one(&walker->sq, walker->qpn, walker->guard->mtu_bytes, &run, &opcode))
+	    !mv_mlx5_pass_one(&walker->sq, walker->qpn, walker->tracker->mtu_bytes, &run, &opcode))
 		return false;
 	nth = walker->take.sq_wqe_head[place];
 	if (cqe->sop_drop_qpn != htobe32(opcode << 24 | walker->qpn) || opcode == MLX5_OPCODE_RDMA_READ ||
 	    nth != *walker->take.sq_tail)
 		return false;
-	mv_wrring_pass(&walker->guard->sends, run.psns, run.consumes);
+	mv_wrring_pass(&walker->tracker->sends, run.psns, run.consumes);
 	walker->sq_at = run.next;
 	mesh_take_sent(&walker->take, place, walker->qpn, mesh_take_kind_of(opcode), nth + 1, wc);
 	return true;
@@ -101,7 +101,7 @@ __attribute__((always_inline)) static inline bool take_next_send(const struct me
 
 static bool take_receive(struct mesh_walker *walker, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
-	if (!mesh_take_plain_receive(cqe) || walker->guard->shared || !received(walker, be16toh(cqe->wqe_counter)))
+	if (!mesh_take_plain_receive(cqe) || walker->tracker->shared || !received(walker, be16toh(cqe->wqe_counter)))
 		return false;
 	mesh_take_receive(&walker->take, walker->rq.n_wqes, cqe, wc);
 	return true;

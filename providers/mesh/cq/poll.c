@@ -31,7 +31,7 @@ static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, cons
 	if (c->late)
 		mesh_cq_clients.srq_return(home, c->wr_id);
 	else if (c->kept)
-		mesh_cq_clients.srq_keep(home, c->wr_id, h->guard->begun);
+		mesh_cq_clients.srq_keep(home, c->wr_id, h->tracker->begun);
 	else if (mesh_held_mode(h) != MESH_HELD_QUEUING)
 		mesh_cq_clients.srq_consumed(home, c->wr_id);
 }
@@ -60,7 +60,7 @@ __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp,
 	if (c->status == IBV_WC_LOC_PROT_ERR)
 		mesh_cq_clients.post_marker_flushed(h, c);
 	c->failed_receive |= is_of_receives(h, c->cq);
-	show = !h->guard || mesh_guard_completed(h, c);
+	show = !h->tracker || mesh_tracker_completed(h, c);
 	if (home_of(qp) && c->failed_receive)
 		receive_failed(home_of(qp), h, c);
 	return show;
@@ -78,8 +78,8 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 		return false;
 	if (!h)
 		return true;
-	if (c->status == IBV_WC_SUCCESS && h->guard)
-		show = mesh_guard_completed(h, c);
+	if (c->status == IBV_WC_SUCCESS && h->tracker)
+		show = mesh_tracker_completed(h, c);
 	if (c->receive && !atomic_load_explicit(&h->flags.consumed, memory_order_relaxed))
 		atomic_store_explicit(&h->flags.consumed, true, memory_order_relaxed);
 	/*

@@ -12,14 +12,14 @@
  */
 
 /**
- * mesh_conn_guard - log the work of the program's own QP, so that the connection can move later
+ * mesh_conn_track - log the work of the program's own QP, so that the connection can move later
  * @mtu_bytes: of its path
  *
  * Thread: the program's; conn->lock.
  *
  * Return: NULL: done; else why the work cannot be logged, a constant string.
  */
-const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
+const char *mesh_conn_track(struct mesh_conn *conn, uint32_t mtu_bytes);
 
 /** mesh_conn_live - carry out an action of a move at work. Return: false: the action is not of such a move. */
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);

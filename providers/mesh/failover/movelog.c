@@ -15,10 +15,10 @@
 #include "prearm.h"
 #include "suspect.h"
 
-const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
+const char *mesh_conn_track(struct mesh_conn *conn, uint32_t mtu_bytes)
 {
 	const struct mesh_held_ops *ops = conn->ends.self ? &mesh_conn_self_ops : &mesh_conn_held_ops;
-	int err = mesh_live_guard(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->held);
+	int err = mesh_live_track(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->held);
 
 	if (!err)
 		return NULL;

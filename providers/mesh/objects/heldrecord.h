@@ -11,7 +11,7 @@
 
 struct mesh_pd; /* rails.h */
 struct mesh_held;
-struct mesh_guard; /* guard.h */
+struct mesh_wr_tracker; /* wr_tracker.h */
 struct mesh_reap_entry; /* reaper.c */
 struct mesh_wrex; /* wrex.c */
 
@@ -283,7 +283,7 @@ struct mesh_held {
 	struct mesh_shadow old; /* did the work before; conn->lock, as the next two */
 	struct mesh_fence fence;
 	struct mesh_held_ahead ahead;
-	struct mesh_guard *guard; /* the log; NULL: none, so the QP cannot move at work */
+	struct mesh_wr_tracker *tracker; /* the log; NULL: none, so the QP cannot move at work */
 	struct mesh_held_paused paused;
 	struct mesh_held_parity parity; /* conn->lock, as the next two */
 	bool unwoken; /* the stash has completions, but no completion event could be made */

@@ -114,8 +114,8 @@ static int send_flush_marker(struct mesh_held *h, uint64_t wr_id)
 		.send_flags = IBV_SEND_SIGNALED,
 	}, *bad;
 
-	if (h->guard)
-		h->guard->unlogged = true; /* true in most cases: send_lost() */
+	if (h->tracker)
+		h->tracker->unlogged = true; /* true in most cases: send_lost() */
 	return h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->lower.io.post_send(h->qp, &wr, &bad);
 }
 
@@ -183,15 +183,15 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	translated.send_flags &= ~MESH_SEND_UNASKED;
 	if (err == NO_KEY)
 		return send_failed(h, wr->wr_id);
-	if (!err && h->guard && h->mode != MESH_HELD_NATIVE && h->mode != MESH_HELD_FLUSHING)
-		logged = mesh_guard_send(h->guard, wr);
+	if (!err && h->tracker && h->mode != MESH_HELD_NATIVE && h->mode != MESH_HELD_FLUSHING)
+		logged = mesh_tracker_send(h->tracker, wr);
 	if (err || logged > 0)
 		return err ? err : logged;
 	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->lower.io.post_send(h->qp, &translated, &bad);
 	if (err && !logged)
-		mv_wrring_undo(&h->guard->sends, 1);
-	if (!err && logged && h->guard)
-		h->guard->unlogged = true;
+		mv_wrring_undo(&h->tracker->sends, 1);
+	if (!err && logged && h->tracker)
+		h->tracker->unlogged = true;
 	if (!err && h->paused.quiet == MESH_QUIET_SOON && mesh_held_signals(h, wr))
 		h->paused.quiet = MESH_QUIET_YES;
 	return err;
@@ -204,9 +204,9 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
  */
 static bool is_before_its_turn(const struct mesh_held *h)
 {
-	const struct mesh_guard *guard = h->guard;
+	const struct mesh_wr_tracker *tracker = h->tracker;
 
-	return h->mode == MESH_HELD_ACTIVE && !guard->lost && !guard->broken && mv_wrlog_count(&guard->sends.log);
+	return h->mode == MESH_HELD_ACTIVE && !tracker->lost && !tracker->broken && mv_wrlog_count(&tracker->sends.log);
 }
 
 /* Post in place of an atomic that must not be repeated. Return: 0, WAIT, ENOMEM. */
@@ -216,12 +216,12 @@ static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
 
 	if (is_before_its_turn(h))
 		return WAIT;
-	logged = mesh_guard_send(h->guard, wr);
+	logged = mesh_tracker_send(h->tracker, wr);
 	if (logged > 0)
 		return logged;
 	err = send_flush_marker(h, wr->wr_id);
 	if (err && !logged)
-		mv_wrring_undo(&h->guard->sends, 1);
+		mv_wrring_undo(&h->tracker->sends, 1);
 	return err;
 }
 
@@ -246,7 +246,7 @@ static bool can_send(const struct mesh_held *h)
 static bool is_unnoted(const struct mesh_held *h)
 {
 	return h->mode == MESH_HELD_FLUSHING ||
-	       ((h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_ACTIVE) && h->guard && h->guard->lost);
+	       ((h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_ACTIVE) && h->tracker && h->tracker->lost);
 }
 
 /*
@@ -309,7 +309,7 @@ void mesh_post_drain(struct mesh_held *h)
 	cancel = mesh_cancel_off(); /* as in mesh_post_send(); called by polls, with more locks held */
 	while (h->queue.n) {
 		send = mesh_sendq_place(&h->queue, 0);
-		err = mesh_guard_is_lost(&send->wr) ? send_lost(h, &send->wr) : send_one(h, &send->wr);
+		err = mesh_tracker_is_lost(&send->wr) ? send_lost(h, &send->wr) : send_one(h, &send->wr);
 		if (err && err != WAIT && err != ENOMEM)
 			err = send_flush_marker(h, send->wr.wr_id);
 		/* Comes back here: for a key mesh_held_put_key(), for atomics mesh_live_release(), else the next poll or post. */
@@ -340,7 +340,7 @@ void mesh_post_drain_all(struct mesh_context *mc)
 /* Receives do not wait for queued sends. */
 bool mesh_post_recv_is_left(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_TRACKED && h->guard->lost && !h->guard->walker;
+	return h->mode == MESH_HELD_TRACKED && h->tracker->lost && !h->tracker->walker;
 }
 
 bool mesh_post_is_left(const struct mesh_held *h)
@@ -387,7 +387,7 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct
 	bool direct;
 	int err;
 
-	if (h->guard && mesh_walker_strayed(h->guard->walker))
+	if (h->tracker && mesh_walker_strayed(h->tracker->walker))
 		mesh_walker_stray(h);
 	if (h->queue.n)
 		mesh_post_drain(h);
@@ -410,7 +410,7 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct
  */
 static bool is_bases(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_TRACKED && h->guard->walker && !h->guard->walker->engaged;
+	return h->mode == MESH_HELD_TRACKED && h->tracker->walker && !h->tracker->walker->engaged;
 }
 
 MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)

@@ -3,8 +3,8 @@
 #define MESH_POSTINT_H
 
 #include "cqint.h"
-#include "guard.h"
 #include "post.h"
+#include "wr_tracker.h"
 
 /* Shared by the files of this room, and called by the rooms above: post.c sendq.c recvnotes.c wrex.c. */
 

@@ -13,14 +13,14 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
 	int err;
 
 	/* Checked before the provider is called: mesh_post_is_left(). */
-	if (h->guard && !h->guard->shared && h->guard->receives.n_left == h->guard->receives.size)
+	if (h->tracker && !h->tracker->shared && h->tracker->receives.n_left == h->tracker->receives.size)
 		return ENOMEM;
 	if (num_sge > 0 && (uint32_t)num_sge > h->made.cap.max_recv_sge)
 		return EINVAL;
 	mesh_post_translate_sges(h, sges, num_sge);
 	err = ibv_post_recv(h->now.qp, &wr, &bad);
-	if (!err && h->guard && !h->guard->shared)
-		mesh_srqlog_push(&h->guard->receives, wr_id, sges, num_sge);
+	if (!err && h->tracker && !h->tracker->shared)
+		mesh_srqlog_push(&h->tracker->receives, wr_id, sges, num_sge);
 	return err;
 }
 
@@ -30,7 +30,7 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
  */
 static bool is_unlogged(const struct mesh_held *h)
 {
-	return h->guard && !h->guard->shared && (h->guard->lost || h->mode == MESH_HELD_FLUSHING) &&
+	return h->tracker && !h->tracker->shared && (h->tracker->lost || h->mode == MESH_HELD_FLUSHING) &&
 	       h->made.cap.max_recv_sge <= UNLOGGED_SGES;
 }
 
@@ -85,21 +85,21 @@ static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 /* With a log, and no shadow in use. */
 static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 {
-	struct mesh_srqlog *log = &h->guard->receives;
+	struct mesh_srqlog *log = &h->tracker->receives;
 	struct ibv_recv_wr copy = *wr, *bad;
 	int err = 0;
 
 	copy.next = NULL;
 	if (h->mode == MESH_HELD_TRACKED && !h->now.qp)
 		mesh_post_check_keys(h, wr->sg_list, wr->num_sge);
-	if (h->mode == MESH_HELD_TRACKED && (h->guard->lost || mesh_guard_reads(h->guard))) {
+	if (h->mode == MESH_HELD_TRACKED && (h->tracker->lost || mesh_tracker_reads(h->tracker))) {
 		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
-		if (!err && h->guard->walker && h->guard->walker->noting)
+		if (!err && h->tracker->walker && h->tracker->walker->noting)
 			mesh_recvlog_add(&h->early.log, wr);
 		return err;
 	}
-	if (mesh_guard_reads(h->guard) && h->mode == MESH_HELD_FENCING)
-		log = &h->guard->walker->later;
+	if (mesh_tracker_reads(h->tracker) && h->mode == MESH_HELD_FENCING)
+		log = &h->tracker->walker->later;
 	if (log->n_left == log->size)
 		return ENOMEM;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->made.cap.max_recv_sge)
@@ -136,7 +136,7 @@ static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct 
 {
 	int err;
 
-	if (h->guard && mesh_walker_strayed(h->guard->walker))
+	if (h->tracker && mesh_walker_strayed(h->tracker->walker))
 		mesh_walker_stray(h);
 	for (; wr; wr = wr->next) {
 		err = post_one_recv(h, wr); /* may release the lock */

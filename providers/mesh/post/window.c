@@ -16,8 +16,8 @@ static int to_base(struct mesh_held *h, const struct ibv_qp *qp)
 	mesh_lock(&h->lock);
 	if (h->qp == qp && h->mode == MESH_HELD_TRACKED) {
 		/* From here on no move begins, so later posts go to the QP that does the work. */
-		if (!h->guard->lost)
-			h->guard->lost = mesh_guard_kind;
+		if (!h->tracker->lost)
+			h->tracker->lost = mesh_tracker_kind;
 		h->paused.quiet = MESH_QUIET_NO; /* atomics need not wait any more */
 		if (h->queue.n && !mesh_held_is_own_poll(h))
 			mesh_post_drain(h);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
-#include "guard.h"
 #include "lastwqe.h"
+#include "wr_tracker.h"
 
 /*
  * IBV_EVENT_QP_LAST_WQE_REACHED: a queue pair with an SRQ is in ERR.
@@ -126,7 +126,7 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
  */
 static bool is_behind_its_back(const struct mesh_held *h, const struct ibv_qp *qp)
 {
-	return h->qp == qp && h->guard && !h->failure.ended && (h->mode != MESH_HELD_TRACKED || !h->guard->lost);
+	return h->qp == qp && h->tracker && !h->failure.ended && (h->mode != MESH_HELD_TRACKED || !h->tracker->lost);
 }
 
 static void note_read(struct mesh_held *h, const struct ibv_qp *qp)
@@ -173,7 +173,7 @@ static void told_of_err(struct mesh_context *mc, const struct ibv_qp *qp)
 	if (!h)
 		return;
 	mesh_lock(&h->lock);
-	if (h->qp == qp && h->guard && !h->now.qp)
+	if (h->qp == qp && h->tracker && !h->now.qp)
 		mesh_last_wqe_ended(h);
 	mesh_unlock(&h->lock);
 }

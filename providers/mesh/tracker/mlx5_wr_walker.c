@@ -57,10 +57,10 @@ void mesh_walker_quicken_again(struct mesh_cq *cq)
 
 /* ---- reading completions ------------------------------------------------------------------------------------- */
 
-static void lose(struct mesh_guard *guard, const char *why)
+static void lose(struct mesh_wr_tracker *tracker, const char *why)
 {
-	if (!guard->lost)
-		guard->lost = why;
+	if (!tracker->lost)
+		tracker->lost = why;
 }
 
 /* The CQ is claimed. */
@@ -77,73 +77,73 @@ static void lose_all(struct mesh_cq *cq, const char *why)
 			continue;
 		mesh_lock(&h->lock);
 		if (mesh_walker_of(h))
-			lose(h->guard, why);
+			lose(h->tracker, why);
 		mesh_unlock(&h->lock);
 	}
 	mesh_unlock(&cq->lock);
 }
 
-int mesh_walker_pass(struct mesh_guard *guard, uint16_t last, bool last_too)
+int mesh_walker_pass(struct mesh_wr_tracker *tracker, uint16_t last, bool last_too)
 {
-	struct mesh_walker *walker = guard->walker;
+	struct mesh_walker *walker = tracker->walker;
 	struct mv_mlx5_run run = {.next = walker->sq_at};
 	int err = 0;
 
 	if (last_too)
-		err = mv_mlx5_sq_pass(&walker->sq, walker->qpn, walker->sq_at, last, guard->mtu_bytes, &run);
+		err = mv_mlx5_sq_pass(&walker->sq, walker->qpn, walker->sq_at, last, tracker->mtu_bytes, &run);
 	else if (last != walker->sq_at)
-		err = mv_mlx5_sq_psns(&walker->sq, walker->qpn, walker->sq_at, last, guard->mtu_bytes, &run.psns,
+		err = mv_mlx5_sq_psns(&walker->sq, walker->qpn, walker->sq_at, last, tracker->mtu_bytes, &run.psns,
 				      &run.consumes);
 	if (err)
 		return err;
-	mv_wrring_pass(&guard->sends, run.psns, run.consumes);
+	mv_wrring_pass(&tracker->sends, run.psns, run.consumes);
 	walker->sq_at = last_too ? run.next : last;
 	return 0;
 }
 
-static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
+static void stage_send(struct mesh_wr_tracker *tracker, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
 {
-	struct mesh_walker *walker = guard->walker;
+	struct mesh_walker *walker = tracker->walker;
 	int err;
 
 	if (!cqe->error) {
-		err = walker->failed ? -EPROTO : mesh_walker_pass(guard, cqe->wqe_counter, true);
+		err = walker->failed ? -EPROTO : mesh_walker_pass(tracker, cqe->wqe_counter, true);
 		if (err)
-			lose(guard, err == -EOPNOTSUPP ? mesh_guard_kind : no_order);
+			lose(tracker, err == -EOPNOTSUPP ? mesh_tracker_kind : no_order);
 		return;
 	}
 	/* Sends before the first failed one, without completion, are done. */
 	err = walker->failed ? (cqe->wqe_counter == walker->sq_at ? 0 : -EPROTO)
-			     : mesh_walker_pass(guard, cqe->wqe_counter, false);
+			     : mesh_walker_pass(tracker, cqe->wqe_counter, false);
 	walker->failed = true;
 	staged->kind = MESH_STAGED_SEND;
 	if (err) {
-		lose(guard, no_order);
+		lose(tracker, no_order);
 		return;
 	}
-	if (mv_mlx5_sq_get(&walker->sq, walker->qpn, cqe->wqe_counter, guard->sends.log.max_sge,
-			   guard->sends.log.max_inline_bytes, staged->sges, staged->data, &staged->send,
+	if (mv_mlx5_sq_get(&walker->sq, walker->qpn, cqe->wqe_counter, tracker->sends.log.max_sge,
+			   tracker->sends.log.max_inline_bytes, staged->sges, staged->data, &staged->send,
 			   &walker->sq_at))
-		lose(guard, mesh_guard_kind);
+		lose(tracker, mesh_tracker_kind);
 }
 
-static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
+static void stage_receive(struct mesh_wr_tracker *tracker, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
 {
-	struct mesh_walker *walker = guard->walker;
+	struct mesh_walker *walker = tracker->walker;
 
-	if (guard->shared) {
+	if (tracker->shared) {
 		staged->kind = cqe->error ? MESH_STAGED_SHARED : MESH_STAGED_NONE;
 		return;
 	}
 	if (cqe->wqe_counter != walker->rq_at)
-		lose(guard, no_order);
+		lose(tracker, no_order);
 	walker->rq_at = (uint16_t)(cqe->wqe_counter + 1);
 	if (!cqe->error)
 		return;
 	staged->kind = MESH_STAGED_RECEIVE;
-	staged->n_sges = mv_mlx5_rq_read(&walker->rq, walker->rq_at, 1, 0, guard->receives.max_sge, staged->sges);
+	staged->n_sges = mv_mlx5_rq_read(&walker->rq, walker->rq_at, 1, 0, tracker->receives.max_sge, staged->sges);
 	if (staged->n_sges < 0)
-		lose(guard, no_order);
+		lose(tracker, no_order);
 }
 
 /* held->lock. Failed work goes to the log, which may have no memory yet: the path has failed before any move was prepared. */
@@ -152,12 +152,12 @@ static void stage_logged(struct mesh_held *h, const struct mesh_cq *cq, const st
 	struct mesh_staged *staged = staged_at(h, cq);
 
 	staged->kind = MESH_STAGED_NONE;
-	if (cqe->error && mesh_guard_room(h->guard, &h->made.cap))
-		lose(h->guard, "out of memory"); /* the program gets its errors */
+	if (cqe->error && mesh_tracker_room(h->tracker, &h->made.cap))
+		lose(h->tracker, "out of memory"); /* the program gets its errors */
 	else if (cqe->send)
-		stage_send(h->guard, cqe, staged);
+		stage_send(h->tracker, cqe, staged);
 	else
-		stage_receive(h->guard, cqe, staged);
+		stage_receive(h->tracker, cqe, staged);
 }
 
 /* claimed, cq->lock */
@@ -167,12 +167,12 @@ static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv
 
 	mesh_lock(&h->lock);
 	walker = mesh_walker_of(h);
-	/* A receive of an SRQ may be late: is_late() of guard.c. */
-	if (walker && walker->ended && (cqe->send || !h->guard->shared))
+	/* A receive of an SRQ may be late: is_late() of wr_tracker.c. */
+	if (walker && walker->ended && (cqe->send || !h->tracker->shared))
 		mesh_walker_stray(h);
 	else if (walker && walker->ended)
 		;
-	else if (walker && !h->guard->lost)
+	else if (walker && !h->tracker->lost)
 		stage_logged(h, cq, cqe);
 	mesh_unlock(&h->lock);
 }
@@ -249,74 +249,74 @@ static const char too_many[] = "it has more outstanding than its queue takes";
 
 void mesh_walker_keep(struct mesh_held *h, const struct mesh_completion *c)
 {
-	struct mesh_guard *guard = h->guard;
+	struct mesh_wr_tracker *tracker = h->tracker;
 	struct mesh_staged *staged = staged_at(h, c->cq);
 	enum mesh_staged_kind kind = staged->kind;
 
 	staged->kind = MESH_STAGED_NONE; /* logged once */
-	if (guard->lost)
+	if (tracker->lost)
 		return;
 	switch (kind) {
 	case MESH_STAGED_SEND:
 		staged->send.wr.wr_id = c->wr_id;
-		if (mv_wrring_add(&guard->sends, &staged->send.wr))
-			lose(guard, too_many);
+		if (mv_wrring_add(&tracker->sends, &staged->send.wr))
+			lose(tracker, too_many);
 		break;
 	case MESH_STAGED_RECEIVE:
-		if (guard->receives.n_left == guard->receives.size)
-			lose(guard, too_many);
+		if (tracker->receives.n_left == tracker->receives.size)
+			lose(tracker, too_many);
 		else
-			mesh_srqlog_push(&guard->receives, c->wr_id, staged->sges, staged->n_sges);
+			mesh_srqlog_push(&tracker->receives, c->wr_id, staged->sges, staged->n_sges);
 		break;
 	case MESH_STAGED_SHARED:
-		guard->walker->n_shared++;
+		tracker->walker->n_shared++;
 		break;
 	case MESH_STAGED_NONE:
-		lose(guard, "a completion in error was polled that had not been looked at");
+		lose(tracker, "a completion in error was polled that had not been looked at");
 	}
 }
 
-void mesh_walker_settle(struct mesh_guard *guard)
+void mesh_walker_settle(struct mesh_wr_tracker *tracker)
 {
-	struct mesh_walker *walker = guard->walker;
+	struct mesh_walker *walker = tracker->walker;
 	const struct mesh_srq_recv *recv;
 	uint32_t i;
 
 	if (!walker || walker->ended)
 		return;
 	/* Each withheld completion has to be logged once: otherwise work would be done twice, or not at all. */
-	if (mv_wrlog_count(&guard->sends.log) + guard->receives.n_left + walker->n_shared != guard->n_kept)
-		lose(guard, "what was not done is not what its log has");
-	if (guard->shared)
+	if (mv_wrlog_count(&tracker->sends.log) + tracker->receives.n_left + walker->n_shared != tracker->n_kept)
+		lose(tracker, "what was not done is not what its log has");
+	if (tracker->shared)
 		return;
-	if (guard->receives.n_left + walker->later.n_left > guard->receives.size)
-		lose(guard, "it has more receives outstanding than its queue takes");
-	if (guard->lost)
+	if (tracker->receives.n_left + walker->later.n_left > tracker->receives.size)
+		lose(tracker, "it has more receives outstanding than its queue takes");
+	if (tracker->lost)
 		return; /* mesh_live_surface() gives the errors of @later */
 	for (i = 0; i < walker->later.n; i++) {
 		recv = mesh_srqlog_at(&walker->later, i);
-		mesh_srqlog_push(&guard->receives, recv->wr_id, recv->sges, recv->num_sge);
+		mesh_srqlog_push(&tracker->receives, recv->wr_id, recv->sges, recv->num_sge);
 	}
 	mesh_srqlog_clear(&walker->later);
 }
 
-bool mesh_walker_through(const struct mesh_guard *guard)
+bool mesh_walker_through(const struct mesh_wr_tracker *tracker)
 {
-	const struct mesh_walker *walker = guard->walker;
+	const struct mesh_walker *walker = tracker->walker;
 
-	return !walker || ((!guard->rts || mv_mlx5_sq_end(&walker->sq) == walker->sq_at) &&
-			   (guard->shared || mv_mlx5_rq_end(&walker->rq) == walker->rq_at));
+	return !walker || ((!tracker->rts || mv_mlx5_sq_end(&walker->sq) == walker->sq_at) &&
+			   (tracker->shared || mv_mlx5_rq_end(&walker->rq) == walker->rq_at));
 }
 
-void mesh_walker_end(struct mesh_guard *guard)
+void mesh_walker_end(struct mesh_wr_tracker *tracker)
 {
-	struct mesh_walker *walker = guard->walker;
+	struct mesh_walker *walker = tracker->walker;
 
 	if (!walker)
 		return;
 	walker->ended = true;
 	walker->sq_end = walker->sq_at;
-	walker->rq_end = guard->shared ? mv_mlx5_rq_end(&walker->rq) : walker->rq_at;
+	walker->rq_end = tracker->shared ? mv_mlx5_rq_end(&walker->rq) : walker->rq_at;
 }
 
 /* A post that bypassed the plugin will never be executed, so the program's later posts must not be executed either. */
@@ -324,15 +324,15 @@ void mesh_walker_stray(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	lose(h->guard, "a thread posted to it past us while it was moved");
+	lose(h->tracker, "a thread posted to it past us while it was moved");
 	if (h->mode == MESH_HELD_ACTIVE && h->now.qp)
 		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 }
 
 bool mesh_walker_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret)
 {
-	const struct mesh_walker *walker = h->guard->walker;
-	const struct mv_wrlog *log = &h->guard->sends.log;
+	const struct mesh_walker *walker = h->tracker->walker;
+	const struct mv_wrlog *log = &h->tracker->sends.log;
 	struct mv_wr wr;
 
 	if (*at == mv_mlx5_sq_end(&walker->sq) ||
@@ -344,15 +344,15 @@ bool mesh_walker_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_w
 
 enum mv_atomics mesh_walker_atomics(struct mesh_held *h)
 {
-	struct mesh_walker *walker = h->guard->walker;
+	struct mesh_walker *walker = h->tracker->walker;
 	uint16_t at = walker->sq_at, end = mv_mlx5_sq_end(&walker->sq);
 	enum mv_atomics found = MV_ATOMICS_NONE;
 	struct mv_wr wr;
 
-	while (at != end && !h->guard->lost) {
-		if (mv_mlx5_sq_get(&walker->sq, walker->qpn, at, h->guard->sends.log.max_sge,
-				   h->guard->sends.log.max_inline_bytes, NULL, NULL, &wr, &at)) {
-			lose(h->guard, mesh_guard_kind);
+	while (at != end && !h->tracker->lost) {
+		if (mv_mlx5_sq_get(&walker->sq, walker->qpn, at, h->tracker->sends.log.max_sge,
+				   h->tracker->sends.log.max_inline_bytes, NULL, NULL, &wr, &at)) {
+			lose(h->tracker, mesh_tracker_kind);
 			return found;
 		}
 		if (mv_wr_is_atomic(&wr.wr))

@@ -2,8 +2,8 @@
 #ifndef MESH_MLX5_WR_WALKER_H
 #define MESH_MLX5_WR_WALKER_H
 
-#include "guard.h"
 #include "mlx5take.h"
+#include "wr_tracker.h"
 
 /* A completion in error that is being polled, with its work request. */
 struct mesh_staged {
@@ -27,7 +27,7 @@ struct mesh_staged {
  * libmlx5 frees them when it consumes the CQE. So
  *
  *   a successful send               adds the PSNs and counts of itself, and of unsignaled sends before it
- *   a failed send                   is copied to the log of guard.h, and handled as for any other base
+ *   a failed send                   is copied to the log of wr_tracker.h, and handled as for any other base
  *   a receive                       is counted; a flushed one is copied
  *
  * A QP in ERR completes all of its work in order. At its end the log has exactly the outstanding work.
@@ -41,7 +41,7 @@ struct mesh_staged {
  */
 struct mesh_walker {
 	struct mv_mlx5_ring sq, rq; /* constant */
-	struct mesh_guard *guard; /* constant, as the next */
+	struct mesh_wr_tracker *tracker; /* constant, as the next */
 	uint32_t qpn;
 	struct mesh_take_qp take; /* constant */
 	struct mesh_mlx5_lock lock; /* of the send queue; constant */
@@ -67,7 +67,7 @@ struct mesh_walker {
 /* Walker of a program's own QP; NULL: none. */
 static inline struct mesh_walker *mesh_walker_of(const struct mesh_held *h)
 {
-	return h->guard ? h->guard->walker : NULL;
+	return h->tracker ? h->tracker->walker : NULL;
 }
 
 /** mesh_walker_rts - the QP is in RTS; no send is outstanding; held->lock */
@@ -103,14 +103,14 @@ void mesh_walker_keep(struct mesh_held *h, const struct mesh_completion *c);
  *
  * If the log differs from the withheld completions, the log is lost.
  */
-void mesh_walker_settle(struct mesh_guard *guard);
+void mesh_walker_settle(struct mesh_wr_tracker *tracker);
 
 /**
  * mesh_walker_through - has all posted work been read? held->lock. Return: false: there is work behind the sentinels.
  */
-bool mesh_walker_through(const struct mesh_guard *guard);
+bool mesh_walker_through(const struct mesh_wr_tracker *tracker);
 /** mesh_walker_end - the fence is over: from now on nothing may be posted; held->lock */
-void mesh_walker_end(struct mesh_guard *guard);
+void mesh_walker_end(struct mesh_wr_tracker *tracker);
 
 /** mesh_walker_stray - a post has bypassed the plugin after the fence: the connection fails; held->lock */
 void mesh_walker_stray(struct mesh_held *h);
@@ -143,7 +143,7 @@ void mesh_walker_cq_refresh(struct mesh_cq *cq);
  *
  * Return: 0; -errno: not the expected sends, and nothing was changed.
  */
-int mesh_walker_pass(struct mesh_guard *guard, uint16_t last, bool last_too);
+int mesh_walker_pass(struct mesh_wr_tracker *tracker, uint16_t last, bool last_too);
 
 /**
  * mesh_walker_took - has libmlx5 consumed exactly @n CQEs? It removes others when a QP is destroyed meanwhile. Claimed.

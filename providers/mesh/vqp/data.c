@@ -72,8 +72,8 @@ void mesh_held_release(struct mesh_held *h)
 	h->early.hides_base = false;
 	mesh_sendq_fini(&h->queue);
 	mesh_walker_close(h);
-	mesh_guard_free(h->guard);
-	h->guard = NULL;
+	mesh_tracker_free(h->tracker);
+	h->tracker = NULL;
 	free(h->keys.sges);
 	free(h->keys.places);
 	h->keys = (struct mesh_held_keys){0};

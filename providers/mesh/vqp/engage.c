@@ -80,8 +80,8 @@ int mesh_walker_open(struct mesh_held *h)
 	}
 	mesh_take_open_qp(h->mc, h->qp, &walker->take);
 	walker->qpn = h->qp->qp_num;
-	walker->guard = h->guard;
-	h->guard->walker = walker;
+	walker->tracker = h->tracker;
+	h->tracker->walker = walker;
 	h->mc->data.n_read++;
 	walker->noting = true;
 	h->mc->data.n_noted++;
@@ -100,7 +100,7 @@ void mesh_walker_close(struct mesh_held *h)
 	h->mc->data.n_noted -= walker->noting;
 	atomic_fetch_sub_explicit(&h->send_cq->reading.n_walkers, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&h->recv_cq->reading.n_walkers, 1, memory_order_relaxed);
-	h->guard->walker = NULL;
+	h->tracker->walker = NULL;
 	walker_free(walker);
 }
 
@@ -145,7 +145,7 @@ static int get_room(struct mesh_held *h, struct mesh_walker *walker)
 
 	mesh_lock(&h->lock);
 	err = mesh_held_room(h);
-	if (!err && !h->guard->shared && !walker->later.places)
+	if (!err && !h->tracker->shared && !walker->later.places)
 		err = mesh_srqlog_init(&walker->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
 	mesh_unlock(&h->lock);
 	return err;

@@ -74,8 +74,8 @@ static int flush(struct mesh_held *h)
 
 	if (err)
 		return err;
-	if (h->guard && !h->guard->lost)
-		h->guard->lost = "it is in ERR";
+	if (h->tracker && !h->tracker->lost)
+		h->tracker->lost = "it is in ERR";
 	h->failure.status = IBV_WC_WR_FLUSH_ERR;
 	h->mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(h);
@@ -158,8 +158,8 @@ int mesh_held_flush(struct mesh_held *h)
  */
 static void fail_active(struct mesh_held *h, enum ibv_wc_status status)
 {
-	if (h->guard && !h->guard->lost)
-		h->guard->lost = "it failed";
+	if (h->tracker && !h->tracker->lost)
+		h->tracker->lost = "it failed";
 	h->failure.status = status;
 	h->mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(h);
@@ -168,7 +168,7 @@ static void fail_active(struct mesh_held *h, enum ibv_wc_status status)
 /* For a QP that moves, or has failed, the move decides, and gives the withheld errors. held->lock */
 static bool is_moving(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED || (h->guard && h->guard->broken);
+	return h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED || (h->tracker && h->tracker->broken);
 }
 
 bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)

@@ -26,11 +26,11 @@ static enum mv_atomics quieten(struct mesh_held *h)
 	enum mv_atomics found = MV_ATOMICS_NONE;
 
 	mesh_lock(&h->lock);
-	if (h->guard && mesh_guard_reads(h->guard))
+	if (h->tracker && mesh_tracker_reads(h->tracker))
 		found = mesh_walker_atomics(h);
-	else if (h->guard)
-		found = mv_wrring_atomics(&h->guard->sends);
-	if (!h->guard || !h->guard->lost) /* with a lost log the move is refused */
+	else if (h->tracker)
+		found = mv_wrring_atomics(&h->tracker->sends);
+	if (!h->tracker || !h->tracker->lost) /* with a lost log the move is refused */
 		h->paused.quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
 	mesh_unlock(&h->lock);
 	return found;
@@ -58,14 +58,14 @@ static uint64_t fence_ns(void)
 /* Can sends be outstanding? Not with a send queue of size 0, nor before RTS. held->lock */
 static bool has_sends(const struct mesh_held *h)
 {
-	return h->guard->rts && h->made.cap.max_send_wr;
+	return h->tracker->rts && h->made.cap.max_send_wr;
 }
 
 /* A queue that can have nothing outstanding needs no mark. An SRQ takes none, because other QPs share it. held->lock */
 static void begin_marks(struct mesh_held *h)
 {
-	h->guard->send_mark = has_sends(h) ? MESH_MARK_NONE : MESH_MARK_SEEN;
-	h->guard->recv_mark = !h->guard->shared && h->made.cap.max_recv_wr ? MESH_MARK_NONE : MESH_MARK_SEEN;
+	h->tracker->send_mark = has_sends(h) ? MESH_MARK_NONE : MESH_MARK_SEEN;
+	h->tracker->recv_mark = !h->tracker->shared && h->made.cap.max_recv_wr ? MESH_MARK_NONE : MESH_MARK_SEEN;
 }
 
 /* From here on no work is posted to the QP at work. Return: 0 or -EOPNOTSUPP. */
@@ -74,7 +74,7 @@ static int begin_fence(struct mesh_held *h)
 	int err = 0;
 
 	mesh_lock(&h->lock);
-	if (h->guard->lost || (h->mode != MESH_HELD_TRACKED && h->mode != MESH_HELD_ACTIVE))
+	if (h->tracker->lost || (h->mode != MESH_HELD_TRACKED && h->mode != MESH_HELD_ACTIVE))
 		err = -EOPNOTSUPP;
 	h->paused.quiet = MESH_QUIET_NO; /* all work waits now */
 	if (!err) {
@@ -103,14 +103,15 @@ static int now_to_err(struct mesh_held *h)
 static int post_send_mark(struct mesh_held *h)
 {
 	struct ibv_send_wr mark = {
-		.wr_id = mesh_guard_send_mark(h->guard), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+		.wr_id = mesh_tracker_send_mark(h->tracker), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
+		*bad;
 
 	return h->now.qp ? ibv_post_send(h->now.qp, &mark, &bad) : h->mc->lower.io.post_send(h->qp, &mark, &bad);
 }
 
 static int post_recv_mark(struct mesh_held *h)
 {
-	struct ibv_recv_wr mark = {.wr_id = mesh_guard_recv_mark(h->guard)}, *bad;
+	struct ibv_recv_wr mark = {.wr_id = mesh_tracker_recv_mark(h->tracker)}, *bad;
 
 	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->lower.io.post_recv(h->qp, &mark, &bad);
 }
@@ -125,11 +126,11 @@ static bool wants_mark(struct mesh_held *h, bool send)
 
 	mesh_lock(&h->lock);
 	if (send) {
-		wants = h->guard->send_mark == MESH_MARK_NONE && (!h->guard->shared || h->fence.drained);
-		h->guard->send_mark = wants ? MESH_MARK_POSTED : h->guard->send_mark;
+		wants = h->tracker->send_mark == MESH_MARK_NONE && (!h->tracker->shared || h->fence.drained);
+		h->tracker->send_mark = wants ? MESH_MARK_POSTED : h->tracker->send_mark;
 	} else {
-		wants = h->guard->recv_mark == MESH_MARK_NONE;
-		h->guard->recv_mark = wants ? MESH_MARK_POSTED : h->guard->recv_mark;
+		wants = h->tracker->recv_mark == MESH_MARK_NONE;
+		h->tracker->recv_mark = wants ? MESH_MARK_POSTED : h->tracker->recv_mark;
 	}
 	mesh_unlock(&h->lock);
 	return wants;
@@ -143,12 +144,12 @@ static void post_both_marks(struct mesh_held *h)
 {
 	if (wants_mark(h, true) && post_send_mark(h)) {
 		mesh_lock(&h->lock);
-		h->guard->send_mark = MESH_MARK_NONE;
+		h->tracker->send_mark = MESH_MARK_NONE;
 		mesh_unlock(&h->lock);
 	}
 	if (wants_mark(h, false) && post_recv_mark(h)) {
 		mesh_lock(&h->lock);
-		h->guard->recv_mark = MESH_MARK_NONE;
+		h->tracker->recv_mark = MESH_MARK_NONE;
 		mesh_unlock(&h->lock);
 	}
 }
@@ -180,19 +181,19 @@ static void post_marks(struct mesh_held *h)
  */
 static bool has_received(const struct mesh_held *h)
 {
-	return !h->guard->shared || h->fence.received || (h->recv_cq == h->send_cq && has_sends(h));
+	return !h->tracker->shared || h->fence.received || (h->recv_cq == h->send_cq && has_sends(h));
 }
 
 /* A full queue takes a mark once some of its work was flushed and polled. Return: is all work flushed? */
 static bool is_empty(struct mesh_held *h)
 {
-	struct mesh_guard *guard = h->guard;
+	struct mesh_wr_tracker *tracker = h->tracker;
 	bool empty;
 
 	post_marks(h);
 	mesh_lock(&h->lock);
-	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN && has_received(h);
-	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_walker_through(guard)) {
+	empty = tracker->send_mark == MESH_MARK_SEEN && tracker->recv_mark == MESH_MARK_SEEN && has_received(h);
+	if (empty && !tracker->lost && mesh_tracker_reads(tracker) && !mesh_walker_through(tracker)) {
 		/* Work was posted behind the marks: post new marks behind that work. */
 		begin_marks(h);
 		empty = false;
@@ -234,7 +235,7 @@ static const char *mark_text(enum mesh_mark_state mark)
 
 static void log_not_empty(struct mesh_held *h)
 {
-	const struct mesh_guard *guard = h->guard;
+	const struct mesh_wr_tracker *tracker = h->tracker;
 
 	if (!h->fence.in_err) {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: not brought to ERR: a thread is in a batch of ibv_wr_start() for %llu ms",
@@ -242,8 +243,8 @@ static void log_not_empty(struct mesh_held *h)
 		return;
 	}
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
-	       h->qp->qp_num, (unsigned long long)(h->fence.limit_ns / 1000000), mark_text(guard->send_mark),
-	       has_received(h) ? mark_text(guard->recv_mark) : h->fence.drained ? "not polled" : "not completed");
+	       h->qp->qp_num, (unsigned long long)(h->fence.limit_ns / 1000000), mark_text(tracker->send_mark),
+	       has_received(h) ? mark_text(tracker->recv_mark) : h->fence.drained ? "not polled" : "not completed");
 }
 
 /* Return: 0: all work is flushed; -EAGAIN: not yet; -ETIMEDOUT; -errno: the QP cannot be brought to ERR. */
@@ -309,7 +310,7 @@ static int read_psn(struct mesh_held *h, uint32_t *ret)
 /* Post the outstanding receives, and those posted during the fence, to the next QP. On failure no QP has the rest. held->lock */
 static int hand_receives_on(struct mesh_held *h)
 {
-	struct mesh_srqlog *log = &h->guard->receives;
+	struct mesh_srqlog *log = &h->tracker->receives;
 	const struct mesh_srq_recv *recv;
 	uint32_t i;
 	int err = 0;
@@ -335,17 +336,17 @@ static void leave_srq(struct mesh_held *h)
 /* All outstanding work was flushed, receives as well. Return: the number of flushed sends. held->lock */
 static uint32_t count_flushed_sends(const struct mesh_held *h)
 {
-	const struct mesh_guard *guard = h->guard;
+	const struct mesh_wr_tracker *tracker = h->tracker;
 	uint32_t receives = 0, i;
 
-	if (mesh_guard_reads(guard))
-		return (uint32_t)mv_wrlog_count(&guard->sends.log);
-	if (!guard->shared)
-		receives = guard->receives.n_left - h->paused.n_new_receives;
+	if (mesh_tracker_reads(tracker))
+		return (uint32_t)mv_wrlog_count(&tracker->sends.log);
+	if (!tracker->shared)
+		receives = tracker->receives.n_left - h->paused.n_new_receives;
 	/* Of an SRQ only a receive that was being filled completes in error. */
-	for (i = 0; guard->shared && i < guard->n_kept; i++)
-		receives += guard->kept[i].failed_receive;
-	return guard->n_kept - receives;
+	for (i = 0; tracker->shared && i < tracker->n_kept; i++)
+		receives += tracker->kept[i].failed_receive;
+	return tracker->n_kept - receives;
 }
 
 static int start_fence(struct mesh_held *h, uint64_t limit_ns)
@@ -374,24 +375,24 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	int err = read_psn(h, &ret->next_psn);
 
 	mesh_lock(&h->lock);
-	if (!err && !h->guard->lost && mesh_guard_reads(h->guard) && !mesh_walker_through(h->guard)) {
+	if (!err && !h->tracker->lost && mesh_tracker_reads(h->tracker) && !mesh_walker_through(h->tracker)) {
 		h->fence.on = true; /* the program posted a moment ago */
 		mesh_unlock(&h->lock);
 		return -EAGAIN;
 	}
 	/* if lost, surface() settles; mesh_walker_settle() may be called only once */
-	if (!err && mesh_guard_reads(h->guard))
-		mesh_walker_settle(h->guard);
-	if (!err && h->guard->lost)
+	if (!err && mesh_tracker_reads(h->tracker))
+		mesh_walker_settle(h->tracker);
+	if (!err && h->tracker->lost)
 		err = -EOPNOTSUPP;
-	ret->n_received = h->guard->n_received;
-	h->guard->n_undone = count_flushed_sends(h);
+	ret->n_received = h->tracker->n_received;
+	h->tracker->n_undone = count_flushed_sends(h);
 	if (!err) {
 		err = hand_receives_on(h);
 		/* Also if that failed: the old QP is empty, and flush errors of the next QP are not to be withheld twice. */
-		if (mesh_guard_reads(h->guard))
-			mesh_walker_end(h->guard);
-		h->guard->n_received = 0;
+		if (mesh_tracker_reads(h->tracker))
+			mesh_walker_end(h->tracker);
+		h->tracker->n_received = 0;
 		h->mode = MESH_HELD_FENCED;
 	}
 	mesh_unlock(&h->lock);
@@ -399,7 +400,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		return err;
 	leave_srq(h);
 	/* From here on no completion of the old QP goes to the program, however the move ends: surface(). */
-	mesh_srq_unkeep(h->srq, h->guard->begun, false);
+	mesh_srq_unkeep(h->srq, h->tracker->begun, false);
 	return 0;
 }
 
@@ -428,9 +429,9 @@ int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret)
 	else
 		err = wait_until_empty(h) ? read_psn(h, &ret->next_psn) : -ETIMEDOUT;
 	mesh_lock(&h->lock);
-	if (!err && h->guard->lost)
+	if (!err && h->tracker->lost)
 		err = -EOPNOTSUPP;
-	ret->n_received = h->guard->n_received;
+	ret->n_received = h->tracker->n_received;
 	mesh_unlock(&h->lock);
 	return err;
 }

@@ -43,7 +43,7 @@ int mesh_held_room(struct mesh_held *h)
 		return -ENOMEM;
 	if (!h->queue.places)
 		err = mesh_sendq_init(&h->queue, &h->made.cap);
-	return err || !h->guard ? err : mesh_guard_room(h->guard, &h->made.cap);
+	return err || !h->tracker ? err : mesh_tracker_room(h->tracker, &h->made.cap);
 }
 
 static void put_cqs(struct mesh_held *h)
@@ -60,10 +60,10 @@ static int log_noted(struct mesh_held *h)
 	const struct mesh_recvlog *log = &h->early.log;
 	size_t i, sge = 0;
 
-	if (log->n > h->guard->receives.size)
+	if (log->n > h->tracker->receives.size)
 		return -ENOMEM;
 	for (i = 0; i < log->n; i++) {
-		mesh_srqlog_push(&h->guard->receives, log->notes[i].wr_id, &log->sges[sge], log->notes[i].num_sge);
+		mesh_srqlog_push(&h->tracker->receives, log->notes[i].wr_id, &log->sges[sge], log->notes[i].num_sge);
 		sge += (size_t)log->notes[i].num_sge;
 	}
 	mesh_recvlog_fini(&h->early.log);
@@ -71,7 +71,7 @@ static int log_noted(struct mesh_held *h)
 }
 
 /* data->lock, held->lock */
-static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
+static int begin_tracking(struct mesh_held *h, enum mesh_held_mode mode)
 {
 	if (!mesh_survives(h->mc))
 		return mode == MESH_HELD_TRACKED ? -EOPNOTSUPP : 0;
@@ -79,16 +79,16 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 	if (mode == MESH_HELD_TRACKED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) &&
 					   mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
 		return -EOPNOTSUPP;
-	h->guard = mesh_guard_new(&h->made.cap, h->made.sq_sig_all, h->srq);
-	if (h->guard && h->srq)
-		h->guard->begun = mesh_srq_place(h->srq);
-	return h->guard && (h->guard->begun || !h->srq) ? 0 : -ENOMEM;
+	h->tracker = mesh_tracker_new(&h->made.cap, h->made.sq_sig_all, h->srq);
+	if (h->tracker && h->srq)
+		h->tracker->begun = mesh_srq_place(h->srq);
+	return h->tracker && (h->tracker->begun || !h->srq) ? 0 : -ENOMEM;
 }
 
 /* data->lock, held->lock */
 static int begin_log(struct mesh_held *h, enum mesh_held_mode mode)
 {
-	int err = begin_guard(h, mode);
+	int err = begin_tracking(h, mode);
 
 	if (err)
 		return err;
@@ -125,7 +125,7 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 		err = begin_log(h, mode);
 	if (err)
 		return err;
-	if (!h->guard || !h->guard->walker)
+	if (!h->tracker || !h->tracker->walker)
 		mesh_wrex_install(h);
 	h->mode = mode;
 	return 0;
@@ -171,11 +171,11 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 /* held->lock */
 static void note_logged(struct mesh_held *h)
 {
-	struct mesh_srqlog *log = &h->guard->receives;
+	struct mesh_srqlog *log = &h->tracker->receives;
 	struct mesh_srq_recv *recv;
 	uint32_t i;
 
-	for (i = 0; !h->guard->shared && i < log->n; i++) {
+	for (i = 0; !h->tracker->shared && i < log->n; i++) {
 		recv = mesh_srqlog_at(log, i);
 		mesh_recvlog_add(&h->early.log, &(struct ibv_recv_wr){
 						  .wr_id = recv->wr_id, .sg_list = recv->sges, .num_sge = recv->num_sge});
@@ -190,7 +190,7 @@ void mesh_held_begin_again(struct mesh_held *h)
 	mesh_lock(&data->lock);
 	mesh_lock(&h->lock);
 	mesh_wrex_remove(h);
-	if (!h->guard->walker)
+	if (!h->tracker->walker)
 		note_logged(h);
 	mesh_walker_close(h);
 	put_cqs(h);
@@ -198,8 +198,8 @@ void mesh_held_begin_again(struct mesh_held *h)
 	mesh_sendq_fini(&h->queue);
 	free(h->keys.places);
 	h->keys.places = NULL;
-	mesh_guard_free(h->guard);
-	h->guard = NULL;
+	mesh_tracker_free(h->tracker);
+	h->tracker = NULL;
 	free(h->keys.sges);
 	h->keys.sges = NULL;
 	h->srq = NULL;
@@ -262,8 +262,8 @@ void mesh_held_destroy(struct mesh_held *h)
 	forget_stashed(h->send_cq, h);
 	forget_stashed(h->recv_cq, h);
 	/* No completion leads to this record any more. */
-	if (h->guard)
-		mesh_srq_unkeep(h->srq, h->guard->begun, false);
+	if (h->tracker)
+		mesh_srq_unkeep(h->srq, h->tracker->begun, false);
 	leave(h);
 }
 
@@ -342,7 +342,7 @@ MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
 		/* A QP that was held for the peer's answer, and now uses the program's own NIC, stays there. */
-		err = mesh_srq_join_base(h->mc, h->qp, !h->guard || mesh_held_mode(h) == MESH_HELD_QUEUING);
+		err = mesh_srq_join_base(h->mc, h->qp, !h->tracker || mesh_held_mode(h) == MESH_HELD_QUEUING);
 		if (err)
 			return -err;
 	}

@@ -52,7 +52,10 @@ struct mesh_held;
  */
 int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		  struct mesh_held **ret);
-/** mesh_held_why_busy - why mesh_held_new() or mesh_live_guard() has just returned -EBUSY for @qp: a constant; any thread */
+/**
+ * mesh_held_why_busy - why mesh_held_new() or mesh_live_track() has just returned -EBUSY for @qp: a constant; any
+ * thread
+ */
 const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp);
 
 /**

@@ -15,7 +15,7 @@ enum mesh_withheld mesh_held_withholds(struct mesh_held *h)
 	enum mesh_withheld withheld = MESH_WITHHELD_NOTHING;
 
 	mesh_lock(&h->lock);
-	if ((h->guard && h->guard->broken) || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
+	if ((h->tracker && h->tracker->broken) || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
 		withheld = MESH_WITHHELD_ERRORS;
 	else if (h->mode == MESH_HELD_QUEUING && h->queue.n)
 		withheld = MESH_WITHHELD_SENDS;

@@ -33,7 +33,7 @@ static void unlist(struct mesh_held *h)
 	count_base_wrs(h, -1);
 }
 
-int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
+int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    uint32_t mtu_bytes, struct mesh_held **ret)
 {
 	struct mesh_held *h;
@@ -43,7 +43,7 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	if (err)
 		return err;
 	mesh_lock(&h->lock);
-	mesh_guard_rtr(h->guard, mtu_bytes);
+	mesh_tracker_rtr(h->tracker, mtu_bytes);
 	mesh_unlock(&h->lock);
 	/* In INIT no work completes, so no completion is missed. */
 	count_base_wrs(h, 1);
@@ -55,7 +55,7 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 		mesh_held_destroy(h);
 		return err;
 	}
-	if (mesh_guard_reads(h->guard)) {
+	if (mesh_tracker_reads(h->tracker)) {
 		mesh_walker_quicken(h->send_cq);
 		mesh_walker_quicken(h->recv_cq);
 	}
@@ -63,7 +63,7 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	return 0;
 }
 
-void mesh_live_unguard(struct mesh_held *h)
+void mesh_live_untrack(struct mesh_held *h)
 {
 	unlist(h);
 	h->logged_base = false;
@@ -77,7 +77,7 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	mesh_lock(&h->lock);
 	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
 	if (!fenced)
-		mesh_guard_rts(h->guard, attr->sq_psn);
+		mesh_tracker_rts(h->tracker, attr->sq_psn);
 	mesh_unlock(&h->lock);
 	if (fenced)
 		return 0;
@@ -86,7 +86,7 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 
 void mesh_live_end(struct mesh_held *h)
 {
-	if (!h->guard)
+	if (!h->tracker)
 		return;
 	mesh_live_end_fence(h);
 	mesh_live_release(h);
@@ -105,7 +105,7 @@ const char *mesh_live_lost(struct mesh_held *h)
 	const char *lost;
 
 	mesh_lock(&h->lock);
-	lost = !h->guard ? "it has no log" : h->guard->lost ? h->guard->lost : h->guard->lost_atomic;
+	lost = !h->tracker ? "it has no log" : h->tracker->lost ? h->tracker->lost : h->tracker->lost_atomic;
 	/* A QP that has moved fails on any NIC with that key, so the move makes no difference. */
 	if (!lost && h->mode == MESH_HELD_TRACKED)
 		lost = mesh_pd_stays(h->qp->pd);
@@ -124,8 +124,8 @@ void mesh_live_end_of_peer(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
 	/* An atomic whose error is still to come keeps waiting for its turn: post.c. */
-	if (h->guard && !h->guard->broken && !h->guard->lost && !h->guard->lost_atomic && !fenced)
-		h->guard->lost = "the peer's QP is gone";
+	if (h->tracker && !h->tracker->broken && !h->tracker->lost && !h->tracker->lost_atomic && !fenced)
+		h->tracker->lost = "the peer's QP is gone";
 	mesh_unlock(&h->lock);
 }
 
@@ -144,7 +144,7 @@ bool mesh_live_got_through(struct mesh_held *h)
 	bool through;
 
 	mesh_lock(&h->lock);
-	through = h->guard && (mesh_guard_reads(h->guard) || h->guard->acknowledged);
+	through = h->tracker && (mesh_tracker_reads(h->tracker) || h->tracker->acknowledged);
 	mesh_unlock(&h->lock);
 	return through;
 }
@@ -154,7 +154,7 @@ bool mesh_live_broken(struct mesh_held *h)
 	bool broken;
 
 	mesh_lock(&h->lock);
-	broken = h->guard && h->guard->broken;
+	broken = h->tracker && h->tracker->broken;
 	mesh_unlock(&h->lock);
 	return broken;
 }
@@ -460,7 +460,7 @@ bool mesh_live_waits(struct mesh_held *h)
 /* Does a shadow do the work, with a good log? held->lock */
 static bool is_logged(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_ACTIVE && h->guard && !h->guard->lost;
+	return h->mode == MESH_HELD_ACTIVE && h->tracker && !h->tracker->lost;
 }
 
 bool mesh_live_is_failing(struct mesh_held *h)
@@ -468,7 +468,7 @@ bool mesh_live_is_failing(struct mesh_held *h)
 	bool failing;
 
 	mesh_lock(&h->lock);
-	failing = is_logged(h) && h->guard->lost_atomic;
+	failing = is_logged(h) && h->tracker->lost_atomic;
 	mesh_unlock(&h->lock);
 	return failing;
 }
@@ -478,7 +478,7 @@ bool mesh_live_waits_to_fail(struct mesh_held *h)
 	bool waits;
 
 	mesh_lock(&h->lock);
-	waits = is_logged(h) && h->guard->lost_atomic && h->queue.n;
+	waits = is_logged(h) && h->tracker->lost_atomic && h->queue.n;
 	mesh_unlock(&h->lock);
 	if (waits)
 		mesh_shadow_collect_sends(h); /* polling posts the failing send */
@@ -490,7 +490,8 @@ bool mesh_live_has_done_all(struct mesh_held *h)
 	bool done;
 
 	mesh_lock(&h->lock);
-	done = h->mode == MESH_HELD_ACTIVE && h->guard && !h->guard->unlogged && !mv_wrlog_count(&h->guard->sends.log);
+	done = h->mode == MESH_HELD_ACTIVE && h->tracker && !h->tracker->unlogged &&
+	       !mv_wrlog_count(&h->tracker->sends.log);
 	mesh_unlock(&h->lock);
 	return done;
 }

@@ -6,9 +6,9 @@
 #include "move.h"
 
 /*
- * Moves of a queue pair at work. Its log (guard.h) holds the work that has to be done again on the next QP.
+ * Moves of a queue pair at work. Its log (wr_tracker.h) holds the work that has to be done again on the next QP.
  *
- *   RTR       mesh_live_guard()      the program's own QP does the work, which is logged; a moved QP has a log from mesh_held_new() on
+ *   RTR       mesh_live_track()      the program's own QP does the work, which is logged; a moved QP has a log from mesh_held_new() on
  *   RTS       mesh_live_base_rts()
  *   a move    mesh_live_prepare(), mesh_live_connect()   makes the next QP, on the agreed rail
  *             mesh_live_quiesce()    if the path works: waits for outstanding atomics, and holds new atomics back
@@ -17,23 +17,26 @@
  *             or mesh_live_surface() the move failed: the program gets its errors
  *             or mesh_live_release() the move was called off before the fence
  *
- * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. mesh_live_guard(),
- * mesh_live_unguard() and mesh_live_base_rts(): the program's thread, with conn->lock held.
+ * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. mesh_live_track(),
+ * mesh_live_untrack() and mesh_live_base_rts(): the program's thread, with conn->lock held.
  */
 
 /**
- * mesh_live_guard - log the work of the program's own QP
+ * mesh_live_track - log the work of the program's own QP
  * @qp: RC, in INIT, its receives recorded (mesh_recvlog_begin())
  * @mtu_bytes: of its path
  *
  * Return: 0; -ENOMEM; -EOPNOTSUPP: a kind of QP or CQ that cannot be moved later, or moves are switched off; -EBUSY: see
  * mesh_held_why_busy(). On failure the receives are not recorded any more.
  */
-int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
+int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    uint32_t mtu_bytes, struct mesh_held **ret);
 
-/** mesh_live_unguard - the QP could not be brought to RTR: record its receives as before. The caller must not use @h any more. */
-void mesh_live_unguard(struct mesh_held *h);
+/**
+ * mesh_live_untrack - the QP could not be brought to RTR: record its receives as before. The caller must not use @h any
+ * more.
+ */
+void mesh_live_untrack(struct mesh_held *h);
 
 /** mesh_live_base_rts - the program brings its own QP to RTS. Return: as mc->lower.qp.modify_qp(). */
 int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);

@@ -24,7 +24,7 @@ void mesh_replay_fini(struct replay *r)
 /* held->lock */
 int mesh_replay_read_log(struct mesh_held *h, struct replay *r)
 {
-	const struct mv_wrlog *log = &h->guard->sends.log;
+	const struct mv_wrlog *log = &h->tracker->sends.log;
 	size_t max_sge = log->max_sge, max_inline = log->max_inline_bytes, i;
 	int err = 0;
 
@@ -48,7 +48,7 @@ int mesh_replay_read_log(struct mesh_held *h, struct replay *r)
 /* Number of the first sends that were not flushed, so are done. Known only after the fence. held->lock */
 size_t mesh_replay_n_done(const struct mesh_held *h, const struct replay *r)
 {
-	return h->mode == MESH_HELD_FENCED && h->guard->n_undone < r->n ? r->n - h->guard->n_undone : 0;
+	return h->mode == MESH_HELD_FENCED && h->tracker->n_undone < r->n ? r->n - h->tracker->n_undone : 0;
 }
 
 /* ---- faults for tests/chaos; never in the product ------------------------------------------------------------ */
@@ -76,7 +76,7 @@ static void mutate(struct mesh_sendq *queue)
 /* Is the peer's number of receives consistent with its PSN? held->lock */
 static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint32_t n_received)
 {
-	uint32_t consumed = h->guard->sends.n_sent;
+	uint32_t consumed = h->tracker->sends.n_sent;
 	size_t i;
 
 	for (i = 0; i < r->n; i++)
@@ -101,14 +101,14 @@ static uint32_t outstanding(uint32_t max_rd_atomic)
 /* held->lock */
 static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
 {
-	const struct mv_psn_view view = {.first_psn = h->guard->sends.first_psn,
+	const struct mv_psn_view view = {.first_psn = h->tracker->sends.first_psn,
 					 .rq_psn = (next_psn + (MESH_MUTANT == MUTANT_PSN)) & MV_PSN_MASK,
-					 .mtu_bytes = h->guard->mtu_bytes,
+					 .mtu_bytes = h->tracker->mtu_bytes,
 					 .n_done = mesh_replay_n_done(h, r),
 					 .max_rd_atomic = outstanding(max_rd_atomic)};
 	int err;
 
-	if (!h->guard->rts)
+	if (!h->tracker->rts)
 		return 0; /* never in RTS: there is no send, and no PSN */
 	err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
 	if (err)
@@ -138,7 +138,7 @@ static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 	if (r->fates[i] == MV_FATE_LOST) {
 		if (!r->lost)
 			tell_when_done(&r->queue, sq_sig_all);
-		mesh_guard_lost(&r->wrs[i].wr, &place);
+		mesh_tracker_lost(&r->wrs[i].wr, &place);
 		r->lost = r->lost ? r->lost : &r->wrs[i].wr;
 		return -mesh_positive(mesh_sendq_push(&r->queue, &place));
 	}
@@ -146,7 +146,7 @@ static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 		return -mesh_positive(mesh_sendq_push(&r->queue, &r->wrs[i].wr));
 	if (!r->queue.n)
 		return 0;
-	mesh_guard_placeholder(&r->wrs[i].wr, &place);
+	mesh_tracker_placeholder(&r->wrs[i].wr, &place);
 	r->placeholders = true;
 	return -mesh_positive(mesh_sendq_push(&r->queue, &place));
 }
@@ -185,7 +185,7 @@ static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 			continue;
 		wc = (struct ibv_wc){
 			.wr_id = r->wrs[i].wr.wr_id,
-			.opcode = mesh_guard_wc_opcode(&r->wrs[i].wr),
+			.opcode = mesh_tracker_wc_opcode(&r->wrs[i].wr),
 			.byte_len = (uint32_t)r->wrs[i].length_bytes,
 			.qp_num = h->qp->qp_num,
 		};
@@ -198,7 +198,7 @@ static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const struct mesh_live_keys *keys)
 {
 	struct mesh_shadow old = h->now;
-	uint32_t n_received = h->guard->n_received;
+	uint32_t n_received = h->tracker->n_received;
 
 	complete_done(h, r);
 	mesh_wrex_leave_queue(h);
@@ -208,17 +208,17 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const
 	h->next.shadow = (struct mesh_shadow){0};
 	mesh_held_forget_keys(&h->keys);
 	mesh_held_take_keys(&h->keys, keys);
-	mesh_guard_rtr(h->guard, h->next.mtu_bytes);
-	h->guard->n_received = n_received;
+	mesh_tracker_rtr(h->tracker, h->next.mtu_bytes);
+	h->tracker->n_received = n_received;
 	if (h->now.rts)
-		mesh_guard_rts(h->guard, h->next.sq_psn);
-	h->guard->placeholders |= r->placeholders;
+		mesh_tracker_rts(h->tracker, h->next.sq_psn);
+	h->tracker->placeholders |= r->placeholders;
 	if (r->lost) {
-		h->guard->lost_atomic = "the result of an atomic is lost";
-		h->guard->lost_wr_id = r->lost->wr_id;
+		h->tracker->lost_atomic = "the result of an atomic is lost";
+		h->tracker->lost_wr_id = r->lost->wr_id;
 	}
-	h->guard->n_kept = 0;
-	h->guard->broken = false;
+	h->tracker->n_kept = 0;
+	h->tracker->broken = false;
 	h->mode = MESH_HELD_ACTIVE;
 	mesh_post_drain(h);
 	return old;
@@ -230,7 +230,7 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const
  */
 static bool is_idle(const struct mesh_held *h)
 {
-	return !h->guard->n_undone && !h->queue.n && !h->paused.n_new_receives;
+	return !h->tracker->n_undone && !h->queue.n && !h->paused.n_new_receives;
 }
 
 /* @peer: state of the peer; NULL: the peer is gone */
@@ -244,7 +244,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	mesh_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? mesh_replay_read_log(h, &r) : -EINVAL;
 	/* The next QP has failed already, and its errors were not shown: so the program has to get errors from surface(). */
-	if (!err && (mesh_walker_strayed(h->guard->walker) || h->guard->n_flushed))
+	if (!err && (mesh_walker_strayed(h->tracker->walker) || h->tracker->n_flushed))
 		err = -EPROTO;
 	if (!err && peer)
 		err = judge(h, &r, peer->next_psn, peer->n_received, max_rd_atomic);
@@ -257,7 +257,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	if (!err)
 		old = take_over(h, &r, keys);
 	if (!err && !peer)
-		h->guard->lost = "the peer's QP is gone";
+		h->tracker->lost = "the peer's QP is gone";
 	mesh_unlock(&h->lock);
 	mesh_unlock(&h->send_cq->lock);
 	mesh_replay_fini(&r);

@@ -86,10 +86,10 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 	/* Claims the CQ without stopping posts: the move may only be a suspicion. */
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
-	for (i = 0; h->guard && i < LOOKED_AT && (logged = mv_wrring_at(&h->guard->sends, i)); i++)
+	for (i = 0; h->tracker && i < LOOKED_AT && (logged = mv_wrring_at(&h->tracker->sends, i)); i++)
 		n = mesh_held_note_key(logged, ret, n);
-	if (h->guard && mesh_guard_reads(h->guard))
-		for (i = 0, at = h->guard->walker->sq_at; i < LOOKED_AT && mesh_walker_send(h, &at, &wr); i++)
+	if (h->tracker && mesh_tracker_reads(h->tracker))
+		for (i = 0, at = h->tracker->walker->sq_at; i < LOOKED_AT && mesh_walker_send(h, &at, &wr); i++)
 			n = mesh_held_note_key(&wr, ret, n);
 	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);

@@ -274,8 +274,8 @@ static struct mesh_shadow take_away(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	shadow = h->now;
 	h->now = (struct mesh_shadow){0};
-	if (h->guard && !h->guard->shared)
-		mesh_srqlog_clear(&h->guard->receives);
+	if (h->tracker && !h->tracker->shared)
+		mesh_srqlog_clear(&h->tracker->receives);
 	mesh_unlock(&h->lock);
 	return shadow;
 }

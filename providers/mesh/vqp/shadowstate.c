@@ -18,8 +18,8 @@ int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_ma
 	lacks = h->now.recv_failed;
 	/* Before modify to RTR: from then on, unprepare has to check whether a message arrived. */
 	h->now.rtr = !lacks && h->now.qp;
-	if (h->guard)
-		mesh_guard_rtr(h->guard, mesh_mtu_bytes(attr->path_mtu));
+	if (h->tracker)
+		mesh_tracker_rtr(h->tracker, mesh_mtu_bytes(attr->path_mtu));
 	mesh_unlock(&h->lock);
 	err = lacks ? -ENOMEM : h->now.qp ? mesh_parity_set(h, h->now.qp) : 0;
 	if (!err)
@@ -34,8 +34,8 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 	if (err)
 		return err;
 	mesh_lock(&h->lock);
-	if (h->guard)
-		mesh_guard_rts(h->guard, attr->sq_psn);
+	if (h->tracker)
+		mesh_tracker_rts(h->tracker, attr->sq_psn);
 	h->now.rts = true;
 	mesh_post_drain(h);
 	mesh_unlock(&h->lock);

@@ -25,17 +25,17 @@ static void stash_error(struct mesh_held *h, struct mesh_cq *cq, uint64_t wr_id,
 /* Give the withheld errors in their order. The QP itself flushes all other outstanding work. */
 static void give_kept(struct mesh_held *h)
 {
-	struct mesh_guard *guard = h->guard;
+	struct mesh_wr_tracker *tracker = h->tracker;
 	uint32_t i;
 
-	for (i = 0; i < guard->n_kept; i++)
-		stash_error(h, guard->kept[i].cq, guard->kept[i].wr_id, guard->kept[i].status);
+	for (i = 0; i < tracker->n_kept; i++)
+		stash_error(h, tracker->kept[i].cq, tracker->kept[i].wr_id, tracker->kept[i].status);
 }
 
 /* Flush the last @n receives of the log, which no QP has. */
 static void give_receives(struct mesh_held *h, uint32_t n)
 {
-	struct mesh_srqlog *log = &h->guard->receives;
+	struct mesh_srqlog *log = &h->tracker->receives;
 	uint32_t i, skip = log->n_left - n;
 	const struct mesh_srq_recv *recv;
 
@@ -59,11 +59,11 @@ static void give_new_receives(struct mesh_held *h)
 	struct mesh_srqlog *later;
 	uint32_t i;
 
-	if (!mesh_guard_reads(h->guard) || !h->guard->lost) {
+	if (!mesh_tracker_reads(h->tracker) || !h->tracker->lost) {
 		give_receives(h, h->paused.n_new_receives);
 		return;
 	}
-	later = &h->guard->walker->later;
+	later = &h->tracker->walker->later;
 	for (i = 0; i < later->n; i++)
 		if (!mesh_srqlog_at(later, i)->gone)
 			stash_error(h, h->recv_cq, mesh_srqlog_at(later, i)->wr_id, IBV_WC_WR_FLUSH_ERR);
@@ -76,14 +76,14 @@ static void give_new_receives(struct mesh_held *h)
  */
 static void give_sends(struct mesh_held *h)
 {
-	struct mesh_guard *guard = h->guard;
+	struct mesh_wr_tracker *tracker = h->tracker;
 	enum ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;
 	struct replay r = {0};
 	size_t i, end;
 
-	for (i = 0; i < guard->n_kept; i++)
-		if (guard->kept[i].status != IBV_WC_WR_FLUSH_ERR)
-			status = guard->kept[i].status;
+	for (i = 0; i < tracker->n_kept; i++)
+		if (tracker->kept[i].status != IBV_WC_WR_FLUSH_ERR)
+			status = tracker->kept[i].status;
 	end = mesh_replay_read_log(h, &r) ? 0 : r.n;
 	for (i = 0; i < end; i++) {
 		if (i < mesh_replay_n_done(h, &r) && !mesh_held_signals(h, &r.wrs[i].wr))
@@ -120,8 +120,8 @@ static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
 	if (h->next.shadow.rtr && !mesh_shadow_drained(h, &h->next.shadow, err_ns))
 		return false;
 	mesh_lock(&h->lock);
-	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared ||
-		  h->guard->n_flushed + h->paused.n_new_receives >= h->guard->receives.n_left;
+	flushed = h->mode != MESH_HELD_FENCED || h->tracker->shared ||
+		  h->tracker->n_flushed + h->paused.n_new_receives >= h->tracker->receives.n_left;
 	mesh_unlock(&h->lock);
 	return flushed;
 }
@@ -138,7 +138,7 @@ static void end_next(struct mesh_held *h)
 	bool flushed;
 
 	mesh_lock(&h->lock);
-	h->guard->n_flushed = 0;
+	h->tracker->n_flushed = 0;
 	mesh_unlock(&h->lock);
 	mesh_root.lib.verbs.modify_qp(h->next.shadow.qp, &attr, IBV_QP_STATE);
 	err_ns = mesh_now_ns();
@@ -207,7 +207,7 @@ static struct mesh_shadow take_gone(struct mesh_held *h)
 	struct mesh_shadow gone = {0};
 
 	mesh_lock(&h->lock);
-	if (h->now.qp && works(h) && !h->guard->lost && mesh_rail_lost(h->now.spd->rail)) {
+	if (h->now.qp && works(h) && !h->tracker->lost && mesh_rail_lost(h->now.spd->rail)) {
 		gone = h->now;
 		if (h->mode == MESH_HELD_ACTIVE) {
 			h->mode = MESH_HELD_FENCING;
@@ -250,13 +250,13 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 	if (gone.qp)
 		mesh_shadow_collect(h, &gone);
 	lock_cqs(h);
-	if (mesh_guard_reads(h->guard))
-		mesh_walker_settle(h->guard);
+	if (mesh_tracker_reads(h->tracker))
+		mesh_walker_settle(h->tracker);
 	kept_given = h->mode != MESH_HELD_FENCED && !gone.qp;
 	if (!kept_given) {
 		/* The old QP is empty, or gone, and the next QP may have completed some of its work. */
 		give_sends(h);
-		give_receives(h, h->guard->receives.n_left);
+		give_receives(h, h->tracker->receives.n_left);
 		if (h->next.shadow.qp)
 			mesh_shadow_disown(&h->next.shadow); /* the next QP has the same receives, and may flush them later */
 	} else {
@@ -264,9 +264,9 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 		if (h->mode == MESH_HELD_FENCING)
 			give_new_receives(h);
 	}
-	h->guard->n_kept = 0;
-	h->guard->broken = false;
-	h->guard->lost = "it failed";
+	h->tracker->n_kept = 0;
+	h->tracker->broken = false;
+	h->tracker->lost = "it failed";
 	h->failure.ended = true;
 	if (gone.qp) {
 		mesh_shadow_disown(&gone); /* its work has got its errors, so its completions are ignored */
@@ -280,7 +280,7 @@ MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
 	mesh_post_drain(h);
 	mesh_unlock(&h->lock);
 	/* Before the program can poll a receive, and post the same one again. */
-	mesh_srq_unkeep(h->srq, h->guard->begun, kept_given);
+	mesh_srq_unkeep(h->srq, h->tracker->begun, kept_given);
 	unlock_cqs(h);
 	mesh_live_release(h);
 	if (base)
@@ -296,9 +296,9 @@ bool mesh_live_goes_on(struct mesh_held *h)
 	for (;;) {
 		mesh_lock(&h->lock);
 		fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
-		may = h->guard && !h->guard->lost &&
+		may = h->tracker && !h->tracker->lost &&
 		      (fenced || h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_ACTIVE);
-		on = may && (fenced || h->guard->broken);
+		on = may && (fenced || h->tracker->broken);
 		mesh_unlock(&h->lock);
 		if (on || !may || looked || mesh_held_is_own_poll(h))
 			return on;
@@ -311,7 +311,7 @@ bool mesh_live_goes_on(struct mesh_held *h)
 
 void mesh_live_surface(struct mesh_held *h)
 {
-	if (!h->guard)
+	if (!h->tracker)
 		return;
 	if (surface(h))
 		mesh_held_flush(h); /* later work is flushed by the program's own QP, and by fail.c */
@@ -334,7 +334,7 @@ bool mesh_live_give_up(struct mesh_held *h)
 {
 	bool base;
 
-	if (!h->guard)
+	if (!h->tracker)
 		return false;
 	mesh_live_end_fence(h);
 	end_now(h);

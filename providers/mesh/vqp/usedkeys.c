@@ -47,25 +47,25 @@ static uint32_t at_most(uint32_t n)
 /* Read the send that ends @back blocks before the end of the queue, if one begins there. */
 static bool read_send(const struct mesh_held *h, uint32_t back, struct ibv_sge *sges, struct mv_wr *ret)
 {
-	const struct mesh_walker *walker = h->guard->walker;
+	const struct mesh_walker *walker = h->tracker->walker;
 	uint16_t at = (uint16_t)(mv_mlx5_sq_end(&walker->sq) - back), next;
 
-	return !mv_mlx5_sq_get(&walker->sq, walker->qpn, at, h->guard->sends.log.max_sge,
-			       h->guard->sends.log.max_inline_bytes, sges, NULL, ret, &next);
+	return !mv_mlx5_sq_get(&walker->sq, walker->qpn, at, h->tracker->sends.log.max_sge,
+			       h->tracker->sends.log.max_inline_bytes, sges, NULL, ret, &next);
 }
 
 static void look_at_queues(struct look *look)
 {
 	struct mesh_held *h = look->h;
-	const struct mv_mlx5_ring *rq = &h->guard->walker->rq;
-	uint32_t n = at_most(h->guard->walker->sq.n_wqes), i;
+	const struct mv_mlx5_ring *rq = &h->tracker->walker->rq;
+	uint32_t n = at_most(h->tracker->walker->sq.n_wqes), i;
 	struct mv_wr wr;
 	int n_sges;
 
 	for (i = 1; i <= n; i++)
 		if (read_send(h, i, h->keys.sges, &wr) && !(wr.wr.send_flags & IBV_SEND_INLINE))
 			look_at(look, h->keys.sges, wr.wr.num_sge);
-	n = h->guard->shared ? 0 : at_most(rq->n_wqes);
+	n = h->tracker->shared ? 0 : at_most(rq->n_wqes);
 	if (n > mv_mlx5_rq_end(rq))
 		n = mv_mlx5_rq_end(rq);
 	for (i = 0; i < n; i++) {
@@ -92,14 +92,14 @@ static void look_at_receives(struct look *look, struct mesh_srqlog *log)
 static void look_at_logs(struct look *look, void *data)
 {
 	struct mesh_held *h = look->h;
-	const struct mv_wrlog *log = &h->guard->sends.log;
+	const struct mv_wrlog *log = &h->tracker->sends.log;
 	struct mv_wr wr;
 	size_t i;
 
 	for (i = 0; i < mv_wrlog_count(log); i++)
 		if (!mv_wrlog_get(log, i, h->keys.sges, data, &wr) && !(wr.wr.send_flags & IBV_SEND_INLINE))
 			look_at(look, h->keys.sges, wr.wr.num_sge);
-	look_at_receives(look, &h->guard->receives);
+	look_at_receives(look, &h->tracker->receives);
 }
 
 static void look_at_srq(struct look *look, struct mesh_srq *srq)
@@ -120,9 +120,9 @@ void mesh_live_check_keys(struct mesh_held *h)
 	look_at_srq(&look, h->srq);
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_TRACKED && h->guard && mesh_guard_reads(h->guard))
+	if (h->mode == MESH_HELD_TRACKED && h->tracker && mesh_tracker_reads(h->tracker))
 		look_at_queues(&look);
-	if (h->mode == MESH_HELD_TRACKED && h->guard && data)
+	if (h->mode == MESH_HELD_TRACKED && h->tracker && data)
 		look_at_logs(&look, data);
 	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
@@ -138,8 +138,8 @@ size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], si
 
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
-	blocks = h->mode == MESH_HELD_TRACKED && h->guard &&
-		 mesh_guard_reads(h->guard) ? at_most(h->guard->walker->sq.n_wqes) : 0;
+	blocks = h->mode == MESH_HELD_TRACKED && h->tracker &&
+		 mesh_tracker_reads(h->tracker) ? at_most(h->tracker->walker->sq.n_wqes) : 0;
 	if (h->mode == MESH_HELD_TRACKED && h->keys.used_rkey && n < MESH_LIVE_KEYS &&
 	    (!n || ret[0] != h->keys.used_rkey))
 		ret[n++] = h->keys.used_rkey;

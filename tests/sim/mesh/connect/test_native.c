@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "connect.h"
-#include "guarded.h"
+#include "tracked_fixture.h"
 #include "native.h"
 #include "heldint.h"
 #include "move_internal.h"
@@ -643,7 +643,7 @@ static void test_ended_elsewhere(void **state)
 static void test_ended_after_failure(void **state)
 {
 	(void)state;
-	if (!conn->held->guard->walker)
+	if (!conn->held->tracker->walker)
 		skip(); /* it is not known where libmlx5 has its lock */
 	assert_int_equal(mesh_walker_engage(conn->held), 0);
 	mesh_lock(&conn->lock);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 struct end hub; /* has the CQ; its own QP is not used */
-struct end guarded; /* connected to itself, may be moved */
+struct end tracked; /* connected to itself, may be moved */
 struct end bare; /* connected to itself, not ours */
 struct end from, to; /* moved; @from on the hub's CQ */
 
@@ -31,7 +31,7 @@ void close_end(struct end *e)
 int teardown(void **state)
 {
 	alarm(0);
-	close_end(&guarded);
+	close_end(&tracked);
 	close_end(&bare);
 	close_end(&from);
 	close_end(&to);
@@ -53,11 +53,11 @@ void open_hub(const struct manner *manner, const struct shape *shape)
 	end_open(&hub, &world, manner, shape);
 }
 
-void open_guarded(const struct manner *manner, uint32_t max_wr)
+void open_tracked(const struct manner *manner, uint32_t max_wr)
 {
-	end_open(&guarded, &world, manner, &(struct shape){.hub = &hub, .max_wr = max_wr});
-	guarded_rtr(&guarded, &guarded_ops, world_rtr(&world, false, guarded.qp->qp_num, PSN), &guarded.held);
-	guarded_rts(&guarded, guarded.held, world_rts(PSN));
+	end_open(&tracked, &world, manner, &(struct shape){.hub = &hub, .max_wr = max_wr});
+	tracked_rtr(&tracked, &tracked_ops, world_rtr(&world, false, tracked.qp->qp_num, PSN), &tracked.held);
+	tracked_rts(&tracked, tracked.held, world_rts(PSN));
 }
 
 void open_bare(const struct manner *manner)
@@ -123,16 +123,16 @@ struct mv_move_sync sync_of_fence;
 void *fence_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_fence(guarded.held, true, &sync_of_fence);
+	return (void *)(intptr_t)mesh_live_fence(tracked.held, true, &sync_of_fence);
 }
 
 void *wait_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_waits(guarded.held);
+	return (void *)(intptr_t)mesh_live_waits(tracked.held);
 }
 
-uint64_t n_given, n_received; /* so many of @guarded's sends have been flushed, in order; and of its receives */
+uint64_t n_given, n_received; /* so many of @tracked's sends have been flushed, in order; and of its receives */
 
 void given(uint64_t wr_id, enum ibv_wc_status status)
 {
@@ -148,10 +148,10 @@ uint64_t open_full(void)
 	uint64_t n = 0;
 
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
+	open_tracked(&moved_ex, 0);
 	open_bare(&bare_ex);
-	guarded_prepare(guarded.held);
-	while (!end_send_empty(&guarded, n, IBV_SEND_SIGNALED))
+	tracked_prepare(tracked.held);
+	while (!end_send_empty(&tracked, n, IBV_SEND_SIGNALED))
 		n++;
 	write_nothing(&bare, &bare, 2);
 	start_poll(2);

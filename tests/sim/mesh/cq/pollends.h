@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "guarded.h"
+#include "tracked_fixture.h"
 
 /* One CQ and several queue pairs on it: of the program alone, tracked, and moved. */
 
@@ -16,7 +16,7 @@
 #define PATIENCE 60 /* seconds, then something waits for ever */
 
 extern struct end hub; /* has the CQ; its own QP is not used */
-extern struct end guarded; /* tracked, connected to itself */
+extern struct end tracked; /* tracked, connected to itself */
 extern struct end bare; /* of the lower driver alone, connected to itself */
 extern struct end from, to; /* moved; @from uses the hub's CQ */
 
@@ -28,7 +28,7 @@ void close_end(struct end *e);
 int teardown(void **state);
 struct mesh_cq *cq_of_hub(void);
 void open_hub(const struct manner *manner, const struct shape *shape);
-void open_guarded(const struct manner *manner, uint32_t max_wr);
+void open_tracked(const struct manner *manner, uint32_t max_wr);
 void open_bare(const struct manner *manner);
 void open_moved(void);
 void write_nothing(struct end *e, const struct end *peer, uint64_t wr_id);
@@ -45,13 +45,13 @@ void *wait_elsewhere(void *arg);
 
 #define RECEIVE 4711u /* wr_id of all receives */
 
-extern uint64_t n_given, n_received; /* sends of @guarded flushed so far, in order; receives */
+extern uint64_t n_given, n_received; /* sends of @tracked flushed so far, in order; receives */
 
 void given(uint64_t wr_id, enum ibv_wc_status status);
 
 /**
- * open_full - @guarded's send queue is full, for nothing receives, and a poll is open whose first completion is another QP's
- * Return: number of sends in the queue
+ * open_full - @tracked's send queue is full, for nothing receives, and a poll is open whose first completion is another
+ * QP's Return: number of sends in the queue
  */
 uint64_t open_full(void);
 

@@ -79,9 +79,9 @@ static void assert_is_left(struct ibv_qp *qp)
 {
 	struct mesh_held *none = NULL;
 
-	assert_int_equal(mesh_live_guard(world.mc, qp, &guarded_ops, NULL, MTU, &none), -EBUSY);
+	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, MTU, &none), -EBUSY);
 	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
-	assert_int_equal(mesh_held_new(world.mc, qp, &guarded_ops, NULL, &none), -EBUSY);
+	assert_int_equal(mesh_held_new(world.mc, qp, &tracked_ops, NULL, &none), -EBUSY);
 	assert_null(none);
 	assert_null(mesh_held_find(world.mc, qp));
 	assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
@@ -256,8 +256,8 @@ static void test_resized(void **state)
 		assert_int_equal(ibv_resize_cq(a.cq, round % 2 ? 100 : 2000), 0); /* with some in it */
 		for (i = 1; i < 8; i++)
 			assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
-		assert_null(h->guard->lost);
-		assert_int_equal(h->guard->sends.first_psn, posted.psn);
+		assert_null(h->tracker->lost);
+		assert_int_equal(h->tracker->sends.first_psn, posted.psn);
 		while (ibv_poll_cq(b.cq, 1, &wc) > 0)
 			;
 	}
@@ -292,11 +292,11 @@ static void test_resized_between(void **state)
 	posted.consumes = fed = 0;
 	assert_int_equal(mesh_recvlog_begin(world.mc, a.qp), 0);
 	connect_a();
-	assert_non_null(h->guard->walker);
+	assert_non_null(h->tracker->walker);
 	connect_b();
 	one_round();
-	assert_null(h->guard->lost);
-	assert_int_equal(h->guard->sends.first_psn, posted.psn);
+	assert_null(h->tracker->lost);
+	assert_int_equal(h->tracker->sends.first_psn, posted.psn);
 }
 
 static int (*resize_cq)(struct ibv_cq *cq, int cqe);
@@ -321,7 +321,7 @@ static void test_resized_meanwhile(void **state)
 	connect_b();
 	one_round();
 	assert_null(mesh_live_lost(h));
-	assert_int_equal(h->guard->sends.first_psn, posted.psn);
+	assert_int_equal(h->tracker->sends.first_psn, posted.psn);
 }
 
 /* It cannot be asked where the CQ is now: the program has no descriptor left. */

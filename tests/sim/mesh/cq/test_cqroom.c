@@ -13,17 +13,17 @@
 static const struct shape with_srq = {.cqe = ROOM, .max_wr = 200, .srq = true, .srq_wr = ROOM, .max_inline = 16, .max_sge = 1};
 static const struct shape without = {.cqe = ROOM, .max_wr = 200, .max_inline = 16, .max_sge = 1};
 
-static void connect_pair(struct end *from, const struct end *to, bool guarded)
+static void connect_pair(struct end *from, const struct end *to, bool tracked)
 {
 	struct ibv_qp_attr to_rtr = world_rtr(&world, false, to->qp->qp_num, RQ_PSN);
 
 	to_rtr.min_rnr_timer = 0; /* 655 ms: it does not come again before the end */
-	if (!guarded) {
+	if (!tracked) {
 		connect_bare(from, to_rtr, reading_rts(RQ_PSN));
 		return;
 	}
-	guarded_rtr(from, &guarded_ops, to_rtr, &h);
-	guarded_rts(from, h, reading_rts(RQ_PSN));
+	tracked_rtr(from, &tracked_ops, to_rtr, &h);
+	tracked_rts(from, h, reading_rts(RQ_PSN));
 }
 
 /* Among other events: a QP with an SRQ that goes to ERR gives one. */
@@ -64,10 +64,10 @@ static void test_room_beside_srq(void **state)
 		assert_int_equal(end_send_empty(&d, i, IBV_SEND_SIGNALED), 0);
 		assert_int_equal(end_wait(&d).status, IBV_WC_SUCCESS);
 	}
-	guarded_prepare(h);
-	guarded_fence(h, true, &sync);
+	tracked_prepare(h);
+	tracked_fence(h, true, &sync);
 	assert_false(has_overrun());
-	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), n_sends);
+	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), n_sends);
 	for (i = 0; i < n_recvs; i++) {
 		wc = end_wait(&c);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -95,7 +95,7 @@ static int resize_to_max(struct ibv_cq *cq, int cqe)
 /* Return: as large as the CQ is then. */
 static uint32_t room_after_prepare(void)
 {
-	guarded_prepare(h);
+	tracked_prepare(h);
 	mesh_live_release(h);
 	return (uint32_t)a.cq->cqe;
 }
@@ -154,7 +154,7 @@ static void test_room_for_marks(void **state)
 	(void)state;
 	connect_a();
 	work = h->made.cap.max_send_wr + h->made.cap.max_recv_wr;
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_ptr_equal(h->next.shadow.send_cq, h->next.shadow.recv_cq);
 	assert_true(h->next.shadow.send_cq->n_wrs >= work + 2);
 	assert_true((uint32_t)h->next.shadow.send_cq->cq->cqe >= work + 2);

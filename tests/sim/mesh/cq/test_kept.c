@@ -16,9 +16,9 @@
 #include "connstatus.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "guarded.h"
 #include "heldint.h"
 #include "live.h"
+#include "tracked_fixture.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */
 #define PATIENCE 60000 /* ms */
@@ -64,8 +64,8 @@ static void begin_as(const struct manner *manner, const struct shape *shape)
 	rts.timeout = 8;
 	rts.retry_cnt = 1;
 	end_open(&e, &world, manner, shape);
-	guarded_rtr(&e, &ops, world_rtr(&world, false, NOBODY, 0), &h);
-	guarded_rts(&e, h, rts);
+	tracked_rtr(&e, &ops, world_rtr(&world, false, NOBODY, 0), &h);
+	tracked_rts(&e, h, rts);
 }
 
 static void begin(const struct shape *shape)
@@ -112,11 +112,11 @@ static void break_it(void)
 	send_one(1);
 	send_one(2);
 	assert_true(end_event(&e, PATIENCE));
-	for (ms = 0; h->guard->n_kept < 2 && ms < PATIENCE; ms++) {
+	for (ms = 0; h->tracker->n_kept < 2 && ms < PATIENCE; ms++) {
 		assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
 		usleep(1000);
 	}
-	assert_int_equal(h->guard->n_kept, 2);
+	assert_int_equal(h->tracker->n_kept, 2);
 	assert_int_equal(n_failed, 1);
 	assert_null(h->send_cq->kick.qp); /* nothing was made ahead */
 }
@@ -324,7 +324,7 @@ static void test_state_while_fenced(void **state)
 	begin(&(struct shape){0});
 	conn = connection();
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
-	guarded_prepare(conn->held);
+	tracked_prepare(conn->held);
 	err = mesh_live_fence(conn->held, true, &sync);
 	for (ms = 0; err == -EAGAIN && ms < PATIENCE; ms++) {
 		assert_int_equal(state_of(true), IBV_QPS_ERR);
@@ -345,8 +345,8 @@ static struct mesh_conn *fenced_connection(void)
 	struct mesh_conn *conn = connection();
 	struct mv_move_sync sync;
 
-	guarded_prepare_loop(conn->held, 0x77);
-	guarded_fence(conn->held, true, &sync);
+	tracked_prepare_loop(conn->held, 0x77);
+	tracked_fence(conn->held, true, &sync);
 	return conn;
 }
 
@@ -442,15 +442,15 @@ static void test_peer_leaves_after_silent_sends(void **state)
 
 	(void)state;
 	end_open(&e, &world, &extended, &(struct shape){0});
-	guarded_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
-	guarded_rts(&e, h, world_rts(0x77));
+	tracked_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
+	tracked_rts(&e, h, world_rts(0x77));
 	assert_int_equal(end_recv(&e, 9, 0, 64), 0);
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	assert_int_equal(end_send_empty(&e, 8, 0), 0);
 	assert_int_equal(end_wait(&e).wr_id, 9);
-	guarded_prepare_loop(h, 0x77);
-	guarded_fence(h, true, &sync);
-	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), 1);
+	tracked_prepare_loop(h, 0x77);
+	tracked_fence(h, true, &sync);
+	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 1);
 	conn = connection();
 	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
@@ -468,18 +468,18 @@ static void test_peer_leaves_a_send_after_silent_ones(void **state)
 
 	(void)state;
 	end_open(&e, &world, &extended, &(struct shape){0});
-	guarded_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
-	guarded_rts(&e, h, world_rts(0x77));
+	tracked_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
+	tracked_rts(&e, h, world_rts(0x77));
 	for (i = 1; i <= 3; i++) {
 		assert_int_equal(end_recv(&e, (uint64_t)i, 0, 64), 0);
 		assert_int_equal(end_send_empty(&e, (uint64_t)(10 + i), 0), 0);
 		assert_int_equal(end_wait(&e).wr_id, i);
 	}
 	assert_int_equal(end_send_empty(&e, 14, IBV_SEND_SIGNALED), 0); /* there is no receive for it */
-	guarded_prepare_loop(h, 0x77);
-	guarded_fence(h, true, &sync);
-	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), 4);
-	assert_int_equal(h->guard->n_undone, 1);
+	tracked_prepare_loop(h, 0x77);
+	tracked_fence(h, true, &sync);
+	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 4);
+	assert_int_equal(h->tracker->n_undone, 1);
 	conn = connection();
 	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
 	wc = end_wait(&e);
@@ -496,8 +496,8 @@ static struct mesh_conn *one_received(void)
 	int i;
 
 	end_open(&e, &world, &noted, &(struct shape){0});
-	guarded_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
-	guarded_rts(&e, h, world_rts(0x77));
+	tracked_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
+	tracked_rts(&e, h, world_rts(0x77));
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	assert_int_equal(end_recv(&e, 9, 0, 64), 0);
 	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0);
@@ -505,7 +505,7 @@ static struct mesh_conn *one_received(void)
 		wc = end_wait(&e);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	}
-	guarded_prepare(h);
+	tracked_prepare(h);
 	return connection();
 }
 
@@ -639,7 +639,7 @@ static void test_full_behind_an_open_poll(void **state)
 	(void)state;
 	begin_as(&extended, &large);
 	mesh_lock(&h->lock);
-	h->guard->lost = "this test says so";
+	h->tracker->lost = "this test says so";
 	mesh_unlock(&h->lock);
 	send_one(1);
 	send_one(2);
@@ -681,15 +681,15 @@ static struct mesh_conn *next_has_received(void)
 	uint64_t i;
 
 	end_open(&e, &world, &builders, &(struct shape){0});
-	guarded_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
-	guarded_rts(&e, h, world_rts(0x77));
+	tracked_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
+	tracked_rts(&e, h, world_rts(0x77));
 	for (i = 5; i < 8; i++)
 		assert_int_equal(end_recv(&e, i, 0, 64), 0);
 	assert_int_equal(end_send_empty(&e, 4, IBV_SEND_SIGNALED), 0);
 	end_wait_begun(&e, 0x77);
 	usleep(QUIET * 1000);
-	guarded_prepare_loop(h, 0x77);
-	guarded_fence(h, true, &sync);
+	tracked_prepare_loop(h, 0x77);
+	tracked_fence(h, true, &sync);
 	assert_int_equal(ibv_start_poll(e.cq_ex, &attr), 0);
 	assert_int_equal(ibv_post_send(h->next.shadow.qp, &silent, &bad), 0);
 	usleep(QUIET * 1000);

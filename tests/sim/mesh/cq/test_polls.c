@@ -21,12 +21,12 @@ static void *prepare_elsewhere(void *arg)
 	uint32_t qpn;
 
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_prepare(guarded.held, world.spd, &shadow_attr, &qpn);
+	return (void *)(intptr_t)mesh_live_prepare(tracked.held, world.spd, &shadow_attr, &qpn);
 }
 
 static void *release_elsewhere(void *arg)
 {
-	mesh_live_release(guarded.held);
+	mesh_live_release(tracked.held);
 	return arg;
 }
 
@@ -48,8 +48,8 @@ static void test_named_unasked(void **state)
 	open_hub(&bare_ex, &(struct shape){.wc_flags = IBV_WC_EX_WITH_BYTE_LEN});
 	assert_non_null(hub.cq_ex->read_qp_num);
 	assert_true(mesh_cq_names_qps(world.mc, hub.cq));
-	open_guarded(&moved_ex, 0);
-	guarded_prepare(guarded.held);
+	open_tracked(&moved_ex, 0);
+	tracked_prepare(tracked.held);
 }
 
 /* Not to be told from others' completions, nor from our marks: such a queue pair is left alone. */
@@ -63,9 +63,9 @@ static void test_nameless(void **state)
 	open_hub(&bare_ex, &(struct shape){.wc_flags = IBV_WC_EX_WITH_BYTE_LEN});
 	world.mc->lower.cq.create_cq_ex = base_create;
 	assert_null(hub.cq_ex->read_qp_num);
-	end_open(&guarded, &world, &moved_ex, &(struct shape){.hub = &hub});
+	end_open(&tracked, &world, &moved_ex, &(struct shape){.hub = &hub});
 	assert_false(mesh_cq_names_qps(world.mc, hub.cq));
-	assert_int_equal(mesh_live_guard(world.mc, guarded.qp, &guarded_ops, NULL, GUARDED_MTU, &h), -EOPNOTSUPP);
+	assert_int_equal(mesh_live_track(world.mc, tracked.qp, &tracked_ops, NULL, TRACKED_MTU, &h), -EOPNOTSUPP);
 }
 
 #define LATER 30 /* the number of a bit that this library does not know */
@@ -102,21 +102,21 @@ static void test_strange(void **state)
 	world.mc->lower.cq.create_cq_ex = create_later;
 	for (size_t i = 0; i < 2 * sizeof(strange) / sizeof(strange[0]); i++) {
 		open_hub(&bare_ex, &strange[i / 2]);
-		end_open(&guarded, &world, &moved_ex, &(struct shape){.hub = &hub});
+		end_open(&tracked, &world, &moved_ex, &(struct shape){.hub = &hub});
 		/* At work, and when it is made. */
 		if (i % 2)
-			err = mesh_live_guard(world.mc, guarded.qp, &guarded_ops, NULL, GUARDED_MTU, &h);
+			err = mesh_live_track(world.mc, tracked.qp, &tracked_ops, NULL, TRACKED_MTU, &h);
 		else
-			err = mesh_held_new(world.mc, guarded.qp, &guarded_ops, NULL, &h);
+			err = mesh_held_new(world.mc, tracked.qp, &tracked_ops, NULL, &h);
 		assert_int_equal(err, -EBUSY);
-		assert_non_null(strstr(mesh_held_why_busy(world.mc, guarded.qp), "time stamps"));
-		close_end(&guarded);
+		assert_non_null(strstr(mesh_held_why_busy(world.mc, tracked.qp), "time stamps"));
+		close_end(&tracked);
 		close_end(&hub);
 	}
 	world.mc->lower.cq.create_cq_ex = base_create;
 	/* What is known, and what is not named, is as ever. */
 	open_hub(&bare_ex, &(struct shape){.cq_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .cq_flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED});
-	open_guarded(&moved_ex, 0);
+	open_tracked(&moved_ex, 0);
 }
 
 /* Who polls brings a queue pair to its end that was about to move to where he polls. */
@@ -125,11 +125,11 @@ static void test_ends_one_that_moves(void **state)
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_moved();
-	open_guarded(&moved_ex, 0);
-	guarded_prepare(guarded.held);
+	open_tracked(&moved_ex, 0);
+	tracked_prepare(tracked.held);
 	start_poll_shadow();
 	alarm(PATIENCE);
-	end_err(&guarded);
+	end_err(&tracked);
 	assert_int_equal(world.mc->data.n_reap, 1);
 	end_poll_ex();
 	assert_int_equal(world.mc->data.n_reap, 0);
@@ -141,14 +141,14 @@ static void test_released_elsewhere(void **state)
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_moved();
-	open_guarded(&moved_ex, 0);
-	guarded_prepare(guarded.held);
+	open_tracked(&moved_ex, 0);
+	tracked_prepare(tracked.held);
 	start_poll_shadow();
 	in_a_thread(release_elsewhere);
 	assert_int_equal(world.mc->data.n_reap, 1);
 	end_poll_ex();
 	assert_int_equal(world.mc->data.n_reap, 0);
-	guarded_prepare(guarded.held);
+	tracked_prepare(tracked.held);
 }
 
 /* What is left of it goes before the program can destroy what it uses. */
@@ -158,15 +158,15 @@ static void test_left_until_destroyed(void **state)
 
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
-	guarded_prepare(guarded.held);
+	open_tracked(&moved_ex, 0);
+	tracked_prepare(tracked.held);
 	cq = cq_of_hub();
 	mesh_lock(&cq->poll_lock);
-	mesh_live_release(guarded.held);
+	mesh_live_release(tracked.held);
 	assert_int_equal(world.mc->data.n_reap, 1);
 	mesh_unlock(&cq->poll_lock);
 	assert_int_equal(world.mc->data.n_reap, 1);
-	close_end(&guarded);
+	close_end(&tracked);
 	assert_int_equal(world.mc->data.n_reap, 0);
 }
 
@@ -175,18 +175,18 @@ static void grows(bool shadow)
 	/* Of a size that takes either, but not both, or not one. */
 	open_hub(&bare_ex, &(struct shape){.cqe = shadow ? 200 : 63});
 	open_moved();
-	open_guarded(&moved_ex, 64);
+	open_tracked(&moved_ex, 64);
 	if (shadow) {
 		start_poll_shadow();
 	} else {
-		write_nothing(&guarded, &guarded, 2);
+		write_nothing(&tracked, &tracked, 2);
 		start_poll(2);
 		assert_int_equal(cq_of_hub()->walk.open, MESH_FROM_BASE);
 		alarm(PATIENCE);
 	}
 	assert_int_equal(in_a_thread(prepare_elsewhere), -EBUSY);
 	end_poll_ex();
-	guarded_prepare(guarded.held);
+	tracked_prepare(tracked.held);
 }
 
 static void test_grows(void **state)
@@ -208,22 +208,23 @@ static void test_fence_of_a_full_one(void **state)
 
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
+	open_tracked(&moved_ex, 0);
 	open_bare(&bare_ex);
-	guarded_prepare(guarded.held);
-	while (!end_send_empty(&guarded, 0, IBV_SEND_SIGNALED)) /* nobody has posted a receive: it is not taken, and will be tried again for ever */
+	tracked_prepare(tracked.held);
+	/* nobody has posted a receive: it is not taken, and will be tried again for ever */
+	while (!end_send_empty(&tracked, 0, IBV_SEND_SIGNALED))
 		;
 	write_nothing(&bare, &bare, 2);
 	start_poll(2);
 	alarm(PATIENCE);
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	ibv_end_poll(hub.cq_ex);
-	guarded_fence(guarded.held, false, &sync);
+	tracked_fence(tracked.held, false, &sync);
 }
 
 static void *end_elsewhere(void *arg)
 {
-	end_err(&guarded);
+	end_err(&tracked);
 	return arg;
 }
 
@@ -232,7 +233,7 @@ static _Atomic uint64_t n_receives;
 /* The last one is not taken, as libmlx5 says when it has looked at the CQ. */
 static void *receive_elsewhere(void *arg)
 {
-	while (!end_recv(&guarded, RECEIVE, 0, 64))
+	while (!end_recv(&tracked, RECEIVE, 0, 64))
 		n_receives++;
 	return arg;
 }
@@ -250,15 +251,15 @@ static void ends_a_full_one(bool elsewhere)
 	assert_int_equal(cq_of_hub()->walk.open, MESH_FROM_BASE);
 	mesh_root.move_times.move_ns = 200000000;
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
-	assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(end_send_empty(&tracked, n++, IBV_SEND_SIGNALED), 0);
 	if (elsewhere)
 		in_a_thread(end_elsewhere);
 	else
-		end_err(&guarded);
+		end_err(&tracked);
 	mesh_root.move_times.move_ns = move_ns;
-	guarded.qp->state = IBV_QPS_ERR;
-	assert_int_equal(guarded.held->queue.n, 1);
-	assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
+	tracked.qp->state = IBV_QPS_ERR;
+	assert_int_equal(tracked.held->queue.n, 1);
+	assert_int_equal(end_send_empty(&tracked, n++, IBV_SEND_SIGNALED), 0);
 	assert_true(in_a_thread(wait_elsewhere));
 	n_given = 0;
 	n_receives = 0;
@@ -270,11 +271,11 @@ static void ends_a_full_one(bool elsewhere)
 	ibv_end_poll(hub.cq_ex);
 	assert_int_equal(pthread_join(receiver, NULL), 0);
 	while (n_given < n || n_received < n_receives) {
-		wc = end_wait(&guarded);
+		wc = end_wait(&tracked);
 		given(wc.wr_id, wc.status);
 	}
-	end_quiet(&guarded);
-	assert_false(mesh_live_waits(guarded.held));
+	end_quiet(&tracked);
+	assert_false(mesh_live_waits(tracked.held));
 }
 
 static void test_ends_a_full_one(void **state)

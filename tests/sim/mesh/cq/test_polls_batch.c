@@ -11,13 +11,14 @@ static const struct manner moved_builders = {.how = MOVED, .builders = true};
 static void *fence_on_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_fence(guarded.held, false, &sync_of_fence);
+	return (void *)(intptr_t)mesh_live_fence(tracked.held, false, &sync_of_fence);
 }
 
 static void *replay_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_replay(guarded.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4, NULL);
+	return (void *)(intptr_t)mesh_live_replay(tracked.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4,
+						  NULL);
 }
 
 /* @err: what the fence said when it was begun. */
@@ -36,28 +37,28 @@ static void fence_is_done_elsewhere(int err)
 static void open_builders(void)
 {
 	open_hub(&bare_plain, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_builders, 0);
-	guarded_prepare_loop(guarded.held, PSN);
+	open_tracked(&moved_builders, 0);
+	tracked_prepare_loop(tracked.held, PSN);
 	alarm(PATIENCE);
 }
 
 static void build_write(uint64_t wr_id, uint64_t what)
 {
-	struct ibv_qp_ex *qp = guarded.qp_ex;
+	struct ibv_qp_ex *qp = tracked.qp_ex;
 
 	qp->wr_id = wr_id;
 	qp->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_rdma_write(qp, guarded.mr->rkey, (uintptr_t)&guarded.buf[8 * wr_id]);
+	ibv_wr_rdma_write(qp, tracked.mr->rkey, (uintptr_t)&tracked.buf[8 * wr_id]);
 	ibv_wr_set_inline_data(qp, &what, sizeof(what));
 }
 
 static void assert_written(uint64_t wr_id, uint64_t what)
 {
-	struct ibv_wc wc = end_wait(&guarded);
+	struct ibv_wc wc = end_wait(&tracked);
 
 	assert_int_equal(wc.wr_id, wr_id);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
-	assert_int_equal(*(uint64_t *)(void *)&guarded.buf[8 * wr_id], what);
+	assert_int_equal(*(uint64_t *)(void *)&tracked.buf[8 * wr_id], what);
 }
 
 /* Whoever fences, or puts another queue in the place of the one in which the batch is being built, does not wait for its end. */
@@ -67,27 +68,27 @@ static void test_batch_through_a_move(void **state)
 
 	(void)state;
 	open_builders();
-	ibv_wr_start(guarded.qp_ex);
+	ibv_wr_start(tracked.qp_ex);
 	build_write(1, 0x1111);
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	assert_int_equal(in_a_thread(fence_on_elsewhere), -EAGAIN);
 	build_write(2, 0x2222);
-	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	assert_int_equal(ibv_wr_complete(tracked.qp_ex), 0);
 	fence_is_done_elsewhere(-EAGAIN);
-	ibv_wr_start(guarded.qp_ex);
+	ibv_wr_start(tracked.qp_ex);
 	build_write(3, 0x3333);
 	assert_int_equal(in_a_thread(replay_elsewhere), 0);
 	build_write(4, 0x4444);
-	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	assert_int_equal(ibv_wr_complete(tracked.qp_ex), 0);
 	for (i = 1; i <= 4; i++)
 		assert_written(i, i * 0x1111);
 	/* And so does one that comes to nothing, or is all in the new one. */
-	ibv_wr_start(guarded.qp_ex);
+	ibv_wr_start(tracked.qp_ex);
 	build_write(5, 0);
-	ibv_wr_abort(guarded.qp_ex);
-	ibv_wr_start(guarded.qp_ex);
+	ibv_wr_abort(tracked.qp_ex);
+	ibv_wr_start(tracked.qp_ex);
 	build_write(6, 0x6666);
-	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	assert_int_equal(ibv_wr_complete(tracked.qp_ex), 0);
 	assert_written(6, 0x6666);
 }
 
@@ -97,21 +98,21 @@ static void test_batch_aborted(void **state)
 	(void)state;
 	open_builders();
 	fence_is_done_elsewhere(in_a_thread(fence_elsewhere));
-	ibv_wr_start(guarded.qp_ex);
+	ibv_wr_start(tracked.qp_ex);
 	build_write(1, 0x1111);
 	assert_int_equal(in_a_thread(replay_elsewhere), 0);
-	ibv_wr_abort(guarded.qp_ex);
-	ibv_wr_start(guarded.qp_ex);
+	ibv_wr_abort(tracked.qp_ex);
+	ibv_wr_start(tracked.qp_ex);
 	build_write(2, 0x2222);
-	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	assert_int_equal(ibv_wr_complete(tracked.qp_ex), 0);
 	assert_written(2, 0x2222);
 }
 
 static void *begins_cancelled(void *arg)
 {
 	pthread_cancel(pthread_self());
-	ibv_wr_start(guarded.qp_ex);
-	ibv_wr_abort(guarded.qp_ex);
+	ibv_wr_start(tracked.qp_ex);
+	ibv_wr_abort(tracked.qp_ex);
 	return arg;
 }
 
@@ -120,9 +121,9 @@ static void test_begins_cancelled(void **state)
 {
 	(void)state;
 	open_builders();
-	mesh_held_want_stop(guarded.held);
+	mesh_held_want_stop(tracked.held);
 	assert_int_equal(in_a_thread(begins_cancelled), 0);
-	assert_false(atomic_load(&guarded.held->posting.stop_wanted));
+	assert_false(atomic_load(&tracked.held->posting.stop_wanted));
 }
 
 /* Who is in the batch may do that. */
@@ -132,11 +133,11 @@ static void test_ends_in_own_batch(void **state)
 
 	(void)state;
 	open_builders();
-	ibv_wr_start(guarded.qp_ex);
+	ibv_wr_start(tracked.qp_ex);
 	build_write(1, 0x1111);
-	end_err(&guarded);
-	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
-	wc = end_wait(&guarded);
+	end_err(&tracked);
+	assert_int_equal(ibv_wr_complete(tracked.qp_ex), 0);
+	wc = end_wait(&tracked);
 	assert_int_equal(wc.wr_id, 1);
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 }

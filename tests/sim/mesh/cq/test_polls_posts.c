@@ -45,11 +45,11 @@ static void test_begins_while_posted(void **state)
 	n = open_full();
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	for (i = 0; i < 2; i++)
-		assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
-	end_err(&guarded);
-	guarded.qp->state = IBV_QPS_ERR;
+		assert_int_equal(end_send_empty(&tracked, n++, IBV_SEND_SIGNALED), 0);
+	end_err(&tracked);
+	tracked.qp->state = IBV_QPS_ERR;
 	ibv_end_poll(hub.cq_ex);
-	assert_int_equal(guarded.held->queue.n, 2); /* there is room for one when the first is polled */
+	assert_int_equal(tracked.held->queue.n, 2); /* there is room for one when the first is polled */
 	n_given = n_received = 0;
 	assert_int_equal(sem_init(&posts, 0, 0), 0);
 	real_post_send = world.mc->lower.io.post_send;
@@ -62,10 +62,10 @@ static void test_begins_while_posted(void **state)
 	assert_int_equal(pthread_join(helper, NULL), 0);
 	world.mc->lower.io.post_send = real_post_send;
 	while (n_given < n) {
-		wc = end_wait(&guarded);
+		wc = end_wait(&tracked);
 		given(wc.wr_id, wc.status);
 	}
-	end_quiet(&guarded);
+	end_quiet(&tracked);
 	sem_destroy(&posts);
 }
 
@@ -75,7 +75,7 @@ static int write_to_itself(void)
 {
 	struct ibv_send_wr wr = {.wr_id = n_sent, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 
-	return end_send(&guarded, &wr);
+	return end_send(&tracked, &wr);
 }
 
 static void *write_elsewhere(void *arg)
@@ -97,19 +97,19 @@ static void posts_unnoted(bool ended)
 	struct ibv_wc wc;
 
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
-	guarded_prepare_loop(guarded.held, PSN);
-	guarded_fence(guarded.held, true, &sync);
-	assert_int_equal(mesh_live_replay(guarded.held, sync.next_psn, sync.n_received, 4, NULL), 0);
+	open_tracked(&moved_ex, 0);
+	tracked_prepare_loop(tracked.held, PSN);
+	tracked_fence(tracked.held, true, &sync);
+	assert_int_equal(mesh_live_replay(tracked.held, sync.next_psn, sync.n_received, 4, NULL), 0);
 	if (ended) {
-		end_err(&guarded);
-		guarded.qp->state = IBV_QPS_ERR;
+		end_err(&tracked);
+		tracked.qp->state = IBV_QPS_ERR;
 	} else {
-		guarded.held->guard->lost = "a test wants it so";
+		tracked.held->tracker->lost = "a test wants it so";
 	}
 	for (n_sent = 0; !write_to_itself(); n_sent++)
 		;
-	assert_int_equal(guarded.held->queue.n, 0);
+	assert_int_equal(tracked.held->queue.n, 0);
 	start_poll(0);
 	alarm(PATIENCE);
 	assert_int_equal(pthread_create(&writer, NULL, write_elsewhere, NULL), 0);
@@ -121,11 +121,11 @@ static void posts_unnoted(bool ended)
 	ibv_end_poll(hub.cq_ex);
 	assert_int_equal(pthread_join(writer, NULL), 0);
 	for (; n_done < n_sent; n_done++) {
-		wc = end_wait(&guarded);
+		wc = end_wait(&tracked);
 		assert_int_equal(wc.wr_id, n_done);
 		assert_int_equal(wc.status, status);
 	}
-	end_quiet(&guarded);
+	end_quiet(&tracked);
 	alarm(0);
 }
 
@@ -145,11 +145,11 @@ static unsigned int n_locked, n_free; /* posts with and without the lock that wh
 
 static int post_counted(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	if (!mesh_trylock(&guarded.held->lock)) {
+	if (!mesh_trylock(&tracked.held->lock)) {
 		n_locked++;
 	} else {
 		n_free++;
-		mesh_unlock(&guarded.held->lock);
+		mesh_unlock(&tracked.held->lock);
 	}
 	return real_post_send(qp, wr, bad);
 }
@@ -168,13 +168,14 @@ static void test_left_from_the_next_on(void **state)
 
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
-	assert_int_equal(end_send_empty(&guarded, 0, IBV_SEND_SIGNALED), 0); /* nobody has posted a receive: nothing comes of it all */
+	open_tracked(&moved_ex, 0);
+	/* nobody has posted a receive: nothing comes of it all */
+	assert_int_equal(end_send_empty(&tracked, 0, IBV_SEND_SIGNALED), 0);
 	count_posts();
-	assert_int_equal(ibv_post_send(guarded.qp, &first, &bad), 0);
+	assert_int_equal(ibv_post_send(tracked.qp, &first, &bad), 0);
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_free, 1);
-	assert_int_equal(ibv_post_send(guarded.qp, &last, &bad), 0);
+	assert_int_equal(ibv_post_send(tracked.qp, &last, &bad), 0);
 	world.mc->lower.io.post_send = real_post_send;
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_free, 2);
@@ -183,22 +184,22 @@ static void test_left_from_the_next_on(void **state)
 /* Also while atomics wait for a move that will not be: there are none. */
 static void test_left_while_quiet(void **state)
 {
-	struct ibv_sge sge = {(uintptr_t)guarded.buf, 8, 0};
+	struct ibv_sge sge = {(uintptr_t)tracked.buf, 8, 0};
 	struct ibv_send_wr add = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr last = {.wr_id = 3, .opcode = IBV_WR_SEND}, first = {.wr_id = 2, .opcode = IBV_WR_LOCAL_INV}, *bad;
 
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
-	sge = (struct ibv_sge){(uintptr_t)guarded.buf, 8, guarded.mr->lkey};
-	add.wr.atomic.remote_addr = (uintptr_t)guarded.buf;
-	add.wr.atomic.rkey = guarded.mr->rkey;
-	assert_int_equal(end_send_empty(&guarded, 0, IBV_SEND_SIGNALED), 0); /* as above */
-	assert_int_equal(ibv_post_send(guarded.qp, &add, &bad), 0);
-	assert_false(mesh_live_quiesce(guarded.held));
+	open_tracked(&moved_ex, 0);
+	sge = (struct ibv_sge){(uintptr_t)tracked.buf, 8, tracked.mr->lkey};
+	add.wr.atomic.remote_addr = (uintptr_t)tracked.buf;
+	add.wr.atomic.rkey = tracked.mr->rkey;
+	assert_int_equal(end_send_empty(&tracked, 0, IBV_SEND_SIGNALED), 0); /* as above */
+	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
+	assert_false(mesh_live_quiesce(tracked.held));
 	count_posts();
-	assert_int_equal(ibv_post_send(guarded.qp, &first, &bad), 0);
-	assert_int_equal(ibv_post_send(guarded.qp, &last, &bad), 0);
+	assert_int_equal(ibv_post_send(tracked.qp, &first, &bad), 0);
+	assert_int_equal(ibv_post_send(tracked.qp, &last, &bad), 0);
 	world.mc->lower.io.post_send = real_post_send;
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_free, 1);
@@ -237,24 +238,25 @@ static void test_window(void **state)
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	assert_int_equal(bind_window(hub.qp), 0); /* not held */
 	assert_int_equal(n_bound, 1);
-	open_guarded(&moved_ex, 0);
-	assert_int_equal(end_send_empty(&guarded, 0, IBV_SEND_SIGNALED), 0); /* nobody has posted a receive: nothing comes of it all */
-	assert_null(guarded.held->guard->lost);
+	open_tracked(&moved_ex, 0);
+	/* nobody has posted a receive: nothing comes of it all */
+	assert_int_equal(end_send_empty(&tracked, 0, IBV_SEND_SIGNALED), 0);
+	assert_null(tracked.held->tracker->lost);
 	/* What waits for a move that will not be goes first. */
-	sge = (struct ibv_sge){(uintptr_t)guarded.buf, 8, guarded.mr->lkey};
-	add.wr.atomic.remote_addr = (uintptr_t)guarded.buf;
-	add.wr.atomic.rkey = guarded.mr->rkey;
-	assert_int_equal(ibv_post_send(guarded.qp, &add, &bad), 0);
-	assert_false(mesh_live_quiesce(guarded.held));
+	sge = (struct ibv_sge){(uintptr_t)tracked.buf, 8, tracked.mr->lkey};
+	add.wr.atomic.remote_addr = (uintptr_t)tracked.buf;
+	add.wr.atomic.rkey = tracked.mr->rkey;
+	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
+	assert_false(mesh_live_quiesce(tracked.held));
 	count_posts();
-	assert_int_equal(ibv_post_send(guarded.qp, &add, &bad), 0);
+	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
 	assert_int_equal(n_locked + n_free, 0);
-	assert_int_equal(bind_window(guarded.qp), 0);
+	assert_int_equal(bind_window(tracked.qp), 0);
 	world.mc->lower.io.post_send = real_post_send;
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_bound, 2);
-	assert_ptr_equal(guarded.held->guard->lost, mesh_guard_kind);
-	assert_int_equal(guarded_fence_ends(guarded.held, true, &sync), -EOPNOTSUPP);
+	assert_ptr_equal(tracked.held->tracker->lost, mesh_tracker_kind);
+	assert_int_equal(tracked_fence_ends(tracked.held, true, &sync), -EOPNOTSUPP);
 	open_moved();
 	assert_int_equal(bind_window(from.qp), EOPNOTSUPP);
 	assert_int_equal(n_bound, 2);

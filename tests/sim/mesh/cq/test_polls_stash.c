@@ -16,7 +16,7 @@ static bool stash_it;
 /* As a move does that comes to its end. */
 static void stash(uint64_t wr_id)
 {
-	const struct ibv_wc wc = {.wr_id = wr_id, .qp_num = guarded.qp->qp_num};
+	const struct ibv_wc wc = {.wr_id = wr_id, .qp_num = tracked.qp->qp_num};
 	struct mesh_cq *cq = cq_of_hub();
 
 	mesh_lock(&cq->lock);
@@ -50,7 +50,7 @@ static void open_for_stash(uint64_t wc_flags)
 	struct mesh_cq *cq;
 
 	open_hub(&bare_ex, &(struct shape){.wc_flags = wc_flags});
-	open_guarded(&moved_ex, 0);
+	open_tracked(&moved_ex, 0);
 	open_bare(&bare_ex);
 	cq = cq_of_hub();
 	real_start_poll = cq->ex.base.start_poll;
@@ -113,7 +113,7 @@ static void test_goes_behind(void **state)
 	cq->ex.base.read_slid = slid;
 	cq->ex.base.read_sl = sl;
 	cq->ex.base.read_dlid_path_bits = dlid_path_bits;
-	write_nothing(&guarded, &guarded, 1);
+	write_nothing(&tracked, &tracked, 1);
 	usleep(10000);
 	stash_at_next();
 	start_poll(OURS);
@@ -121,7 +121,7 @@ static void test_goes_behind(void **state)
 	assert_int_equal(hub.cq_ex->wr_id, 1);
 	assert_int_equal(cq->walk.source, MESH_FROM_STASH);
 	assert_int_equal(ibv_wc_read_opcode(hub.cq_ex), IBV_WC_RDMA_WRITE);
-	assert_int_equal(ibv_wc_read_qp_num(hub.cq_ex), guarded.qp->qp_num);
+	assert_int_equal(ibv_wc_read_qp_num(hub.cq_ex), tracked.qp->qp_num);
 	assert_int_equal(ibv_wc_read_src_qp(hub.cq_ex), 0x1234);
 	assert_int_equal(ibv_wc_read_slid(hub.cq_ex), 0x56);
 	assert_int_equal(ibv_wc_read_sl(hub.cq_ex), 7);
@@ -149,7 +149,7 @@ static void test_shows_the_rest(void **state)
 {
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
+	open_tracked(&moved_ex, 0);
 	open_bare(&bare_ex);
 	shows_the_rest(&bare, &bare, MESH_FROM_BASE);
 	shows_the_rest(&bare, &bare, MESH_FROM_BASE); /* whoever comes first */
@@ -188,7 +188,7 @@ static void test_plain_behind(void **state)
 {
 	(void)state;
 	open_hub(&bare_plain, &(struct shape){0});
-	open_guarded(&moved_plain, 0);
+	open_tracked(&moved_plain, 0);
 	open_bare(&bare_plain);
 	/* From now on our functions poll it. */
 	mesh_lock(&world.mc->data.lock);
@@ -197,7 +197,7 @@ static void test_plain_behind(void **state)
 	mesh_unlock(&world.mc->data.lock);
 	real_poll_cq = world.mc->lower.io.poll_cq;
 	world.mc->lower.io.poll_cq = poll_cq_meanwhile;
-	poll_behind(&guarded, OURS, 1);
+	poll_behind(&tracked, OURS, 1);
 	poll_behind(&bare, 1, OURS);
 	world.mc->lower.io.poll_cq = real_poll_cq;
 }

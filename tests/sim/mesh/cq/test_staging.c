@@ -52,15 +52,15 @@ static void check_two_cqs(uint32_t n)
 	struct mv_wr wr;
 	uint32_t i;
 
-	guarded_prepare(h);
-	guarded_fence(h, true, &sync);
+	tracked_prepare(h);
+	tracked_fence(h, true, &sync);
 	assert_null(mesh_live_lost(h));
-	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), n);
-	assert_int_equal(h->guard->receives.n_left, n);
+	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), n);
+	assert_int_equal(h->tracker->receives.n_left, n);
 	for (i = 0; i < n; i++) {
-		const struct mesh_srq_recv *recv = mesh_srqlog_at(&h->guard->receives, i);
+		const struct mesh_srq_recv *recv = mesh_srqlog_at(&h->tracker->receives, i);
 
-		assert_int_equal(mv_wrlog_get(&h->guard->sends.log, i, sges, data, &wr), 0);
+		assert_int_equal(mv_wrlog_get(&h->tracker->sends.log, i, sges, data, &wr), 0);
 		assert_int_equal(wr.wr.wr_id, i);
 		assert_int_equal(recv->wr_id, 1000 + i);
 		assert_int_equal(recv->num_sge, 1);
@@ -79,7 +79,7 @@ static void one_between_the_other(bool send_first)
 	assert_int_equal(ibv_poll_cq(send_first ? a.cq : a.recv_cq, 1, &wc), 0);
 	world.mc->lower.io.poll_cq = between.real;
 	assert_true(between.inside);
-	assert_int_equal(h->guard->n_kept, 10);
+	assert_int_equal(h->tracker->n_kept, 10);
 	check_two_cqs(5);
 }
 

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "conn.h"
-#include "guarded.h"
 #include "heldint.h"
 #include "live.h"
+#include "tracked_fixture.h"
 
 #define NOBODY	 0xfffff0u /* no queue pair has this number */
 #define PATIENCE 60000 /* ms */
@@ -80,7 +80,7 @@ static int teardown(void **state)
 }
 
 /* As connect.c has it; a queue pair of the base that has a log, to a peer that never answers. */
-static void guarded(const struct manner *manner)
+static void tracked(const struct manner *manner)
 {
 	struct ibv_qp_attr rts = world_rts(0);
 	struct mesh_held *h;
@@ -88,8 +88,8 @@ static void guarded(const struct manner *manner)
 	rts.timeout = 8;
 	rts.retry_cnt = 1;
 	end_open(&e, &world, manner, &shape);
-	guarded_rtr(&e, &ops, world_rtr(&world, false, NOBODY, 0), &h);
-	guarded_rts(&e, h, rts);
+	tracked_rtr(&e, &ops, world_rtr(&world, false, NOBODY, 0), &h);
+	tracked_rts(&e, h, rts);
 	conn = mesh_conn_new(world.mc, e.qp);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_NATIVE;
@@ -163,7 +163,7 @@ static void gives(void)
 static void test_errors(void **state)
 {
 	(void)state;
-	guarded(&plain);
+	tracked(&plain);
 	send_two();
 	gives();
 }
@@ -171,7 +171,7 @@ static void test_errors(void **state)
 static void test_errors_extended(void **state)
 {
 	(void)state;
-	guarded(&extended);
+	tracked(&extended);
 	send_two();
 	gives();
 }
@@ -182,10 +182,10 @@ static void test_fenced(void **state)
 	struct mv_move_sync sync;
 
 	(void)state;
-	guarded(&plain);
+	tracked(&plain);
 	send_two();
-	guarded_prepare(conn->held);
-	guarded_fence(conn->held, true, &sync);
+	tracked_prepare(conn->held);
+	tracked_fence(conn->held, true, &sync);
 	gives();
 }
 
@@ -216,8 +216,8 @@ static void test_quiesce(void **state)
 	struct ibv_wc wc;
 
 	(void)state;
-	guarded(&plain);
-	guarded_prepare(conn->held);
+	tracked(&plain);
+	tracked_prepare(conn->held);
 	mesh_live_quiesce(conn->held);
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	mesh_lock(&conn->held->lock);
@@ -244,7 +244,7 @@ static void test_quiesce(void **state)
 static void test_not_stalled(void **state)
 {
 	(void)state;
-	guarded(&plain);
+	tracked(&plain);
 	send_two();
 	assert_int_equal(spin(2500, true), 0);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
@@ -257,7 +257,7 @@ static void test_sleeps(void **state)
 	int i;
 
 	(void)state;
-	guarded(&plain);
+	tracked(&plain);
 	send_two();
 	for (i = 0; i < 10; i++) {
 		usleep(300000);

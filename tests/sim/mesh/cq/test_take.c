@@ -91,7 +91,7 @@ static void test_taken(void **state)
 	(void)state;
 	connect_ends();
 	assert_non_null(h->send_cq->reading.take.lock);
-	assert_non_null(h->guard->walker->take.sq_wrid);
+	assert_non_null(h->tracker->walker->take.sq_wrid);
 	for (i = 1; i < 3 * DEPTH; i++) {
 		assert_int_equal(write_one(i), 0);
 		assert_true(end_wait(&a).wr_id == i);
@@ -100,7 +100,7 @@ static void test_taken(void **state)
 	/* Anything, many times round the queue. */
 	for (i = 0; i < ROUNDS; i++)
 		one_round();
-	assert_null(h->guard->lost);
+	assert_null(h->tracker->lost);
 	assert_int_equal(n_base, 0);
 }
 
@@ -174,7 +174,7 @@ static void test_same_sends(void **state)
 		its = poll_one(&a, false);
 		assert_same(&ours, &its, opcodes[i] < IBV_WR_ATOMIC_CMP_AND_SWP ? 1 : n_base);
 	}
-	assert_null(h->guard->lost);
+	assert_null(h->tracker->lost);
 }
 
 static void test_same_receives(void **state)
@@ -197,8 +197,8 @@ static void test_same_receives(void **state)
 		assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
 		assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
 	}
-	assert_int_equal(h->guard->n_received, 6);
-	assert_null(h->guard->lost);
+	assert_int_equal(h->tracker->n_received, 6);
+	assert_null(h->tracker->lost);
 }
 
 /* ---- others at the same time ------------------------------------------------------------------------------------ */
@@ -506,10 +506,10 @@ static void test_given_up(void **state)
 	connect_b();
 	assert_int_equal(m->take, MESH_MLX5_TAKE_UNKNOWN);
 	assert_null(h->send_cq->reading.take.lock);
-	assert_null(h->guard->walker->take.sq_wrid);
+	assert_null(h->tracker->walker->take.sq_wrid);
 	for (i = 0; i < ROUNDS; i++)
 		one_round();
-	assert_null(h->guard->lost);
+	assert_null(h->tracker->lost);
 	mesh_lock(&world.mc->data.lock);
 	for (i = 0; i < 4; i++)
 		mesh_take_open_cq(world.mc, a.cq, &cq);

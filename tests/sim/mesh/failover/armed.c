@@ -113,9 +113,9 @@ const struct manner manner = {.how = MOVED};
 const struct shape shape = {0};
 const struct mesh_held_ops no_ops = {0};
 
-void guard(struct guarded *p)
+void track(struct tracked *p)
 {
 	assert_int_equal(mesh_recvlog_begin(world.mc, p->qp), 0);
-	assert_int_equal(mesh_live_guard(world.mc, p->qp, &no_ops, NULL, 1024, &p->h), 0);
-	assert_non_null(p->h->guard->walker);
+	assert_int_equal(mesh_live_track(world.mc, p->qp, &no_ops, NULL, 1024, &p->h), 0);
+	assert_non_null(p->h->tracker->walker);
 }

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "guarded.h"
 #include "heldint.h"
+#include "tracked_fixture.h"
 
 /* A tracked queue pair, and the memory of its program, for which registrations and queue pairs are made ahead on another NIC. */
 
@@ -46,13 +46,13 @@ extern const struct manner manner;
 extern const struct shape shape;
 extern const struct mesh_held_ops no_ops;
 
-struct guarded {
+struct tracked {
 	uint32_t depth;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct mesh_held *h;
 };
 
-void guard(struct guarded *p);
+void track(struct tracked *p);
 
 #endif

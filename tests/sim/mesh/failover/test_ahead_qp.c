@@ -16,7 +16,7 @@ static void test_qp(void **state)
 
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
-	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 	assert_false(mesh_live_armed(h));
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_true(mesh_live_armed(h));
@@ -45,8 +45,8 @@ static const struct shape small = {.max_wr = 4, .max_inline = 16, .max_sge = 1};
 
 static bool has_room(const struct mesh_held *h)
 {
-	return h->keys.places && h->queue.places && h->guard->sends.places && h->guard->receives.places &&
-	       h->guard->walker->later.places;
+	return h->keys.places && h->queue.places && h->tracker->sends.places && h->tracker->receives.places &&
+	       h->tracker->walker->later.places;
 }
 
 /* Of one that is read from its queues: what the move needs to note things down, if that is little. */
@@ -58,8 +58,8 @@ static void test_qp_room(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		end_open(&e, &world, &manner, i ? &shape : &small);
-		assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
-		assert_non_null(h->guard->walker);
+		assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+		assert_non_null(h->tracker->walker);
 		assert_null(h->keys.places);
 		assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 		assert_int_equal(has_room(h), !i);
@@ -76,7 +76,7 @@ static void test_qp_disarm(void **state)
 
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
-	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	mesh_live_disarm(h);
 	assert_false(mesh_live_armed(h));
@@ -89,7 +89,7 @@ static void test_qp_disarm(void **state)
 /* Receives: with a walker the log has none, but they are noted until the QP is connected. */
 static size_t n_known(const struct mesh_held *h)
 {
-	return h->guard->walker ? h->early.log.n : h->guard->receives.n_left;
+	return h->tracker->walker ? h->early.log.n : h->tracker->receives.n_left;
 }
 
 /* RTR may fail, and be tried again: what was posted is known then, too. */
@@ -102,22 +102,22 @@ static void test_qp_not_connected(void **state)
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
-	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 	wr.wr_id = 2;
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
 	assert_int_equal(n_known(h), 2);
-	mesh_live_unguard(h);
+	mesh_live_untrack(h);
 	assert_int_equal(h->mode, MESH_HELD_RX_RECORD);
 	assert_int_equal(h->early.log.n, 2);
 	wr.wr_id = 3;
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
-	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &again), 0);
+	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &again), 0);
 	assert_ptr_equal(again, h);
 	assert_int_equal(n_known(h), 3);
 	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(h->guard->walker ? h->early.log.notes[i].wr_id : mesh_srqlog_at(&h->guard->receives,
-												 i)->wr_id, i + 1);
-	mesh_live_unguard(h);
+		assert_int_equal(h->tracker->walker ? h->early.log.notes[i].wr_id : mesh_srqlog_at(&h->tracker->receives,
+												   i)->wr_id, i + 1);
+	mesh_live_untrack(h);
 	/* And it may be held then. */
 	assert_int_equal(mesh_held_new(world.mc, e.qp, &no_ops, NULL, &again), 0);
 	assert_int_equal(again->early.log.n, 3);
@@ -136,7 +136,7 @@ static void arm_without_memory(const struct shape *of, unsigned int *ret_failed,
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
 		fault_disarm();
 		end_open(&e, &world, &manner, of);
-		assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+		assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 		fault_arm(FAULT_ALLOC, fault_nth, ENOMEM);
 		err = mesh_live_arm(h, world.spd, &shadow_attr);
 		assert_true(!err || fault_fired());
@@ -179,7 +179,7 @@ static size_t allocated(void)
 	return info.uordblks + info.hblkhd;
 }
 
-static void make_bare(struct guarded *p)
+static void make_bare(struct tracked *p)
 {
 	struct ibv_qp_init_attr init = {
 		.cap = {.max_send_wr = p->depth, .max_recv_wr = p->depth, .max_send_sge = 1, .max_recv_sge = 1},
@@ -199,18 +199,18 @@ static void make_bare(struct guarded *p)
 }
 
 /* As mesh_live_arm() does. */
-static void give_room(struct guarded *p)
+static void give_room(struct tracked *p)
 {
 	mesh_walker_room_ahead(p->h);
 }
 
-static void arm(struct guarded *p)
+static void arm(struct tracked *p)
 {
 	assert_int_equal(mesh_live_arm(p->h, world.spd, &shadow_attr), 0);
 }
 
 /* Return: bytes that each takes. */
-static size_t for_each(struct guarded *all, void (*make)(struct guarded *))
+static size_t for_each(struct tracked *all, void (*make)(struct tracked *))
 {
 	size_t before = allocated();
 	unsigned int i;
@@ -226,7 +226,7 @@ static size_t for_each(struct guarded *all, void (*make)(struct guarded *))
  */
 static void check_memory(uint32_t depth)
 {
-	struct guarded all[MANY], first = {.depth = depth};
+	struct tracked all[MANY], first = {.depth = depth};
 	size_t bare, ours, room, ahead;
 	unsigned int i;
 
@@ -234,9 +234,9 @@ static void check_memory(uint32_t depth)
 		all[i].depth = depth;
 	/* What the first one of a process or a device takes is not for each. */
 	make_bare(&first);
-	guard(&first);
+	track(&first);
 	bare = for_each(all, make_bare);
-	ours = for_each(all, guard) + sizeof(struct mesh_conn);
+	ours = for_each(all, track) + sizeof(struct mesh_conn);
 	room = for_each(all, give_room);
 	ahead = for_each(all, arm);
 	print_message("%u work requests: queue pair and CQ %zu bytes, the ones made ahead %zu, of ours %zu, room for a move %zu\n", depth, bare,
@@ -283,7 +283,7 @@ static void test_qp_of_any_kind(void **state)
 
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
-	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 	rail->create_qp_ex = refuse_ex;
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	rail->create_qp_ex = real;

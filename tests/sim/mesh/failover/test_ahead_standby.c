@@ -77,7 +77,7 @@ static struct mesh_held *armed(struct end *e)
 	struct mesh_held *h;
 
 	end_open(e, &world, &manner, &shape);
-	assert_int_equal(mesh_live_guard(world.mc, e->qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_live_track(world.mc, e->qp, &no_ops, NULL, 1024, &h), 0);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	return h;
 }
@@ -154,9 +154,9 @@ static void test_standby_taken(void **state)
 		assert_true(fault_fired());
 	fault_disarm();
 	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), ahead);
-	h->guard->lost = "this test says so";
+	h->tracker->lost = "this test says so";
 	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), 0);
-	h->guard->lost = NULL;
+	h->tracker->lost = NULL;
 	assert_int_equal(stand_by(h, to_itself(ahead, 7)), 0);
 	assert_false(mesh_live_has_next(h));
 	assert_null(h->send_cq->shadows.polled);
@@ -166,9 +166,9 @@ static void test_standby_taken(void **state)
 	mesh_live_release(h);
 	assert_int_equal(mesh_live_armed(h), ahead);
 	/* Something cannot be moved: it stays. */
-	h->guard->lost = "this test says so";
+	h->tracker->lost = "this test says so";
 	assert_int_equal(mesh_live_take_standby(h), -EOPNOTSUPP);
-	h->guard->lost = NULL;
+	h->tracker->lost = NULL;
 	assert_int_equal(mesh_live_armed(h), ahead);
 	modify.n = 0;
 	assert_int_equal(mesh_live_take_standby(h), 0);

@@ -15,11 +15,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "guarded.h"
 #include "heldint.h"
 #include "random.h"
 #include "simhost.h"
 #include "srq.h"
+#include "tracked_fixture.h"
 
 #define SENDS	    0x10000000u /* wr_id of the first */
 #define RECVS	    0x20000000u
@@ -208,8 +208,8 @@ static void open_side(struct side *s, uint32_t sends, uint32_t recvs, uint32_t s
 
 static void connect_side(struct side *s, const struct side *peer)
 {
-	guarded_rtr(&s->e, &guarded_ops, world_rtr(&world, false, peer->e.qp->qp_num, 0x123), &s->e.held);
-	guarded_rts(&s->e, s->e.held, world_rts(0x123));
+	tracked_rtr(&s->e, &tracked_ops, world_rtr(&world, false, peer->e.qp->qp_num, 0x123), &s->e.held);
+	tracked_rts(&s->e, s->e.held, world_rts(0x123));
 }
 
 static uint32_t working_qpn(const struct side *s)
@@ -226,7 +226,7 @@ static void connect_next(struct side *s, uint32_t peer_qpn)
 
 static void prepare_both(void)
 {
-	uint32_t x_qpn = guarded_prepare(x.e.held), y_qpn = guarded_prepare(y.e.held);
+	uint32_t x_qpn = tracked_prepare(x.e.held), y_qpn = tracked_prepare(y.e.held);
 
 	connect_next(&x, y_qpn);
 	connect_next(&y, x_qpn);
@@ -234,7 +234,7 @@ static void prepare_both(void)
 
 static void must_be_fenced(struct side *s, struct mv_move_sync *sync)
 {
-	int err = guarded_fence_ends(s->e.held, true, sync);
+	int err = tracked_fence_ends(s->e.held, true, sync);
 
 	if (err)
 		fail_msg("not fenced: %s; lost: %s", strerrordesc_np(-err), mesh_live_lost(s->e.held) ? mesh_live_lost(s->e.held) : "no");

@@ -12,9 +12,9 @@
 
 #include "connect.h"
 #include "failover_exec.h"
-#include "guarded.h"
 #include "heldint.h"
 #include "rails.h"
+#include "tracked_fixture.h"
 
 #define PSN    0x77u
 #define SOON   1000 /* ms */
@@ -52,14 +52,14 @@ static int setup(void **state)
 	end_open(&e, &world, &noted, &(struct shape){0});
 	conn = mesh_conn_new(world.mc, e.qp);
 	assert_non_null(conn);
-	assert_null(mesh_conn_guard(conn, GUARDED_MTU));
+	assert_null(mesh_conn_track(conn, TRACKED_MTU));
 	conn->state = MESH_CONN_NATIVE;
 	conn->attr.rtr_mask = RTR_MASK;
 	conn->attr.rts_mask = RTS_MASK;
 	conn->attr.rts.max_rd_atomic = 4;
 	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
 	assert_int_equal(mesh_held_modify_base(conn->held, &rtr, RTR_MASK), 0);
-	guarded_rts(&e, conn->held, world_rts(PSN));
+	tracked_rts(&e, conn->held, world_rts(PSN));
 	return 0;
 }
 
@@ -73,11 +73,11 @@ static int teardown(void **state)
 /* One of a single packet that was posted before the fence, and flushed. */
 static void was_posted(struct ibv_send_wr wr)
 {
-	struct mesh_guard *guard = conn->held->guard;
+	struct mesh_wr_tracker *tracker = conn->held->tracker;
 
-	assert_int_equal(mesh_guard_room(guard, &conn->held->made.cap), 0);
-	assert_int_equal(mesh_guard_send(guard, &wr), 0);
-	guard->n_undone++;
+	assert_int_equal(mesh_tracker_room(tracker, &conn->held->made.cap), 0);
+	assert_int_equal(mesh_tracker_send(tracker, &wr), 0);
+	tracker->n_undone++;
 }
 
 enum before { NOTHING, READ_OF_NOTHING, READ_WITH_A_KEY };
@@ -100,12 +100,12 @@ static void moves(enum before before)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &qpn), 0);
 	rtr = world_rtr(&world, true, qpn, PSN);
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
-	guarded_fence(h, true, &sync);
+	tracked_fence(h, true, &sync);
 	mesh_lock(&h->lock);
 	if (before != NOTHING)
 		was_posted(read);
 	was_posted((struct ibv_send_wr){.wr_id = FAILED, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED});
-	activate.next_psn = mv_psn_add(h->guard->sends.first_psn, before == NOTHING ? 1 : 2);
+	activate.next_psn = mv_psn_add(h->tracker->sends.first_psn, before == NOTHING ? 1 : 2);
 	activate.n_received = sync.n_received;
 	mesh_unlock(&h->lock);
 	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));

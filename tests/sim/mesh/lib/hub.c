@@ -131,8 +131,8 @@ void post_missing(struct hub *h, uint32_t n)
 
 void live_connect(struct end *e)
 {
-	guarded_rtr(e, &guarded_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->held);
-	guarded_rts(e, e->held, world_rts(PSN));
+	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->held);
+	tracked_rts(e, e->held, world_rts(PSN));
 }
 
 struct live *live_open(uint32_t n)
@@ -183,8 +183,8 @@ void live_works(struct live *l, struct end *e)
 
 void live_fence(struct end *e, struct mv_move_sync *sync)
 {
-	guarded_prepare_loop(e->held, PSN);
-	guarded_fence(e->held, true, sync);
+	tracked_prepare_loop(e->held, PSN);
+	tracked_fence(e->held, true, sync);
 }
 
 void live_move(struct end *e)

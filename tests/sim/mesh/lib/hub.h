@@ -2,7 +2,7 @@
 #ifndef SIM_MESH_HUB_H
 #define SIM_MESH_HUB_H
 
-#include "guarded.h"
+#include "tracked_fixture.h"
 
 /*
  * One SRQ of the program's, the hub's, and queue pairs that take receives from it: pairs, which are at the base or moved

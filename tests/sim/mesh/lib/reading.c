@@ -55,13 +55,13 @@ void connect_b(void)
 
 void receive_only(void)
 {
-	guarded_rtr(&a, &guarded_ops, world_rtr(&world, false, b.qp->qp_num, RQ_PSN), &h);
+	tracked_rtr(&a, &tracked_ops, world_rtr(&world, false, b.qp->qp_num, RQ_PSN), &h);
 }
 
 void connect_a(void)
 {
 	receive_only();
-	guarded_rts(&a, h, reading_rts(SQ_PSN));
+	tracked_rts(&a, h, reading_rts(SQ_PSN));
 }
 
 int reading_setup(void **state)
@@ -164,10 +164,10 @@ void check_log(uint32_t n)
 	struct mv_wr wr;
 	uint32_t i;
 
-	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), n);
-	assert_int_equal(h->guard->n_undone, n);
+	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), n);
+	assert_int_equal(h->tracker->n_undone, n);
 	for (i = 0; i < n; i++) {
-		assert_int_equal(mv_wrlog_get(&h->guard->sends.log, i, sges, data, &wr), 0);
+		assert_int_equal(mv_wrlog_get(&h->tracker->sends.log, i, sges, data, &wr), 0);
 		assert_true(wr.wr.wr_id == posted.wrs[i].wr_id);
 		assert_int_equal(wr.wr.opcode, posted.wrs[i].opcode);
 		assert_int_equal(wr.length_bytes, posted.lengths[i]);

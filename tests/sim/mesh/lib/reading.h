@@ -2,15 +2,15 @@
 #ifndef SIM_MESH_READING_H
 #define SIM_MESH_READING_H
 
-#include "guarded.h"
 #include "heldint.h"
+#include "tracked_fixture.h"
 
 /*
  * A connection of which one end's work is read from mlx5's own queues (mlx5_wr_walker.h). It is there while a test
  * runs, between reading_setup() and reading_teardown(), and only one thread may change it.
  */
 
-#define MTU	      GUARDED_MTU
+#define MTU	      TRACKED_MTU
 #define SQ_PSN	      0xfffff0
 #define RQ_PSN	      0x77
 #define DEPTH	      64

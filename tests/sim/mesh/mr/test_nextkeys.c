@@ -82,7 +82,7 @@ static void prepare(void)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, 0, RQ_PSN), rts = reading_rts(SQ_PSN);
 
-	rtr.dest_qp_num = guarded_prepare(h);
+	rtr.dest_qp_num = tracked_prepare(h);
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
@@ -100,7 +100,7 @@ static void test_found_and_known(void **state)
 	assert_found(0, 0, 0);
 	post_all();
 	assert_found(INLINED, OTHER, 2);
-	guarded_fence(h, true, &sync);
+	tracked_fence(h, true, &sync);
 	assert_found(INLINED, OTHER, 2);
 	assert_int_equal(n_asked, 0);
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, &keys), 0);
@@ -124,7 +124,7 @@ static void test_behind_what_is_done(void **state)
 	wr.wr.rdma.rkey = b.mr->rkey;
 	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
 	assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_found(0, 0, 0);
 	post_all(); /* the peer has no receive for the first of it */
 	assert_found(INLINED, OTHER, 2);
@@ -142,7 +142,7 @@ static void test_not_for_ever(void **state)
 	n_asked = 0;
 	prepare();
 	post_all();
-	guarded_fence(h, true, &sync);
+	tracked_fence(h, true, &sync);
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, &none), 0);
 	assert_int_equal(n_asked, 1);
 	assert_int_equal(asked, INLINED);

@@ -73,7 +73,7 @@ static void receive_with(uint32_t lkey)
 /* As before each move, with the next one made. */
 static bool is_found(void)
 {
-	guarded_prepare(h);
+	tracked_prepare(h);
 	mesh_live_check_keys(h);
 	return mesh_live_lost(h);
 }
@@ -152,7 +152,7 @@ static void test_logged(void **state)
 	end_close(&a);
 	end_open(&a, &world, &extended, &shape);
 	connect_a();
-	assert_false(mesh_guard_reads(h->guard));
+	assert_false(mesh_tracker_reads(h->tracker));
 	write_with(a.mr->lkey, b.mr->rkey, 0);
 	receive_with(a.mr->lkey);
 	assert_false(is_found());
@@ -212,8 +212,8 @@ static void test_moved(void **state)
 	close(fd);
 	mv_log_init(&mesh_root.log, path, MV_LOG_WARN);
 	connect_a();
-	guarded_prepare_loop(h, SQ_PSN);
-	guarded_fence(h, true, &sync);
+	tracked_prepare_loop(h, SQ_PSN);
+	tracked_fence(h, true, &sync);
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
 	mesh_pd_stay(world.pd, "this test says so");
 	assert_null(mesh_live_lost(h)); /* elsewhere it is no worse off */

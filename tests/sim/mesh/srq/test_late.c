@@ -134,10 +134,10 @@ static void test_given_up(void **state)
 	struct mv_move_sync sync;
 
 	(void)state;
-	guarded_prepare_loop(e->held, PSN);
+	tracked_prepare_loop(e->held, PSN);
 	simhost_late(VERY_LATE_US);
 	send_one(l, e);
-	guarded_fence(e->held, true, &sync);
+	tracked_fence(e->held, true, &sync);
 	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, 1, 4, NULL), 0);
 	simhost_late(0);
 	take_one_of(l, e);
@@ -187,8 +187,8 @@ static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 	to.manner = &moved;
 	rtr = world_rtr(&world, false, from.qp->qp_num, PSN);
 	rtr.path_mtu = IBV_MTU_256;
-	guarded_rtr(&to, &guarded_ops, rtr, &to.held);
-	guarded_rts(&to, to.held, world_rts(PSN));
+	tracked_rtr(&to, &tracked_ops, rtr, &to.held);
+	tracked_rts(&to, to.held, world_rts(PSN));
 	world.mc->data.mlx5.state = known;
 	half_open(&from, &to);
 	if (read)
@@ -196,7 +196,7 @@ static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 	simhost_late(late_us);
 	live_fence(&to, &sync);
 	assert_int_equal(sync.n_received, 0);
-	assert_int_equal(to.held->guard->n_undone, 0); /* sends */
+	assert_int_equal(to.held->tracker->n_undone, 0); /* sends */
 	assert_int_equal(mesh_live_replay(to.held, PSN, 0, 4, NULL), 0); /* its peer has got nothing */
 	simhost_late(0);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);

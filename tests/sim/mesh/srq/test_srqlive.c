@@ -70,7 +70,7 @@ static void test_fence_unpolled(void **state)
 	end_open(&e, &world, &noted, &(struct shape){.hub = &h->end, .recv_cq = recv_cq});
 	live_connect(&e);
 	sends_one(h, &e);
-	guarded_prepare_loop(e.held, PSN);
+	tracked_prepare_loop(e.held, PSN);
 	cq = mesh_map_get(&world.mc->data.cqs, recv_cq);
 	assert_non_null(cq);
 	mesh_lock(&cq->poll_lock);
@@ -141,11 +141,11 @@ static void half_received(struct live *l, struct end *from, struct end *to, bool
 	to->manner = &moved;
 	rtr = world_rtr(&world, false, from->qp->qp_num, PSN);
 	rtr.path_mtu = IBV_MTU_256;
-	guarded_rtr(to, &guarded_ops, rtr, &to->held);
-	guarded_rts(to, to->held, world_rts(PSN));
+	tracked_rtr(to, &tracked_ops, rtr, &to->held);
+	tracked_rts(to, to->held, world_rts(PSN));
 	world.mc->data.mlx5.state = known;
 	half_open(from, to);
-	guarded_prepare(to->held);
+	tracked_prepare(to->held);
 }
 
 /* Somebody stays at the base. All of the SRQ's receives can be had, each once, also that which was being filled at the fence. */
@@ -159,10 +159,10 @@ static void begun(bool first_move, bool noted)
 	if (!first_move)
 		live_move(&l->ends[0]);
 	half_received(l, &from, &to, noted);
-	assert_true(mesh_guard_reads(to.held->guard) != noted);
-	guarded_fence(to.held, true, &sync);
+	assert_true(mesh_tracker_reads(to.held->tracker) != noted);
+	tracked_fence(to.held, true, &sync);
 	assert_int_equal(sync.n_received, 0);
-	assert_int_equal(to.held->guard->n_undone, 0); /* sends */
+	assert_int_equal(to.held->tracker->n_undone, 0); /* sends */
 	for (i = 0; i < 20; i++)
 		live_works(l, &l->ends[i % 2]);
 	for (i = 0; i < SLOTS; i++)
@@ -239,7 +239,7 @@ static uint32_t too_long(const uint64_t *wr_id, int how)
 	assert_int_equal(n_counted(srq), 20);
 	wr.wr_id = wr_id ? *wr_id : mesh_srqlog_first(&srq->shadows->log)->wr_id;
 	if (how == LOST)
-		e->held->guard->lost = "a test";
+		e->held->tracker->lost = "a test";
 	assert_int_equal(end_send(e, &wr), 0);
 	for (i = 0; i < 5000 && n < 2; i++) {
 		if (i == 50)

@@ -24,7 +24,7 @@ static void test_posting_is_the_bases(void **state)
 
 	(void)state;
 	connect_a();
-	assert_non_null(h->guard->walker);
+	assert_non_null(h->tracker->walker);
 	assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
 	assert_ptr_equal(world.context->ops.post_recv, world.mc->lower.io.post_recv);
 	assert_true(h->send_cq->fast);
@@ -63,9 +63,9 @@ static void test_count(void **state)
 			if (i > 1000)
 				usleep(10);
 		}
-		assert_null(h->guard->lost);
-		assert_int_equal(h->guard->sends.first_psn, posted.psn);
-		assert_int_equal(h->guard->sends.n_sent, posted.consumes);
+		assert_null(h->tracker->lost);
+		assert_int_equal(h->tracker->sends.first_psn, posted.psn);
+		assert_int_equal(h->tracker->sends.n_sent, posted.consumes);
 		while (ibv_poll_cq(b.cq, 8, wc) > 0)
 			;
 	}
@@ -94,22 +94,22 @@ static void test_outstanding(void **state)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	for (i = 0; i < 30; i++)
 		assert_int_equal(post_one(false), 0);
-	guarded_prepare(h);
-	guarded_fence(h, true, &sync);
+	tracked_prepare(h);
+	tracked_fence(h, true, &sync);
 	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
-	assert_int_equal(h->guard->sends.first_psn, SQ_PSN);
+	assert_int_equal(h->tracker->sends.first_psn, SQ_PSN);
 	assert_int_equal(sync.next_psn, RQ_PSN);
 	assert_int_equal(sync.n_received, 0);
 	check_log(30);
-	assert_int_equal(h->guard->receives.n_left, n_recvs);
+	assert_int_equal(h->tracker->receives.n_left, n_recvs);
 	for (i = 0; i < n_recvs; i++) {
-		const struct mesh_srq_recv *recv = mesh_srqlog_at(&h->guard->receives, i);
+		const struct mesh_srq_recv *recv = mesh_srqlog_at(&h->tracker->receives, i);
 
 		assert_int_equal(recv->wr_id, 100 + i);
 		assert_int_equal(recv->num_sge, 1);
 		assert_true(recv->sges[0].addr == (uintptr_t)a.buf + 64ull * i);
 	}
-	assert_null(h->guard->lost);
+	assert_null(h->tracker->lost);
 }
 
 /* An end that stays in RTR: what it receives is in its queue, and is noted nowhere else. A move finds it there. */
@@ -133,12 +133,12 @@ static void test_receives_only(void **state)
 		assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
 		assert_int_equal(end_wait(&a).wr_id, 100 + i);
 	}
-	guarded_prepare(h);
-	guarded_fence(h, true, &sync);
+	tracked_prepare(h);
+	tracked_fence(h, true, &sync);
 	assert_null(mesh_live_lost(h));
 	assert_int_equal(sync.n_received, 2);
-	assert_int_equal(h->guard->receives.n_left, 3);
-	assert_int_equal(mesh_srqlog_first(&h->guard->receives)->wr_id, 102);
+	assert_int_equal(h->tracker->receives.n_left, 3);
+	assert_int_equal(mesh_srqlog_first(&h->tracker->receives)->wr_id, 102);
 }
 
 /* RTR is refused at first, as where no neighbour was found: what was posted before and after is there when it is tried again. */
@@ -149,12 +149,12 @@ static void test_receives_until_connected(void **state)
 
 	(void)state;
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
-	assert_int_equal(mesh_live_guard(world.mc, a.qp, &guarded_ops, NULL, MTU, &h), 0);
+	assert_int_equal(mesh_live_track(world.mc, a.qp, &tracked_ops, NULL, MTU, &h), 0);
 	attr.path_mtu = 77;
 	assert_int_not_equal(mesh_held_modify_base(h, &attr, RTR_MASK), 0);
 	assert_int_equal(end_recv(&a, 101, 64, 64), 0);
 	same = h;
-	mesh_live_unguard(h);
+	mesh_live_untrack(h);
 	h = NULL;
 	assert_int_equal(end_recv(&a, 102, 128, 64), 0);
 	assert_int_equal(same->early.log.n, 3);
@@ -189,10 +189,10 @@ static void under_way(unsigned int n_sends)
 	end_wait_begun(&a, RQ_PSN);
 	for (i = 0; i < n_sends; i++)
 		assert_int_equal(post_one(true), 0);
-	guarded_prepare(h);
-	guarded_fence(h, true, &sync);
+	tracked_prepare(h);
+	tracked_fence(h, true, &sync);
 	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
-	assert_null(h->guard->lost);
+	assert_null(h->tracker->lost);
 	assert_int_equal(sync.n_received, 0);
 	check_log(n_sends);
 	/* The program is not told of it, so somebody has to have it: nobody receives but the next one. */
@@ -254,11 +254,11 @@ static void test_not_flushed(void **state)
 
 	(void)state;
 	connect_a();
-	guarded_prepare(h);
+	tracked_prepare(h);
 	mesh_root.move_times.move_ns = 2 * 2500000000ull;
 	world.mc->lower.io.post_send = no_room;
 	begun_ns = mesh_now_ns();
-	err = guarded_fence_ends(h, true, &sync);
+	err = tracked_fence_ends(h, true, &sync);
 	begun_ns = mesh_now_ns() - begun_ns;
 	world.mc->lower.io.post_send = post_send;
 	mesh_root.move_times = times;
@@ -294,11 +294,11 @@ static void test_next_one_is_full(void **state)
 	connect_a();
 	for (i = 0; i < 3; i++)
 		end_send_empty(&a, i, IBV_SEND_SIGNALED);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	takes.real = world.rail->context->ops.post_recv;
 	takes.n_left = 2;
 	world.rail->context->ops.post_recv = take_some;
-	assert_int_equal(guarded_fence_ends(h, true, &sync), -ENOMEM);
+	assert_int_equal(tracked_fence_ends(h, true, &sync), -ENOMEM);
 	assert_int_equal(end_recv(&a, 105, 0, 64), 0);
 	world.rail->context->ops.post_recv = takes.real;
 	mesh_live_surface(h);
@@ -319,17 +319,17 @@ static void test_past_us(void **state)
 	(void)state;
 	connect_a();
 	assert_int_equal(post_one(false), 0);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
 	/* Behind the marks: it is as what was posted before. */
 	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
 	posted.wrs[1] = late;
-	guarded_fence(h, false, &sync);
+	tracked_fence(h, false, &sync);
 	check_log(2);
-	assert_false(mesh_walker_strayed(h->guard->walker));
+	assert_false(mesh_walker_strayed(h->tracker->walker));
 	/* Too late: nothing may overtake it. */
 	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
-	assert_true(mesh_walker_strayed(h->guard->walker));
+	assert_true(mesh_walker_strayed(h->tracker->walker));
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
 	assert_null(mesh_live_lost(h));
 	assert_int_equal(ibv_post_send(a.qp, &late, &bad), 0);
@@ -344,11 +344,11 @@ static void test_next_one_fails(void **state)
 
 	(void)state;
 	connect_a();
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
-	guarded_fence(h, false, &sync);
+	tracked_fence(h, false, &sync);
 	c.cq = h->recv_cq;
-	assert_false(mesh_guard_completed(h, &c));
+	assert_false(mesh_tracker_completed(h, &c));
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
 }
 
@@ -357,8 +357,8 @@ static void test_next_one_fails(void **state)
 /* Keys, the queue of sends that wait, the log's two sides, receives that come while it is fenced. */
 static unsigned int n_rooms(void)
 {
-	return !!h->keys.places + !!h->queue.places + !!h->guard->sends.places + !!h->guard->receives.places +
-	       !!h->guard->walker->later.places;
+	return !!h->keys.places + !!h->queue.places + !!h->tracker->sends.places + !!h->tracker->receives.places +
+	       !!h->tracker->walker->later.places;
 }
 
 #define ALL_ROOMS 5u
@@ -372,7 +372,7 @@ static void test_room_is_for_moves(void **state)
 	assert_int_equal(n_rooms(), 0);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(n_rooms(), 0);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(n_rooms(), ALL_ROOMS);
 }
 
@@ -397,13 +397,13 @@ static void test_no_room_for_a_move(void **state)
 			break;
 		assert_int_equal(err, -ENOMEM);
 		assert_null(mesh_live_lost(h));
-		assert_false(h->guard->walker->engaged);
+		assert_false(h->tracker->walker->engaged);
 		assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
 		assert_null(h->next.shadow.qp);
 		assert_true(mesh_live_armed(h));
 	}
 	assert_int_equal(failed, ALL_ROOMS);
-	guarded_fence(h, true, &sync);
+	tracked_fence(h, true, &sync);
 	check_log(failed + 1);
 }
 
@@ -427,11 +427,11 @@ static void test_errors_come_first(void **state)
 	connect_a();
 	to_err();
 	end_quiet(&a);
-	assert_true(h->guard->broken);
-	guarded_prepare(h);
-	guarded_fence(h, true, &sync);
+	assert_true(h->tracker->broken);
+	tracked_prepare(h);
+	tracked_fence(h, true, &sync);
 	check_log(3);
-	assert_int_equal(h->guard->receives.n_left, 1);
+	assert_int_equal(h->tracker->receives.n_left, 1);
 }
 
 /* The same, and nowhere to keep what was not done: the program has its errors, as without us. */
@@ -472,9 +472,9 @@ static void test_log_is_short(void **state)
 	connect_a();
 	to_err();
 	end_quiet(&a);
-	mv_wrring_undo(&h->guard->sends, 1);
-	guarded_prepare(h);
-	assert_int_equal(guarded_fence_ends(h, true, &sync), -EOPNOTSUPP);
+	mv_wrring_undo(&h->tracker->sends, 1);
+	tracked_prepare(h);
+	assert_int_equal(tracked_fence_ends(h, true, &sync), -EOPNOTSUPP);
 	assert_non_null(mesh_live_lost(h));
 }
 
@@ -491,12 +491,12 @@ static void test_log_is_short_of_receives(void **state)
 	connect_a();
 	to_err();
 	end_quiet(&a);
-	mv_wrring_undo(&h->guard->sends, 1);
-	guarded_prepare(h);
+	mv_wrring_undo(&h->tracker->sends, 1);
+	tracked_prepare(h);
 	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
 	for (; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
-	assert_int_equal(guarded_fence_ends(h, false, &sync), -EOPNOTSUPP);
+	assert_int_equal(tracked_fence_ends(h, false, &sync), -EOPNOTSUPP);
 	mesh_live_surface(h);
 	for (i = 0; i < 3 + 5; i++) {
 		wc = end_wait(&a);
@@ -531,13 +531,13 @@ static void test_psn_cannot_be_read(void **state)
 	for (i = 0; i < 3; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	connect_a();
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
 	for (; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	query_qp = world.mc->lower.qp.query_qp;
 	world.mc->lower.qp.query_qp = no_query;
-	assert_int_equal(guarded_fence_ends(h, false, &sync), -EIO);
+	assert_int_equal(tracked_fence_ends(h, false, &sync), -EIO);
 	world.mc->lower.qp.query_qp = query_qp;
 	mesh_live_surface(h);
 	for (i = 0; i < 5; i++) {
@@ -562,18 +562,18 @@ static void test_changed(void **state)
 	connect_a();
 	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, a.qp), 0);
-	next_rtr.dest_qp_num = guarded_prepare(h);
+	next_rtr.dest_qp_num = tracked_prepare(h);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);
 	assert_int_equal(mesh_live_connect(h, &next_rtr, RTR_MASK, &next_rts, RTS_MASK), 0);
-	guarded_fence(h, true, &sync);
+	tracked_fence(h, true, &sync);
 	assert_int_equal(mesh_held_modify(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), IBV_ACCESS_REMOTE_READ);
 	/* A further one: what does the work now is ours. */
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
-	guarded_prepare(h);
-	guarded_fence(h, true, &sync);
+	tracked_prepare(h);
+	tracked_fence(h, true, &sync);
 	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);

@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "guarded.h"
 #include "heldint.h"
+#include "tracked_fixture.h"
 
 #define PSN	 0x123u
 #define PATIENCE 60 /* seconds, then something waits for ever */
@@ -49,9 +49,9 @@ static int teardown(void **state)
 static void open_end(struct end *e)
 {
 	end_open(e, &world, &builders, &(struct shape){0});
-	guarded_rtr(e, &guarded_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->held);
-	assert_int_equal(e->held->guard->walker != NULL, world.mc->data.mlx5.lock == MESH_MLX5_LOCK_FOUND);
-	guarded_rts(e, e->held, world_rts(PSN));
+	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->held);
+	assert_int_equal(e->held->tracker->walker != NULL, world.mc->data.mlx5.lock == MESH_MLX5_LOCK_FOUND);
+	tracked_rts(e, e->held, world_rts(PSN));
 }
 
 static void open_ends(void)
@@ -326,7 +326,7 @@ static void waits_for_a_post(bool called_off)
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = {.remote_addr = (uintptr_t)first.buf + 64, .rkey = first.mr->rkey},
 	}, *bad;
-	const struct mesh_mlx5_lock *lock = &first.held->guard->walker->lock;
+	const struct mesh_mlx5_lock *lock = &first.held->tracker->walker->lock;
 	uint32_t *word = (uint32_t *)(uintptr_t)lock->word;
 	struct mv_move_sync sync;
 
@@ -365,11 +365,11 @@ static void test_is_told(void **state)
 	(void)state;
 	open_ends();
 	assert_int_equal(world.mc->data.mlx5.lock, MESH_MLX5_LOCK_FOUND);
-	lock = first.held->guard->walker->lock;
+	lock = first.held->tracker->walker->lock;
 	assert_false(mesh_mlx5_is_locked(&lock));
 	ibv_wr_start(first.qp_ex);
 	assert_true(mesh_mlx5_is_locked(&lock));
-	assert_false(mesh_mlx5_is_locked(&second.held->guard->walker->lock));
+	assert_false(mesh_mlx5_is_locked(&second.held->tracker->walker->lock));
 	ibv_wr_abort(first.qp_ex);
 	assert_false(mesh_mlx5_is_locked(&lock));
 }

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "guarded.h"
 #include "heldint.h"
 #include "parity.h"
 #include "qpmade.h"
 #include "simhost.h"
+#include "tracked_fixture.h"
 
 static const struct manner moved = {.how = MOVED};
 
@@ -45,7 +45,7 @@ static uint32_t ece_of(struct ibv_qp *qp)
 	return ece.options;
 }
 
-static void close_guarded(struct end *e, struct mesh_held *h)
+static void close_tracked(struct end *e, struct mesh_held *h)
 {
 	mesh_held_destroy(h);
 	end_close(e);
@@ -60,8 +60,8 @@ static struct mesh_held *open_with_ece(struct end *e, uint32_t options)
 	assert_int_equal(ece_of(e->qp), ALL_ECE); /* what it offers the peer */
 	if (options)
 		set_ece(e->qp, options);
-	guarded_rtr(e, &guarded_ops, world_rtr(&world, false, e->qp->qp_num, 5), &h);
-	guarded_rts(e, h, world_rts(5));
+	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, 5), &h);
+	tracked_rts(e, h, world_rts(5));
 	n_set = 0;
 	return h;
 }
@@ -86,11 +86,11 @@ static void test_ece(void **state)
 		if (standby)
 			assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 		else
-			guarded_prepare(h);
+			tracked_prepare(h);
 		assert_int_equal(connect_to_itself(h, standby ? h->ahead.shadow.qp : h->next.shadow.qp, standby), 0);
 		assert_int_equal(ece_of(standby ? h->ahead.shadow.qp : h->next.shadow.qp), OURS_ECE);
 		assert_null(mesh_parity_why(h));
-		close_guarded(&e, h);
+		close_tracked(&e, h);
 	}
 }
 
@@ -104,13 +104,13 @@ static void test_ece_reduced(void **state)
 	end_open(&e, &world, &moved, &(struct shape){0});
 	simhost_lacks_ece("mlx5_0", 2);
 	set_ece(e.qp, OURS_ECE);
-	guarded_rtr(&e, &guarded_ops, world_rtr(&world, false, e.qp->qp_num, 5), &h);
-	guarded_rts(&e, h, world_rts(5));
+	tracked_rtr(&e, &tracked_ops, world_rtr(&world, false, e.qp->qp_num, 5), &h);
+	tracked_rts(&e, h, world_rts(5));
 	assert_int_equal(ece_of(e.qp), OURS_ECE & ~2u);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), 0);
 	assert_int_equal(ece_of(h->next.shadow.qp), OURS_ECE & ~2u);
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 }
 
 static void test_ece_not_to_be_had(void **state)
@@ -121,19 +121,19 @@ static void test_ece_not_to_be_had(void **state)
 	(void)state;
 	simhost_lacks_ece("mlx5_1", 2);
 	h = open_with_ece(&e, OURS_ECE);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), -EOPNOTSUPP);
 	assert_non_null(strstr(mesh_parity_why(h), "ECE options"));
 	mesh_live_release(h);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(connect_to_itself(h, h->ahead.shadow.qp, true), -EOPNOTSUPP);
 	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 	/* Options that nobody uses do not matter. */
 	h = open_with_ece(&e, 0x10000001u);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), 0);
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 }
 
 /* A program that knows nothing of it has none: neither has the next one, and nobody asks for it. */
@@ -145,10 +145,10 @@ static void test_no_ece(void **state)
 	(void)state;
 	simhost_lacks_ece("mlx5_1", 0xf);
 	h = open_with_ece(&e, 0);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), 0);
 	assert_int_equal(n_set, 0);
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 }
 
 static void test_ece_reset(void **state)

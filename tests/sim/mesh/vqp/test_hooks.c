@@ -158,9 +158,9 @@ static void test_after_init(void **state)
 	run_open(&r, &moved, &plain);
 	assert_ptr_equal(world.context->ops.post_recv, mesh_post_recv);
 	hooked = hook(MESH_AT_post_send | MESH_POLLING);
-	assert_int_equal(mesh_held_new(world.mc, r.a.qp, &guarded_ops, NULL, &none), -EBUSY);
+	assert_int_equal(mesh_held_new(world.mc, r.a.qp, &tracked_ops, NULL, &none), -EBUSY);
 	assert_string_not_equal(mesh_held_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);
-	assert_int_equal(mesh_live_guard(world.mc, r.b.qp, &guarded_ops, NULL, MTU, &none), -EBUSY);
+	assert_int_equal(mesh_live_track(world.mc, r.b.qp, &tracked_ops, NULL, MTU, &none), -EBUSY);
 	assert_null(none);
 	assert_null(mesh_held_find(world.mc, r.a.qp));
 	assert_null(mesh_held_find(world.mc, r.b.qp));
@@ -340,7 +340,7 @@ static void test_prepare(void **state)
 	reading_setup(state);
 	connect_a();
 	connect_b();
-	assert_non_null(h->guard->walker);
+	assert_non_null(h->tracker->walker);
 	for (place = MESH_AT_post_send; place <= MESH_AT_post_recv; place *= 2) {
 		struct ibv_context_ops before = world.context->ops, hooked = hook(place);
 
@@ -350,7 +350,7 @@ static void test_prepare(void **state)
 		world.context->ops = before;
 	}
 	assert_null(mesh_live_lost(h));
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_ptr_equal(world.context->ops.post_send, mesh_post_send);
 	reading_teardown(state);
 }

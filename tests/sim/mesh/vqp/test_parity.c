@@ -13,10 +13,10 @@
 #include "conn.h"
 #include "connpath.h"
 #include "fault.h"
-#include "guarded.h"
 #include "heldint.h"
 #include "parity.h"
 #include "prearm.h"
+#include "tracked_fixture.h"
 
 static const struct manner moved = {.how = MOVED};
 
@@ -67,17 +67,17 @@ static void connect_next(struct mesh_held *h, const struct ibv_qp_attr *program_
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
-static struct mesh_held *open_guarded(struct end *e, const struct shape *shape)
+static struct mesh_held *open_tracked(struct end *e, const struct shape *shape)
 {
 	struct mesh_held *h;
 
 	end_open(e, &world, &moved, shape);
-	guarded_rtr(e, &guarded_ops, distinct_rtr(e->qp->qp_num), &h);
-	guarded_rts(e, h, distinct_rts());
+	tracked_rtr(e, &tracked_ops, distinct_rtr(e->qp->qp_num), &h);
+	tracked_rts(e, h, distinct_rts());
 	return h;
 }
 
-static void close_guarded(struct end *e, struct mesh_held *h)
+static void close_tracked(struct end *e, struct mesh_held *h)
 {
 	mesh_held_destroy(h);
 	end_close(e);
@@ -115,7 +115,7 @@ static void test_attributes(void **state)
 	uint32_t qpn;
 
 	(void)state;
-	h = open_guarded(&e, &shape);
+	h = open_tracked(&e, &shape);
 	assert_int_equal(mesh_live_prepare(h, world.spd, &made, &qpn), 0);
 	rtr = distinct_rtr(e.qp->qp_num);
 	connect_next(h, &rtr, distinct_rts(), qpn);
@@ -125,7 +125,7 @@ static void test_attributes(void **state)
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
 		if (memcmp((char *)&first + attributes[i].offset, (char *)&next + attributes[i].offset, attributes[i].size))
 			fail_msg("%s: another one", attributes[i].name);
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 }
 
 /* Of each kind as many at least, and the same kind of completions. */
@@ -140,8 +140,8 @@ static void test_capabilities(void **state)
 
 	(void)state;
 	for (int sig_all = 0; sig_all < 2; sig_all++) {
-		h = open_guarded(&e, &(struct shape){.cap = &cap, .sig_all = sig_all});
-		guarded_prepare(h);
+		h = open_tracked(&e, &(struct shape){.cap = &cap, .sig_all = sig_all});
+		tracked_prepare(h);
 		query(e.qp, &first, &init);
 		query(h->next.shadow.qp, &next, &next_init);
 		assert_true(init.cap.max_inline_data >= 200);
@@ -151,7 +151,7 @@ static void test_capabilities(void **state)
 		assert_true(next_init.cap.max_send_sge >= init.cap.max_send_sge);
 		assert_true(next_init.cap.max_recv_sge >= init.cap.max_recv_sge);
 		assert_int_equal(next_init.sq_sig_all, sig_all);
-		close_guarded(&e, h);
+		close_tracked(&e, h);
 	}
 }
 
@@ -184,10 +184,10 @@ static void assert_stays(struct ibv_qp *qp, const char *why)
 
 	assert_non_null(qp);
 	to_init(qp);
-	assert_int_equal(mesh_live_guard(world.mc, qp, &guarded_ops, NULL, GUARDED_MTU, &h), -EBUSY);
+	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, TRACKED_MTU, &h), -EBUSY);
 	assert_non_null(strstr(mesh_held_why_busy(world.mc, qp), why));
 	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
-	assert_int_equal(mesh_held_new(world.mc, qp, &guarded_ops, NULL, &h), -EBUSY);
+	assert_int_equal(mesh_held_new(world.mc, qp, &tracked_ops, NULL, &h), -EBUSY);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
@@ -197,7 +197,7 @@ static void assert_goes(struct ibv_qp *qp)
 
 	assert_non_null(qp);
 	to_init(qp);
-	assert_int_equal(mesh_live_guard(world.mc, qp, &guarded_ops, NULL, GUARDED_MTU, &h), 0);
+	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, TRACKED_MTU, &h), 0);
 	mesh_held_destroy(h);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
@@ -306,7 +306,7 @@ static void test_data_in_order(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		order.base = cases[i].base;
 		order.rail = cases[i].rail;
-		h = open_guarded(&e, &(struct shape){0});
+		h = open_tracked(&e, &(struct shape){0});
 		/* As the helper thread, when it looks after the connection for the first time. */
 		conn = as_connection(&e, h, MESH_CONN_NATIVE);
 		conn->attr.rts_mask = RTS_MASK;
@@ -315,17 +315,17 @@ static void test_data_in_order(void **state)
 		end_connection(conn);
 		assert_true(h->parity.order_known);
 		assert_false(mesh_parity_may_learn(h)); /* once is enough */
-		guarded_prepare(h);
+		tracked_prepare(h);
 		assert_int_equal(connect_to_itself(h), cases[i].err);
 		if (cases[i].err)
 			assert_non_null(strstr(mesh_parity_why(h), "data in order"));
-		close_guarded(&e, h);
+		close_tracked(&e, h);
 	}
 	/* Before RTS nobody knows. */
 	end_open(&e, &world, &moved, &(struct shape){0});
-	guarded_rtr(&e, &guarded_ops, distinct_rtr(e.qp->qp_num), &h);
+	tracked_rtr(&e, &tracked_ops, distinct_rtr(e.qp->qp_num), &h);
 	assert_false(mesh_parity_may_learn(h));
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 }
 
 /* ---- rate limit -------------------------------------------------------------------------------------------------- */
@@ -354,7 +354,7 @@ static void test_rate_limit(void **state)
 	struct end e;
 
 	(void)state;
-	h = open_guarded(&e, &(struct shape){0});
+	h = open_tracked(&e, &(struct shape){0});
 	assert_int_not_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 1000}), 0);
 	assert_null(mesh_live_lost(h));
 	world.mc->lower.qp.modify_qp_rate_limit = accept_rate;
@@ -364,9 +364,9 @@ static void test_rate_limit(void **state)
 	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EOPNOTSUPP);
 	world.mc->lower.qp.modify_qp_rate_limit = real;
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 
-	h = open_guarded(&e, &(struct shape){0});
+	h = open_tracked(&e, &(struct shape){0});
 	base_modify_qp = world.mc->lower.qp.modify_qp;
 	world.mc->lower.qp.modify_qp = accept_rate_by_modify;
 	conn = as_connection(&e, h, MESH_CONN_NATIVE);
@@ -375,7 +375,7 @@ static void test_rate_limit(void **state)
 	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
 	end_connection(conn);
 	world.mc->lower.qp.modify_qp = base_modify_qp;
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 }
 
 /* ---- moderation -------------------------------------------------------------------------------------------------- */
@@ -415,7 +415,7 @@ static void test_moderation(void **state)
 	rail->modify_cq = note_moderation;
 	moderated.n = 0;
 	moderated.err = 0;
-	h = open_guarded(&e, &(struct shape){0});
+	h = open_tracked(&e, &(struct shape){0});
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(moderated.n, 0);
 	/* What is made already, and is not used yet, or is. */
@@ -423,26 +423,26 @@ static void test_moderation(void **state)
 	assert_int_equal(moderated.n, 1);
 	assert_int_equal(moderated.last.cq_count, 16);
 	assert_int_equal(moderated.last.cq_period, 100);
-	guarded_prepare(h);
+	tracked_prepare(h);
 	moderate(e.cq, 0xffff, 0xfffe);
 	assert_int_equal(moderated.n, 1);
 	assert_int_equal(moderated.last.cq_count, 0xffff);
 	assert_int_equal(moderated.last.cq_period, 0xfffe);
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 
 	/* What is made later; where that cannot be, nothing is. */
-	h = open_guarded(&e, &(struct shape){0});
+	h = open_tracked(&e, &(struct shape){0});
 	moderate(e.cq, 8, 0);
 	assert_int_equal(moderated.n, 0);
 	moderated.err = EINVAL;
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EINVAL);
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EINVAL);
 	moderated.err = 0;
-	guarded_prepare(h);
+	tracked_prepare(h);
 	assert_int_equal(moderated.n, 3);
 	assert_int_equal(moderated.last.cq_count, 8);
 	assert_int_equal(moderated.last.cq_period, 0);
-	close_guarded(&e, h);
+	close_tracked(&e, h);
 	assert_null(mesh_map_any(&world.mc->data.moderated));
 	rail->modify_cq = real;
 }

@@ -249,8 +249,8 @@ static void test_changed(void **state)
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .qp_access_flags = WRITES};
 	const int both = IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
-	struct mesh_guard guard = {.broken = false};
-	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_TRACKED, .guard = &guard};
+	struct mesh_wr_tracker tracker = {.broken = false};
+	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_TRACKED, .tracker = &tracker};
 	struct mesh_conn *conn;
 
 	(void)state;
@@ -290,11 +290,11 @@ static void test_changed(void **state)
 	assert_int_equal(at_next.mask, both);
 	assert_int_equal(at_next.access, WRITES);
 	/* while the last one is in ERR, of which the program does not know: before the fence and behind it. */
-	guard.broken = true;
+	tracker.broken = true;
 	assert_int_equal(change(READS, 5, both), 0);
 	assert_int_equal(at_base.n, 0);
 	assert_int_equal(at_next.access, READS);
-	guard.broken = false;
+	tracker.broken = false;
 	held.mode = MESH_HELD_FENCED;
 	assert_int_equal(change(0, 6, both), 0);
 	assert_int_equal(at_base.n, 0);
@@ -371,8 +371,8 @@ static void refuses(enum ibv_qp_state asked, int mask)
 /* The base's may be in INIT still, and would do all of it. */
 static void connected_refuses(enum mesh_conn_state state, enum mesh_held_mode mode)
 {
-	struct mesh_guard guard = {.broken = false};
-	struct mesh_held held = {.mc = context, .qp = &qp, .mode = mode, .guard = &guard};
+	struct mesh_wr_tracker tracker = {.broken = false};
+	struct mesh_held held = {.mc = context, .qp = &qp, .mode = mode, .tracker = &tracker};
 	struct mesh_conn *conn = connection(state, &held);
 
 	refuses(IBV_QPS_RTR, IBV_QP_AV);

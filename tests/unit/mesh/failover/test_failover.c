@@ -174,7 +174,7 @@ static void test_leaves_again_at_once(void **state)
 	is_to_move();
 	conn.move.attempts.peer = 1;
 	conn.flags.path_failed = false;
-	held.guard->broken = false;
+	held.tracker->broken = false;
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	for (wait_ns = 10 * MS; wait_ns <= 640 * MS; wait_ns *= 2) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
@@ -223,8 +223,8 @@ static void test_rts_behind_the_fence(void **state)
 	(void)state;
 	held.mode = MESH_HELD_FENCED;
 	assert_int_equal(mesh_live_base_rts(&held, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-	assert_true(held.guard->broken);
-	assert_int_equal(held.guard->sends.first_psn, 0);
+	assert_true(held.tracker->broken);
+	assert_int_equal(held.tracker->sends.first_psn, 0);
 	assert_false(mesh_live_sends(&held));
 }
 
@@ -238,11 +238,11 @@ static void test_lost_meanwhile(void **state)
 	conn.move.call_off.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.live = true;
-	held.guard->lost = "this test says so";
+	held.tracker->lost = "this test says so";
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_false(conn.move.live);
 	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
-	held.guard->lost = NULL;
+	held.tracker->lost = NULL;
 }
 
 /* Likewise a key that no other NIC can have. */

@@ -299,13 +299,13 @@ int oneconn_setup(void **state)
 				  .made.cap = cap,
 				  .send_cq = &cq,
 				  .recv_cq = &cq,
-				  .guard = mesh_guard_new(&cap, false, false)};
+				  .tracker = mesh_tracker_new(&cap, false, false)};
 	conn = (struct mesh_conn){.qp = &qp, .mc = &context, .qpn = 7, .state = MESH_CONN_NATIVE, .held = &held};
-	assert_int_equal(mesh_guard_room(held.guard, &cap), 0);
-	mesh_guard_rtr(held.guard, 1024);
-	mesh_guard_rts(held.guard, 0);
-	assert_int_equal(mesh_guard_send(held.guard, &wr), 0);
-	assert_false(mesh_guard_completed(&held, &c));
+	assert_int_equal(mesh_tracker_room(held.tracker, &cap), 0);
+	mesh_tracker_rtr(held.tracker, 1024);
+	mesh_tracker_rts(held.tracker, 0);
+	assert_int_equal(mesh_tracker_send(held.tracker, &wr), 0);
+	assert_false(mesh_tracker_completed(&held, &c));
 	now_ns = 1000 * MS;
 	return 0;
 }
@@ -313,7 +313,7 @@ int oneconn_setup(void **state)
 int oneconn_teardown(void **state)
 {
 	(void)state;
-	mesh_guard_free(held.guard);
+	mesh_tracker_free(held.tracker);
 	free(conn.failures);
 	conn.failures = NULL;
 	free(cq.stash.wcs);
@@ -358,6 +358,6 @@ void is_well(void)
 {
 	is_to_move();
 	conn.flags.path_failed = false;
-	held.guard->broken = false;
-	held.guard->n_kept = 0;
+	held.tracker->broken = false;
+	held.tracker->n_kept = 0;
 }

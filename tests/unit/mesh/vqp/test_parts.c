@@ -295,7 +295,7 @@ static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
 	mesh_lock_init(&cq->kick.lock);
 }
 
-/* A guarded QP that can send. */
+/* A tracked QP that can send. */
 static struct kept_world *kept_begin_as(bool shared)
 {
 	const struct ibv_qp_cap limits = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
@@ -312,13 +312,13 @@ static struct kept_world *kept_begin_as(bool shared)
 				  .made.cap = limits,
 				  .send_cq = &w->send_cq,
 				  .recv_cq = &w->recv_cq,
-				  .guard = mesh_guard_new(&limits, false, shared)};
-	assert_non_null(w->h.guard);
-	assert_int_equal(mesh_guard_room(w->h.guard, &limits), 0);
+				  .tracker = mesh_tracker_new(&limits, false, shared)};
+	assert_non_null(w->h.tracker);
+	assert_int_equal(mesh_tracker_room(w->h.tracker, &limits), 0);
 	mesh_lock_init(&w->h.lock);
 	mesh_lock_init(&w->h.posting.lock);
-	mesh_guard_rtr(w->h.guard, 1024);
-	mesh_guard_rts(w->h.guard, 0);
+	mesh_tracker_rtr(w->h.tracker, 1024);
+	mesh_tracker_rts(w->h.tracker, 0);
 	n_path_failed = 0;
 	return w;
 }
@@ -330,7 +330,7 @@ static struct kept_world *kept_begin(void)
 
 static void kept_end(struct kept_world *w)
 {
-	mesh_guard_free(w->h.guard);
+	mesh_tracker_free(w->h.tracker);
 	free(w->send_cq.stash.wcs);
 	free(w->recv_cq.stash.wcs);
 	free(w);
@@ -343,7 +343,7 @@ static bool kept_poll(struct kept_world *w, struct mesh_cq *cq, uint64_t wr_id, 
 	bool show;
 
 	mesh_lock(&cq->lock);
-	show = mesh_guard_completed(&w->h, &c);
+	show = mesh_tracker_completed(&w->h, &c);
 	mesh_unlock(&cq->lock);
 	return show;
 }
@@ -403,7 +403,7 @@ static void test_errors_with_srq(void **state)
 	assert_false(kept_poll(w, &w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	for (i = 0; i < 4; i++)
 		assert_false(kept_poll(w, &w->send_cq, i, IBV_WC_WR_FLUSH_ERR));
-	assert_null(w->h.guard->lost);
+	assert_null(w->h.tracker->lost);
 	kept_end(w);
 }
 
@@ -433,8 +433,8 @@ static struct shared_world *shared_begin(enum mesh_held_mode mode, bool one_cq)
 	s->w->h.mode = mode;
 	if (one_cq)
 		s->w->h.recv_cq = &s->w->send_cq;
-	s->w->h.guard->begun = mesh_srq_place(&s->m);
-	assert_non_null(s->w->h.guard->begun);
+	s->w->h.tracker->begun = mesh_srq_place(&s->m);
+	assert_non_null(s->w->h.tracker->begun);
 	s->qp = (struct mesh_cq_qp){.key = 7, .qpn = 7, .held = &s->w->h, .home = &s->m.base};
 	return s;
 }
@@ -519,7 +519,7 @@ static void test_late_of_srq(void **state)
 	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	assert_where(s, 0, 0, 1);
 	assert_true(shared_poll(s, &s->w->send_cq, 101, IBV_WC_SUCCESS));
-	assert_null(s->w->h.guard->lost);
+	assert_null(s->w->h.tracker->lost);
 	s->w->h.now.qp = NULL;
 	shared_end(s);
 }
@@ -556,14 +556,14 @@ static void test_errors_in_one_cq(void **state)
 	struct shared_world *s = shared_begin(MESH_HELD_FENCING, true);
 
 	(void)state;
-	assert_int_equal(mesh_guard_send(s->w->h.guard, &wr), 0);
+	assert_int_equal(mesh_tracker_send(s->w->h.tracker, &wr), 0);
 	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	assert_where(s, 1, 0, 0);
-	mv_wrring_undo(&s->w->h.guard->sends, 1);
-	s->w->h.guard->unlogged = true;
+	mv_wrring_undo(&s->w->h.tracker->sends, 1);
+	s->w->h.tracker->unlogged = true;
 	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	assert_where(s, 1, 0, 0);
-	s->w->h.guard->unlogged = false;
+	s->w->h.tracker->unlogged = false;
 	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	assert_where(s, 0, 1, 0);
 	/* There is place for one. */
@@ -590,7 +590,7 @@ static void test_errors_that_were_read(void **state)
 	mesh_srqlog_push(&s->m.begun, 101, &sge, 1);
 	assert_false(shared_poll_as(s, &s->w->send_cq, 101, IBV_WC_WR_FLUSH_ERR, true));
 	assert_where(s, 0, 1, 0);
-	assert_true(s->w->h.guard->begun->sges[0].addr == 12288);
+	assert_true(s->w->h.tracker->begun->sges[0].addr == 12288);
 	shared_end(s);
 }
 
@@ -624,7 +624,7 @@ static void test_kept_before_moves(void **state)
 		s->w->mc.lower.io.post_srq_recv = base_post;
 		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 		assert_where(s, 0, 1, 0);
-		mesh_srq_unkeep(&s->m, s->w->h.guard->begun, false);
+		mesh_srq_unkeep(&s->m, s->w->h.tracker->begun, false);
 		assert_where(s, !base_posts.err, 0, !!base_posts.err);
 		shared_end(s);
 	}

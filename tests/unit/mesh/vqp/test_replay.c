@@ -94,16 +94,16 @@ static int setup(void **state)
 				  .made.cap = cap,
 				  .send_cq = &f->cq,
 				  .recv_cq = &f->cq,
-				  .guard = mesh_guard_new(&cap, false, false),
+				  .tracker = mesh_tracker_new(&cap, false, false),
 				  .next.shadow = {.qp = &f->next, .spd = &f->spd, .rts = true},
 				  .next.mtu_bytes = 1024};
-	assert_non_null(f->h.guard);
+	assert_non_null(f->h.tracker);
 	assert_int_equal(mesh_held_room(&f->h), 0);
 	f->h.keys.sges = calloc(1, sizeof(*f->h.keys.sges));
 	mesh_lock_init(&f->h.lock);
 	mesh_lock_init(&f->h.posting.lock);
-	mesh_guard_rtr(f->h.guard, 1024);
-	mesh_guard_rts(f->h.guard, FIRST_PSN);
+	mesh_tracker_rtr(f->h.tracker, 1024);
+	mesh_tracker_rts(f->h.tracker, FIRST_PSN);
 	*state = f;
 	return 0;
 }
@@ -112,7 +112,7 @@ static int teardown(void **state)
 {
 	struct fenced *f = *state;
 
-	mesh_guard_free(f->h.guard);
+	mesh_tracker_free(f->h.tracker);
 	mesh_sendq_fini(&f->h.queue);
 	free(f->h.keys.places);
 	free(f->h.keys.sges);
@@ -126,13 +126,13 @@ static void was_posted(struct fenced *f, uint64_t wr_id, enum ibv_wr_opcode opco
 {
 	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = opcode, .send_flags = signaled ? IBV_SEND_SIGNALED : 0u};
 
-	assert_int_equal(mesh_guard_send(f->h.guard, &wr), 0);
+	assert_int_equal(mesh_tracker_send(f->h.tracker, &wr), 0);
 }
 
 /* The last @n were flushed; the peer has executed the first @executed ones, of which @received consumed a receive. */
 static void replay(struct fenced *f, uint32_t n_flushed, uint32_t executed, uint32_t received)
 {
-	f->h.guard->n_undone = n_flushed;
+	f->h.tracker->n_undone = n_flushed;
 	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + executed) & 0xffffff, received, 4, NULL), 0);
 	assert_int_equal(f->h.mode, MESH_HELD_ACTIVE);
 }
@@ -192,7 +192,7 @@ static void test_no_result_is_supposed(void **state)
 
 	for (uint64_t i = 1; i <= 4; i++)
 		was_posted(f, i, IBV_WR_RDMA_READ, true);
-	f->h.guard->n_undone = 4;
+	f->h.tracker->n_undone = 4;
 	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + 4) & 0xffffff, 0, 3, NULL), 0);
 	assert_int_equal(f->cq.stash.n, 0);
 	assert_int_equal(posted.n, 4);
@@ -207,7 +207,7 @@ static void test_done_behind_an_atomic(void **state)
 	was_posted(f, 84, IBV_WR_SEND, true);
 	was_posted(f, 85, IBV_WR_SEND, true);
 	replay(f, 2, 2, 1);
-	assert_null(f->h.guard->lost_atomic);
+	assert_null(f->h.tracker->lost_atomic);
 	assert_int_equal(f->cq.stash.n, 1);
 	assert_completed(f, 0, 84, IBV_WC_SEND);
 	assert_int_equal(posted.n, 1);
@@ -222,7 +222,7 @@ static void test_done_behind_a_lost_atomic(void **state)
 	was_posted(f, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, false);
 	was_posted(f, 84, IBV_WR_SEND, true);
 	replay(f, 2, 2, 1);
-	assert_non_null(f->h.guard->lost_atomic);
+	assert_non_null(f->h.tracker->lost_atomic);
 	assert_int_equal(f->cq.stash.n, 0);
 	assert_int_equal(posted.n, 2);
 	assert_posted(0, 1, IBV_WR_RDMA_WRITE); /* which the device will not have */
@@ -233,7 +233,7 @@ static struct mesh_completion polled(struct fenced *f, uint64_t wr_id, enum ibv_
 {
 	struct mesh_completion c = {.wr_id = wr_id, .cq = &f->cq, .status = status};
 
-	assert_true(mesh_guard_completed(&f->h, &c));
+	assert_true(mesh_tracker_completed(&f->h, &c));
 	return c;
 }
 
@@ -248,7 +248,7 @@ static void test_done_before_a_lost_atomic(void **state)
 	was_posted(f, 3, IBV_WR_SEND, true);
 	was_posted(f, 4, IBV_WR_ATOMIC_FETCH_AND_ADD, true);
 	replay(f, 4, 4, 1);
-	assert_non_null(f->h.guard->lost_atomic);
+	assert_non_null(f->h.tracker->lost_atomic);
 	assert_int_equal(posted.n, 3);
 	assert_posted(1, 2, IBV_WR_RDMA_READ); /* holds its place */
 	c = polled(f, 1, IBV_WC_SUCCESS);
@@ -266,7 +266,7 @@ static void test_done_before_a_lost_atomic(void **state)
 	assert_null(c.opcode);
 	c = polled(f, 4, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(c.status, IBV_WC_RETRY_EXC_ERR);
-	assert_ptr_equal(f->h.guard->lost, f->h.guard->lost_atomic);
+	assert_ptr_equal(f->h.tracker->lost, f->h.tracker->lost_atomic);
 }
 
 /* Its place is not posted while a READ before it may have to be repeated. The program has not asked when that is; we have to know. */
@@ -323,7 +323,7 @@ static void test_lost_atomic_of_one_that_fails(void **state)
 	was_posted(f, 2, IBV_WR_ATOMIC_FETCH_AND_ADD, true);
 	replay(f, 2, 2, 0);
 	assert_int_equal(posted.n, 1);
-	f->h.guard->lost = "it failed";
+	f->h.tracker->lost = "it failed";
 	f->h.mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(&f->h);
 	assert_int_equal(posted.n, 2);
@@ -345,7 +345,7 @@ static void test_errors(void **state)
 	f->h.next.shadow = (struct mesh_shadow){0};
 	was_posted(f, 84, IBV_WR_SEND, true);
 	was_posted(f, 85, IBV_WR_SEND, false);
-	f->h.guard->n_undone = 2;
+	f->h.tracker->n_undone = 2;
 	mesh_live_surface(&f->h);
 	assert_int_equal(f->cq.stash.n, 2);
 	assert_failed(f, 0, 84, IBV_WC_RETRY_EXC_ERR);
@@ -360,7 +360,7 @@ static void test_many_moves(void **state)
 	unsigned int i;
 
 	for (i = 0; i < 100; i++) {
-		mesh_guard_rts(f->h.guard, FIRST_PSN);
+		mesh_tracker_rts(f->h.tracker, FIRST_PSN);
 		was_posted(f, 1, IBV_WR_SEND, true);
 		was_posted(f, 2, IBV_WR_SEND, true);
 		posted.n = 0;
@@ -416,10 +416,10 @@ static void test_lost_is_not_quiet(void **state)
 	struct fenced *f = *state;
 
 	f->h.mode = MESH_HELD_TRACKED;
-	f->h.guard->lost = "a reason";
+	f->h.tracker->lost = "a reason";
 	assert_true(mesh_live_quiesce(&f->h));
 	assert_int_equal(f->h.paused.quiet, MESH_QUIET_NO);
-	f->h.guard->lost = NULL;
+	f->h.tracker->lost = NULL;
 	assert_true(mesh_live_quiesce(&f->h));
 	assert_int_equal(f->h.paused.quiet, MESH_QUIET_YES);
 }

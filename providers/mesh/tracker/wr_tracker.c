@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "guard.h"
+#include "wr_tracker.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,71 +8,71 @@
 #include "lastwqe.h"
 #include "mlx5_wr_walker.h"
 
-const char mesh_guard_kind[] = "it posted a work request of a kind that cannot be posted again";
+const char mesh_tracker_kind[] = "it posted a work request of a kind that cannot be posted again";
 
-struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared)
+struct mesh_wr_tracker *mesh_tracker_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared)
 {
-	struct mesh_guard *guard = calloc(1, sizeof(*guard));
+	struct mesh_wr_tracker *tracker = calloc(1, sizeof(*tracker));
 
-	if (!guard)
+	if (!tracker)
 		return NULL;
-	guard->shared = shared;
+	tracker->shared = shared;
 	/* One receive of an SRQ may be partly filled. */
-	guard->max_kept = cap->max_send_wr + (shared ? 1 : cap->max_recv_wr);
-	mv_wrring_init(&guard->sends, cap, sq_sig_all);
-	return guard;
+	tracker->max_kept = cap->max_send_wr + (shared ? 1 : cap->max_recv_wr);
+	mv_wrring_init(&tracker->sends, cap, sq_sig_all);
+	return tracker;
 }
 
-int mesh_guard_room(struct mesh_guard *guard, const struct ibv_qp_cap *cap)
+int mesh_tracker_room(struct mesh_wr_tracker *tracker, const struct ibv_qp_cap *cap)
 {
-	int err = mv_wrring_room(&guard->sends);
+	int err = mv_wrring_room(&tracker->sends);
 
-	if (err || guard->shared || guard->receives.places)
+	if (err || tracker->shared || tracker->receives.places)
 		return err;
-	return mesh_srqlog_init(&guard->receives, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
+	return mesh_srqlog_init(&tracker->receives, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
 }
 
-void mesh_guard_free(struct mesh_guard *guard)
+void mesh_tracker_free(struct mesh_wr_tracker *tracker)
 {
-	if (!guard)
+	if (!tracker)
 		return;
-	mv_wrring_fini(&guard->sends);
-	mesh_srqlog_fini(&guard->receives);
-	free(guard->begun);
-	free(guard->kept);
-	free(guard);
+	mv_wrring_fini(&tracker->sends);
+	mesh_srqlog_fini(&tracker->receives);
+	free(tracker->begun);
+	free(tracker->kept);
+	free(tracker);
 }
 
-void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes)
+void mesh_tracker_rtr(struct mesh_wr_tracker *tracker, uint32_t mtu_bytes)
 {
-	guard->mtu_bytes = mtu_bytes;
-	guard->n_received = 0;
-	guard->rts = false;
+	tracker->mtu_bytes = mtu_bytes;
+	tracker->n_received = 0;
+	tracker->rts = false;
 }
 
-void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
+void mesh_tracker_rts(struct mesh_wr_tracker *tracker, uint32_t sq_psn)
 {
-	guard->n_kept = 0;
-	guard->acknowledged = false;
-	guard->unlogged = false;
-	guard->broken = false;
-	guard->rts = true;
-	mv_wrring_connect(&guard->sends, guard->mtu_bytes, sq_psn & 0xffffff);
-	if (guard->walker)
-		mesh_walker_rts(guard->walker);
+	tracker->n_kept = 0;
+	tracker->acknowledged = false;
+	tracker->unlogged = false;
+	tracker->broken = false;
+	tracker->rts = true;
+	mv_wrring_connect(&tracker->sends, tracker->mtu_bytes, sq_psn & 0xffffff);
+	if (tracker->walker)
+		mesh_walker_rts(tracker->walker);
 }
 
-int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
+int mesh_tracker_send(struct mesh_wr_tracker *tracker, const struct ibv_send_wr *wr)
 {
 	int err;
 
-	if (guard->lost || mesh_guard_reads(guard))
+	if (tracker->lost || mesh_tracker_reads(tracker))
 		return -1;
-	err = mv_wrring_add(&guard->sends, wr);
+	err = mv_wrring_add(&tracker->sends, wr);
 	if (err == -ENOSPC)
 		return ENOMEM;
 	if (err) {
-		guard->lost = mesh_guard_kind;
+		tracker->lost = mesh_tracker_kind;
 		return -1;
 	}
 	return 0;
@@ -110,16 +110,16 @@ enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode)
 	}
 }
 
-enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr)
+enum ibv_wc_opcode mesh_tracker_wc_opcode(const struct ibv_send_wr *wr)
 {
 	const enum ibv_wc_opcode *opcode = held_place_of(wr);
 
 	return opcode ? *opcode : mesh_wc_opcode(wr->opcode);
 }
 
-void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret)
+void mesh_tracker_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret)
 {
-	enum ibv_wc_opcode opcode = mesh_guard_wc_opcode(done);
+	enum ibv_wc_opcode opcode = mesh_tracker_wc_opcode(done);
 	size_t i = 0;
 
 	while (opcodes[i] != opcode)
@@ -135,35 +135,35 @@ void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *
 /* No atomic of the program has this remote address. */
 static const uint64_t nowhere;
 
-void mesh_guard_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret)
+void mesh_tracker_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret)
 {
 	*ret = *atomic;
 	ret->send_flags |= IBV_SEND_SIGNALED;
 	ret->wr.atomic.remote_addr = (uintptr_t)&nowhere;
 }
 
-bool mesh_guard_is_lost(const struct ibv_send_wr *wr)
+bool mesh_tracker_is_lost(const struct ibv_send_wr *wr)
 {
 	return mv_wr_is_atomic(wr) && wr->wr.atomic.remote_addr == (uintptr_t)&nowhere;
 }
 
-bool mesh_guard_reads(const struct mesh_guard *guard)
+bool mesh_tracker_reads(const struct mesh_wr_tracker *tracker)
 {
-	return guard->walker && !guard->walker->ended;
+	return tracker->walker && !tracker->walker->ended;
 }
 
-static void received(struct mesh_guard *guard, uint64_t wr_id)
+static void received(struct mesh_wr_tracker *tracker, uint64_t wr_id)
 {
 	struct mesh_srq_recv *first;
 
-	guard->n_received++;
-	if (guard->shared || mesh_guard_reads(guard))
+	tracker->n_received++;
+	if (tracker->shared || mesh_tracker_reads(tracker))
 		return;
-	first = mesh_srqlog_first(&guard->receives);
+	first = mesh_srqlog_first(&tracker->receives);
 	if (!first || first->wr_id != wr_id)
-		guard->lost = "a receive completed that is not the first one outstanding";
+		tracker->lost = "a receive completed that is not the first one outstanding";
 	else
-		mesh_srqlog_drop(&guard->receives, first);
+		mesh_srqlog_drop(&tracker->receives, first);
 }
 
 /*
@@ -175,13 +175,13 @@ static bool is_of_path(enum ibv_wc_status status)
 	return mesh_detects(MESH_DETECT_RETRY) && (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR);
 }
 
-static bool keep(struct mesh_guard *guard, struct mesh_completion *c)
+static bool keep(struct mesh_wr_tracker *tracker, struct mesh_completion *c)
 {
-	if (!guard->kept)
-		guard->kept = calloc(guard->max_kept, sizeof(*guard->kept));
-	if (!guard->kept || guard->n_kept == guard->max_kept)
+	if (!tracker->kept)
+		tracker->kept = calloc(tracker->max_kept, sizeof(*tracker->kept));
+	if (!tracker->kept || tracker->n_kept == tracker->max_kept)
 		return false;
-	guard->kept[guard->n_kept++] = *c;
+	tracker->kept[tracker->n_kept++] = *c;
 	c->kept = true;
 	atomic_store_explicit(&c->cq->fast, false, memory_order_relaxed); /* for mesh_helper_stalled() */
 	return true;
@@ -194,14 +194,14 @@ static bool keep(struct mesh_guard *guard, struct mesh_completion *c)
  */
 static bool is_no_send(const struct mesh_held *h, uint64_t wr_id)
 {
-	struct mesh_guard *guard = h->guard;
+	struct mesh_wr_tracker *tracker = h->tracker;
 
-	if (!guard->shared || h->recv_cq != h->send_cq || mesh_guard_reads(guard))
+	if (!tracker->shared || h->recv_cq != h->send_cq || mesh_tracker_reads(tracker))
 		return false;
 	/* After the log of a program's own QP was lost, sends are not logged: mesh_post_is_left(). */
-	if (guard->unlogged || (guard->lost && !h->now.qp))
+	if (tracker->unlogged || (tracker->lost && !h->now.qp))
 		return false;
-	return !mv_wrring_has(&guard->sends, wr_id, &guard->next_failed);
+	return !mv_wrring_has(&tracker->sends, wr_id, &tracker->next_failed);
 }
 
 /*
@@ -210,11 +210,11 @@ static bool is_no_send(const struct mesh_held *h, uint64_t wr_id)
  */
 static void fail_lost(struct mesh_held *h, struct mesh_completion *c)
 {
-	struct mesh_guard *guard = h->guard;
+	struct mesh_wr_tracker *tracker = h->tracker;
 
-	if (!guard->lost && h->mode != MESH_HELD_FENCING)
-		guard->lost = guard->lost_atomic; /* if lost before, the program has brought the QP to ERR since */
-	if (c->wr_id == guard->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
+	if (!tracker->lost && h->mode != MESH_HELD_FENCING)
+		tracker->lost = tracker->lost_atomic; /* if lost before, the program has brought the QP to ERR since */
+	if (c->wr_id == tracker->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
 		c->status = IBV_WC_RETRY_EXC_ERR;
 }
 
@@ -222,25 +222,26 @@ static void fail_lost(struct mesh_held *h, struct mesh_completion *c)
  * Also with a lost log: work that was logged before completes in its order, and so does work before a lost atomic. Return: should
  * it be shown?
  */
-static bool one_that_succeeded(struct mesh_guard *guard, struct mesh_completion *c)
+static bool one_that_succeeded(struct mesh_wr_tracker *tracker, struct mesh_completion *c)
 {
-	const char *lost = guard->lost;
+	const char *lost = tracker->lost;
 	const struct ibv_send_wr *first;
 	bool show = true;
 
-	first = (guard->placeholders || guard->lost_atomic) && !c->receive ? mv_wrring_first_signaled(&guard->sends) : NULL;
+	first = (tracker->placeholders || tracker->lost_atomic) &&
+		!c->receive ? mv_wrring_first_signaled(&tracker->sends) : NULL;
 	if (first && first->wr_id == c->wr_id) {
 		c->opcode = held_place_of(first);
 		show = !(first->send_flags & MESH_SEND_UNASKED);
 	}
 	if (c->receive)
-		received(guard, c->wr_id);
-	else if (!mesh_guard_reads(guard) && mv_wrring_retire(&guard->sends, c->wr_id) < 0)
-		guard->lost = "a send completed that is not the first one outstanding";
+		received(tracker, c->wr_id);
+	else if (!mesh_tracker_reads(tracker) && mv_wrring_retire(&tracker->sends, c->wr_id) < 0)
+		tracker->lost = "a send completed that is not the first one outstanding";
 	else
-		guard->acknowledged = true;
+		tracker->acknowledged = true;
 	if (lost)
-		guard->lost = lost; /* keep the first reason */
+		tracker->lost = lost; /* keep the first reason */
 	return show;
 }
 
@@ -252,8 +253,8 @@ static bool wait_turn(struct mesh_held *h, struct mesh_completion *c)
 {
 	const struct ibv_wc wc = {.wr_id = c->wr_id, .status = c->status, .qp_num = h->qp->qp_num};
 
-	if (h->guard->n_kept)
-		return keep(h->guard, c);
+	if (h->tracker->n_kept)
+		return keep(h->tracker, c);
 	if (!c->cq->stash.n || mesh_cq_stash_reserve(&c->cq->stash, 1))
 		return false;
 	mesh_cq_stash(c->cq, &wc);
@@ -263,37 +264,37 @@ static bool wait_turn(struct mesh_held *h, struct mesh_completion *c)
 /* Kept out of the hot path. c->cq->lock, held->lock. Return: should it be shown? */
 __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struct mesh_completion *c)
 {
-	struct mesh_guard *guard = h->guard;
+	struct mesh_wr_tracker *tracker = h->tracker;
 
-	if (guard->lost_atomic)
+	if (tracker->lost_atomic)
 		fail_lost(h, c);
 	c->failed_receive |= is_no_send(h, c->wr_id);
 	if (h->mode == MESH_HELD_QUEUING) {
 		/* The shadow does no work yet: shadow.c looks at its flushed receives when it is destroyed. */
-		if (!guard->lost && !is_of_path(c->status))
-			guard->lost = "a work request failed";
+		if (!tracker->lost && !is_of_path(c->status))
+			tracker->lost = "a work request failed";
 		return true;
 	}
-	if (guard->lost)
+	if (tracker->lost)
 		return !wait_turn(h, c);
 	if (h->mode == MESH_HELD_FENCED) {
-		guard->n_flushed++; /* mesh_live_surface() gives the errors itself */
+		tracker->n_flushed++; /* mesh_live_surface() gives the errors itself */
 		c->kept = true;
 		return false;
 	}
 	if (h->mode != MESH_HELD_FENCING && !is_of_path(c->status)) {
-		guard->lost = "a work request failed";
+		tracker->lost = "a work request failed";
 		return true;
 	}
-	if (mesh_guard_reads(guard))
+	if (mesh_tracker_reads(tracker))
 		mesh_walker_keep(h, c);
-	if (!keep(guard, c)) {
-		guard->lost = "out of memory";
+	if (!keep(tracker, c)) {
+		tracker->lost = "out of memory";
 		return true;
 	}
-	if (!guard->broken && h->mode != MESH_HELD_FENCING)
+	if (!tracker->broken && h->mode != MESH_HELD_FENCING)
 		h->client.ops->path_failed(h->client.arg);
-	guard->broken = true;
+	tracker->broken = true;
 	return false;
 }
 
@@ -305,7 +306,7 @@ static bool is_late(const struct mesh_held *h, const struct mesh_completion *c)
 {
 	bool works = c->qpn == (h->now.qp ? h->now.qp->qp_num : h->qp->qp_num);
 
-	if (!h->guard->shared)
+	if (!h->tracker->shared)
 		return false;
 	if (h->mode == MESH_HELD_FENCED)
 		return works;
@@ -327,30 +328,34 @@ static bool completed_late(struct mesh_completion *c)
 /* c->cq->lock, held->lock. Return: should it be shown? */
 static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
-	struct mesh_guard *guard = h->guard;
+	struct mesh_wr_tracker *tracker = h->tracker;
 
 	if (h->early.hides_base && h->early.n_at_base && !h->now.qp && c->status == IBV_WC_WR_FLUSH_ERR) {
 		h->early.n_at_base--; /* receives from before RTR are flushed first */
 		return false;
 	}
-	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {
-		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
+	if (c->wr_id == mesh_tracker_send_mark(tracker)) {
+		tracker->send_mark = MESH_MARK_SEEN;
+		return false;
+	}
+	if (c->wr_id == mesh_tracker_recv_mark(tracker)) {
+		tracker->recv_mark = MESH_MARK_SEEN;
 		return false;
 	}
 	if (is_late(h, c))
 		return completed_late(c);
 	if (c->status != IBV_WC_SUCCESS)
 		return one_that_failed(h, c);
-	return one_that_succeeded(guard, c);
+	return one_that_succeeded(tracker, c);
 }
 
-bool mesh_guard_completed(struct mesh_held *h, struct mesh_completion *c)
+bool mesh_tracker_completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	bool show;
 
 	mesh_lock(&h->lock);
-	show = !h->guard || completed(h, c);
-	if (c->status != IBV_WC_SUCCESS && h->guard && (show || h->guard->lost))
+	show = !h->tracker || completed(h, c);
+	if (c->status != IBV_WC_SUCCESS && h->tracker && (show || h->tracker->lost))
 		mesh_last_wqe_ended(h);
 	mesh_unlock(&h->lock);
 	return show;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_GUARD_H
-#define MESH_GUARD_H
+#ifndef MESH_WR_TRACKER_H
+#define MESH_WR_TRACKER_H
 
 #include "heldrecord.h"
 #include "srqlog.h"
@@ -16,8 +16,8 @@ struct mesh_completion {
 	enum ibv_wc_status status;
 	bool receive; /* with status SUCCESS only */
 	bool failed_receive; /* certainly an error of a receive; the verbs do not tell which queue an error is of */
-	bool kept; /* withheld, and possibly posted again; written by mesh_guard_completed() */
-	bool late; /* a receive of an SRQ that a QP flushed after it was drained; written by mesh_guard_completed() */
+	bool kept; /* withheld, and possibly posted again; written by mesh_tracker_completed() */
+	bool late; /* a receive of an SRQ that a QP flushed after it was drained; written by mesh_tracker_completed() */
 	const enum ibv_wc_opcode *opcode; /* opcode to show; NULL: that of the device */
 };
 
@@ -27,7 +27,7 @@ struct mesh_completion {
  *
  * Guarded by held->lock.
  */
-struct mesh_guard {
+struct mesh_wr_tracker {
 	struct mv_wrring sends; /* of the QP that does the work, with the program's keys */
 	struct mesh_srqlog receives; /* of the QP that does the work; during a fence: of the next QP */
 	/*
@@ -71,17 +71,17 @@ struct mesh_guard {
 };
 
 /* Why a log is lost: an unknown work request. */
-extern const char mesh_guard_kind[];
+extern const char mesh_tracker_kind[];
 
 /**
- * mesh_guard_new - an empty log, without memory for work requests
+ * mesh_tracker_new - an empty log, without memory for work requests
  * @shared: receives are of an SRQ
  *
- * Return: to be freed with mesh_guard_free(); NULL: no memory.
+ * Return: to be freed with mesh_tracker_free(); NULL: no memory.
  */
-struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared);
+struct mesh_wr_tracker *mesh_tracker_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared);
 /**
- * mesh_guard_room - allocate memory for all work that the QP can have outstanding, if not done yet
+ * mesh_tracker_room - allocate memory for all work that the QP can have outstanding, if not done yet
  * @cap: as above
  *
  * Without a walker: before the first post. With a walker: at the first error, when a move is prepared, or in advance.
@@ -89,61 +89,61 @@ struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all,
  *
  * Return: 0; -ENOMEM.
  */
-int mesh_guard_room(struct mesh_guard *guard, const struct ibv_qp_cap *cap);
-void mesh_guard_free(struct mesh_guard *guard); /* NULL is fine */
+int mesh_tracker_room(struct mesh_wr_tracker *tracker, const struct ibv_qp_cap *cap);
+void mesh_tracker_free(struct mesh_wr_tracker *tracker); /* NULL is fine */
 
-/** mesh_guard_reads - is the work read from mlx5's queues, and not logged? held->lock */
-bool mesh_guard_reads(const struct mesh_guard *guard);
+/** mesh_tracker_reads - is the work read from mlx5's queues, and not logged? held->lock */
+bool mesh_tracker_reads(const struct mesh_wr_tracker *tracker);
 
-/** mesh_guard_rtr - the QP that does the work is in RTR; no receive was consumed yet */
-void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes);
-/** mesh_guard_rts - it is in RTS; no send is outstanding */
-void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn);
+/** mesh_tracker_rtr - the QP that does the work is in RTR; no receive was consumed yet */
+void mesh_tracker_rtr(struct mesh_wr_tracker *tracker, uint32_t mtu_bytes);
+/** mesh_tracker_rts - it is in RTS; no send is outstanding */
+void mesh_tracker_rts(struct mesh_wr_tracker *tracker, uint32_t sq_psn);
 
 /**
- * mesh_guard_send - log a send that is about to be posted; hot
+ * mesh_tracker_send - log a send that is about to be posted; hot
  *
  * Return: 0: logged; undo by mv_wrring_undo() if the provider refuses the send; ENOMEM: the queue is full; -1: not logged.
  */
-int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr);
+int mesh_tracker_send(struct mesh_wr_tracker *tracker, const struct ibv_send_wr *wr);
 
 /**
- * mesh_guard_placeholder - make the no-op to post in place of a send that the peer has executed
+ * mesh_tracker_placeholder - make the no-op to post in place of a send that the peer has executed
  *
  * The no-op completes in its turn, behind a READ that is posted again, or with an error if that fails. On the wire the no-op is a
  * READ of no bytes: the peer allows READs, since there is one before it, and perhaps no WRITEs.
  */
-void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret);
+void mesh_tracker_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret);
 /** Flag in the plugin's queue and log only, not in posted requests: the completion is not shown to the program. */
 #define MESH_SEND_UNASKED (1u << 31)
 
 /**
- * mesh_guard_lost - make the entry to queue in place of an atomic whose result is lost; mesh_guard_is_lost() - is it such an
- * entry?
+ * mesh_tracker_lost - make the entry to queue in place of an atomic whose result is lost; mesh_tracker_is_lost() - is
+ * it such an entry?
  */
-void mesh_guard_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret);
-bool mesh_guard_is_lost(const struct ibv_send_wr *wr);
+void mesh_tracker_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret);
+bool mesh_tracker_is_lost(const struct ibv_send_wr *wr);
 /** mesh_wc_opcode - opcode of the completion of a send */
 enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode);
-/** mesh_guard_wc_opcode - the same; for a no-op, of the send that it replaces */
-enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr);
+/** mesh_tracker_wc_opcode - the same; for a no-op, of the send that it replaces */
+enum ibv_wc_opcode mesh_tracker_wc_opcode(const struct ibv_send_wr *wr);
 
 /**
- * mesh_guard_completed - a completion of the QP that does the work was polled; c->cq->lock; hot
+ * mesh_tracker_completed - a completion of the QP that does the work was polled; c->cq->lock; hot
  * @c: opcode and kept are written, and failed_receive if the log tells
  *
  * Return: should the program see it?
  */
-bool mesh_guard_completed(struct mesh_held *h, struct mesh_completion *c);
+bool mesh_tracker_completed(struct mesh_held *h, struct mesh_completion *c);
 
 /* wr_ids of the sentinels: addresses of the plugin's memory, which no wr_id of the program is. */
-static inline uint64_t mesh_guard_send_mark(const struct mesh_guard *guard)
+static inline uint64_t mesh_tracker_send_mark(const struct mesh_wr_tracker *tracker)
 {
-	return (uintptr_t)&guard->send_mark;
+	return (uintptr_t)&tracker->send_mark;
 }
-static inline uint64_t mesh_guard_recv_mark(const struct mesh_guard *guard)
+static inline uint64_t mesh_tracker_recv_mark(const struct mesh_wr_tracker *tracker)
 {
-	return (uintptr_t)&guard->recv_mark;
+	return (uintptr_t)&tracker->recv_mark;
 }
 
 #endif
