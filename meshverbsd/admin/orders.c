@@ -225,18 +225,18 @@ static void restore_key(struct md_agent *agent, const struct md_order *order, st
 
 /* ---- this host's ----------------------------------------------------------------------------- */
 
-/* Runs in the errands' thread. */
-static void save_next(struct md_errand *errand)
+/* Runs in the jobs' thread. */
+static void save_next(struct md_job *job)
 {
-	struct md_trust *trust = md_errand_of(errand, struct md_trust, rotate);
+	struct md_trust *trust = md_job_of(job, struct md_trust, rotate);
 
 	trust->rotate_err = md_identity_save(trust->dir_fd, trust->machine_id, &trust->next);
 }
 
 /* Peers seal with the former key until they have the statement with the new one; both open (peer_keys.h). */
-static void on_next_saved(struct md_errand *errand)
+static void on_next_saved(struct md_job *job)
 {
-	struct md_agent *agent = md_errand_of(errand, struct md_agent, trust.rotate);
+	struct md_agent *agent = md_job_of(job, struct md_agent, trust.rotate);
 	struct md_trust *trust = &agent->trust;
 	char key[MD_PUBLIC_TEXT_SIZE];
 
@@ -281,7 +281,7 @@ static void rotate_own(struct md_agent *agent, struct json_object *answer)
 	trust->rotate_err = 0;
 	trust->rotate.run = save_next;
 	trust->rotate.done = on_next_saved;
-	md_errands_give(&agent->errands, &trust->rotate);
+	md_jobs_give(&agent->jobs, &trust->rotate);
 }
 
 void md_trust_carry_out(struct md_agent *agent, const struct md_order *order, struct json_object *answer)

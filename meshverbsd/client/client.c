@@ -47,9 +47,9 @@ size_t md_client_unread(const struct md_client *client)
 }
 
 /* Runs in a closer's thread. */
-static void close_all(struct md_errand *errand)
+static void close_all(struct md_job *job)
 {
-	struct md_client *client = md_errand_of(errand, struct md_client, leaving.errand);
+	struct md_client *client = md_job_of(job, struct md_client, leaving.job);
 
 	for (size_t i = 0; i < client->leaving.n_strays; i++)
 		close(client->leaving.strays[i]);
@@ -71,9 +71,9 @@ static void resume(struct md_clients *clients, const struct md_account *account)
 	}
 }
 
-static void on_closed(struct md_errand *errand)
+static void on_closed(struct md_job *job)
 {
-	struct md_client *client = md_errand_of(errand, struct md_client, leaving.errand);
+	struct md_client *client = md_job_of(job, struct md_client, leaving.job);
 	struct md_clients *clients = client->clients;
 
 	LIST_REMOVE(client, leaving.link);
@@ -102,10 +102,10 @@ static void give_to_closer(struct md_client *client)
 {
 	struct md_clients *clients = client->clients;
 
-	client->leaving.errand = (struct md_errand){.run = close_all, .done = on_closed};
+	client->leaving.job = (struct md_job){.run = close_all, .done = on_closed};
 	LIST_INSERT_HEAD(&clients->closing.leaving, client, leaving.link);
-	md_errands_give(client->leaving.n_strays ? &clients->closing.strays_closer : &clients->closing.closer,
-			&client->leaving.errand);
+	md_jobs_give(client->leaving.n_strays ? &clients->closing.strays_closer : &clients->closing.closer,
+		     &client->leaving.job);
 }
 
 /* The process sees the end at once. What it sent with descriptors is closed later, in a thread. */
@@ -318,9 +318,9 @@ int md_clients_start(struct md_clients *clients, int listen_fd)
 	TAILQ_INIT(&clients->questions.asking);
 	TAILQ_INIT(&clients->backlog.accounts);
 	clients->closing.closer.hurries = clients->closing.strays_closer.hurries = true;
-	err = md_errands_start(&clients->closing.closer, clients->event);
+	err = md_jobs_start(&clients->closing.closer, clients->event);
 	if (!err)
-		err = md_errands_start(&clients->closing.strays_closer, clients->event);
+		err = md_jobs_start(&clients->closing.strays_closer, clients->event);
 	if (!err)
 		err = sd_event_add_time(clients->event, &clients->questions.turn, CLOCK_MONOTONIC, 0, 1, md_clients_on_turn,
 					clients);
@@ -356,8 +356,8 @@ bool md_clients_stop(struct md_clients *clients)
 		give_to_closer(client);
 	}
 	md_qps_fini(&clients->qps);
-	closed = md_errands_stop(&clients->closing.strays_closer);
-	closed = md_errands_stop(&clients->closing.closer) && closed;
+	closed = md_jobs_stop(&clients->closing.strays_closer);
+	closed = md_jobs_stop(&clients->closing.closer) && closed;
 	for (client = LIST_FIRST(&clients->closing.leaving); closed && client; client = next) {
 		next = LIST_NEXT(client, leaving.link);
 		free(client);

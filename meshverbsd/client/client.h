@@ -5,7 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "ctl.h"
-#include "errands.h"
+#include "async_job.h"
 #include "probes.h"
 #include "peer.h"
 #include "process_counts.h"
@@ -36,12 +36,12 @@ struct md_client_rest {
 	TAILQ_ENTRY(md_client) asking;
 };
 
-/* The end of a connection: see md_clients_closing. Event loop's thread; a closer's while @errand is out. */
+/* The end of a connection: see md_clients_closing. Event loop's thread; a closer's while @job is out. */
 struct md_client_leaving {
 	bool ended; /* the socket was read to its end, and is empty */
 	int strays[MD_STRAYS_MAX]; /* file descriptors that came unasked */
 	size_t n_strays;
-	struct md_errand errand;
+	struct md_job job;
 	LIST_ENTRY(md_client) link;
 };
 
@@ -88,7 +88,7 @@ struct md_client_ops {
 };
 
 /*
- * Clients that are gone, and refused connections. Event loop's thread; a closer's thread has a client while its errand
+ * Clients that are gone, and refused connections. Event loop's thread; a closer's thread has a client while its job
  * is out.
  *
  * The closers are threads for close(2), which may block on objects of clients: a TCP socket that lingers, or a Unix
@@ -98,7 +98,7 @@ struct md_client_ops {
  * while its stray descriptors are being closed.
  */
 struct md_clients_closing {
-	struct md_errands closer, strays_closer;
+	struct md_jobs closer, strays_closer;
 	LIST_HEAD(, md_client) leaving;
 	/*
 	 * Clients that are gone and have unread data. The data takes memory until it is read, or the other end is
@@ -174,7 +174,7 @@ struct md_clients {
  * @clients: event, ops, arg and max are filled in
  * @listen_fd: a listening SOCK_SEQPACKET socket; owned by @clients from now on, also on failure
  *
- * Return: 0; -errno of sd-event and md_errands_start().
+ * Return: 0; -errno of sd-event and md_jobs_start().
  */
 int md_clients_start(struct md_clients *clients, int listen_fd);
 

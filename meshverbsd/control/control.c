@@ -23,15 +23,15 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
 }
 
-static struct md_control *leaving_control(struct md_errand *errand)
+static struct md_control *leaving_control(struct md_job *job)
 {
-	return md_errand_of(errand, struct md_control, leaving);
+	return md_job_of(job, struct md_control, leaving);
 }
 
 /* Runs in a closer's thread. */
-static void close_all(struct md_errand *errand)
+static void close_all(struct md_job *job)
 {
-	struct md_control *control = leaving_control(errand);
+	struct md_control *control = leaving_control(job);
 
 	for (size_t i = 0; i < control->n_strays; i++)
 		close(control->strays[i]);
@@ -47,9 +47,9 @@ static void forget(struct md_control *control)
 	free(control);
 }
 
-static void on_closed(struct md_errand *errand)
+static void on_closed(struct md_job *job)
 {
-	struct md_control *control = leaving_control(errand);
+	struct md_control *control = leaving_control(job);
 	struct md_controls *controls = control->controls;
 
 	LIST_REMOVE(control, of_leaving);
@@ -79,9 +79,9 @@ static void leave(struct md_control *control)
 		return;
 	}
 	shutdown(control->fd, SHUT_RDWR);
-	control->leaving = (struct md_errand){.run = close_all, .done = on_closed};
+	control->leaving = (struct md_job){.run = close_all, .done = on_closed};
 	LIST_INSERT_HEAD(&controls->leaving, control, of_leaving);
-	md_errands_give(control->n_strays ? controls->strays_closer : controls->closer, &control->leaving);
+	md_jobs_give(control->n_strays ? controls->strays_closer : controls->closer, &control->leaving);
 	if (controls->n_refused < MD_REFUSED_MAX)
 		return;
 	controls->full = true;

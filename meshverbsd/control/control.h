@@ -11,8 +11,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "async_job.h"
 #include "bounds.h"
-#include "errands.h"
 #include "peer.h"
 
 /*
@@ -33,11 +33,11 @@ struct md_control {
 	size_t request_len, answer_len, answer_at;
 	char *answer; /* NULL: the request is incomplete */
 	char request[MD_REQUEST_MAX];
-	/* File descriptors that came unasked, and the errand that closes them, see struct md_clients_closing. */
+	/* File descriptors that came unasked, and the job that closes them, see struct md_clients_closing. */
 	int strays[MD_STRAYS_MAX];
 	size_t n_strays;
 	bool refused;
-	struct md_errand leaving;
+	struct md_job leaving;
 	LIST_ENTRY(md_control) of_leaving;
 };
 
@@ -70,7 +70,7 @@ struct md_controls {
 	/* Can the answer be long? Long answers are rationed. NULL: none is long. */
 	bool (*is_long)(const char *name);
 	void *arg;
-	struct md_errands *closer, *strays_closer; /* threads for calls that may block, as in struct md_clients */
+	struct md_jobs *closer, *strays_closer; /* threads for calls that may block, as in struct md_clients */
 	LIST_HEAD(, md_control) leaving; /* connections that a closer closes; at most one for each account other than root */
 	size_t n_refused; /* refused ones among @leaving */
 	uint64_t n_refusals; /* refused since the start */

@@ -168,7 +168,7 @@ static int start_network(struct md_agent *agent)
 	md_talk_describe(agent);
 	md_announce_nets(&agent->talk.announce, agent->watch.view, md_now());
 	agent->members.udp = &agent->udp;
-	agent->members.errands = &agent->errands;
+	agent->members.jobs = &agent->jobs;
 	md_members_start(&agent->members, agent->watch.view);
 	md_files_hosts(agent);
 	return md_listen_start(agent);
@@ -185,7 +185,7 @@ static int start_watch(struct md_agent *agent)
 	agent->watch.sysfs = agent->options->sysfs;
 	agent->watch.config = &agent->options->config;
 	agent->watch.drained = &agent->drained;
-	agent->watch.errands = &agent->errands;
+	agent->watch.jobs = &agent->jobs;
 	agent->watch.changed = on_view;
 	agent->watch.taken = is_taken;
 	agent->watch.noticed = on_notice;
@@ -320,7 +320,7 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 		err = sd_event_new(&agent->event);
 	if (err < 0)
 		return err;
-	err = md_errands_start(&agent->errands, agent->event);
+	err = md_jobs_start(&agent->jobs, agent->event);
 	if (!err)
 		err = start_identity(agent);
 	if (!err)
@@ -355,7 +355,7 @@ static void stop_events(struct md_agent *agent)
 
 static void say_not_back(void)
 {
-	md_say(MD_WARNING, "a system call has not come back for %d ms: not waited for", MD_ERRANDS_STOP_MS);
+	md_say(MD_WARNING, "a system call has not come back for %d ms: not waited for", MD_JOBS_STOP_MS);
 }
 
 bool md_agent_stop(struct md_agent *agent)
@@ -377,7 +377,7 @@ bool md_agent_stop(struct md_agent *agent)
 	}
 	stop_events(agent);
 	md_qualify_halt(agent);
-	if (!md_errands_stop(&agent->errands)) {
+	if (!md_jobs_stop(&agent->jobs)) {
 		say_not_back();
 		return false;
 	}

@@ -5,12 +5,12 @@
 #include <systemd/sd-event.h>
 
 #include "announce.h"
+#include "async_job.h"
 #include "bundles.h"
 #include "carry.h"
 #include "client.h"
 #include "control.h"
 #include "drained.h"
-#include "errands.h"
 #include "expiry.h"
 #include "gidmap.h"
 #include "hosts.h"
@@ -193,7 +193,9 @@ struct md_signals {
 	sd_event_source *term, *interrupt, *hup;
 };
 
-/* The whole agent. Only the event loop's thread uses it, except fields that an errand's thread has for the time of an errand. */
+/*
+ * The whole agent. Only the event loop's thread uses it, except fields that a job's thread has for the time of a job.
+ */
 struct md_agent {
 	const struct md_options *options;
 	sd_event *event;
@@ -201,7 +203,7 @@ struct md_agent {
 	struct md_self self;
 	struct md_rundir rundir;
 	struct md_drained drained;
-	struct md_errands errands;
+	struct md_jobs jobs;
 	struct md_watch watch;
 	struct md_udp udp;
 	struct md_members members;
@@ -238,7 +240,7 @@ int md_agent_run(struct md_agent *agent);
 /**
  * md_agent_stop - stop all parts and free them
  *
- * Return: true. False: a system call of an errand, or of a closer of @agent->clients, still blocks. Then free nothing
+ * Return: true. False: a system call of a job, or of a closer of @agent->clients, still blocks. Then free nothing
  * and end by _exit(2). If the closer's call blocks, all that the next agent needs has been released.
  */
 bool md_agent_stop(struct md_agent *agent);
@@ -293,7 +295,7 @@ void md_talk_ask(void *agent, const struct md_target *target);
 
 /* exchange/trust.c, trust_statement.c, peers.c: identities of hosts. None of these does anything while this host has no identity. */
 int md_trust_start(struct md_agent *agent); /* to be called before the network is opened; Return: 0 or -errno */
-void md_trust_stop(struct md_agent *agent); /* to be called after the errands' thread has ended */
+void md_trust_stop(struct md_agent *agent); /* to be called after the jobs' thread has ended */
 void md_trust_describe(struct md_agent *agent); /* our description has changed: sign it */
 /* Return: length of our statement; 0: none. *@ret: owned by @agent, until the next call */
 size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t **ret);

@@ -96,9 +96,9 @@ static void drop_gone(struct md_qualify *q)
 
 static void consider(struct md_qualify *q);
 
-static void look_done(struct md_errand *errand)
+static void look_done(struct md_job *job)
 {
-	struct md_qualify_look *look = md_errand_of(errand, struct md_qualify_look, errand);
+	struct md_qualify_look *look = md_job_of(job, struct md_qualify_look, job);
 	struct md_qualify *q = (struct md_qualify *)(void *)((char *)look - offsetof(struct md_qualify, look));
 	bool changed = false;
 
@@ -143,10 +143,10 @@ static void fill_look(struct md_qualify *q)
 
 static void give_look(struct md_qualify *q)
 {
-	if (q->look.errand.out)
+	if (q->look.job.out)
 		return;
 	fill_look(q);
-	md_errands_give(&agent_of(q)->errands, &q->look.errand);
+	md_jobs_give(&agent_of(q)->jobs, &q->look.job);
 }
 
 /* ---- are devices in use? ---------------------------------------------------------------------- */
@@ -389,7 +389,7 @@ void md_qualify_start(struct md_agent *agent)
 	if (config->survive != MV_SURVIVE_AUTO || config->qualify == MV_QUALIFY_NEVER || open_folder(q, agent->options->state_dir))
 		return;
 	q->look.verdicts = calloc(MD_RAILS_MAX, sizeof(*q->look.verdicts));
-	q->look.errand = (struct md_errand){.run = md_qualify_look_run, .done = look_done};
+	q->look.job = (struct md_job){.run = md_qualify_look_run, .done = look_done};
 	q->look.sysfs = agent->options->sysfs;
 	q->look.dir_fd = q->dir_fd;
 	q->run.event = q->library.event = agent->event;

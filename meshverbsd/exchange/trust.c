@@ -144,16 +144,16 @@ void md_trust_stop(struct md_agent *agent)
 
 /* ---- pins to the disk ------------------------------------------------------------------------ */
 
-static void run_save(struct md_errand *errand)
+static void run_save(struct md_job *job)
 {
-	struct md_trust *trust = md_errand_of(errand, struct md_trust, save);
+	struct md_trust *trust = md_job_of(job, struct md_trust, save);
 
 	trust->save_err = md_pins_save(trust->dir_fd, trust->save_text, trust->save_len);
 }
 
-static void on_saved(struct md_errand *errand)
+static void on_saved(struct md_job *job)
 {
-	struct md_trust *trust = md_errand_of(errand, struct md_trust, save);
+	struct md_trust *trust = md_job_of(job, struct md_trust, save);
 
 	free(trust->save_text);
 	trust->save_text = NULL;
@@ -188,7 +188,7 @@ static void save_pins(struct md_agent *agent, uint64_t now_ns)
 	trust->save_noted_ns = now_ns + SAVE_NOTED_NS;
 	trust->save.run = run_save;
 	trust->save.done = on_saved;
-	md_errands_give(&agent->errands, &trust->save);
+	md_jobs_give(&agent->jobs, &trust->save);
 }
 
 void md_trust_look(struct md_agent *agent, uint64_t now_ns)

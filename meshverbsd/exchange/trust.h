@@ -2,7 +2,7 @@
 #ifndef MD_TRUST_H
 #define MD_TRUST_H
 
-#include "errands.h"
+#include "async_job.h"
 #include "pins.h"
 #include "secure.h"
 #include "secure_limit.h"
@@ -32,8 +32,8 @@ struct md_trust {
 	size_t n_bound;
 	uint64_t rotated_ns; /* last rotation of the own key; 0: none in this run */
 
-	/* The next identity is being written. Until the errand is done, its thread owns these fields. */
-	struct md_errand rotate;
+	/* The next identity is being written. Until the job is done, its thread owns these fields. */
+	struct md_job rotate;
 	struct md_identity next;
 	int rotate_err;
 
@@ -41,8 +41,8 @@ struct md_trust {
 	size_t statement_len;
 	uint8_t statement[MD_STATEMENT_MAX];
 
-	/* The pins are being written. Until the errand is done, its thread owns the text. */
-	struct md_errand save;
+	/* The pins are being written. Until the job is done, its thread owns the text. */
+	struct md_job save;
 	char *save_text;
 	size_t save_len;
 	int save_err, said_err;

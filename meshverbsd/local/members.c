@@ -5,14 +5,14 @@
 
 #include "say.h"
 
-static struct md_members *members_of(struct md_errand *errand)
+static struct md_members *members_of(struct md_job *job)
 {
-	return md_errand_of(errand, struct md_members, errand);
+	return md_job_of(job, struct md_members, job);
 }
 
-static void run(struct md_errand *errand)
+static void run(struct md_job *job)
 {
-	struct md_members *m = members_of(errand);
+	struct md_members *m = members_of(job);
 
 	for (size_t i = 0; i < m->n; i++) {
 		struct md_member *member = &m->members[i];
@@ -52,9 +52,9 @@ static void set(struct md_members *m, const struct md_view *view)
 		want(m, &view->nets[i]);
 }
 
-static void done(struct md_errand *errand)
+static void done(struct md_job *job)
 {
-	struct md_members *m = members_of(errand);
+	struct md_members *m = members_of(job);
 	const struct md_view *view = m->view;
 	size_t n = 0;
 
@@ -76,18 +76,18 @@ static void done(struct md_errand *errand)
 
 void md_members_start(struct md_members *m, const struct md_view *view)
 {
-	m->errand = (struct md_errand){.run = run, .done = done};
+	m->job = (struct md_job){.run = run, .done = done};
 	set(m, view);
-	run(&m->errand);
-	done(&m->errand);
+	run(&m->job);
+	done(&m->job);
 }
 
 void md_members_follow(struct md_members *m, const struct md_view *view)
 {
-	if (m->errand.out) {
+	if (m->job.out) {
 		m->view = view;
 		return;
 	}
 	set(m, view);
-	md_errands_give(m->errands, &m->errand);
+	md_jobs_give(m->jobs, &m->job);
 }

@@ -2,14 +2,14 @@
 #ifndef MD_MEMBERS_H
 #define MD_MEMBERS_H
 
+#include "async_job.h"
 #include "bounds.h"
-#include "errands.h"
 #include "udp.h"
 #include "view.h"
 
 /*
  * Multicast membership: the netdevs of the view, on which beacons are received. Joining and leaving is done by an
- * errand (errands.h). A join that failed is tried again with the next view.
+ * job (async_job.h). A join that failed is tried again with the next view.
  */
 struct md_member {
 	uint32_t ifindex;
@@ -20,13 +20,13 @@ struct md_member {
 };
 
 struct md_members {
-	struct md_errand errand;
-	struct md_errands *errands; /* owned by the caller, started */
-	struct md_udp *udp; /* owned by the caller, open while the errand is out */
-	/* Owned by the errand's thread while the errand is out, else by the event loop. */
+	struct md_job job;
+	struct md_jobs *jobs; /* owned by the caller, started */
+	struct md_udp *udp; /* owned by the caller, open while the job is out */
+	/* Owned by the job's thread while the job is out, else by the event loop. */
 	struct md_member members[2 * MD_NETS_MAX]; /* with members that have to leave */
 	size_t n;
-	const struct md_view *view; /* owned by the caller; a view that came while the errand was out; NULL: none */
+	const struct md_view *view; /* owned by the caller; a view that came while the job was out; NULL: none */
 };
 
 /** md_members_start - join the netdevs of @view; blocks */

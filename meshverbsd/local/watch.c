@@ -83,12 +83,12 @@ static uint64_t overspent_ns(struct md_watch_whole *whole, uint64_t now)
 	return whole->spent_ns > free_ns ? whole->spent_ns - free_ns : 0;
 }
 
-static struct md_watch *watch_of(struct md_errand *look)
+static struct md_watch *watch_of(struct md_job *look)
 {
-	return md_errand_of(look, struct md_watch, look);
+	return md_job_of(look, struct md_watch, look);
 }
 
-/* ---- the errand ------------------------------------------------------------------------------- */
+/* ---- the job ---------------------------------------------------------------------------------- */
 
 static int read_host(struct md_watch *w)
 {
@@ -106,7 +106,7 @@ static int read_host(struct md_watch *w)
 	return 0;
 }
 
-static void run_look(struct md_errand *look)
+static void run_look(struct md_job *look)
 {
 	struct md_watch *w = watch_of(look);
 	uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -154,7 +154,7 @@ static void begin_look(struct md_watch *w, bool whole)
 	}
 	/* After a failed look, the devices are not known, so their states alone cannot be read. */
 	w->looked.whole = whole || w->last_err;
-	md_errands_give(w->errands, &w->look);
+	md_jobs_give(w->jobs, &w->look);
 }
 
 static void account(struct md_watch *w)
@@ -263,7 +263,7 @@ static void whole_is_next(struct md_watch *w, int more_up)
 		plan(w, noticed_ns);
 }
 
-static void on_looked(struct md_errand *look)
+static void on_looked(struct md_job *look)
 {
 	struct md_watch *w = watch_of(look);
 	uint32_t n_up = md_desc_n_up(w->view->desc);
@@ -347,7 +347,7 @@ int md_watch_start(struct md_watch *w, sd_event *event)
 {
 	int err;
 
-	w->look = (struct md_errand){.run = run_look, .done = on_looked};
+	w->look = (struct md_job){.run = run_look, .done = on_looked};
 	mv_topo_init(&w->looked.topo);
 	err = mv_netlink_open(&w->netlink);
 	if (err)

@@ -4,7 +4,7 @@
 
 #include <systemd/sd-event.h>
 
-#include "errands.h"
+#include "async_job.h"
 #include "topo_netlink.h"
 #include "view.h"
 
@@ -29,16 +29,16 @@ struct md_watch_states {
 /*
  * Keeps the local view up to date. Looks at sysfs and rtnetlink shortly after a notification of the kernel, again a
  * little later (GID tables follow addresses with a delay), and every MD_POLL_NS for changes without notification
- * (InfiniBand port states). A look is an errand (errands.h), because the kernel may block it. All functions: event
+ * (InfiniBand port states). A look is a job (async_job.h), because the kernel may block it. All functions: event
  * loop's thread only.
  */
 struct md_watch {
 	const char *sysfs; /* root of sysfs; owned by the caller */
 	const struct mv_config *config; /* owned by the caller */
 	const struct md_drained *drained; /* owned by the caller; call md_watch_drained() after a change */
-	struct md_errands *errands; /* owned by the caller, started */
-	struct md_errand look;
-	/* Owned by the errand's thread while the errand is out, else by the event loop. */
+	struct md_jobs *jobs; /* owned by the caller, started */
+	struct md_job look;
+	/* Owned by the job's thread while the job is out, else by the event loop. */
 	struct {
 		bool whole; /* with devices and GID tables; false: only states of known ports and netdevs */
 		struct mv_topo topo; /* result of the last look */
@@ -47,7 +47,7 @@ struct md_watch {
 		int err;
 	} looked;
 	bool again, again_whole; /* a look was asked for while another one was out */
-	struct mv_netlink netlink; /* the errand uses it for requests, the event loop for notifications */
+	struct mv_netlink netlink; /* the job uses it for requests, the event loop for notifications */
 	struct md_view *view; /* never NULL after md_watch_start() */
 	uint64_t n_looks, n_failed;
 	struct md_watch_whole whole;
@@ -65,7 +65,7 @@ struct md_watch {
 
 /**
  * md_watch_start - take the first look, which blocks, and watch from then on
- * @w: sysfs, config, drained, errands, changed and arg are filled in; changed() is not called for the first look
+ * @w: sysfs, config, drained, jobs, changed and arg are filled in; changed() is not called for the first look
  *
  * A host without RDMA devices has an empty view.
  *
@@ -83,6 +83,6 @@ void md_watch_drained(struct md_watch *w);
 /** md_watch_noticed - handle a notification of the kernel; exported for tests */
 void md_watch_noticed(struct md_watch *w);
 
-void md_watch_stop(struct md_watch *w); /* also after a failed start; to be called after md_errands_stop() */
+void md_watch_stop(struct md_watch *w); /* also after a failed start; to be called after md_jobs_stop() */
 
 #endif

@@ -7,9 +7,9 @@
 
 #include <systemd/sd-event.h>
 
+#include "async_job.h"
 #include "bounds.h"
 #include "config.h"
-#include "errands.h"
 #include "qualified.h"
 #include "resqp.h"
 
@@ -114,7 +114,7 @@ static inline bool md_qualify_runs(const struct md_qualify_run *run)
 /* ---- qualify_look.c: the host's present state ---- */
 
 struct md_qualify_look {
-	struct md_errand errand; /* with run = md_qualify_look_run() */
+	struct md_job job; /* with run = md_qualify_look_run() */
 	/* The caller fills in: sysfs, dir_fd, libmlx5, and name and ports of n devices. */
 	const char *sysfs;
 	int dir_fd;
@@ -132,8 +132,8 @@ struct md_qualify_look {
 	struct timespec cache_time; /* mtime of the dynamic linker's cache: libmlx5 may have changed */
 };
 
-/** md_qualify_look_run - read combination, counters and verdict of each device. Runs in the errands' thread */
-void md_qualify_look_run(struct md_errand *errand);
+/** md_qualify_look_run - read combination, counters and verdict of each device. Runs in the jobs' thread */
+void md_qualify_look_run(struct md_job *job);
 
 /* ---- exchange/qualify.c ---- */
 
@@ -158,7 +158,7 @@ struct md_qualify {
 /** md_qualify_start - start as configured. Never fails: errors are logged, and no device qualifies then */
 void md_qualify_start(struct md_agent *agent);
 void md_qualify_halt(struct md_agent *agent); /* starts nothing any more, and waits for nothing */
-void md_qualify_stop(struct md_agent *agent); /* after md_errands_stop() */
+void md_qualify_stop(struct md_agent *agent); /* after md_jobs_stop() */
 
 /** md_qualify_library - mv_directory_library() of the libmlx5 with which the device has qualified; 0: not qualified */
 uint32_t md_qualify_library(const struct md_qualify *q, const char *device);

@@ -75,9 +75,9 @@ static void look_at(struct md_qualify_look *look, struct md_qualify_look_device 
 	device->err = mv_verdicts_load(look->dir_fd, &device->key, verdict, device->why);
 }
 
-void md_qualify_look_run(struct md_errand *errand)
+void md_qualify_look_run(struct md_job *job)
 {
-	struct md_qualify_look *look = md_errand_of(errand, struct md_qualify_look, errand);
+	struct md_qualify_look *look = md_job_of(job, struct md_qualify_look, job);
 	struct stat st;
 
 	for (size_t i = 0; i < look->n; i++)

@@ -152,8 +152,8 @@
 
 #define MD_KEPT_NS   (5 * MD_S) /* GIDs that have gone are kept so long after their port is up; up to MD_POLL_NS longer */
 
-#define MD_HURRY_NS MD_MS /* others can delay our close(2) by so much with what they create: see struct md_errands */
-#define MD_ERRANDS_STOP_MS 2000 /* the agent waits so long at its end for a system call that blocks */
+#define MD_HURRY_NS MD_MS /* others can delay our close(2) by so much with what they create: see struct md_jobs */
+#define MD_JOBS_STOP_MS 2000 /* the agent waits so long at its end for a system call that blocks */
 
 /*
  * Limits of processes count by account: a user of the host, or a container with all its users (struct md_peer). Account

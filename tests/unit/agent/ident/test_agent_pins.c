@@ -667,7 +667,7 @@ static void test_saved_seldom(void **state)
 	met.trust.dir_fd = dir_fd;
 	met.trust.save_ns = UINT64_MAX;
 	assert_int_equal(sd_event_new(&event), 0);
-	assert_int_equal(md_errands_start(&met.errands, event), 0);
+	assert_int_equal(md_jobs_start(&met.jobs, event), 0);
 	invent(saved, 0, MD_PINS_MAX);
 	for (unsigned int i = 0; i < 100; i++) {
 		invent(saved, MD_PINS_MAX + i, 1);
@@ -683,7 +683,7 @@ static void test_saved_seldom(void **state)
 	invent(saved, 2 * MD_PINS_MAX + 1, 1);
 	assert_false(saves(event, 4199 * MD_S));
 	assert_true(saves(event, 4200 * MD_S));
-	md_errands_stop(&met.errands);
+	md_jobs_stop(&met.jobs);
 	sd_event_unref(event);
 	end_meeting();
 }

@@ -17,7 +17,7 @@
 static struct tmpdir sysfs;
 static struct mv_config config;
 static struct md_drained drained;
-static struct md_errands errands;
+static struct md_jobs jobs;
 static struct md_watch watch;
 static sd_event *event;
 static unsigned int n_changed;
@@ -38,12 +38,13 @@ static int setup(void **state)
 	tmpdir_write(&sysfs, PORT "state", "4: ACTIVE\n");
 	tmpdir_write(&sysfs, PORT "gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
 	mv_config_defaults(&config);
-	watch = (struct md_watch){.sysfs = sysfs.path, .config = &config, .drained = &drained, .errands = &errands, .changed = changed};
+	watch = (struct md_watch){.sysfs = sysfs.path, .config = &config, .drained = &drained, .jobs = &jobs,
+				  .changed = changed};
 	drained = (struct md_drained){0};
 	n_changed = 0;
 	assert_true(sd_event_new(&event) >= 0);
-	errands = (struct md_errands){0};
-	assert_int_equal(md_errands_start(&errands, event), 0);
+	jobs = (struct md_jobs){0};
+	assert_int_equal(md_jobs_start(&jobs, event), 0);
 	assert_int_equal(md_watch_start(&watch, event), 0);
 	sd_event_source_set_enabled(watch.notice, SD_EVENT_OFF); /* what others do to netdevs of this machine meanwhile */
 	assert_int_equal(watch.view->desc->n_rails, 1);
@@ -53,7 +54,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	assert_true(md_errands_stop(&errands));
+	assert_true(md_jobs_stop(&jobs));
 	fault_recv_divert = NULL;
 	md_watch_stop(&watch);
 	sd_event_unref(event);
@@ -340,7 +341,7 @@ static void test_end(void **state)
 {
 	(void)state;
 	others_have_the_lock();
-	assert_false(md_errands_stop(&errands));
+	assert_false(md_jobs_stop(&jobs));
 	pthread_mutex_unlock(&rtnl);
 	/* Here it has come back, so all can be released: teardown(). */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "errands.h"
+#include "async_job.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,24 +16,24 @@
 #endif
 #define HURRY_SIGNAL SIGURG
 
-static const struct mv_lock_class lock_class = {.name = "errands->lock", .rank = MV_LOCK_INNERMOST};
+static const struct mv_lock_class lock_class = {.name = "jobs->lock", .rank = MV_LOCK_INNERMOST};
 
-static void add(struct md_errand ***end, struct md_errand *errand)
+static void add(struct md_job ***end, struct md_job *job)
 {
-	errand->next = NULL;
-	**end = errand;
-	*end = &errand->next;
+	job->next = NULL;
+	**end = job;
+	*end = &job->next;
 }
 
-static struct md_errand *take(struct md_errand **first, struct md_errand ***end)
+static struct md_job *take(struct md_job **first, struct md_job ***end)
 {
-	struct md_errand *errand = *first;
+	struct md_job *job = *first;
 
-	if (errand)
-		*first = errand->next;
+	if (job)
+		*first = job->next;
 	if (!*first)
 		*end = first;
-	return errand;
+	return job;
 }
 
 static void on_hurry(int number)
@@ -69,27 +69,27 @@ static void set_timer(timer_t timer, long period_ns)
 static void *run(void *arg)
 {
 	const uint64_t one = 1;
-	struct md_errands *e = arg;
+	struct md_jobs *e = arg;
 	timer_t timer;
 	bool hurries = e->hurries && make_timer(&timer);
 
 	mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
 	for (;;) {
-		struct md_errand *errand;
+		struct md_job *job;
 
 		while (!e->stop && !e->todo)
 			mv_mutex_wait(&e->wanted, &e->lock, &lock_class, MV_LOCK_HERE, NULL);
 		if (e->stop)
 			break;
-		errand = take(&e->todo, &e->todo_end);
+		job = take(&e->todo, &e->todo_end);
 		mv_mutex_unlock(&e->lock);
 		if (hurries)
 			set_timer(timer, MD_HURRY_NS);
-		errand->run(errand);
+		job->run(job);
 		if (hurries)
 			set_timer(timer, 0);
 		mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
-		add(&e->finished_end, errand);
+		add(&e->finished_end, job);
 		/* Fails only at 2^64. */
 		while (write(e->done_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
@@ -102,8 +102,8 @@ static void *run(void *arg)
 
 static int on_done(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
-	struct md_errands *e = arg;
-	struct md_errand *errand;
+	struct md_jobs *e = arg;
+	struct md_job *job;
 	uint64_t count;
 
 	(void)source;
@@ -112,16 +112,16 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *arg)
 		return 0;
 	for (;;) {
 		mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
-		errand = take(&e->finished, &e->finished_end);
+		job = take(&e->finished, &e->finished_end);
 		mv_mutex_unlock(&e->lock);
-		if (!errand)
+		if (!job)
 			return 0;
-		errand->out = false;
-		errand->done(errand);
+		job->out = false;
+		job->done(job);
 	}
 }
 
-int md_errands_start(struct md_errands *e, sd_event *event)
+int md_jobs_start(struct md_jobs *e, sd_event *event)
 {
 	int err;
 
@@ -140,16 +140,16 @@ int md_errands_start(struct md_errands *e, sd_event *event)
 	return -err;
 }
 
-void md_errands_give(struct md_errands *e, struct md_errand *errand)
+void md_jobs_give(struct md_jobs *e, struct md_job *job)
 {
-	errand->out = true;
+	job->out = true;
 	mv_mutex_lock(&e->lock, &lock_class, MV_LOCK_HERE);
-	add(&e->todo_end, errand);
+	add(&e->todo_end, job);
 	pthread_cond_signal(&e->wanted);
 	mv_mutex_unlock(&e->lock);
 }
 
-bool md_errands_stop(struct md_errands *e)
+bool md_jobs_stop(struct md_jobs *e)
 {
 	struct timespec until;
 
@@ -159,13 +159,13 @@ bool md_errands_stop(struct md_errands *e)
 		pthread_cond_signal(&e->wanted);
 		mv_mutex_unlock(&e->lock);
 		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec += MD_ERRANDS_STOP_MS / 1000;
+		until.tv_sec += MD_JOBS_STOP_MS / 1000;
 		if (pthread_timedjoin_np(e->thread, NULL, &until))
 			return false;
 		e->started = false;
 	}
 	e->source = sd_event_source_disable_unref(e->source);
-	if (e->todo_end) { /* md_errands_start() was called */
+	if (e->todo_end) { /* md_jobs_start() was called */
 		if (e->done_fd >= 0)
 			close(e->done_fd);
 		pthread_cond_destroy(&e->wanted);
