@@ -9,7 +9,7 @@
 
 #include <json-c/json.h>
 
-#include "say.h"
+#include "agent_log.h"
 
 static bool is_usable(const struct mv_dir_rail *rail)
 {
@@ -92,7 +92,7 @@ static int carry_out(struct md_agent *agent, const struct md_order *order)
 		agent->drained = before;
 		return err;
 	}
-	md_say(MD_INFO, "%s is %s", order->device, undo ? "in use again" : "drained: announced as down");
+	md_log(MD_INFO, "%s is %s", order->device, undo ? "in use again" : "drained: announced as down");
 	md_watch_drained(&agent->watch);
 	return 0;
 }
@@ -123,8 +123,8 @@ void md_drain_load(struct md_agent *agent)
 	int err = md_drained_load(agent->rundir.control_fd, &agent->drained);
 
 	if (err)
-		md_say(MD_WARNING, "%s/drained: %s; drained are the %zu devices that it names",
+		md_log(MD_WARNING, "%s/drained: %s; drained are the %zu devices that it names",
 		       agent->options->control_dir, md_strerror(err), agent->drained.n);
 	for (size_t i = 0; i < agent->drained.n; i++)
-		md_say(MD_INFO, "%s is drained", agent->drained.names[i]);
+		md_log(MD_INFO, "%s is drained", agent->drained.names[i]);
 }

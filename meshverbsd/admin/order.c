@@ -6,8 +6,8 @@
 
 #include <json-c/json.h>
 
+#include "agent_log.h"
 #include "drain.h"
-#include "say.h"
 
 /* Text after "may", before the name of the device or host. */
 static const char *const orders[] = {
@@ -31,8 +31,9 @@ static void refuse(struct md_agent *agent, const struct md_order *order, const s
 	char text[MD_PEER_TEXT_SIZE], why[128];
 
 	if (md_now() >= agent->refused_order_ns) {
-		agent->refused_order_ns = md_now() + MD_SAY_AGAIN_NS;
-		md_say(MD_WARNING, "%s may not %s%s", md_peer_text(peer, text, sizeof(text)), orders[order->verb], thing);
+		agent->refused_order_ns = md_now() + MD_LOG_AGAIN_NS;
+		md_log(MD_WARNING, "%s may not %s%s", md_peer_text(peer, text, sizeof(text)), orders[order->verb],
+		       thing);
 	}
 	snprintf(why, sizeof(why), "only root and the user of the agent may %s, and not in a container",
 		 order->verb == MD_DRAIN     ? "drain a device"

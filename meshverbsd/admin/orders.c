@@ -10,7 +10,7 @@
 
 #include <json-c/json.h>
 
-#include "say.h"
+#include "agent_log.h"
 
 /* Least time between rotations: a host that missed the first one does not know the key that has signed the second. */
 #define ROTATE_AGAIN_NS (60 * MD_S)
@@ -116,7 +116,7 @@ static void pin_key(struct md_agent *agent, const struct md_order *order, struct
 		return;
 	}
 	put_key(answer, "key", &key);
-	md_say(MD_INFO, "host %s: the administrator has pinned the key %s", order->host, order->key);
+	md_log(MD_INFO, "host %s: the administrator has pinned the key %s", order->host, order->key);
 	md_trust_review(agent, NULL);
 }
 
@@ -136,7 +136,7 @@ static void forget_key(struct md_agent *agent, const struct md_order *order, str
 		fail(answer, "no key of host %s is known: meshverbs keys lists them", order->host);
 	if (err)
 		return;
-	md_say(MD_INFO, "host %s: the administrator has its key forgotten", order->host);
+	md_log(MD_INFO, "host %s: the administrator has its key forgotten", order->host);
 	md_trust_review(agent, order->host);
 }
 
@@ -185,7 +185,7 @@ static void revoke_key(struct md_agent *agent, const struct md_order *order, str
 	}
 	put_key(answer, "key", &key);
 	md_public_format(&key, text);
-	md_say(MD_INFO, "host %s: the administrator has revoked the key %s", order->host, text);
+	md_log(MD_INFO, "host %s: the administrator has revoked the key %s", order->host, text);
 	md_trust_review(agent, NULL);
 }
 
@@ -219,7 +219,7 @@ static void restore_key(struct md_agent *agent, const struct md_order *order, st
 	md_pins_restore(&trust->pins, &key);
 	put_key(answer, "key", &key);
 	md_public_format(&key, text);
-	md_say(MD_INFO, "host %s: the administrator has the key %s believed again", order->host, text);
+	md_log(MD_INFO, "host %s: the administrator has the key %s believed again", order->host, text);
 	md_trust_review(agent, NULL);
 }
 
@@ -241,7 +241,7 @@ static void on_next_saved(struct md_job *job)
 	char key[MD_PUBLIC_TEXT_SIZE];
 
 	if (trust->rotate_err) {
-		md_say(MD_ERROR, "%s/" MD_IDENTITY_FILE ": %s: this host keeps its key", agent->options->state_dir,
+		md_log(MD_ERROR, "%s/" MD_IDENTITY_FILE ": %s: this host keeps its key", agent->options->state_dir,
 		       md_strerror(trust->rotate_err));
 	} else {
 		md_identity_wipe(&trust->identity);
@@ -251,7 +251,7 @@ static void on_next_saved(struct md_job *job)
 		md_trust_describe(agent);
 		md_announce_nets(&agent->talk.announce, agent->watch.view, trust->rotated_ns);
 		md_public_format(&trust->identity.sign, key);
-		md_say(MD_INFO, "this host has a new key, which the former one has signed: %s", key);
+		md_log(MD_INFO, "this host has a new key, which the former one has signed: %s", key);
 	}
 	md_identity_wipe(&trust->next);
 }

@@ -7,9 +7,9 @@
 
 #include <json-c/json.h>
 
+#include "agent_log.h"
 #include "ctl.h"
 #include "metrics.h"
-#include "say.h"
 
 /* ---- rails ----------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include <linux/sockios.h>
 #include <unistd.h>
 
-#include "say.h"
+#include "agent_log.h"
 
 struct md_client *md_clients_find(const struct md_clients *clients, uint64_t number)
 {
@@ -182,14 +182,15 @@ void md_client_close(struct md_client *client)
 
 /* ---- its beginning --------------------------------------------------------------------------- */
 
-static void say_refused(struct md_clients *clients, const struct md_peer *peer, size_t n)
+static void log_refused(struct md_clients *clients, const struct md_peer *peer, size_t n)
 {
 	char text[MD_PEER_TEXT_SIZE];
 
-	if (md_client_now_ns() < clients->say.limit_ns)
+	if (md_client_now_ns() < clients->log_limits.limit_ns)
 		return;
-	clients->say.limit_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
-	md_say(MD_WARNING, "%s has %zu connections and is refused a further one", md_peer_text(peer, text, sizeof(text)), n);
+	clients->log_limits.limit_ns = md_client_now_ns() + MD_LOG_AGAIN_NS;
+	md_log(MD_WARNING, "%s has %zu connections and is refused a further one",
+	       md_peer_text(peer, text, sizeof(text)), n);
 }
 
 /* Return: 0; -EUSERS; -ENOMEM. */
@@ -203,7 +204,7 @@ static int count_client(struct md_clients *clients, const struct md_peer *peer, 
 	if (!account)
 		return -ENOMEM;
 	if (account->id && account->n_clients >= MD_CLIENTS_PER_ACCOUNT) {
-		say_refused(clients, peer, account->n_clients);
+		log_refused(clients, peer, account->n_clients);
 		return -EUSERS;
 	}
 	account->n_clients++;
@@ -300,7 +301,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* the kernel may limit it */
 	err = md_clients_adopt(clients, fd);
 	if (err)
-		md_say(MD_DEBUG, "a process is refused: %s", md_strerror(err));
+		md_log(MD_DEBUG, "a process is refused: %s", md_strerror(err));
 	return 0;
 }
 

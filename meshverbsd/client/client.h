@@ -140,7 +140,7 @@ struct md_clients_backlog {
 };
 
 /* Times before which the log does not say something again. Event loop's thread. */
-struct md_clients_say {
+struct md_clients_log_limits {
 	uint64_t anothers_ns, claim_ns; /* refused claims: of another process's QP; other ones */
 	uint64_t limit_ns; /* those that exceed a limit */
 };
@@ -166,7 +166,7 @@ struct md_clients {
 	} count;
 	/* For tests: the kernel cannot be asked, so the first process to claim a QP has it. */
 	bool trusts;
-	struct md_clients_say say;
+	struct md_clients_log_limits log_limits;
 };
 
 /**

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "say.h"
+#include "agent_log.h"
 
 void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp)
 {
@@ -96,16 +96,16 @@ static void refuse(struct md_client *client, const struct md_qp_key *key, int er
 {
 	struct mv_frame refused = {.type = MV_FRAME_REFUSED, .qpn = key->qpn};
 	struct md_clients *clients = client->clients;
-	uint64_t *say_ns = err == -EPERM ? &clients->say.anothers_ns : &clients->say.claim_ns;
+	uint64_t *log_again_ns = err == -EPERM ? &clients->log_limits.anothers_ns : &clients->log_limits.claim_ns;
 	enum md_level level = MD_DEBUG;
 
 	clients->count.claims_refused++;
-	if (md_client_now_ns() >= *say_ns) {
-		*say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+	if (md_client_now_ns() >= *log_again_ns) {
+		*log_again_ns = md_client_now_ns() + MD_LOG_AGAIN_NS;
 		level = MD_WARNING;
 	}
-	md_say(level, "user %u, process %d (%s) may not register QP %u of %s: %s", (unsigned int)client->uid, (int)client->pid,
-	       client->name, key->qpn, key->device, why_refused(err));
+	md_log(level, "user %u, process %d (%s) may not register QP %u of %s: %s", (unsigned int)client->uid,
+	       (int)client->pid, client->name, key->qpn, key->device, why_refused(err));
 	memcpy(refused.device, key->device, sizeof(refused.device));
 	md_client_put(client, &refused);
 }
@@ -202,7 +202,7 @@ void md_client_claim(struct md_client *client, const struct mv_frame *frame)
 		return;
 	}
 	if (!err && held) {
-		md_say(MD_DEBUG, "QP %u of %s is process %d's (%s) now", frame->qpn, frame->device, (int)client->pid,
+		md_log(MD_DEBUG, "QP %u of %s is process %d's (%s) now", frame->qpn, frame->device, (int)client->pid,
 		       client->name);
 		md_qps_unclaim(&clients->qps, &key, held->owner);
 	}

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent_log.h"
 #include "control.h"
-#include "say.h"
 
 static int on_register(struct md_client *client, const struct mv_frame *frame)
 {
@@ -80,7 +80,7 @@ static void on_send(struct md_client *client, const struct mv_frame *frame)
 					   frame->len)
 		      : -ENOSPC;
 	if (err)
-		md_say(MD_DEBUG, "a message of process %d (%s) is lost: %s", (int)client->pid,
+		md_log(MD_DEBUG, "a message of process %d (%s) is lost: %s", (int)client->pid,
 		       client->name, md_strerror(err));
 }
 
@@ -105,13 +105,13 @@ static void on_watch(struct md_client *client, const struct mv_frame *frame)
 	if (!err)
 		return;
 	clients->count.watches_refused++;
-	if (err == -EDQUOT && md_client_now_ns() >= clients->say.limit_ns) {
-		clients->say.limit_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
-		md_say(MD_WARNING, "user %u%s has %u paths watched and is refused a further one, for process %d (%s)",
+	if (err == -EDQUOT && md_client_now_ns() >= clients->log_limits.limit_ns) {
+		clients->log_limits.limit_ns = md_client_now_ns() + MD_LOG_AGAIN_NS;
+		md_log(MD_WARNING, "user %u%s has %u paths watched and is refused a further one, for process %d (%s)",
 		       (unsigned int)client->uid, client->account->id > UINT32_MAX ? " in a container" : "",
 		       (unsigned int)MD_PATHS_PER_ACCOUNT, (int)client->pid, client->name);
 	}
-	md_say(MD_DEBUG, "a path of process %d (%s) is not watched: %s", (int)client->pid, client->name,
+	md_log(MD_DEBUG, "a path of process %d (%s) is not watched: %s", (int)client->pid, client->name,
 	       md_strerror(err));
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "say.h"
+#include "agent_log.h"
 
 /* @ret_sender: the process that sent the packet, from the kernel. Return: 0; -ENODATA: not a packet but the end. */
 static int take_descriptors(struct md_client *client, struct msghdr *msg, pid_t *ret_sender)
@@ -69,11 +69,11 @@ static int ignore(struct md_client *client, pid_t sender, unsigned int *n_frames
 
 	(*n_frames)++;
 	clients->count.malformed++;
-	if (md_client_now_ns() < clients->say.limit_ns)
+	if (md_client_now_ns() < clients->log_limits.limit_ns)
 		return 0;
-	clients->say.limit_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
-	md_say(MD_WARNING, "process %d speaks over the connection of process %d (%s), user %u: ignored", (int)sender, (int)client->sender,
-	       client->name, (unsigned int)client->uid);
+	clients->log_limits.limit_ns = md_client_now_ns() + MD_LOG_AGAIN_NS;
+	md_log(MD_WARNING, "process %d speaks over the connection of process %d (%s), user %u: ignored", (int)sender,
+	       (int)client->sender, client->name, (unsigned int)client->uid);
 	return 0;
 }
 
@@ -135,7 +135,7 @@ static void end_of_turn(struct md_client *client, int rc)
 	if (!rc || rc == -EAGAIN || rc == -EINPROGRESS)
 		return;
 	if (rc != -ESHUTDOWN)
-		md_say(MD_NOTICE, "connection of process %d (%s) closed: %s", (int)client->pid, client->name,
+		md_log(MD_NOTICE, "connection of process %d (%s) closed: %s", (int)client->pid, client->name,
 		       md_strerror(rc));
 	md_client_close(client);
 }

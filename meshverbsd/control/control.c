@@ -13,7 +13,7 @@
 
 #include <json-c/json.h>
 
-#include "say.h"
+#include "agent_log.h"
 
 static uint64_t monotonic_ns(void)
 {
@@ -363,9 +363,9 @@ static bool has_all(struct md_controls *controls, const struct md_peer *peer)
 		n += control->peer.account == peer->account;
 	if (md_peer_unbounded(peer) || n < MD_CONTROLS_PER_ACCOUNT)
 		return false;
-	if (now_ns >= controls->say_ns) {
-		controls->say_ns = now_ns + MD_SAY_AGAIN_NS;
-		md_say(MD_WARNING, "%s has %zu control connections and is refused a further one",
+	if (now_ns >= controls->log_again_ns) {
+		controls->log_again_ns = now_ns + MD_LOG_AGAIN_NS;
+		md_log(MD_WARNING, "%s has %zu control connections and is refused a further one",
 		       md_peer_text(peer, text, sizeof(text)), n);
 	}
 	return true;

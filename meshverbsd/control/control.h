@@ -74,7 +74,7 @@ struct md_controls {
 	LIST_HEAD(, md_control) leaving; /* connections that a closer closes; at most one for each account other than root */
 	size_t n_refused; /* refused ones among @leaving */
 	uint64_t n_refusals; /* refused since the start */
-	uint64_t say_ns; /* the log does not name refused processes before this time */
+	uint64_t log_again_ns; /* the log does not name refused processes before this time */
 	bool full; /* no connection is accepted, since MD_REFUSED_MAX wait to be closed */
 	int listen_fd;
 	sd_event_source *source;

@@ -12,13 +12,13 @@
 #include <sodium.h>
 #include <systemd/sd-daemon.h>
 
+#include "agent_log.h"
 #include "drain.h"
 #include "fields.h"
 #include "id.h"
 #include "order.h"
 #include "peer.h"
 #include "report.h"
-#include "say.h"
 #include "stored.h"
 
 #define FDS_EACH 2 /* a connection and a pidfd of its process */
@@ -155,7 +155,7 @@ static int start_network(struct md_agent *agent)
 	md_stored_take(&kept6, &kept4);
 	err = md_udp_open(&agent->udp, (uint16_t)agent->options->config.agent_port, kept6, kept4);
 	if (err) {
-		md_say(MD_ERROR, "cannot use UDP port %u: %s", agent->options->config.agent_port,
+		md_log(MD_ERROR, "cannot use UDP port %u: %s", agent->options->config.agent_port,
 		       md_strerror(err));
 		return err;
 	}
@@ -192,7 +192,7 @@ static int start_watch(struct md_agent *agent)
 	agent->watch.arg = agent;
 	err = md_watch_start(&agent->watch, agent->event);
 	if (err)
-		md_say(MD_ERROR, "cannot read the RDMA devices below %s: %s", agent->options->sysfs,
+		md_log(MD_ERROR, "cannot read the RDMA devices below %s: %s", agent->options->sysfs,
 		       md_strerror(err));
 	return err;
 }
@@ -235,7 +235,7 @@ static int start_sockets(struct md_agent *agent)
 		err = fd < 0 ? fd : md_controls_start(&agent->controls, fd);
 	}
 	if (err)
-		md_say(MD_ERROR, "cannot listen in %s and %s: %s", agent->options->run_dir, agent->options->control_dir,
+		md_log(MD_ERROR, "cannot listen in %s and %s: %s", agent->options->run_dir, agent->options->control_dir,
 		       md_strerror(err));
 	return err;
 }
@@ -265,17 +265,20 @@ static int block_signals(void)
 	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
 }
 
-static void say_busy(const struct md_agent *agent)
+static void log_busy(const struct md_agent *agent)
 {
 	const struct md_rundir *rundir = &agent->rundir;
 
 	if (rundir->old_agent)
-		md_say(MD_ERROR, "another agent runs in %s, of an older version: end it first", agent->options->run_dir);
+		md_log(MD_ERROR, "another agent runs in %s, of an older version: end it first",
+		       agent->options->run_dir);
 	else if (rundir->holder)
-		md_say(MD_ERROR, "another agent runs in %s: %s/lock is held by process %d of user %d", agent->options->run_dir,
+		md_log(MD_ERROR, "another agent runs in %s: %s/lock is held by process %d of user %d",
+		       agent->options->run_dir,
 		       agent->options->control_dir, (int)rundir->holder, (int)md_peer_uid(rundir->holder));
 	else
-		md_say(MD_ERROR, "another agent runs in %s: it holds %s/lock", agent->options->run_dir, agent->options->control_dir);
+		md_log(MD_ERROR, "another agent runs in %s: it holds %s/lock", agent->options->run_dir,
+		       agent->options->control_dir);
 }
 
 static int start_rundir(struct md_agent *agent)
@@ -285,16 +288,17 @@ static int start_rundir(struct md_agent *agent)
 	pid_t holder;
 
 	if (err == -EBUSY)
-		say_busy(agent);
+		log_busy(agent);
 	else if (err == -EINVAL)
-		md_say(MD_ERROR, "%s must not be %s or in it: containers mount that one", options->control_dir, options->run_dir);
+		md_log(MD_ERROR, "%s must not be %s or in it: containers mount that one", options->control_dir,
+		       options->run_dir);
 	else if (err)
-		md_say(MD_ERROR, "cannot use %s and %s: %s", options->run_dir, options->control_dir, md_strerror(err));
+		md_log(MD_ERROR, "cannot use %s and %s: %s", options->run_dir, options->control_dir, md_strerror(err));
 	if (err)
 		return err;
 	md_rundir_tidy(&agent->rundir, &holder);
 	if (holder)
-		md_say(MD_WARNING, "%s/lock, of an agent of an older version, is held by process %d of user %d, which is none: ignored",
+		md_log(MD_WARNING, "%s/lock, of an agent of an older version, is held by process %d of user %d, which is none: ignored",
 		       options->run_dir, (int)holder, (int)md_peer_uid(holder));
 	return 0;
 }
@@ -353,9 +357,9 @@ static void stop_events(struct md_agent *agent)
 		*sources[i] = sd_event_source_disable_unref(*sources[i]);
 }
 
-static void say_not_back(void)
+static void log_not_back(void)
 {
-	md_say(MD_WARNING, "a system call has not come back for %d ms: not waited for", MD_JOBS_STOP_MS);
+	md_log(MD_WARNING, "a system call has not come back for %d ms: not waited for", MD_JOBS_STOP_MS);
 }
 
 bool md_agent_stop(struct md_agent *agent)
@@ -372,13 +376,13 @@ bool md_agent_stop(struct md_agent *agent)
 		if (closed)
 			md_controls_fini(&agent->controls);
 		else
-			say_not_back();
+			log_not_back();
 		md_rundir_remove(agent->rundir.fd, "agent");
 	}
 	stop_events(agent);
 	md_qualify_halt(agent);
 	if (!md_jobs_stop(&agent->jobs)) {
-		say_not_back();
+		log_not_back();
 		return false;
 	}
 	if (agent->post.carry.ops)

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent_log.h"
 #include "hostsfile.h"
-#include "say.h"
 
 static void report_hosts_line(void *arg, unsigned int line, const char *text)
 {
@@ -19,9 +19,9 @@ static void report_hosts_line(void *arg, unsigned int line, const char *text)
 	const char *file = agent->options->config.agent_hosts;
 
 	if (line)
-		md_say(MD_WARNING, "%s:%u: %s", file, line, text);
+		md_log(MD_WARNING, "%s:%u: %s", file, line, text);
 	else
-		md_say(MD_WARNING, "%s: %s", file, text);
+		md_log(MD_WARNING, "%s: %s", file, text);
 }
 
 void md_files_hosts(struct md_agent *agent)
@@ -56,25 +56,25 @@ static int load_keys(const struct md_options *options, struct md_keys *ret, char
 }
 
 /* Tells the administrator how to fix a key file that cannot be used. */
-static void say_key(const struct md_options *options, int err, const char *why)
+static void log_key(const struct md_options *options, int err, const char *why)
 {
 	const char *file = options->config.agent_key, *conf = options->config_file;
 
 	if (err == -EACCES)
-		md_say(MD_ERROR,
+		md_log(MD_ERROR,
 		       "%s: %s: let the agent's user read it, and nobody else; what is directly below %s may be root's alone if systemd "
 		       "starts the agent",
 		       file, why, options->conf_dir);
 	else if (err == -ENOENT && options->config.agent_key_from == MV_KEY_MAYBE)
-		md_say(MD_ERROR,
+		md_log(MD_ERROR,
 		       "%s: %s, but %s, which was not understood, may name another key file: correct it; without a key the agent runs only "
 		       "if nobody can have wanted one",
 		       file, why, conf);
 	else if (options->config.agent_key_from == MV_KEY_NAMED)
-		md_say(MD_ERROR, "%s: %s: key in [agent] of %s names this file: put the mesh's key there, or correct that line", file, why,
+		md_log(MD_ERROR, "%s: %s: key in [agent] of %s names this file: put the mesh's key there, or correct that line", file, why,
 		       conf);
 	else
-		md_say(MD_ERROR, "%s: %s: put the mesh's key there, or remove the file", file, why);
+		md_log(MD_ERROR, "%s: %s: put the mesh's key there, or remove the file", file, why);
 }
 
 int md_files_keys(const struct md_options *options, struct md_keys *ret)
@@ -84,7 +84,7 @@ int md_files_keys(const struct md_options *options, struct md_keys *ret)
 	int err;
 
 	if (from == MV_KEY_UNUSABLE) {
-		md_say(MD_ERROR,
+		md_log(MD_ERROR,
 		       "%s: what stands for key in [agent] cannot be used: write the absolute path of the key file, or take that line out",
 		       options->config_file);
 		return -EINVAL;
@@ -95,7 +95,7 @@ int md_files_keys(const struct md_options *options, struct md_keys *ret)
 		return 0;
 	}
 	if (err)
-		say_key(options, err, why);
+		log_key(options, err, why);
 	return err;
 }
 
@@ -104,12 +104,12 @@ void md_files_reload_keys(struct md_agent *agent)
 	struct md_keys keys;
 
 	if (md_files_keys(agent->options, &keys)) {
-		md_say(MD_ERROR, md_secure_has_key(agent->secure) ? "the former key stays in use" : "it goes on without a key");
+		md_log(MD_ERROR, md_secure_has_key(agent->secure) ? "the former key stays in use" : "it goes on without a key");
 		return;
 	}
 	/* More likely a mistake than intended; a restart does what was intended. */
 	if (!keys.n && md_secure_has_key(agent->secure)) {
-		md_say(MD_ERROR, "%s is gone: the key stays in use until the agent is restarted",
+		md_log(MD_ERROR, "%s is gone: the key stays in use until the agent is restarted",
 		       agent->options->config.agent_key);
 		return;
 	}

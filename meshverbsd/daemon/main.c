@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "agent_log.h"
 #include "places.h"
-#include "say.h"
 
 static const char usage[] =
 	"usage: meshverbsd [--foreground] [--run-dir DIR] [--control-dir DIR] [--state-dir DIR] [--config FILE] [--port N]\n"
@@ -67,9 +67,9 @@ static void report_config(void *arg, const char *file, unsigned int line, const 
 {
 	(void)arg;
 	if (line)
-		md_say(MD_WARNING, "%s:%u: %s", file, line, text);
+		md_log(MD_WARNING, "%s:%u: %s", file, line, text);
 	else
-		md_say(MD_WARNING, "%s: %s", file, text);
+		md_log(MD_WARNING, "%s: %s", file, text);
 }
 
 /* Return: exit status. */
@@ -189,31 +189,31 @@ int main(int argc, char **argv)
 	arguments.options.trusts = secure_getenv("MESHVERBS_TEST_TRUST_REGISTRATIONS");
 	if (rc >= 0)
 		return rc;
-	md_say_init(MD_INFO);
+	md_log_init(MD_INFO);
 	if (arguments.options.trusts)
-		md_say(MD_WARNING, "believes processes which queue pairs are theirs: this is for tests only");
+		md_log(MD_WARNING, "believes processes which queue pairs are theirs: this is for tests only");
 	if (choose_dirs(&arguments.options, control_dir, sizeof(control_dir))) {
-		md_say(MD_ERROR, "cannot start: %s cannot be a directory of the agent's", arguments.options.run_dir);
+		md_log(MD_ERROR, "cannot start: %s cannot be a directory of the agent's", arguments.options.run_dir);
 		return 1;
 	}
 	if (arguments.config_named && access(arguments.options.config_file, F_OK)) {
-		md_say(MD_ERROR, "cannot start: %s: %s", arguments.options.config_file, md_strerror(-errno));
+		md_log(MD_ERROR, "cannot start: %s: %s", arguments.options.config_file, md_strerror(-errno));
 		return 1;
 	}
 	mv_config_defaults(&arguments.options.config);
 	mv_config_load(&arguments.options.config, arguments.options.config_file, report_config,
 		       NULL);
-	md_say_init(level_of(arguments.options.config.log_level));
+	md_log_init(level_of(arguments.options.config.log_level));
 	if (arguments.port)
 		arguments.options.config.agent_port = (uint32_t)arguments.port;
 	rc = md_agent_start(&agent, &arguments.options);
 	if (!rc) {
-		md_say(MD_INFO, "runs in %s, UDP port %u, with%s a key", arguments.options.run_dir,
+		md_log(MD_INFO, "runs in %s, UDP port %u, with%s a key", arguments.options.run_dir,
 		       arguments.options.config.agent_port,
 		       md_secure_has_key(agent.secure) ? "" : "out");
 		rc = md_agent_run(&agent);
 	} else {
-		md_say(MD_ERROR, "cannot start: %s", md_strerror(rc));
+		md_log(MD_ERROR, "cannot start: %s", md_strerror(rc));
 	}
 	rc = rc < 0 ? 1 : 0;
 	if (!md_agent_stop(&agent))

@@ -151,7 +151,7 @@ struct md_post {
 	struct md_carry carry;
 	struct md_bundles bundles;
 	struct md_message_limits limits;
-	uint64_t say_theirs_ns; /* md_say() does not report messages in the name of other hosts before this time */
+	uint64_t log_theirs_ns; /* md_log() does not report messages in the name of other hosts before this time */
 };
 
 /* Probes of paths. Owner: prober.c. */

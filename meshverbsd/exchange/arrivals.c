@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "agent.h"
+#include "agent_log.h"
 #include "paths.h"
-#include "say.h"
 
 /* Answers go to the source of a datagram, from the address to which it was sent. */
 static struct md_bundle_to back_to(const struct md_received *received, const struct md_opened *opened)
@@ -61,16 +61,16 @@ static void ask_who_is_there(struct md_agent *agent, const struct md_received *r
 		md_post_ask_for(agent, &gid, MD_TARGETS_OF_OTHERS);
 }
 
-/* One line each MD_SAY_AGAIN_NS. Nothing about a GID without holder: that may be a first contact. */
+/* One line each MD_LOG_AGAIN_NS. Nothing about a GID without holder: that may be a first contact. */
 static void complain(struct md_agent *agent, const struct md_received *received, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	const union ibv_gid at = md_paths_gid(&received->ip);
 	char where[MV_GID_STRLEN], who[MV_GID_STRLEN], path[MV_GID_STRLEN];
 
-	if (!md_gidmap_find(&agent->gidmap, &msg->from.gid) || now_ns < agent->post.say_theirs_ns)
+	if (!md_gidmap_find(&agent->gidmap, &msg->from.gid) || now_ns < agent->post.log_theirs_ns)
 		return;
-	agent->post.say_theirs_ns = now_ns + MD_SAY_AGAIN_NS;
-	md_say(MD_WARNING, "dropped a message from %s in the name of %s, path %s: the host there does not have these GIDs",
+	agent->post.log_theirs_ns = now_ns + MD_LOG_AGAIN_NS;
+	md_log(MD_WARNING, "dropped a message from %s in the name of %s, path %s: the host there does not have these GIDs",
 	       mv_gid_format(&at, where), mv_gid_format(&msg->from.gid, who),
 	       md_post_names_path(msg) ? mv_gid_format(&msg->path.gid, path) : "none");
 }

@@ -6,9 +6,9 @@
 
 #include <systemd/sd-daemon.h>
 
+#include "agent_log.h"
 #include "content.h"
 #include "paths.h"
-#include "say.h"
 
 uint64_t md_now(void)
 {
@@ -141,7 +141,7 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 		return;
 	}
 	if (!agent->counts.publish_failed++)
-		md_say(MD_ERROR, "cannot write %s/" MV_DIRECTORY_FILE ": %s",
+		md_log(MD_ERROR, "cannot write %s/" MV_DIRECTORY_FILE ": %s",
 		       agent->options->run_dir, md_strerror(err));
 	/* A full file system, or lack of memory, may pass. */
 	publishing->due_ns = publishing->last_ns + MD_S;

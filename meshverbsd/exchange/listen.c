@@ -5,9 +5,9 @@
 #include <sys/epoll.h>
 
 #include "agent.h"
+#include "agent_log.h"
 #include "fields.h"
 #include "paths.h"
-#include "say.h"
 
 /* Least time between two requests for one host's description. */
 #define WANTED_NS (200 * MD_MS)
@@ -62,7 +62,7 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
 		md_due_heard(agent, host, news & MD_NEWS_DOWN, heard->proven);
 	if (news & MD_NEWS_HOST)
-		md_say(MD_DEBUG, "host %s: heard", host->name);
+		md_log(MD_DEBUG, "host %s: heard", host->name);
 }
 
 static void on_beacon(struct md_agent *agent, const struct md_received *received,
@@ -284,7 +284,7 @@ static void complain(const struct md_agent *agent, const struct md_received *rec
 		return;
 	}
 	if (agent->counts.verdicts[verdict] == 1)
-		md_say(MD_WARNING, "dropped from %s, and others like it: %s",
+		md_log(MD_WARNING, "dropped from %s, and others like it: %s",
 		       mv_gid_format(&gid, text), md_verdict_text(verdict));
 }
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "say.h"
+#include "agent_log.h"
 
 #define LOOK_NS	      (250 * MD_MS)
 #define ASK_NS	      MD_S /* until the host is asked again; doubles each time */
@@ -125,7 +125,7 @@ void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
 	agent->trust.count.confirmed++;
 	if (!host)
 		return;
-	md_say(MD_DEBUG, "host %s: seals what it sends", host->name);
+	md_log(MD_DEBUG, "host %s: seals what it sends", host->name);
 	if (md_host_is_vouched(host))
 		md_trust_keep(agent, host);
 	md_due_heard(agent, host, false, false); /* the directory has a flag for hosts that seal */

@@ -6,8 +6,8 @@
 #include <sodium.h>
 
 #include "agent.h"
+#include "agent_log.h"
 #include "paths.h"
-#include "say.h"
 
 unsigned int md_post_deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 			    const uint8_t *data, uint16_t len)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent.h"
-#include "say.h"
+#include "agent_log.h"
 #include "verdicts.h"
 
 #define LOOK_NS	   (5 * MD_S) /* from one look at devices to the next */
@@ -33,21 +33,21 @@ static struct md_qualify_device *find_device(struct md_qualify *q, const char *n
 	return NULL;
 }
 
-static void say_change(const struct md_qualify_device *device)
+static void log_change(const struct md_qualify_device *device)
 {
 	switch (device->state) {
 	case MD_QUALIFY_QUALIFIED:
-		md_say(MD_INFO, "%s has qualified: connections at work may leave it, and move to it", device->name);
+		md_log(MD_INFO, "%s has qualified: connections at work may leave it, and move to it", device->name);
 		break;
 	case MD_QUALIFY_FAILED:
-		md_say(MD_WARNING, "%s has not qualified, connections at work stay on it: %s: %s: %s", device->name, device->trial,
-		       device->assumption, device->reason);
+		md_log(MD_WARNING, "%s has not qualified, connections at work stay on it: %s: %s: %s", device->name,
+		       device->trial, device->assumption, device->reason);
 		break;
 	case MD_QUALIFY_REFUSED:
-		md_say(MD_WARNING, "%s: the verdict on it is not believed: %s", device->name, device->why);
+		md_log(MD_WARNING, "%s: the verdict on it is not believed: %s", device->name, device->why);
 		break;
 	default:
-		md_say(MD_INFO, "%s: %s", device->name,
+		md_log(MD_INFO, "%s: %s", device->name,
 		       device->state == MD_QUALIFY_NONE ? "no verdict on whether it qualifies" : "whether it qualifies is not certain");
 		break;
 	}
@@ -71,7 +71,7 @@ static bool take_device(struct md_qualify *q, const struct md_qualify_look_devic
 		md_qualify_counted(device, seen->words);
 		md_qualify_judged(device, seen->err, verdict, seen->why);
 		if (device->state != before)
-			say_change(device);
+			log_change(device);
 	}
 	return (device->state == MD_QUALIFY_QUALIFIED) != (before == MD_QUALIFY_QUALIFIED);
 }
@@ -205,9 +205,9 @@ static void ended(struct md_qualify *q, enum md_qualify_end end, const char *why
 	q->running = NULL;
 	q->n_interrupted += end == MD_QUALIFY_INTERRUPTED;
 	if (end == MD_QUALIFY_INTERRUPTED)
-		md_say(MD_INFO, "%s: a program has come: whether it qualifies is found out later", device->name);
+		md_log(MD_INFO, "%s: a program has come: whether it qualifies is found out later", device->name);
 	else if (end == MD_QUALIFY_CANNOT)
-		md_say(MD_WARNING, "%s: whether it qualifies cannot be found out: %s", device->name, why);
+		md_log(MD_WARNING, "%s: whether it qualifies cannot be found out: %s", device->name, why);
 	give_look(q);
 }
 
@@ -267,7 +267,7 @@ static void begin_run(struct md_qualify *q, struct md_qualify_device *device)
 {
 	int err;
 
-	md_say(MD_INFO, "%s: finds out whether it qualifies", device->name);
+	md_log(MD_INFO, "%s: finds out whether it qualifies", device->name);
 	q->running = device;
 	q->n_runs++;
 	err = start_run(q, device->name);
@@ -368,13 +368,13 @@ static int open_folder(struct md_qualify *q, const char *state_dir)
 	int fd;
 
 	if (!state_dir) {
-		md_say(MD_WARNING, "no device qualifies: without --state-dir there are no verdicts");
+		md_log(MD_WARNING, "no device qualifies: without --state-dir there are no verdicts");
 		return -ENOENT;
 	}
 	snprintf(path, sizeof(path), "%s/" MV_VERDICTS_DIR, state_dir);
 	fd = mv_verdicts_open(path, 1, why);
 	if (fd < 0) {
-		md_say(MD_WARNING, "no device qualifies: %s: %s", path, why);
+		md_log(MD_WARNING, "no device qualifies: %s: %s", path, why);
 		return fd;
 	}
 	q->dir_fd = fd;
@@ -397,7 +397,7 @@ void md_qualify_start(struct md_agent *agent)
 	q->library.done = library_done;
 	if (!q->look.verdicts ||
 	    sd_event_add_time_relative(agent->event, &q->timer, CLOCK_BOOTTIME, 0, MD_TIMER_US, on_timer, q) < 0) {
-		md_say(MD_WARNING, "no device qualifies: no memory");
+		md_log(MD_WARNING, "no device qualifies: no memory");
 		return;
 	}
 	q->on = true;

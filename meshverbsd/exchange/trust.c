@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent_log.h"
 #include "id.h"
 #include "paths.h"
-#include "say.h"
 
 #define SAVE_NS	      (2 * MD_S) /* least time between two writes of the file; each writes all pins */
 #define SAVE_AGAIN_NS (60 * MD_S) /* after a failed write */
@@ -34,10 +34,10 @@ static int make_identity(struct md_agent *agent)
 	err = trust->dir_fd < 0 ? -ENOENT : md_identity_save(trust->dir_fd, trust->machine_id, &trust->identity);
 	md_public_format(&trust->identity.sign, text);
 	if (err)
-		md_say(MD_WARNING, "%s/" MD_IDENTITY_FILE ": %s: this host has an identity until its agent ends, %s", state_dir(agent),
-		       md_strerror(err), text);
+		md_log(MD_WARNING, "%s/" MD_IDENTITY_FILE ": %s: this host has an identity until its agent ends, %s",
+		       state_dir(agent), md_strerror(err), text);
 	else
-		md_say(MD_INFO, "made the identity of this host, %s", text);
+		md_log(MD_INFO, "made the identity of this host, %s", text);
 	trust->on = true;
 	return 0;
 }
@@ -52,12 +52,13 @@ static int load_identity(struct md_agent *agent)
 	if (trust->dir_fd >= 0)
 		err = md_identity_load(trust->dir_fd, trust->machine_id, &trust->identity, why, sizeof(why));
 	if (err == -EXDEV)
-		md_say(MD_WARNING, "%s/" MD_IDENTITY_FILE ": %s, of which this one is a copy: makes another", state_dir(agent), why);
+		md_log(MD_WARNING, "%s/" MD_IDENTITY_FILE ": %s, of which this one is a copy: makes another",
+		       state_dir(agent), why);
 	if (err == -ENOENT || err == -EXDEV)
 		return make_identity(agent);
 	if (err) {
 		snprintf(trust->why, sizeof(trust->why), "%s/" MD_IDENTITY_FILE ": %s", state_dir(agent), why);
-		md_say(MD_ERROR, "%s: this host has no identity until that is mended, or the file removed", trust->why);
+		md_log(MD_ERROR, "%s: this host has no identity until that is mended, or the file removed", trust->why);
 	}
 	trust->on = !err;
 	return 0;
@@ -71,10 +72,10 @@ static void load_pins(struct md_agent *agent)
 
 	if (err) {
 		trust->pins_lost = true;
-		md_say(MD_ERROR, "%s/" MD_PINS_FILE ": %s: it is not used, and not written, until that is mended and the agent restarted",
+		md_log(MD_ERROR, "%s/" MD_PINS_FILE ": %s: it is not used, and not written, until that is mended and the agent restarted",
 		       state_dir(agent), err == -EPERM ? "others may write it: chmod 0600" : md_strerror(err));
 	} else if (trust->dir_fd >= 0 && n_bad) {
-		md_say(MD_WARNING, "%s/" MD_PINS_FILE ":%u: not understood: write NAME KEY HOW SINCE; %u such lines are left out",
+		md_log(MD_WARNING, "%s/" MD_PINS_FILE ":%u: not understood: write NAME KEY HOW SINCE; %u such lines are left out",
 		       state_dir(agent), line, n_bad);
 	}
 }
@@ -109,7 +110,7 @@ int md_trust_start(struct md_agent *agent)
 		return err;
 	if (!md_statement_is_name(agent->self.name)) {
 		snprintf(trust->why, sizeof(trust->why), "'%s' is no name to be known by", agent->self.name);
-		md_say(MD_WARNING, "%s: this host shows no identity until it has a host name", trust->why);
+		md_log(MD_WARNING, "%s: this host shows no identity until it has a host name", trust->why);
 		trust->on = false;
 		return 0;
 	}
@@ -158,7 +159,7 @@ static void on_saved(struct md_job *job)
 	free(trust->save_text);
 	trust->save_text = NULL;
 	if (trust->save_err && trust->save_err != trust->said_err)
-		md_say(MD_ERROR, MD_PINS_FILE " cannot be written: %s: what is learnt of keys from now on is forgotten with this agent",
+		md_log(MD_ERROR, MD_PINS_FILE " cannot be written: %s: what is learnt of keys from now on is forgotten with this agent",
 		       md_strerror(trust->save_err));
 	if (trust->save_err) { /* try again when there may be room */
 		trust->pins.dirty = true;

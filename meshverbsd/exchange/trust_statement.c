@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent_log.h"
 #include "id.h"
 #include "paths.h"
-#include "say.h"
 
 /* For so long after the start, a host known before the start takes its host id back from a host that was met for the first time. */
 #define NEWCOMER_NS (60 * MD_S)
@@ -61,10 +61,10 @@ static void pin(struct md_agent *agent, const struct md_statement *said, enum md
 
 	md_public_format(&said->sign, key);
 	if (!err) {
-		md_say(MD_INFO, "host %s %s: %s", said->name, what, key);
+		md_log(MD_INFO, "host %s %s: %s", said->name, what, key);
 	} else if (!trust->pins_full) {
 		trust->pins_full = true;
-		md_say(MD_WARNING, "host %s cannot be noted with its key: %s: meshverbs keys forget hosts that are gone", said->name,
+		md_log(MD_WARNING, "host %s cannot be noted with its key: %s: meshverbs keys forget hosts that are gone", said->name,
 		       md_strerror(err));
 	}
 }
@@ -156,7 +156,7 @@ static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host
 	return judge_new(agent, said, on_link);
 }
 
-static void say_distrusted(const struct md_agent *agent, const struct md_statement *said, enum md_trust_in in)
+static void log_distrusted(const struct md_agent *agent, const struct md_statement *said, enum md_trust_in in)
 {
 	const struct md_public *pinned = md_pins_find(&agent->trust.pins, said->name, NULL, NULL);
 	const struct md_bound *bound = bound_to_another(&agent->trust, said);
@@ -164,14 +164,15 @@ static void say_distrusted(const struct md_agent *agent, const struct md_stateme
 
 	md_public_format(&said->sign, now);
 	if (in == MD_TRUST_CHANGED && bound && !pinned) {
-		md_say(MD_WARNING, "host %s with the key %s has the host id of host %s, which is silent: not authenticated", said->name, now,
+		md_log(MD_WARNING, "host %s with the key %s has the host id of host %s, which is silent: not authenticated", said->name, now,
 		       bound->name);
 	} else if (in == MD_TRUST_REVOKED) {
-		md_say(MD_WARNING, "host %s has the key %s, which has been revoked%s: not authenticated", said->name, now,
+		md_log(MD_WARNING, "host %s has the key %s, which has been revoked%s: not authenticated", said->name,
+		       now,
 		       md_pins_is_revoked(&agent->trust.pins, &said->sign) ? "" : ", or rather the one that has signed it");
 	} else if (in == MD_TRUST_CHANGED && pinned) {
 		md_public_format(pinned, had);
-		md_say(MD_WARNING,
+		md_log(MD_WARNING,
 		       "host %s has the key %s, but is known with %s: not authenticated; if it was installed anew: meshverbs keys forget %s",
 		       said->name, now, had, said->name);
 	}
@@ -196,7 +197,8 @@ static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vo
 
 static void turn_out(struct md_agent *agent, struct md_host *host, const struct md_statement *said)
 {
-	md_say(MD_WARNING, "host %s, met for the first time, had the host id of host %s, which was known before", host->name, said->name);
+	md_log(MD_WARNING, "host %s, met for the first time, had the host id of host %s, which was known before",
+	       host->name, said->name);
 	md_bound_note(&agent->trust, said, false);
 	md_secure_forget_peer(agent->secure, &host->id);
 	md_hosts_unvouch(host);
@@ -218,12 +220,12 @@ static bool is_impostor(struct md_agent *agent, struct md_host *host, const stru
 		return false;
 	}
 	agent->trust.count.impostors++;
-	if (now_ns < vouch->say_ns)
+	if (now_ns < vouch->log_again_ns)
 		return true;
-	vouch->say_ns = now_ns + MD_SAY_AGAIN_NS;
+	vouch->log_again_ns = now_ns + MD_LOG_AGAIN_NS;
 	md_public_format(&said->sign, theirs);
 	md_public_format(&vouch->said.sign, known);
-	md_say(MD_WARNING, "somebody at %s on %s, with the key %s, speaks as host %s, which has the key %s: ignored",
+	md_log(MD_WARNING, "somebody at %s on %s, with the key %s, speaks as host %s, which has the key %s: ignored",
 	       mv_gid_format(&ip, at), net ? net->name : "no link of this host", theirs, host->name, known);
 	return true;
 }
@@ -269,7 +271,7 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 		note_id(agent, said, md_secure_peer_seals(agent->secure, &host->id));
 	if (in != before && in != MD_TRUST_PINNED) {
 		agent->trust.count.changed++;
-		say_distrusted(agent, said, in);
+		log_distrusted(agent, said, in);
 	}
 	/* After a start the host knows nothing of us, so messages sealed for it would be lost. */
 	if (in == MD_TRUST_PINNED && (!was_vouched || again)) {

@@ -18,7 +18,7 @@ struct md_vouch {
 	struct md_statement said; /* the newest statement */
 	uint8_t digest[MD_CONTENT_BYTES];
 	bool is_new; /* no key was pinned for its name before */
-	uint64_t say_ns; /* the log does not report impostors of this host before this time */
+	uint64_t log_again_ns; /* the log does not report impostors of this host before this time */
 };
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "say.h"
+#include "agent_log.h"
 
 static struct md_members *members_of(struct md_job *job)
 {
@@ -64,7 +64,7 @@ static void done(struct md_job *job)
 		if (!member->wanted)
 			continue;
 		if (member->err && !member->said)
-			md_say(MD_WARNING, "no beacons can be heard on %s: %s", member->name, md_strerror(member->err));
+			md_log(MD_WARNING, "no beacons can be heard on %s: %s", member->name, md_strerror(member->err));
 		member->said = member->err;
 		m->members[n++] = *member;
 	}

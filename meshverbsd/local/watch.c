@@ -6,8 +6,8 @@
 #include <time.h>
 #include <linux/rtnetlink.h>
 
+#include "agent_log.h"
 #include "kept.h"
-#include "say.h"
 #include "topo_sysfs.h"
 
 /* Delays of whole looks after a notification, last one first: 0.5 ms, then 20, 100 and 500 ms later. */
@@ -276,7 +276,7 @@ static void on_looked(struct md_job *look)
 		/* The view stays as it is; the next poll tries again. */
 		w->n_failed++;
 		if (err != w->last_err)
-			md_say(MD_WARNING, "cannot read the RDMA devices below %s: %s", w->sysfs,
+			md_log(MD_WARNING, "cannot read the RDMA devices below %s: %s", w->sysfs,
 			       md_strerror(err));
 	}
 	w->last_err = err;

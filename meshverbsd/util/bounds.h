@@ -263,7 +263,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_SCARCE_SUSPECTS    4 /* suspects that get all their probes: a few complete verdicts are worth more than many halves */
 #define MD_SCARCE_NS          MD_S
 
-#define MD_SAY_AGAIN_NS (60 * MD_S) /* the log names a refused host, or other reason, at most so often */
+#define MD_LOG_AGAIN_NS (60 * MD_S) /* the log names a refused host, or other reason, at most so often */
 
 /* Datagrams in one iteration of the event loop. */
 #define MD_DATAGRAMS_PER_TURN 64

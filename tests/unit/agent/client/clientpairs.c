@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent_log.h"
 #include "fault.h"
-#include "say.h"
 
 struct md_clients clients;
 const struct mv_host_id sender = {.bytes = {7, 7}};
@@ -90,7 +90,7 @@ int setup(void **state)
 	int pair[2];
 
 	(void)state;
-	md_say_init(MD_ERROR);
+	md_log_init(MD_ERROR);
 	memset(&clients, 0, sizeof(clients));
 	n_sent = n_gone = 0;
 	send_result = watch_result = 0;

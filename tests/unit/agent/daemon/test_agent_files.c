@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent.h"
-#include "say.h"
+#include "agent_log.h"
 #include "tmpdir.h"
 
 #define KEY    "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
@@ -208,6 +208,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reload, setup, teardown),
 	};
 
-	md_say_init(MD_INFO);
+	md_log_init(MD_INFO);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "agent_log.h"
 #include "realagent.h"
-#include "say.h"
 #include "tmpdir.h"
 
 struct md_clients clients;
@@ -26,7 +26,7 @@ const char *realagent_start(void)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	md_say_init(MD_ERROR);
+	md_log_init(MD_ERROR);
 	tmpdir_make(&dir);
 	memset(&clients, 0, sizeof(clients));
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", tmpdir_at(&dir, "agent"));

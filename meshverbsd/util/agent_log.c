@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "say.h"
+#include "agent_log.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 static enum md_level least = MD_INFO;
 static bool to_journal;
 
-void md_say_init(enum md_level level)
+void md_log_init(enum md_level level)
 {
 	least = level;
 	to_journal = getenv("JOURNAL_STREAM") != NULL;
@@ -62,7 +62,7 @@ static struct place *find_place(const char *fmt)
 }
 
 /* Return: true: write; *ret_left_out: lines dropped since the last one. */
-static bool may_say(const char *fmt, unsigned long *ret_left_out)
+static bool may_log(const char *fmt, unsigned long *ret_left_out)
 {
 	uint64_t now_ns = now();
 	struct place *place;
@@ -73,7 +73,7 @@ static bool may_say(const char *fmt, unsigned long *ret_left_out)
 	if (place) {
 		if (place->full_ns < now_ns)
 			place->full_ns = now_ns;
-		may = place->full_ns - now_ns <= (MD_SAY_BURST - 1) * SECOND;
+		may = place->full_ns - now_ns <= (MD_LOG_BURST - 1) * SECOND;
 		*ret_left_out = place->left_out;
 		place->left_out = may ? 0 : place->left_out + 1;
 		place->full_ns += may ? SECOND : 0;
@@ -94,7 +94,7 @@ static void put(const char *line, size_t len)
 		return;
 }
 
-void md_say(enum md_level level, const char *fmt, ...)
+void md_log(enum md_level level, const char *fmt, ...)
 {
 	int saved = errno;
 	char line[1024];
@@ -104,7 +104,7 @@ void md_say(enum md_level level, const char *fmt, ...)
 
 	if (level > least)
 		return;
-	if (level < MD_DEBUG && !may_say(fmt, &left_out)) {
+	if (level < MD_DEBUG && !may_log(fmt, &left_out)) {
 		errno = saved;
 		return;
 	}

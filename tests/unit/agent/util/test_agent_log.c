@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "say.h"
+#include "agent_log.h"
 #include "tmpdir.h"
 
 static struct tmpdir tmp;
@@ -27,7 +27,7 @@ static int setup(void **state)
 	own_stderr = dup(2);
 	dup2(fd, 2);
 	close(fd);
-	md_say_init(MD_INFO);
+	md_log_init(MD_INFO);
 	return 0;
 }
 
@@ -59,9 +59,9 @@ static unsigned int count_lines(const char *text, char *ret)
 	return n;
 }
 
-static void say_one(unsigned int number)
+static void log_one(unsigned int number)
 {
-	md_say(MD_WARNING, "one of %u", number);
+	md_log(MD_WARNING, "one of %u", number);
 }
 
 static void test_floods(void **state)
@@ -72,15 +72,15 @@ static void test_floods(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 10000; i++)
-		say_one(i);
+		log_one(i);
 	n = count_lines("one of ", last);
-	assert_in_range(n, MD_SAY_BURST, MD_SAY_BURST + (uint64_t)(time(NULL) - begun) + 1);
+	assert_in_range(n, MD_LOG_BURST, MD_LOG_BURST + (uint64_t)(time(NULL) - begun) + 1);
 	/* That is of one place alone. */
-	md_say(MD_WARNING, "another");
+	md_log(MD_WARNING, "another");
 	assert_int_equal(count_lines("another", last), 1);
 	/* And when there is room again, the log tells what it lacks. */
 	for (more = n; more == n; more = count_lines("one of ", last)) {
-		say_one(20000);
+		log_one(20000);
 		usleep(10000);
 	}
 	assert_non_null(strstr(last, "one of 20000 ("));
@@ -101,10 +101,10 @@ static void test_many_places(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 10000; i++)
-		md_say(MD_INFO, "flood");
+		md_log(MD_INFO, "flood");
 	for (unsigned int i = 0; i < 1000; i++) {
 		snprintf(texts[i], sizeof(texts[i]), "at %u", i);
-		md_say(MD_INFO, texts[i]);
+		md_log(MD_INFO, texts[i]);
 	}
 	assert_int_equal(count_lines("at ", last), 1000);
 }
@@ -118,10 +118,10 @@ static void test_long_lines(void **state)
 	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
-	for (unsigned int i = 0; i < 3 * MD_SAY_BURST; i++)
-		md_say(MD_INFO, "long %s", text);
+	for (unsigned int i = 0; i < 3 * MD_LOG_BURST; i++)
+		md_log(MD_INFO, "long %s", text);
 	for (unsigned int n = count_lines("long", last); count_lines("long", last) == n; usleep(10000))
-		md_say(MD_INFO, "long %s", text);
+		md_log(MD_INFO, "long %s", text);
 	assert_in_range(strlen(last), 1000, 1024);
 }
 
@@ -130,9 +130,9 @@ static void test_debug_is_not_limited(void **state)
 	char last[1100];
 
 	(void)state;
-	md_say_init(MD_DEBUG);
+	md_log_init(MD_DEBUG);
 	for (unsigned int i = 0; i < 1000; i++)
-		md_say(MD_DEBUG, "all of %u", i);
+		md_log(MD_DEBUG, "all of %u", i);
 	assert_int_equal(count_lines("all of ", last), 1000);
 }
 
