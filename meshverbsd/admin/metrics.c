@@ -143,19 +143,20 @@ static void add_qualified(struct list *list, const struct md_agent *agent)
 static void add_messages(struct list *list, const struct md_agent *agent)
 {
 	const struct md_counts *counts = &agent->counts;
-	const struct md_carry *carry = &agent->post.carry;
+	const struct md_msg_relay *relay = &agent->post.relay;
 
-	gauge(list, "messages_waiting", carry->n, "Messages under way to other agents");
-	counter(list, "messages_accepted", carry->count.accepted,
+	gauge(list, "messages_waiting", relay->n, "Messages under way to other agents");
+	counter(list, "messages_accepted", relay->count.accepted,
 		"Messages of processes taken for other hosts");
-	counter(list, "messages_arrived", carry->count.arrived, "Of these, those that arrived");
-	counter(list, "messages_unreachable", carry->count.unreachable, "Of these, those given up");
-	counter(list, "messages_retried", carry->count.retried, "Times a message was repeated");
-	counter(list, "messages_merged", carry->count.merged, "Messages that were under way when their process said them again");
-	counter(list, "messages_dropped", carry->count.no_room,
+	counter(list, "messages_arrived", relay->count.arrived, "Of these, those that arrived");
+	counter(list, "messages_unreachable", relay->count.unreachable, "Of these, those given up");
+	counter(list, "messages_retried", relay->count.retried, "Times a message was repeated");
+	counter(list, "messages_merged", relay->count.merged,
+		"Messages that were under way when their process said them again");
+	counter(list, "messages_dropped", relay->count.no_room,
 		"Messages of processes for which there was no room");
-	counter(list, "messages_received", carry->count.received, "Messages from other hosts");
-	counter(list, "messages_repeated", carry->count.repeated, "Further copies of these");
+	counter(list, "messages_received", relay->count.received, "Messages from other hosts");
+	counter(list, "messages_repeated", relay->count.repeated, "Further copies of these");
 	counter(list, "messages_not_theirs", counts->messages.not_theirs,
 		"Messages dropped, as the host that sent them has not the GID that they are from, or that of the path they offer");
 	counter(list, "messages_throttled", counts->messages.throttled,
@@ -190,7 +191,7 @@ static void add_probes(struct list *list, const struct md_agent *agent)
 	counter(list, "probe_rounds_void", probes->count.void_rounds,
 		"Rounds that said nothing of the path: no other one answered, or datagrams had been dropped");
 	counter(list, "probes_late", probes->count.late, "Turns of probing that came more than an interval late: no processor");
-	counter(list, "bundles_sent", agent->counts.bundles.sent, "Datagrams with many messages or receipts sent");
+	counter(list, "bundles_sent", agent->counts.bundles.sent, "Datagrams with many messages or acks sent");
 	counter(list, "bundles_received", agent->counts.bundles.received, "Such datagrams of other hosts");
 	counter(list, "probes_received", agent->counts.probes.received, "Probes of other hosts");
 	counter(list, "probes_astray", agent->counts.probes.astray,

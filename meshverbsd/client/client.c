@@ -155,7 +155,7 @@ void md_client_close(struct md_client *client)
 	struct md_qp *qp;
 
 	clients->ops->gone(clients->arg, client);
-	client->account->n_parcels -= client->n_parcels;
+	client->account->n_msgs -= client->n_msgs;
 	while ((qp = LIST_FIRST(&client->qps)))
 		md_clients_let_go(clients, qp);
 	md_counts_end(&clients->counts, client->page);

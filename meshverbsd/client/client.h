@@ -62,7 +62,7 @@ struct md_client {
 	struct md_client_rest rest;
 	bool backlogged; /* in account->backlog: data is to be read */
 	TAILQ_ENTRY(md_client) of_backlog;
-	size_t n_qps, n_parcels; /* QPs; messages under way */
+	size_t n_qps, n_msgs; /* QPs; messages under way */
 	struct md_qp_list qps;
 	struct md_probe_watch_list watches; /* paths that the process watches */
 	uint64_t begun_ns;
@@ -71,12 +71,12 @@ struct md_client {
 };
 
 struct md_client_ops {
-	/* A message that the client may send. Return: 0: n_parcels was counted up if needed; -errno. */
+	/* A message that the client may send. Return: 0: n_msgs was counted up if needed; -errno. */
 	int (*send)(void *arg, struct md_client *client, const union ibv_gid *dgid, const struct mv_ctl_msg *msg,
 		    const uint8_t *data, uint16_t len);
 	/* Devices of this host that have the GID, as md_view_devices(). */
 	size_t (*devices)(void *arg, const union ibv_gid *gid, const char **ret, size_t max);
-	/* The client is gone; its n_parcels no longer count, but its messages may be under way. */
+	/* The client is gone; its n_msgs no longer count, but its messages may be under way. */
 	void (*gone)(void *arg, struct md_client *client);
 	/* The client watches a path: as md_probes_watch(). */
 	int (*watch)(void *arg, struct md_client *client, const union ibv_gid *local, const union ibv_gid *remote,

@@ -74,8 +74,8 @@ static void on_send(struct md_client *client, const struct mv_frame *frame)
 		clients->count.not_its_own++;
 		return;
 	}
-	err = client->n_parcels < MD_PARCELS_PER_CLIENT &&
-			      (!client->account->id || client->account->n_parcels < MD_PARCELS_PER_ACCOUNT)
+	err = client->n_msgs < MD_MSGS_PER_CLIENT &&
+			      (!client->account->id || client->account->n_msgs < MD_MSGS_PER_ACCOUNT)
 		      ? clients->ops->send(clients->arg, client, &frame->dgid, &msg, frame->payload,
 					   frame->len)
 		      : -ENOSPC;

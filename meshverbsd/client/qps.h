@@ -39,7 +39,7 @@ struct md_account {
 	uint64_t id;
 	size_t n_qps, n_clients;
 	uint64_t turn; /* turn in which the kernel was last asked for it: see md_clients_questions */
-	size_t n_parcels; /* messages of its clients under way */
+	size_t n_msgs; /* messages of its clients under way */
 	size_t unread_bytes; /* unread bytes: as of md_clients_weigh(), plus what was sent since */
 	size_t n_strays; /* clients whose stray descriptors are being closed */
 	/* Time used for its clients since @window_ns, and its clients that wait: see md_clients_backlog. */

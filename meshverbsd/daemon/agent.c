@@ -385,8 +385,8 @@ bool md_agent_stop(struct md_agent *agent)
 		log_not_back();
 		return false;
 	}
-	if (agent->post.carry.ops)
-		md_carry_fini(&agent->post.carry);
+	if (agent->post.relay.ops)
+		md_msg_relay_fini(&agent->post.relay);
 	md_probes_fini(&agent->prober.probes);
 	md_hosts_fini(&agent->hosts);
 	md_trust_stop(agent);

@@ -7,7 +7,6 @@
 #include "announce.h"
 #include "async_job.h"
 #include "bundles.h"
-#include "carry.h"
 #include "client.h"
 #include "control.h"
 #include "drained.h"
@@ -15,6 +14,7 @@
 #include "gidmap.h"
 #include "hosts.h"
 #include "members.h"
+#include "msg_relay.h"
 #include "probes.h"
 #include "publish.h"
 #include "qualify.h"
@@ -148,7 +148,7 @@ struct md_message_limits {
 
 /* Messages of processes. Owner: post.c. */
 struct md_post {
-	struct md_carry carry;
+	struct md_msg_relay relay;
 	struct md_bundles bundles;
 	struct md_message_limits limits;
 	uint64_t log_theirs_ns; /* md_log() does not report messages in the name of other hosts before this time */

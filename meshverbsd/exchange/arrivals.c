@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Messages between processes of different hosts, from the network to a process: bundles, single messages, and receipts. */
+/* Messages between processes of different hosts, from the network to a process: bundles, single messages, and acks. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,15 +15,15 @@ static struct md_bundle_to back_to(const struct md_received *received, const str
 				     .from = received->to,
 				     .port = received->port,
 				     .ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0,
-				     .op = MD_PARCEL_RECEIPT,
+				     .op = MD_MSG_ACK,
 				     .start = opened->start};
 }
 
-static void send_receipt(struct md_agent *agent, const struct md_received *received,
-			 const struct md_opened *opened, uint64_t id, uint64_t now_ns)
+static void send_ack(struct md_agent *agent, const struct md_received *received,
+		     const struct md_opened *opened, uint64_t id, uint64_t now_ns)
 {
-	const struct md_parcel_wire wire = {
-		.op = MD_PARCEL_RECEIPT, .id = id, .start = opened->start};
+	const struct md_envelope wire = {
+		.op = MD_MSG_ACK, .id = id, .start = opened->start};
 	const struct md_bundle_to to = back_to(received, opened);
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
@@ -32,7 +32,7 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 		md_bundles_add(&agent->post.bundles, &to, &wire, now_ns);
 	else
 		md_talk_send_for(agent, &to.host, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
-				 md_parcel_encode(&wire, payload));
+				 md_envelope_encode(&wire, payload));
 }
 
 /*
@@ -109,16 +109,16 @@ static bool may_ask(struct md_agent *agent, const struct md_received *received, 
 	return false;
 }
 
-static void on_carry(struct md_agent *agent, const struct md_received *received,
-		     const struct md_opened *opened, const struct md_parcel_wire *parcel, uint64_t now_ns)
+static void on_data(struct md_agent *agent, const struct md_received *received,
+		    const struct md_opened *opened, const struct md_envelope *envelope, uint64_t now_ns)
 {
 	struct mv_ctl_msg msg;
 
-	if (mv_ctl_decode(parcel->data, parcel->len, &msg)) {
+	if (mv_ctl_decode(envelope->data, envelope->len, &msg)) {
 		agent->counts.payloads.malformed++;
 		return;
 	}
-	/* No receipt: the sender's directory is wrong, and the sending process has to learn that. */
+	/* No ack: the sender's directory is wrong, and the sending process has to learn that. */
 	if (!md_view_has_gid(agent->watch.view, &msg.to.gid)) {
 		agent->counts.messages.not_ours++;
 		return;
@@ -131,28 +131,28 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 	}
 	/*
 	 * Before the message counts as arrived, and no QP is in doubt for a message that is dropped. A copy asks nothing, and gets
-	 * its receipt in any case.
+	 * its ack in any case.
 	 */
-	if (!md_carry_is_copy(&agent->post.carry, &opened->sender, opened->start, parcel) &&
+	if (!md_msg_relay_is_copy(&agent->post.relay, &opened->sender, opened->start, envelope) &&
 	    !may_ask(agent, received, opened, questions_of(agent, &msg), now_ns))
 		return;
-	if (md_carry_first(&agent->post.carry, &opened->sender, opened->start, parcel, now_ns) &&
-	    !md_post_deliver(agent, &opened->sender, &msg, parcel->data, parcel->len))
+	if (md_msg_relay_first(&agent->post.relay, &opened->sender, opened->start, envelope, now_ns) &&
+	    !md_post_deliver(agent, &opened->sender, &msg, envelope->data, envelope->len))
 		agent->counts.messages.unclaimed++;
-	send_receipt(agent, received, opened, parcel->id, now_ns);
+	send_ack(agent, received, opened, envelope->id, now_ns);
 }
 
-static void on_parcel(struct md_agent *agent, const struct md_received *received,
-		      const struct md_opened *opened, const struct md_parcel_wire *parcel, uint64_t now_ns)
+static void on_envelope(struct md_agent *agent, const struct md_received *received,
+			const struct md_opened *opened, const struct md_envelope *envelope, uint64_t now_ns)
 {
 	const struct md_endpoint from = {
 		.ip = received->ip,
 		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
 
-	if (parcel->op == MD_PARCEL_CARRY)
-		on_carry(agent, received, opened, parcel, now_ns);
-	else if (parcel->start == agent->self.start)
-		md_carry_receipt(&agent->post.carry, parcel->id, &from, now_ns);
+	if (envelope->op == MD_MSG_DATA)
+		on_data(agent, received, opened, envelope, now_ns);
+	else if (envelope->start == agent->self.start)
+		md_msg_relay_acked(&agent->post.relay, envelope->id, &from, now_ns);
 }
 
 static void count_bad(struct md_agent *agent, int err)
@@ -177,24 +177,24 @@ static struct md_host *host_at(struct md_agent *agent, const struct md_received 
 }
 
 static void send_empty(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
-		       enum md_parcel_op op)
+		       enum md_msg_op op)
 {
 	const struct md_bundle_to to = back_to(received, opened);
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 	struct md_bundle_writer w;
 
-	md_bundle_begin(&w, payload, op, op == MD_PARCEL_RECEIPT ? to.start : 0);
+	md_bundle_begin(&w, payload, op, op == MD_MSG_ACK ? to.start : 0);
 	md_post_send_bundle(agent, &to, payload, md_bundle_end(&w, 0));
 }
 
 void md_post_ask(struct md_agent *agent, const struct md_endpoint *to)
 {
 	const struct md_bundle_to place = {
-		.host = to->host, .ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
+		.host = to->host, .ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_MSG_DATA};
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 	struct md_bundle_writer w;
 
-	md_bundle_begin(&w, payload, MD_PARCEL_CARRY, 0);
+	md_bundle_begin(&w, payload, MD_MSG_DATA, 0);
 	md_post_send_bundle(agent, &place, payload, md_bundle_end(&w, 0));
 }
 
@@ -209,7 +209,7 @@ static void ask_for_bundles(struct md_agent *agent, const struct md_received *re
 	host->bundles.ask_ns = now_ns + (MD_BUNDLES_ASK_NS << host->bundles.n_asked);
 	if (host->bundles.n_asked < MD_BUNDLES_ASK_MAX)
 		host->bundles.n_asked++;
-	send_empty(agent, received, opened, MD_PARCEL_CARRY);
+	send_empty(agent, received, opened, MD_MSG_DATA);
 }
 
 static const struct md_rate messages_rate = {.per_second = MD_MESSAGES_RATE, .burst = MD_MESSAGES_BURST};
@@ -228,7 +228,7 @@ static bool may_all_send(struct md_message_limits *limits, unsigned int share, b
 	       md_limit_take_some(&limits->all[is_sealed], &together_rate, n, now_ns);
 }
 
-/* May @host (NULL: unknown host) send @n messages now? A dropped message has no receipt, so its sender repeats it. */
+/* May @host (NULL: unknown host) send @n messages now? A dropped message has no ack, so its sender repeats it. */
 static bool may_send(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened, struct md_host *host,
 		     uint32_t n, uint64_t now_ns)
 {
@@ -248,17 +248,17 @@ void md_post_message(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened)
 {
 	struct md_host *host = host_at(agent, received, opened);
-	struct md_parcel_wire parcel;
+	struct md_envelope envelope;
 	uint64_t now_ns = md_now();
-	int err = md_parcel_decode(opened->payload, opened->payload_len, &parcel);
+	int err = md_envelope_decode(opened->payload, opened->payload_len, &envelope);
 
 	if (err) {
 		count_bad(agent, err);
 		return;
 	}
-	if (parcel.op == MD_PARCEL_CARRY && !may_send(agent, received, opened, host, 1, now_ns))
+	if (envelope.op == MD_MSG_DATA && !may_send(agent, received, opened, host, 1, now_ns))
 		return;
-	on_parcel(agent, received, opened, &parcel, now_ns);
+	on_envelope(agent, received, opened, &envelope, now_ns);
 	ask_for_bundles(agent, received, opened);
 }
 
@@ -266,7 +266,7 @@ void md_post_bundle(struct md_agent *agent, const struct md_received *received, 
 {
 	struct md_host *host = host_at(agent, received, opened);
 	struct md_bundle_wire bundle;
-	struct md_parcel_wire parcel;
+	struct md_envelope envelope;
 	uint64_t now_ns = md_now();
 	int err = md_bundle_decode(opened->payload, opened->payload_len, &bundle);
 
@@ -279,12 +279,12 @@ void md_post_bundle(struct md_agent *agent, const struct md_received *received, 
 		host->bundles.start = opened->start;
 		host->bundles.n_asked = 0;
 	}
-	if (!bundle.n && bundle.op == MD_PARCEL_CARRY)
-		send_empty(agent, received, opened, MD_PARCEL_RECEIPT);
-	if (bundle.op == MD_PARCEL_CARRY && bundle.n && !may_send(agent, received, opened, host, bundle.n, now_ns))
+	if (!bundle.n && bundle.op == MD_MSG_DATA)
+		send_empty(agent, received, opened, MD_MSG_ACK);
+	if (bundle.op == MD_MSG_DATA && bundle.n && !may_send(agent, received, opened, host, bundle.n, now_ns))
 		return;
 	for (unsigned int i = 0; i < bundle.n; i++) {
-		md_bundle_next(&bundle, &parcel);
-		on_parcel(agent, received, opened, &parcel, now_ns);
+		md_bundle_next(&bundle, &envelope);
+		on_envelope(agent, received, opened, &envelope, now_ns);
 	}
 }

@@ -211,12 +211,12 @@ static void count_heard(struct md_agent *agent, uint64_t now_ns)
 	agent->due.count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
 }
 
-/* Read receipts that wait in the sockets before anything is repeated. */
+/* Read acks that wait in the sockets before anything is repeated. */
 static void repeat(struct md_agent *agent, uint64_t now_ns)
 {
 	md_listen_drain(agent);
-	if (md_carry_next(&agent->post.carry) <= now_ns)
-		md_carry_tick(&agent->post.carry, now_ns);
+	if (md_msg_relay_next(&agent->post.relay) <= now_ns)
+		md_msg_relay_tick(&agent->post.relay, now_ns);
 }
 
 static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
@@ -229,7 +229,7 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		md_talk_beacons(agent, now_ns);
 	if (agent->due.targets_ns <= now_ns)
 		agent->due.targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
-	if (md_carry_next(&agent->post.carry) <= now_ns)
+	if (md_msg_relay_next(&agent->post.relay) <= now_ns)
 		repeat(agent, now_ns);
 	if (agent->prober.probes.next_ns <= now_ns)
 		md_prober_tick(agent);
@@ -257,7 +257,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		agent->publishing.due_ns,
 		agent->due.heartbeat_ns,
 		md_talk_next(agent),
-		md_carry_next(&agent->post.carry),
+		md_msg_relay_next(&agent->post.relay),
 		md_renew_next(agent),
 		md_trust_next(agent),
 		agent->prober.probes.next_ns,

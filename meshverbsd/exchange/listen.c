@@ -57,7 +57,7 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
 		md_due_routes(agent, host);
 		claim(agent, host, heard, now_ns);
-		md_carry_known(&agent->post.carry);
+		md_msg_relay_known(&agent->post.relay);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
 		md_due_heard(agent, host, news & MD_NEWS_DOWN, heard->proven);
@@ -187,7 +187,7 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		if (!host || !md_paths_is_of(host, &to))
 			break;
 		to.bundles = md_host_takes_bundles(host);
-		md_carry_learned(&agent->post.carry, &host->id, &to, now_ns);
+		md_msg_relay_learned(&agent->post.relay, &host->id, &to, now_ns);
 		break;
 	case MD_KIND_PROBE:
 		md_prober_challenged(agent, received);

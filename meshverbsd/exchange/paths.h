@@ -2,8 +2,8 @@
 #ifndef MD_PATHS_H
 #define MD_PATHS_H
 
-#include "carry.h"
 #include "gidmap.h"
+#include "msg_relay.h"
 #include "probes.h"
 
 /**

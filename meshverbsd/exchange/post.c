@@ -47,16 +47,16 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 			agent->counts.messages.unclaimed++;
 		return 0;
 	}
-	if (!md_has_room(agent->post.carry.n, MD_PARCELS_MAX, client->account->id))
+	if (!md_has_room(agent->post.relay.n, MD_MSGS_MAX, client->account->id))
 		return -ENOSPC;
-	client->n_parcels++;
-	client->account->n_parcels++;
-	err = md_carry_send(&agent->post.carry, client->number, dgid, msg->to.qpn, data, len, md_now());
+	client->n_msgs++;
+	client->account->n_msgs++;
+	err = md_msg_relay_send(&agent->post.relay, client->number, dgid, msg->to.qpn, data, len, md_now());
 	if (err) {
-		client->n_parcels--;
-		client->account->n_parcels--;
+		client->n_msgs--;
+		client->account->n_msgs--;
 	}
-	return err == MD_CARRY_MERGED ? 0 : err;
+	return err == MD_MSG_RELAY_MERGED ? 0 : err;
 }
 
 static size_t on_devices(void *arg, const union ibv_gid *gid, const char **ret, size_t max)
@@ -70,7 +70,7 @@ static void on_gone(void *arg, struct md_client *client)
 {
 	struct md_agent *agent = arg;
 
-	md_carry_orphan(&agent->post.carry, client->number);
+	md_msg_relay_orphan(&agent->post.relay, client->number);
 	md_probes_drop(&agent->prober.probes, &client->watches);
 }
 
@@ -181,7 +181,7 @@ static bool ask(void *arg, const union ibv_gid *dgid, uint64_t number)
 	return md_post_ask_for(agent, dgid, client ? client->account->id : MD_TARGETS_OF_OTHERS);
 }
 
-static void send_parcel(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *parcel)
+static void send_envelope(void *arg, const struct md_endpoint *to, const struct md_envelope *envelope)
 {
 	struct md_agent *agent = arg;
 	const struct md_bundle_to place = {.host = to->host,
@@ -189,14 +189,15 @@ static void send_parcel(void *arg, const struct md_endpoint *to, const struct md
 					   .from = to->from,
 					   .port = agent->udp.port,
 					   .ifindex = to->ifindex,
-					   .op = MD_PARCEL_CARRY};
+					   .op = MD_MSG_DATA};
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 	if (to->bundles)
-		md_bundles_add(&agent->post.bundles, &place, parcel, 0);
+		md_bundles_add(&agent->post.bundles, &place, envelope, 0);
 	else
 		md_talk_send_for(agent, &to->host, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex,
-				 IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, md_parcel_encode(parcel, payload));
+				 IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload,
+				 md_envelope_encode(envelope, payload));
 }
 
 void md_post_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len)
@@ -214,28 +215,28 @@ void md_post_flush(struct md_agent *agent)
 	md_clients_flush(&agent->clients);
 }
 
-static void unreachable(void *arg, const struct md_parcel *parcel)
+static void unreachable(void *arg, const struct md_msg *msg)
 {
 	struct md_agent *agent = arg;
-	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
+	struct md_client *client = md_clients_find(&agent->clients, msg->client);
 
 	if (client)
-		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data, parcel->len);
+		md_client_unreachable(client, &msg->dgid, msg->qpn, msg->data, msg->len);
 }
 
-static void done(void *arg, const struct md_parcel *parcel)
+static void done(void *arg, const struct md_msg *msg)
 {
 	struct md_agent *agent = arg;
-	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
+	struct md_client *client = md_clients_find(&agent->clients, msg->client);
 
 	if (!client)
 		return;
-	client->n_parcels--;
-	client->account->n_parcels--;
+	client->n_msgs--;
+	client->account->n_msgs--;
 }
 
-static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
-					      send_parcel,    unreachable, done};
+static const struct md_msg_relay_ops relay_ops = {find_endpoints, is_at, is_from, ask,
+						  send_envelope, unreachable, done};
 
 void md_post_init(struct md_agent *agent)
 {
@@ -243,7 +244,7 @@ void md_post_init(struct md_agent *agent)
 
 	/* A quarter of the range at most, so that numbers never wrap around; not 0. */
 	randombytes_buf(&first_id, sizeof(first_id));
-	md_carry_init(&agent->post.carry, &carry_ops, agent, (first_id >> 2) + 1);
+	md_msg_relay_init(&agent->post.relay, &relay_ops, agent, (first_id >> 2) + 1);
 	agent->post.bundles.send = md_post_send_bundle;
 	agent->post.bundles.arg = agent;
 	agent->clients.ops = &client_ops;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Renews cookies of agents that may be needed without delay. A cookie lives for one or two minutes (secure.h). Only
- * messages and receipts renew it: beacons have the cookie of their link, probes that of their path. Two agents whose
+ * messages and acks renew it: beacons have the cookie of their link, probes that of their path. Two agents whose
  * processes only exchange data have no messages for long. Then the first message of a move would be refused for want of
  * a cookie, while a program waits; on a host where the agent gets a processor once a second, that costs two seconds.
  */
@@ -37,7 +37,7 @@ static bool is_heard(const struct md_host *host, const struct md_endpoint *at)
 static void renew(struct md_agent *agent, const struct md_host *host, const union ibv_gid *gid)
 {
 	struct md_endpoint to[MD_PATHS_AT_ONCE];
-	size_t n = md_carry_first_ways(&agent->post.carry, gid, to, MD_PATHS_AT_ONCE);
+	size_t n = md_msg_relay_first_ways(&agent->post.relay, gid, to, MD_PATHS_AT_ONCE);
 
 	for (size_t i = 0; i < n; i++)
 		if (is_heard(host, &to[i]))

@@ -15,7 +15,7 @@ _Static_assert(ID_BYTES + MV_CTL_MAX_BYTES <= MD_DELTA_RECORD_MAX_BYTES, "any me
 _Static_assert(MD_BUNDLE_HEADER_BYTES + LENGTH_BYTES + MD_DELTA_WIRE_BYTES(ID_BYTES + MV_CTL_MAX_BYTES) <= MD_PAYLOAD_MAX_BYTES,
 	       "a bundle has room for one message at least");
 
-void md_bundle_begin(struct md_bundle_writer *w, uint8_t *buf, enum md_parcel_op op, uint64_t start)
+void md_bundle_begin(struct md_bundle_writer *w, uint8_t *buf, enum md_msg_op op, uint64_t start)
 {
 	w->w = (struct md_writer){.buf = buf, .size = MD_PAYLOAD_MAX_BYTES};
 	memset(&w->delta, 0, sizeof(w->delta));
@@ -25,28 +25,28 @@ void md_bundle_begin(struct md_bundle_writer *w, uint8_t *buf, enum md_parcel_op
 	md_put64(&w->w, start);
 }
 
-static bool add_message(struct md_bundle_writer *w, const struct md_parcel_wire *parcel)
+static bool add_message(struct md_bundle_writer *w, const struct md_envelope *envelope)
 {
 	const struct md_writer before = w->w;
 	uint8_t record[ID_BYTES + MV_CTL_MAX_BYTES];
-	uint64_t id = htobe64(parcel->id);
+	uint64_t id = htobe64(envelope->id);
 
 	memcpy(record, &id, ID_BYTES);
-	memcpy(record + ID_BYTES, parcel->data, parcel->len);
-	md_put16(&w->w, parcel->len);
-	if (md_delta_put(&w->w, &w->delta, record, ID_BYTES + (size_t)parcel->len))
+	memcpy(record + ID_BYTES, envelope->data, envelope->len);
+	md_put16(&w->w, envelope->len);
+	if (md_delta_put(&w->w, &w->delta, record, ID_BYTES + (size_t)envelope->len))
 		return true;
 	w->w = before;
 	return false;
 }
 
-bool md_bundle_add(struct md_bundle_writer *w, const struct md_parcel_wire *parcel)
+bool md_bundle_add(struct md_bundle_writer *w, const struct md_envelope *envelope)
 {
-	if (parcel->op == MD_PARCEL_CARRY)
-		return add_message(w, parcel);
-	if (w->w.size - w->w.len < MD_BUNDLE_RECEIPT_BYTES)
+	if (envelope->op == MD_MSG_DATA)
+		return add_message(w, envelope);
+	if (w->w.size - w->w.len < MD_BUNDLE_ACK_BYTES)
 		return false;
-	md_put64(&w->w, parcel->id);
+	md_put64(&w->w, envelope->id);
 	return true;
 }
 
@@ -57,7 +57,7 @@ size_t md_bundle_end(struct md_bundle_writer *w, uint16_t n)
 	return w->w.len;
 }
 
-static void get_message(struct md_bundle_wire *bundle, struct md_parcel_wire *ret)
+static void get_message(struct md_bundle_wire *bundle, struct md_envelope *ret)
 {
 	uint64_t id;
 
@@ -71,22 +71,22 @@ static void get_message(struct md_bundle_wire *bundle, struct md_parcel_wire *re
 	ret->data = bundle->delta.last + ID_BYTES;
 }
 
-void md_bundle_next(struct md_bundle_wire *bundle, struct md_parcel_wire *ret)
+void md_bundle_next(struct md_bundle_wire *bundle, struct md_envelope *ret)
 {
-	*ret = (struct md_parcel_wire){.op = bundle->op, .start = bundle->start};
-	if (bundle->op == MD_PARCEL_CARRY)
+	*ret = (struct md_envelope){.op = bundle->op, .start = bundle->start};
+	if (bundle->op == MD_MSG_DATA)
 		get_message(bundle, ret);
 	else
 		ret->id = md_get64(&bundle->left);
 }
 
 /* @bundle: a copy */
-static bool parcels_valid(struct md_bundle_wire bundle)
+static bool envelopes_valid(struct md_bundle_wire bundle)
 {
-	struct md_parcel_wire parcel;
+	struct md_envelope envelope;
 
 	for (unsigned int i = 0; i < bundle.n && !bundle.left.bad; i++)
-		md_bundle_next(&bundle, &parcel);
+		md_bundle_next(&bundle, &envelope);
 	return !bundle.left.bad && bundle.left.at == bundle.left.len;
 }
 
@@ -102,8 +102,8 @@ int md_bundle_decode(const uint8_t *buf, size_t len, struct md_bundle_wire *ret)
 	bundle.n = md_get16(&r);
 	bundle.start = md_get64(&r);
 	bundle.left = r;
-	if (r.bad || (bundle.op != MD_PARCEL_CARRY && bundle.op != MD_PARCEL_RECEIPT) ||
-	    (bundle.op == MD_PARCEL_CARRY && bundle.start) || !parcels_valid(bundle))
+	if (r.bad || (bundle.op != MD_MSG_DATA && bundle.op != MD_MSG_ACK) ||
+	    (bundle.op == MD_MSG_DATA && bundle.start) || !envelopes_valid(bundle))
 		return -EBADMSG;
 	*ret = bundle;
 	return 0;

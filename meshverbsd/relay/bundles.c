@@ -41,19 +41,19 @@ static struct md_bundle *bundle_for(struct md_bundles *bundles, const struct md_
 	return bundle;
 }
 
-void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel,
+void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_envelope *envelope,
 		    uint64_t now_ns)
 {
 	struct md_bundle *bundle = bundle_for(bundles, to);
 
-	if (!md_bundle_add(&bundle->w, parcel)) {
+	if (!md_bundle_add(&bundle->w, envelope)) {
 		send_one(bundles, bundle);
 		md_bundle_begin(&bundle->w, bundle->payload, to->op, to->start);
-		md_bundle_add(&bundle->w, parcel);
+		md_bundle_add(&bundle->w, envelope);
 	}
 	bundle->n++;
-	if (to->op == MD_PARCEL_RECEIPT && !bundles->due_ns)
-		bundles->due_ns = now_ns + MD_RECEIPTS_NS;
+	if (to->op == MD_MSG_ACK && !bundles->due_ns)
+		bundles->due_ns = now_ns + MD_ACKS_NS;
 }
 
 void md_bundles_flush(struct md_bundles *bundles, uint64_t now_ns)
@@ -61,7 +61,7 @@ void md_bundles_flush(struct md_bundles *bundles, uint64_t now_ns)
 	bool due = bundles->due_ns && now_ns >= bundles->due_ns;
 
 	for (unsigned int i = 0; i < MD_BUNDLES; i++)
-		if (due || bundles->bundles[i].to.op == MD_PARCEL_CARRY)
+		if (due || bundles->bundles[i].to.op == MD_MSG_DATA)
 			send_one(bundles, &bundles->bundles[i]);
 	if (due)
 		bundles->due_ns = 0;

@@ -8,8 +8,8 @@
 #include "bundle_wire.h"
 
 /*
- * Batches messages and receipts to one destination, until a datagram is full or the event loop's iteration ends;
- * receipts wait up to MD_RECEIPTS_NS. No I/O, no clock, one thread: @send sends datagrams. Zeroed at first, except
+ * Batches messages and acks to one destination, until a datagram is full or the event loop's iteration ends;
+ * acks wait up to MD_ACKS_NS. No I/O, no clock, one thread: @send sends datagrams. Zeroed at first, except
  * @send and @arg.
  */
 
@@ -19,8 +19,8 @@ struct md_bundle_to {
 	struct in6_addr ip, from; /* @from: source address; unspecified: the kernel chooses */
 	uint16_t port;
 	uint32_t ifindex; /* netdev to leave by; 0: as routes say */
-	enum md_parcel_op op;
-	uint64_t start; /* RECEIPT: as in the datagram */
+	enum md_msg_op op;
+	uint64_t start; /* ACK: as in the datagram */
 };
 
 struct md_bundle {
@@ -33,16 +33,18 @@ struct md_bundle {
 struct md_bundles {
 	void (*send)(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len);
 	void *arg;
-	uint64_t due_ns; /* when receipts are due; 0: none wait */
+	uint64_t due_ns; /* when acks are due; 0: none wait */
 	unsigned int next; /* the slot to be sent next if no slot is free */
 	struct md_bundle bundles[MD_BUNDLES];
 };
 
-/** md_bundles_add - add an entry, and send what is full. @parcel: with op @to->op, copied; @now_ns: used for receipts only */
-void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel,
+/**
+ * md_bundles_add - add an entry, and send what is full. @envelope: with op @to->op, copied; @now_ns: used for acks only
+ */
+void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_envelope *envelope,
 		    uint64_t now_ns);
 
-/** md_bundles_flush - end of an iteration: send messages, and receipts that are due */
+/** md_bundles_flush - end of an iteration: send messages, and acks that are due */
 void md_bundles_flush(struct md_bundles *bundles, uint64_t now_ns);
 
 /** md_bundles_next - latest time of the next md_bundles_flush(); UINT64_MAX: nothing waits */

@@ -190,7 +190,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_QUESTIONS_PER_TURN 32
 /*
  * The same for messages of other hosts: hosts that md_host_is_wanted(), and the hosts of each link. A message that would
- * need a further look-up is dropped without receipt, and its sender repeats it. Only messages to a QP that is not
+ * need a further look-up is dropped without ack, and its sender repeats it. Only messages to a QP that is not
  * confirmed, or that begin a conversation, need one. Example: 1,000 QPs move at once, with 15 copies each (MD_TRIES over
  * MD_PATHS_FIRST netdevs) on one link; that fits into the burst, and each copy counts.
  */
@@ -205,24 +205,24 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_FRAMES_PER_TURN   64 /* frames of one process, to the end of the packet, before the next process has its turn */
 
 /* Messages under way. */
-#define MD_PARCELS_MAX        8192 /* about 700 bytes each */
-#define MD_PARCELS_PER_CLIENT 2048
-#define MD_PARCELS_PER_ACCOUNT 4096
+#define MD_MSGS_MAX           8192 /* about 700 bytes each */
+#define MD_MSGS_PER_CLIENT 2048
+#define MD_MSGS_PER_ACCOUNT 4096
 /*
- * Parcels of processes that are gone. Otherwise a process that connects again and again, with its full share each time,
- * leaves no room for others.
+ * Messages of processes that are gone. Otherwise a process that connects again and again, with its full share each
+ * time, leaves no room for others.
  */
 #define MD_ORPHANS_MAX        2048
 #define MD_TRIES              5
 #define MD_TRIES_KEPT         3 /* if the process sends the same message again and again, this try is repeated */
-#define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second try waits at most so long, where receipts are slow */
+#define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second try waits at most so long, where acks are slow */
 #define MD_TRIES_FEW          2 /* the first tries use one address pair on each of MD_PATHS_FIRST netdevs */
 #define MD_PATHS_FIRST        3 /* netdevs of the first tries */
 #define MD_PATHS_AT_ONCE      8 /* address pairs of a later try; the next try takes the following pairs */
 #define MD_PATHS_MAX          64 /* address pairs of a host that are considered */
 #define MD_CUT_MAX            8 /* netdevs by which a host is known to be unreachable; further ones are not noted */
 #define MD_BUNDLES            32 /* bundles that are filled at a time, 1.2 KiB each */
-#define MD_RECEIPTS_NS        (5 * MD_MS) /* receipts are batched so long: a quarter of the time until the second try */
+#define MD_ACKS_NS            (5 * MD_MS) /* acks are batched so long: a quarter of the time until the second try */
 #define MD_BUNDLES_ASK_NS     MD_S /* until a host is asked again whether it takes bundles; doubles */
 #define MD_BUNDLES_ASK_MAX    6 /* so many times at most */
 /* Cookies are renewed ahead of time for hosts that a process at work may need at once. */
@@ -238,9 +238,9 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 /* messages of all hosts of a kind: those that md_host_is_wanted(); others on a link that seal; others there that do not */
 #define MD_MESSAGES_ALL_BURST 524288
 #define MD_MESSAGES_ALL_RATE  32768 /* messages of all hosts of a kind in a second */
-#define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, two tables */
+#define MD_DEDUP_SLOTS        16384 /* hashes of messages that have arrived, 8 bytes each, two tables */
 /* messages are remembered so long: all tries take one second, unless the process repeats its message meanwhile */
-#define MD_COPIES_NS          (2 * MD_S)
+#define MD_DEDUP_NS           (2 * MD_S)
 
 /* Probes of paths. */
 #define MD_PROBES_MAX         4096 /* paths: 16 rails to 256 hosts; about 300 bytes each */

@@ -33,7 +33,7 @@ class Pair(AgentTest):
         # Each came once, though sent over several ways.
         self.assertEqual(sorted(pb.poll()), sorted(set(pb.poll())))
         self.assertEqual(b.metric("messages_received"), 19)
-        wait_for("receipts", lambda: a.metric("messages_arrived") == 19)
+        wait_for("acks", lambda: a.metric("messages_arrived") == 19)
         self.assertEqual(a.metric("messages_waiting"), 0)
 
     def test_last_words(self):
@@ -53,7 +53,7 @@ class Pair(AgentTest):
             wait_for("it is gone", lambda: a.metric("processes") == 0)
             self.assertNotIn("deliver mlx5_0 22 10.1.0.1 11 2", pb.poll())
         pb.expect("deliver mlx5_0 22 10.1.0.1 11 2")
-        wait_for("receipt", lambda: a.metric("messages_waiting") == 0)
+        wait_for("ack", lambda: a.metric("messages_waiting") == 0)
         self.assertEqual(a.metric("messages_arrived"), 2)
 
     def test_processes_of_one_host(self):
@@ -214,7 +214,7 @@ class Pair(AgentTest):
         pa = a.talk()
         pa.claim("mlx5_0", 11)
         pa.say("send 10.1.0.1 11 10.1.0.2 22 1")
-        wait_for("receipt", lambda: a.metric("messages_arrived") == 1)
+        wait_for("ack", lambda: a.metric("messages_arrived") == 1)
         time.sleep(1.2)
         self.assertEqual(pa.poll(), [hosts.WELCOME, "probes"])
         self.assertEqual(b.metric("messages_unclaimed"), 1)

@@ -25,7 +25,7 @@ class ForgedMessageTest(AttackTest):
         """An unprivileged user of alice's host, whose address is right, has not the port of agents while hers runs."""
         user = self.speaker("alice", "10.0.1.2")
         for kind in (wire.HELLO, wire.OFFER, wire.BYE) * 500:
-            user.say("10.0.1.1", wire.MESSAGE, wire.parcel(wire.message(ALICE, V, kind), user.counter + 1))
+            user.say("10.0.1.1", wire.MESSAGE, wire.envelope(wire.message(ALICE, V, kind), user.counter + 1))
         wait_for(lambda: self.v.rejected("port") == 1500, self.v.metrics)
         self.assertIsNone(user.hear(0.3))
         with self.assertRaises(OSError):
@@ -46,7 +46,7 @@ class ForgedMessageTest(AttackTest):
         alice_id = next(host[0] for host in self.v.directory().hosts[1:] if host[1].rstrip(b"\0").decode() in self.alice_name)
         for sender in (stranger.sender, alice_id, b"X" * 16):
             for kind in (wire.HELLO, wire.OFFER, wire.BYE) * 100:
-                stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(wire.message(ALICE, V, kind), stranger.counter + 1), sender=sender)
+                stranger.say("10.0.2.1", wire.MESSAGE, wire.envelope(wire.message(ALICE, V, kind), stranger.counter + 1), sender=sender)
         wait_for(lambda: self.v.metrics()["messages_not_theirs"] == 900, self.v.metrics)
         said = [line for line in self.v.text().splitlines() if "does not have these GIDs" in line]
         self.assertEqual(len(said), 1, said)
@@ -54,7 +54,7 @@ class ForgedMessageTest(AttackTest):
         self.assertIsNone(self.ours.receive(timeout=0.3))
         # For its own it may.
         message = wire.message(("10.0.2.2", 5), V)
-        stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
+        stranger.say("10.0.2.1", wire.MESSAGE, wire.envelope(message, stranger.counter + 1))
         self.assertEqual(self.ours.receive(), message)
         self.assert_nothing_came()
 
@@ -66,7 +66,7 @@ class ForgedMessageTest(AttackTest):
             wire.rail("mlx5_0", "m0", ["10.0.2.2", "fe80::77"]), interval_ms=60000, generation=2, counter=2))
         wait_for(lambda: self.v.directory().holders("fe80::77") == {"mallory"}, "mallory has it")
         message = wire.message(("fe80::77", 5), V)
-        stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
+        stranger.say("10.0.2.1", wire.MESSAGE, wire.envelope(message, stranger.counter + 1))
         self.assertEqual(self.ours.receive_from(), (stranger.sender, message))
 
     def test_message_of_a_host_without_an_id(self):
@@ -78,7 +78,7 @@ class ForgedMessageTest(AttackTest):
         speaker = self.speaker("mallory", "10.0.2.2", port=wire.PORT, sender=bytes(16))
         message = wire.message(("fe80::77", 5), V)
         for kind in (wire.QUERY, wire.MESSAGE, wire.PROOF, wire.CHALLENGE):
-            speaker.say("10.0.2.1", kind, wire.parcel(message, speaker.counter + 1))
+            speaker.say("10.0.2.1", kind, wire.envelope(message, speaker.counter + 1))
         wait_for(lambda: self.v.rejected("not_ours") == 5, self.v.metrics)
         self.assertIsNone(speaker.hear(0.3))
         self.assertEqual(self.v.directory().names(), self.alice_name)
@@ -87,7 +87,7 @@ class ForgedMessageTest(AttackTest):
         wait_for(lambda: self.v.directory().holders("fe80::77") == {"mallory"}, "mallory has it")
         speaker.sender = b"M" * 16
         speaker.meet("10.0.2.1")
-        speaker.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, speaker.counter + 1))
+        speaker.say("10.0.2.1", wire.MESSAGE, wire.envelope(message, speaker.counter + 1))
         self.assertEqual(self.ours.receive_from(), (speaker.sender, message))
 
     def test_path_of_another_host(self):
@@ -95,10 +95,10 @@ class ForgedMessageTest(AttackTest):
         stranger = self.stranger()
         for path in (ALICE, V, ("10.0.9.9", 7)):
             message = wire.message(("10.0.2.2", 5), V, wire.OFFER, path=path)
-            stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
+            stranger.say("10.0.2.1", wire.MESSAGE, wire.envelope(message, stranger.counter + 1))
         wait_for(lambda: self.v.metrics()["messages_not_theirs"] == 3, self.v.metrics)
         message = wire.message(("10.0.2.2", 5), V, wire.OFFER, path=("10.0.2.2", 6))
-        stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
+        stranger.say("10.0.2.1", wire.MESSAGE, wire.envelope(message, stranger.counter + 1))
         self.assertEqual(self.ours.receive(), message)
         # Nor does an honest agent send that for one of its processes.
         hers = self.process(self.alice, "mlx5_0", ALICE[1])

@@ -15,16 +15,16 @@ class OffPathTest(OutsiderTest):
 
     def test_message_without_cookie(self):
         for number in range(20):
-            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, number + 1))
+            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.envelope(self.message, number + 1))
         self.assertIsNone(self.ours.receive(timeout=0.5))
         self.assertGreaterEqual(self.v.rejected("unproven"), 20)
         # Nor with one, before it has told who it is: v asks.
         self.outsider.meet("10.0.3.1")
-        self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, 98))
+        self.outsider.say("10.0.3.1", wire.MESSAGE, wire.envelope(self.message, 98))
         self.assertIsNone(self.ours.receive(timeout=0.5))
         self.assertEqual(self.v.metrics()["messages_not_theirs"], 1)
         self.answer_query(self.description())
-        self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, 99))
+        self.outsider.say("10.0.3.1", wire.MESSAGE, wire.envelope(self.message, 99))
         self.assertEqual(self.ours.receive(), self.message)
 
     def test_message_with_forged_source(self):
@@ -35,7 +35,7 @@ class OffPathTest(OutsiderTest):
                 for kind in (wire.QUERY, wire.ENTRY, wire.MESSAGE, wire.PROOF, wire.CHALLENGE):
                     head = wire.Header(kind=kind, sender=b"M" * 16, counter=1, cookie=cookie,
                                        about=wire.MESSAGE if kind == wire.CHALLENGE else 0)
-                    forger.send(source, "10.0.3.1", head.pack() + wire.parcel(self.message, 7), hop_limit=64)
+                    forger.send(source, "10.0.3.1", head.pack() + wire.envelope(self.message, 7), hop_limit=64)
         wait_for(lambda: self.v.rejected("unproven") >= 3 * 3 * 5, self.v.metrics)
         self.assertIsNone(self.ours.receive(timeout=0.5))
         self.assert_alice_reaches_v_from(self.ours)
@@ -75,19 +75,19 @@ class OffPathTest(OutsiderTest):
             self.assertNotEqual(heard[0].kind, wire.MESSAGE)
         self.assertGreater(self.v.metrics()["messages_retried"], 0)
 
-    def test_forged_receipt(self):
+    def test_forged_ack(self):
         """Who knows the number of a message (the last receiver does) cannot make the next one disappear."""
         heard = Listener("alice", "a0")
         self.addCleanup(heard.close)
         self.waiting_message()
         _, datagram = heard.datagram(lambda head: head.kind == wire.MESSAGE)
         head = wire.Header.parse(datagram)
-        _, number, _, _ = wire.parse_parcel(datagram[wire.HEADER.size:])
+        _, number, _, _ = wire.parse_envelope(datagram[wire.HEADER.size:])
         self.outsider.meet("10.0.3.1")
         for _ in range(20):
             self.ours.send("10.0.1.2", wire.message(V, ALICE))
         for guess in range(number, number + 30):
-            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.receipt(guess, head.start))
+            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.ack(guess, head.start))
         wait_for(lambda: self.v.metrics()["messages_waiting"] == 0, "all are given up")
         self.assertEqual(self.v.metrics()["messages_arrived"], 0)
 
@@ -96,7 +96,7 @@ class OffPathTest(OutsiderTest):
         alice_id = next(host[0] for host in self.v.directory().hosts[1:])
         self.outsider.meet("10.0.3.1")
         for number in (1, 2**63, 2**64 - 1):
-            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, number), sender=alice_id,
+            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.envelope(self.message, number), sender=alice_id,
                               start=2**64 - 1)
         wait_for(lambda: self.v.metrics()["messages_not_theirs"] == 3, self.v.metrics)
         self.assertIsNone(self.ours.receive(timeout=0.3))
@@ -106,7 +106,7 @@ class OffPathTest(OutsiderTest):
         """Nor do ten thousand names fill what v remembers of others."""
         self.outsider.meet("10.0.3.1")
         for number in range(20000):
-            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, number + 1),
+            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.envelope(self.message, number + 1),
                               sender=number.to_bytes(16, "big"))
             if not number % 500:
                 time.sleep(0.01)

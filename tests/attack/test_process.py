@@ -103,7 +103,7 @@ class ProcessTest(AttackTest):
         lost = self.v.metrics()["messages_undelivered"]
         for number in range(50000):  # the most that a socket may hold is the kernel's to say
             message = wire.message(("10.0.2.2", 5), ("10.0.1.1", 1000), attempt=number + 1)
-            stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, number + 1))
+            stranger.say("10.0.2.1", wire.MESSAGE, wire.envelope(message, number + 1))
             if not number % 100:
                 time.sleep(0.01)
             if not number % 1000 and self.v.metrics()["messages_undelivered"] > lost + 1000:

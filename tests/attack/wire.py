@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What agents and processes say to each other, written by hand: an attacker does not use our code.
 
-Formats: meshverbsd/secure/secure.h, beacon.h, desc.h, parcel_wire.h, libmeshverbs/wire/ctl.h, directory.h.
+Formats: meshverbsd/secure/secure.h, beacon.h, desc.h, msg_envelope.h, libmeshverbs/wire/ctl.h, directory.h.
 """
 
 import ctypes
@@ -97,15 +97,15 @@ def statement(signer, sender, start, name, generation=1, content=bytes(32)):
     return body + signer.sign(b"mv statement 1\0\0" + sender + struct.pack("!Q", start), body)
 
 
-def parcel(data, number):
+def envelope(data, number):
     return struct.pack("!BBHQQ", 1, 1, len(data), number, 0) + data
 
 
-def receipt(number, start):
+def ack(number, start):
     return struct.pack("!BBHQQ", 1, 2, 0, number, start)
 
 
-def parse_parcel(payload):
+def parse_envelope(payload):
     """(operation, number, start, data)"""
     _, operation, length, number, start = struct.unpack_from("!BBHQQ", payload)
     return operation, number, start, payload[20:20 + length]

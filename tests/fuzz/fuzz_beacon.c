@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What other agents say: payloads of beacons and answers, descriptions, parcels, bundles, probes. First byte: which.
+ * What other agents say: payloads of beacons and answers, descriptions, envelopes, bundles, probes. First byte: which.
  * What is accepted is written back and has to be the same bytes: there is one way to say a thing.
  */
 #include "fuzz.h"
@@ -10,7 +10,7 @@
 #include "beacon.h"
 #include "bundle_wire.h"
 #include "hosts.h"
-#include "parcel_wire.h"
+#include "msg_envelope.h"
 #include "probe_wire.h"
 
 static void check_desc(const uint8_t *data, size_t size)
@@ -48,32 +48,33 @@ static void check_beacon(const uint8_t *data, size_t size)
 	FUZZ_CHECK(!memcmp(data, again, size));
 }
 
-static void check_parcel(const uint8_t *data, size_t size)
+static void check_envelope(const uint8_t *data, size_t size)
 {
 	uint8_t again[MD_PAYLOAD_MAX_BYTES];
-	struct md_parcel_wire parcel;
+	struct md_envelope envelope;
 
-	if (md_parcel_decode(data, size, &parcel))
+	if (md_envelope_decode(data, size, &envelope))
 		return;
-	FUZZ_CHECK(md_parcel_encode(&parcel, again) == size);
+	FUZZ_CHECK(md_envelope_encode(&envelope, again) == size);
 	FUZZ_CHECK(!memcmp(data, again, size));
 }
 
 /* One and the same message can be written in many ways; ours gives it back, too. */
-static void check_message(const struct md_parcel_wire *parcel)
+static void check_message(const struct md_envelope *envelope)
 {
 	uint8_t again[MD_PAYLOAD_MAX_BYTES];
 	struct md_bundle_writer w;
 	struct md_bundle_wire bundle;
-	struct md_parcel_wire back;
+	struct md_envelope back;
 
-	md_bundle_begin(&w, again, MD_PARCEL_CARRY, 0);
-	FUZZ_CHECK(md_bundle_add(&w, parcel));
-	FUZZ_CHECK(md_bundle_add(&w, parcel)); /* the same once more: runs of what is the same */
+	md_bundle_begin(&w, again, MD_MSG_DATA, 0);
+	FUZZ_CHECK(md_bundle_add(&w, envelope));
+	FUZZ_CHECK(md_bundle_add(&w, envelope)); /* the same once more: runs of what is the same */
 	FUZZ_CHECK(!md_bundle_decode(again, md_bundle_end(&w, 2), &bundle));
 	for (int i = 0; i < 2; i++) {
 		md_bundle_next(&bundle, &back);
-		FUZZ_CHECK(back.id == parcel->id && back.len == parcel->len && !memcmp(back.data, parcel->data, back.len));
+		FUZZ_CHECK(back.id == envelope->id && back.len == envelope->len &&
+			   !memcmp(back.data, envelope->data, back.len));
 	}
 }
 
@@ -81,20 +82,20 @@ static void check_bundle(const uint8_t *data, size_t size)
 {
 	uint8_t again[MD_PAYLOAD_MAX_BYTES];
 	struct md_bundle_wire bundle;
-	struct md_parcel_wire parcel;
+	struct md_envelope envelope;
 	struct md_bundle_writer w;
 
 	if (size > sizeof(again) || md_bundle_decode(data, size, &bundle))
 		return;
 	md_bundle_begin(&w, again, bundle.op, bundle.start);
 	for (unsigned int i = 0; i < bundle.n; i++) {
-		md_bundle_next(&bundle, &parcel);
-		if (bundle.op == MD_PARCEL_CARRY)
-			check_message(&parcel);
+		md_bundle_next(&bundle, &envelope);
+		if (bundle.op == MD_MSG_DATA)
+			check_message(&envelope);
 		else
-			FUZZ_CHECK(md_bundle_add(&w, &parcel));
+			FUZZ_CHECK(md_bundle_add(&w, &envelope));
 	}
-	if (bundle.op != MD_PARCEL_CARRY) {
+	if (bundle.op != MD_MSG_DATA) {
 		FUZZ_CHECK(md_bundle_end(&w, bundle.n) == size);
 		FUZZ_CHECK(!memcmp(data, again, size));
 	}
@@ -164,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_beacon(data + 1, size - 1);
 		break;
 	case 2:
-		check_parcel(data + 1, size - 1);
+		check_envelope(data + 1, size - 1);
 		break;
 	default:
 		check_hosts(data + 1, size - 1);

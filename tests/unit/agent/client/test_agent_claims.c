@@ -90,16 +90,16 @@ static void test_messages_of_an_account(void **state)
 	claim(a, "mlx5_1", 5);
 	for (int root = 0; root < 2; root++) {
 		account->id = root ? 0 : 1000;
-		account->n_parcels = MD_PARCELS_PER_ACCOUNT;
+		account->n_msgs = MD_MSGS_PER_ACCOUNT;
 		send_message(a, "10.2.0.1", 5);
 		assert_int_equal(n_sent, root);
 	}
 	account->id = 1000;
-	account->n_parcels--;
+	account->n_msgs--;
 	send_message(a, "10.2.0.1", 5);
 	assert_int_equal(n_sent, 2);
 	account->id = id;
-	account->n_parcels = 0;
+	account->n_msgs = 0;
 	close(a);
 }
 

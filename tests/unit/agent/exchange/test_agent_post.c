@@ -22,12 +22,12 @@ uint64_t __wrap_md_now(void)
 static size_t make_bundle(uint8_t *buf, unsigned int n)
 {
 	static const uint8_t none[8];
-	struct md_parcel_wire parcel = {.op = MD_PARCEL_CARRY, .len = sizeof(none), .data = none};
+	struct md_envelope envelope = {.op = MD_MSG_DATA, .len = sizeof(none), .data = none};
 	struct md_bundle_writer w;
 
-	md_bundle_begin(&w, buf, MD_PARCEL_CARRY, 0);
-	for (parcel.id = 1; parcel.id <= n; parcel.id++)
-		assert_true(md_bundle_add(&w, &parcel));
+	md_bundle_begin(&w, buf, MD_MSG_DATA, 0);
+	for (envelope.id = 1; envelope.id <= n; envelope.id++)
+		assert_true(md_bundle_add(&w, &envelope));
 	return md_bundle_end(&w, (uint16_t)n);
 }
 
@@ -393,12 +393,12 @@ static bool takes_message(const struct md_host *host, uint32_t ifindex, uint32_t
 	const struct md_received received = {.ip = host->sightings.list[0].ip, .ifindex = ifindex, .hop_limit = 255};
 	uint64_t throttled = agent.counts.messages.throttled;
 	uint8_t data[MV_CTL_MAX_BYTES];
-	struct md_parcel_wire parcel = {.op = MD_PARCEL_CARRY, .data = data};
+	struct md_envelope envelope = {.op = MD_MSG_DATA, .data = data};
 	static uint64_t id;
 
-	parcel.id = ++id;
-	parcel.len = (uint16_t)mv_ctl_encode(&msg, data);
-	opened.payload_len = md_parcel_encode(&parcel, opened.payload);
+	envelope.id = ++id;
+	envelope.len = (uint16_t)mv_ctl_encode(&msg, data);
+	opened.payload_len = md_envelope_encode(&envelope, opened.payload);
 	md_post_message(&agent, &received, &opened);
 	return agent.counts.messages.throttled == throttled;
 }
@@ -423,7 +423,7 @@ static void test_questions_are_rationed(void **state)
 	while (takes_message(host, 1, 5, 0))
 		n++;
 	assert_int_equal(n, MD_QUESTIONS_BURST);
-	assert_int_equal(agent.counts.messages.unclaimed, n); /* no receipt for what was dropped: it was not looked at */
+	assert_int_equal(agent.counts.messages.unclaimed, n); /* no ack for what was dropped: it was not looked at */
 	/* Also those to another QP, and within a conversation if the QP is not confirmed. */
 	assert_false(takes_message(host, 1, 6, 0));
 	assert_false(takes_message(host, 1, 5, 7));

@@ -41,7 +41,7 @@ static int setup(void **state)
 
 static struct md_bundle_to place(uint8_t which)
 {
-	return (struct md_bundle_to){.ip.s6_addr = {[15] = which}, .port = 7, .op = MD_PARCEL_CARRY};
+	return (struct md_bundle_to){.ip.s6_addr = {[15] = which}, .port = 7, .op = MD_MSG_DATA};
 }
 
 static uint32_t psn_of(uint64_t seed)
@@ -85,31 +85,31 @@ static void message_of(uint64_t id, uint8_t ret[static MESSAGE_BYTES])
 static void add(const struct md_bundle_to *to, uint64_t id)
 {
 	uint8_t data[MESSAGE_BYTES];
-	const struct md_parcel_wire parcel = {.op = to->op,
-					      .id = id,
-					      .start = to->start,
-					      .len = to->op == MD_PARCEL_CARRY ? MESSAGE_BYTES : 0,
-					      .data = data};
+	const struct md_envelope envelope = {.op = to->op,
+					     .id = id,
+					     .start = to->start,
+					     .len = to->op == MD_MSG_DATA ? MESSAGE_BYTES : 0,
+					     .data = data};
 
 	message_of(id, data);
-	md_bundles_add(&bundles, to, &parcel, now);
+	md_bundles_add(&bundles, to, &envelope, now);
 }
 
 /* Ids of a bundle are these, in this order. */
 static void assert_ids(struct md_bundle_wire bundle, uint64_t first, unsigned int n)
 {
-	struct md_parcel_wire parcel;
+	struct md_envelope envelope;
 	uint8_t data[MESSAGE_BYTES];
 
 	assert_int_equal(bundle.n, n);
 	for (unsigned int i = 0; i < n; i++) {
 		message_of(first + i, data);
-		md_bundle_next(&bundle, &parcel);
-		assert_true(parcel.id == first + i);
-		assert_true(parcel.start == bundle.start);
-		assert_int_equal(parcel.len, bundle.op == MD_PARCEL_CARRY ? MESSAGE_BYTES : 0);
-		if (parcel.len)
-			assert_memory_equal(parcel.data, data, MESSAGE_BYTES);
+		md_bundle_next(&bundle, &envelope);
+		assert_true(envelope.id == first + i);
+		assert_true(envelope.start == bundle.start);
+		assert_int_equal(envelope.len, bundle.op == MD_MSG_DATA ? MESSAGE_BYTES : 0);
+		if (envelope.len)
+			assert_memory_equal(envelope.data, data, MESSAGE_BYTES);
 	}
 }
 
@@ -140,12 +140,12 @@ static void test_apart(void **state)
 	to[1].port++;
 	to[2].ifindex++;
 	to[3].from.s6_addr[0]++;
-	to[4].op = MD_PARCEL_RECEIPT;
-	to[5].op = MD_PARCEL_RECEIPT;
+	to[4].op = MD_MSG_ACK;
+	to[5].op = MD_MSG_ACK;
 	to[5].start++;
 	for (int i = 0; i < 6; i++)
 		add(&to[i], 5);
-	now += MD_RECEIPTS_NS;
+	now += MD_ACKS_NS;
 	md_bundles_flush(&bundles, now);
 	assert_int_equal(n_sent, 6);
 	for (int i = 0; i < 6; i++) {
@@ -180,42 +180,42 @@ static void test_unlike(void **state)
 	static const uint16_t lengths[] = {MV_CTL_MAX_BYTES, 1, 300, MV_CTL_MAX_BYTES, 255, 256, 2};
 	uint8_t data[MV_CTL_MAX_BYTES], bytes[MD_PAYLOAD_MAX_BYTES];
 	struct md_bundle_wire bundle;
-	struct md_parcel_wire parcel;
+	struct md_envelope envelope;
 	struct md_bundle_writer w;
 	unsigned int n = 0;
 	size_t used = MD_BUNDLE_HEADER_BYTES;
 
 	(void)state;
-	md_bundle_begin(&w, bytes, MD_PARCEL_CARRY, 0);
+	md_bundle_begin(&w, bytes, MD_MSG_DATA, 0);
 	for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		uint64_t id = 0x0101010101010101 * (i + 1);
 
 		memset(data, (int)i + 1, sizeof(data));
 		used += 2 + MD_DELTA_WIRE_BYTES(8 + (size_t)lengths[i]);
-		parcel = (struct md_parcel_wire){.op = MD_PARCEL_CARRY, .id = id, .len = lengths[i], .data = data};
-		n += md_bundle_add(&w, &parcel);
+		envelope = (struct md_envelope){.op = MD_MSG_DATA, .id = id, .len = lengths[i], .data = data};
+		n += md_bundle_add(&w, &envelope);
 		if (used <= sizeof(bytes))
 			assert_int_equal(n, i + 1);
 	}
 	assert_in_range(n, 4, sizeof(lengths) / sizeof(lengths[0]) - 1);
 	assert_int_equal(md_bundle_decode(bytes, md_bundle_end(&w, (uint16_t)n), &bundle), 0);
 	for (unsigned int i = 0, at = 0; i < n; i++, at++) {
-		md_bundle_next(&bundle, &parcel);
-		while (parcel.len != lengths[at]) /* one that had no room, where a shorter one had */
+		md_bundle_next(&bundle, &envelope);
+		while (envelope.len != lengths[at]) /* one that had no room, where a shorter one had */
 			at++;
 		memset(data, (int)at + 1, sizeof(data));
-		assert_true(parcel.id == 0x0101010101010101 * (at + 1));
-		assert_memory_equal(parcel.data, data, parcel.len);
+		assert_true(envelope.id == 0x0101010101010101 * (at + 1));
+		assert_memory_equal(envelope.data, data, envelope.len);
 	}
 }
 
-static void test_many_receipts(void **state)
+static void test_many_acks(void **state)
 {
-	const unsigned int in_one = (MD_PAYLOAD_MAX_BYTES - MD_BUNDLE_HEADER_BYTES) / MD_BUNDLE_RECEIPT_BYTES;
+	const unsigned int in_one = (MD_PAYLOAD_MAX_BYTES - MD_BUNDLE_HEADER_BYTES) / MD_BUNDLE_ACK_BYTES;
 	struct md_bundle_to to = place(1);
 
 	(void)state;
-	to.op = MD_PARCEL_RECEIPT;
+	to.op = MD_MSG_ACK;
 	to.start = 77;
 	for (unsigned int i = 0; i <= in_one; i++)
 		add(&to, i);
@@ -224,23 +224,23 @@ static void test_many_receipts(void **state)
 	assert_true(sent[0].start == 77);
 }
 
-/* Receipts wait for more of them, but not for ever; messages do not. */
-static void test_receipts_wait(void **state)
+/* Acks wait for more of them, but not for ever; messages do not. */
+static void test_acks_wait(void **state)
 {
-	struct md_bundle_to to = place(1), receipts = to;
+	struct md_bundle_to to = place(1), acks = to;
 
 	(void)state;
-	receipts.op = MD_PARCEL_RECEIPT;
+	acks.op = MD_MSG_ACK;
 	assert_true(md_bundles_next(&bundles) == UINT64_MAX);
-	add(&receipts, 1);
+	add(&acks, 1);
 	add(&to, 7);
-	assert_true(md_bundles_next(&bundles) == now + MD_RECEIPTS_NS);
-	now += MD_RECEIPTS_NS / 2;
-	add(&receipts, 2);
+	assert_true(md_bundles_next(&bundles) == now + MD_ACKS_NS);
+	now += MD_ACKS_NS / 2;
+	add(&acks, 2);
 	md_bundles_flush(&bundles, now);
 	assert_int_equal(n_sent, 1);
 	assert_ids(sent[0], 7, 1);
-	now += MD_RECEIPTS_NS / 2;
+	now += MD_ACKS_NS / 2;
 	assert_true(md_bundles_next(&bundles) == now);
 	md_bundles_flush(&bundles, now);
 	assert_int_equal(n_sent, 2);
@@ -275,7 +275,7 @@ static void test_any(void **state)
 	static uint8_t data[64][MV_CTL_MAX_BYTES];
 	uint8_t bytes[MD_PAYLOAD_MAX_BYTES];
 	struct md_bundle_wire bundle;
-	struct md_parcel_wire parcel;
+	struct md_envelope envelope;
 	struct md_bundle_writer w;
 	uint64_t dice = 1;
 
@@ -284,7 +284,7 @@ static void test_any(void **state)
 		uint16_t len[64];
 		unsigned int n;
 
-		md_bundle_begin(&w, bytes, MD_PARCEL_CARRY, 0);
+		md_bundle_begin(&w, bytes, MD_MSG_DATA, 0);
 		for (n = 0; n < 64; n++) {
 			dice = dice * 6364136223846793005u + 1442695040888963407u;
 			len[n] = (uint16_t)(1 + (dice >> 33) % (round % 2 ? MV_CTL_MAX_BYTES : 20));
@@ -292,16 +292,16 @@ static void test_any(void **state)
 				dice = dice * 6364136223846793005u + 1442695040888963407u;
 				data[n][i] = (dice >> 33) % (2 + round % 7) == 0;
 			}
-			parcel = (struct md_parcel_wire){.op = MD_PARCEL_CARRY, .id = dice, .len = len[n], .data = data[n]};
-			if (!md_bundle_add(&w, &parcel))
+			envelope = (struct md_envelope){.op = MD_MSG_DATA, .id = dice, .len = len[n], .data = data[n]};
+			if (!md_bundle_add(&w, &envelope))
 				break;
 		}
 		assert_true(n > 1);
 		assert_int_equal(md_bundle_decode(bytes, md_bundle_end(&w, (uint16_t)n), &bundle), 0);
 		for (unsigned int i = 0; i < n; i++) {
-			md_bundle_next(&bundle, &parcel);
-			assert_int_equal(parcel.len, len[i]);
-			assert_memory_equal(parcel.data, data[i], len[i]);
+			md_bundle_next(&bundle, &envelope);
+			assert_int_equal(envelope.len, len[i]);
+			assert_memory_equal(envelope.data, data[i], len[i]);
 		}
 	}
 }
@@ -312,7 +312,7 @@ static void test_on_the_wire(void **state)
 	static const uint8_t messages[][10] = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {1, 9, 3, 4}, {1, 9, 0, 0, 0, 6, 7, 8, 9, 11}};
 	static const uint16_t lengths[] = {10, 4, 10};
 	static const uint8_t expected[] = {
-		2, MD_PARCEL_CARRY, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0,
+		2, MD_MSG_DATA, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0,
 		0, 10, /* id 5: seven zeros as before, then all of it */
 		7, 11, 5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
 		0, 4, /* id 6; one alike, two alike at the end: in the run */
@@ -325,12 +325,12 @@ static void test_on_the_wire(void **state)
 	size_t len;
 
 	(void)state;
-	md_bundle_begin(&w, bytes, MD_PARCEL_CARRY, 0);
+	md_bundle_begin(&w, bytes, MD_MSG_DATA, 0);
 	for (unsigned int i = 0; i < 3; i++) {
-		const struct md_parcel_wire parcel = {
-			.op = MD_PARCEL_CARRY, .id = i ? 6 : 5, .len = lengths[i], .data = messages[i]};
+		const struct md_envelope envelope = {
+			.op = MD_MSG_DATA, .id = i ? 6 : 5, .len = lengths[i], .data = messages[i]};
 
-		assert_true(md_bundle_add(&w, &parcel));
+		assert_true(md_bundle_add(&w, &envelope));
 	}
 	len = md_bundle_end(&w, 3);
 	assert_int_equal(len, sizeof(expected));
@@ -354,17 +354,17 @@ static void test_runs(void **state)
 	assert_memory_equal(bytes, expected, w.len);
 }
 
-static size_t encode(uint8_t *bytes, enum md_parcel_op op, uint64_t start, unsigned int n)
+static size_t encode(uint8_t *bytes, enum md_msg_op op, uint64_t start, unsigned int n)
 {
 	static const uint8_t data[MV_CTL_MAX_BYTES];
 	struct md_bundle_writer w;
 
 	md_bundle_begin(&w, bytes, op, start);
 	for (unsigned int i = 0; i < n; i++) {
-		const struct md_parcel_wire parcel = {
-			.op = op, .id = i, .len = op == MD_PARCEL_CARRY ? MV_CTL_MAX_BYTES : 0, .data = data};
+		const struct md_envelope envelope = {
+			.op = op, .id = i, .len = op == MD_MSG_DATA ? MV_CTL_MAX_BYTES : 0, .data = data};
 
-		assert_true(md_bundle_add(&w, &parcel));
+		assert_true(md_bundle_add(&w, &envelope));
 	}
 	return md_bundle_end(&w, (uint16_t)n);
 }
@@ -378,7 +378,7 @@ static void test_refuses(void **state)
 
 	(void)state;
 	for (unsigned int n = 0; n <= 2; n++) {
-		len = encode(bytes, MD_PARCEL_CARRY, 0, n);
+		len = encode(bytes, MD_MSG_DATA, 0, n);
 		assert_int_equal(md_bundle_decode(bytes, len, &again), 0);
 		for (size_t cut = 0; cut < len; cut++)
 			assert_int_equal(md_bundle_decode(bytes, cut, &again), -EBADMSG);
@@ -388,7 +388,7 @@ static void test_refuses(void **state)
 		bytes[0]--;
 		bytes[1] = 3;
 		assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
-		bytes[1] = MD_PARCEL_CARRY;
+		bytes[1] = MD_MSG_DATA;
 		bytes[3]++; /* how many */
 		assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
 		bytes[3]--;
@@ -396,7 +396,7 @@ static void test_refuses(void **state)
 		assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
 	}
 	/* All zero, so that it is runs of what is the same: 255, 255, 10. */
-	len = encode(bytes, MD_PARCEL_CARRY, 0, 1);
+	len = encode(bytes, MD_MSG_DATA, 0, 1);
 	assert_int_equal(len, MD_BUNDLE_HEADER_BYTES + 2 + 3 * 2);
 	run = bytes + MD_BUNDLE_HEADER_BYTES + 2;
 	assert_int_equal(run[0], 255);
@@ -418,7 +418,7 @@ static void test_refuses(void **state)
 	run[0] = 8;
 	assert_int_equal(md_bundle_decode(bytes, MD_BUNDLE_HEADER_BYTES + 2 + 2, &again), -EBADMSG);
 
-	len = encode(bytes, MD_PARCEL_RECEIPT, 9, 3);
+	len = encode(bytes, MD_MSG_ACK, 9, 3);
 	assert_int_equal(md_bundle_decode(bytes, len, &again), 0);
 	assert_int_equal(again.n, 3);
 	for (size_t cut = 0; cut < len; cut++)
@@ -431,9 +431,9 @@ int main(void)
 		cmocka_unit_test_setup(test_together, setup),      cmocka_unit_test_setup(test_apart, setup),
 		cmocka_unit_test_setup(test_full, setup),          cmocka_unit_test(test_unlike), cmocka_unit_test(test_any),
 		cmocka_unit_test(test_on_the_wire),                cmocka_unit_test(test_runs),
-		cmocka_unit_test_setup(test_many_receipts, setup),
+		cmocka_unit_test_setup(test_many_acks, setup),
 		cmocka_unit_test_setup(test_many_places, setup),
-		cmocka_unit_test_setup(test_receipts_wait, setup),   cmocka_unit_test(test_refuses),
+		cmocka_unit_test_setup(test_acks_wait, setup),       cmocka_unit_test(test_refuses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

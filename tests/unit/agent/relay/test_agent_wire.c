@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Codecs of descriptions, beacons and parcels. */
+/* Codecs of descriptions, beacons and envelopes. */
 #include "unit.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "beacon.h"
 #include "fault.h"
-#include "parcel_wire.h"
+#include "msg_envelope.h"
 #include "peers.h"
 
 #define TWO_RAILS                                                                                  \
@@ -231,41 +231,41 @@ static void test_beacon_refuses(void **state)
 	assert_int_equal(md_beacon_decode(bytes, len, &again), -EPROTONOSUPPORT);
 }
 
-static void test_parcel(void **state)
+static void test_envelope(void **state)
 {
 	static const uint8_t data[513] = {1, 2, 3}; /* one more than may be */
-	struct md_parcel_wire carry = {
-		.op = MD_PARCEL_CARRY, .id = 0xfedcba9876543210ull, .len = 512, .data = data};
-	struct md_parcel_wire receipt = {.op = MD_PARCEL_RECEIPT, .id = 5, .start = 9}, again;
+	struct md_envelope sent = {
+		.op = MD_MSG_DATA, .id = 0xfedcba9876543210ull, .len = 512, .data = data};
+	struct md_envelope ack = {.op = MD_MSG_ACK, .id = 5, .start = 9}, again;
 	uint8_t bytes[MD_PAYLOAD_MAX_BYTES];
-	size_t len = md_parcel_encode(&carry, bytes);
+	size_t len = md_envelope_encode(&sent, bytes);
 
 	(void)state;
-	assert_int_equal(md_parcel_decode(bytes, len, &again), 0);
-	assert_true(again.id == carry.id);
+	assert_int_equal(md_envelope_decode(bytes, len, &again), 0);
+	assert_true(again.id == sent.id);
 	assert_int_equal(again.len, 512);
 	assert_memory_equal(again.data, data, 512);
 	for (size_t cut = 0; cut < len; cut++)
-		assert_int_equal(md_parcel_decode(bytes, cut, &again), -EBADMSG);
+		assert_int_equal(md_envelope_decode(bytes, cut, &again), -EBADMSG);
 	bytes[1] = 3;
-	assert_int_equal(md_parcel_decode(bytes, len, &again), -EBADMSG);
+	assert_int_equal(md_envelope_decode(bytes, len, &again), -EBADMSG);
 	bytes[0] = 2;
-	assert_int_equal(md_parcel_decode(bytes, len, &again), -EPROTONOSUPPORT);
-	carry.len = 513;
-	len = md_parcel_encode(&carry, bytes);
-	assert_int_equal(md_parcel_decode(bytes, len, &again), -EBADMSG);
-	carry.len = 0;
-	len = md_parcel_encode(&carry, bytes);
-	assert_int_equal(md_parcel_decode(bytes, len, &again), -EBADMSG);
+	assert_int_equal(md_envelope_decode(bytes, len, &again), -EPROTONOSUPPORT);
+	sent.len = 513;
+	len = md_envelope_encode(&sent, bytes);
+	assert_int_equal(md_envelope_decode(bytes, len, &again), -EBADMSG);
+	sent.len = 0;
+	len = md_envelope_encode(&sent, bytes);
+	assert_int_equal(md_envelope_decode(bytes, len, &again), -EBADMSG);
 
-	len = md_parcel_encode(&receipt, bytes);
-	assert_int_equal(md_parcel_decode(bytes, len, &again), 0);
-	assert_int_equal(again.op, MD_PARCEL_RECEIPT);
+	len = md_envelope_encode(&ack, bytes);
+	assert_int_equal(md_envelope_decode(bytes, len, &again), 0);
+	assert_int_equal(again.op, MD_MSG_ACK);
 	assert_true(again.start == 9 && again.id == 5);
-	receipt.len = 1;
-	receipt.data = data;
-	len = md_parcel_encode(&receipt, bytes);
-	assert_int_equal(md_parcel_decode(bytes, len, &again), -EBADMSG);
+	ack.len = 1;
+	ack.data = data;
+	len = md_envelope_encode(&ack, bytes);
+	assert_int_equal(md_envelope_decode(bytes, len, &again), -EBADMSG);
 }
 
 int main(void)
@@ -274,7 +274,7 @@ int main(void)
 		cmocka_unit_test(test_desc_round_trip), cmocka_unit_test(test_desc_largest),
 		cmocka_unit_test(test_desc_refuses),    cmocka_unit_test(test_desc_lengths),
 		cmocka_unit_test(test_beacon_pieces),   cmocka_unit_test(test_beacon_refuses),
-		cmocka_unit_test(test_parcel),
+		cmocka_unit_test(test_envelope),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

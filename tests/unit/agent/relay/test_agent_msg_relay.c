@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Messages on their way: copies, repetitions, receipts, giving up. The network is a list, the clock
+/* Messages on their way: copies, repetitions, acks, giving up. The network is a list, the clock
  * is ours. */
 #include "unit.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "carry.h"
 #include "fault.h"
+#include "msg_relay.h"
 #include "peers.h"
 
 #define ALL (MD_PATHS_MAX + 1)
 
-static struct md_carry carry;
+static struct md_msg_relay relay;
 static uint64_t now;
 static size_t n_endpoints; /* that the destination has */
 static size_t n_netdevs; /* that they are spread over */
@@ -72,10 +72,10 @@ static bool ask(void *arg, const union ibv_gid *dgid, uint64_t client)
 	return willing;
 }
 
-static void send_copy(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *wire)
+static void send_copy(void *arg, const struct md_endpoint *to, const struct md_envelope *wire)
 {
 	(void)arg;
-	assert_int_equal(wire->op, MD_PARCEL_CARRY);
+	assert_int_equal(wire->op, MD_MSG_DATA);
 	assert_int_equal(wire->len, sizeof(struct text));
 	assert_memory_equal(wire->data, "abc", 3);
 	last_id = wire->id;
@@ -84,34 +84,34 @@ static void send_copy(void *arg, const struct md_endpoint *to, const struct md_p
 	sent_to[to->ip.s6_addr[15]]++;
 }
 
-static void unreachable(void *arg, const struct md_parcel *parcel)
+static void unreachable(void *arg, const struct md_msg *msg)
 {
 	(void)arg;
-	assert_gid(parcel->dgid, "10.1.0.2");
+	assert_gid(msg->dgid, "10.1.0.2");
 	n_unreachable++;
 }
 
-static void done(void *arg, const struct md_parcel *parcel)
+static void done(void *arg, const struct md_msg *msg)
 {
 	(void)arg;
-	assert_gid(parcel->dgid, "10.1.0.2");
-	assert_memory_equal(parcel->data, "abc", 3);
-	last_client = parcel->client;
-	last_qpn = parcel->qpn;
+	assert_gid(msg->dgid, "10.1.0.2");
+	assert_memory_equal(msg->data, "abc", 3);
+	last_client = msg->client;
+	last_qpn = msg->qpn;
 	n_done++;
 }
 
 static unsigned int n_arrived(void)
 {
-	return (unsigned int)carry.count.arrived;
+	return (unsigned int)relay.count.arrived;
 }
 
-static const struct md_carry_ops ops = {endpoints, is_at, is_from, ask, send_copy, unreachable, done};
+static const struct md_msg_relay_ops ops = {endpoints, is_at, is_from, ask, send_copy, unreachable, done};
 
 static int setup(void **state)
 {
 	(void)state;
-	md_carry_init(&carry, &ops, NULL, 1000);
+	md_msg_relay_init(&relay, &ops, NULL, 1000);
 	now = MD_S;
 	n_endpoints = 2;
 	n_netdevs = MD_PATHS_MAX;
@@ -126,9 +126,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	md_carry_fini(&carry);
-	assert_int_equal(carry.n, 0);
-	assert_int_equal(carry.n_unsent, 0);
+	md_msg_relay_fini(&relay);
+	assert_int_equal(relay.n, 0);
+	assert_int_equal(relay.n_unsent, 0);
 	return 0;
 }
 
@@ -137,7 +137,7 @@ static int send_same(uint64_t client)
 	const struct text text = {"abc", number};
 	union ibv_gid gid = unit_gid("10.1.0.2");
 
-	return md_carry_send(&carry, client, &gid, 77, (const uint8_t *)&text, sizeof(text), now);
+	return md_msg_relay_send(&relay, client, &gid, 77, (const uint8_t *)&text, sizeof(text), now);
 }
 
 static int send_one(uint64_t client)
@@ -151,9 +151,9 @@ static unsigned int run(uint64_t until)
 {
 	unsigned int steps = 0;
 
-	while (md_carry_next(&carry) <= until) {
-		now = md_carry_next(&carry);
-		md_carry_tick(&carry, now);
+	while (md_msg_relay_next(&relay) <= until) {
+		now = md_msg_relay_next(&relay);
+		md_msg_relay_tick(&relay, now);
 		assert_true(++steps < 1000000);
 	}
 	now = until;
@@ -166,20 +166,20 @@ static void test_arrives(void **state)
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(n_sent, 2); /* over both ways */
 	assert_true(last_id == 1000);
-	md_carry_receipt(&carry, 1001, &here, now);
-	md_carry_receipt(&carry, 1000, &elsewhere, now);
+	md_msg_relay_acked(&relay, 1001, &here, now);
+	md_msg_relay_acked(&relay, 1000, &elsewhere, now);
 	assert_int_equal(n_done, 0);
-	md_carry_receipt(&carry, 1000, &here, now);
+	md_msg_relay_acked(&relay, 1000, &here, now);
 	assert_int_equal(n_done, 1);
 	assert_int_equal(n_arrived(), 1);
 	assert_int_equal(last_client, 5);
-	md_carry_receipt(&carry, 1000, &here, now);
+	md_msg_relay_acked(&relay, 1000, &here, now);
 	assert_int_equal(n_done, 1);
-	assert_true(md_carry_next(&carry) == UINT64_MAX);
+	assert_true(md_msg_relay_next(&relay) == UINT64_MAX);
 }
 
-/* Where receipts take long, copies are not sent before they can be there; and no longer, when they are quick again. */
-static void test_slow_receipts(void **state)
+/* Where acks take long, copies are not sent before they can be there; and no longer, when they are quick again. */
+static void test_slow_acks(void **state)
 {
 	uint64_t begun;
 
@@ -187,7 +187,7 @@ static void test_slow_receipts(void **state)
 	for (int i = 0; i < 30; i++) {
 		assert_int_equal(send_one(5), 0);
 		run(now + 60 * MD_MS);
-		md_carry_receipt(&carry, last_id, &here, now);
+		md_msg_relay_acked(&relay, last_id, &here, now);
 	}
 	n_sent = 0;
 	begun = now;
@@ -196,11 +196,11 @@ static void test_slow_receipts(void **state)
 	assert_int_equal(n_sent, 2);
 	run(begun + 121 * MD_MS);
 	assert_int_equal(n_sent, 4);
-	md_carry_receipt(&carry, last_id, &here, now);
+	md_msg_relay_acked(&relay, last_id, &here, now);
 	for (int i = 0; i < 60; i++) {
 		assert_int_equal(send_one(5), 0);
 		run(now + MD_MS);
-		md_carry_receipt(&carry, last_id, &here, now);
+		md_msg_relay_acked(&relay, last_id, &here, now);
 	}
 	n_sent = 0;
 	begun = now;
@@ -208,7 +208,7 @@ static void test_slow_receipts(void **state)
 	run(begun + 20 * MD_MS);
 	assert_int_equal(n_sent, 4);
 	/* Never so long that a message that does not arrive is told of much later. */
-	carry.slow_ns = 10 * MD_S;
+	relay.slow_ns = 10 * MD_S;
 	n_done = 0;
 	assert_int_equal(send_one(5), 0);
 	run(now + MD_S + MD_TRIES_SLOW_NS);
@@ -248,8 +248,8 @@ static void test_gives_up(void **state)
 	assert_int_equal(n_arrived(), 0);
 	assert_int_equal(last_qpn, 77);
 	assert_int_equal(n_unreachable, 1);
-	assert_int_equal(carry.count.unreachable, 1);
-	assert_int_equal(carry.count.retried, MD_TRIES - 1);
+	assert_int_equal(relay.count.unreachable, 1);
+	assert_int_equal(relay.count.retried, MD_TRIES - 1);
 }
 
 /* Nobody has that GID: asked with every try, sent as soon as somebody has. */
@@ -262,14 +262,14 @@ static void test_unknown_host(void **state)
 	run(now + 200 * MD_MS);
 	assert_int_equal(n_asked, 3);
 	assert_int_equal(n_sent, 0);
-	md_carry_known(&carry);
+	md_msg_relay_known(&relay);
 	assert_int_equal(n_sent, 0);
 	n_endpoints = 1;
-	md_carry_known(&carry);
+	md_msg_relay_known(&relay);
 	assert_int_equal(n_sent, 1);
-	md_carry_known(&carry);
+	md_msg_relay_known(&relay);
 	assert_int_equal(n_sent, 1);
-	md_carry_receipt(&carry, last_id, &here, now);
+	md_msg_relay_acked(&relay, last_id, &here, now);
 	assert_int_equal(n_arrived(), 1);
 	/* One that was asked in vain lately. */
 	n_endpoints = 0;
@@ -289,14 +289,14 @@ static void test_cookie_learnt(void **state)
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(n_sent, 4);
-	md_carry_learned(&carry, &two, &to, now);
+	md_msg_relay_learned(&relay, &two, &to, now);
 	assert_int_equal(n_sent, 4);
 	now += MD_S;
-	md_carry_learned(&carry, &one, &to, now);
+	md_msg_relay_learned(&relay, &one, &to, now);
 	assert_int_equal(n_sent, 6);
 	assert_int_equal(sent_to[1], 4);
 	/* The second challenge answers what went out before the first one came. */
-	md_carry_learned(&carry, &one, &to, now + MD_MS);
+	md_msg_relay_learned(&relay, &one, &to, now + MD_MS);
 	assert_int_equal(n_sent, 6);
 }
 
@@ -326,20 +326,20 @@ static void test_said_down(void **state)
 	said_down = 0;
 	assert_int_equal(send_one(5), 0);
 	run(begun + 30 * MD_MS);
-	assert_int_equal(carry.count.retried, 1);
+	assert_int_equal(relay.count.retried, 1);
 	assert_int_equal(sent_to[0], 0);
 	assert_int_equal(sent_to[1], 2);
 	run(begun + 110 * MD_MS);
-	assert_int_equal(carry.count.retried, 2);
+	assert_int_equal(relay.count.retried, 2);
 	assert_int_equal(sent_to[0], 1);
 	assert_int_equal(sent_to[1], 3);
-	md_carry_receipt(&carry, last_id, &here, now);
+	md_msg_relay_acked(&relay, last_id, &here, now);
 	/* Nor is it one to have a cookie for. */
-	assert_int_equal(md_carry_first_ways(&carry, &gid, ways, MD_PATHS_MAX), 1);
+	assert_int_equal(md_msg_relay_first_ways(&relay, &gid, ways, MD_PATHS_MAX), 1);
 	assert_int_equal(ways[0].ip.s6_addr[15], 1);
 	/* Then nothing is known of any. */
 	said_down = ALL;
-	assert_int_equal(md_carry_first_ways(&carry, &gid, ways, MD_PATHS_MAX), 2);
+	assert_int_equal(md_msg_relay_first_ways(&relay, &gid, ways, MD_PATHS_MAX), 2);
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(sent_to[0], 2);
 	assert_int_equal(sent_to[1], 4);
@@ -356,7 +356,7 @@ static void test_cut(void **state)
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(sent_to[0], 1);
 	assert_int_equal(sent_to[1], 0);
-	assert_int_equal(md_carry_first_ways(&carry, &gid, ways, MD_PATHS_MAX), 2);
+	assert_int_equal(md_msg_relay_first_ways(&relay, &gid, ways, MD_PATHS_MAX), 2);
 	/* And there is no other. */
 	said_down = 0;
 	assert_int_equal(send_one(6), 0);
@@ -377,13 +377,13 @@ static void test_few_netdevs(void **state)
 		on[i % 2] += sent_to[i];
 	assert_int_equal(on[0], 1);
 	assert_int_equal(on[1], 1);
-	now = md_carry_next(&carry);
-	md_carry_tick(&carry, now);
+	now = md_msg_relay_next(&relay);
+	md_msg_relay_tick(&relay, now);
 	assert_int_equal(n_sent, 4);
 	for (size_t i = 0; i < n_endpoints; i++)
 		assert_true(sent_to[i] <= 1);
-	now = md_carry_next(&carry);
-	md_carry_tick(&carry, now);
+	now = md_msg_relay_next(&relay);
+	md_msg_relay_tick(&relay, now);
 	assert_int_equal(n_sent, 10);
 }
 
@@ -397,17 +397,17 @@ static void test_said_again(void **state)
 	assert_int_equal(send_one(5), 0);
 	for (int i = 1; i < 50; i++) {
 		run(begun + (uint64_t)i * 20 * MD_MS);
-		assert_int_equal(send_same(5), MD_CARRY_MERGED);
+		assert_int_equal(send_same(5), MD_MSG_RELAY_MERGED);
 	}
-	assert_int_equal(carry.n, 1);
-	assert_int_equal(carry.count.accepted, 1);
-	assert_int_equal(carry.count.merged, 49);
+	assert_int_equal(relay.n, 1);
+	assert_int_equal(relay.count.accepted, 1);
+	assert_int_equal(relay.count.merged, 49);
 	/* It goes on as long, in which the process is told once a second. */
 	assert_true(n_sent <= MD_PATHS_FIRST * MD_TRIES_FEW + MD_PATHS_AT_ONCE * 5);
 	assert_int_equal(n_unreachable, 0);
 	for (int i = 50; i < 200; i++) {
 		run(begun + (uint64_t)i * 20 * MD_MS);
-		assert_int_equal(send_same(5), MD_CARRY_MERGED);
+		assert_int_equal(send_same(5), MD_MSG_RELAY_MERGED);
 	}
 	assert_int_equal(n_unreachable, 3);
 	assert_int_equal(n_done, 0);
@@ -421,12 +421,12 @@ static void test_said_again(void **state)
 	assert_int_equal(n_done, 0);
 	run(begun + 2 * MD_S);
 	assert_int_equal(n_done, 1);
-	assert_int_equal(carry.n, 0);
+	assert_int_equal(relay.n, 0);
 	/* Then it is a message like any other. */
 	n_sent = 0;
 	assert_int_equal(send_same(5), 0);
 	assert_int_equal(n_sent, MD_PATHS_FIRST);
-	md_carry_receipt(&carry, last_id, &here, now);
+	md_msg_relay_acked(&relay, last_id, &here, now);
 	assert_int_equal(send_same(5), 0);
 }
 
@@ -439,18 +439,18 @@ static void test_said_again_late(void **state)
 	assert_int_equal(send_one(5), 0);
 	run(begun + 990 * MD_MS);
 	assert_int_equal(n_sent, 2 * MD_TRIES);
-	assert_int_equal(send_same(5), MD_CARRY_MERGED);
+	assert_int_equal(send_same(5), MD_MSG_RELAY_MERGED);
 	run(begun + MD_S);
 	assert_int_equal(n_sent, 2 * MD_TRIES + 2);
 	assert_int_equal(n_unreachable, 1);
 	assert_int_equal(n_done, 0);
-	md_carry_receipt(&carry, last_id, &here, now);
+	md_msg_relay_acked(&relay, last_id, &here, now);
 	assert_int_equal(n_arrived(), 1);
 	assert_int_equal(n_done, 1);
 	/* To another, or from another, it is another one. */
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(send_same(6), 0);
-	assert_int_equal(carry.count.merged, 1);
+	assert_int_equal(relay.count.merged, 1);
 }
 
 /* What a process said last is repeated when it is gone, as any other message. */
@@ -461,19 +461,19 @@ static void test_client_goes(void **state)
 	(void)state;
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(n_sent, 2);
-	md_carry_orphan(&carry, 5);
+	md_msg_relay_orphan(&relay, 5);
 	run(begun + 100 * MD_MS);
 	assert_int_equal(n_sent, 6);
-	md_carry_receipt(&carry, last_id, &here, now);
+	md_msg_relay_acked(&relay, last_id, &here, now);
 	assert_int_equal(n_arrived(), 1);
-	assert_int_equal(carry.n_orphans, 0);
-	assert_true(md_carry_next(&carry) == UINT64_MAX);
+	assert_int_equal(relay.n_orphans, 0);
+	assert_true(md_msg_relay_next(&relay) == UINT64_MAX);
 	/* Nor does it stay for ever. */
 	assert_int_equal(send_one(6), 0);
-	md_carry_orphan(&carry, 6);
+	md_msg_relay_orphan(&relay, 6);
 	run(now + MD_S + MD_TRIES_SLOW_NS);
 	assert_int_equal(n_done, 2);
-	assert_int_equal(carry.n, 0);
+	assert_int_equal(relay.n, 0);
 }
 
 /* Clients that come and go leave room for others. */
@@ -481,51 +481,51 @@ static void test_orphans(void **state)
 {
 	(void)state;
 	for (uint64_t client = 5; client < 10; client++) {
-		for (int i = 0; i < MD_PARCELS_PER_CLIENT; i++)
+		for (int i = 0; i < MD_MSGS_PER_CLIENT; i++)
 			assert_int_equal(send_one(client), 0);
-		md_carry_orphan(&carry, client);
-		assert_int_equal(carry.n, MD_ORPHANS_MAX);
-		assert_int_equal(carry.n_orphans, MD_ORPHANS_MAX);
+		md_msg_relay_orphan(&relay, client);
+		assert_int_equal(relay.n, MD_ORPHANS_MAX);
+		assert_int_equal(relay.n_orphans, MD_ORPHANS_MAX);
 	}
 	assert_int_equal(n_done, 0);
 	assert_int_equal(send_one(10), 0);
 	run(now + MD_S);
 	assert_int_equal(n_done, MD_ORPHANS_MAX + 1);
-	assert_int_equal(carry.n_orphans, 0);
+	assert_int_equal(relay.n_orphans, 0);
 }
 
 static void test_limit(void **state)
 {
 	(void)state;
 	n_endpoints = 0;
-	for (int i = 0; i < MD_PARCELS_MAX; i++)
+	for (int i = 0; i < MD_MSGS_MAX; i++)
 		assert_int_equal(send_one(5), 0);
 	assert_int_equal(send_one(5), -ENOSPC);
-	assert_int_equal(carry.count.no_room, 1);
+	assert_int_equal(relay.count.no_room, 1);
 	run(now + MD_S);
-	assert_int_equal(n_done, MD_PARCELS_MAX);
+	assert_int_equal(n_done, MD_MSGS_MAX);
 	assert_int_equal(send_one(5), 0);
 }
 
 static void test_copies(void **state)
 {
-	struct md_parcel_wire parcel = {.id = 10, .len = 3, .data = (const uint8_t *)"abc"};
+	struct md_envelope envelope = {.id = 10, .len = 3, .data = (const uint8_t *)"abc"};
 	struct mv_host_id one = peers_id(1), two = peers_id(2);
 
 	(void)state;
-	assert_false(md_carry_is_copy(&carry, &one, 1, &parcel));
-	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
-	assert_true(md_carry_is_copy(&carry, &one, 1, &parcel));
-	assert_false(md_carry_first(&carry, &one, 1, &parcel, now));
+	assert_false(md_msg_relay_is_copy(&relay, &one, 1, &envelope));
+	assert_true(md_msg_relay_first(&relay, &one, 1, &envelope, now));
+	assert_true(md_msg_relay_is_copy(&relay, &one, 1, &envelope));
+	assert_false(md_msg_relay_first(&relay, &one, 1, &envelope, now));
 	/* Another sender, another life of it, another number, another content. */
-	assert_true(md_carry_first(&carry, &two, 1, &parcel, now));
-	assert_true(md_carry_first(&carry, &one, 2, &parcel, now));
-	parcel.id = 11;
-	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
-	parcel.data = (const uint8_t *)"abd";
-	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
-	assert_int_equal(carry.count.received, 5);
-	assert_int_equal(carry.count.repeated, 1);
+	assert_true(md_msg_relay_first(&relay, &two, 1, &envelope, now));
+	assert_true(md_msg_relay_first(&relay, &one, 2, &envelope, now));
+	envelope.id = 11;
+	assert_true(md_msg_relay_first(&relay, &one, 1, &envelope, now));
+	envelope.data = (const uint8_t *)"abd";
+	assert_true(md_msg_relay_first(&relay, &one, 1, &envelope, now));
+	assert_int_equal(relay.count.received, 5);
+	assert_int_equal(relay.count.repeated, 1);
 }
 
 static void test_faults(void **state)
@@ -535,7 +535,7 @@ static void test_faults(void **state)
 		int err = send_one(5);
 
 		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
-		assert_int_equal(carry.n, fault_fired() ? 0 : 1);
+		assert_int_equal(relay.n, fault_fired() ? 0 : 1);
 	});
 }
 
@@ -544,7 +544,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_arrives, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bundles_at_first, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_slow_receipts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slow_acks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gives_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_host, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),
