@@ -143,7 +143,7 @@ static void add_qualified(struct list *list, const struct md_agent *agent)
 static void add_messages(struct list *list, const struct md_agent *agent)
 {
 	const struct md_counts *counts = &agent->counts;
-	const struct md_msg_relay *relay = &agent->post.relay;
+	const struct md_msg_relay *relay = &agent->msg_router.relay;
 
 	gauge(list, "messages_waiting", relay->n, "Messages under way to other agents");
 	counter(list, "messages_accepted", relay->count.accepted,

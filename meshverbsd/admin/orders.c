@@ -249,7 +249,7 @@ static void on_next_saved(struct md_job *job)
 		trust->rotated_ns = md_now();
 		md_secure_identity(agent->secure, &trust->identity);
 		md_trust_describe(agent);
-		md_announce_nets(&agent->talk.announce, agent->watch.view, trust->rotated_ns);
+		md_announce_nets(&agent->tx.announce, agent->watch.view, trust->rotated_ns);
 		md_public_format(&trust->identity.sign, key);
 		md_log(MD_INFO, "this host has a new key, which the former one has signed: %s", key);
 	}

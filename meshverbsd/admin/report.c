@@ -78,8 +78,8 @@ static struct json_object *nets_array(const struct md_agent *agent)
 
 		md_json_add_text(net, "netdev", view->nets[i].name);
 		md_json_add_bool(net, "running", view->nets[i].running);
-		for (size_t o = 0; o < agent->talk.announce.n; o++) {
-			const struct md_outlet *outlet = &agent->talk.announce.outlets[o];
+		for (size_t o = 0; o < agent->tx.announce.n; o++) {
+			const struct md_outlet *outlet = &agent->tx.announce.outlets[o];
 
 			if (outlet->ifindex != view->nets[i].ifindex)
 				continue;

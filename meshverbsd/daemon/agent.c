@@ -69,12 +69,12 @@ static void on_view(void *arg, const struct md_view *old)
 
 	forget_nets(agent, old);
 	md_members_follow(&agent->members, agent->watch.view);
-	memset(agent->talk.ipv4_until_ns, 0, sizeof(agent->talk.ipv4_until_ns));
+	memset(agent->tx.ipv4_until_ns, 0, sizeof(agent->tx.ipv4_until_ns));
 	if (agent->clients.questions.turn) /* else md_resqp is opened with the clients */
 		md_resqp_again(&agent->clients.questions.resqp);
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
-	md_talk_describe(agent);
-	md_announce_nets(&agent->talk.announce, agent->watch.view, now_ns);
+	md_tx_describe(agent);
+	md_announce_nets(&agent->tx.announce, agent->watch.view, now_ns);
 	if (!same_rails(old->desc, agent->watch.view->desc))
 		md_routes_forget(&agent->routing.routes, &agent->hosts);
 	md_routes_changed(&agent->routing.routes, now_ns);
@@ -163,15 +163,15 @@ static int start_network(struct md_agent *agent)
 	agent->hosts.self = agent->self.id;
 	agent->hosts.leaving = on_leaving;
 	agent->hosts.arg = agent;
-	agent->talk.announce.interval_ms = agent->options->config.beacon_interval_ms;
-	agent->talk.announce.random = randombytes_uniform;
-	md_talk_describe(agent);
-	md_announce_nets(&agent->talk.announce, agent->watch.view, md_now());
+	agent->tx.announce.interval_ms = agent->options->config.beacon_interval_ms;
+	agent->tx.announce.random = randombytes_uniform;
+	md_tx_describe(agent);
+	md_announce_nets(&agent->tx.announce, agent->watch.view, md_now());
 	agent->members.udp = &agent->udp;
 	agent->members.jobs = &agent->jobs;
 	md_members_start(&agent->members, agent->watch.view);
 	md_files_hosts(agent);
-	return md_listen_start(agent);
+	return md_rx_start(agent);
 }
 
 static int start_watch(struct md_agent *agent)
@@ -217,7 +217,7 @@ static int start_sockets(struct md_agent *agent)
 {
 	int fd, err;
 
-	md_post_init(agent);
+	md_msg_router_init(agent);
 	md_prober_init(agent);
 	agent->clients.event = agent->event;
 	agent->clients.max = clients_max();
@@ -385,8 +385,8 @@ bool md_agent_stop(struct md_agent *agent)
 		log_not_back();
 		return false;
 	}
-	if (agent->post.relay.ops)
-		md_msg_relay_fini(&agent->post.relay);
+	if (agent->msg_router.relay.ops)
+		md_msg_relay_fini(&agent->msg_router.relay);
 	md_probes_fini(&agent->prober.probes);
 	md_hosts_fini(&agent->hosts);
 	md_trust_stop(agent);

@@ -117,7 +117,7 @@ void md_files_reload_keys(struct md_agent *agent)
 	if (md_secure_reload(agent->secure, &keys)) {
 		md_hosts_fini(&agent->hosts);
 		agent->gidmap.fleet_key = md_secure_has_key(agent->secure);
-		md_announce_nets(&agent->talk.announce, agent->watch.view, md_now());
+		md_announce_nets(&agent->tx.announce, agent->watch.view, md_now());
 	}
 	md_keys_wipe(&keys);
 }

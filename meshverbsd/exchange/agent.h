@@ -125,8 +125,8 @@ struct md_answers {
 	} of[MD_SHARES];
 };
 
-/* What this agent says of itself. Owner: talk.c; listen.c writes @ipv4_until_ns. */
-struct md_talk {
+/* What this agent says of itself. Owner: datagram_tx.c; datagram_rx.c writes @ipv4_until_ns. */
+struct md_tx {
 	struct md_announce announce;
 	struct md_said said;
 	struct md_greetings greetings;
@@ -146,8 +146,8 @@ struct md_message_limits {
 	} questions; /* of messages for which the kernel is asked */
 };
 
-/* Messages of processes. Owner: post.c. */
-struct md_post {
+/* Messages of processes. Owner: msg_router.c. */
+struct md_msg_router {
 	struct md_msg_relay relay;
 	struct md_bundles bundles;
 	struct md_message_limits limits;
@@ -172,7 +172,7 @@ struct md_publishing {
 /* Times of the next run, 0: at once, and the timer. Owner: due.c; others set a time to 0. */
 struct md_due {
 	struct md_expiry expiry;
-	uint64_t renew_ns; /* of md_renew_next() */
+	uint64_t renew_ns; /* of md_cookie_refresh_next() */
 	uint64_t heartbeat_ns, targets_ns, count_ns;
 	sd_event_source *timer, *post;
 };
@@ -183,7 +183,7 @@ struct md_routing {
 	struct mv_netlink netlink; /* for look-ups; not subscribed to notifications */
 };
 
-/* Datagrams that arrive. Owner: listen.c. */
+/* Datagrams that arrive. Owner: datagram_rx.c. */
 struct md_listening {
 	sd_event_source *io6, *io4;
 };
@@ -214,8 +214,8 @@ struct md_agent {
 	struct md_gidmap gidmap;
 	struct md_targets targets;
 	struct md_routing routing;
-	struct md_talk talk;
-	struct md_post post;
+	struct md_tx tx;
+	struct md_msg_router msg_router;
 	struct md_prober prober;
 	struct md_clients clients;
 	struct md_controls controls;
@@ -271,27 +271,27 @@ void md_files_hosts(struct md_agent *agent);
 int md_files_keys(const struct md_options *options, struct md_keys *ret);
 void md_files_reload_keys(struct md_agent *agent);
 
-/* talk.c: datagrams that are sent. */
-struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex);
+/* datagram_tx.c: datagrams that are sent. */
+struct md_addr md_tx_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex);
 /*
  * @ifindex: 0: as routes say. @from: source address; NULL: the kernel chooses. Return: 0; -ENETDOWN: not sent, because
  * the netdev has no carrier, see md_paths_leave(); another -errno. Counts the datagram.
  */
-int md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
-		const struct in6_addr *from, const void *bytes, size_t len);
-void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip, uint16_t port,
-		  uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
-/* Like md_talk_send(), sealed for @host if both hosts have each other's keys: md_seal_for(). */
-void md_talk_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
-		      uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
-void md_talk_describe(struct md_agent *agent); /* the view has changed: encode the description anew */
-void md_talk_beacons(struct md_agent *agent, uint64_t now_ns); /* send all beacons that are due */
-void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
-void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns);
-uint64_t md_talk_next(const struct md_agent *agent);
-void md_talk_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened);
-void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
-void md_talk_ask(void *agent, const struct md_target *target);
+int md_tx_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
+	      const struct in6_addr *from, const void *bytes, size_t len);
+void md_tx_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip, uint16_t port,
+		uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
+/* Like md_tx_send(), sealed for @host if both hosts have each other's keys: md_seal_for(). */
+void md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
+		    uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
+void md_tx_describe(struct md_agent *agent); /* the view has changed: encode the description anew */
+void md_tx_beacons(struct md_agent *agent, uint64_t now_ns); /* send all beacons that are due */
+void md_tx_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
+void md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns);
+uint64_t md_tx_next(const struct md_agent *agent);
+void md_tx_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened);
+void md_tx_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
+void md_tx_ask(void *agent, const struct md_target *target);
 
 /* exchange/trust.c, trust_statement.c, peers.c: identities of hosts. None of these does anything while this host has no identity. */
 int md_trust_start(struct md_agent *agent); /* to be called before the network is opened; Return: 0 or -errno */
@@ -329,12 +329,12 @@ bool md_trust_is_authenticated(const struct md_agent *agent, const struct md_hos
 /* A host has answered: look up routes to it, and add its further addresses as targets. */
 void md_due_routes(struct md_agent *agent, struct md_host *host);
 
-/* listen.c: datagrams that arrive. */
-int md_listen_start(struct md_agent *agent);
-bool md_listen_drain(struct md_agent *agent); /* read all datagrams that have arrived; false: there may be more */
+/* datagram_rx.c: datagrams that arrive. */
+int md_rx_start(struct md_agent *agent);
+bool md_rx_drain(struct md_agent *agent); /* read all datagrams that have arrived; false: there may be more */
 
-/* post.c: messages of processes. */
-void md_post_init(struct md_agent *agent);
+/* msg_router.c: messages of processes. */
+void md_msg_router_init(struct md_agent *agent);
 /* @from: host of the sender. Return: number of QPs of this host to which the message was delivered. */
 unsigned int md_post_deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const uint8_t *data,
 			     uint16_t len);
@@ -343,17 +343,18 @@ bool md_post_names_path(const struct mv_ctl_msg *msg);
 /* md_bundles' send function. @arg: the agent */
 void md_post_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len);
 /* Query who has a GID. @account: whose wish it is, or MD_TARGETS_OF_OTHERS. Return: false: no room, or nobody answered lately. */
-bool md_post_ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account);
-void md_post_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
-void md_post_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
-void md_post_flush(struct md_agent *agent); /* end of a loop iteration: send batched messages and frames */
+bool md_msg_router_ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account);
+void md_msg_router_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+void md_msg_router_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+void md_msg_router_flush(struct md_agent *agent); /* end of a loop iteration: send batched messages and frames */
 
 /* Sends an empty bundle; an agent that takes bundles answers by another empty one. */
-void md_post_ask(struct md_agent *agent, const struct md_endpoint *to);
+void md_msg_router_ask(struct md_agent *agent, const struct md_endpoint *to);
 
-/* renew.c: cookies. */
-void md_renew_look(struct md_agent *agent, uint64_t now_ns);
-uint64_t md_renew_next(const struct md_agent *agent); /* next call of md_renew_look(); UINT64_MAX: none */
+/* cookie_refresh.c: cookies. */
+void md_cookie_refresh_look(struct md_agent *agent, uint64_t now_ns);
+/* next call of md_cookie_refresh_look(); UINT64_MAX: none */
+uint64_t md_cookie_refresh_next(const struct md_agent *agent);
 
 /* prober.c: connects probes of paths with the network and processes. */
 void md_prober_init(struct md_agent *agent);

@@ -29,10 +29,10 @@ static void send_ack(struct md_agent *agent, const struct md_received *received,
 
 	/* A host that sends bundles takes bundles. */
 	if (opened->kind == MD_KIND_BUNDLE)
-		md_bundles_add(&agent->post.bundles, &to, &wire, now_ns);
+		md_bundles_add(&agent->msg_router.bundles, &to, &wire, now_ns);
 	else
-		md_talk_send_for(agent, &to.host, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
-				 md_envelope_encode(&wire, payload));
+		md_tx_send_for(agent, &to.host, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
+			       md_envelope_encode(&wire, payload));
 }
 
 /*
@@ -58,7 +58,7 @@ static void ask_who_is_there(struct md_agent *agent, const struct md_received *r
 	const union ibv_gid gid = md_paths_gid(&received->ip);
 
 	if (!IN6_IS_ADDR_LINKLOCAL(&received->ip))
-		md_post_ask_for(agent, &gid, MD_TARGETS_OF_OTHERS);
+		md_msg_router_ask_for(agent, &gid, MD_TARGETS_OF_OTHERS);
 }
 
 /* One line each MD_LOG_AGAIN_NS. Nothing about a GID without holder: that may be a first contact. */
@@ -67,9 +67,9 @@ static void complain(struct md_agent *agent, const struct md_received *received,
 	const union ibv_gid at = md_paths_gid(&received->ip);
 	char where[MV_GID_STRLEN], who[MV_GID_STRLEN], path[MV_GID_STRLEN];
 
-	if (!md_gidmap_find(&agent->gidmap, &msg->from.gid) || now_ns < agent->post.log_theirs_ns)
+	if (!md_gidmap_find(&agent->gidmap, &msg->from.gid) || now_ns < agent->msg_router.log_theirs_ns)
 		return;
-	agent->post.log_theirs_ns = now_ns + MD_LOG_AGAIN_NS;
+	agent->msg_router.log_theirs_ns = now_ns + MD_LOG_AGAIN_NS;
 	md_log(MD_WARNING, "dropped a message from %s in the name of %s, path %s: the host there does not have these GIDs",
 	       mv_gid_format(&at, where), mv_gid_format(&msg->from.gid, who),
 	       md_post_names_path(msg) ? mv_gid_format(&msg->path.gid, path) : "none");
@@ -97,7 +97,7 @@ static bool may_ask(struct md_agent *agent, const struct md_received *received, 
 		    uint64_t now_ns)
 {
 	const struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
-	struct md_message_limits *limits = &agent->post.limits;
+	struct md_message_limits *limits = &agent->msg_router.limits;
 
 	if (!n || md_secure_has_key(agent->secure) ||
 	    (host && md_host_is_wanted(host, now_ns) &&
@@ -133,10 +133,10 @@ static void on_data(struct md_agent *agent, const struct md_received *received,
 	 * Before the message counts as arrived, and no QP is in doubt for a message that is dropped. A copy asks nothing, and gets
 	 * its ack in any case.
 	 */
-	if (!md_msg_relay_is_copy(&agent->post.relay, &opened->sender, opened->start, envelope) &&
+	if (!md_msg_relay_is_copy(&agent->msg_router.relay, &opened->sender, opened->start, envelope) &&
 	    !may_ask(agent, received, opened, questions_of(agent, &msg), now_ns))
 		return;
-	if (md_msg_relay_first(&agent->post.relay, &opened->sender, opened->start, envelope, now_ns) &&
+	if (md_msg_relay_first(&agent->msg_router.relay, &opened->sender, opened->start, envelope, now_ns) &&
 	    !md_post_deliver(agent, &opened->sender, &msg, envelope->data, envelope->len))
 		agent->counts.messages.unclaimed++;
 	send_ack(agent, received, opened, envelope->id, now_ns);
@@ -152,7 +152,7 @@ static void on_envelope(struct md_agent *agent, const struct md_received *receiv
 	if (envelope->op == MD_MSG_DATA)
 		on_data(agent, received, opened, envelope, now_ns);
 	else if (envelope->start == agent->self.start)
-		md_msg_relay_acked(&agent->post.relay, envelope->id, &from, now_ns);
+		md_msg_relay_acked(&agent->msg_router.relay, envelope->id, &from, now_ns);
 }
 
 static void count_bad(struct md_agent *agent, int err)
@@ -187,7 +187,7 @@ static void send_empty(struct md_agent *agent, const struct md_received *receive
 	md_post_send_bundle(agent, &to, payload, md_bundle_end(&w, 0));
 }
 
-void md_post_ask(struct md_agent *agent, const struct md_endpoint *to)
+void md_msg_router_ask(struct md_agent *agent, const struct md_endpoint *to)
 {
 	const struct md_bundle_to place = {
 		.host = to->host, .ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_MSG_DATA};
@@ -232,7 +232,7 @@ static bool may_all_send(struct md_message_limits *limits, unsigned int share, b
 static bool may_send(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened, struct md_host *host,
 		     uint32_t n, uint64_t now_ns)
 {
-	struct md_message_limits *limits = &agent->post.limits;
+	struct md_message_limits *limits = &agent->msg_router.limits;
 	unsigned int share = md_share_of(received);
 	struct md_limit *own = host ? &host->messages : &limits->unknown[share];
 
@@ -244,8 +244,8 @@ static bool may_send(struct md_agent *agent, const struct md_received *received,
 	return false;
 }
 
-void md_post_message(struct md_agent *agent, const struct md_received *received,
-		     const struct md_opened *opened)
+void md_msg_router_message(struct md_agent *agent, const struct md_received *received,
+			   const struct md_opened *opened)
 {
 	struct md_host *host = host_at(agent, received, opened);
 	struct md_envelope envelope;
@@ -262,7 +262,7 @@ void md_post_message(struct md_agent *agent, const struct md_received *received,
 	ask_for_bundles(agent, received, opened);
 }
 
-void md_post_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+void md_msg_router_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
 {
 	struct md_host *host = host_at(agent, received, opened);
 	struct md_bundle_wire bundle;

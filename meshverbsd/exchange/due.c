@@ -194,7 +194,7 @@ static void look_at_routes(struct md_agent *agent, uint64_t now_ns)
  */
 static void expire(struct md_agent *agent, uint64_t now_ns)
 {
-	bool drained = md_listen_drain(agent);
+	bool drained = md_rx_drain(agent);
 
 	if (md_expiry_look(&agent->due.expiry, &agent->hosts, drained, md_udp_dropped(&agent->udp), now_ns))
 		md_due_directory(agent, false);
@@ -202,10 +202,10 @@ static void expire(struct md_agent *agent, uint64_t now_ns)
 
 static void count_heard(struct md_agent *agent, uint64_t now_ns)
 {
-	for (size_t i = 0; i < agent->talk.announce.n; i++) {
-		uint32_t ifindex = agent->talk.announce.outlets[i].ifindex;
+	for (size_t i = 0; i < agent->tx.announce.n; i++) {
+		uint32_t ifindex = agent->tx.announce.outlets[i].ifindex;
 
-		md_announce_heard(&agent->talk.announce, ifindex,
+		md_announce_heard(&agent->tx.announce, ifindex,
 				  md_hosts_on_net(&agent->hosts, ifindex));
 	}
 	agent->due.count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
@@ -214,9 +214,9 @@ static void count_heard(struct md_agent *agent, uint64_t now_ns)
 /* Read acks that wait in the sockets before anything is repeated. */
 static void repeat(struct md_agent *agent, uint64_t now_ns)
 {
-	md_listen_drain(agent);
-	if (md_msg_relay_next(&agent->post.relay) <= now_ns)
-		md_msg_relay_tick(&agent->post.relay, now_ns);
+	md_rx_drain(agent);
+	if (md_msg_relay_next(&agent->msg_router.relay) <= now_ns)
+		md_msg_relay_tick(&agent->msg_router.relay, now_ns);
 }
 
 static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
@@ -225,16 +225,16 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		expire(agent, now_ns);
 	if (agent->due.count_ns <= now_ns)
 		count_heard(agent, now_ns);
-	if (md_talk_next(agent) <= now_ns)
-		md_talk_beacons(agent, now_ns);
+	if (md_tx_next(agent) <= now_ns)
+		md_tx_beacons(agent, now_ns);
 	if (agent->due.targets_ns <= now_ns)
-		agent->due.targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
-	if (md_msg_relay_next(&agent->post.relay) <= now_ns)
+		agent->due.targets_ns = md_targets_tick(&agent->targets, now_ns, md_tx_ask, agent);
+	if (md_msg_relay_next(&agent->msg_router.relay) <= now_ns)
 		repeat(agent, now_ns);
 	if (agent->prober.probes.next_ns <= now_ns)
 		md_prober_tick(agent);
-	if (md_renew_next(agent) <= now_ns)
-		md_renew_look(agent, now_ns);
+	if (md_cookie_refresh_next(agent) <= now_ns)
+		md_cookie_refresh_look(agent, now_ns);
 	if (md_trust_next(agent) <= now_ns)
 		md_trust_look(agent, now_ns);
 	if (agent->routing.routes.next_ns <= now_ns)
@@ -256,13 +256,13 @@ static uint64_t earliest(const struct md_agent *agent)
 		agent->due.targets_ns,
 		agent->publishing.due_ns,
 		agent->due.heartbeat_ns,
-		md_talk_next(agent),
-		md_msg_relay_next(&agent->post.relay),
-		md_renew_next(agent),
+		md_tx_next(agent),
+		md_msg_relay_next(&agent->msg_router.relay),
+		md_cookie_refresh_next(agent),
 		md_trust_next(agent),
 		agent->prober.probes.next_ns,
 		agent->routing.routes.next_ns,
-		md_bundles_next(&agent->post.bundles), /* on_post() flushes the bundles */
+		md_bundles_next(&agent->msg_router.bundles), /* on_post() flushes the bundles */
 	};
 	uint64_t next_ns = UINT64_MAX;
 
@@ -286,7 +286,7 @@ static int on_post(sd_event_source *source, void *arg)
 	struct md_agent *agent = arg;
 
 	(void)source;
-	md_post_flush(agent);
+	md_msg_router_flush(agent);
 	sd_event_source_set_time(agent->due.timer, earliest(agent) / 1000 + 1);
 	sd_event_source_set_enabled(agent->due.timer, SD_EVENT_ONESHOT);
 	return 0;

@@ -25,7 +25,7 @@ void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t p
 	size_t len = md_trust_own_statement(agent, asks, &statement);
 
 	if (len)
-		md_talk_send(agent, MD_KIND_IDENTITY, ip, port, ifindex, from, statement, len);
+		md_tx_send(agent, MD_KIND_IDENTITY, ip, port, ifindex, from, statement, len);
 }
 
 /* Return: false: the host has neither been heard nor answered. */
@@ -57,7 +57,7 @@ static void ask_at(struct md_agent *agent, const struct md_host *host, const str
 	/* Ask for the host's statement. With ours along, since the host may have lost it, or never had it. */
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, !host->vouch);
 	if (md_host_is_vouched(host))
-		md_talk_send_for(agent, &host->id, MD_KIND_CONFIRM, ip, agent->udp.port, ifindex, NULL, &question, 1);
+		md_tx_send_for(agent, &host->id, MD_KIND_CONFIRM, ip, agent->udp.port, ifindex, NULL, &question, 1);
 }
 
 /* Invented hosts on one link, which have to be asked as well, delay no host on another link. */
@@ -115,7 +115,8 @@ void md_trust_confirm(struct md_agent *agent, const struct md_received *received
 	static const uint8_t answer = '!';
 
 	if (opened->payload_len == 1 && opened->payload[0] == '?')
-		md_talk_send_for(agent, &opened->sender, MD_KIND_CONFIRM, &received->ip, received->port, ifindex, &received->to, &answer, 1);
+		md_tx_send_for(agent, &opened->sender, MD_KIND_CONFIRM, &received->ip, received->port, ifindex,
+			       &received->to, &answer, 1);
 }
 
 void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)

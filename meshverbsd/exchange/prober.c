@@ -19,7 +19,7 @@ static int send_over(struct md_agent *agent, enum md_kind kind, const struct in6
 	size_t len = md_seal(agent->secure, kind, &addr, ifindex, payload, md_probe_encode(wire, payload), md_now(),
 			     datagram);
 
-	return md_talk_raw(agent, to, port, ifindex, from, datagram, len);
+	return md_tx_raw(agent, to, port, ifindex, from, datagram, len);
 }
 
 static int send_probe(void *arg, const struct md_probe_key *path, const struct md_probe_wire *probe)
@@ -85,7 +85,7 @@ void md_prober_init(struct md_agent *agent)
 void md_prober_tick(struct md_agent *agent)
 {
 	/* Echoes that wait in the sockets have arrived in time. */
-	bool drained = md_listen_drain(agent);
+	bool drained = md_rx_drain(agent);
 
 	md_probes_tick(&agent->prober.probes, drained, md_udp_dropped(&agent->udp), md_now());
 }

@@ -211,7 +211,7 @@ uint64_t md_trust_next(const struct md_agent *agent)
 
 void md_trust_describe(struct md_agent *agent)
 {
-	const struct md_said *beacon = &agent->talk.said;
+	const struct md_said *beacon = &agent->tx.said;
 	struct md_statement said = {
 		.host = agent->self.id, .start = agent->self.start, .generation = beacon->generation};
 

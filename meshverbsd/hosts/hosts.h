@@ -140,7 +140,7 @@ struct md_host_asking {
 	uint64_t stranger_ns; /* before this time no further answer to messages of the host that cannot be opened */
 };
 
-/* Does a host's agent take bundles? Owner: exchange/post.c; renew.c asks as well. */
+/* Does a host's agent take bundles? Owner: exchange/msg_router.c; cookie_refresh.c asks as well. */
 struct md_host_bundles {
 	uint64_t start; /* start number of the agent that takes them; 0: not known */
 	uint64_t ask_ns; /* the host is not asked before this time */

@@ -226,8 +226,8 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_BUNDLES_ASK_NS     MD_S /* until a host is asked again whether it takes bundles; doubles */
 #define MD_BUNDLES_ASK_MAX    6 /* so many times at most */
 /* Cookies are renewed ahead of time for hosts that a process at work may need at once. */
-#define MD_RENEW_LOOK_NS      (250 * MD_MS)
-#define MD_RENEW_AT_ONCE      32 /* hosts in one look, so that MD_PROBES_MAX hosts are renewed in time */
+#define MD_COOKIE_REFRESH_NS  (250 * MD_MS)
+#define MD_COOKIE_REFRESH_HOSTS 32 /* hosts in one look, so that MD_PROBES_MAX hosts are renewed in time */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one link-local GID; a message goes to each */
 /*
  * Messages accepted without a fleet key. A bundle has more than a hundred messages, and anybody may send bundles, or

@@ -13,7 +13,7 @@
  * Address as key of a cookie (secure.h). Link-local addresses include the netdev. Other addresses do not: the answer to
  * a routed datagram may arrive on another netdev.
  */
-struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex)
+struct md_addr md_tx_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex)
 {
 	return (struct md_addr){
 		.ip = *ip, .port = port, .ifindex = IN6_IS_ADDR_LINKLOCAL(ip) ? ifindex : 0};
@@ -41,8 +41,8 @@ static uint32_t route(void *arg, const struct in6_addr *to)
 
 static const struct md_paths_ops paths_ops = {runs, route};
 
-int md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
-		const struct in6_addr *from, const void *bytes, size_t len)
+int md_tx_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
+	      const struct in6_addr *from, const void *bytes, size_t len)
 {
 	struct leaving leaving = {agent, from};
 	int err;
@@ -59,29 +59,29 @@ int md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port
 	return err;
 }
 
-void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip,
-		  uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload,
-		  size_t len)
+void md_tx_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip,
+		uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload,
+		size_t len)
 {
-	md_talk_send_for(agent, NULL, kind, ip, port, ifindex, from, payload, len);
+	md_tx_send_for(agent, NULL, kind, ip, port, ifindex, from, payload, len);
 }
 
-void md_talk_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
-		      uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len)
+void md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
+		    uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len)
 {
-	struct md_addr to = md_talk_addr(ip, port, ifindex);
+	struct md_addr to = md_tx_addr(ip, port, ifindex);
 	uint8_t datagram[MD_DATAGRAM_MAX_BYTES];
 	size_t datagram_len =
 		md_seal_for(agent->secure, host, kind, &to, ifindex, payload, len, md_now(), datagram);
 
-	md_talk_raw(agent, ip, port, ifindex, from, datagram, datagram_len);
+	md_tx_raw(agent, ip, port, ifindex, from, datagram, datagram_len);
 }
 
 /* ---- beacons --------------------------------------------------------------------------------- */
 
-void md_talk_describe(struct md_agent *agent)
+void md_tx_describe(struct md_agent *agent)
 {
-	struct md_said *said = &agent->talk.said;
+	struct md_said *said = &agent->tx.said;
 	uint8_t desc[MD_DESC_BYTES_MAX];
 	size_t len = md_desc_encode(agent->watch.view->desc, desc);
 
@@ -100,8 +100,8 @@ static void fill_beacon(const struct md_agent *agent, struct md_beacon *beacon)
 	beacon->rail = MD_NO_RAIL;
 	beacon->agent_version = MV_CTL_VERSION;
 	beacon->interval_ms = MD_QUERY_NS / MD_MS;
-	beacon->generation = agent->talk.said.generation;
-	beacon->desc_bytes = agent->talk.said.len;
+	beacon->generation = agent->tx.said.generation;
+	beacon->desc_bytes = agent->tx.said.len;
 }
 
 /* Return: 0 or -errno. */
@@ -110,7 +110,7 @@ static int send_multicast(struct md_agent *agent, const struct md_net *net, bool
 {
 	struct in6_addr group = md_udp_group(ipv6);
 	uint8_t datagram[MD_DATAGRAM_MAX_BYTES];
-	/* Without netdev for IPv4, as in md_talk_addr(). */
+	/* Without netdev for IPv4, as in md_tx_addr(). */
 	size_t datagram_len = md_seal(agent->secure, kind, NULL, ipv6 ? net->ifindex : 0,
 				      payload, len, md_now(), datagram);
 	int err = md_udp_send(&agent->udp, &group, agent->udp.port, net->ifindex, NULL, datagram,
@@ -132,7 +132,7 @@ static void send_to_link(struct md_agent *agent, const struct md_net *net, enum 
 	/* If no beacon was sent over IPv6, send over IPv4: IPv6 addresses in duplicate address detection cannot send. */
 	if (net->has_ipv6)
 		heard = !send_multicast(agent, net, true, kind, payload, len);
-	if (net->has_ipv4 && (!heard || agent->talk.ipv4_until_ns[place] > now_ns))
+	if (net->has_ipv4 && (!heard || agent->tx.ipv4_until_ns[place] > now_ns))
 		send_multicast(agent, net, false, kind, payload, len);
 }
 
@@ -162,7 +162,7 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 		     uint64_t now_ns)
 {
 	const struct md_net *net = md_view_net(agent->watch.view, outlet->ifindex);
-	unsigned int n_pieces = md_beacon_pieces(agent->talk.said.len);
+	unsigned int n_pieces = md_beacon_pieces(agent->tx.said.len);
 	struct md_beacon beacon;
 
 	if (!net || !net->running)
@@ -172,14 +172,14 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 	beacon.interval_ms = outlet->interval_ms;
 	/* A single piece costs little more than a beacon without any. */
 	if (!whole && n_pieces > 1) {
-		md_beacon_cut(&beacon, agent->talk.said.desc, MD_NO_PIECE);
+		md_beacon_cut(&beacon, agent->tx.said.desc, MD_NO_PIECE);
 		send_beacon(agent, net, &beacon, now_ns);
 		return;
 	}
 	if (whole)
 		send_statement(agent, net, now_ns);
 	for (unsigned int i = 0; i < n_pieces; i++) {
-		md_beacon_cut(&beacon, agent->talk.said.desc, (uint8_t)i);
+		md_beacon_cut(&beacon, agent->tx.said.desc, (uint8_t)i);
 		send_beacon(agent, net, &beacon, now_ns);
 	}
 	if (whole)
@@ -193,23 +193,24 @@ static void send_piece_to(struct md_agent *agent, const struct md_net *net, cons
 
 	fill_beacon(agent, &beacon);
 	beacon.rail = (uint16_t)net->rail;
-	for (size_t i = 0; i < agent->talk.announce.n; i++)
-		if (agent->talk.announce.outlets[i].ifindex == net->ifindex)
-			beacon.interval_ms = agent->talk.announce.outlets[i].interval_ms;
-	md_beacon_cut(&beacon, agent->talk.said.desc, piece);
-	md_talk_send(agent, MD_KIND_BEACON, ip, agent->udp.port, net->ifindex, NULL, payload, md_beacon_encode(&beacon, payload));
+	for (size_t i = 0; i < agent->tx.announce.n; i++)
+		if (agent->tx.announce.outlets[i].ifindex == net->ifindex)
+			beacon.interval_ms = agent->tx.announce.outlets[i].interval_ms;
+	md_beacon_cut(&beacon, agent->tx.said.desc, piece);
+	md_tx_send(agent, MD_KIND_BEACON, ip, agent->udp.port, net->ifindex, NULL, payload,
+		   md_beacon_encode(&beacon, payload));
 	agent->counts.beacons.sent++;
 }
 
 /* Sends all of our beacon to a neighbour that asked for proof, and has shown a cookie. */
-void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
+void md_tx_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
 {
 	const struct md_net *net = md_view_net(agent->watch.view, ifindex);
 
 	if (!net)
 		return;
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
-	for (unsigned int i = 0; i < md_beacon_pieces(agent->talk.said.len); i++)
+	for (unsigned int i = 0; i < md_beacon_pieces(agent->tx.said.len); i++)
 		send_piece_to(agent, net, ip, (uint8_t)i);
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
 }
@@ -224,7 +225,7 @@ static void send_greeting(struct md_agent *agent, const struct md_greeting *gree
 
 	if (!net)
 		return;
-	send_piece_to(agent, net, &greeting->ip, md_beacon_pieces(agent->talk.said.len) > 1 ? MD_NO_PIECE : 0);
+	send_piece_to(agent, net, &greeting->ip, md_beacon_pieces(agent->tx.said.len) > 1 ? MD_NO_PIECE : 0);
 	md_trust_send(agent, &greeting->ip, agent->udp.port, greeting->ifindex, NULL, false);
 }
 
@@ -263,11 +264,11 @@ static bool may_greet(struct md_greetings *greetings, const struct in6_addr *ip,
 	return md_limit_take(group, &greetings_group_rate, now_ns) && md_limit_take(&limits->all, &greetings_rate, now_ns);
 }
 
-void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
-		   uint64_t now_ns)
+void md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
+		 uint64_t now_ns)
 {
-	struct md_greetings *greetings = &agent->talk.greetings;
-	uint64_t delay_ns = md_announce_greet(&agent->talk.announce, ifindex, now_ns);
+	struct md_greetings *greetings = &agent->tx.greetings;
+	uint64_t delay_ns = md_announce_greet(&agent->tx.announce, ifindex, now_ns);
 	struct md_greeting *greeting =
 		delay_ns && (md_secure_has_key(agent->secure) || may_greet(greetings, ip, ifindex, now_ns)) ?
 			place_for(greetings, ifindex) :
@@ -279,7 +280,7 @@ void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t i
 
 static void send_greetings(struct md_agent *agent, uint64_t now_ns)
 {
-	struct md_greetings *greetings = &agent->talk.greetings;
+	struct md_greetings *greetings = &agent->tx.greetings;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < greetings->n; i++) {
@@ -293,23 +294,23 @@ static void send_greetings(struct md_agent *agent, uint64_t now_ns)
 	greetings->n = kept;
 }
 
-void md_talk_beacons(struct md_agent *agent, uint64_t now_ns)
+void md_tx_beacons(struct md_agent *agent, uint64_t now_ns)
 {
 	const struct md_outlet *outlet;
 	bool whole;
 
-	while ((outlet = md_announce_due(&agent->talk.announce, now_ns, &whole)))
+	while ((outlet = md_announce_due(&agent->tx.announce, now_ns, &whole)))
 		send_due(agent, outlet, whole, now_ns);
 	send_greetings(agent, now_ns);
 }
 
-uint64_t md_talk_next(const struct md_agent *agent)
+uint64_t md_tx_next(const struct md_agent *agent)
 {
-	uint64_t next_ns = md_announce_next(&agent->talk.announce);
+	uint64_t next_ns = md_announce_next(&agent->tx.announce);
 
-	for (size_t i = 0; i < agent->talk.greetings.n; i++)
-		if (agent->talk.greetings.list[i].due_ns < next_ns)
-			next_ns = agent->talk.greetings.list[i].due_ns;
+	for (size_t i = 0; i < agent->tx.greetings.n; i++)
+		if (agent->tx.greetings.list[i].due_ns < next_ns)
+			next_ns = agent->tx.greetings.list[i].due_ns;
 	return next_ns;
 }
 
@@ -325,7 +326,7 @@ static bool may_answer(struct md_agent *agent, const struct md_received *query, 
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
 	const struct md_endpoint from = {.ip = query->ip, .ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0};
-	struct md_answers *answers = &agent->talk.answers;
+	struct md_answers *answers = &agent->tx.answers;
 	unsigned int share = md_share_of(query);
 
 	if (host && md_host_is_wanted(host, now_ns) && md_paths_is_of(host, &from))
@@ -336,7 +337,7 @@ static bool may_answer(struct md_agent *agent, const struct md_received *query, 
 	       md_limit_take(&answers->all, &together_rate, now_ns);
 }
 
-void md_talk_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened)
+void md_tx_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened)
 {
 	const struct in6_addr *from = md_udp_is_multicast(&query->to) ? NULL : &query->to;
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0;
@@ -348,38 +349,38 @@ void md_talk_entry(struct md_agent *agent, const struct md_received *query, cons
 	}
 	fill_beacon(agent, &beacon);
 	md_trust_send(agent, &query->ip, query->port, ifindex, from, false);
-	for (unsigned int i = 0; i < md_beacon_pieces(agent->talk.said.len); i++) {
+	for (unsigned int i = 0; i < md_beacon_pieces(agent->tx.said.len); i++) {
 		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
-		md_beacon_cut(&beacon, agent->talk.said.desc, (uint8_t)i);
-		md_talk_send(agent, MD_KIND_ENTRY, &query->ip, query->port, ifindex, from, payload,
-			     md_beacon_encode(&beacon, payload));
+		md_beacon_cut(&beacon, agent->tx.said.desc, (uint8_t)i);
+		md_tx_send(agent, MD_KIND_ENTRY, &query->ip, query->port, ifindex, from, payload,
+			   md_beacon_encode(&beacon, payload));
 		agent->counts.entries.sent++;
 	}
 	md_trust_send(agent, &query->ip, query->port, ifindex, from, false);
 }
 
-void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
+void md_tx_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
 {
 	struct md_writer w = {.buf = (uint8_t[MD_QUERY_BYTES]){0}, .size = MD_QUERY_BYTES};
 
-	md_put64(&w, agent->talk.said.generation);
-	md_talk_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, w.buf, w.len);
+	md_put64(&w, agent->tx.said.generation);
+	md_tx_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, w.buf, w.len);
 	agent->counts.queries.sent++;
 }
 
-void md_talk_ask(void *arg, const struct md_target *target)
+void md_tx_ask(void *arg, const struct md_target *target)
 {
 	struct in6_addr ip = md_paths_ip(&target->gid);
 	struct md_agent *agent = arg;
 	const struct md_view *view = agent->watch.view;
 
 	if (mv_gid_family(&target->gid) != MV_FAMILY_LINK_LOCAL) {
-		md_talk_query(agent, &ip, 0);
+		md_tx_query(agent, &ip, 0);
 		return;
 	}
 	/* The address may be on any link of ours. */
 	for (size_t i = 0; i < view->n_nets; i++)
 		if (view->nets[i].running && view->nets[i].has_ipv6)
-			md_talk_query(agent, &ip, view->nets[i].ifindex);
+			md_tx_query(agent, &ip, view->nets[i].ifindex);
 }

@@ -45,14 +45,14 @@ static void check_rationed(bool sealed)
 	assert_int_equal(md_secure_new(&config, &no_keys, md_now(), &agent.secure), 0);
 	opened.payload_len = make_bundle(opened.payload, n);
 	for (unsigned int i = 0; i < 4000; i++)
-		md_post_bundle(&agent, &received, &opened);
+		md_msg_router_bundle(&agent, &received, &opened);
 	assert_int_equal(agent.counts.bundles.received, 4000);
 	assert_in_range(agent.counts.payloads.malformed, most - n, most);
 	assert_int_equal(agent.counts.payloads.malformed + agent.counts.messages.throttled, 4000 * n);
 	/* After a second there is room for some more. */
 	clock_ns += MD_S;
 	before = agent.counts.payloads.malformed;
-	md_post_bundle(&agent, &received, &opened);
+	md_msg_router_bundle(&agent, &received, &opened);
 	assert_int_equal(agent.counts.payloads.malformed, before + n);
 	md_secure_free(agent.secure);
 }
@@ -122,12 +122,12 @@ static void check_wanted(bool sealed)
 		host = add_host(n);
 		from_host(host, &received, &opened);
 		for (unsigned int i = 0; i < MD_MESSAGES_BURST / 100; i++)
-			md_post_bundle(&agent, &received, &opened);
+			md_msg_router_bundle(&agent, &received, &opened);
 	}
 	assert_true(agent.counts.messages.throttled > 0);
 	from_host(wanted, &received, &opened);
 	before = agent.counts.payloads.malformed;
-	md_post_bundle(&agent, &received, &opened);
+	md_msg_router_bundle(&agent, &received, &opened);
 	assert_int_equal(agent.counts.payloads.malformed, before + 100);
 	end();
 }
@@ -147,7 +147,7 @@ static bool is_answered(const struct md_host *host, uint32_t group)
 	struct md_received received;
 
 	from_host(host, &received, &opened);
-	md_talk_entry(&agent, &received, &opened);
+	md_tx_entry(&agent, &received, &opened);
 	return agent.counts.queries.refused == before;
 }
 
@@ -181,7 +181,7 @@ static bool is_taken(const struct md_received *received, const struct md_opened 
 {
 	uint64_t before = agent.counts.messages.throttled;
 
-	md_post_bundle(&agent, received, opened);
+	md_msg_router_bundle(&agent, received, opened);
 	return agent.counts.messages.throttled == before;
 }
 
@@ -199,7 +199,7 @@ static void check_messages_of_another_link(bool sealed)
 		from_host(add_host(n), &received, &opened);
 		received.hop_limit = 255;
 		for (unsigned int i = 0; i < MD_MESSAGES_BURST / 100; i++)
-			md_post_bundle(&agent, &received, &opened);
+			md_msg_router_bundle(&agent, &received, &opened);
 	}
 	opened.sender = peers_id(99);
 	while (is_taken(&received, &opened))
@@ -233,14 +233,14 @@ static void test_answers_on_another_link(void **state)
 	begin();
 	for (uint32_t i = 0; i < 8192; i++) {
 		opened.group = i % MD_SOURCE_GROUPS;
-		md_talk_entry(&agent, &received, &opened);
+		md_tx_entry(&agent, &received, &opened);
 	}
 	before = agent.counts.queries.refused;
 	assert_true(before > 0);
 	received.ifindex = 2;
-	md_talk_entry(&agent, &received, &opened);
+	md_tx_entry(&agent, &received, &opened);
 	received.hop_limit = 64;
-	md_talk_entry(&agent, &received, &opened);
+	md_tx_entry(&agent, &received, &opened);
 	assert_int_equal(agent.counts.queries.refused, before);
 	end();
 }
@@ -322,8 +322,8 @@ static unsigned int n_greetings(uint32_t ifindex)
 {
 	unsigned int n = 0;
 
-	for (size_t i = 0; i < agent.talk.greetings.n; i++)
-		n += agent.talk.greetings.list[i].ifindex == ifindex;
+	for (size_t i = 0; i < agent.tx.greetings.n; i++)
+		n += agent.tx.greetings.list[i].ifindex == ifindex;
 	return n;
 }
 
@@ -336,7 +336,7 @@ static void greet(uint32_t ifindex, unsigned int n)
 	while (n--) {
 		number++;
 		memcpy(&ip.s6_addr[12], &number, sizeof(number));
-		md_talk_greet(&agent, &ip, ifindex, MD_S);
+		md_tx_greet(&agent, &ip, ifindex, MD_S);
 	}
 }
 
@@ -345,10 +345,10 @@ static void test_greetings_on_another_link(void **state)
 {
 	(void)state;
 	begin();
-	agent.talk.announce.random = no_random;
-	agent.talk.announce.n = 2;
+	agent.tx.announce.random = no_random;
+	agent.tx.announce.n = 2;
 	for (uint32_t i = 0; i < 2; i++)
-		agent.talk.announce.outlets[i] = (struct md_outlet){.ifindex = 1 + i, .n_heard = 10000};
+		agent.tx.announce.outlets[i] = (struct md_outlet){.ifindex = 1 + i, .n_heard = 10000};
 	greet(2, 1000);
 	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX);
 	greet(1, 100);
@@ -399,7 +399,7 @@ static bool takes_message(const struct md_host *host, uint32_t ifindex, uint32_t
 	envelope.id = ++id;
 	envelope.len = (uint16_t)mv_ctl_encode(&msg, data);
 	opened.payload_len = md_envelope_encode(&envelope, opened.payload);
-	md_post_message(&agent, &received, &opened);
+	md_msg_router_message(&agent, &received, &opened);
 	return agent.counts.messages.throttled == throttled;
 }
 
@@ -461,20 +461,20 @@ static void test_greetings_are_rationed(void **state)
 
 	(void)state;
 	begin();
-	agent.talk.said.len = MD_DESC_BYTES_MAX; /* many pieces */
-	agent.talk.announce.random = no_random;
-	agent.talk.announce.n = 1;
-	agent.talk.announce.outlets[0] = (struct md_outlet){.ifindex = 1, .n_heard = 10000, .next_ns = UINT64_MAX};
+	agent.tx.said.len = MD_DESC_BYTES_MAX; /* many pieces */
+	agent.tx.announce.random = no_random;
+	agent.tx.announce.n = 1;
+	agent.tx.announce.outlets[0] = (struct md_outlet){.ifindex = 1, .n_heard = 10000, .next_ns = UINT64_MAX};
 	for (unsigned int i = 0; i < 1000; i++) {
-		md_talk_greet(&agent, &ip, 1, now_ns);
-		md_talk_beacons(&agent, now_ns + 100 * MD_S);
+		md_tx_greet(&agent, &ip, 1, now_ns);
+		md_tx_beacons(&agent, now_ns + 100 * MD_S);
 	}
 	assert_int_equal(agent.counts.beacons.sent, MD_GREETINGS_GROUP_BURST);
 	assert_int_equal(n_datagrams(), MD_GREETINGS_GROUP_BURST); /* one each: this host signs nothing */
 	for (uint32_t i = 1; i < 100000; i++) {
 		memcpy(&ip.s6_addr[8], &i, sizeof(i));
-		md_talk_greet(&agent, &ip, 1, now_ns);
-		md_talk_beacons(&agent, now_ns + 100 * MD_S);
+		md_tx_greet(&agent, &ip, 1, now_ns);
+		md_tx_beacons(&agent, now_ns + 100 * MD_S);
 	}
 	assert_int_equal(n_datagrams(), MD_GREETINGS_BURST);
 	/* Newcomers are greeted again later. */
@@ -482,8 +482,8 @@ static void test_greetings_are_rationed(void **state)
 	now_ns += MD_S;
 	for (uint32_t i = 1; i < 10000; i++) {
 		memcpy(&ip.s6_addr[8], &i, sizeof(i));
-		md_talk_greet(&agent, &ip, 1, now_ns);
-		md_talk_beacons(&agent, now_ns + 100 * MD_S);
+		md_tx_greet(&agent, &ip, 1, now_ns);
+		md_tx_beacons(&agent, now_ns + 100 * MD_S);
 	}
 	assert_int_equal(n_datagrams(), before + MD_GREETINGS_RATE);
 	end();

@@ -51,13 +51,13 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 		return;
 	if (news & MD_NEWS_WANTED && now_ns - host->queried_ns >= WANTED_NS) {
 		host->queried_ns = now_ns;
-		md_talk_query(agent, &heard->ip,
-			      IN6_IS_ADDR_LINKLOCAL(&heard->ip) ? heard->ifindex : 0);
+		md_tx_query(agent, &heard->ip,
+			    IN6_IS_ADDR_LINKLOCAL(&heard->ip) ? heard->ifindex : 0);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
 		md_due_routes(agent, host);
 		claim(agent, host, heard, now_ns);
-		md_msg_relay_known(&agent->post.relay);
+		md_msg_relay_known(&agent->msg_router.relay);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
 		md_due_heard(agent, host, news & MD_NEWS_DOWN, heard->proven);
@@ -86,7 +86,7 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 		return;
 	}
 	if (md_udp_is_ipv4(&received->ip))
-		agent->talk.ipv4_until_ns[net - agent->watch.view->nets] =
+		agent->tx.ipv4_until_ns[net - agent->watch.view->nets] =
 			now_ns + 4 * beacon.interval_ms * MD_MS;
 	if (!news) {
 		agent->counts.beacons.unchanged++;
@@ -95,7 +95,7 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 	}
 	take_news(agent, &heard, news, now_ns);
 	if (news & (MD_NEWS_HOST | MD_NEWS_SIGHTING))
-		md_talk_greet(agent, &received->ip, received->ifindex, now_ns);
+		md_tx_greet(agent, &received->ip, received->ifindex, now_ns);
 }
 
 /* Did we ask for this answer? *@ret_target: the target that was queried; NULL: a neighbour was asked for its description. */
@@ -175,10 +175,10 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 
 	switch (opened->about) {
 	case MD_KIND_BEACON:
-		md_talk_beacon_to(agent, &received->ip, received->ifindex);
+		md_tx_beacon_to(agent, &received->ip, received->ifindex);
 		break;
 	case MD_KIND_QUERY:
-		md_talk_query(agent, &received->ip, ifindex);
+		md_tx_query(agent, &received->ip, ifindex);
 		break;
 	case MD_KIND_MESSAGE:
 	case MD_KIND_BUNDLE:
@@ -187,7 +187,7 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		if (!host || !md_paths_is_of(host, &to))
 			break;
 		to.bundles = md_host_takes_bundles(host);
-		md_msg_relay_learned(&agent->post.relay, &host->id, &to, now_ns);
+		md_msg_relay_learned(&agent->msg_router.relay, &host->id, &to, now_ns);
 		break;
 	case MD_KIND_PROBE:
 		md_prober_challenged(agent, received);
@@ -211,7 +211,7 @@ static void on_hint(struct md_agent *agent, const struct md_received *query, con
 	uint64_t generation = md_get64(&r);
 
 	if (target && !r.bad && md_target_hinted(target, md_hosts_find(&agent->hosts, &opened->sender), generation))
-		md_targets_ask_now(&agent->targets, target, now_ns, md_talk_ask, agent);
+		md_targets_ask_now(&agent->targets, target, now_ns, md_tx_ask, agent);
 }
 
 static void dispatch(struct md_agent *agent, const struct md_received *received,
@@ -223,17 +223,17 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 		break;
 	case MD_KIND_QUERY:
 		agent->counts.queries.received++;
-		md_talk_entry(agent, received, opened);
+		md_tx_entry(agent, received, opened);
 		on_hint(agent, received, opened, now_ns);
 		break;
 	case MD_KIND_ENTRY:
 		on_entry(agent, received, opened, now_ns);
 		break;
 	case MD_KIND_MESSAGE:
-		md_post_message(agent, received, opened);
+		md_msg_router_message(agent, received, opened);
 		break;
 	case MD_KIND_BUNDLE:
-		md_post_bundle(agent, received, opened);
+		md_msg_router_bundle(agent, received, opened);
 		break;
 	case MD_KIND_PROBE:
 		md_prober_probe(agent, received, opened);
@@ -259,9 +259,9 @@ static void reply(struct md_agent *agent, const struct md_received *received,
 {
 	bool same_netdev = IN6_IS_ADDR_LINKLOCAL(&received->ip) || md_is_of_path(received->bytes, received->len);
 
-	md_talk_raw(agent, &received->ip, received->port, same_netdev ? received->ifindex : 0,
-		    md_udp_is_multicast(&received->to) ? NULL : &received->to, opened->reply,
-		    opened->reply_len);
+	md_tx_raw(agent, &received->ip, received->port, same_netdev ? received->ifindex : 0,
+		  md_udp_is_multicast(&received->to) ? NULL : &received->to, opened->reply,
+		  opened->reply_len);
 }
 
 /* Logs verdicts that somebody has to act on, the first of each kind; counters have the rest. */
@@ -299,7 +299,7 @@ static bool is_from_agent(const struct md_agent *agent, const struct md_received
 
 static void on_datagram(struct md_agent *agent, const struct md_received *received)
 {
-	struct md_addr from = md_talk_addr(&received->ip, received->port, received->ifindex);
+	struct md_addr from = md_tx_addr(&received->ip, received->port, received->ifindex);
 	uint64_t now_ns = md_now();
 	struct md_opened opened;
 	enum md_verdict verdict;
@@ -353,14 +353,14 @@ static bool drain(struct md_agent *agent, int fd)
 	return fd < 0;
 }
 
-bool md_listen_drain(struct md_agent *agent)
+bool md_rx_drain(struct md_agent *agent)
 {
 	bool all = drain(agent, agent->udp.fd6);
 
 	return drain(agent, agent->udp.fd4) && all;
 }
 
-int md_listen_start(struct md_agent *agent)
+int md_rx_start(struct md_agent *agent)
 {
 	int err = 0;
 

@@ -47,11 +47,11 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 			agent->counts.messages.unclaimed++;
 		return 0;
 	}
-	if (!md_has_room(agent->post.relay.n, MD_MSGS_MAX, client->account->id))
+	if (!md_has_room(agent->msg_router.relay.n, MD_MSGS_MAX, client->account->id))
 		return -ENOSPC;
 	client->n_msgs++;
 	client->account->n_msgs++;
-	err = md_msg_relay_send(&agent->post.relay, client->number, dgid, msg->to.qpn, data, len, md_now());
+	err = md_msg_relay_send(&agent->msg_router.relay, client->number, dgid, msg->to.qpn, data, len, md_now());
 	if (err) {
 		client->n_msgs--;
 		client->account->n_msgs--;
@@ -70,7 +70,7 @@ static void on_gone(void *arg, struct md_client *client)
 {
 	struct md_agent *agent = arg;
 
-	md_msg_relay_orphan(&agent->post.relay, client->number);
+	md_msg_relay_orphan(&agent->msg_router.relay, client->number);
 	md_probes_drop(&agent->prober.probes, &client->watches);
 }
 
@@ -136,14 +136,14 @@ static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoin
 	return false;
 }
 
-bool md_post_ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account)
+bool md_msg_router_ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account)
 {
 	uint64_t now_ns = md_now();
 	struct md_target *target = md_targets_use(&agent->targets, dgid, account, now_ns);
 
 	if (!target || md_target_silent(target, now_ns))
 		return false;
-	md_targets_ask_now(&agent->targets, target, now_ns, md_talk_ask, agent);
+	md_targets_ask_now(&agent->targets, target, now_ns, md_tx_ask, agent);
 	if (target->next_ns < agent->due.targets_ns)
 		agent->due.targets_ns = target->next_ns;
 	return true;
@@ -165,9 +165,9 @@ static bool on_look(void *arg, const struct md_client *client, const union ibv_g
 	if ((family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6) || md_view_has_gid(agent->watch.view, dgid))
 		return false;
 	if (holder)
-		return holder->doubts && md_post_ask_for(agent, dgid, client->account->id);
+		return holder->doubts && md_msg_router_ask_for(agent, dgid, client->account->id);
 	near = md_view_on_link(agent->watch.view, dgid);
-	return !memcmp(&near, &none, sizeof(near)) && md_post_ask_for(agent, dgid, client->account->id);
+	return !memcmp(&near, &none, sizeof(near)) && md_msg_router_ask_for(agent, dgid, client->account->id);
 }
 
 static const struct md_client_ops client_ops = {on_send, on_devices, on_gone, on_watch, probes, on_look};
@@ -178,7 +178,7 @@ static bool ask(void *arg, const union ibv_gid *dgid, uint64_t number)
 	struct md_agent *agent = arg;
 	const struct md_client *client = md_clients_find(&agent->clients, number);
 
-	return md_post_ask_for(agent, dgid, client ? client->account->id : MD_TARGETS_OF_OTHERS);
+	return md_msg_router_ask_for(agent, dgid, client ? client->account->id : MD_TARGETS_OF_OTHERS);
 }
 
 static void send_envelope(void *arg, const struct md_endpoint *to, const struct md_envelope *envelope)
@@ -193,11 +193,11 @@ static void send_envelope(void *arg, const struct md_endpoint *to, const struct 
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 	if (to->bundles)
-		md_bundles_add(&agent->post.bundles, &place, envelope, 0);
+		md_bundles_add(&agent->msg_router.bundles, &place, envelope, 0);
 	else
-		md_talk_send_for(agent, &to->host, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex,
-				 IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload,
-				 md_envelope_encode(envelope, payload));
+		md_tx_send_for(agent, &to->host, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex,
+			       IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload,
+			       md_envelope_encode(envelope, payload));
 }
 
 void md_post_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len)
@@ -205,13 +205,13 @@ void md_post_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t
 	struct md_agent *agent = arg;
 
 	agent->counts.bundles.sent++;
-	md_talk_send_for(agent, &to->host, MD_KIND_BUNDLE, &to->ip, to->port, to->ifindex,
-			 IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, len);
+	md_tx_send_for(agent, &to->host, MD_KIND_BUNDLE, &to->ip, to->port, to->ifindex,
+		       IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, len);
 }
 
-void md_post_flush(struct md_agent *agent)
+void md_msg_router_flush(struct md_agent *agent)
 {
-	md_bundles_flush(&agent->post.bundles, md_now());
+	md_bundles_flush(&agent->msg_router.bundles, md_now());
 	md_clients_flush(&agent->clients);
 }
 
@@ -238,15 +238,15 @@ static void done(void *arg, const struct md_msg *msg)
 static const struct md_msg_relay_ops relay_ops = {find_endpoints, is_at, is_from, ask,
 						  send_envelope, unreachable, done};
 
-void md_post_init(struct md_agent *agent)
+void md_msg_router_init(struct md_agent *agent)
 {
 	uint64_t first_id;
 
 	/* A quarter of the range at most, so that numbers never wrap around; not 0. */
 	randombytes_buf(&first_id, sizeof(first_id));
-	md_msg_relay_init(&agent->post.relay, &relay_ops, agent, (first_id >> 2) + 1);
-	agent->post.bundles.send = md_post_send_bundle;
-	agent->post.bundles.arg = agent;
+	md_msg_relay_init(&agent->msg_router.relay, &relay_ops, agent, (first_id >> 2) + 1);
+	agent->msg_router.bundles.send = md_post_send_bundle;
+	agent->msg_router.bundles.arg = agent;
 	agent->clients.ops = &client_ops;
 	agent->clients.arg = agent;
 }

@@ -37,11 +37,11 @@ static bool is_heard(const struct md_host *host, const struct md_endpoint *at)
 static void renew(struct md_agent *agent, const struct md_host *host, const union ibv_gid *gid)
 {
 	struct md_endpoint to[MD_PATHS_AT_ONCE];
-	size_t n = md_msg_relay_first_ways(&agent->post.relay, gid, to, MD_PATHS_AT_ONCE);
+	size_t n = md_msg_relay_first_ways(&agent->msg_router.relay, gid, to, MD_PATHS_AT_ONCE);
 
 	for (size_t i = 0; i < n; i++)
 		if (is_heard(host, &to[i]))
-			md_post_ask(agent, &to[i]);
+			md_msg_router_ask(agent, &to[i]);
 }
 
 /* Return: the host at the remote end of a watched path that works, if its cookies are due; else NULL. */
@@ -55,12 +55,12 @@ static struct md_host *due_host(struct md_agent *agent, const struct md_probe *p
 	return host && host->renew_ns <= now_ns ? host : NULL;
 }
 
-void md_renew_look(struct md_agent *agent, uint64_t now_ns)
+void md_cookie_refresh_look(struct md_agent *agent, uint64_t now_ns)
 {
 	unsigned int n = 0;
 	struct md_probe *probe, *next;
 
-	agent->due.renew_ns = now_ns + MD_RENEW_LOOK_NS;
+	agent->due.renew_ns = now_ns + MD_COOKIE_REFRESH_NS;
 	HASH_ITER(hh, agent->prober.probes.by_key, probe, next)
 	{
 		struct md_host *host = due_host(agent, probe, now_ns);
@@ -72,12 +72,12 @@ void md_renew_look(struct md_agent *agent, uint64_t now_ns)
 		if (!is_to_be_asked(host))
 			continue;
 		renew(agent, host, &probe->key.remote);
-		if (++n == MD_RENEW_AT_ONCE)
+		if (++n == MD_COOKIE_REFRESH_HOSTS)
 			return;
 	}
 }
 
-uint64_t md_renew_next(const struct md_agent *agent)
+uint64_t md_cookie_refresh_next(const struct md_agent *agent)
 {
 	return agent->prober.probes.n_scheduled ? agent->due.renew_ns : UINT64_MAX;
 }
