@@ -396,7 +396,7 @@ bool md_agent_stop(struct md_agent *agent)
 	md_watch_stop(&agent->watch);
 	mv_netlink_close(&agent->routing.netlink);
 	md_udp_close(&agent->udp);
-	md_publish_fini(&agent->publishing.published);
+	md_dir_publish_fini(&agent->publishing.published);
 	md_secure_free(agent->secure);
 	md_rundir_close(&agent->rundir);
 	sd_event_unref(agent->event);

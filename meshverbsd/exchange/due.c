@@ -7,7 +7,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "agent_log.h"
-#include "content.h"
+#include "dir_build.h"
 #include "paths.h"
 
 uint64_t md_now(void)
@@ -99,25 +99,25 @@ static uint32_t library(const void *arg, const char *device)
 
 static int write_directory(struct md_agent *agent, uint64_t now_ns)
 {
-	struct md_content_from from = {.self = &agent->self.id,
-				       .name = agent->self.name,
-				       .hosts = &agent->hosts,
-				       .map = &agent->gidmap,
-				       .targets = &agent->targets,
-				       .is_authenticated = is_authenticated,
-				       .library = library,
-				       .arg = agent};
-	struct md_content content;
+	struct md_dir_build_from from = {.self = &agent->self.id,
+					 .name = agent->self.name,
+					 .hosts = &agent->hosts,
+					 .map = &agent->gidmap,
+					 .targets = &agent->targets,
+					 .is_authenticated = is_authenticated,
+					 .library = library,
+					 .arg = agent};
+	struct md_dir_build content;
 	int err;
 
 	md_gidmap_settle(&agent->gidmap, &agent->hosts, agent->watch.view, &agent->targets);
 	yield_kept(agent);
 	from.view = agent->watch.view;
-	err = md_content_make(&from, now_ns, &content);
+	err = md_dir_build_make(&from, now_ns, &content);
 	if (err)
 		return err;
-	err = md_publish(&agent->publishing.published, &content.dir, now_ns);
-	md_content_free(&content);
+	err = md_dir_publish(&agent->publishing.published, &content.dir, now_ns);
+	md_dir_build_free(&content);
 	return err;
 }
 
@@ -242,7 +242,7 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 	if (agent->publishing.due_ns <= now_ns)
 		publish(agent, now_ns);
 	if (agent->due.heartbeat_ns <= now_ns) {
-		md_publish_heartbeat(&agent->publishing.published, now_ns);
+		md_dir_publish_heartbeat(&agent->publishing.published, now_ns);
 		md_clients_weigh(&agent->clients);
 		agent->due.heartbeat_ns = now_ns + MD_HEARTBEAT_NS;
 	}
@@ -306,7 +306,7 @@ int md_due_start(struct md_agent *agent)
 	/* The directory of a former agent remains in use until the neighbours have answered. */
 	agent->publishing.published.dir_fd = agent->rundir.fd;
 	agent->publishing.due_ns = md_now();
-	if (md_publish_exists(agent->rundir.fd))
+	if (md_dir_publish_exists(agent->rundir.fd))
 		agent->publishing.due_ns += MD_PUBLISH_FIRST_NS;
 	return 0;
 }

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "ctl.h"
-#include "content.h"
-#include "publish.h"
+#include "dir_build.h"
+#include "dir_publish.h"
 #include "topo.h"
 
 static uint64_t now(clockid_t clock)
@@ -161,15 +161,15 @@ static double hear_all(const struct md_view *view, uint32_t n_hosts, uint32_t n_
 static double publish(const struct md_view *view, size_t *ret_bytes)
 {
 	struct mv_host_id self = {.bytes = {1}};
-	const struct md_content_from from = {.self = &self,
-					     .name = "me",
-					     .view = view,
-					     .hosts = &hosts,
-					     .map = &map,
-					     .targets = &targets};
+	const struct md_dir_build_from from = {.self = &self,
+					       .name = "me",
+					       .view = view,
+					       .hosts = &hosts,
+					       .map = &map,
+					       .targets = &targets};
 	char path[] = "/dev/shm/meshverbs-scale-XXXXXX";
 	struct md_published published = {0};
-	struct md_content content;
+	struct md_dir_build content;
 	uint64_t begun;
 	double took;
 
@@ -177,12 +177,12 @@ static double publish(const struct md_view *view, size_t *ret_bytes)
 		abort();
 	published.dir_fd = open(path, O_DIRECTORY | O_RDONLY);
 	begun = now(CLOCK_PROCESS_CPUTIME_ID);
-	if (md_content_make(&from, MD_S, &content) || md_publish(&published, &content.dir, MD_S))
+	if (md_dir_build_make(&from, MD_S, &content) || md_dir_publish(&published, &content.dir, MD_S))
 		abort();
-	md_content_free(&content);
+	md_dir_build_free(&content);
 	took = (double)(now(CLOCK_PROCESS_CPUTIME_ID) - begun) / 1e6;
 	*ret_bytes = published.size_bytes;
-	md_publish_fini(&published);
+	md_dir_publish_fini(&published);
 	unlinkat(published.dir_fd, MV_DIRECTORY_FILE, 0);
 	close(published.dir_fd);
 	rmdir(path);

@@ -80,17 +80,17 @@ int holder(const char *gid_text)
 	return (int)n;
 }
 
-struct md_content_from from(void)
+struct md_dir_build_from from(void)
 {
 	static struct mv_host_id self;
 
 	self = peers_id(77);
-	return (struct md_content_from){.self = &self,
-					.name = "me",
-					.view = view,
-					.hosts = &hosts,
-					.map = &map,
-					.targets = &targets};
+	return (struct md_dir_build_from){.self = &self,
+					  .name = "me",
+					  .view = view,
+					  .hosts = &hosts,
+					  .map = &map,
+					  .targets = &targets};
 }
 
 void claim_again(bool fleet_key)

@@ -4,7 +4,7 @@
 
 #include "unit.h"
 
-#include "content.h"
+#include "dir_build.h"
 #include "paths.h"
 
 /*
@@ -34,7 +34,7 @@ void tell(unsigned int n, const char *text, const char *address, uint64_t now_ns
 int holder(const char *gid_text);
 /** claim_again - all hosts claim their GIDs anew, with or without a fleet key */
 void claim_again(bool fleet_key);
-/** from - what md_content_make() makes a directory from */
-struct md_content_from from(void);
+/** from - what md_dir_build_make() makes a directory from */
+struct md_dir_build_from from(void);
 
 #endif

@@ -6,18 +6,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dir_publish.h"
 #include "fault.h"
 #include "heardhosts.h"
 #include "peers.h"
-#include "publish.h"
 #include "tmpdir.h"
 
 static void test_directory(void **state)
 {
-	struct md_content_from what = from();
+	struct md_dir_build_from what = from();
 	struct md_published published = {0};
 	union ibv_gid gid = unit_gid("10.66.0.1");
-	struct md_content content;
+	struct md_dir_build content;
 	struct mv_directory dir;
 	struct tmpdir tmp;
 	ssize_t at;
@@ -44,11 +44,11 @@ static void test_directory(void **state)
 	     "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.2/24 "
 	     "v2;",
 	     1, 5, MD_S);
-	assert_false(md_publish_exists(published.dir_fd));
-	assert_int_equal(md_content_make(&what, 5 * MD_S, &content), 0);
-	assert_int_equal(md_publish(&published, &content.dir, 5 * MD_S), 0);
-	md_content_free(&content);
-	assert_true(md_publish_exists(published.dir_fd));
+	assert_false(md_dir_publish_exists(published.dir_fd));
+	assert_int_equal(md_dir_build_make(&what, 5 * MD_S, &content), 0);
+	assert_int_equal(md_dir_publish(&published, &content.dir, 5 * MD_S), 0);
+	md_dir_build_free(&content);
+	assert_true(md_dir_publish_exists(published.dir_fd));
 
 	assert_int_equal(mv_directory_open(tmp.path, &dir), 0);
 	assert_int_equal(dir.header->n_hosts, 3);
@@ -73,67 +73,67 @@ static void test_directory(void **state)
 	assert_true(mv_directory_linked(&dir, 1, 3));
 	assert_false(mv_directory_linked(&dir, 0, 3));
 	assert_true(mv_directory_alive(&dir, 6 * MD_S));
-	md_publish_heartbeat(&published, 60 * MD_S);
+	md_dir_publish_heartbeat(&published, 60 * MD_S);
 	assert_true(mv_directory_alive(&dir, 61 * MD_S));
 
 	/* The next file: who has the old one learns of it. */
 	assert_false(mv_directory_superseded(&dir));
-	assert_int_equal(md_content_make(&what, 6 * MD_S, &content), 0);
-	assert_int_equal(md_publish(&published, &content.dir, 6 * MD_S), 0);
+	assert_int_equal(md_dir_build_make(&what, 6 * MD_S, &content), 0);
+	assert_int_equal(md_dir_publish(&published, &content.dir, 6 * MD_S), 0);
 	assert_true(mv_directory_superseded(&dir));
 	mv_directory_close(&dir);
 	/* The agent itself lets go of it when nothing is urgent, or there is one more. */
 	assert_int_equal(tmpdir_mapped(&tmp), 2);
-	assert_int_equal(md_publish(&published, &content.dir, 6 * MD_S), 0);
+	assert_int_equal(md_dir_publish(&published, &content.dir, 6 * MD_S), 0);
 	assert_int_equal(tmpdir_mapped(&tmp), 2);
-	md_publish_heartbeat(&published, 6 * MD_S);
+	md_dir_publish_heartbeat(&published, 6 * MD_S);
 	assert_int_equal(tmpdir_mapped(&tmp), 1);
-	assert_int_equal(md_publish(&published, &content.dir, 6 * MD_S), 0);
+	assert_int_equal(md_dir_publish(&published, &content.dir, 6 * MD_S), 0);
 
 	/* An agent that starts supersedes what its former life has left. */
 	assert_int_equal(mv_directory_open(tmp.path, &dir), 0);
 	assert_int_equal(dir.header->generation, 4);
-	md_publish_fini(&published);
+	md_dir_publish_fini(&published);
 	assert_int_equal(tmpdir_mapped(&tmp), 1); /* our own */
 	published = (struct md_published){.dir_fd = published.dir_fd};
-	assert_int_equal(md_publish(&published, &content.dir, 7 * MD_S), 0);
+	assert_int_equal(md_dir_publish(&published, &content.dir, 7 * MD_S), 0);
 	assert_true(mv_directory_superseded(&dir));
 	mv_directory_close(&dir);
-	md_content_free(&content);
-	md_publish_fini(&published);
+	md_dir_build_free(&content);
+	md_dir_publish_fini(&published);
 	close(published.dir_fd);
 	tmpdir_remove(&tmp);
 }
 
 static int publish_once(struct md_published *published)
 {
-	struct md_content_from what = from();
-	struct md_content content;
-	int err = md_content_make(&what, MD_S, &content);
+	struct md_dir_build_from what = from();
+	struct md_dir_build content;
+	int err = md_dir_build_make(&what, MD_S, &content);
 
 	if (err)
 		return err;
-	err = md_publish(published, &content.dir, MD_S);
-	md_content_free(&content);
+	err = md_dir_publish(published, &content.dir, MD_S);
+	md_dir_build_free(&content);
 	return err;
 }
 
 /* What @n's host is in the directory: enum mv_dir_host_flags. */
 static uint32_t flags_of(unsigned int n)
 {
-	struct md_content_from what = from();
+	struct md_dir_build_from what = from();
 	struct mv_host_id id = peers_id(n);
-	struct md_content content;
+	struct md_dir_build content;
 	uint32_t flags = 0;
 	bool found = false;
 
-	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
+	assert_int_equal(md_dir_build_make(&what, MD_S, &content), 0);
 	for (uint32_t h = 0; h < content.dir.n_hosts; h++)
 		if (!memcmp(&content.dir.hosts[h].id, &id, sizeof(id))) {
 			flags = content.dir.hosts[h].flags;
 			found = true;
 		}
-	md_content_free(&content);
+	md_dir_build_free(&content);
 	assert_true(found);
 	return flags;
 }
@@ -156,15 +156,15 @@ static void test_routed(void **state)
 /* Return: how many GIDs of @n's host the directory has. */
 static uint32_t gids_of(unsigned int n)
 {
-	struct md_content_from what = from();
+	struct md_dir_build_from what = from();
 	struct mv_host_id id = peers_id(n);
-	struct md_content content;
+	struct md_dir_build content;
 	uint32_t n_gids = 0;
 
-	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
+	assert_int_equal(md_dir_build_make(&what, MD_S, &content), 0);
 	for (uint32_t g = 0; g < content.dir.n_gids; g++)
 		n_gids += !memcmp(&content.dir.hosts[content.dir.rails[content.dir.gids[g].rail].host].id, &id, sizeof(id));
-	md_content_free(&content);
+	md_dir_build_free(&content);
 	return n_gids;
 }
 
@@ -224,7 +224,7 @@ static void test_publish_faults(void **state)
 			check_files(&tmp);
 		}
 	}
-	md_publish_fini(&published);
+	md_dir_publish_fini(&published);
 	close(published.dir_fd);
 	tmpdir_remove(&tmp);
 }

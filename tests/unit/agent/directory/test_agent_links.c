@@ -25,20 +25,20 @@ static void sign_of_life(uint64_t start, uint64_t generation, uint32_t ifindex, 
 /* Return: our rails and the devices of host 1 that they are linked with, as "0-mlx5_1 1-mlx5_2". */
 static const char *links(void)
 {
-	struct md_content_from what = from();
-	struct md_content content;
+	struct md_dir_build_from what = from();
+	struct md_dir_build content;
 	static char text[256];
 	size_t len = 0;
 
 	text[0] = '\0';
-	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
+	assert_int_equal(md_dir_build_make(&what, MD_S, &content), 0);
 	for (uint32_t local = 0; local < 2; local++)
 		for (uint32_t remote = 2; remote < content.dir.n_rails; remote++)
 			for (size_t i = 0; i < content.dir.n_links; i++)
 				if (content.links[i].local_rail == local && content.links[i].remote_rail == remote)
 					len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u-%s", len ? " " : "",
 								local, content.rails[remote].device);
-	md_content_free(&content);
+	md_dir_build_free(&content);
 	return text;
 }
 

@@ -7,16 +7,16 @@
 /* Return: does the directory mark the GID, mv_dir_gid_is_unmet()? -1: the directory has no such GID. */
 static int unmet(const char *gid_text)
 {
-	struct md_content_from what = from();
+	struct md_dir_build_from what = from();
 	const union ibv_gid gid = unit_gid(gid_text);
-	struct md_content content;
+	struct md_dir_build content;
 	int ret = -1;
 
-	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
+	assert_int_equal(md_dir_build_make(&what, MD_S, &content), 0);
 	for (uint32_t g = 0; g < content.dir.n_gids; g++)
 		if (mv_gid_equal(&content.dir.gids[g].gid, &gid))
 			ret = mv_dir_gid_is_unmet(&content.dir.gids[g]);
-	md_content_free(&content);
+	md_dir_build_free(&content);
 	return ret;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "content.h"
+#include "dir_build.h"
 #include "gidmap.h"
 #include "peers.h"
 #include "routes.h"
@@ -179,16 +179,16 @@ static void check_hosts(void)
 
 static void check_directory(void)
 {
-	const struct md_content_from from = {
+	const struct md_dir_build_from from = {
 		.self = &hosts.self, .name = "me", .hosts = &hosts, .map = &map, .targets = &targets, .view = view};
-	struct md_content content;
+	struct md_dir_build content;
 
-	assert_int_equal(md_content_make(&from, now_ns, &content), 0);
+	assert_int_equal(md_dir_build_make(&from, now_ns, &content), 0);
 	for (size_t l = 0; l < content.dir.n_links; l++)
 		assert_true(content.links[l].remote_rail < content.dir.n_rails);
 	for (size_t g = 0; g < content.dir.n_gids; g++)
 		assert_true(content.gids[g].rail < content.dir.n_rails);
-	md_content_free(&content);
+	md_dir_build_free(&content);
 }
 
 static void test_any_order(void **state)

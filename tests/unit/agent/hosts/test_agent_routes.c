@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "content.h"
+#include "dir_build.h"
 #include "fault.h"
 #include "paths.h"
 #include "peers.h"
@@ -301,17 +301,18 @@ static void test_in_the_directory(void **state)
 {
 	const union ibv_gid to = unit_gid("10.4.0.1");
 	const struct mv_host_id self = {{9}};
-	const struct md_content_from from = {.self = &self, .name = "me", .view = view, .hosts = &hosts, .map = &map, .targets = &targets};
-	struct md_content content;
+	const struct md_dir_build_from from = {.self = &self, .name = "me", .view = view, .hosts = &hosts, .map = &map,
+					       .targets = &targets};
+	struct md_dir_build content;
 
 	(void)state;
 	route(2, "10.4.0.1");
 	tell(1, 1, PEER);
 	md_routes_of(&routes, view, host(1), MD_S);
-	assert_int_equal(md_content_make(&from, MD_S, &content), 0);
+	assert_int_equal(md_dir_build_make(&from, MD_S, &content), 0);
 	for (size_t g = 0; g < content.dir.n_gids; g++)
 		assert_int_equal(content.gids[g].routed_from, mv_gid_equal(&content.gids[g].gid, &to) ? 2 : 0);
-	md_content_free(&content);
+	md_dir_build_free(&content);
 }
 
 static void test_no_memory(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MD_CONTENT_H
-#define MD_CONTENT_H
+#ifndef MD_DIR_BUILD_H
+#define MD_DIR_BUILD_H
 
 #include "gidmap.h"
 
@@ -8,7 +8,7 @@
  * Content of the directory file: this host as number 0; other hosts with the GIDs that they hold; a name without rails
  * for each address of the hosts file without known host; links. Pure.
  */
-struct md_content {
+struct md_dir_build {
 	struct mv_dir_content dir; /* points to the arrays below */
 	struct mv_dir_host *hosts;
 	struct mv_dir_rail *rails;
@@ -16,7 +16,7 @@ struct md_content {
 	struct mv_dir_link *links;
 };
 
-struct md_content_from {
+struct md_dir_build_from {
 	const struct mv_host_id *self;
 	const char *name; /* name of this host */
 	const struct md_view *view;
@@ -31,14 +31,14 @@ struct md_content_from {
 };
 
 /**
- * md_content_make - gather the content
- * @ret: release with md_content_free()
+ * md_dir_build_make - gather the content
+ * @ret: release with md_dir_build_free()
  *
  * Hosts without known description are left out.
  *
  * Return: 0 or -ENOMEM.
  */
-int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct md_content *ret);
-void md_content_free(struct md_content *content);
+int md_dir_build_make(const struct md_dir_build_from *from, uint64_t now_ns, struct md_dir_build *ret);
+void md_dir_build_free(struct md_dir_build *content);
 
 #endif

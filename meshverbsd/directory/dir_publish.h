@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MD_PUBLISH_H
-#define MD_PUBLISH_H
+#ifndef MD_DIR_PUBLISH_H
+#define MD_DIR_PUBLISH_H
 
 #include <stddef.h>
 
@@ -17,7 +17,7 @@ struct md_published {
 };
 
 /**
- * md_publish - replace the directory file
+ * md_dir_publish - replace the directory file
  * @published: dir_fd is filled in, all else zero before the first call
  *
  * Marks the former file as superseded after the new one has its name; also a file of a former agent. On failure the
@@ -26,15 +26,15 @@ struct md_published {
  * Return: 0; -EINVAL, -E2BIG, -ENOMEM of mv_directory_build(); -errno of openat(2), write(2) (-ENOSPC), mmap(2),
  * renameat(2).
  */
-int md_publish(struct md_published *published, const struct mv_dir_content *content, uint64_t now_ns);
+int md_dir_publish(struct md_published *published, const struct mv_dir_content *content, uint64_t now_ns);
 
-/** md_publish_heartbeat - write a sign of life; unmaps the former file */
-void md_publish_heartbeat(struct md_published *published, uint64_t now_ns);
+/** md_dir_publish_heartbeat - write a sign of life; unmaps the former file */
+void md_dir_publish_heartbeat(struct md_published *published, uint64_t now_ns);
 
-/** md_publish_exists - has a former agent left a file that readers may use? */
-bool md_publish_exists(int dir_fd);
+/** md_dir_publish_exists - has a former agent left a file that readers may use? */
+bool md_dir_publish_exists(int dir_fd);
 
-/** md_publish_fini - unmap; readers use the file until its heartbeat is too old */
-void md_publish_fini(struct md_published *published);
+/** md_dir_publish_fini - unmap; readers use the file until its heartbeat is too old */
+void md_dir_publish_fini(struct md_published *published);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "publish.h"
+#include "dir_publish.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,8 +120,8 @@ static int replace(struct md_published *published, const struct mv_dir_header *i
 	return 0;
 }
 
-int md_publish(struct md_published *published, const struct mv_dir_content *content,
-	       uint64_t now_ns)
+int md_dir_publish(struct md_published *published, const struct mv_dir_content *content,
+		   uint64_t now_ns)
 {
 	struct mv_dir_header *image;
 	int err;
@@ -137,7 +137,7 @@ int md_publish(struct md_published *published, const struct mv_dir_content *cont
 	return err;
 }
 
-void md_publish_heartbeat(struct md_published *published, uint64_t now_ns)
+void md_dir_publish_heartbeat(struct md_published *published, uint64_t now_ns)
 {
 	let_go_of_former(published);
 	if (published->header)
@@ -145,12 +145,12 @@ void md_publish_heartbeat(struct md_published *published, uint64_t now_ns)
 				      memory_order_relaxed);
 }
 
-bool md_publish_exists(int dir_fd)
+bool md_dir_publish_exists(int dir_fd)
 {
 	return !faccessat(dir_fd, MV_DIRECTORY_FILE, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
-void md_publish_fini(struct md_published *published)
+void md_dir_publish_fini(struct md_published *published)
 {
 	let_go_of_former(published);
 	if (published->header)

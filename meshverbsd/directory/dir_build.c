@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "content.h"
+#include "dir_build.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "ctl.h"
 
 struct maker {
-	const struct md_content_from *from;
-	struct md_content *content;
+	const struct md_dir_build_from *from;
+	struct md_dir_build *content;
 	uint64_t now_ns;
 };
 
@@ -32,7 +32,7 @@ static int make_room(struct maker *maker)
 {
 	const struct md_desc *own = maker->from->view->desc;
 	size_t n_hosts = 1, n_rails = own->n_rails, n_gids = own->n_gids, n_links = 0;
-	struct md_content *content = maker->content;
+	struct md_dir_build *content = maker->content;
 	struct md_target *target, *next_target;
 	struct md_host *host, *next;
 
@@ -147,7 +147,7 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 static void add_links(struct maker *maker, const struct mv_dir_host *dir_host,
 		      const struct md_host *host)
 {
-	struct md_content *content = maker->content;
+	struct md_dir_build *content = maker->content;
 	size_t first = content->dir.n_links;
 
 	for (size_t i = 0; i < host->sightings.n; i++) {
@@ -204,15 +204,15 @@ static void add_silent(struct maker *maker, const struct md_target *target)
 	add_host(maker, &id, target->name);
 }
 
-int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct md_content *ret)
+int md_dir_build_make(const struct md_dir_build_from *from, uint64_t now_ns, struct md_dir_build *ret)
 {
-	struct md_content content = {0};
+	struct md_dir_build content = {0};
 	struct maker maker = {.from = from, .content = &content, .now_ns = now_ns};
 	struct md_target *target, *next;
 	struct mv_dir_host *self;
 
 	if (make_room(&maker)) {
-		md_content_free(&content);
+		md_dir_build_free(&content);
 		return -ENOMEM;
 	}
 	self = add_host(&maker, from->self, from->name);
@@ -228,7 +228,7 @@ int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct 
 	return 0;
 }
 
-void md_content_free(struct md_content *content)
+void md_dir_build_free(struct md_dir_build *content)
 {
 	free(content->hosts);
 	free(content->rails);
