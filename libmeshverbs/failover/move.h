@@ -64,7 +64,7 @@ enum mv_move_state {
 	MV_MOVE_QUIESCING, /* connected; QUIESCE given out. Follows CONNECTING at either end */
 	MV_MOVE_FENCING, /* FENCE given out */
 	MV_MOVE_FENCED, /* waiting for the peer's SYNC */
-	MV_MOVE_FAILED, /* SURFACE given out: this QP no longer works */
+	MV_MOVE_FAILED, /* FLUSH given out: this QP no longer works */
 };
 
 #define MV_MOVE_MAX_PATHS 16

@@ -41,7 +41,7 @@ enum mv_move_action_type {
 	 * outstanding, the peer's SYNC is not needed, and the work may go to the new QP instead, for good; the state is
 	 * FAILED all the same. @reason
 	 */
-	MV_DO_SURFACE,
+	MV_DO_FLUSH,
 	/*
 	 * The peer wants to leave the path because of @reason (MV_CTL_REASON_PORT ... _HOME). Answer with
 	 * mv_move_start() and paths, or mv_move_refuse(). Comes again until then.
@@ -72,11 +72,11 @@ struct mv_move_action {
 			uint32_t sq_psn, rq_psn; /* first PSNs on the path; CONNECT: MV_CTL_PSN_NONE: those of the programs */
 			bool answer; /* STANDBY */
 			/*
-			 * NATIVE, STAY, SURFACE: why there is no move, for the log. REASON_NONE: both ends agreed that
+			 * NATIVE, STAY, FLUSH: why there is no move, for the log. REASON_NONE: both ends agreed that
 			 * none is needed, or @timed_out. WANTED: why the peer wants to move
 			 */
 			enum mv_ctl_reason reason;
-			/* NATIVE, STAY, SURFACE: no message in time; ACTIVATE: without the leader's CONFIRM */
+			/* NATIVE, STAY, FLUSH: no message in time; ACTIVATE: without the leader's CONFIRM */
 			bool timed_out;
 			bool unsure; /* STAY: there was only a suspicion, of this end or of the peer */
 			/* ACTIVATE */

@@ -14,7 +14,7 @@ enum mv_move_pending {
 	MV_PENDING_NONE,
 	MV_PENDING_NATIVE,
 	MV_PENDING_RESTART, /* ask again: the peer has another QP now; at work: try other paths */
-	MV_PENDING_OFF, /* at work: STAY, or SURFACE */
+	MV_PENDING_OFF, /* at work: STAY, or FLUSH */
 };
 
 /* PREPARE, CONNECT or FENCE is under way: the state does not change before the outcome. */
@@ -136,7 +136,7 @@ void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_w
 void mv_move_answer_self(struct mv_move *m);
 
 /*
- * Calls the move off: STAY, or after FENCE SURFACE; now or when a pending outcome is known.
+ * Calls the move off: STAY, or after FENCE FLUSH; now or when a pending outcome is known.
  * @tell: reason for the peer; REASON_NONE: tell nothing
  */
 void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,

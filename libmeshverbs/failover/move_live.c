@@ -126,11 +126,11 @@ static void stay(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 	give_reason(m, MV_DO_STAY, reason, timed_out)->unsure = unsure;
 }
 
-static void surface(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
+static void flush(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 {
 	m->prepared = false; /* the caller examines it before it goes */
 	end_live(m, MV_MOVE_FAILED);
-	give_reason(m, MV_DO_SURFACE, reason, timed_out);
+	give_reason(m, MV_DO_FLUSH, reason, timed_out);
 }
 
 void mv_move_activate_live(struct mv_move *m)
@@ -167,7 +167,7 @@ void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_
 		m->pending.reason = (uint8_t)reason;
 		m->pending.timed_out = timed_out;
 	} else if (m->state == MV_MOVE_FENCED) {
-		surface(m, reason, timed_out);
+		flush(m, reason, timed_out);
 	} else {
 		stay(m, reason, timed_out);
 	}
@@ -279,7 +279,7 @@ void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t
 	mv_move_set_state(m, MV_MOVE_FENCED);
 	if (m->pending.what == MV_PENDING_OFF) {
 		m->pending.what = MV_PENDING_NONE;
-		surface(m, m->pending.reason, m->pending.timed_out);
+		flush(m, m->pending.reason, m->pending.timed_out);
 		return;
 	}
 	if (!sync) {

@@ -42,7 +42,7 @@
  * each offer.
  *
  * After FENCE there is no way back. If the peer's SYNC does not come in half of move_ns, or the peer says that it gave
- * up, the QP fails as it would have failed without a move: SURFACE. Messages of the peer after its SYNC change nothing.
+ * up, the QP fails as it would have failed without a move: FLUSH. Messages of the peer after its SYNC change nothing.
  * The peer may be ACTIVE by then; its QP has no other end, as if this end's program had died. No work request is
  * executed twice, because the peer posts only work that, by our SYNC, we have not executed.
  *
@@ -120,13 +120,13 @@ void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_n
 /**
  * mv_move_abort - the program brought its QP to ERR, and may keep it
  *
- * A move under way is called off (STAY, SURFACE), and the peer is told. No other move begins.
+ * A move under way is called off (STAY, FLUSH), and the peer is told. No other move begins.
  */
 void mv_move_abort(struct mv_move *m, uint64_t now_ns);
 
 /**
  * mv_move_fenced - outcome of FENCE
- * @sync: what the old QP executed; NULL: not known (the device is gone): SURFACE follows
+ * @sync: what the old QP executed; NULL: not known (the device is gone): FLUSH follows
  *
  * The receives must be on the new QP by now, for the peer may send.
  */

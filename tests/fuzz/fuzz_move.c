@@ -49,7 +49,7 @@ static void act_live(struct caller *c, const struct mv_move_action *action)
 		FUZZ_CHECK(c->at_work && !c->has_next && !c->fenced);
 		FUZZ_CHECK(action->reason < MV_CTL_REASON_END);
 		break;
-	case MV_DO_SURFACE:
+	case MV_DO_FLUSH:
 		FUZZ_CHECK(c->fenced && !c->fencing && c->has_next);
 		c->at_work = c->has_next = false;
 		c->failed = true;
@@ -103,7 +103,7 @@ static void act(struct caller *c, const struct mv_move_action *action)
 	case MV_DO_QUIESCE:
 	case MV_DO_FENCE:
 	case MV_DO_STAY:
-	case MV_DO_SURFACE:
+	case MV_DO_FLUSH:
 	case MV_DO_WANTED:
 	case MV_DO_STANDBY:
 		act_live(c, action);

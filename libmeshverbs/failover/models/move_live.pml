@@ -35,7 +35,7 @@
  *  10 BUG_PENDING        what comes up during PREPARE, CONNECT and FENCE is forgotten
  *  11 BUG_HASTY          the leader does not wait for its atomics
  *  12 BUG_HASTY_ANSWER   the follower does not
- * And GOAL_MOVED, GOAL_TWICE, GOAL_SURFACED claim that nothing is ever moved, moved again, fails: found to be wrong, too.
+ * And GOAL_MOVED, GOAL_TWICE, GOAL_FLUSHED claim that nothing is ever moved, moved again, fails: found to be wrong, too.
  */
 
 #define BUG_FENCE_EARLY 1
@@ -52,7 +52,7 @@
 #define BUG_HASTY_ANSWER 12
 #define GOAL_MOVED      13
 #define GOAL_TWICE      14
-#define GOAL_SURFACED   15
+#define GOAL_FLUSHED   15
 
 #ifndef OFFERS
 #define OFFERS 3 /* numbers */
@@ -462,7 +462,7 @@ proctype judge()
 	if
 	:: bug == GOAL_MOVED -> assert(l_now == 0)
 	:: bug == GOAL_TWICE -> assert(moves < 2)
-	:: bug == GOAL_SURFACED -> assert(l_state != FAILED)
+	:: bug == GOAL_FLUSHED -> assert(l_state != FAILED)
 	:: else ->
 		/* Nobody waits for the other for ever; but with the numbers the model gives out, a wish may stay one. */
 		assert(l_dead || OVER(l_state));

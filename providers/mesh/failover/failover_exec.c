@@ -211,14 +211,14 @@ static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const
 
 struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	if (!conn->move.live && action->type != MV_DO_SURFACE)
+	if (!conn->move.live && action->type != MV_DO_FLUSH)
 		return NULL;
 	switch (action->type) {
 	case MV_DO_PREPARE:
 		return device_to_prepare(conn, action);
 	case MV_DO_QUIESCE:
 	case MV_DO_FENCE:
-	case MV_DO_SURFACE:
+	case MV_DO_FLUSH:
 		return device_at_work(conn);
 	default:
 		return NULL;
@@ -374,7 +374,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
  * The peer has left, or does not answer. On a bare NIC a program without outstanding sends would not notice: its QP stays in RTS
  * with its receives. So such a QP moves all the same. The peer's state matters to sends only.
  */
-static void do_surface(struct mesh_conn *conn, const struct mv_move_action *action)
+static void do_flush(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
@@ -439,8 +439,8 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 	case MV_DO_STAY:
 		mesh_conn_stay(conn, action);
 		return true;
-	case MV_DO_SURFACE:
-		do_surface(conn, action);
+	case MV_DO_FLUSH:
+		do_flush(conn, action);
 		return true;
 	case MV_DO_WANTED:
 		wanted(conn, action, now_ns);

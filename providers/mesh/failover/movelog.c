@@ -80,7 +80,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 	mesh_conn_log_moved(conn);
 	mesh_count(MV_COUNT_SURFACED);
 	conn->moving.since_ns = 0;
-	mesh_live_surface(conn->held);
+	mesh_live_flush_errors(conn->held);
 	if (conn->moving.next_path.pd)
 		mesh_pd_put(conn->moving.next_path.pd);
 	conn->moving.next_path = (struct mesh_conn_path){0};

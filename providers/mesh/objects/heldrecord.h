@@ -40,8 +40,8 @@ struct mesh_held_ops {
 	/**
 	 * path_failed - the QP that does the work went to ERR, because the peer does not acknowledge
 	 *
-	 * Called with held->lock, with the same rules. Completions in error are withheld until mesh_live_surface(), or for good
-	 * if the connection moves. May be NULL: then nothing is withheld.
+	 * Called with held->lock, with the same rules. Completions in error are withheld until
+	 * mesh_live_flush_errors(), or for good if the connection moves. May be NULL: then nothing is withheld.
 	 */
 	void (*path_failed)(void *arg);
 };
@@ -182,7 +182,7 @@ struct mesh_held_made {
 	bool sq_sig_all;
 };
 
-/* Receives posted to the program's own QP before RTR: recvlog.c, postrecv.c, surface.c. held->lock. */
+/* Receives posted to the program's own QP before RTR: recvlog.c, postrecv.c, flush_errors.c. held->lock. */
 struct mesh_held_early {
 	struct mesh_recvlog log;
 	uint32_t n_at_base; /* those that the program's own QP has */
@@ -229,7 +229,7 @@ struct mesh_held_parity {
 	bool order_known, in_order; /* does the program's own QP place data in order? */
 };
 
-/* How the QP ends in ERR: fail.c, surface.c, post.c, lastwqe.c. held->lock. */
+/* How the QP ends in ERR: fail.c, flush_errors.c, post.c, lastwqe.c. held->lock. */
 struct mesh_held_failure {
 	bool ended; /* the program knows that the QP is in ERR: it brought the QP there, or got an error */
 	enum ibv_wc_status status; /* of the first send that fails: in FAILING, or in FLUSHING for lack of a key */

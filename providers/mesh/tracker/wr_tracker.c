@@ -206,7 +206,8 @@ static bool is_no_send(const struct mesh_held *h, uint64_t wr_id)
 
 /*
  * The request in place of a lost atomic has failed: it gets the error of an atomic whose path is gone. Completions of later work
- * may come first. During a fence, because the NIC is lost, errors are withheld, and surface() gives them from the log.
+ * may come first. During a fence, because the NIC is lost, errors are withheld, and flush_errors() gives them from the
+ * log.
  */
 static void fail_lost(struct mesh_held *h, struct mesh_completion *c)
 {
@@ -246,8 +247,9 @@ static bool one_that_succeeded(struct mesh_wr_tracker *tracker, struct mesh_comp
 }
 
 /*
- * Keep the order of errors after mesh_live_surface(), which gives withheld errors while another thread may be polling. An error
- * polled before those were shown was flushed after them, so it goes behind them. c->cq->lock, held->lock. Return: true: it waits.
+ * Keep the order of errors after mesh_live_flush_errors(), which gives withheld errors while another thread may be
+ * polling. An error polled before those were shown was flushed after them, so it goes behind them. c->cq->lock,
+ * held->lock. Return: true: it waits.
  */
 static bool wait_turn(struct mesh_held *h, struct mesh_completion *c)
 {
@@ -278,7 +280,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 	if (tracker->lost)
 		return !wait_turn(h, c);
 	if (h->mode == MESH_HELD_FENCED) {
-		tracker->n_flushed++; /* mesh_live_surface() gives the errors itself */
+		tracker->n_flushed++; /* mesh_live_flush_errors() gives the errors itself */
 		c->kept = true;
 		return false;
 	}

@@ -380,7 +380,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		mesh_unlock(&h->lock);
 		return -EAGAIN;
 	}
-	/* if lost, surface() settles; mesh_walker_settle() may be called only once */
+	/* if lost, flush_errors() settles; mesh_walker_settle() may be called only once */
 	if (!err && mesh_tracker_reads(h->tracker))
 		mesh_walker_settle(h->tracker);
 	if (!err && h->tracker->lost)
@@ -399,7 +399,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	if (err)
 		return err;
 	leave_srq(h);
-	/* From here on no completion of the old QP goes to the program, however the move ends: surface(). */
+	/* From here on no completion of the old QP goes to the program, however the move ends: flush_errors(). */
 	mesh_srq_unkeep(h->srq, h->tracker->begun, false);
 	return 0;
 }

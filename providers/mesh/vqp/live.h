@@ -14,7 +14,7 @@
  *             mesh_live_quiesce()    if the path works: waits for outstanding atomics, and holds new atomics back
  *             mesh_live_fence()      brings the QP at work to ERR and drains it; posts the receives to the next QP
  *             mesh_live_replay()     the peer has said how far it came: posts the remaining work again, and work goes on
- *             or mesh_live_surface() the move failed: the program gets its errors
+ *             or mesh_live_flush_errors() the move failed: the program gets its errors
  *             or mesh_live_release() the move was called off before the fence
  *
  * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. mesh_live_track(),
@@ -160,7 +160,7 @@ int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
  * of an atomic is lost, that atomic fails on the next QP in its turn, and all work behind it, as on a bare HCA; mesh_live_lost()
  * says so.
  *
- * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM: the caller calls mesh_live_surface().
+ * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM: the caller calls mesh_live_flush_errors().
  */
 int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
 		     const struct mesh_live_keys *keys);
@@ -193,10 +193,10 @@ void mesh_live_check_keys(struct mesh_held *h);
 /** mesh_live_reap - destroy the QP of the plugin that did the work before the last move */
 void mesh_live_reap(struct mesh_held *h);
 
-/** mesh_live_surface - the move failed: give the program all withheld errors; the QP fails from now on */
-void mesh_live_surface(struct mesh_held *h);
+/** mesh_live_flush_errors - the move failed: give the program all withheld errors; the QP fails from now on */
+void mesh_live_flush_errors(struct mesh_held *h);
 /**
- * mesh_live_wake - make the completion event for withheld errors, if mesh_live_surface() could not
+ * mesh_live_wake - make the completion event for withheld errors, if mesh_live_flush_errors() could not
  *
  * Cheap where there is nothing to do. Return: true: done; false: try again later.
  */
@@ -216,7 +216,7 @@ bool mesh_live_goes_on(struct mesh_held *h);
  * without a move. The QP does not move again.
  *
  * Return: 0; -EBUSY: work is outstanding, or waits; -errno as mesh_live_replay(). On failure the caller calls
- * mesh_live_surface().
+ * mesh_live_flush_errors().
  */
 int mesh_live_alone(struct mesh_held *h);
 

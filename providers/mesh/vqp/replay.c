@@ -243,7 +243,10 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	mesh_lock(&h->send_cq->lock);
 	mesh_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? mesh_replay_read_log(h, &r) : -EINVAL;
-	/* The next QP has failed already, and its errors were not shown: so the program has to get errors from surface(). */
+	/*
+	 * The next QP has failed already, and its errors were not shown: so the program has to get errors from
+	 * flush_errors().
+	 */
 	if (!err && (mesh_walker_strayed(h->tracker->walker) || h->tracker->n_flushed))
 		err = -EPROTO;
 	if (!err && peer)

@@ -5,7 +5,7 @@
 #include "heldint.h"
 #include "psn.h"
 
-/* Shared by replay.c and surface.c: the work of a fenced queue pair. */
+/* Shared by replay.c and flush_errors.c: the work of a fenced queue pair. */
 
 /* Sends of a fenced QP, oldest first, with their fates. */
 struct replay {

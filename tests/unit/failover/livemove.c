@@ -53,9 +53,9 @@ void assert_stays(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 	assert_quiet(m);
 }
 
-void assert_surfaces(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
+void assert_flushes(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 {
-	struct mv_move_action action = take(m, MV_DO_SURFACE);
+	struct mv_move_action action = take(m, MV_DO_FLUSH);
 
 	assert_int_equal(action.reason, reason);
 	assert_int_equal(action.timed_out, timed_out);

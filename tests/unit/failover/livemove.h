@@ -63,7 +63,7 @@ void move_once(void);
 void check_replay(struct mv_move *m, const struct mv_move_sync *peer);
 /** assert_stays - it goes on where it is */
 void assert_stays(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out);
-/** assert_surfaces - its program gets the errors */
-void assert_surfaces(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out);
+/** assert_flushes - its program gets the errors */
+void assert_flushes(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out);
 
 #endif

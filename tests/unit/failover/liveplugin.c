@@ -262,7 +262,7 @@ static void do_stay(unsigned int i, const struct mv_move_action *action)
 		schedule((10 + rnd(100)) * MS, EV_RETRY, i);
 }
 
-static void do_surface(unsigned int i)
+static void do_flush(unsigned int i)
 {
 	struct end *e = &w.ends[i];
 
@@ -290,7 +290,7 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 {
 	static const char *const names[] = {"nothing",  "send",    "prepare", "connect",
 					    "activate", "native",  "release",
-					    "quiesce",  "fence",   "stay",    "surface",
+					    "quiesce",  "fence",   "stay",    "flush",
 					    "decide",   "stand by"};
 	struct end *e = &w.ends[i];
 
@@ -330,8 +330,8 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 	case MV_DO_STAY:
 		do_stay(i, action);
 		break;
-	case MV_DO_SURFACE:
-		do_surface(i);
+	case MV_DO_FLUSH:
+		do_flush(i);
 		break;
 	case MV_DO_WANTED:
 		if (e->stops_at_prepare)

@@ -41,7 +41,7 @@ struct end {
 	size_t n_qps;
 	struct qp *work, *next;
 	struct qp *ahead; /* made for the next move, and connected perhaps */
-	bool failed; /* SURFACE: the program has been given errors */
+	bool failed; /* FLUSH: the program has been given errors */
 	bool wants_off; /* its path is bad as far as it knows */
 	bool quiet, lossy; /* QUIESCE; its path is dead: outstanding work is not waited for */
 	unsigned int posted, completed, executed; /* work requests of the program */

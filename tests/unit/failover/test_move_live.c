@@ -217,11 +217,11 @@ static void test_fence_fails(void **state)
 	take(&f, MV_DO_FENCE);
 	mv_move_fenced(&f, NULL, START);
 	msg = take_message(&f, MV_CTL_REFUSE);
-	assert_surfaces(&f, MV_CTL_REASON_UNREADABLE, false);
+	assert_flushes(&f, MV_CTL_REASON_UNREADABLE, false);
 	hear(&l, &msg);
 	assert_quiet(&l); /* FENCE is out */
 	mv_move_fenced(&l, &l_sync, START);
-	assert_surfaces(&l, MV_CTL_REASON_UNREADABLE, false);
+	assert_flushes(&l, MV_CTL_REASON_UNREADABLE, false);
 	assert_int_equal(start_leader(), -EINVAL);
 	/* Whatever is said to it: it is gone. */
 	hear(&f, &confirm);
@@ -240,7 +240,7 @@ static void test_peer_is_gone(void **state)
 	assert_int_equal(start_leader(), -EBUSY);
 	mv_move_tick(&l, START + T->move_ns / 2);
 	assert_int_equal(take_message(&l, MV_CTL_REFUSE).reason, MV_CTL_REASON_TIMEOUT);
-	assert_surfaces(&l, MV_CTL_REASON_TIMEOUT, true);
+	assert_flushes(&l, MV_CTL_REASON_TIMEOUT, true);
 	(void)confirm;
 	/* It says so. */
 	introduce();
@@ -249,7 +249,7 @@ static void test_peer_is_gone(void **state)
 	take_message(&l, MV_CTL_SYNC);
 	assert_true(mv_move_bye(&f, &bye));
 	hear(&l, &bye);
-	assert_surfaces(&l, MV_CTL_REASON_GONE, false);
+	assert_flushes(&l, MV_CTL_REASON_GONE, false);
 	/* Before FENCE nothing has happened. */
 	introduce();
 	to_offer();
@@ -343,7 +343,7 @@ static void test_peer_leaves_without_a_word(void **state)
 	hear(&l, &bye);
 	assert_quiet(&l);
 	mv_move_fenced(&l, &l_sync, START);
-	assert_surfaces(&l, MV_CTL_REASON_GONE, false);
+	assert_flushes(&l, MV_CTL_REASON_GONE, false);
 }
 
 static void test_abort(void **state)
@@ -465,7 +465,7 @@ static void test_self_stays(void **state)
 	quiesced(&l);
 	take(&l, MV_DO_FENCE);
 	mv_move_fenced(&l, NULL, START);
-	assert_surfaces(&l, MV_CTL_REASON_UNREADABLE, false);
+	assert_flushes(&l, MV_CTL_REASON_UNREADABLE, false);
 }
 
 /* The one that was made ahead is connected to itself as it will be asked for. */

@@ -293,7 +293,7 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 	case MV_DO_QUIESCE:
 	case MV_DO_FENCE: /* of a live QP: test_move_live_property.c */
 	case MV_DO_STAY:
-	case MV_DO_SURFACE:
+	case MV_DO_FLUSH:
 	case MV_DO_WANTED:
 	case MV_DO_STANDBY:
 	case MV_DO_NOTHING:

@@ -148,7 +148,7 @@ static void wakes(const struct shape *shape)
 {
 	begin(shape);
 	fail_and_sleep();
-	mesh_live_surface(h);
+	mesh_live_flush_errors(h);
 	assert_true(end_event(&e, SOON));
 	assert_given();
 }
@@ -184,7 +184,7 @@ static void test_wakes_who_arms_late(void **state)
 	(void)state;
 	begin(&(struct shape){.srq = true});
 	break_it();
-	mesh_live_surface(h);
+	mesh_live_flush_errors(h);
 	assert_false(end_event(&e, QUIET));
 	arm();
 	assert_true(end_event(&e, SOON));
@@ -197,7 +197,7 @@ static void test_nothing_is_left(void **state)
 	(void)state;
 	begin(&(struct shape){0});
 	fail_and_sleep();
-	mesh_live_surface(h);
+	mesh_live_flush_errors(h);
 	assert_true(end_event(&e, SOON));
 	mesh_held_destroy(h);
 	h = NULL;
@@ -234,7 +234,7 @@ static void test_woken_later(void **state)
 	begin(&(struct shape){.srq = true});
 	fail_and_sleep();
 	mesh_root.lib.verbs.create_qp = no_memory;
-	mesh_live_surface(h);
+	mesh_live_flush_errors(h);
 	woken = mesh_live_wake(h);
 	mesh_root.lib.verbs.create_qp = real;
 	assert_false(woken);
@@ -306,7 +306,7 @@ static void test_state_of_kept(void **state)
 	conn->attr.rts_mask = 0;
 	assert_int_equal(state_of(false), IBV_QPS_RTR);
 	conn->attr.rts_mask = RTS_MASK;
-	mesh_live_surface(conn->held);
+	mesh_live_flush_errors(conn->held);
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	assert_given();
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
@@ -334,7 +334,7 @@ static void test_state_while_fenced(void **state)
 	}
 	assert_int_equal(err, 0);
 	assert_int_equal(state_of(false), IBV_QPS_RTS);
-	mesh_live_surface(conn->held);
+	mesh_live_flush_errors(conn->held);
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	mesh_conn_put(conn);
 }
@@ -372,14 +372,14 @@ static void assert_works_without_a_peer(struct mesh_conn *conn)
 /* The peer leaves, or is killed, between fence and SYNC: who has nothing under way but receives does not notice. */
 static void leaves_fenced(enum mv_ctl_reason reason, bool timed_out)
 {
-	const struct mv_move_action surface = {
-		.type = MV_DO_SURFACE, .reason = reason, .timed_out = timed_out};
+	const struct mv_move_action flush = {
+		.type = MV_DO_FLUSH, .reason = reason, .timed_out = timed_out};
 	struct mesh_conn *conn;
 
 	begin(&(struct shape){0});
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	conn = fenced_connection();
-	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
 }
@@ -416,7 +416,7 @@ static void test_peer_leaves_with_a_word(void **state)
 /* What was under way may have been done or not, and nobody will know: that is an error, as on a path that is gone. */
 static void test_peer_leaves_a_send(void **state)
 {
-	const struct mv_move_action surface = {.type = MV_DO_SURFACE, .reason = MV_CTL_REASON_GONE};
+	const struct mv_move_action flush = {.type = MV_DO_FLUSH, .reason = MV_CTL_REASON_GONE};
 	struct mesh_conn *conn;
 	struct ibv_wc wc;
 
@@ -424,7 +424,7 @@ static void test_peer_leaves_a_send(void **state)
 	begin(&(struct shape){0});
 	conn = fenced_connection();
 	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0); /* it waits */
-	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
 	wc = end_wait(&e);
 	assert_int_equal(wc.wr_id, 8);
 	assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
@@ -436,7 +436,7 @@ static void test_peer_leaves_a_send(void **state)
 /* Sends that nobody hears of stay in the log until a signaled one is done; those that were not flushed are, whatever the peer would say. */
 static void test_peer_leaves_after_silent_sends(void **state)
 {
-	const struct mv_move_action surface = {.type = MV_DO_SURFACE, .reason = MV_CTL_REASON_GONE};
+	const struct mv_move_action flush = {.type = MV_DO_FLUSH, .reason = MV_CTL_REASON_GONE};
 	struct mv_move_sync sync;
 	struct mesh_conn *conn;
 
@@ -452,7 +452,7 @@ static void test_peer_leaves_after_silent_sends(void **state)
 	tracked_fence(h, true, &sync);
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 1);
 	conn = connection();
-	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
 }
@@ -460,7 +460,7 @@ static void test_peer_leaves_after_silent_sends(void **state)
 /* They are done, and have no errors to get: the first one that was flushed is. */
 static void test_peer_leaves_a_send_after_silent_ones(void **state)
 {
-	const struct mv_move_action surface = {.type = MV_DO_SURFACE, .reason = MV_CTL_REASON_GONE};
+	const struct mv_move_action flush = {.type = MV_DO_FLUSH, .reason = MV_CTL_REASON_GONE};
 	struct mv_move_sync sync;
 	struct mesh_conn *conn;
 	struct ibv_wc wc;
@@ -481,7 +481,7 @@ static void test_peer_leaves_a_send_after_silent_ones(void **state)
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 4);
 	assert_int_equal(h->tracker->n_undone, 1);
 	conn = connection();
-	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
 	wc = end_wait(&e);
 	assert_int_equal(wc.wr_id, 14);
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);

@@ -30,7 +30,7 @@
 #define PATIENCE_NS 60000000000ull
 
 /* How it ends: nobody notices; the program ends it, or the path does and there is no other, where it works or where it was made. */
-enum ending { CLOSED, FLUSHED, SURFACED, SURFACED_AT_HOME, N_ENDINGS };
+enum ending { CLOSED, FLUSHED, MOVE_FAILED, MOVE_FAILED_AT_HOME, N_ENDINGS };
 
 struct corner {
 	uint32_t sends, recvs, srq; /* sizes; srq 0: receives of its own */
@@ -314,7 +314,7 @@ static void end_it(void)
 	} else {
 		prepare_both();
 		must_be_fenced(&x, &sync);
-		mesh_live_surface(x.e.held);
+		mesh_live_flush_errors(x.e.held);
 	}
 	must_fail_all(&x);
 	simhost_unmute();
@@ -377,7 +377,7 @@ static void try_corner(void)
 	world.mc->data.mlx5.state = known;
 	if (corner.others)
 		open_others(&others);
-	if (corner.ending != SURFACED_AT_HOME) {
+	if (corner.ending != MOVE_FAILED_AT_HOME) {
 		move();
 		move();
 	}

@@ -183,7 +183,7 @@ static void test_key_of_one_that_failed(void **state)
 		end_quiet(&a);
 	assert_false(mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR));
 	end_quiet(&a);
-	mesh_live_surface(a.held);
+	mesh_live_flush_errors(a.held);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 100, IBV_WC_WR_FLUSH_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
@@ -206,7 +206,7 @@ static void test_path(void **state)
 	while (!n_failed)
 		end_quiet(&a);
 	assert_int_equal(n_wanted, 1);
-	mesh_live_surface(a.held);
+	mesh_live_flush_errors(a.held);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	post(3, IBV_WR_RDMA_WRITE, b.mr->rkey ^ 0x100);
@@ -238,7 +238,7 @@ static void test_no_key_reaches_the_peer(void **state)
 	connect_both(&shape);
 	post(1, IBV_WR_RDMA_WRITE, b.mr->rkey);
 	post(2, IBV_WR_RDMA_WRITE, b.mr->rkey ^ 0x100);
-	mesh_live_surface(a.held);
+	mesh_live_flush_errors(a.held);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
@@ -299,7 +299,7 @@ static void test_reset(const struct manner *manner)
 		assert_int_equal(end_recv(&a, 108 + i, 0, 64), 0);
 	}
 	mesh_rail_lose(world.rail);
-	mesh_live_surface(a.held);
+	mesh_live_flush_errors(a.held);
 	for (i = 4; i < 12; i++)
 		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
@@ -428,7 +428,7 @@ static void test_reset_after_an_error(void **state)
 	post(2, IBV_WR_SEND, 0);
 	usleep(20000);
 	mesh_rail_lose(world.rail);
-	mesh_live_surface(a.held);
+	mesh_live_flush_errors(a.held);
 	expect(&a, 1, IBV_WC_LOC_PROT_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	expect(&a, 100, IBV_WC_WR_FLUSH_ERR);

@@ -103,7 +103,7 @@ static void test_last_wqe_late(void **state)
 }
 
 /* It failed: the program gets errors of it, before or after it has read what the fence made. */
-static void test_last_wqe_surfaced(void **state)
+static void test_last_wqe_move_failed(void **state)
 {
 	struct mv_move_sync sync;
 	struct live *l = live_open(2);
@@ -112,10 +112,10 @@ static void test_last_wqe_surfaced(void **state)
 	(void)state;
 	live_fence(&l->ends[0], &sync);
 	reads_nothing();
-	mesh_live_surface(l->ends[0].held);
+	mesh_live_flush_errors(l->ends[0].held);
 	reads_last_wqe(&l->ends[0]);
 	live_fence(&l->ends[1], &sync);
-	mesh_live_surface(l->ends[1].held);
+	mesh_live_flush_errors(l->ends[1].held);
 	reads_last_wqe(&l->ends[1]);
 	/* They are there, and the program knows. */
 	end_err(&l->ends[0]);
@@ -238,7 +238,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_last_wqe, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_live, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_late, world_setup, world_teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_surfaced, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_move_failed, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_of_error, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_of_many, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_destroyed, world_setup, world_teardown),

@@ -292,7 +292,7 @@ static void test_failed(void **state)
 	assert_int_equal(ibv_post_send(e->held->next.shadow.qp, &wr, &bad), 0);
 	while (attr.rq_psn == PSN)
 		assert_int_equal(ibv_query_qp(e->held->next.shadow.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
-	mesh_live_surface(e->held);
+	mesh_live_flush_errors(e->held);
 	assert_int_equal(end_poll(&l->hub.end, &wc), 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	take_slot(&l->hub, &wc);

@@ -243,7 +243,7 @@ static uint32_t too_long(const uint64_t *wr_id, int how)
 	assert_int_equal(end_send(e, &wr), 0);
 	for (i = 0; i < 5000 && n < 2; i++) {
 		if (i == 50)
-			mesh_live_surface(e->held); /* the send was flushed before, and waits for another path */
+			mesh_live_flush_errors(e->held); /* the send was flushed before, and waits for another path */
 		n += (uint32_t)ibv_poll_cq(l->hub.end.cq, 1, &wc);
 		n += recv_cq ? (uint32_t)ibv_poll_cq(recv_cq, 1, &wc) : 0;
 		usleep(1000);

@@ -301,7 +301,7 @@ static void test_next_one_is_full(void **state)
 	assert_int_equal(tracked_fence_ends(h, true, &sync), -ENOMEM);
 	assert_int_equal(end_recv(&a, 105, 0, 64), 0);
 	world.rail->context->ops.post_recv = takes.real;
-	mesh_live_surface(h);
+	mesh_live_flush_errors(h);
 	for (i = 0; i < 6 + 3; i++) {
 		wc = end_wait(&a);
 		assert_int_equal(wc.status, sends || wc.wr_id >= 100 ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
@@ -497,7 +497,7 @@ static void test_log_is_short_of_receives(void **state)
 	for (; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	assert_int_equal(tracked_fence_ends(h, false, &sync), -EOPNOTSUPP);
-	mesh_live_surface(h);
+	mesh_live_flush_errors(h);
 	for (i = 0; i < 3 + 5; i++) {
 		wc = end_wait(&a);
 		assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
@@ -539,7 +539,7 @@ static void test_psn_cannot_be_read(void **state)
 	world.mc->lower.qp.query_qp = no_query;
 	assert_int_equal(tracked_fence_ends(h, false, &sync), -EIO);
 	world.mc->lower.qp.query_qp = query_qp;
-	mesh_live_surface(h);
+	mesh_live_flush_errors(h);
 	for (i = 0; i < 5; i++) {
 		wc = end_wait(&a);
 		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);

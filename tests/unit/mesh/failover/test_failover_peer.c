@@ -36,7 +36,7 @@ static void test_peer_does_not_answer(void **state)
 /* Nor after the fence. */
 static void test_peer_does_not_say(void **state)
 {
-	const struct mv_move_action action = {.type = MV_DO_SURFACE, .timed_out = true};
+	const struct mv_move_action action = {.type = MV_DO_FLUSH, .timed_out = true};
 
 	(void)state;
 	is_to_move();

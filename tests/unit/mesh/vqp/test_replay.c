@@ -346,7 +346,7 @@ static void test_errors(void **state)
 	was_posted(f, 84, IBV_WR_SEND, true);
 	was_posted(f, 85, IBV_WR_SEND, false);
 	f->h.tracker->n_undone = 2;
-	mesh_live_surface(&f->h);
+	mesh_live_flush_errors(&f->h);
 	assert_int_equal(f->cq.stash.n, 2);
 	assert_failed(f, 0, 84, IBV_WC_RETRY_EXC_ERR);
 	assert_failed(f, 1, 85, IBV_WC_WR_FLUSH_ERR);

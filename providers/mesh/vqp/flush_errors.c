@@ -238,7 +238,7 @@ static void hide_receives_of_base(struct mesh_held *h)
 }
 
 /* Return: true: the program's own QP has to flush later work: mesh_held_flush(). */
-MV_LOCKS_UNCHECKED static bool surface(struct mesh_held *h)
+MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_held *h)
 {
 	struct mesh_shadow gone = take_gone(h);
 	bool base = gone.qp, kept_given;
@@ -309,11 +309,11 @@ bool mesh_live_goes_on(struct mesh_held *h)
 	}
 }
 
-void mesh_live_surface(struct mesh_held *h)
+void mesh_live_flush_errors(struct mesh_held *h)
 {
 	if (!h->tracker)
 		return;
-	if (surface(h))
+	if (flush_errors(h))
 		mesh_held_flush(h); /* later work is flushed by the program's own QP, and by fail.c */
 	else
 		mesh_last_wqe_due(h);
@@ -338,7 +338,7 @@ bool mesh_live_give_up(struct mesh_held *h)
 		return false;
 	mesh_live_end_fence(h);
 	end_now(h);
-	surface(h);
+	flush_errors(h);
 	mesh_lock(&h->lock);
 	base = h->mode == MESH_HELD_TRACKED;
 	mesh_unlock(&h->lock);
