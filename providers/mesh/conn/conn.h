@@ -8,19 +8,19 @@
 #include "attr.h"
 #include "context.h"
 #include "directory_client.h"
-#include "held.h"
 #include "helper.h"
 #include "move.h"
 #include "move_limiter.h"
 #include "proof.h"
 #include "rails.h"
 #include "timer_heap.h"
+#include "vqp.h"
 
 /*
  * Connections: the record of each RC queue pair from INIT on, and the table of records.
  *
- * - NATIVE: the program's own QP works. The plugin only answers the peer; it may log the work for a later move (@held).
- * - HELD: modify_qp has returned 0 for RTR, but the path does not work. Sends wait (held.h) while the helper thread negotiates
+ * - NATIVE: the program's own QP works. The plugin only answers the peer; it may log the work for a later move (@vqp).
+ * - HELD: modify_qp has returned 0 for RTR, but the path does not work. Sends wait (vqp.h) while the helper thread negotiates
  *   (move.h). HELD ends in MOVED, NATIVE or FAILED.
  * - MOVED: a queue pair on another rail does the work.
  *
@@ -154,7 +154,7 @@ struct mesh_conn_table {
 	union ibv_gid end_gid; /* of @ends.local, for look-ups; zero before mesh_conn_connected() */
 	bool claimed; /* the agent has got the CLAIM */
 	bool known; /* the agent may have, or have had, the claim, so send UNCLAIM at the end */
-	bool native; /* NATIVE since RTR, without @held: only answers the peer */
+	bool native; /* NATIVE since RTR, without @vqp: only answers the peer */
 	uint32_t native_sq_psn; /* the program's sq_psn; MV_CTL_PSN_NONE before RTS */
 	/* The rail of its last move, and why; of a self-connected QP: of the connection that it follows. "": none yet */
 	char went_to[IBV_SYSFS_NAME_MAX];
@@ -212,7 +212,7 @@ struct mesh_conn_attempt {
 	uint64_t rtr_ns; /* when the program asked for RTR */
 	uint64_t held_ns; /* when the connection became HELD */
 	int rtr_error; /* FAILED: errno of RTR of the program's own QP; 0: that QP receives */
-	const char *unlogged; /* NATIVE without @held: why, a constant string */
+	const char *unlogged; /* NATIVE without @vqp: why, a constant string */
 };
 
 /* The program's own QP on the path that the program asked for, before MOVED: native.c. conn->lock. */
@@ -334,8 +334,8 @@ struct mesh_conn {
 	struct mesh_conn_ends ends;
 	struct mesh_conn_attempt attempt;
 	struct mesh_conn_own_qp own_qp;
-	struct mv_move move; /* valid with @held */
-	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE if it can move later */
+	struct mv_move move; /* valid with @vqp */
+	struct mesh_vqp *vqp; /* HELD, MOVED, FAILED; NATIVE if it can move later */
 	struct mesh_conn_path path; /* of the QP in the program's place */
 	struct mesh_conn_shadow shadow;
 	struct mesh_conn_blocked blocked;
@@ -354,7 +354,7 @@ struct mesh_conn {
 /** mesh_conn_negotiates - has the connection a virtual QP that may move? conn->lock */
 static inline bool mesh_conn_negotiates(const struct mesh_conn *conn)
 {
-	return !conn->gone && conn->held && conn->state != MESH_CONN_FAILED;
+	return !conn->gone && conn->vqp && conn->state != MESH_CONN_FAILED;
 }
 
 /**
@@ -394,7 +394,7 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 /**
  * mesh_conn_untouched - may the base alone handle a modify_qp after RTR?
  *
- * True if the QP has no connection, or a native one without @held. Passes no cancellation point.
+ * True if the QP has no connection, or a native one without @vqp. Passes no cancellation point.
  *
  * Return: true: call the base's function, then mesh_conn_note_sq_psn(); false: see mesh_conn_get().
  */

@@ -43,7 +43,7 @@ static enum ibv_mtu mtu_of(unsigned int bytes)
 
 int mesh_conn_release_path(struct mesh_conn *conn)
 {
-	int err = conn->held ? mesh_held_unprepare(conn->held) : 0;
+	int err = conn->vqp ? mesh_vqp_unprepare(conn->vqp) : 0;
 
 	if (err)
 		return err;
@@ -162,7 +162,7 @@ int mesh_conn_shadow_rts(struct mesh_conn *conn)
 		return 0;
 	if (conn->path.sq_psn != MV_CTL_PSN_NONE)
 		attr.sq_psn = conn->path.sq_psn;
-	err = mesh_held_rts(conn->held, &attr, conn->attr.rts_mask);
+	err = mesh_vqp_rts(conn->vqp, &attr, conn->attr.rts_mask);
 	if (!err)
 		conn->shadow.rts = true;
 	return err;
@@ -170,7 +170,7 @@ int mesh_conn_shadow_rts(struct mesh_conn *conn)
 
 const char *mesh_conn_why_not_connected(const struct mesh_conn *conn, int err)
 {
-	const char *poorer = mesh_parity_why(conn->held);
+	const char *poorer = mesh_parity_why(conn->vqp);
 
 	return err == -EOPNOTSUPP && poorer ? poorer : strerrordesc_np(-err);
 }

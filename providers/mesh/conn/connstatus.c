@@ -20,12 +20,12 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 		return NULL;
 	if (conn->state == MESH_CONN_FAILED)
 		return "it has failed";
-	if (!conn->held)
+	if (!conn->vqp)
 		return conn->attempt.unlogged;
 	if (atomic_load_explicit(&conn->flags.refused, memory_order_relaxed))
 		return "the agent refuses to register it";
-	if (mesh_live_lost(conn->held))
-		return mesh_live_lost(conn->held);
+	if (mesh_live_lost(conn->vqp))
+		return mesh_live_lost(conn->vqp);
 	return mesh_conn_unproved(conn) ? mesh_conn_unproved(conn) : mesh_conn_unqualified(conn);
 }
 
@@ -56,7 +56,7 @@ static const char *state_name(const struct mesh_conn *conn)
 /* Device of the standby; "": none. */
 static const char *ahead_on(const struct mesh_conn *conn)
 {
-	return conn->held && conn->home.spare && mesh_live_armed(conn->held) ? conn->home.spare->rail->device : "";
+	return conn->vqp && conn->home.spare && mesh_live_armed(conn->vqp) ? conn->home.spare->rail->device : "";
 }
 
 /* A connection that is not at work yet is not reported as movable. */

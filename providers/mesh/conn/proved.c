@@ -31,7 +31,7 @@ bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid
 	return mv_host_id_is_zero(&conn->ends.host_id) || mesh_view_holder(&conn->ends.host_id, gid, &flags) != MESH_HOLDER_OTHER;
 }
 
-/* An unknown PSN counts as 0. A connection without @held does not move anyway. */
+/* An unknown PSN counts as 0. A connection without @vqp does not move anyway. */
 static bool has_zero_psns(const struct mesh_conn *conn)
 {
 	return !conn->move.rq_psn && (!conn->move.sq_psn || conn->move.sq_psn == MV_CTL_PSN_NONE);
@@ -52,7 +52,7 @@ int mesh_conn_open(struct mesh_conn *conn, const struct mv_host_id *from, struct
 	if (conn->state == MESH_CONN_INIT ||
 	    (has_zero_psns(conn) && (is_another_host(conn, from) || !mesh_conn_is_of_peer(conn, &conn->ends.peer.gid))))
 		return -EBADMSG;
-	if (conn->held)
+	if (conn->vqp)
 		return try(conn, conn->move.attempts.my_nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
 	sq_psn = conn->attr.rts_mask ? conn->attr.rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn);
 	return try(conn, conn->attempt.nonce, sq_psn, conn->attr.rtr.rq_psn & 0xffffff, msg, keys, now_ns);

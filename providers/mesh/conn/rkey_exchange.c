@@ -103,7 +103,7 @@ static void ask_no_more(struct mesh_conn *conn, uint32_t rkey, bool all)
 	mesh_unlock(&conn->keys.lock);
 }
 
-/* Called with held->lock. */
+/* Called with vqp->lock. */
 static int want_key(void *arg, uint32_t rkey, uint32_t *ret)
 {
 	struct mesh_conn *conn = arg;
@@ -119,7 +119,7 @@ static int want_key(void *arg, uint32_t rkey, uint32_t *ret)
 	return -EAGAIN;
 }
 
-/* Called with held->lock. */
+/* Called with vqp->lock. */
 static void work_waits(void *arg)
 {
 	struct mesh_conn *conn = arg;
@@ -129,7 +129,7 @@ static void work_waits(void *arg)
 	mesh_thread_wake(true);
 }
 
-/* Called with held->lock. */
+/* Called with vqp->lock. */
 static void path_failed(void *arg)
 {
 	struct mesh_conn *conn = arg;
@@ -139,13 +139,13 @@ static void path_failed(void *arg)
 	mesh_thread_wake(true);
 }
 
-const struct mesh_held_ops mesh_conn_held_ops = {
+const struct mesh_vqp_ops mesh_conn_vqp_ops = {
 	.want_key = want_key,
 	.work_waits = work_waits,
 	.path_failed = path_failed,
 };
 
-const struct mesh_held_ops mesh_conn_self_ops = {
+const struct mesh_vqp_ops mesh_conn_self_ops = {
 	.work_waits = work_waits,
 	.path_failed = path_failed,
 };
@@ -172,7 +172,7 @@ static void forget(struct mesh_conn *conn, uint32_t rkey)
 {
 	ask_no_more(conn, rkey, false);
 	mesh_conn_keys_dropped(conn, rkey);
-	mesh_held_drop_key(conn->held, rkey);
+	mesh_vqp_drop_key(conn->vqp, rkey);
 }
 
 /* Called with keys.lock. */
@@ -233,7 +233,8 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_host_id *from
 
 	if (!mesh_conn_enter(conn))
 		return; /* the peer repeats it */
-	if (conn->gone || !conn->held || mesh_conn_open(conn, from, &opened, NULL, now_ns) || !mv_move_is_from_peer(&conn->move, msg))
+	if (conn->gone || !conn->vqp || mesh_conn_open(conn, from, &opened, NULL, now_ns) ||
+	    !mv_move_is_from_peer(&conn->move, msg))
 		goto out;
 	switch (msg->type) {
 	case MV_CTL_KEY_GET:
@@ -242,7 +243,7 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_host_id *from
 	case MV_CTL_KEY_PUT:
 		key = take(conn, false, msg->key, msg->request_id);
 		if (key)
-			mesh_held_put_key(conn->held, msg->key, msg->rkey);
+			mesh_vqp_put_key(conn->vqp, msg->key, msg->rkey);
 		free(key);
 		break;
 	case MV_CTL_KEY_DROP:
@@ -325,12 +326,13 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	 * a failure of the path, for which the program gets errors. A peer that is gone does not answer, but outstanding work
 	 * fails first.
 	 */
-	never = conn->ends.peer_gone && mesh_live_has_done_all(conn->held);
-	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, never ? UINT64_MAX : now_ns);
+	never = conn->ends.peer_gone && mesh_live_has_done_all(conn->vqp);
+	key = conn->move.live || mesh_live_broken(conn->vqp) ? NULL
+							     : take_overdue(conn, false, never ? UINT64_MAX : now_ns);
 	overdue = key;
 	free(key);
 	/* If it has failed meanwhile, the move asks again, or gives the errors. */
-	if (overdue && mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR)) {
+	if (overdue && mesh_vqp_fail(conn->vqp, IBV_WC_RETRY_EXC_ERR)) {
 		mv_log_once(&mesh_root.log, MV_LOG_ERR,
 			    "%s QP 0x%x: the peer does not answer for a remote key; the program gets its errors", conn->mc->device,
 			    conn->qpn);
@@ -364,7 +366,7 @@ void mesh_conn_ask_no_more(struct mesh_conn *conn)
 
 void mesh_conn_key_peer(struct mesh_conn *conn)
 {
-	bool over = !conn->held || conn->gone, repeats = !over && conn->state != MESH_CONN_FAILED, left;
+	bool over = !conn->vqp || conn->gone, repeats = !over && conn->state != MESH_CONN_FAILED, left;
 	struct mv_ctl_msg drop = {0};
 
 	if (!over && conn->move.attempts.peer)

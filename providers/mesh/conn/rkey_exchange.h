@@ -9,7 +9,7 @@
 /* rkey_exchange.c: the peer's keys here, and keys of this end at the peer */
 
 /* Argument: the connection. mesh_conn_self_ops: for a self-connected QP. */
-extern const struct mesh_held_ops mesh_conn_held_ops, mesh_conn_self_ops;
+extern const struct mesh_vqp_ops mesh_conn_vqp_ops, mesh_conn_self_ops;
 
 /** mesh_conn_key_message - process a KEY_* message; takes conn->lock. @from: as of mesh_conn_open() */
 void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_host_id *from, const struct mv_ctl_msg *sealed, uint64_t now_ns);

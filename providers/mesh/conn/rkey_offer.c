@@ -47,8 +47,8 @@ static void ask(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret)
 	if (keys->asked_for == offer)
 		return;
 	keys->asked_for = offer;
-	n = mesh_live_remote_keys(conn->held, rkeys);
-	n = mesh_live_past_keys(conn->held, rkeys, n);
+	n = mesh_live_remote_keys(conn->vqp, rkeys);
+	n = mesh_live_past_keys(conn->vqp, rkeys, n);
 	for (i = 0; i < n; i++) {
 		ret->asked[i] = (struct mv_ctl_key){.id = mesh_conn_next_request(conn), .key = rkeys[i]};
 		keys->ours[i] = (struct mesh_conn_move_key){.id = ret->asked[i].id, .key.rkey = rkeys[i]};
@@ -124,7 +124,7 @@ void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 	struct mesh_conn_move_keys *ours = &conn->moving.keys;
 	size_t i;
 
-	if (!is_of_move(msg) || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
+	if (!is_of_move(msg) || !conn->vqp || !mv_move_is_from_peer(&conn->move, msg))
 		return;
 	/* A repeated message has no keys; the first one may have come. */
 	if (keys->asked[0].id) {

@@ -15,17 +15,18 @@
 
 /* The program brings a queue pair to RTR. A connection whose path works goes straight to the base. */
 
-/* @held: NULL: the queue pair has the base's functions. */
-static int modify_base(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+/* @vqp: NULL: the queue pair has the base's functions. */
+static int modify_base(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+		       int mask)
 {
-	return held ? mesh_held_modify_base(held, attr, mask) : mc->lower.qp.modify_qp(qp, attr, mask);
+	return vqp ? mesh_vqp_modify_base(vqp, attr, mask) : mc->lower.qp.modify_qp(qp, attr, mask);
 }
 
-static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+static int rtr_native(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 		      int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
-	int err = mesh_srq_join_base(mc, qp, !held), own;
+	int err = mesh_srq_join_base(mc, qp, !vqp), own;
 
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a queue pair cannot receive from its SRQ: what is posted there is in use "
@@ -33,16 +34,16 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 	if (err)
 		return -err;
 	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
-		return modify_base(mc, held, qp, attr, mask);
+		return modify_base(mc, vqp, qp, attr, mask);
 	repaired = *attr;
 	repaired.ah_attr.grh.sgid_index = index;
-	err = modify_base(mc, held, qp, &repaired, mask);
+	err = modify_base(mc, vqp, qp, &repaired, mask);
 	if (!err) {
 		mesh_count(MV_COUNT_REPAIRED_QP);
 		return 0;
 	}
 	mesh_count(MV_COUNT_REPAIR_REFUSED);
-	own = modify_base(mc, held, qp, attr, mask);
+	own = modify_base(mc, vqp, qp, attr, mask);
 	if (!own)
 		return 0;
 	errno = mesh_paths_refusal(err, own);
@@ -121,9 +122,9 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 				      .nonce = conn->attempt.nonce};
 	int err;
 
-	err = conn->attempt.nonce ? mesh_held_new(conn->mc, conn->qp, &mesh_conn_held_ops, conn, &conn->held) : -EPERM;
+	err = conn->attempt.nonce ? mesh_vqp_new(conn->mc, conn->qp, &mesh_conn_vqp_ops, conn, &conn->vqp) : -EPERM;
 	if (err) {
-		conn->held = NULL;
+		conn->vqp = NULL;
 		return err;
 	}
 	mesh_conn_refuse_no_more(conn);
@@ -159,8 +160,8 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 		return 0;
 	mesh_lock(&conn->lock);
 	mesh_conn_listen_no_more(conn); /* before RTR has returned no thread posts */
-	mesh_held_destroy(conn->held); /* the program's own QP has the receives, too */
-	conn->held = NULL;
+	mesh_vqp_destroy(conn->vqp); /* the program's own QP has the receives, too */
+	conn->vqp = NULL;
 	conn->state = MESH_CONN_INIT;
 	mesh_conn_key_peer(conn);
 	mesh_unlock(&conn->lock);
@@ -211,12 +212,13 @@ static void adopt(struct mesh_conn *conn)
 }
 
 /*
- * Fail a second RTR of a connected QP: RTR follows INIT only. With @conn->held the program's own QP is not asked, because it may
- * still be in INIT. Called with conn->lock held, not in MESH_CONN_INIT. Return: as mc->lower.qp.modify_qp().
+ * Fail a second RTR of a connected QP: RTR follows INIT only. With @conn->vqp the program's own QP is not asked,
+ * because it may still be in INIT. Called with conn->lock held, not in MESH_CONN_INIT. Return: as
+ * mc->lower.qp.modify_qp().
  */
 static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
-	return conn->held ? mesh_conn_refuse() : conn->mc->lower.qp.modify_qp(conn->qp, attr, mask);
+	return conn->vqp ? mesh_conn_refuse() : conn->mc->lower.qp.modify_qp(conn->qp, attr, mask);
 }
 
 /*
@@ -264,20 +266,20 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		conn->attempt.unlogged = mesh_conn_track(conn, mesh_mtu_bytes(attr->path_mtu));
 	if (is_to_refuse(view))
 		begin_refusing(conn);
-	err = refused ? refused : rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
+	err = refused ? refused : rtr_native(conn->mc, conn->vqp, conn->qp, attr, mask, choice->index);
 	if (is_to_refuse(view))
 		end_refusing(conn, err);
-	if (err && conn->held) {
+	if (err && conn->vqp) {
 		/* A program may repeat RTR after the kernel did not find the neighbour. */
-		mesh_live_untrack(conn->held);
-		conn->held = NULL;
+		mesh_live_untrack(conn->vqp);
+		conn->vqp = NULL;
 	}
 	if (err)
 		return err;
-	if (!conn->held)
+	if (!conn->vqp)
 		mesh_recvlog_end(conn->mc, conn->qp);
 	conn->state = MESH_CONN_NATIVE;
-	if (conn->held) {
+	if (conn->vqp) {
 		adopt(conn);
 		mesh_conn_settled(conn);
 	} else {
@@ -314,7 +316,7 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	mesh_lock(&conn->lock);
 	err = rtr_logged(conn, attr, mask, choice, view, refused);
 	saved_errno = errno;
-	logged = conn->held;
+	logged = conn->vqp;
 	mesh_unlock(&conn->lock);
 	if (err)
 		goto out;
@@ -396,7 +398,7 @@ judged:
 			err = hold(conn, attr, mask, &choice, &view);
 			if (!err)
 				goto out;
-			why = err == -EBUSY ? mesh_held_why_busy(mc, qp) : strerrordesc_np(err < 0 ? -err : err);
+			why = err == -EBUSY ? mesh_vqp_why_busy(mc, qp) : strerrordesc_np(err < 0 ? -err : err);
 		}
 		if (view.verdict != MV_PATH_ASK)
 			log_stuck(mc, attr, &choice, &view, why);

@@ -21,14 +21,14 @@ static void drop(struct mesh_conn *conn)
 	mesh_lock(&conn->lock);
 	if (conn->state == MESH_CONN_INIT)
 		mesh_recvlog_end(conn->mc, conn->qp);
-	if (conn->held) {
+	if (conn->vqp) {
 		mesh_conn_last_word(conn);
 		mesh_conn_say_bye(conn);
 	}
 	conn->gone = true;
-	if (conn->held)
-		mesh_held_destroy(conn->held);
-	conn->held = NULL;
+	if (conn->vqp)
+		mesh_vqp_destroy(conn->vqp);
+	conn->vqp = NULL;
 	if (conn->path.pd)
 		mesh_pd_put(conn->path.pd);
 	conn->path.pd = NULL;

@@ -61,7 +61,7 @@ static void take_opened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, co
 {
 	if (mesh_conn_take_receives(conn, msg))
 		return;
-	if (conn->state == MESH_CONN_FAILED && conn->held && !conn->gone && msg->flags & MV_CTL_MOVE) {
+	if (conn->state == MESH_CONN_FAILED && conn->vqp && !conn->gone && msg->flags & MV_CTL_MOVE) {
 		answer_failed(conn, msg, now_ns);
 	} else if (mesh_conn_negotiates(conn)) {
 		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg)) {
@@ -147,7 +147,7 @@ void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 static bool is_through(struct mesh_conn *conn)
 {
 	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->retry.stayed &&
-	       !conn->retry.pathless_ns && !mesh_live_broken(conn->held) && !mesh_conn_asks(conn);
+	       !conn->retry.pathless_ns && !mesh_live_broken(conn->vqp) && !mesh_conn_asks(conn);
 }
 
 /*
@@ -159,7 +159,7 @@ static uint64_t look_after_message(struct mesh_conn *conn, uint64_t now_ns, uint
 	uint64_t at_ns;
 
 	if (!mesh_many_move() || !mesh_conn_negotiates(conn) || conn->moving.fencing || mv_move_peek(&conn->move) ||
-	    mesh_live_lost(conn->held))
+	    mesh_live_lost(conn->vqp))
 		return now_ns;
 	if (!conn->move.live)
 		return is_through(conn) ? now_ns + LOOK_LATER_NS : now_ns;

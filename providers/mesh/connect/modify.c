@@ -5,12 +5,12 @@
 #include "connectint.h"
 #include "connpath.h"
 #include "failover_exec.h"
-#include "heldint.h"
 #include "live.h"
 #include "move_live.h"
 #include "qpmade.h"
 #include "srq.h"
 #include "ud.h"
+#include "vqp_int.h"
 
 /* ibv_modify_qp() on the program's QPs: INIT, RTS and later. RTR is in connect.c, RESET in end.c. */
 
@@ -69,7 +69,7 @@ static bool is_connected_by_us(struct mesh_conn *conn)
 	bool ours;
 
 	mesh_lock(&conn->lock);
-	ours = conn->held;
+	ours = conn->vqp;
 	mesh_unlock(&conn->lock);
 	return ours;
 }
@@ -112,7 +112,7 @@ static uint64_t patience_of(const struct ibv_qp_attr *rts)
 	return timeout ? ((uint64_t)(rts->retry_cnt & 7) + 1) * 4096 << timeout : UINT64_MAX;
 }
 
-/* Called with conn->lock held, and conn->held set. */
+/* Called with conn->lock held, and conn->vqp set. */
 static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
@@ -145,14 +145,14 @@ static void remember(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 /* Change a connection after RTS. Return: as mc->lower.qp.modify_qp(). */
 static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
-	int err = -mesh_held_modify(conn->held, attr, mask);
+	int err = -mesh_vqp_modify(conn->vqp, attr, mask);
 
 	if (err)
 		return err;
 	remember(conn, attr, mask);
 	if (mask & IBV_QP_RATE_LIMIT && attr->rate_limit)
 		mesh_qp_stay(conn->mc, conn->qp, "it has a rate limit (ibv_modify_qp)");
-	return -mesh_live_change(conn->held, attr, mask);
+	return -mesh_live_change(conn->vqp, attr, mask);
 }
 
 /* The program's own QP does the work, with a log. Return: as mc->lower.qp.modify_qp(). */
@@ -162,7 +162,7 @@ static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->attr.rts_mask)
 		return change(conn, attr, mask);
-	err = mesh_live_base_rts(conn->held, attr, mask);
+	err = mesh_live_base_rts(conn->vqp, attr, mask);
 	if (err)
 		return err;
 	conn->attr.rts = *attr;
@@ -204,7 +204,7 @@ static bool is_refused(const struct ibv_qp_attr *attr, int mask)
 /* May this call modify the program's own QP, and the functions that post to it? conn->lock */
 static bool reaches_base(const struct mesh_conn *conn, int mask)
 {
-	if (!conn->held)
+	if (!conn->vqp)
 		return false;
 	if (!mesh_conn_taken(conn) || conn->state == MESH_CONN_FAILED) /* a failed one may still use the program's own QP */
 		return true;
@@ -221,7 +221,7 @@ static void end_move(struct mesh_conn *conn)
 		mesh_conn_last_word(conn);
 		mv_move_abort(&conn->move, mesh_now_ns());
 	}
-	mesh_live_give_up(conn->held);
+	mesh_live_give_up(conn->vqp);
 }
 
 #define BATCH_US 100 /* interval to check whether another thread's batch is over */
@@ -232,46 +232,47 @@ static void end_move(struct mesh_conn *conn)
  *
  * Return: pass it to leave(), which resumes posting; NULL: posting is not stopped.
  */
-static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask) MV_ACQUIRES(&conn->lock);
-static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
+static struct mesh_vqp *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr,
+			      int mask) MV_ACQUIRES(&conn->lock);
+static struct mesh_vqp *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
 	bool ends = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && !is_refused(attr, mask);
 
 	for (;;) {
 		mesh_lock(&conn->lock);
-		if (conn->held && ends)
+		if (conn->vqp && ends)
 			end_move(conn);
-		if (!reaches_base(conn, mask) || mesh_held_in_own_batch(conn->held))
+		if (!reaches_base(conn, mask) || mesh_vqp_in_own_batch(conn->vqp))
 			return NULL;
-		if (mesh_held_stop_posting(conn->held))
-			return conn->held;
+		if (mesh_vqp_stop_posting(conn->vqp))
+			return conn->vqp;
 		mesh_unlock(&conn->lock);
 		usleep(BATCH_US);
 	}
 }
 
-static void leave(struct mesh_conn *conn, struct mesh_held *stopped) MV_RELEASES(&conn->lock);
-static void leave(struct mesh_conn *conn, struct mesh_held *stopped)
+static void leave(struct mesh_conn *conn, struct mesh_vqp *stopped) MV_RELEASES(&conn->lock);
+static void leave(struct mesh_conn *conn, struct mesh_vqp *stopped)
 {
 	if (stopped)
-		mesh_held_resume_posting(stopped);
+		mesh_vqp_resume_posting(stopped);
 	mesh_unlock(&conn->lock);
 }
 
 /* @ret_taken: the plugin handles this connection's transitions. */
 static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, bool *ret_taken)
 {
-	struct mesh_held *stopped = enter(conn, attr, mask);
+	struct mesh_vqp *stopped = enter(conn, attr, mask);
 	int err = 0;
 
-	*ret_taken = conn->held;
-	if (conn->held && is_refused(attr, mask)) {
+	*ret_taken = conn->vqp;
+	if (conn->vqp && is_refused(attr, mask)) {
 		leave(conn, stopped);
 		return mesh_conn_refuse();
 	}
 	if (mesh_conn_taken(conn))
 		err = modify_taken(conn, attr, mask);
-	else if (conn->held)
+	else if (conn->vqp)
 		err = modify_logged(conn, attr, mask);
 	mesh_conn_key_peer(conn);
 	leave(conn, stopped);

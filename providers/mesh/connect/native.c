@@ -79,7 +79,7 @@ int mesh_conn_listen_no_more(struct mesh_conn *conn)
 	if (has_received(conn))
 		return -EBUSY;
 	leaving = mesh_srq_leaving(conn->mc, conn->qp);
-	err = mesh_held_begin_base_again(conn->held, &conn->attr.init, conn->attr.init_mask);
+	err = mesh_vqp_begin_base_again(conn->vqp, &conn->attr.init, conn->attr.init_mask);
 	mesh_srq_left(leaving, !err);
 	if (!err)
 		conn->own_qp.listens = false;
@@ -109,7 +109,7 @@ static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 		return 0;
 	if (err)
 		return err;
-	err = -mesh_held_modify_base(conn->held, rtr, conn->attr.rtr_mask);
+	err = -mesh_vqp_modify_base(conn->vqp, rtr, conn->attr.rtr_mask);
 	if (err)
 		mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
 	return err;
@@ -120,7 +120,7 @@ void mesh_conn_listen(struct mesh_conn *conn)
 	uint8_t type = conn->ends.local_type == MV_GID_TYPE_ROCE_V1 ? MV_GID_TYPE_ROCE_V2 : conn->ends.local_type;
 	struct ibv_qp_attr rtr = conn->attr.rtr;
 
-	if (!rtr.ah_attr.is_global || !mesh_held_can_begin_again(conn->held) ||
+	if (!rtr.ah_attr.is_global || !mesh_vqp_can_begin_again(conn->vqp) ||
 	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->ends.local.gid, type, &rtr.ah_attr.grh.dgid,
 			    &rtr.ah_attr.grh.sgid_index))
 		return;
@@ -151,7 +151,7 @@ static int base_to_rts(struct mesh_conn *conn)
 {
 	struct ibv_qp_attr rts = conn->attr.rts;
 
-	return conn->attr.rts_mask ? -mesh_held_modify_base(conn->held, &rts, conn->attr.rts_mask) : 0;
+	return conn->attr.rts_mask ? -mesh_vqp_modify_base(conn->vqp, &rts, conn->attr.rts_mask) : 0;
 }
 
 /*
@@ -160,14 +160,14 @@ static int base_to_rts(struct mesh_conn *conn)
  */
 static void settle(struct mesh_conn *conn, uint8_t gid_type, bool receives, int err)
 {
-	struct mesh_held *h = conn->held;
+	struct mesh_vqp *h = conn->vqp;
 
 	if (!err)
-		err = mesh_held_native(h);
-	mesh_held_resume_posting(h);
+		err = mesh_vqp_native(h);
+	mesh_vqp_resume_posting(h);
 	conn->own_qp.awaits_peer = false;
 	if (!err) {
-		conn->held = NULL;
+		conn->vqp = NULL;
 		conn->state = MESH_CONN_NATIVE;
 		conn->attempt.unlogged = "no other path was agreed upon when it was made";
 		mesh_conn_log_unlogged(conn);
@@ -177,9 +177,9 @@ static void settle(struct mesh_conn *conn, uint8_t gid_type, bool receives, int 
 		       conn->mc->device, conn->qpn, strerrordesc_np(-err));
 		mesh_count(MV_COUNT_SURFACED);
 		if (receives)
-			mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
+			mesh_vqp_fail(conn->vqp, IBV_WC_RETRY_EXC_ERR);
 		else
-			mesh_held_fail_both(conn->held, IBV_WC_RETRY_EXC_ERR);
+			mesh_vqp_fail_both(conn->vqp, IBV_WC_RETRY_EXC_ERR);
 		conn->attempt.rtr_error = receives ? 0 : -err;
 		conn->state = MESH_CONN_FAILED;
 	}
@@ -220,7 +220,7 @@ static void await_peer(struct mesh_conn *conn, uint8_t gid_type)
 {
 	uint64_t now_ns = mesh_now_ns();
 
-	mesh_held_resume_posting(conn->held);
+	mesh_vqp_resume_posting(conn->vqp);
 	conn->own_qp.type = gid_type;
 	conn->own_qp.awaits_peer = true;
 	conn->own_qp.peer_receives = false;
@@ -244,10 +244,10 @@ static void ask_peer(struct mesh_conn *conn, uint64_t now_ns)
 
 uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns)
 {
-	if (!conn->own_qp.awaits_peer || !conn->held || conn->state != MESH_CONN_HELD)
+	if (!conn->own_qp.awaits_peer || !conn->vqp || conn->state != MESH_CONN_HELD)
 		return UINT64_MAX;
 	if (conn->own_qp.peer_receives || now_ns >= conn->own_qp.await_until_ns) {
-		conn->blocked.in_batch = !mesh_held_stop_posting(conn->held);
+		conn->blocked.in_batch = !mesh_vqp_stop_posting(conn->vqp);
 		if (conn->blocked.in_batch)
 			return UINT64_MAX; /* mesh_conn_run() comes again for the batch */
 		settle(conn, conn->own_qp.type, true, base_to_rts(conn));
@@ -372,12 +372,12 @@ void mesh_conn_try_native(struct mesh_conn *conn)
 		return;
 	}
 	/* No shadow exists, because the peer was never heard of. */
-	conn->blocked.in_batch = !mesh_held_stop_posting(conn->held);
+	conn->blocked.in_batch = !mesh_vqp_stop_posting(conn->vqp);
 	if (conn->blocked.in_batch)
 		return;
 	err = base_to_rtr(conn, &rtr);
 	if (err) {
-		mesh_held_resume_posting(conn->held);
+		mesh_vqp_resume_posting(conn->vqp);
 		stay_held(conn, err);
 		return;
 	}

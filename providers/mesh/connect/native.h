@@ -28,7 +28,7 @@ bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns);
  *
  * The program's own QP goes to RTR at once, with the more common RoCE version. A peer that uses that version does not wait for an
  * answer, since its path works, and its messages must not be lost. If the peer says otherwise: mesh_conn_listen_no_more(). The QP
- * stays in INIT if RTR is refused, or could not be undone (mesh_held_can_begin_again()).
+ * stays in INIT if RTR is refused, or could not be undone (mesh_vqp_can_begin_again()).
  */
 void mesh_conn_listen(struct mesh_conn *conn);
 

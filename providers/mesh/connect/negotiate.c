@@ -36,10 +36,10 @@ static int stop_listening(struct mesh_conn *conn)
 
 	if (!conn->own_qp.listens)
 		return 0;
-	if (!mesh_held_stop_posting(conn->held))
+	if (!mesh_vqp_stop_posting(conn->vqp))
 		return -EAGAIN;
 	err = mesh_conn_listen_no_more(conn);
-	mesh_held_resume_posting(conn->held);
+	mesh_vqp_resume_posting(conn->vqp);
 	return err;
 }
 
@@ -59,7 +59,7 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 		snprintf(why, why_size, "%s has not the P_Key of the program's port", conn->path.device);
 		return err;
 	}
-	err = mesh_held_prepare(conn->held, conn->path.pd, &attr, &ret_mine->qpn);
+	err = mesh_vqp_prepare(conn->vqp, conn->path.pd, &attr, &ret_mine->qpn);
 	if (!err)
 		err = mesh_conn_path_limits(conn, &conn->path, ret_mtu, ret_lid);
 	if (err) {
@@ -101,7 +101,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	if (!err)
 		err = mesh_conn_path_attr(conn, &conn->path, action, &attr);
 	if (!err)
-		err = mesh_held_connect(conn->held, &attr, conn->attr.rtr_mask);
+		err = mesh_vqp_connect(conn->vqp, &attr, conn->attr.rtr_mask);
 	if (!err) {
 		conn->shadow.connected = true;
 		if (conn->attr.rts_mask)
@@ -115,7 +115,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 
 static void do_activate(struct mesh_conn *conn)
 {
-	mesh_held_activate(conn->held);
+	mesh_vqp_activate(conn->vqp);
 	conn->state = MESH_CONN_MOVED;
 	mesh_conn_settled(conn);
 	mesh_conn_goes(conn, conn->path.device, MV_CTL_REASON_PATH);
@@ -135,16 +135,16 @@ static bool is_slow(const struct mv_move_action *action)
 
 bool mesh_conn_is_in_batch(struct mesh_conn *conn)
 {
-	conn->blocked.in_batch = mesh_held_in_batch(conn->held);
+	conn->blocked.in_batch = mesh_vqp_in_batch(conn->vqp);
 	if (conn->blocked.in_batch)
-		mesh_held_want_stop(conn->held);
+		mesh_vqp_want_stop(conn->vqp);
 	return conn->blocked.in_batch;
 }
 
 /* A poller of an extended CQ may take long, and wait for conn->lock. */
 static bool is_polled(struct mesh_conn *conn, const struct mv_move_action *next)
 {
-	conn->blocked.in_batch = !mesh_conn_may_listen_on(conn, next) && mesh_held_is_polled(conn->held);
+	conn->blocked.in_batch = !mesh_conn_may_listen_on(conn, next) && mesh_vqp_is_polled(conn->vqp);
 	return conn->blocked.in_batch;
 }
 
@@ -158,14 +158,14 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 
 	if (worker)
 		return next->type == MV_DO_PREPARE ||
-		       (next->type == MV_DO_QUIESCE && conn->move.early && !mesh_live_has_next(conn->held));
+		       (next->type == MV_DO_QUIESCE && conn->move.early && !mesh_live_has_next(conn->vqp));
 	/* See stop_posting() and stops_listening(): a worker could not do the action either. */
 	if (next->type == MV_DO_NATIVE && (mesh_conn_is_in_batch(conn) || is_polled(conn, next)))
 		return true;
 	/* Fast cases: an obsolete STANDBY, and a QP that is connected already. */
 	if (next->type == MV_DO_STANDBY && conn->move.live)
 		return false;
-	if (next->type == MV_DO_CONNECT && conn->move.live && mesh_live_on_standby(conn->held, &next->peer))
+	if (next->type == MV_DO_CONNECT && conn->move.live && mesh_live_on_standby(conn->vqp, &next->peer))
 		return false;
 	return is_slow(next) && mesh_work_submit(conn, to, false);
 }
@@ -180,7 +180,7 @@ static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *ne
 	if (next->type != MV_DO_NATIVE)
 		return true;
 	mesh_conn_release_path(conn); /* may be a second call: it waits for pollers, which may post */
-	conn->blocked.in_batch = !mesh_held_stop_posting(conn->held);
+	conn->blocked.in_batch = !mesh_vqp_stop_posting(conn->vqp);
 	return !conn->blocked.in_batch;
 }
 
@@ -228,8 +228,8 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 
 	conn->blocked.in_batch = false;
 	conn->blocked.device_again_ns = 0;
-	/* An action may produce the next one, and may end the agreement (@held). */
-	while (conn->held && (next = mv_move_peek(&conn->move)) && !rests(conn, next, now_ns) &&
+	/* An action may produce the next one, and may end the agreement (@vqp). */
+	while (conn->vqp && (next = mv_move_peek(&conn->move)) && !rests(conn, next, now_ns) &&
 	       !hand_over(conn, next, worker) && !awaits_entry(conn, next, now_ns) && !awaits_device(conn, next, &device) &&
 	       stops_listening(conn, next) && stop_posting(conn, next)) {
 		mv_move_next(&conn->move, &action);

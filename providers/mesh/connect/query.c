@@ -21,11 +21,11 @@ static void correct(struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_att
 		mesh_attr_merge(attr, &conn->attr.rtr, conn->attr.rtr_mask & ~IBV_QP_STATE);
 		mesh_attr_merge(attr, &conn->attr.rts, conn->attr.rts_mask & ~IBV_QP_STATE);
 		attr->qp_state = state;
-		mesh_held_query(conn->held, attr); /* -ENODATA: no QP does the work yet */
+		mesh_vqp_query(conn->vqp, attr); /* -ENODATA: no QP does the work yet */
 		say_state(qp, attr, attr->qp_state);
 	}
 	/* Programs give up a connection in ERR. This connection moves, or is about to move, so it is not shown in ERR. */
-	if (conn->held && attr->qp_state == IBV_QPS_ERR && mesh_live_goes_on(conn->held))
+	if (conn->vqp && attr->qp_state == IBV_QPS_ERR && mesh_live_goes_on(conn->vqp))
 		say_state(qp, attr, state);
 }
 

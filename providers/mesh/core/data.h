@@ -11,7 +11,7 @@
 #include "mlx5state.h"
 #include "ranks.h"
 
-struct mesh_held;
+struct mesh_vqp;
 
 /*
  * Data path of virtual QPs, per context; part of struct mesh_context. All zero but the lock, until the first extended CQ, SRQ or
@@ -27,27 +27,27 @@ struct mesh_held;
 
 /* Withheld IBV_EVENT_QP_LAST_WQE_REACHED events: lastwqe.c. */
 struct mesh_last_wqe {
-	/* Guards the rest, and last_wqe of each struct mesh_held. Innermost. */
+	/* Guards the rest, and last_wqe of each struct mesh_vqp. Innermost. */
 	MESH_LOCK(LAST_WQE) lock;
 	struct ibv_qp *qp; /* QP of the plugin on the program's device, made when needed, as the next two; NULL before */
 	struct ibv_srq *srq;
 	struct ibv_cq *cq;
 	_Atomic bool program_reads; /* the program has read an event of this device; written once */
 	bool speaking; /* @qp has caused an event for the first of @due, which the program has not read */
-	TAILQ_HEAD(, mesh_held) due; /* QPs whose event has to come now */
+	TAILQ_HEAD(, mesh_vqp) due; /* QPs whose event has to come now */
 };
 
 struct mesh_data {
-	MESH_LOCK(DATA) lock; /* guards changes of the maps, and all below; for its order see held.h */
-	struct mesh_map qps; /* struct mesh_held; look-ups need no lock */
+	MESH_LOCK(DATA) lock; /* guards changes of the maps, and all below; for its order see vqp.h */
+	struct mesh_map qps; /* struct mesh_vqp; look-ups need no lock */
 	struct mesh_map cqs; /* struct mesh_cq */
 	struct mesh_map srqs; /* struct mesh_srq */
 	struct mesh_map extended; /* CQs made by create_cq_ex: wc_flags + 1, as a pointer */
 	struct mesh_map moderated; /* CQs with a moderation: moderation.c */
-	struct mesh_held *all; /* all records ever made; freed with the context */
-	struct mesh_held *free; /* records not in use */
-	unsigned int n_noted, n_held, n_used_cqs, n_srqs;
-	unsigned int n_read; /* those of n_held whose posts go directly to the base (mlx5_wr_walker.h) */
+	struct mesh_vqp *all; /* all records ever made; freed with the context */
+	struct mesh_vqp *free; /* records not in use */
+	unsigned int n_noted, n_vqps, n_used_cqs, n_srqs;
+	unsigned int n_read; /* those of n_vqps whose posts go directly to the base (mlx5_wr_walker.h) */
 	struct mesh_mlx5 mlx5;
 	struct mesh_cq_resize *resizing; /* resizes under way, during which no walker of the CQ is opened */
 	uint32_t forgotten[MESH_FORGOTTEN_MAX]; /* QPNs of QPs without record, for lack of memory in INIT */

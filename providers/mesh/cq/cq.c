@@ -109,7 +109,7 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 			mcq->ex.seen_whole = !mesh_cq_is_resizing(&mc->data, cq) && mesh_mlx5_cq_is_unused(mc, cq);
 		}
 	}
-	mcq->users.n_held++;
+	mcq->users.n_vqps++;
 	return mcq;
 }
 
@@ -154,7 +154,7 @@ void mesh_cq_use(struct mesh_cq *cq)
 
 void mesh_cq_put(struct mesh_cq *cq)
 {
-	cq->users.n_held--; /* freed when the program destroys the CQ: completions may be left */
+	cq->users.n_vqps--; /* freed when the program destroys the CQ: completions may be left */
 }
 
 /* ---- the stash ----------------------------------------------------------------------------------------------- */
@@ -183,7 +183,7 @@ bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc)
 void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 {
 	struct mesh_cq_stash *stash = &cq->stash;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	stash->n -= n;
 	memmove(stash->wcs, stash->wcs + n, stash->n * sizeof(*stash->wcs));
@@ -205,9 +205,9 @@ static void forget(struct mesh_cq_stash *stash, uint32_t qpn)
 	stash->n = kept;
 }
 
-void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h)
+void mesh_cq_forget(struct mesh_cq *cq, struct mesh_vqp *h)
 {
-	struct mesh_held **at;
+	struct mesh_vqp **at;
 
 	forget(&cq->stash, h->qp->qp_num);
 	if (!h->stashing.on || cq != h->send_cq)
@@ -285,7 +285,7 @@ static bool take_cq(struct mesh_data *data, struct ibv_cq *cq, struct mesh_cq **
 
 	mesh_lock(&data->lock);
 	*ret_mcq = mesh_map_get(&data->cqs, cq);
-	idle = !*ret_mcq || !(*ret_mcq)->users.n_held;
+	idle = !*ret_mcq || !(*ret_mcq)->users.n_vqps;
 	if (idle) {
 		mesh_map_drop(&data->cqs, cq);
 		*ret_flags = mesh_map_drop(&data->extended, cq);

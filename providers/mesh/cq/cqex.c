@@ -128,7 +128,7 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		if (cq->natives.qpns.places[i].home)
 			qp = &cq->natives.qpns.places[i];
 	cq->walk.source = MESH_FROM_BASE;
-	show = !qp || (mesh_poll_noticed(qp, &c) && !(qp->held && goes_behind(cq, ex)));
+	show = !qp || (mesh_poll_noticed(qp, &c) && !(qp->vqp && goes_behind(cq, ex)));
 	mesh_unlock(&cq->lock);
 	return show;
 }

@@ -4,26 +4,26 @@
 
 #include "cq.h"
 #include "cqrecord.h"
-#include "heldrecord.h"
 #include "helper_stall.h"
 #include "mlx5_wr_walker.h"
 #include "places.h"
+#include "vqp_record.h"
 #include "wr_tracker.h"
 
 /* Shared by the files of this room, and called by the rooms above: cq.c cqshadow.c cq_notify.c poll.c cqex.c. */
 
 /*
  * Functions of the rooms above that polls call. callbacks.c fills the table before any other code of the plugin runs. Locks: see
- * the functions of these names in srq.h, postint.h, heldint.h, stalled.h.
+ * the functions of these names in srq.h, postint.h, vqp_int.h, stalled.h.
  */
 struct mesh_cq_clients {
 	void (*srq_consumed)(struct mesh_srq_home *home, uint64_t wr_id);
 	void (*srq_keep)(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
 	void (*srq_return)(struct mesh_srq_home *home, uint64_t wr_id);
-	void (*post_drain)(struct mesh_held *h);
+	void (*post_drain)(struct mesh_vqp *h);
 	void (*post_drain_all)(struct mesh_context *mc);
-	void (*post_marker_flushed)(struct mesh_held *h, struct mesh_completion *c);
-	bool (*held_stash)(struct mesh_held *h);
+	void (*post_marker_flushed)(struct mesh_vqp *h, struct mesh_completion *c);
+	bool (*held_stash)(struct mesh_vqp *h);
 	void (*reaper_run)(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
 	void (*stalled_flush)(struct mesh_cq *cq);
 };
@@ -95,7 +95,7 @@ void mesh_shadow_cq_use(struct mesh_shadow_cq *scq);
 void mesh_shadow_cq_free(struct mesh_shadow_cq *scq);
 void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home);
 /** mesh_shadow_cq_add - completions of @shadow_qpn belong to @h. Return: 0 or -ENOMEM. */
-int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h,
+int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_vqp *h,
 		       struct mesh_srq_home *home);
 /**
  * mesh_shadow_cq_disown - the QP will be destroyed: its completions do not belong to a record any more, and only receives from an
@@ -110,17 +110,17 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
 /**
  * mesh_cq_add_native - watch completions of one of the program's own QPs
  * @home: count receives consumed from that SRQ; NULL: no
- * @held: log the completions; NULL: no
+ * @vqp: log the completions; NULL: no
  *
  * May be called for each purpose separately. Return: 0 or -ENOMEM.
  */
-int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_held *held);
-/** mesh_cq_remove_native - stop mesh_cq_add_native() for @home, @held, or both */
+int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_vqp *vqp);
+/** mesh_cq_remove_native - stop mesh_cq_add_native() for @home, @vqp, or both */
 void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
-			   const struct mesh_held *held);
+			   const struct mesh_vqp *vqp);
 
 /** mesh_cq_forget - drop stashed completions of a virtual QP that ends; cq->lock */
-void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h);
+void mesh_cq_forget(struct mesh_cq *cq, struct mesh_vqp *h);
 /** mesh_cq_unstash - remove the first @n completions, which were shown, and let others take their places; cq->lock */
 void mesh_cq_unstash(struct mesh_cq *cq, size_t n);
 
@@ -187,7 +187,7 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c);
  */
 static inline bool mesh_poll_is_shown(const struct mesh_cq_qp *qp, const struct mesh_completion *c)
 {
-	return qp->held || (qp->home && c->receive);
+	return qp->vqp || (qp->home && c->receive);
 }
 
 /* ---- cqex.c ----------------------------------------------------------------------------------------------------------- */

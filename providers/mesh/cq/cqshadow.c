@@ -251,7 +251,7 @@ static int rebuild(struct mesh_qpns *qpns)
 	struct mesh_cq_qp *places, *at;
 
 	for (i = 0; i < qpns->n_places; i++)
-		live += qpns->places[i].held || qpns->places[i].home;
+		live += qpns->places[i].vqp || qpns->places[i].home;
 	while (n_places < 4 * (live + 1))
 		n_places *= 2;
 	places = calloc(n_places, sizeof(*places));
@@ -259,7 +259,7 @@ static int rebuild(struct mesh_qpns *qpns)
 		return -ENOMEM;
 	for (i = 0; i < qpns->n_places; i++) {
 		at = &qpns->places[i];
-		if (at->held || at->home)
+		if (at->vqp || at->home)
 			insert(places, n_places, at);
 	}
 	free(qpns->places);
@@ -282,10 +282,10 @@ static int qpns_add(struct mesh_qpns *qpns, const struct mesh_cq_qp *entry)
 	return 0;
 }
 
-int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h,
+int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_vqp *h,
 		       struct mesh_srq_home *home)
 {
-	struct mesh_cq_qp entry = {.key = shadow_qpn, .qpn = h->qp->qp_num, .held = h, .home = home};
+	struct mesh_cq_qp entry = {.key = shadow_qpn, .qpn = h->qp->qp_num, .vqp = h, .home = home};
 	int err;
 
 	mesh_lock(&scq->owner->lock);
@@ -300,7 +300,7 @@ static void disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 	struct mesh_cq_qp *entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
 
 	if (entry)
-		entry->held = NULL;
+		entry->vqp = NULL;
 }
 
 void mesh_shadow_cq_disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
@@ -322,13 +322,13 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 
 	mesh_lock(&scq->owner->lock);
 	entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
-	if (entry && !entry->held)
+	if (entry && !entry->vqp)
 		entry->home = NULL;
 	mesh_unlock(&scq->owner->lock);
 }
 
 /* cq->lock */
-static struct mesh_walker *walker_of(struct mesh_held *h)
+static struct mesh_walker *walker_of(struct mesh_vqp *h)
 {
 	struct mesh_walker *walker = NULL;
 
@@ -341,9 +341,9 @@ static struct mesh_walker *walker_of(struct mesh_held *h)
 	return walker;
 }
 
-int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_held *held)
+int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_vqp *vqp)
 {
-	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .home = home, .held = held};
+	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .home = home, .vqp = vqp};
 	const struct mesh_cq_qp *old;
 	int err;
 
@@ -352,9 +352,9 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 	old = mesh_qpns_find(&cq->natives.qpns, qpn);
 	if (old && !home)
 		entry.home = old->home;
-	if (old && !held)
-		entry.held = old->held;
-	entry.walker = walker_of(entry.held);
+	if (old && !vqp)
+		entry.vqp = old->vqp;
+	entry.walker = walker_of(entry.vqp);
 	cq->reading.hot_walker = NULL;
 	err = qpns_add(&cq->natives.qpns, &entry);
 	atomic_store_explicit(&cq->natives.counts, true, memory_order_relaxed);
@@ -363,7 +363,8 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 	return err;
 }
 
-void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home, const struct mesh_held *held)
+void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
+			   const struct mesh_vqp *vqp)
 {
 	struct mesh_cq_qp *entry;
 
@@ -372,8 +373,8 @@ void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_s
 	entry = mesh_qpns_find(&cq->natives.qpns, qpn);
 	if (entry && entry->home == home)
 		entry->home = NULL;
-	if (entry && entry->held == held) {
-		entry->held = NULL;
+	if (entry && entry->vqp == vqp) {
+		entry->vqp = NULL;
 		entry->walker = NULL;
 		cq->reading.hot_walker = NULL;
 	}

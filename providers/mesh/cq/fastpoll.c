@@ -16,7 +16,7 @@ static struct mesh_walker *walker_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool 
 {
 	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives.qpns, qpn);
 
-	*ret_other = qp && (qp->home || (qp->held && !qp->walker));
+	*ret_other = qp && (qp->home || (qp->vqp && !qp->walker));
 	if (!qp || qp->home || !qp->walker)
 		return NULL;
 	cq->reading.hot_qpn = qpn;

@@ -16,7 +16,7 @@
  */
 
 /* Does the CQ only get receives of this QP? */
-static bool is_of_receives(const struct mesh_held *h, const struct mesh_cq *cq)
+static bool is_of_receives(const struct mesh_vqp *h, const struct mesh_cq *cq)
 {
 	return cq == h->recv_cq && cq != h->send_cq;
 }
@@ -26,20 +26,20 @@ static bool is_of_receives(const struct mesh_held *h, const struct mesh_cq *cq)
  * stored for the end of the move. A failure in QUEUING, before the QP did any work, is not shown: the receive stays in
  * the log, for other QPs.
  */
-static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, const struct mesh_completion *c)
+static void receive_failed(struct mesh_srq_home *home, struct mesh_vqp *h, const struct mesh_completion *c)
 {
 	if (c->late)
 		mesh_cq_clients.srq_return(home, c->wr_id);
 	else if (c->kept)
 		mesh_cq_clients.srq_keep(home, c->wr_id, h->tracker->begun);
-	else if (mesh_held_mode(h) != MESH_HELD_QUEUING)
+	else if (mesh_vqp_mode(h) != MESH_VQP_QUEUING)
 		mesh_cq_clients.srq_consumed(home, c->wr_id);
 }
 
 /* The SRQ home of a QP's receives. A program's own QP after a move receives no more; its earlier receives count as the base's. */
 static struct mesh_srq_home *home_of(const struct mesh_cq_qp *qp)
 {
-	const struct mesh_held *h = qp->held;
+	const struct mesh_vqp *h = qp->vqp;
 
 	if (qp->home || !h || !h->srq || qp->key != qp->qpn)
 		return qp->home;
@@ -49,7 +49,7 @@ static struct mesh_srq_home *home_of(const struct mesh_cq_qp *qp)
 /* Kept out of the hot path. Return: should it be shown? */
 __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 {
-	struct mesh_held *h = qp->held;
+	struct mesh_vqp *h = qp->vqp;
 	bool show;
 
 	if (!h) {
@@ -68,7 +68,7 @@ __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp,
 
 bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 {
-	struct mesh_held *h = qp->held;
+	struct mesh_vqp *h = qp->vqp;
 	bool show = true;
 
 	c->qpn = qp->key;
@@ -153,7 +153,7 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool fail
 	mesh_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives.qpns, wc->qp_num);
 	show = !qp || mesh_poll_noticed(qp, &c);
-	if (show && qp && qp->held && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
+	if (show && qp && qp->vqp && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
 		show = false;
 	mesh_unlock(&cq->lock);
 	return show;

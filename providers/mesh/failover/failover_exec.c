@@ -29,7 +29,7 @@
 static void release(struct mesh_conn *conn)
 {
 	mesh_conn_keys_begin(conn);
-	mesh_live_release(conn->held);
+	mesh_live_release(conn->vqp);
 	if (conn->moving.next_path.pd)
 		mesh_pd_put(conn->moving.next_path.pd);
 	conn->moving.next_path = (struct mesh_conn_path){0};
@@ -50,10 +50,10 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 		return err;
 	}
 	if (conn->move.early) {
-		ret_mine->qpn = mesh_live_could_take(conn->held, conn->moving.next_path.pd, &attr);
+		ret_mine->qpn = mesh_live_could_take(conn->vqp, conn->moving.next_path.pd, &attr);
 		err = ret_mine->qpn ? 0 : -ENOENT;
 	} else {
-		err = mesh_live_prepare(conn->held, conn->moving.next_path.pd, &attr, &ret_mine->qpn);
+		err = mesh_live_prepare(conn->vqp, conn->moving.next_path.pd, &attr, &ret_mine->qpn);
 	}
 	if (!err)
 		err = mesh_conn_path_limits(conn, &conn->moving.next_path, ret_mtu, ret_lid);
@@ -91,9 +91,9 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	mesh_conn_note_begin(conn, now_ns);
 	release(conn);
-	mesh_parity_forget(conn->held);
+	mesh_parity_forget(conn->vqp);
 	mesh_conn_say_unproved(conn);
-	if (mesh_live_lost(conn->held) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) ||
+	if (mesh_live_lost(conn->vqp) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) ||
 	    (!conn->move.wish.own && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
@@ -105,8 +105,8 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	}
 	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
 	if (!err)
-		mesh_live_check_keys(conn->held);
-	if (!err && mesh_live_lost(conn->held)) {
+		mesh_live_check_keys(conn->vqp);
+	if (!err && mesh_live_lost(conn->vqp)) {
 		release(conn);
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
@@ -133,9 +133,9 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	rtr.rq_psn = action->rq_psn;
 	rts.sq_psn = conn->moving.next_path.sq_psn = action->sq_psn;
 	if (!err)
-		err = mesh_live_has_next(conn->held) ?
-			      mesh_live_connect(conn->held, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask) :
-			      mesh_live_standby(conn->held, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
+		err = mesh_live_has_next(conn->vqp) ?
+			      mesh_live_connect(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask) :
+			      mesh_live_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
 			    conn->moving.next_path.device, mesh_conn_why_not_connected(conn, err));
@@ -150,11 +150,11 @@ static bool make_next(struct mesh_conn *conn, uint64_t now_ns)
 	size_t n;
 	int err;
 
-	if (!conn->move.early || mesh_live_has_next(conn->held))
+	if (!conn->move.early || mesh_live_has_next(conn->vqp))
 		return true;
 	n = mesh_conn_paths_for(conn, conn->move.reason, paths);
 	/* The best path may have changed since the agreement. */
-	err = mesh_conn_is_among_best(&conn->moving.next_path, paths, n) ? mesh_live_take_standby(conn->held) : -ENOENT;
+	err = mesh_conn_is_among_best(&conn->moving.next_path, paths, n) ? mesh_live_take_standby(conn->vqp) : -ENOENT;
 	if (err && err != -EBUSY && n)
 		mv_move_start(&conn->move, conn->move.reason, paths, n, now_ns);
 	else if (err && err != -EBUSY)
@@ -170,18 +170,18 @@ static void do_quiesce(struct mesh_conn *conn)
 	uint64_t now_ns = mesh_now_ns();
 
 	mesh_conn_note_sure(conn, now_ns);
-	mesh_live_check_keys(conn->held);
+	mesh_live_check_keys(conn->vqp);
 	/* Keys may have been lost since MV_DO_PREPARE. Nothing is fenced yet, so the move can still be refused. */
-	if (mesh_live_lost(conn->held))
+	if (mesh_live_lost(conn->vqp))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
-	else if (make_next(conn, now_ns) && (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn)))
+	else if (make_next(conn, now_ns) && (mesh_live_quiesce(conn->vqp) || !mesh_conn_path_works(conn)))
 		mv_move_quiesced(&conn->move, mesh_many_move(), now_ns);
 }
 
 /* A follower whose move was agreed on suspicion takes its standby now. Return: as mesh_live_take_standby(). */
 static int take_standby(struct mesh_conn *conn)
 {
-	int err = conn->move.early && !mesh_live_has_next(conn->held) ? mesh_live_take_standby(conn->held) : 0;
+	int err = conn->move.early && !mesh_live_has_next(conn->vqp) ? mesh_live_take_standby(conn->vqp) : 0;
 
 	/* The leader waits for half of move_timeout. Give up after 45 % of it, so that the leader gets our answer in time. */
 	if (err == -EBUSY && mesh_now_ns() >= conn->moving.steps.fencing_ns + mesh_root.move_times.move_ns / 20 * 9)
@@ -204,7 +204,7 @@ static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const
 
 	if (mesh_view_rail(&action->local_gid, action->gid_type, &place))
 		return NULL;
-	if (spare && mesh_live_armed(conn->held) && !strcmp(spare->rail->device, place.device))
+	if (spare && mesh_live_armed(conn->vqp) && !strcmp(spare->rail->device, place.device))
 		return NULL;
 	return mesh_device_get(place.device);
 }
@@ -239,7 +239,7 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 		mv_move_fenced(&conn->move, NULL, now_ns);
 		return;
 	}
-	err = mesh_live_fence(conn->held, first, &sync);
+	err = mesh_live_fence(conn->vqp, first, &sync);
 	conn->moving.fencing = err == -EAGAIN;
 	if (conn->moving.fencing)
 		return;
@@ -249,7 +249,7 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 	       sync.next_psn, sync.n_received);
 	if (err)
 		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: what it has executed cannot be found out: %s", conn->mc->device,
-		       conn->qpn, err == -EOPNOTSUPP ? mesh_live_lost(conn->held) : strerrordesc_np(-err));
+		       conn->qpn, err == -EOPNOTSUPP ? mesh_live_lost(conn->vqp) : strerrordesc_np(-err));
 	mv_move_fenced(&conn->move, err ? NULL : &sync, now_ns);
 }
 
@@ -305,7 +305,7 @@ static void arrived(struct mesh_conn *conn)
 /* Report an atomic whose result is lost. Work before the atomic completes; the atomic and all work behind it fail. */
 static void note_lost(const struct mesh_conn *conn)
 {
-	const char *lost = mesh_live_lost(conn->held);
+	const char *lost = mesh_live_lost(conn->vqp);
 
 	if (!lost)
 		return;
@@ -333,7 +333,7 @@ static bool take_over(struct mesh_conn *conn)
 	conn->shadow.connected = true;
 	conn->state = MESH_CONN_MOVED;
 	/* The program may have gone to RTS since the next QP was connected. */
-	conn->shadow.rts = mesh_live_sends(conn->held);
+	conn->shadow.rts = mesh_live_sends(conn->vqp);
 	if (conn->attr.rts_mask && mesh_conn_shadow_rts(conn)) {
 		mesh_conn_fail(conn, "it cannot be brought to RTS");
 		return false;
@@ -358,7 +358,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	mesh_conn_keys_begin(conn);
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u; remote keys known: %zu",
 	       conn->mc->device, conn->qpn, action->next_psn, action->n_received, keys.n);
-	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->attr.rts.max_rd_atomic, &keys);
+	err = mesh_live_replay(conn->vqp, action->next_psn, action->n_received, conn->attr.rts.max_rd_atomic, &keys);
 	if (err)
 		mesh_conn_fail(conn, strerrordesc_np(-err));
 	else
@@ -367,7 +367,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 		return;
 	/* The peer has sent its state, and then left. */
 	if (conn->ends.peer_gone)
-		mesh_live_end_of_peer(conn->held);
+		mesh_live_end_of_peer(conn->vqp);
 }
 
 /*
@@ -381,7 +381,7 @@ static void do_flush(struct mesh_conn *conn, const struct mv_move_action *action
 	before_replay(conn);
 	if (action->timed_out || action->reason == MV_CTL_REASON_TIMEOUT)
 		mesh_move_limiter_took(UINT64_MAX);
-	if (mesh_live_alone(conn->held)) {
+	if (mesh_live_alone(conn->vqp)) {
 		mesh_conn_fail(conn, why);
 	} else if (take_over(conn)) {
 		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: nothing was under way when it moved, and it has no peer any more: %s",
@@ -398,7 +398,7 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	n = mesh_conn_paths_for(conn, action->reason, paths);
 	if (!n)
 		mesh_conn_say_unproved(conn);
-	if (mesh_live_lost(conn->held) || !mesh_detects(MESH_DETECT_PEER)) {
+	if (mesh_live_lost(conn->vqp) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);

@@ -56,7 +56,7 @@ void mesh_conn_peer_gone(struct mesh_conn *conn);
  */
 void mesh_conn_last_word(struct mesh_conn *conn);
 
-/** mesh_conn_leave - the QP is gone: free what is kept for moves; after mesh_held_destroy() */
+/** mesh_conn_leave - the QP is gone: free what is kept for moves; after mesh_vqp_destroy() */
 void mesh_conn_leave(struct mesh_conn *conn);
 
 /* failover_exec.c movelog.c */

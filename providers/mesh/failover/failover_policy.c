@@ -99,7 +99,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 		mesh_conn_say_unproved(conn);
 	if (n)
 		mesh_conn_begin(conn, reason, paths, n, now_ns);
-	else if ((mesh_live_broken(conn->held) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
+	else if ((mesh_live_broken(conn->vqp) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
 		mesh_conn_fail(conn, why_no_path(conn));
 	else if (reason != MV_CTL_REASON_HOME)
 		stay_for_lack_of_path(conn);
@@ -121,7 +121,7 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (has_reason(conn) || mesh_live_broken(conn->held) || mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
+	if (has_reason(conn) || mesh_live_broken(conn->vqp) || mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
 		return false;
 	mesh_path_now(conn, &request);
 	mesh_view_verdict(&request, &view);
@@ -131,7 +131,7 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 static bool may_move(const struct mesh_conn *conn)
 {
 	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live &&
-	       conn->attr.rts_mask && !mesh_live_lost(conn->held);
+	       conn->attr.rts_mask && !mesh_live_lost(conn->vqp);
 }
 
 /*
@@ -140,10 +140,11 @@ static bool may_move(const struct mesh_conn *conn)
  */
 static bool is_stranded(const struct mesh_conn *conn)
 {
-	if ((conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_MOVED) || conn->move.live || !conn->held)
+	if ((conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_MOVED) || conn->move.live || !conn->vqp)
 		return false;
 	/* A NIC that is lost reports nothing, so a failing work request is enough. */
-	return (mesh_live_broken(conn->held) && mesh_live_lost(conn->held)) || (is_lost(conn) && mesh_live_is_failing(conn->held));
+	return (mesh_live_broken(conn->vqp) && mesh_live_lost(conn->vqp)) ||
+	       (is_lost(conn) && mesh_live_is_failing(conn->vqp));
 }
 
 /*
@@ -322,7 +323,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 
 	mesh_path_failures_update(conn, now_ns);
 	if (is_stranded(conn)) {
-		mesh_conn_fail(conn, mesh_live_lost(conn->held));
+		mesh_conn_fail(conn, mesh_live_lost(conn->vqp));
 		return UINT64_MAX;
 	}
 	if (conn->move.unsure)

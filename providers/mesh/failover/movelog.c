@@ -17,14 +17,14 @@
 
 const char *mesh_conn_track(struct mesh_conn *conn, uint32_t mtu_bytes)
 {
-	const struct mesh_held_ops *ops = conn->ends.self ? &mesh_conn_self_ops : &mesh_conn_held_ops;
-	int err = mesh_live_track(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->held);
+	const struct mesh_vqp_ops *ops = conn->ends.self ? &mesh_conn_self_ops : &mesh_conn_vqp_ops;
+	int err = mesh_live_track(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->vqp);
 
 	if (!err)
 		return NULL;
-	conn->held = NULL;
+	conn->vqp = NULL;
 	if (err == -EBUSY)
-		return mesh_held_why_busy(conn->mc, conn->qp);
+		return mesh_vqp_why_busy(conn->mc, conn->qp);
 	return mesh_cq_names_qps(conn->mc, conn->qp->send_cq) && mesh_cq_names_qps(conn->mc, conn->qp->recv_cq) ?
 		       "its work requests cannot be logged" :
 		       "its CQ does not say whose completions are polled (IBV_WC_EX_WITH_QP_NUM)";
@@ -80,7 +80,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 	mesh_conn_log_moved(conn);
 	mesh_count(MV_COUNT_SURFACED);
 	conn->moving.since_ns = 0;
-	mesh_live_flush_errors(conn->held);
+	mesh_live_flush_errors(conn->vqp);
 	if (conn->moving.next_path.pd)
 		mesh_pd_put(conn->moving.next_path.pd);
 	conn->moving.next_path = (struct mesh_conn_path){0};
@@ -98,7 +98,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
  */
 static bool may_pass(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	if (mesh_parity_why(conn->held))
+	if (mesh_parity_why(conn->vqp))
 		return false;
 	switch (action->reason) {
 	case MV_CTL_REASON_NO_PATH:
@@ -120,8 +120,8 @@ static const char *why_stays(const struct mesh_conn *conn, const struct mv_move_
 
 	if (action->timed_out)
 		return "the peer's process did not answer";
-	if (!bound && conn->held)
-		bound = mesh_parity_why(conn->held);
+	if (!bound && conn->vqp)
+		bound = mesh_parity_why(conn->vqp);
 	return bound ? bound : mv_ctl_reason_text(action->reason);
 }
 
@@ -135,13 +135,14 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	 * The move began on suspicion, ours or the peer's. The program could not notice anything, so the log has one line for
 	 * debugging only.
 	 */
-	if (action->unsure && !mesh_live_broken(conn->held)) {
+	if (action->unsure && !mesh_live_broken(conn->vqp)) {
 		mesh_conn_stands_by_again(conn, mesh_now_ns());
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: prepared to move, and stays: %s", conn->mc->device,
 		       conn->qpn, conn->ends.peer_host, why);
 		return;
 	}
-	if (mesh_live_broken(conn->held) && (!may_pass(conn, action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
+	if (mesh_live_broken(conn->vqp) && (!may_pass(conn, action) ||
+					    !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}
@@ -170,7 +171,7 @@ void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 void mesh_conn_peer_gone(struct mesh_conn *conn)
 {
 	conn->ends.peer_gone = true;
-	mesh_live_end_of_peer(conn->held);
+	mesh_live_end_of_peer(conn->vqp);
 }
 
 void mesh_conn_last_word(struct mesh_conn *conn)
@@ -178,9 +179,9 @@ void mesh_conn_last_word(struct mesh_conn *conn)
 	struct mv_move_sync sync = conn->move.sync.mine;
 	struct mv_ctl_msg msg;
 
-	if (!conn->held || !mv_move_owes_sync(&conn->move))
+	if (!conn->vqp || !mv_move_owes_sync(&conn->move))
 		return;
-	if (conn->move.state != MV_MOVE_FENCED && mesh_live_last_word(conn->held, &sync))
+	if (conn->move.state != MV_MOVE_FENCED && mesh_live_last_word(conn->vqp, &sync))
 		return;
 	mv_move_last_sync(&conn->move, &sync, &msg);
 	mesh_thread_send(&msg);

@@ -58,7 +58,7 @@ static bool may_stand_by(uint64_t now_ns)
 static void tell_peer(struct mesh_conn *conn, bool ready)
 {
 	const struct mesh_conn_spare *ahead = &conn->home.ahead;
-	const struct mv_ctl_end mine = {.gid = ahead->gid, .qpn = mesh_live_armed(conn->held)};
+	const struct mv_ctl_end mine = {.gid = ahead->gid, .qpn = mesh_live_armed(conn->vqp)};
 
 	mv_move_ahead(&conn->move, &mine, &ahead->peer_gid, ahead->gid_type, ahead->lid, ahead->mtu_bytes, ready);
 }
@@ -68,7 +68,7 @@ static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_spare *ahead = &conn->home.ahead;
 
-	if (!conn->held || !mesh_live_armed(conn->held) || !conn->attr.rts_mask || ahead->n_told == MAX_TOLD ||
+	if (!conn->vqp || !mesh_live_armed(conn->vqp) || !conn->attr.rts_mask || ahead->n_told == MAX_TOLD ||
 	    !may_stand_by(now_ns))
 		return UINT64_MAX;
 	if (now_ns < ahead->tell_ns)
@@ -92,12 +92,12 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 	rtr.rq_psn = action->rq_psn;
 	rts.sq_psn = action->sq_psn;
 	if (!err)
-		err = mesh_live_standby(conn->held, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
+		err = mesh_live_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
 	if (err) {
 		atomic_store_explicit(&mesh_root.process->standby.at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected ahead on %s: %s", conn->mc->device, conn->qpn,
 		       path.pd->rail->device, mesh_conn_why_not_connected(conn, err));
-		mesh_parity_forget(conn->held); /* a move tries again, and looks at other paths, too */
+		mesh_parity_forget(conn->vqp); /* a move tries again, and looks at other paths, too */
 		return;
 	}
 	mesh_count(MV_COUNT_AHEAD_CONNECTED);
@@ -120,7 +120,8 @@ void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *acti
 	struct mv_move_action ours = *action;
 
 	if (conn->move.live || !conn->attr.rts_mask || !conn->home.spare || mesh_rail_lost(conn->home.spare->rail) ||
-	    !mesh_live_armed(conn->held) || !may_stand_by(mesh_now_ns()) || !mesh_conn_is_of_peer(conn, &action->peer.gid) ||
+	    !mesh_live_armed(conn->vqp) || !may_stand_by(mesh_now_ns()) || !mesh_conn_is_of_peer(conn,
+												 &action->peer.gid) ||
 	    mesh_conn_unproved(conn) ||
 	    action->gid_type != ahead->gid_type || !mv_gid_equal(&action->local_gid, &ahead->gid))
 		return;
@@ -138,7 +139,7 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 	/* The rail lacks the program's P_Key, and will lack it in a move, too. */
 	if (mesh_conn_shadow_attr(conn, conn->home.spare->rail, port, gid_type, &attr))
 		return 0;
-	err = mesh_live_arm(conn->held, conn->home.spare, &attr);
+	err = mesh_live_arm(conn->vqp, conn->home.spare, &attr);
 	if (!err) {
 		mesh_count(MV_COUNT_AHEAD_QP);
 		conn->status.told = false;
@@ -260,13 +261,13 @@ static void learn_order(struct mesh_conn *conn)
 	struct mesh_device *device;
 	int command;
 
-	if (!conn->held || !conn->attr.rts_mask || !mesh_parity_may_learn(conn->held))
+	if (!conn->vqp || !conn->attr.rts_mask || !mesh_parity_may_learn(conn->vqp))
 		return;
 	device = mesh_device_get(conn->mc->device);
 	if (mesh_device_behind(device))
 		return;
 	command = mesh_command_begin(device);
-	mesh_parity_learn(conn->held);
+	mesh_parity_learn(conn->vqp);
 	mesh_command_end(device, command);
 }
 
@@ -315,8 +316,8 @@ void mesh_conn_disarm(struct mesh_conn *conn)
 {
 	struct mesh_conn_home *home = &conn->home;
 
-	if (conn->held)
-		mesh_live_disarm(conn->held);
+	if (conn->vqp)
+		mesh_live_disarm(conn->vqp);
 	if (home->spare)
 		mesh_pd_put(home->spare);
 	home->spare = NULL;
@@ -325,8 +326,8 @@ void mesh_conn_disarm(struct mesh_conn *conn)
 
 void mesh_conn_reap(struct mesh_conn *conn)
 {
-	if (conn->held)
-		mesh_live_reap(conn->held);
+	if (conn->vqp)
+		mesh_live_reap(conn->vqp);
 	if (conn->home.old_pd)
 		mesh_pd_put(conn->home.old_pd);
 	conn->home.old_pd = NULL;

@@ -47,7 +47,7 @@ void mesh_conn_stands_by_again(struct mesh_conn *conn, uint64_t now_ns);
 /**
  * mesh_conn_disarm - destroy the standby, and put its protection domain
  *
- * Thread: any, once conn->held is NULL (after mesh_held_destroy()); conn->lock.
+ * Thread: any, once conn->vqp is NULL (after mesh_vqp_destroy()); conn->lock.
  */
 void mesh_conn_disarm(struct mesh_conn *conn);
 

@@ -112,7 +112,7 @@ static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
 	struct mesh_view view;
 
 	*ret_why = MV_CTL_REASON_PATH;
-	if (mesh_live_broken(conn->held) || mesh_conn_is_dead(conn))
+	if (mesh_live_broken(conn->vqp) || mesh_conn_is_dead(conn))
 		return true;
 	*ret_why = MV_CTL_REASON_PORT;
 	if (mesh_conn_port_is_down(conn))
@@ -144,7 +144,7 @@ static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint
 static bool has_lost_next(struct mesh_conn *conn)
 {
 	return conn->move.state == MV_MOVE_ANSWERED &&
-	       (mesh_live_lost(conn->held) || mesh_live_armed(conn->held) != conn->move.next.mine.qpn);
+	       (mesh_live_lost(conn->vqp) || mesh_live_armed(conn->vqp) != conn->move.next.mine.qpn);
 }
 
 uint64_t mesh_conn_check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)

@@ -2,7 +2,7 @@
 #include "fetch.h"
 
 #include "conn.h"
-#include "heldint.h"
+#include "vqp_int.h"
 
 /* Cache line of x86-64. Longer lines are prefetched twice. */
 #define LINE_BYTES 64
@@ -22,13 +22,13 @@ void mesh_fetch_conn(const struct mesh_conn *conn)
 }
 
 /*
- * Another thread may change conn->held meanwhile: then useless memory is prefetched. The pointer is not dereferenced, because its
- * target may be freed.
+ * Another thread may change conn->vqp meanwhile: then useless memory is prefetched. The pointer is not dereferenced,
+ * because its target may be freed.
  */
-__attribute__((no_sanitize("thread"))) void mesh_fetch_held(const struct mesh_conn *conn)
+__attribute__((no_sanitize("thread"))) void mesh_fetch_vqp(const struct mesh_conn *conn)
 {
-	const struct mesh_held *held = conn ? __atomic_load_n(&conn->held, __ATOMIC_RELAXED) : NULL;
+	const struct mesh_vqp *vqp = conn ? __atomic_load_n(&conn->vqp, __ATOMIC_RELAXED) : NULL;
 
-	if (held)
-		fetch(held, sizeof(*held));
+	if (vqp)
+		fetch(vqp, sizeof(*vqp));
 }

@@ -12,7 +12,7 @@ struct mesh_conn;
 
 /** mesh_fetch_conn - prefetch the connection after the next; the caller has a reference */
 void mesh_fetch_conn(const struct mesh_conn *conn);
-/** mesh_fetch_held - prefetch the virtual QP of the next connection, best some time after mesh_fetch_conn() */
-void mesh_fetch_held(const struct mesh_conn *conn);
+/** mesh_fetch_vqp - prefetch the virtual QP of the next connection, best some time after mesh_fetch_conn() */
+void mesh_fetch_vqp(const struct mesh_conn *conn);
 
 #endif

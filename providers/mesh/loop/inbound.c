@@ -215,7 +215,7 @@ bool mesh_thread_read_agent(struct lead *lead, uint64_t now_ns)
 			break;
 		look_up_inbound(&places[thread->n_read++ % N_INBOUND]);
 		if (thread->n_read - thread->n_taken >= N_INBOUND - 1)
-			mesh_fetch_held(places[(thread->n_read - 2) % N_INBOUND].conn);
+			mesh_fetch_vqp(places[(thread->n_read - 2) % N_INBOUND].conn);
 		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
 			return true;
 	}

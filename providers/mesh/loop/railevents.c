@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "conn.h"
-#include "heldint.h"
 #include "prearm.h"
 #include "railevents.h"
 #include "ud.h"
+#include "vqp_int.h"
 
 /*
  * The program waits on its own completion channel, whose descriptor the kernel fills. So a completion event of a rail is turned

@@ -8,9 +8,9 @@
 #include "count.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "heldint.h"
 #include "live.h"
 #include "move_live.h"
+#include "vqp_int.h"
 
 static const char why[] = "none of our threads gets a processor";
 
@@ -18,7 +18,7 @@ static const char why[] = "none of our threads gets a processor";
 static void call_off(struct mesh_conn *conn)
 {
 	mv_move_abort(&conn->move, mesh_now_ns());
-	mesh_live_release(conn->held);
+	mesh_live_release(conn->vqp);
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
 	       conn->ends.peer_host, why);
 }
@@ -28,7 +28,7 @@ static void fail_held(struct mesh_conn *conn)
 {
 	mesh_conn_say_bye(conn);
 	mesh_count(MV_COUNT_SURFACED);
-	mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
+	mesh_vqp_fail(conn->vqp, IBV_WC_RETRY_EXC_ERR);
 	conn->state = MESH_CONN_FAILED;
 	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: not connected: %s; the program gets its errors", conn->mc->device,
 	       conn->qpn, conn->ends.peer_host, why);
@@ -38,17 +38,17 @@ static void fail_held(struct mesh_conn *conn)
 /* conn->lock */
 static void give(struct mesh_conn *conn)
 {
-	enum mesh_withheld withheld = mesh_held_withholds(conn->held);
+	enum mesh_withheld withheld = mesh_vqp_withholds(conn->vqp);
 
-	if (withheld == MESH_WITHHELD_NOTHING || mesh_held_in_own_batch(conn->held))
+	if (withheld == MESH_WITHHELD_NOTHING || mesh_vqp_in_own_batch(conn->vqp))
 		return;
 	if (withheld == MESH_WITHHELD_BY_QUIESCE) {
 		call_off(conn);
 	} else if (conn->state != MESH_CONN_HELD) {
 		mesh_conn_fail(conn, why);
-	} else if (mesh_held_stop_posting(conn->held)) {
+	} else if (mesh_vqp_stop_posting(conn->vqp)) {
 		fail_held(conn);
-		mesh_held_resume_posting(conn->held);
+		mesh_vqp_resume_posting(conn->vqp);
 	}
 }
 
@@ -56,7 +56,7 @@ static void give_of(struct mesh_cq *cq, struct mesh_conn *conn)
 {
 	if (!mesh_conn_enter(conn))
 		return;
-	if (mesh_conn_negotiates(conn) && (conn->held->send_cq == cq || conn->held->recv_cq == cq))
+	if (mesh_conn_negotiates(conn) && (conn->vqp->send_cq == cq || conn->vqp->recv_cq == cq))
 		give(conn);
 	mesh_unlock(&conn->lock);
 }

@@ -207,7 +207,7 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 	while ((conn = thread->taken)) {
 		rest = thread->taken = conn->schedule.next_taken;
 		mesh_fetch_conn(rest ? rest->schedule.next_taken : NULL);
-		mesh_fetch_held(rest);
+		mesh_fetch_vqp(rest);
 		claimed = mesh_conn_claim(conn);
 		if (claimed != -EALREADY)
 			atomic_store_explicit(&conn->flags.tell, true, memory_order_relaxed);

@@ -7,7 +7,7 @@
 
 /* Record of a CQ of the program, and of its shadow CQs on other rails. */
 
-struct mesh_held; /* heldrecord.h */
+struct mesh_vqp; /* vqp_record.h */
 struct mesh_walker; /* mlx5_wr_walker.h */
 /* Stall check of one CQ: has the helper thread run? poll_lock. */
 struct mesh_helper_stall {
@@ -27,9 +27,9 @@ struct mesh_cq_qp {
 	 * In a shadow CQ, NULL: the QP will be destroyed, so its completions are hidden. In the program's CQ: set if there is a
 	 * log.
 	 */
-	struct mesh_held *held;
+	struct mesh_vqp *vqp;
 	struct mesh_srq_home *home; /* home of the SRQ whose receives the QP consumes; NULL: no SRQ */
-	/* of @held, for a healthy QP of the base: used without held->lock; changed with the CQ claimed, too */
+	/* of @vqp, for a healthy QP of the base: used without vqp->lock; changed with the CQ claimed, too */
 	struct mesh_walker *walker;
 };
 
@@ -94,7 +94,7 @@ static inline bool mesh_shadow_cq_is_away(struct mesh_shadow_cq *scq)
 
 /* Who uses the CQ: cq.c. data->lock. */
 struct mesh_cq_users {
-	unsigned int n_held; /* QPs that use it, counted per queue */
+	unsigned int n_vqps; /* QPs that use it, counted per queue */
 	bool used; /* it has, or had, shadows or a stash */
 };
 
@@ -130,7 +130,7 @@ struct mesh_cq_stash {
 	struct ibv_wc *wcs;
 	size_t n, size;
 	size_t kept; /* places reserved for completions that are being polled */
-	struct mesh_held *stashing; /* QPs that have more completions for the stash, once it has room */
+	struct mesh_vqp *stashing; /* QPs that have more completions for the stash, once it has room */
 };
 
 /* An extended CQ, as the base made it: cqex.c. Constant. */

@@ -83,11 +83,11 @@ void mesh_data_slots(struct mesh_context *mc)
 	unsigned int ours = 0;
 
 	/* A used CQ may have completions that only the plugin's functions show, or hide. */
-	if (data->n_held || data->n_used_cqs || mesh_ud_active(mc))
+	if (data->n_vqps || data->n_used_cqs || mesh_ud_active(mc))
 		ours |= MESH_POLLING;
-	if (data->n_held > data->n_read || mesh_ud_active(mc))
+	if (data->n_vqps > data->n_read || mesh_ud_active(mc))
 		ours |= MESH_AT_post_send;
-	if (data->n_held > data->n_read || data->n_noted)
+	if (data->n_vqps > data->n_read || data->n_noted)
 		ours |= MESH_AT_post_recv;
 	if (data->n_srqs)
 		ours |= MESH_AT_post_srq_recv;

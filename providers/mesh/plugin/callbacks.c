@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "conn.h"
-#include "heldint.h"
 #include "helper.h"
 #include "srq.h"
 #include "stalled.h"
 #include "thread.h"
 #include "ud.h"
+#include "vqp_int.h"
 
 /*
  * Fills the tables through which rooms call rooms above them; direct calls only go down. Runs when the plugin is loaded, before
@@ -27,7 +27,7 @@ __attribute__((constructor(101))) static void fill(void)
 		.post_drain = mesh_post_drain,
 		.post_drain_all = mesh_post_drain_all,
 		.post_marker_flushed = mesh_post_marker_flushed,
-		.held_stash = mesh_held_stash,
+		.held_stash = mesh_vqp_stash,
 		.reaper_run = mesh_reaper_run,
 		.stalled_flush = mesh_stalled_flush,
 	};
@@ -37,6 +37,6 @@ __attribute__((constructor(101))) static void fill(void)
 		.last_wqe = mesh_reaper_last_wqe,
 	};
 	mesh_ud_has_driven_rc = mesh_conns_are_driven;
-	mesh_post_fails = mesh_held_fail_now;
+	mesh_post_fails = mesh_vqp_fail_now;
 	mesh_helper_begin = mesh_thread_begin;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "connect.h"
-#include "held.h"
 #include "keys.h"
 #include "paths.h"
 #include "pdstay.h"
@@ -13,6 +12,7 @@
 #include "rails.h"
 #include "srq.h"
 #include "ud.h"
+#include "vqp.h"
 
 /*
  * One row per operation: where the base's function is stored in struct mesh_context, and the plugin's function, installed when

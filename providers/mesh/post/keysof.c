@@ -20,7 +20,7 @@ bool mesh_wr_remote_key(const struct ibv_send_wr *wr, uint32_t *ret)
 	}
 }
 
-size_t mesh_held_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
+size_t mesh_vqp_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
 {
 	uint32_t key;
 	size_t i;
@@ -34,7 +34,7 @@ size_t mesh_held_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n
 	return n + 1;
 }
 
-int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
+int mesh_live_post_recv(struct mesh_vqp *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->keys.sges, .num_sge = num_sge}, *bad;
 	int i;

@@ -7,7 +7,7 @@
 #include "pdstay.h"
 #include "ud.h"
 
-void (*mesh_post_fails)(struct mesh_held *h);
+void (*mesh_post_fails)(struct mesh_vqp *h);
 
 /*
  * Posting. Hot: no allocation, no system call, no log. Exceptions: the first use of a key (mesh_key_local() registers, want_key()
@@ -18,7 +18,7 @@ void (*mesh_post_fails)(struct mesh_held *h);
 #define WAIT   (-1)
 #define NO_KEY (-2)
 
-static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
+static uint32_t local_key(struct mesh_vqp *h, uint32_t lkey)
 {
 	struct mesh_lkey *known = &h->keys.places->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
 	uint64_t epoch = mesh_keys_epoch() + 1; /* an empty place has epoch 0 */
@@ -37,7 +37,7 @@ static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 }
 
 /* Return: 0, WAIT or NO_KEY. */
-static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
+static int remote_key(struct mesh_vqp *h, uint32_t rkey, uint32_t *ret)
 {
 	struct mesh_rkey *known = &h->keys.places->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
 
@@ -49,16 +49,16 @@ static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 	}
 	if (known->key != rkey || known->state == MESH_RKEY_NONE) {
 		*known = (struct mesh_rkey){.key = rkey, .state = MESH_RKEY_KNOWN};
-		if (h->mode == MESH_HELD_FLUSHING || h->client.ops->want_key(h->client.arg, rkey, &known->path_key))
+		if (h->mode == MESH_VQP_FLUSHING || h->client.ops->want_key(h->client.arg, rkey, &known->path_key))
 			known->state = MESH_RKEY_ASKED;
 	}
 	if (known->state == MESH_RKEY_ASKED)
-		return h->mode == MESH_HELD_FLUSHING ? NO_KEY : WAIT;
+		return h->mode == MESH_VQP_FLUSHING ? NO_KEY : WAIT;
 	*ret = known->path_key;
 	return 0;
 }
 
-void mesh_post_translate_sges(struct mesh_held *h, const struct ibv_sge *from, int n)
+void mesh_post_translate_sges(struct mesh_vqp *h, const struct ibv_sge *from, int n)
 {
 	int i;
 
@@ -69,7 +69,7 @@ void mesh_post_translate_sges(struct mesh_held *h, const struct ibv_sge *from, i
 }
 
 /* Return: 0, WAIT, NO_KEY, or the errno of a provider for such a request. */
-static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, struct ibv_send_wr *ret)
+static int translate_send(struct mesh_vqp *h, const struct ibv_send_wr *wr, struct ibv_send_wr *ret)
 {
 	int err = 0;
 
@@ -103,7 +103,7 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 }
 
 /* Post a flush marker: a request that fails, in place of one that the device must not execute. */
-static int send_flush_marker(struct mesh_held *h, uint64_t wr_id)
+static int send_flush_marker(struct mesh_vqp *h, uint64_t wr_id)
 {
 	struct ibv_sge sge = {.length = 1, .lkey = h->now.spd ? h->now.spd->dummy->lkey : 0};
 	struct ibv_send_wr wr = {
@@ -123,7 +123,7 @@ static int send_flush_marker(struct mesh_held *h, uint64_t wr_id)
  * For a send whose key will never be known: nothing goes to the peer. The first such send fails as the connection did, the others
  * are flushed.
  */
-static int send_failed(struct mesh_held *h, uint64_t wr_id)
+static int send_failed(struct mesh_vqp *h, uint64_t wr_id)
 {
 	int err = send_flush_marker(h, wr_id);
 
@@ -134,7 +134,7 @@ static int send_failed(struct mesh_held *h, uint64_t wr_id)
 	return err;
 }
 
-void mesh_post_marker_flushed(struct mesh_held *h, struct mesh_completion *c)
+void mesh_post_marker_flushed(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	mesh_lock(&h->lock);
 	if (h->failure.poisoned && c->wr_id == h->failure.poison_wr_id) {
@@ -145,7 +145,7 @@ void mesh_post_marker_flushed(struct mesh_held *h, struct mesh_completion *c)
 }
 
 /* Check keys of work for the base: the next QP may lack them. Where posts are not intercepted, usedkeys.c reads the queues. */
-void mesh_post_check_keys(struct mesh_held *h, const struct ibv_sge *sges, int n)
+void mesh_post_check_keys(struct mesh_vqp *h, const struct ibv_sge *sges, int n)
 {
 	int i;
 
@@ -157,18 +157,18 @@ void mesh_post_check_keys(struct mesh_held *h, const struct ibv_sge *sges, int n
 	}
 }
 
-static void check_send_keys(struct mesh_held *h, const struct ibv_send_wr *wr)
+static void check_send_keys(struct mesh_vqp *h, const struct ibv_send_wr *wr)
 {
 	uint32_t rkey;
 
-	if (mesh_held_note_key(wr, &rkey, 0))
+	if (mesh_vqp_note_key(wr, &rkey, 0))
 		h->keys.used_rkey = rkey;
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		mesh_post_check_keys(h, wr->sg_list, wr->num_sge);
 }
 
 /* Post to the QP that does the work. Return: 0, WAIT, errno. */
-static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
+static int send_one(struct mesh_vqp *h, const struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr translated = *wr, *bad;
 	int err = 0, logged = -1;
@@ -178,12 +178,12 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	translated.next = NULL;
 	if (h->now.qp)
 		err = translate_send(h, wr, &translated);
-	else if (h->mode == MESH_HELD_TRACKED)
+	else if (h->mode == MESH_VQP_TRACKED)
 		check_send_keys(h, wr);
 	translated.send_flags &= ~MESH_SEND_UNASKED;
 	if (err == NO_KEY)
 		return send_failed(h, wr->wr_id);
-	if (!err && h->tracker && h->mode != MESH_HELD_NATIVE && h->mode != MESH_HELD_FLUSHING)
+	if (!err && h->tracker && h->mode != MESH_VQP_NATIVE && h->mode != MESH_VQP_FLUSHING)
 		logged = mesh_tracker_send(h->tracker, wr);
 	if (err || logged > 0)
 		return err ? err : logged;
@@ -192,7 +192,7 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 		mv_wrring_undo(&h->tracker->sends, 1);
 	if (!err && logged && h->tracker)
 		h->tracker->unlogged = true;
-	if (!err && h->paused.quiet == MESH_QUIET_SOON && mesh_held_signals(h, wr))
+	if (!err && h->paused.quiet == MESH_QUIET_SOON && mesh_vqp_signals(h, wr))
 		h->paused.quiet = MESH_QUIET_YES;
 	return err;
 }
@@ -200,17 +200,17 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 /*
  * Must a request that fails locally wait? Such a failure stops Soft-RoCE's requester: earlier requests are not retransmitted any
  * more, and never complete after an RNR NAK or a lost packet. So all earlier requests have to be done, the last of which is
- * signaled. A QP that has failed need not wait, and a lost log cannot tell. held->lock
+ * signaled. A QP that has failed need not wait, and a lost log cannot tell. vqp->lock
  */
-static bool is_before_its_turn(const struct mesh_held *h)
+static bool is_before_its_turn(const struct mesh_vqp *h)
 {
 	const struct mesh_wr_tracker *tracker = h->tracker;
 
-	return h->mode == MESH_HELD_ACTIVE && !tracker->lost && !tracker->broken && mv_wrlog_count(&tracker->sends.log);
+	return h->mode == MESH_VQP_ACTIVE && !tracker->lost && !tracker->broken && mv_wrlog_count(&tracker->sends.log);
 }
 
 /* Post in place of an atomic that must not be repeated. Return: 0, WAIT, ENOMEM. */
-static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
+static int send_lost(struct mesh_vqp *h, const struct ibv_send_wr *wr)
 {
 	int logged, err;
 
@@ -225,39 +225,39 @@ static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
 	return err;
 }
 
-static bool can_send(const struct mesh_held *h)
+static bool can_send(const struct mesh_vqp *h)
 {
 	switch (h->mode) {
-	case MESH_HELD_ACTIVE:
+	case MESH_VQP_ACTIVE:
 		return h->now.rts;
-	case MESH_HELD_FLUSHING:
+	case MESH_VQP_FLUSHING:
 		return h->now.qp && h->now.rts; /* otherwise see fail.c */
-	case MESH_HELD_NATIVE:
+	case MESH_VQP_NATIVE:
 		return true;
-	case MESH_HELD_TRACKED:
-		/* the post would wait for the batch with held->lock; wrex.c drains at its end */
+	case MESH_VQP_TRACKED:
+		/* the post would wait for the batch with vqp->lock; wrex.c drains at its end */
 		return !mesh_walker_in_batch(h);
 	default:
 		return false;
 	}
 }
 
-/* Is work posted with held->lock, without a log that tells whether it fits? */
-static bool is_unnoted(const struct mesh_held *h)
+/* Is work posted with vqp->lock, without a log that tells whether it fits? */
+static bool is_unnoted(const struct mesh_vqp *h)
 {
-	return h->mode == MESH_HELD_FLUSHING ||
-	       ((h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_ACTIVE) && h->tracker && h->tracker->lost);
+	return h->mode == MESH_VQP_FLUSHING ||
+	       ((h->mode == MESH_VQP_TRACKED || h->mode == MESH_VQP_ACTIVE) && h->tracker && h->tracker->lost);
 }
 
 /*
  * Keep threads from polling the CQ during a post that is not logged. libmlx5 looks at the CQ when its queue is full. A poller of
  * an extended CQ has the CQ's lock from start_poll to end_poll, and may be this thread, or wait for a lock of its callers. Logged
- * posts are known to fit, and do not need this. held->lock
+ * posts are known to fit, and do not need this. vqp->lock
  *
  * Return: the CQ, whose @posting is to be given back by let_poll(); NULL: not needed. @ret_put_off: a thread polls, and posts the
  * waiting sends afterwards.
  */
-static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
+static struct mesh_cq *keep_from_polling(struct mesh_vqp *h, bool *ret_put_off)
 {
 	struct mesh_cq *cq = h->send_cq;
 
@@ -284,7 +284,7 @@ static void let_poll(struct mesh_cq *kept)
 }
 
 /* Post a send while no earlier send waits. Return: as send_one(). */
-static int send_now(struct mesh_held *h, const struct ibv_send_wr *wr)
+static int send_now(struct mesh_vqp *h, const struct ibv_send_wr *wr)
 {
 	bool put_off;
 	struct mesh_cq *kept = keep_from_polling(h, &put_off);
@@ -294,7 +294,7 @@ static int send_now(struct mesh_held *h, const struct ibv_send_wr *wr)
 	return err;
 }
 
-void mesh_post_drain(struct mesh_held *h)
+void mesh_post_drain(struct mesh_vqp *h)
 {
 	const struct mesh_send *send;
 	struct mesh_cq *kept;
@@ -312,7 +312,10 @@ void mesh_post_drain(struct mesh_held *h)
 		err = mesh_tracker_is_lost(&send->wr) ? send_lost(h, &send->wr) : send_one(h, &send->wr);
 		if (err && err != WAIT && err != ENOMEM)
 			err = send_flush_marker(h, send->wr.wr_id);
-		/* Comes back here: for a key mesh_held_put_key(), for atomics mesh_live_release(), else the next poll or post. */
+		/*
+		 * Comes back here: for a key mesh_vqp_put_key(), for atomics mesh_live_release(), else the next poll or
+		 * post.
+		 */
 		if (err == WAIT || err == ENOMEM)
 			break;
 		mesh_sendq_pop(&h->queue);
@@ -324,7 +327,7 @@ void mesh_post_drain(struct mesh_held *h)
 
 void mesh_post_drain_all(struct mesh_context *mc)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	mesh_lock(&mc->data.lock);
 	for (h = mc->data.all; h; h = h->lists.next_made) {
@@ -338,28 +341,28 @@ void mesh_post_drain_all(struct mesh_context *mc)
 }
 
 /* Receives do not wait for queued sends. */
-bool mesh_post_recv_is_left(const struct mesh_held *h)
+bool mesh_post_recv_is_left(const struct mesh_vqp *h)
 {
-	return h->mode == MESH_HELD_TRACKED && h->tracker->lost && !h->tracker->walker;
+	return h->mode == MESH_VQP_TRACKED && h->tracker->lost && !h->tracker->walker;
 }
 
-bool mesh_post_is_left(const struct mesh_held *h)
+bool mesh_post_is_left(const struct mesh_vqp *h)
 {
 	return mesh_post_recv_is_left(h) && !h->queue.n;
 }
 
 /* The queue has grown. If sends can be posted, they wait for room, which polls make: note the backlog. */
-static void waits(struct mesh_held *h, bool first)
+static void waits(struct mesh_vqp *h, bool first)
 {
-	if ((h->mode == MESH_HELD_QUEUING || h->mode == MESH_HELD_FENCED || h->mode == MESH_HELD_TRACKED) && first &&
+	if ((h->mode == MESH_VQP_QUEUING || h->mode == MESH_VQP_FENCED || h->mode == MESH_VQP_TRACKED) && first &&
 	    h->client.ops->work_waits)
 		h->client.ops->work_waits(h->client.arg);
-	if (h->mode == MESH_HELD_QUEUING)
+	if (h->mode == MESH_VQP_QUEUING)
 		atomic_store_explicit(&h->send_cq->fast, false, memory_order_relaxed); /* for mesh_helper_stalled() */
-	atomic_store_explicit(&h->flags.backlog, h->mode == MESH_HELD_TRACKED || can_send(h), memory_order_relaxed);
+	atomic_store_explicit(&h->flags.backlog, h->mode == MESH_VQP_TRACKED || can_send(h), memory_order_relaxed);
 }
 
-static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)
+static int enqueue(struct mesh_vqp *h, const struct ibv_send_wr *wr)
 {
 	bool first = !h->queue.n;
 	int err = mesh_sendq_push(&h->queue, wr);
@@ -369,7 +372,7 @@ static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)
 	return err;
 }
 
-void mesh_post_append(struct mesh_held *h, uint32_t n)
+void mesh_post_append(struct mesh_vqp *h, uint32_t n)
 {
 	bool first = !h->queue.n;
 
@@ -382,7 +385,7 @@ void mesh_post_append(struct mesh_held *h, uint32_t n)
 }
 
 /* @wr: written: the first request for the base. */
-static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct ibv_send_wr **bad_wr)
+static int post_send_locked(struct mesh_vqp *h, struct ibv_send_wr **wr, struct ibv_send_wr **bad_wr)
 {
 	bool direct;
 	int err;
@@ -408,15 +411,15 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct
  * With a walker, posts need not be logged until a move is prepared. A thread may be in a batch of libmlx5, for which
  * the base's post waits: so call the base without the plugin's locks.
  */
-static bool is_bases(const struct mesh_held *h)
+static bool is_bases(const struct mesh_vqp *h)
 {
-	return h->mode == MESH_HELD_TRACKED && h->tracker->walker && !h->tracker->walker->engaged;
+	return h->mode == MESH_VQP_TRACKED && h->tracker->walker && !h->tracker->walker->engaged;
 }
 
 MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
-	struct mesh_held *h = mesh_context_active(mc) ? mesh_held_find(mc, qp) : NULL;
+	struct mesh_vqp *h = mesh_context_active(mc) ? mesh_vqp_find(mc, qp) : NULL;
 	bool ex, ours, fails;
 	int err = 0, cancel = 0;
 
@@ -428,17 +431,17 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	if (ex)
 		mesh_lock(&h->posting.lock);
 	mesh_lock(&h->lock);
-	ours = h->qp == qp && h->mode > MESH_HELD_RX_RECORD && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
+	ours = h->qp == qp && h->mode > MESH_VQP_RX_RECORD && h->mode != MESH_VQP_NATIVE && !mesh_post_is_left(h) &&
 	       !is_bases(h);
 	if (ours)
 		cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write(), a cancellation point */
-	if (ours && mesh_held_takes_sends(h))
+	if (ours && mesh_vqp_takes_sends(h))
 		err = post_send_locked(h, &wr, bad_wr);
 	else if (ours) {
 		*bad_wr = wr;
 		err = ENOMEM; /* as mlx5 */
 	}
-	fails = ours && mesh_held_fails(h);
+	fails = ours && mesh_vqp_fails(h);
 	mesh_unlock(&h->lock);
 	if (ex)
 		mesh_unlock(&h->posting.lock);

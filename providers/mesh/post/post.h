@@ -2,7 +2,7 @@
 #ifndef MESH_POST_H
 #define MESH_POST_H
 
-#include "heldrecord.h"
+#include "vqp_record.h"
 
 /* Posting to virtual QPs, for the rooms above. */
 
@@ -14,10 +14,10 @@
  */
 int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 /**
- * mesh_held_in_batch, mesh_held_in_own_batch - is any thread, or the calling one, in a batch that the plugin's wr_start began?
- * Locks: none; wrex.c
+ * mesh_vqp_in_batch, mesh_vqp_in_own_batch - is any thread, or the calling one, in a batch that the plugin's wr_start
+ * began? Locks: none; wrex.c
  */
-bool mesh_held_in_batch(const struct mesh_held *h);
-bool mesh_held_in_own_batch(const struct mesh_held *h);
+bool mesh_vqp_in_batch(const struct mesh_vqp *h);
+bool mesh_vqp_in_own_batch(const struct mesh_vqp *h);
 
 #endif

@@ -9,21 +9,21 @@
  */
 
 /* Return: 0 or errno. */
-static int to_base(struct mesh_held *h, const struct ibv_qp *qp)
+static int to_base(struct mesh_vqp *h, const struct ibv_qp *qp)
 {
 	int err = 0;
 
 	mesh_lock(&h->lock);
-	if (h->qp == qp && h->mode == MESH_HELD_TRACKED) {
+	if (h->qp == qp && h->mode == MESH_VQP_TRACKED) {
 		/* From here on no move begins, so later posts go to the QP that does the work. */
 		if (!h->tracker->lost)
 			h->tracker->lost = mesh_tracker_kind;
 		h->paused.quiet = MESH_QUIET_NO; /* atomics need not wait any more */
-		if (h->queue.n && !mesh_held_is_own_poll(h))
+		if (h->queue.n && !mesh_vqp_is_own_poll(h))
 			mesh_post_drain(h);
 		if (h->queue.n)
 			err = ENOMEM; /* the bind must not overtake waiting sends; mlx5 reports a full queue so */
-	} else if (h->qp == qp && h->mode > MESH_HELD_RX_RECORD && h->mode != MESH_HELD_NATIVE) {
+	} else if (h->qp == qp && h->mode > MESH_VQP_RX_RECORD && h->mode != MESH_VQP_NATIVE) {
 		err = EOPNOTSUPP;
 	}
 	mesh_unlock(&h->lock);
@@ -33,7 +33,7 @@ static int to_base(struct mesh_held *h, const struct ibv_qp *qp)
 int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
-	struct mesh_held *h = mesh_context_active(mc) ? mesh_held_find(mc, qp) : NULL;
+	struct mesh_vqp *h = mesh_context_active(mc) ? mesh_vqp_find(mc, qp) : NULL;
 	int err = h ? to_base(h, qp) : 0;
 
 	if (err == EOPNOTSUPP)

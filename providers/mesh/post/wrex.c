@@ -11,7 +11,7 @@
 /* Batches: begin and end, and the functions that are installed in struct ibv_qp_ex. */
 
 /* Pause between batches, if another thread wants to stop posting: back-to-back batches would keep it out for ever. */
-static void give_way(struct mesh_held *h)
+static void give_way(struct mesh_vqp *h)
 {
 	int cancel;
 
@@ -25,7 +25,7 @@ static void give_way(struct mesh_held *h)
 
 MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 {
-	struct mesh_held *h = held_of(qp);
+	struct mesh_vqp *h = vqp_of(qp);
 	struct mesh_wrex *w;
 	bool ours, left;
 
@@ -62,7 +62,7 @@ MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 	(left ? w->base.wr_start : qp->wr_start)(qp);
 }
 
-/* held->lock */
+/* vqp->lock */
 static void end_batch(struct mesh_wrex *w)
 {
 	if (w->left)
@@ -71,8 +71,8 @@ static void end_batch(struct mesh_wrex *w)
 	atomic_store_explicit(&w->builder, 0, memory_order_relaxed);
 }
 
-/* Copy the batch to the queue that has replaced the one in which it was built. held->lock. Return: 0 or errno. */
-static int carry_over(struct mesh_held *h, const struct mesh_wrex *w)
+/* Copy the batch to the queue that has replaced the one in which it was built. vqp->lock. Return: 0 or errno. */
+static int carry_over(struct mesh_vqp *h, const struct mesh_wrex *w)
 {
 	uint32_t had = h->queue.n, i;
 	int err = 0;
@@ -84,7 +84,7 @@ static int carry_over(struct mesh_held *h, const struct mesh_wrex *w)
 }
 
 /* Post sends that waited for the end of a batch of the base. */
-static void drain(struct mesh_held *h)
+static void drain(struct mesh_vqp *h)
 {
 	mesh_lock(&h->lock);
 	if (h->queue.n)
@@ -94,7 +94,7 @@ static void drain(struct mesh_held *h)
 
 MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 {
-	struct mesh_held *h = held_of(qp);
+	struct mesh_vqp *h = vqp_of(qp);
 	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 	bool fails = false;
 	int err;
@@ -105,14 +105,14 @@ MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 		return err;
 	}
 	err = w->err;
-	if (!err && !mesh_held_takes_sends(h))
+	if (!err && !mesh_vqp_takes_sends(h))
 		err = EINVAL; /* as mlx5 */
 	mesh_lock(&h->lock);
 	if (!err && w->left)
 		err = carry_over(h, w);
 	if (!err) {
 		mesh_post_append(h, w->n);
-		fails = mesh_held_fails(h);
+		fails = mesh_vqp_fails(h);
 	}
 	end_batch(w);
 	mesh_unlock(&h->lock);
@@ -125,7 +125,7 @@ MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 MV_LOCKS_UNCHECKED static void mesh_wr_abort(struct ibv_qp_ex *qp)
 {
 	const struct mesh_wrex *base = of_base(qp);
-	struct mesh_held *h = held_of(qp);
+	struct mesh_vqp *h = vqp_of(qp);
 
 	if (base) {
 		base->base.wr_abort(qp);
@@ -138,28 +138,28 @@ MV_LOCKS_UNCHECKED static void mesh_wr_abort(struct ibv_qp_ex *qp)
 	mesh_unlock(&h->posting.lock);
 }
 
-static uintptr_t builder_of(const struct mesh_held *h)
+static uintptr_t builder_of(const struct mesh_vqp *h)
 {
 	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_acquire);
 
 	return w ? atomic_load_explicit(&w->builder, memory_order_relaxed) : 0;
 }
 
-bool mesh_held_in_batch(const struct mesh_held *h)
+bool mesh_vqp_in_batch(const struct mesh_vqp *h)
 {
 	return builder_of(h);
 }
 
-bool mesh_held_in_own_batch(const struct mesh_held *h)
+bool mesh_vqp_in_own_batch(const struct mesh_vqp *h)
 {
 	return builder_of(h) == (uintptr_t)pthread_self();
 }
 
-void mesh_wrex_leave_queue(struct mesh_held *h)
+void mesh_wrex_leave_queue(struct mesh_vqp *h)
 {
 	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 
-	if (!mesh_held_in_batch(h) || w->left) {
+	if (!mesh_vqp_in_batch(h) || w->left) {
 		mesh_sendq_fini(&h->queue);
 		return;
 	}
@@ -167,7 +167,7 @@ void mesh_wrex_leave_queue(struct mesh_held *h)
 	h->queue = (struct mesh_sendq){0};
 }
 
-int mesh_wrex_alloc(struct mesh_held *h)
+int mesh_wrex_alloc(struct mesh_vqp *h)
 {
 	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 
@@ -199,7 +199,7 @@ __attribute__((no_sanitize("thread"), noinline)) static void put_back_functions(
 #undef X
 }
 
-void mesh_wrex_install(struct mesh_held *h)
+void mesh_wrex_install(struct mesh_vqp *h)
 {
 	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
 	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
@@ -214,7 +214,7 @@ void mesh_wrex_install(struct mesh_held *h)
 	w->installed = true;
 }
 
-void mesh_wrex_remove(struct mesh_held *h)
+void mesh_wrex_remove(struct mesh_vqp *h)
 {
 	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 
@@ -224,7 +224,7 @@ void mesh_wrex_remove(struct mesh_held *h)
 	w->installed = false;
 }
 
-void mesh_wrex_changed(struct mesh_held *h)
+void mesh_wrex_changed(struct mesh_vqp *h)
 {
 	struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_relaxed);
 	struct ibv_qp_ex *qp;

@@ -15,7 +15,7 @@ static void fail(struct mesh_wrex *w, int err)
 
 static struct ibv_send_wr *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode)
 {
-	struct mesh_wrex *w = atomic_load_explicit(&held_of(qp)->posting.wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&vqp_of(qp)->posting.wrex, memory_order_relaxed);
 
 	if (w->err)
 		return NULL;
@@ -35,7 +35,7 @@ static struct ibv_send_wr *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode
 
 static void refuse(struct ibv_qp_ex *qp)
 {
-	fail(atomic_load_explicit(&held_of(qp)->posting.wrex, memory_order_relaxed), EOPNOTSUPP);
+	fail(atomic_load_explicit(&vqp_of(qp)->posting.wrex, memory_order_relaxed), EOPNOTSUPP);
 }
 
 static void atomic(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t remote_addr,
@@ -148,7 +148,7 @@ void mesh_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
 
 void mesh_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sg_list)
 {
-	struct mesh_wrex *w = atomic_load_explicit(&held_of(qp)->posting.wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&vqp_of(qp)->posting.wrex, memory_order_relaxed);
 
 	LEAVE_TO_BASE(wr_set_sge_list, num_sge, sg_list);
 	if (!w->current)
@@ -172,7 +172,7 @@ void mesh_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_
 
 void mesh_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf, const struct ibv_data_buf *buf_list)
 {
-	struct mesh_wrex *w = atomic_load_explicit(&held_of(qp)->posting.wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&vqp_of(qp)->posting.wrex, memory_order_relaxed);
 	size_t used = 0, i;
 	char *data;
 

@@ -38,15 +38,16 @@
 	X(wr_abort)                                                                                          \
 	X(wr_start)
 
-/* Guarded by held->posting.lock; base and installed also by held->lock. */
+/* Guarded by vqp->posting.lock; base and installed also by vqp->lock. */
 struct mesh_wrex {
 #define X(f) __typeof__(((struct ibv_qp_ex *)NULL)->f) f;
 	struct { WR_FUNCTIONS(X) } base;
 #undef X
 	bool installed;
-	_Atomic uintptr_t builder; /* thread in a batch of the plugin's wr_start; written under posting.lock and held->lock */
-	struct mesh_sendq queue; /* copy of held->queue at the begin of the batch, with the places of the batch */
-	bool left; /* held->queue was replaced since, so the batch owns those places; held->lock */
+	/* thread in a batch of the plugin's wr_start; written under posting.lock and vqp->lock */
+	_Atomic uintptr_t builder;
+	struct mesh_sendq queue; /* copy of vqp->queue at the begin of the batch, with the places of the batch */
+	bool left; /* vqp->queue was replaced since, so the batch owns those places; vqp->lock */
 	uint32_t end, room, n; /* end of the queue, free places, requests in this batch */
 	struct mesh_send *current; /* NULL: none, or the batch has failed */
 	int err;
@@ -58,7 +59,7 @@ struct mesh_wrex {
  */
 static inline const struct mesh_wrex *of_base(struct ibv_qp_ex *qp)
 {
-	struct mesh_held *h = mesh_held_find(mesh_context_get(qp->qp_base.context), &qp->qp_base);
+	struct mesh_vqp *h = mesh_vqp_find(mesh_context_get(qp->qp_base.context), &qp->qp_base);
 	const struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_acquire);
 
 	return atomic_load_explicit(&w->builder, memory_order_relaxed) == (uintptr_t)pthread_self() ? NULL : w;
@@ -74,9 +75,9 @@ static inline const struct mesh_wrex *of_base(struct ibv_qp_ex *qp)
 	} while (0)
 
 /* Only in a batch: the QP is virtual, and this thread holds posting.lock. */
-static inline struct mesh_held *held_of(struct ibv_qp_ex *qp)
+static inline struct mesh_vqp *vqp_of(struct ibv_qp_ex *qp)
 {
-	return mesh_held_find(mesh_context_get(qp->qp_base.context), &qp->qp_base);
+	return mesh_vqp_find(mesh_context_get(qp->qp_base.context), &qp->qp_base);
 }
 
 static inline struct mesh_send *place_of(const struct mesh_wrex *w, uint32_t n)

@@ -25,7 +25,7 @@
  * Not supported: IBV_EVENT_SRQ_LIMIT_REACHED, once receives are distributed.
  *
  * Locks, outermost first: join_lock, cq->lock, lock, process->srqs.lock. data->lock comes after lock (collecting makes and
- * destroys a CQ), and held->lock after that. So a holder of held->lock never takes lock.
+ * destroys a CQ), and vqp->lock after that. So a holder of vqp->lock never takes lock.
  */
 
 /**
@@ -58,13 +58,15 @@ int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool late
 /** mesh_srq_leave_shadow - a QP of mesh_srq_join_shadow() is destroyed */
 void mesh_srq_leave_shadow(struct mesh_srq_home *home);
 
-/** mesh_srq_consumed - the program is about to see a receive of that home, done or failed; cq->lock, not held->lock. Hot */
+/**
+ * mesh_srq_consumed - the program is about to see a receive of that home, done or failed; cq->lock, not vqp->lock. Hot
+ */
 void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id);
 /**
  * mesh_srq_keep - a receive has failed, and the program does not see that yet
  * @place: of mesh_srq_place(); holds the receive, which is at no home any more
  *
- * A place holds one receive. No effect if it has one, or if the receive is not known. cq->lock, not held->lock.
+ * A place holds one receive. No effect if it has one, or if the receive is not known. cq->lock, not vqp->lock.
  */
 void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
 /**
@@ -72,7 +74,7 @@ void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_r
  * @place: may be empty, or NULL
  * @shown: true: the program sees the failure; false: post the receive again
  *
- * Any locks may be held but held->lock, data->lock, and those after them.
+ * Any locks may be held but vqp->lock, data->lock, and those after them.
  */
 void mesh_srq_unkeep(struct mesh_srq *srq, struct mesh_srq_recv *place, bool shown);
 /**

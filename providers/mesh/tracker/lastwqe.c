@@ -101,7 +101,7 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 {
 	struct mesh_last_wqe *own = &mc->data.last_wqe;
 	struct ibv_async_event ours = *event;
-	struct mesh_held *h = NULL;
+	struct mesh_vqp *h = NULL;
 
 	mesh_lock(&own->lock);
 	if (event->element.qp == own->qp && event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
@@ -122,14 +122,14 @@ static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 
 /*
  * Is the QP in ERR without the program's knowledge? Never without a log. Nor if the program's own QP does the work and cannot
- * move any more: then all is as on a bare HCA. held->lock
+ * move any more: then all is as on a bare HCA. vqp->lock
  */
-static bool is_behind_its_back(const struct mesh_held *h, const struct ibv_qp *qp)
+static bool is_behind_its_back(const struct mesh_vqp *h, const struct ibv_qp *qp)
 {
-	return h->qp == qp && h->tracker && !h->failure.ended && (h->mode != MESH_HELD_TRACKED || !h->tracker->lost);
+	return h->qp == qp && h->tracker && !h->failure.ended && (h->mode != MESH_VQP_TRACKED || !h->tracker->lost);
 }
 
-static void note_read(struct mesh_held *h, const struct ibv_qp *qp)
+static void note_read(struct mesh_vqp *h, const struct ibv_qp *qp)
 {
 	mesh_lock(&h->lock);
 	if (h->qp == qp) {
@@ -142,7 +142,7 @@ static void note_read(struct mesh_held *h, const struct ibv_qp *qp)
 
 static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
 {
-	struct mesh_held *h = mesh_held_find(mc, event->element.qp);
+	struct mesh_vqp *h = mesh_vqp_find(mc, event->element.qp);
 	struct ibv_async_event kept = *event;
 	bool again = false;
 
@@ -168,7 +168,7 @@ static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
 /* The program reads an event which says that the QP went to ERR. */
 static void told_of_err(struct mesh_context *mc, const struct ibv_qp *qp)
 {
-	struct mesh_held *h = mesh_held_find(mc, qp);
+	struct mesh_vqp *h = mesh_vqp_find(mc, qp);
 
 	if (!h)
 		return;
@@ -217,7 +217,7 @@ void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event)
 	}
 }
 
-void mesh_last_wqe_due(struct mesh_held *h)
+void mesh_last_wqe_due(struct mesh_vqp *h)
 {
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
 
@@ -230,7 +230,7 @@ void mesh_last_wqe_due(struct mesh_held *h)
 	mesh_unlock(&own->lock);
 }
 
-void mesh_last_wqe_ended(struct mesh_held *h)
+void mesh_last_wqe_ended(struct mesh_vqp *h)
 {
 	if (h->failure.ended)
 		return;
@@ -238,7 +238,7 @@ void mesh_last_wqe_ended(struct mesh_held *h)
 	mesh_last_wqe_due(h);
 }
 
-void mesh_last_wqe_forget(struct mesh_held *h)
+void mesh_last_wqe_forget(struct mesh_vqp *h)
 {
 	struct ibv_async_event kept = {.event_type = IBV_EVENT_QP_LAST_WQE_REACHED, .element.qp = h->qp};
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;

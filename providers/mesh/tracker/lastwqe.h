@@ -2,7 +2,7 @@
 #ifndef MESH_LASTWQE_H
 #define MESH_LASTWQE_H
 
-#include "heldrecord.h"
+#include "vqp_record.h"
 
 /**
  * mesh_last_wqe_event - the program has read an event of its device; any thread, no lock of the plugin is held
@@ -16,13 +16,13 @@ void mesh_last_wqe_close(struct mesh_context *mc);
 /**
  * mesh_last_wqe_due - a withheld event has to come now; with any locks held
  *
- * For a QP of which the program knows that it is in ERR (held->failure.ended), when the QP that does the work is in ERR. Several
- * system calls, if an event was withheld.
+ * For a QP of which the program knows that it is in ERR (vqp->failure.ended), when the QP that does the work is in ERR.
+ * Several system calls, if an event was withheld.
  */
-void mesh_last_wqe_due(struct mesh_held *h);
-/** mesh_last_wqe_ended - the program sees an error of a QP that is in ERR; held->lock, and any other */
-void mesh_last_wqe_ended(struct mesh_held *h);
-/** mesh_last_wqe_forget - the record is freed; held->lock, and any other */
-void mesh_last_wqe_forget(struct mesh_held *h);
+void mesh_last_wqe_due(struct mesh_vqp *h);
+/** mesh_last_wqe_ended - the program sees an error of a QP that is in ERR; vqp->lock, and any other */
+void mesh_last_wqe_ended(struct mesh_vqp *h);
+/** mesh_last_wqe_forget - the record is freed; vqp->lock, and any other */
+void mesh_last_wqe_forget(struct mesh_vqp *h);
 
 #endif

@@ -10,7 +10,7 @@ static const char no_order[] = "completions do not come in the order of its queu
 
 /* ---- begin and end ------------------------------------------------------------------------------------------- */
 
-static struct mesh_staged *staged_at(const struct mesh_held *h, const struct mesh_cq *cq)
+static struct mesh_staged *staged_at(const struct mesh_vqp *h, const struct mesh_cq *cq)
 {
 	return &mesh_walker_of(h)->staged[cq != h->send_cq];
 }
@@ -23,7 +23,7 @@ void mesh_walker_rts(struct mesh_walker *walker)
 	walker->failed = false;
 }
 
-bool mesh_walker_in_batch(const struct mesh_held *h)
+bool mesh_walker_in_batch(const struct mesh_vqp *h)
 {
 	const struct mesh_walker *walker = mesh_walker_of(h);
 
@@ -66,13 +66,13 @@ static void lose(struct mesh_wr_tracker *tracker, const char *why)
 /* The CQ is claimed. */
 static void lose_all(struct mesh_cq *cq, const char *why)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	size_t i;
 
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 	mesh_lock(&cq->lock);
 	for (i = 0; i < cq->natives.qpns.n_places; i++) {
-		h = cq->natives.qpns.places[i].held;
+		h = cq->natives.qpns.places[i].vqp;
 		if (!h)
 			continue;
 		mesh_lock(&h->lock);
@@ -146,8 +146,11 @@ static void stage_receive(struct mesh_wr_tracker *tracker, const struct mv_mlx5_
 		lose(tracker, no_order);
 }
 
-/* held->lock. Failed work goes to the log, which may have no memory yet: the path has failed before any move was prepared. */
-static void stage_logged(struct mesh_held *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
+/*
+ * vqp->lock. Failed work goes to the log, which may have no memory yet: the path has failed before any move was
+ * prepared.
+ */
+static void stage_logged(struct mesh_vqp *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
 {
 	struct mesh_staged *staged = staged_at(h, cq);
 
@@ -161,7 +164,7 @@ static void stage_logged(struct mesh_held *h, const struct mesh_cq *cq, const st
 }
 
 /* claimed, cq->lock */
-static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
+static void stage(struct mesh_vqp *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
 {
 	struct mesh_walker *walker;
 
@@ -207,8 +210,8 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 	}
 	mesh_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives.qpns, cqe.qpn);
-	if (qp && qp->held)
-		stage(qp->held, cq, &cqe);
+	if (qp && qp->vqp)
+		stage(qp->vqp, cq, &cqe);
 	mesh_unlock(&cq->lock);
 	got = cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
 	if (got != 1 || !mesh_walker_took(&cq->reading, before, 1))
@@ -247,7 +250,7 @@ void mesh_walker_cq_refresh(struct mesh_cq *cq)
 
 static const char too_many[] = "it has more outstanding than its queue takes";
 
-void mesh_walker_keep(struct mesh_held *h, const struct mesh_completion *c)
+void mesh_walker_keep(struct mesh_vqp *h, const struct mesh_completion *c)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 	struct mesh_staged *staged = staged_at(h, c->cq);
@@ -320,16 +323,16 @@ void mesh_walker_end(struct mesh_wr_tracker *tracker)
 }
 
 /* A post that bypassed the plugin will never be executed, so the program's later posts must not be executed either. */
-void mesh_walker_stray(struct mesh_held *h)
+void mesh_walker_stray(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	lose(h->tracker, "a thread posted to it past us while it was moved");
-	if (h->mode == MESH_HELD_ACTIVE && h->now.qp)
+	if (h->mode == MESH_VQP_ACTIVE && h->now.qp)
 		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 }
 
-bool mesh_walker_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret)
+bool mesh_walker_send(const struct mesh_vqp *h, uint16_t *at, struct ibv_send_wr *ret)
 {
 	const struct mesh_walker *walker = h->tracker->walker;
 	const struct mv_wrlog *log = &h->tracker->sends.log;
@@ -342,7 +345,7 @@ bool mesh_walker_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_w
 	return true;
 }
 
-enum mv_atomics mesh_walker_atomics(struct mesh_held *h)
+enum mv_atomics mesh_walker_atomics(struct mesh_vqp *h)
 {
 	struct mesh_walker *walker = h->tracker->walker;
 	uint16_t at = walker->sq_at, end = mv_mlx5_sq_end(&walker->sq);

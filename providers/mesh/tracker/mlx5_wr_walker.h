@@ -47,12 +47,12 @@ struct mesh_walker {
 	struct mesh_mlx5_lock lock; /* of the send queue; constant */
 	/*
 	 * Index behind the last CQE that was read. Guarded by mesh_cq_claim() of their CQ, and once engaged also written with
-	 * held->lock.
+	 * vqp->lock.
 	 */
 	uint16_t sq_at, rq_at;
-	bool engaged; /* the plugin's functions are installed; data->lock and held->lock, as the next */
+	bool engaged; /* the plugin's functions are installed; data->lock and vqp->lock, as the next */
 	bool noting; /* the QP may go back to INIT, so receives are recorded, and posts of receives intercepted */
-	bool failed; /* from the first error on, each WQE gets a CQE; held->lock, as the rest */
+	bool failed; /* from the first error on, each WQE gets a CQE; vqp->lock, as the rest */
 	bool ended; /* the QP is empty, and nothing may be posted to it any more: */
 	uint16_t sq_end, rq_end;
 	/*
@@ -65,21 +65,21 @@ struct mesh_walker {
 };
 
 /* Walker of a program's own QP; NULL: none. */
-static inline struct mesh_walker *mesh_walker_of(const struct mesh_held *h)
+static inline struct mesh_walker *mesh_walker_of(const struct mesh_vqp *h)
 {
 	return h->tracker ? h->tracker->walker : NULL;
 }
 
-/** mesh_walker_rts - the QP is in RTS; no send is outstanding; held->lock */
+/** mesh_walker_rts - the QP is in RTS; no send is outstanding; vqp->lock */
 void mesh_walker_rts(struct mesh_walker *walker);
 
 /**
  * mesh_walker_in_batch - is a thread in a batch of libmlx5 although the plugin's functions are installed? It began
  * before.
  *
- * conn->lock or held->lock. Return: true also while a thread just posts, bypassing the plugin.
+ * conn->lock or vqp->lock. Return: true also while a thread just posts, bypassing the plugin.
  */
-bool mesh_walker_in_batch(const struct mesh_held *h);
+bool mesh_walker_in_batch(const struct mesh_vqp *h);
 
 /** mesh_walker_quicken - poll a CQ by mesh_walker_fast_poll(), if possible; no lock but conn->lock */
 void mesh_walker_quicken(struct mesh_cq *cq);
@@ -94,44 +94,44 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 
 /**
  * mesh_walker_keep - log the work request that was staged for this failed completion; c->cq is claimed; c->cq->lock,
- * held->lock
+ * vqp->lock
  */
-void mesh_walker_keep(struct mesh_held *h, const struct mesh_completion *c);
+void mesh_walker_keep(struct mesh_vqp *h, const struct mesh_completion *c);
 
 /**
- * mesh_walker_settle - append receives posted since the begin of the fence to those that it flushed; held->lock
+ * mesh_walker_settle - append receives posted since the begin of the fence to those that it flushed; vqp->lock
  *
  * If the log differs from the withheld completions, the log is lost.
  */
 void mesh_walker_settle(struct mesh_wr_tracker *tracker);
 
 /**
- * mesh_walker_through - has all posted work been read? held->lock. Return: false: there is work behind the sentinels.
+ * mesh_walker_through - has all posted work been read? vqp->lock. Return: false: there is work behind the sentinels.
  */
 bool mesh_walker_through(const struct mesh_wr_tracker *tracker);
-/** mesh_walker_end - the fence is over: from now on nothing may be posted; held->lock */
+/** mesh_walker_end - the fence is over: from now on nothing may be posted; vqp->lock */
 void mesh_walker_end(struct mesh_wr_tracker *tracker);
 
-/** mesh_walker_stray - a post has bypassed the plugin after the fence: the connection fails; held->lock */
-void mesh_walker_stray(struct mesh_held *h);
-/** mesh_walker_strayed - has a post bypassed the plugin since the fence? held->lock */
+/** mesh_walker_stray - a post has bypassed the plugin after the fence: the connection fails; vqp->lock */
+void mesh_walker_stray(struct mesh_vqp *h);
+/** mesh_walker_strayed - has a post bypassed the plugin since the fence? vqp->lock */
 static inline bool mesh_walker_strayed(const struct mesh_walker *walker)
 {
 	return walker && walker->ended &&
 	       (mv_mlx5_sq_end(&walker->sq) != walker->sq_end || mv_mlx5_rq_end(&walker->rq) != walker->rq_end);
 }
 
-/** mesh_walker_atomics - mv_wrring_atomics() of an engaged QP that is not fenced; held->lock */
-enum mv_atomics mesh_walker_atomics(struct mesh_held *h);
+/** mesh_walker_atomics - mv_wrring_atomics() of an engaged QP that is not fenced; vqp->lock */
+enum mv_atomics mesh_walker_atomics(struct mesh_vqp *h);
 
 /**
- * mesh_walker_send - an outstanding send of an engaged QP that is not fenced; held->lock
+ * mesh_walker_send - an outstanding send of an engaged QP that is not fenced; vqp->lock
  * @at: its index, at first @walker->sq_at; written: that of the next
  * @ret: without SGEs and inline data
  *
  * Return: false: there are no more, or the next is not readable.
  */
-bool mesh_walker_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret);
+bool mesh_walker_send(const struct mesh_vqp *h, uint16_t *at, struct ibv_send_wr *ret);
 
 /** mesh_walker_cq_refresh - a CQ whose buffer is known was resized; claimed; takes data->lock */
 void mesh_walker_cq_refresh(struct mesh_cq *cq);

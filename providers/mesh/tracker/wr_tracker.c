@@ -83,7 +83,7 @@ static const enum ibv_wc_opcode opcodes[] = {IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV
 					     IBV_WC_FETCH_ADD};
 
 /* NULL: not a no-op. */
-static const enum ibv_wc_opcode *held_place_of(const struct ibv_send_wr *wr)
+static const enum ibv_wc_opcode *vqp_place_of(const struct ibv_send_wr *wr)
 {
 	size_t i;
 
@@ -112,7 +112,7 @@ enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode)
 
 enum ibv_wc_opcode mesh_tracker_wc_opcode(const struct ibv_send_wr *wr)
 {
-	const enum ibv_wc_opcode *opcode = held_place_of(wr);
+	const enum ibv_wc_opcode *opcode = vqp_place_of(wr);
 
 	return opcode ? *opcode : mesh_wc_opcode(wr->opcode);
 }
@@ -192,7 +192,7 @@ static bool keep(struct mesh_wr_tracker *tracker, struct mesh_completion *c)
  * is a receive's. (With the same wr_id for a send and a receive, the program could not tell its own errors apart either. Then the
  * answer is no.)
  */
-static bool is_no_send(const struct mesh_held *h, uint64_t wr_id)
+static bool is_no_send(const struct mesh_vqp *h, uint64_t wr_id)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 
@@ -209,11 +209,11 @@ static bool is_no_send(const struct mesh_held *h, uint64_t wr_id)
  * may come first. During a fence, because the NIC is lost, errors are withheld, and flush_errors() gives them from the
  * log.
  */
-static void fail_lost(struct mesh_held *h, struct mesh_completion *c)
+static void fail_lost(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 
-	if (!tracker->lost && h->mode != MESH_HELD_FENCING)
+	if (!tracker->lost && h->mode != MESH_VQP_FENCING)
 		tracker->lost = tracker->lost_atomic; /* if lost before, the program has brought the QP to ERR since */
 	if (c->wr_id == tracker->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
 		c->status = IBV_WC_RETRY_EXC_ERR;
@@ -232,7 +232,7 @@ static bool one_that_succeeded(struct mesh_wr_tracker *tracker, struct mesh_comp
 	first = (tracker->placeholders || tracker->lost_atomic) &&
 		!c->receive ? mv_wrring_first_signaled(&tracker->sends) : NULL;
 	if (first && first->wr_id == c->wr_id) {
-		c->opcode = held_place_of(first);
+		c->opcode = vqp_place_of(first);
 		show = !(first->send_flags & MESH_SEND_UNASKED);
 	}
 	if (c->receive)
@@ -249,9 +249,9 @@ static bool one_that_succeeded(struct mesh_wr_tracker *tracker, struct mesh_comp
 /*
  * Keep the order of errors after mesh_live_flush_errors(), which gives withheld errors while another thread may be
  * polling. An error polled before those were shown was flushed after them, so it goes behind them. c->cq->lock,
- * held->lock. Return: true: it waits.
+ * vqp->lock. Return: true: it waits.
  */
-static bool wait_turn(struct mesh_held *h, struct mesh_completion *c)
+static bool wait_turn(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	const struct ibv_wc wc = {.wr_id = c->wr_id, .status = c->status, .qp_num = h->qp->qp_num};
 
@@ -263,15 +263,15 @@ static bool wait_turn(struct mesh_held *h, struct mesh_completion *c)
 	return true;
 }
 
-/* Kept out of the hot path. c->cq->lock, held->lock. Return: should it be shown? */
-__attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struct mesh_completion *c)
+/* Kept out of the hot path. c->cq->lock, vqp->lock. Return: should it be shown? */
+__attribute__((noinline)) static bool one_that_failed(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 
 	if (tracker->lost_atomic)
 		fail_lost(h, c);
 	c->failed_receive |= is_no_send(h, c->wr_id);
-	if (h->mode == MESH_HELD_QUEUING) {
+	if (h->mode == MESH_VQP_QUEUING) {
 		/* The shadow does no work yet: shadow.c looks at its flushed receives when it is destroyed. */
 		if (!tracker->lost && !is_of_path(c->status))
 			tracker->lost = "a work request failed";
@@ -279,12 +279,12 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 	}
 	if (tracker->lost)
 		return !wait_turn(h, c);
-	if (h->mode == MESH_HELD_FENCED) {
+	if (h->mode == MESH_VQP_FENCED) {
 		tracker->n_flushed++; /* mesh_live_flush_errors() gives the errors itself */
 		c->kept = true;
 		return false;
 	}
-	if (h->mode != MESH_HELD_FENCING && !is_of_path(c->status)) {
+	if (h->mode != MESH_VQP_FENCING && !is_of_path(c->status)) {
 		tracker->lost = "a work request failed";
 		return true;
 	}
@@ -294,7 +294,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 		tracker->lost = "out of memory";
 		return true;
 	}
-	if (!tracker->broken && h->mode != MESH_HELD_FENCING)
+	if (!tracker->broken && h->mode != MESH_VQP_FENCING)
 		h->client.ops->path_failed(h->client.arg);
 	tracker->broken = true;
 	return false;
@@ -302,17 +302,17 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 
 /*
  * Is the completion of a QP that was drained? Only a receive of an SRQ can complete then, after the drain has timed out
- * (lastrecv.c). held->lock
+ * (lastrecv.c). vqp->lock
  */
-static bool is_late(const struct mesh_held *h, const struct mesh_completion *c)
+static bool is_late(const struct mesh_vqp *h, const struct mesh_completion *c)
 {
 	bool works = c->qpn == (h->now.qp ? h->now.qp->qp_num : h->qp->qp_num);
 
 	if (!h->tracker->shared)
 		return false;
-	if (h->mode == MESH_HELD_FENCED)
+	if (h->mode == MESH_VQP_FENCED)
 		return works;
-	return !works && (h->mode == MESH_HELD_ACTIVE || h->mode == MESH_HELD_FENCING);
+	return !works && (h->mode == MESH_VQP_ACTIVE || h->mode == MESH_VQP_FENCING);
 }
 
 /*
@@ -327,8 +327,8 @@ static bool completed_late(struct mesh_completion *c)
 	return false;
 }
 
-/* c->cq->lock, held->lock. Return: should it be shown? */
-static bool completed(struct mesh_held *h, struct mesh_completion *c)
+/* c->cq->lock, vqp->lock. Return: should it be shown? */
+static bool completed(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 
@@ -351,7 +351,7 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 	return one_that_succeeded(tracker, c);
 }
 
-bool mesh_tracker_completed(struct mesh_held *h, struct mesh_completion *c)
+bool mesh_tracker_completed(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	bool show;
 

@@ -2,8 +2,8 @@
 #ifndef MESH_WR_TRACKER_H
 #define MESH_WR_TRACKER_H
 
-#include "heldrecord.h"
 #include "srqlog.h"
+#include "vqp_record.h"
 #include "wrring.h"
 
 struct mesh_walker;
@@ -25,7 +25,7 @@ struct mesh_completion {
  * Log of a queue pair that may move at work: its outstanding work requests, and its PSNs and counts in both directions. Written
  * by posts, retired by polls, read by moves (live.c).
  *
- * Guarded by held->lock.
+ * Guarded by vqp->lock.
  */
 struct mesh_wr_tracker {
 	struct mv_wrring sends; /* of the QP that does the work, with the program's keys */
@@ -85,14 +85,14 @@ struct mesh_wr_tracker *mesh_tracker_new(const struct ibv_qp_cap *cap, bool sq_s
  * @cap: as above
  *
  * Without a walker: before the first post. With a walker: at the first error, when a move is prepared, or in advance.
- * held->lock.
+ * vqp->lock.
  *
  * Return: 0; -ENOMEM.
  */
 int mesh_tracker_room(struct mesh_wr_tracker *tracker, const struct ibv_qp_cap *cap);
 void mesh_tracker_free(struct mesh_wr_tracker *tracker); /* NULL is fine */
 
-/** mesh_tracker_reads - is the work read from mlx5's queues, and not logged? held->lock */
+/** mesh_tracker_reads - is the work read from mlx5's queues, and not logged? vqp->lock */
 bool mesh_tracker_reads(const struct mesh_wr_tracker *tracker);
 
 /** mesh_tracker_rtr - the QP that does the work is in RTR; no receive was consumed yet */
@@ -134,7 +134,7 @@ enum ibv_wc_opcode mesh_tracker_wc_opcode(const struct ibv_send_wr *wr);
  *
  * Return: should the program see it?
  */
-bool mesh_tracker_completed(struct mesh_held *h, struct mesh_completion *c);
+bool mesh_tracker_completed(struct mesh_vqp *h, struct mesh_completion *c);
 
 /* wr_ids of the sentinels: addresses of the plugin's memory, which no wr_id of the program is. */
 static inline uint64_t mesh_tracker_send_mark(const struct mesh_wr_tracker *tracker)

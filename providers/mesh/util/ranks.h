@@ -11,7 +11,7 @@
 #define MESH_LOCKS(X, Y)                                                             \
 	X(UD, "process->ud_lock", ALONE)                                             \
 	X(CONN, "conn->lock", ALONE)                                                 \
-	X(POST, "held->posting.lock", ALONE)                                         \
+	X(POST, "vqp->posting.lock", ALONE)                                          \
 	X(SRQ_JOIN, "srq->join_lock", ALONE)                                         \
 	X(POLL, "cq->poll_lock", ALONE)                                              \
 	X(CLAIMED, "cq->claimed", ANY_TWO)                                           \
@@ -19,7 +19,7 @@
 	X(CQ, "cq->lock", BY_ADDRESS)                                                \
 	X(SRQ, "srq->lock", ALONE)                                                   \
 	X(DATA, "data->lock", ALONE)                                                 \
-	X(HELD, "held->lock", ALONE)                                                 \
+	X(VQP, "vqp->lock", ALONE)                                                   \
 	X(DEVICE_OPEN, "device->open_lock", ALONE)                                   \
 	X(READ_RAILS, "process->read_rails.lock", ALONE)                             \
 	X(RAILS, "process->rails_lock", ALONE)                                       \
@@ -56,7 +56,7 @@ enum mesh_lock_class {
 };
 #undef MESH_LOCK_ENUM
 
-/* Type of a lock, for example: MESH_LOCK(HELD) lock; */
+/* Type of a lock, for example: MESH_LOCK(VQP) lock; */
 #define MESH_LOCK(class) MV_LOCK(MESH_LOCK_##class)
 
 #ifdef MESHVERBS_LOCK_RANKS

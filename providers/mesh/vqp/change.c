@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "attr.h"
-#include "heldint.h"
 #include "live.h"
+#include "vqp_int.h"
 
 /* Applies changes by the program to QPs that are made already, and may replace the QP at work. */
 
@@ -29,19 +29,19 @@ static int change_shadow(struct mesh_shadow *shadow, const struct ibv_qp_attr *a
 }
 
 /* Not connected yet: also changes the program's own QP in INIT, which may be connected in the end. */
-static int change_waiting(struct mesh_held *h, const struct ibv_qp_attr *attr, int mask)
+static int change_waiting(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr copy = *attr;
 	int err = 0;
 
 	if (mask & IBV_QP_ACCESS_FLAGS)
-		err = mesh_held_modify_base(h, &copy, IBV_QP_ACCESS_FLAGS);
+		err = mesh_vqp_modify_base(h, &copy, IBV_QP_ACCESS_FLAGS);
 	if (!err && h->now.qp)
 		err = change_shadow(&h->now, attr, mask);
 	return -mesh_positive(err);
 }
 
-int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int attr_mask)
+int mesh_live_change(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int attr_mask)
 {
 	int mask = attr_mask & MESH_CHANGES, err;
 
@@ -57,5 +57,5 @@ int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int at
 		if (err && h->next.shadow.rtr)
 			return -mesh_positive(err);
 	}
-	return mesh_held_mode(h) == MESH_HELD_QUEUING ? change_waiting(h, attr, mask) : 0;
+	return mesh_vqp_mode(h) == MESH_VQP_QUEUING ? change_waiting(h, attr, mask) : 0;
 }

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "fastcq.h"
-#include "heldint.h"
 #include "mlx5_wr_walker.h"
 #include "qpmade.h"
 #include "srq.h"
 #include "ud.h"
+#include "vqp_int.h"
 
-const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp)
+const char *mesh_vqp_why_busy(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	const char *why = mesh_data_why_not(mc);
 
@@ -25,9 +25,9 @@ const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp)
 	return why ? why : mesh_cq_why_taken;
 }
 
-static struct mesh_held *held_new(struct mesh_context *mc)
+static struct mesh_vqp *held_new(struct mesh_context *mc)
 {
-	struct mesh_held *h = calloc(1, sizeof(*h));
+	struct mesh_vqp *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return NULL;
@@ -39,10 +39,10 @@ static struct mesh_held *held_new(struct mesh_context *mc)
 	return h;
 }
 
-struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
+struct mesh_vqp *mesh_vqp_claim(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	struct mesh_data *data = &mc->data;
-	struct mesh_held *h = data->free;
+	struct mesh_vqp *h = data->free;
 
 	if (h)
 		data->free = h->lists.next_free;
@@ -53,9 +53,9 @@ struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
 	/* A thread that found the record as that of another QP may still be using it. */
 	mesh_lock(&h->lock);
 	h->qp = qp;
-	h->mode = MESH_HELD_RX_RECORD;
+	h->mode = MESH_VQP_RX_RECORD;
 	if (mesh_map_put(&data->qps, qp, h)) {
-		mesh_held_release(h);
+		mesh_vqp_release(h);
 		mesh_unlock(&h->lock);
 		return NULL;
 	}
@@ -63,10 +63,10 @@ struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
 	return h;
 }
 
-void mesh_held_release(struct mesh_held *h)
+void mesh_vqp_release(struct mesh_vqp *h)
 {
 	mesh_last_wqe_forget(h);
-	h->failure = (struct mesh_held_failure){0};
+	h->failure = (struct mesh_vqp_failure){0};
 	mesh_recvlog_fini(&h->early.log);
 	h->early.n_at_base = 0;
 	h->early.hides_base = false;
@@ -76,18 +76,18 @@ void mesh_held_release(struct mesh_held *h)
 	h->tracker = NULL;
 	free(h->keys.sges);
 	free(h->keys.places);
-	h->keys = (struct mesh_held_keys){0};
+	h->keys = (struct mesh_vqp_keys){0};
 	h->qp = NULL;
-	h->mode = MESH_HELD_FREE;
-	h->client = (struct mesh_held_client){0};
+	h->mode = MESH_VQP_FREE;
+	h->client = (struct mesh_vqp_client){0};
 	h->send_cq = h->recv_cq = NULL;
 	h->srq = NULL;
 	h->now = h->next.shadow = (struct mesh_shadow){0};
-	h->paused = (struct mesh_held_paused){0};
+	h->paused = (struct mesh_vqp_paused){0};
 	atomic_store_explicit(&h->posting.stop_wanted, false, memory_order_relaxed);
 	h->logged_base = false;
 	h->unwoken = false;
-	h->parity = (struct mesh_held_parity){0};
+	h->parity = (struct mesh_vqp_parity){0};
 	h->stashing.on = false;
 	atomic_store_explicit(&h->flags.backlog, false, memory_order_relaxed);
 	atomic_store_explicit(&h->flags.consumed, false, memory_order_relaxed);
@@ -118,11 +118,11 @@ static void close_cqs(struct mesh_data *data)
 void mesh_data_close(struct mesh_context *mc)
 {
 	struct mesh_data *data = &mc->data;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	for (h = data->all; h; h = h->lists.next_made)
-		if (h->mode > MESH_HELD_RX_RECORD)
-			mesh_held_destroy(h);
+		if (h->mode > MESH_VQP_RX_RECORD)
+			mesh_vqp_destroy(h);
 	mesh_reaper_run(mc, NULL, true);
 	mesh_last_wqe_close(mc);
 	mesh_srqs_close(mc);

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "heldint.h"
+#include "vqp_int.h"
 
 /* A batch that is not over within this time fails mesh_walker_engage(): try again later. */
 #define BATCH_NS 100000ull
@@ -26,7 +26,7 @@ static int open_cq(struct mesh_cq *cq)
 	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->reading.ring);
 }
 
-static int alloc_staging(struct mesh_walker *walker, const struct mesh_held *h)
+static int alloc_staging(struct mesh_walker *walker, const struct mesh_vqp *h)
 {
 	const struct ibv_qp_cap *cap = &h->made.cap;
 	uint32_t max_sge = cap->max_send_sge > cap->max_recv_sge ? cap->max_send_sge : cap->max_recv_sge;
@@ -54,12 +54,12 @@ static void walker_free(struct mesh_walker *walker)
 }
 
 /* A parent domain may have a thread domain: then its queues have no locks, and cannot be read. */
-static bool is_read(const struct mesh_held *h)
+static bool is_read(const struct mesh_vqp *h)
 {
 	return mesh_pd_underlying(h->qp->pd) == h->qp->pd && mesh_mlx5_known(h->mc);
 }
 
-int mesh_walker_open(struct mesh_held *h)
+int mesh_walker_open(struct mesh_vqp *h)
 {
 	struct mesh_walker *walker;
 	int err;
@@ -90,7 +90,7 @@ int mesh_walker_open(struct mesh_held *h)
 	return 0;
 }
 
-void mesh_walker_close(struct mesh_held *h)
+void mesh_walker_close(struct mesh_vqp *h)
 {
 	struct mesh_walker *walker = mesh_walker_of(h);
 
@@ -104,7 +104,7 @@ void mesh_walker_close(struct mesh_held *h)
 	walker_free(walker);
 }
 
-void mesh_walker_connected(struct mesh_held *h)
+void mesh_walker_connected(struct mesh_vqp *h)
 {
 	struct mesh_data *data = &h->mc->data;
 	struct mesh_walker *walker = mesh_walker_of(h);
@@ -138,13 +138,13 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 }
 
 /* Memory for everything that the installed functions may have to store. */
-static int get_room(struct mesh_held *h, struct mesh_walker *walker)
+static int get_room(struct mesh_vqp *h, struct mesh_walker *walker)
 {
 	const struct ibv_qp_cap *cap = &h->made.cap;
 	int err;
 
 	mesh_lock(&h->lock);
-	err = mesh_held_room(h);
+	err = mesh_vqp_room(h);
 	if (!err && !h->tracker->shared && !walker->later.places)
 		err = mesh_srqlog_init(&walker->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
 	mesh_unlock(&h->lock);
@@ -160,7 +160,7 @@ static size_t room_bytes(const struct ibv_qp_cap *cap)
 	return sizeof(struct mesh_key_places) + 2 * (cap->max_send_wr * send + cap->max_recv_wr * recv);
 }
 
-void mesh_walker_room_ahead(struct mesh_held *h)
+void mesh_walker_room_ahead(struct mesh_vqp *h)
 {
 	struct mesh_walker *walker = mesh_walker_of(h);
 
@@ -173,7 +173,7 @@ void mesh_walker_room_ahead(struct mesh_held *h)
  * libmlx5 can begin. A thread in such a batch can only wait for conn->lock here, so the wait is limited. Return: 0; -EBUSY: there
  * is a batch.
  */
-static int begin_batches(struct mesh_held *h)
+static int begin_batches(struct mesh_vqp *h)
 {
 	uint64_t until_ns = mesh_now_ns() + BATCH_NS;
 	bool busy;
@@ -193,7 +193,7 @@ static int begin_batches(struct mesh_held *h)
 }
 
 /* posting.lock */
-static void engage(struct mesh_held *h, struct mesh_walker *walker)
+static void engage(struct mesh_vqp *h, struct mesh_walker *walker)
 {
 	struct mesh_data *data = &h->mc->data;
 
@@ -219,7 +219,7 @@ static bool can_post(struct mesh_context *mc)
 	return can;
 }
 
-int mesh_walker_prepare(struct mesh_held *h)
+int mesh_walker_prepare(struct mesh_vqp *h)
 {
 	struct mesh_walker *walker = mesh_walker_of(h);
 
@@ -228,7 +228,7 @@ int mesh_walker_prepare(struct mesh_held *h)
 	return can_post(h->mc) ? get_room(h, walker) : -EBUSY;
 }
 
-int mesh_walker_engage(struct mesh_held *h)
+int mesh_walker_engage(struct mesh_vqp *h)
 {
 	struct mesh_walker *walker = mesh_walker_of(h);
 	int err;

@@ -9,13 +9,14 @@
 /**
  * mesh_walker_open - give a new log a walker
  *
- * In INIT. Locks: data->lock, held->lock. Return: 0; -EOPNOTSUPP: not mlx5, or a kind of QP or CQ that cannot be read; -ENOMEM.
+ * In INIT. Locks: data->lock, vqp->lock. Return: 0; -EOPNOTSUPP: not mlx5, or a kind of QP or CQ that cannot be read;
+ * -ENOMEM.
  */
-int mesh_walker_open(struct mesh_held *h);
-void mesh_walker_close(struct mesh_held *h); /* data->lock, held->lock; no walker is fine */
+int mesh_walker_open(struct mesh_vqp *h);
+void mesh_walker_close(struct mesh_vqp *h); /* data->lock, vqp->lock; no walker is fine */
 
 /** mesh_walker_connected - the QP cannot go back to INIT any more: stop recording receives. Locks: conn->lock only. */
-void mesh_walker_connected(struct mesh_held *h);
+void mesh_walker_connected(struct mesh_vqp *h);
 
 /**
  * mesh_walker_engage - install the plugin's functions: it intercepts all later posts. Locks: conn->lock only.
@@ -24,14 +25,14 @@ void mesh_walker_connected(struct mesh_held *h);
  * of the caller, for example to poll or to query the QP.
  *
  * Return: 0, also without a walker, or if the functions are installed; -EBUSY: there is such a batch, or something else
- * intercepts posts; -ENOMEM: see mesh_held_room(). On failure nothing has changed.
+ * intercepts posts; -ENOMEM: see mesh_vqp_room(). On failure nothing has changed.
  */
-int mesh_walker_engage(struct mesh_held *h);
+int mesh_walker_engage(struct mesh_vqp *h);
 /**
  * mesh_walker_prepare - allocate memory for mesh_walker_engage(), without visible effect. Return: as that, but batches
  * do not matter.
  */
-int mesh_walker_prepare(struct mesh_held *h);
+int mesh_walker_prepare(struct mesh_vqp *h);
 
 /**
  * mesh_walker_room_ahead - allocate the memory for mesh_walker_engage() now, if that is at most some kilobytes
@@ -40,6 +41,6 @@ int mesh_walker_prepare(struct mesh_held *h);
  * the move, because most QPs never move. No effect without a walker, and none without memory: a later try may succeed.
  * Locks: conn->lock only.
  */
-void mesh_walker_room_ahead(struct mesh_held *h);
+void mesh_walker_room_ahead(struct mesh_vqp *h);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
-#include "heldint.h"
+#include "vqp_int.h"
 
 /*
  * Virtual QPs that end: the program brings them to ERR, or there is no path to the peer.
@@ -10,8 +10,8 @@
  * RTS: providers take no send before, not even in ERR. Otherwise completions for sends are made here, in the stash of the CQ.
  */
 
-/* held->lock */
-static int to_err(struct mesh_held *h)
+/* vqp->lock */
+static int to_err(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	int err;
@@ -29,7 +29,7 @@ static int to_err(struct mesh_held *h)
  * on the transition to ERR, unless a move has brought it to ERR before (lastwqe.c). So the program's own QP goes to ERR after the
  * shadow, already in ERR, has completed its last receive. Locks: conn->lock only.
  */
-static void base_follows(struct mesh_held *h)
+static void base_follows(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -40,8 +40,8 @@ static void base_follows(struct mesh_held *h)
 	h->mc->lower.qp.modify_qp(h->qp, &attr, IBV_QP_STATE);
 }
 
-/* Complete the first waiting send with @status. cq->lock and held->lock; the stash has room. */
-static void stash_first(struct mesh_held *h, enum ibv_wc_status status)
+/* Complete the first waiting send with @status. cq->lock and vqp->lock; the stash has room. */
+static void stash_first(struct mesh_vqp *h, enum ibv_wc_status status)
 {
 	const struct mesh_send *first = mesh_sendq_place(&h->queue, 0);
 	struct ibv_wc wc = {
@@ -55,20 +55,20 @@ static void stash_first(struct mesh_held *h, enum ibv_wc_status status)
 	mesh_sendq_pop(&h->queue);
 }
 
-bool mesh_held_stash(struct mesh_held *h)
+bool mesh_vqp_stash(struct mesh_vqp *h)
 {
 	struct mesh_cq *cq = h->send_cq;
 	bool some = false;
 
-	if (h->mode != MESH_HELD_FLUSHING || (h->now.qp && h->now.rts))
+	if (h->mode != MESH_VQP_FLUSHING || (h->now.qp && h->now.rts))
 		return false;
 	for (; h->queue.n && mesh_cq_stash_room(&cq->stash); some = true)
 		stash_first(h, IBV_WC_WR_FLUSH_ERR);
 	return some;
 }
 
-/* held->lock */
-static int flush(struct mesh_held *h)
+/* vqp->lock */
+static int flush(struct mesh_vqp *h)
 {
 	int err = to_err(h);
 
@@ -77,25 +77,25 @@ static int flush(struct mesh_held *h)
 	if (h->tracker && !h->tracker->lost)
 		h->tracker->lost = "it is in ERR";
 	h->failure.status = IBV_WC_WR_FLUSH_ERR;
-	h->mode = MESH_HELD_FLUSHING;
+	h->mode = MESH_VQP_FLUSHING;
 	mesh_post_drain(h);
 	return 0;
 }
 
 /* Destroy a shadow that was not used: the program's own QP has the same receives, and flushes them. */
-static void drop_unused_shadow(struct mesh_held *h)
+static void drop_unused_shadow(struct mesh_vqp *h)
 {
 	bool waiting;
 
 	mesh_lock(&h->lock);
-	waiting = h->mode == MESH_HELD_QUEUING;
+	waiting = h->mode == MESH_VQP_QUEUING;
 	mesh_unlock(&h->lock);
 	if (waiting)
-		mesh_held_unprepare(h); /* if used, the shadow stays, and flushes its receives */
+		mesh_vqp_unprepare(h); /* if used, the shadow stays, and flushes its receives */
 }
 
 /* Prepare the CQ for completions that the plugin makes. Return: 0; -errno: events or places are missing. */
-static int prepare_stash(struct mesh_held *h)
+static int prepare_stash(struct mesh_vqp *h)
 {
 	struct mesh_data *data = &h->mc->data;
 	struct mesh_cq *cq = h->send_cq;
@@ -117,7 +117,7 @@ static int prepare_stash(struct mesh_held *h)
 	return err;
 }
 
-static int bring_to_err(struct mesh_held *h)
+static int bring_to_err(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr to_err_attr = {.qp_state = IBV_QPS_ERR};
 	struct mesh_cq *cq = h->send_cq;
@@ -125,7 +125,7 @@ static int bring_to_err(struct mesh_held *h)
 	int err;
 
 	if (mesh_live_give_up(h))
-		return -mesh_positive(mesh_held_modify_base(h, &to_err_attr, IBV_QP_STATE));
+		return -mesh_positive(mesh_vqp_modify_base(h, &to_err_attr, IBV_QP_STATE));
 	drop_unused_shadow(h);
 	err = prepare_stash(h);
 	if (err)
@@ -134,7 +134,7 @@ static int bring_to_err(struct mesh_held *h)
 	mesh_lock(&h->lock);
 	err = flush(h);
 	if (!err)
-		stashed = mesh_held_stash(h);
+		stashed = mesh_vqp_stash(h);
 	mesh_unlock(&h->lock);
 	mesh_unlock(&cq->lock);
 	if (stashed)
@@ -144,7 +144,7 @@ static int bring_to_err(struct mesh_held *h)
 	return err;
 }
 
-int mesh_held_flush(struct mesh_held *h)
+int mesh_vqp_flush(struct mesh_vqp *h)
 {
 	int err = bring_to_err(h);
 
@@ -154,30 +154,30 @@ int mesh_held_flush(struct mesh_held *h)
 
 /*
  * A shadow in use has to report the error itself, in the order of its work: the first send that waits for a key becomes a send
- * that fails there. No error is withheld from now on. held->lock
+ * that fails there. No error is withheld from now on. vqp->lock
  */
-static void fail_active(struct mesh_held *h, enum ibv_wc_status status)
+static void fail_active(struct mesh_vqp *h, enum ibv_wc_status status)
 {
 	if (h->tracker && !h->tracker->lost)
 		h->tracker->lost = "it failed";
 	h->failure.status = status;
-	h->mode = MESH_HELD_FLUSHING;
+	h->mode = MESH_VQP_FLUSHING;
 	mesh_post_drain(h);
 }
 
-/* For a QP that moves, or has failed, the move decides, and gives the withheld errors. held->lock */
-static bool is_moving(const struct mesh_held *h)
+/* For a QP that moves, or has failed, the move decides, and gives the withheld errors. vqp->lock */
+static bool is_moving(const struct mesh_vqp *h)
 {
-	return h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED || (h->tracker && h->tracker->broken);
+	return h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED || (h->tracker && h->tracker->broken);
 }
 
-bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
+bool mesh_vqp_fail(struct mesh_vqp *h, enum ibv_wc_status status)
 {
 	bool active, decided, now;
 
 	mesh_lock(&h->lock);
-	decided = is_moving(h) || h->mode == MESH_HELD_FLUSHING;
-	active = !decided && h->mode == MESH_HELD_ACTIVE && h->now.rts;
+	decided = is_moving(h) || h->mode == MESH_VQP_FLUSHING;
+	active = !decided && h->mode == MESH_VQP_ACTIVE && h->now.rts;
 	if (active)
 		fail_active(h, status);
 	mesh_unlock(&h->lock);
@@ -187,29 +187,29 @@ bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 	drop_unused_shadow(h);
 	prepare_stash(h); /* without events or places, a program may wait for ever, as with a silent peer */
 	mesh_lock(&h->lock);
-	h->mode = MESH_HELD_FAILING;
+	h->mode = MESH_VQP_FAILING;
 	h->failure.status = status;
 	now = h->queue.n;
 	mesh_unlock(&h->lock);
 	if (now)
-		mesh_held_fail_now(h);
+		mesh_vqp_fail_now(h);
 	return true;
 }
 
 /* The program's own QP is still in INIT, and flushes its receives in ERR. The first send gets @status as usual. */
-void mesh_held_fail_both(struct mesh_held *h, enum ibv_wc_status status)
+void mesh_vqp_fail_both(struct mesh_vqp *h, enum ibv_wc_status status)
 {
 	int cancel = mesh_cancel_off(); /* modify to ERR is a system call */
 
-	mesh_held_fail(h, status);
+	mesh_vqp_fail(h, status);
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_FAILING && !h->now.qp)
+	if (h->mode == MESH_VQP_FAILING && !h->now.qp)
 		to_err(h);
 	mesh_unlock(&h->lock);
 	mesh_cancel_restore(cancel);
 }
 
-void mesh_held_fail_now(struct mesh_held *h)
+void mesh_vqp_fail_now(struct mesh_vqp *h)
 {
 	struct mesh_cq *cq = h->send_cq;
 	int cancel = mesh_cancel_off(); /* modify to ERR is a system call */
@@ -217,13 +217,13 @@ void mesh_held_fail_now(struct mesh_held *h)
 
 	mesh_lock(&cq->lock);
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_FAILING && h->queue.n &&
+	if (h->mode == MESH_VQP_FAILING && h->queue.n &&
 	    (mesh_cq_stash_room(&cq->stash) || !mesh_cq_stash_reserve(&cq->stash, 1))) {
 		stash_first(h, h->failure.status);
 		stashed = true;
 		ended = !flush(h);
 	}
-	stashed |= mesh_held_stash(h);
+	stashed |= mesh_vqp_stash(h);
 	mesh_unlock(&h->lock);
 	mesh_unlock(&cq->lock);
 	if (stashed)

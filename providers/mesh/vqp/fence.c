@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "heldint.h"
 #include "live.h"
 #include "srq.h"
+#include "vqp_int.h"
 
 /* Brings the QP at work to rest: waits for its atomics, then drains it in ERR. */
 
@@ -21,7 +21,7 @@
  * of the last atomic may be deregistered. A refused request would break a healthy QP. So posting goes on until the program posts
  * a signaled request, as it must before its queue is full.
  */
-static enum mv_atomics quieten(struct mesh_held *h)
+static enum mv_atomics quieten(struct mesh_vqp *h)
 {
 	enum mv_atomics found = MV_ATOMICS_NONE;
 
@@ -36,7 +36,7 @@ static enum mv_atomics quieten(struct mesh_held *h)
 	return found;
 }
 
-bool mesh_live_quiesce(struct mesh_held *h)
+bool mesh_live_quiesce(struct mesh_vqp *h)
 {
 	if (mesh_walker_engage(h))
 		return false;
@@ -55,30 +55,30 @@ static uint64_t fence_ns(void)
 	return mesh_root.move_times.move_ns / 20 * 9;
 }
 
-/* Can sends be outstanding? Not with a send queue of size 0, nor before RTS. held->lock */
-static bool has_sends(const struct mesh_held *h)
+/* Can sends be outstanding? Not with a send queue of size 0, nor before RTS. vqp->lock */
+static bool has_sends(const struct mesh_vqp *h)
 {
 	return h->tracker->rts && h->made.cap.max_send_wr;
 }
 
-/* A queue that can have nothing outstanding needs no mark. An SRQ takes none, because other QPs share it. held->lock */
-static void begin_marks(struct mesh_held *h)
+/* A queue that can have nothing outstanding needs no mark. An SRQ takes none, because other QPs share it. vqp->lock */
+static void begin_marks(struct mesh_vqp *h)
 {
 	h->tracker->send_mark = has_sends(h) ? MESH_MARK_NONE : MESH_MARK_SEEN;
 	h->tracker->recv_mark = !h->tracker->shared && h->made.cap.max_recv_wr ? MESH_MARK_NONE : MESH_MARK_SEEN;
 }
 
 /* From here on no work is posted to the QP at work. Return: 0 or -EOPNOTSUPP. */
-static int begin_fence(struct mesh_held *h)
+static int begin_fence(struct mesh_vqp *h)
 {
 	int err = 0;
 
 	mesh_lock(&h->lock);
-	if (h->tracker->lost || (h->mode != MESH_HELD_TRACKED && h->mode != MESH_HELD_ACTIVE))
+	if (h->tracker->lost || (h->mode != MESH_VQP_TRACKED && h->mode != MESH_VQP_ACTIVE))
 		err = -EOPNOTSUPP;
 	h->paused.quiet = MESH_QUIET_NO; /* all work waits now */
 	if (!err) {
-		h->mode = MESH_HELD_FENCING;
+		h->mode = MESH_VQP_FENCING;
 		h->paused.n_new_receives = 0;
 		begin_marks(h);
 	}
@@ -90,17 +90,17 @@ static int begin_fence(struct mesh_held *h)
  * Return: 0; -EAGAIN: another thread is in a batch (ibv_wr_start()), and may be waiting for this thread; -errno. A program that
  * ends a fence may be in a batch itself.
  */
-static int now_to_err(struct mesh_held *h)
+static int now_to_err(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	if (h->now.qp)
 		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE));
-	return -mesh_positive(mesh_held_try_modify_base(h, &attr, IBV_QP_STATE));
+	return -mesh_positive(mesh_vqp_try_modify_base(h, &attr, IBV_QP_STATE));
 }
 
 /* 0 or errno */
-static int post_send_mark(struct mesh_held *h)
+static int post_send_mark(struct mesh_vqp *h)
 {
 	struct ibv_send_wr mark = {
 		.wr_id = mesh_tracker_send_mark(h->tracker), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
@@ -109,7 +109,7 @@ static int post_send_mark(struct mesh_held *h)
 	return h->now.qp ? ibv_post_send(h->now.qp, &mark, &bad) : h->mc->lower.io.post_send(h->qp, &mark, &bad);
 }
 
-static int post_recv_mark(struct mesh_held *h)
+static int post_recv_mark(struct mesh_vqp *h)
 {
 	struct ibv_recv_wr mark = {.wr_id = mesh_tracker_recv_mark(h->tracker)}, *bad;
 
@@ -118,9 +118,9 @@ static int post_recv_mark(struct mesh_held *h)
 
 /*
  * The mark of the sends has to come behind all completions in its CQ, so with an SRQ it is posted after the last receive has
- * completed. Return: true: the caller has to post the mark, which counts as posted. held->lock is not held.
+ * completed. Return: true: the caller has to post the mark, which counts as posted. vqp->lock is not held.
  */
-static bool wants_mark(struct mesh_held *h, bool send)
+static bool wants_mark(struct mesh_vqp *h, bool send)
 {
 	bool wants;
 
@@ -137,10 +137,10 @@ static bool wants_mark(struct mesh_held *h, bool send)
 }
 
 /*
- * Called without held->lock: another thread may be in a batch (ibv_wr_start()) with the provider's lock, and poll. Other posts
- * come only from threads that bypass the plugin, and those use the provider's locks (mlx5_wr_walker.h).
+ * Called without vqp->lock: another thread may be in a batch (ibv_wr_start()) with the provider's lock, and poll. Other
+ * posts come only from threads that bypass the plugin, and those use the provider's locks (mlx5_wr_walker.h).
  */
-static void post_both_marks(struct mesh_held *h)
+static void post_both_marks(struct mesh_vqp *h)
 {
 	if (wants_mark(h, true) && post_send_mark(h)) {
 		mesh_lock(&h->lock);
@@ -160,7 +160,7 @@ static void post_both_marks(struct mesh_held *h)
  * begins, because QPs of mesh_post_is_left() do not move. With other CQs a batch may be open (mesh_walker_in_batch()):
  * then this function is called again.
  */
-static void post_marks(struct mesh_held *h)
+static void post_marks(struct mesh_vqp *h)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
 	bool frozen_a, frozen_b;
@@ -177,15 +177,15 @@ static void post_marks(struct mesh_held *h)
 
 /*
  * Have all completed receives of an SRQ been polled? A receive that was not would be posted to the next QP again. In the CQ of
- * the sends such receives come before the mark; other CQs get no mark. held->lock
+ * the sends such receives come before the mark; other CQs get no mark. vqp->lock
  */
-static bool has_received(const struct mesh_held *h)
+static bool has_received(const struct mesh_vqp *h)
 {
 	return !h->tracker->shared || h->fence.received || (h->recv_cq == h->send_cq && has_sends(h));
 }
 
 /* A full queue takes a mark once some of its work was flushed and polled. Return: is all work flushed? */
-static bool is_empty(struct mesh_held *h)
+static bool is_empty(struct mesh_vqp *h)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 	bool empty;
@@ -206,7 +206,7 @@ static bool is_empty(struct mesh_held *h)
  * Soft-RoCE flushes receives on the transition to ERR, but not a receive posted in ERR. So the transition is repeated if the
  * marks do not come at once.
  */
-static void again_to_err(struct mesh_held *h, uint64_t now_ns)
+static void again_to_err(struct mesh_vqp *h, uint64_t now_ns)
 {
 	struct mesh_fence *fence = &h->fence;
 
@@ -218,7 +218,7 @@ static void again_to_err(struct mesh_held *h, uint64_t now_ns)
 }
 
 /* Return: as now_to_err(). */
-static int begin_err(struct mesh_held *h)
+static int begin_err(struct mesh_vqp *h)
 {
 	int err = h->fence.in_err ? 0 : now_to_err(h);
 
@@ -233,7 +233,7 @@ static const char *mark_text(enum mesh_mark_state mark)
 	return mark == MESH_MARK_SEEN ? "flushed" : mark == MESH_MARK_POSTED ? "not flushed" : "no mark could be posted";
 }
 
-static void log_not_empty(struct mesh_held *h)
+static void log_not_empty(struct mesh_vqp *h)
 {
 	const struct mesh_wr_tracker *tracker = h->tracker;
 
@@ -248,7 +248,7 @@ static void log_not_empty(struct mesh_held *h)
 }
 
 /* Return: 0: all work is flushed; -EAGAIN: not yet; -ETIMEDOUT; -errno: the QP cannot be brought to ERR. */
-static int look_whether_empty(struct mesh_held *h)
+static int look_whether_empty(struct mesh_vqp *h)
 {
 	int err = begin_err(h);
 	uint64_t now_ns;
@@ -256,7 +256,7 @@ static int look_whether_empty(struct mesh_held *h)
 	if (err && err != -EAGAIN)
 		return err;
 	if (!err && !h->fence.drained)
-		h->fence.drained = mesh_held_drained(h);
+		h->fence.drained = mesh_vqp_drained(h);
 	/* Always once: a QP with an SRQ has completions, but flushes no receives. */
 	if (!err)
 		h->fence.received |= mesh_shadow_collect(h, &h->now) && h->fence.drained;
@@ -273,23 +273,23 @@ static int look_whether_empty(struct mesh_held *h)
 }
 
 /* Return: is all work flushed? */
-static bool wait_until_empty(struct mesh_held *h)
+static bool wait_until_empty(struct mesh_vqp *h)
 {
 	int err = -EINVAL;
 
-	while (h->fence.on && (err = look_whether_empty(h)) == -EAGAIN && !mesh_held_is_own_poll(h))
+	while (h->fence.on && (err = look_whether_empty(h)) == -EAGAIN && !mesh_vqp_is_own_poll(h))
 		usleep(FENCE_STEP_US);
 	h->fence.on = false;
 	return !err;
 }
 
 /* For callers other than the one that began the fence. */
-void mesh_live_end_fence(struct mesh_held *h)
+void mesh_live_end_fence(struct mesh_vqp *h)
 {
 	wait_until_empty(h);
 }
 
-static int read_psn(struct mesh_held *h, uint32_t *ret)
+static int read_psn(struct mesh_vqp *h, uint32_t *ret)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -307,8 +307,11 @@ static int read_psn(struct mesh_held *h, uint32_t *ret)
 	return 0;
 }
 
-/* Post the outstanding receives, and those posted during the fence, to the next QP. On failure no QP has the rest. held->lock */
-static int hand_receives_on(struct mesh_held *h)
+/*
+ * Post the outstanding receives, and those posted during the fence, to the next QP. On failure no QP has the rest.
+ * vqp->lock
+ */
+static int hand_receives_on(struct mesh_vqp *h)
 {
 	struct mesh_srqlog *log = &h->tracker->receives;
 	const struct mesh_srq_recv *recv;
@@ -327,14 +330,14 @@ static int hand_receives_on(struct mesh_held *h)
 }
 
 /* The program's own QP consumes no receive of its SRQ any more: other QPs may get its receives. */
-static void leave_srq(struct mesh_held *h)
+static void leave_srq(struct mesh_vqp *h)
 {
 	if (h->srq && !h->now.qp)
 		mesh_srq_left(mesh_srq_leaving(h->mc, h->qp), true);
 }
 
-/* All outstanding work was flushed, receives as well. Return: the number of flushed sends. held->lock */
-static uint32_t count_flushed_sends(const struct mesh_held *h)
+/* All outstanding work was flushed, receives as well. Return: the number of flushed sends. vqp->lock */
+static uint32_t count_flushed_sends(const struct mesh_vqp *h)
 {
 	const struct mesh_wr_tracker *tracker = h->tracker;
 	uint32_t receives = 0, i;
@@ -349,7 +352,7 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 	return tracker->n_kept - receives;
 }
 
-static int start_fence(struct mesh_held *h, uint64_t limit_ns)
+static int start_fence(struct mesh_vqp *h, uint64_t limit_ns)
 {
 	uint64_t now_ns = mesh_now_ns();
 	int err = mesh_walker_engage(h);
@@ -370,7 +373,7 @@ static int start_fence(struct mesh_held *h, uint64_t limit_ns)
 	return -EAGAIN;
 }
 
-static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
+static int finish_fence(struct mesh_vqp *h, struct mv_move_sync *ret)
 {
 	int err = read_psn(h, &ret->next_psn);
 
@@ -393,7 +396,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		if (mesh_tracker_reads(h->tracker))
 			mesh_walker_end(h->tracker);
 		h->tracker->n_received = 0;
-		h->mode = MESH_HELD_FENCED;
+		h->mode = MESH_VQP_FENCED;
 	}
 	mesh_unlock(&h->lock);
 	if (err)
@@ -404,7 +407,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	return 0;
 }
 
-int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
+int mesh_live_fence(struct mesh_vqp *h, bool first, struct mv_move_sync *ret)
 {
 	int err;
 
@@ -418,12 +421,12 @@ int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
 }
 
 /* Receives stay at the old QP, and flush errors stay withheld: the caller is about to end the QP. */
-int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret)
+int mesh_live_last_word(struct mesh_vqp *h, struct mv_move_sync *ret)
 {
 	int err = -EAGAIN;
 
 	if (!h->fence.on) /* a thread that polls itself would not see the completions */
-		err = mesh_held_is_own_poll(h) ? -EBUSY : start_fence(h, LAST_WORD_NS);
+		err = mesh_vqp_is_own_poll(h) ? -EBUSY : start_fence(h, LAST_WORD_NS);
 	if (err != -EAGAIN)
 		h->fence.on = false;
 	else

@@ -4,17 +4,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "heldint.h"
 #include "live.h"
 #include "replayint.h"
+#include "vqp_int.h"
 
 #define FLUSH_STEP_US 50
 #define FLUSH_NS      200000000ull /* longest wait for a device to flush */
 
 /* A move failed: the program gets its errors. */
 
-/* Locks: both cq->locks and held->lock, also for the functions that follow. */
-static void stash_error(struct mesh_held *h, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+/* Locks: both cq->locks and vqp->lock, also for the functions that follow. */
+static void stash_error(struct mesh_vqp *h, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct ibv_wc wc = {.wr_id = wr_id, .status = status, .qp_num = h->qp->qp_num};
 
@@ -23,7 +23,7 @@ static void stash_error(struct mesh_held *h, struct mesh_cq *cq, uint64_t wr_id,
 }
 
 /* Give the withheld errors in their order. The QP itself flushes all other outstanding work. */
-static void give_kept(struct mesh_held *h)
+static void give_kept(struct mesh_vqp *h)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 	uint32_t i;
@@ -33,7 +33,7 @@ static void give_kept(struct mesh_held *h)
 }
 
 /* Flush the last @n receives of the log, which no QP has. */
-static void give_receives(struct mesh_held *h, uint32_t n)
+static void give_receives(struct mesh_vqp *h, uint32_t n)
 {
 	struct mesh_srqlog *log = &h->tracker->receives;
 	uint32_t i, skip = log->n_left - n;
@@ -54,7 +54,7 @@ static void give_receives(struct mesh_held *h, uint32_t n)
  * Flush receives posted since the fence began, which no QP has. If the log was lost, they are in walker->later only:
  * mesh_walker_settle().
  */
-static void give_new_receives(struct mesh_held *h)
+static void give_new_receives(struct mesh_vqp *h)
 {
 	struct mesh_srqlog *later;
 	uint32_t i;
@@ -74,7 +74,7 @@ static void give_new_receives(struct mesh_held *h)
  * The first failed send gets its own status; if the plugin brought the QP to ERR, that of a path that is gone. Unsignaled sends
  * that are done get no completion.
  */
-static void give_sends(struct mesh_held *h)
+static void give_sends(struct mesh_vqp *h)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 	enum ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;
@@ -86,7 +86,7 @@ static void give_sends(struct mesh_held *h)
 			status = tracker->kept[i].status;
 	end = mesh_replay_read_log(h, &r) ? 0 : r.n;
 	for (i = 0; i < end; i++) {
-		if (i < mesh_replay_n_done(h, &r) && !mesh_held_signals(h, &r.wrs[i].wr))
+		if (i < mesh_replay_n_done(h, &r) && !mesh_vqp_signals(h, &r.wrs[i].wr))
 			continue;
 		stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
 		status = IBV_WC_WR_FLUSH_ERR;
@@ -94,7 +94,7 @@ static void give_sends(struct mesh_held *h)
 	mesh_replay_fini(&r);
 }
 
-MV_LOCKS_UNCHECKED static void lock_cqs(struct mesh_held *h)
+MV_LOCKS_UNCHECKED static void lock_cqs(struct mesh_vqp *h)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
 
@@ -104,8 +104,8 @@ MV_LOCKS_UNCHECKED static void lock_cqs(struct mesh_held *h)
 	mesh_lock(&h->lock);
 }
 
-/* held->lock is released already. */
-MV_LOCKS_UNCHECKED static void unlock_cqs(struct mesh_held *h)
+/* vqp->lock is released already. */
+MV_LOCKS_UNCHECKED static void unlock_cqs(struct mesh_vqp *h)
 {
 	if (h->send_cq != h->recv_cq)
 		mesh_unlock(&h->recv_cq->lock);
@@ -113,14 +113,14 @@ MV_LOCKS_UNCHECKED static void unlock_cqs(struct mesh_held *h)
 }
 
 /* Has the next QP, in ERR since @err_ns, flushed all of its receives, or completed all that it took from an SRQ? */
-static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
+static bool is_flushed(struct mesh_vqp *h, uint64_t err_ns)
 {
 	bool flushed;
 
 	if (h->next.shadow.rtr && !mesh_shadow_drained(h, &h->next.shadow, err_ns))
 		return false;
 	mesh_lock(&h->lock);
-	flushed = h->mode != MESH_HELD_FENCED || h->tracker->shared ||
+	flushed = h->mode != MESH_VQP_FENCED || h->tracker->shared ||
 		  h->tracker->n_flushed + h->paused.n_new_receives >= h->tracker->receives.n_left;
 	mesh_unlock(&h->lock);
 	return flushed;
@@ -131,7 +131,7 @@ static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
  * next QP goes to ERR before it is emptied. While a thread polls its CQs, which may take arbitrarily long, they cannot be
  * emptied: the program gets what is found in time.
  */
-static void end_next(struct mesh_held *h)
+static void end_next(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	uint64_t err_ns;
@@ -144,7 +144,7 @@ static void end_next(struct mesh_held *h)
 	err_ns = mesh_now_ns();
 	mesh_shadow_collect(h, &h->next.shadow);
 	do {
-		flushed = is_flushed(h, err_ns) || mesh_held_is_own_poll(h) || mesh_now_ns() > err_ns + FLUSH_NS;
+		flushed = is_flushed(h, err_ns) || mesh_vqp_is_own_poll(h) || mesh_now_ns() > err_ns + FLUSH_NS;
 		if (!flushed)
 			usleep(FLUSH_STEP_US);
 		mesh_shadow_collect(h, &h->next.shadow); /* also for completions that came just before is_flushed() */
@@ -175,7 +175,7 @@ static int wake(struct mesh_cq *cq)
 	return err;
 }
 
-static void wake_both(struct mesh_held *h)
+static void wake_both(struct mesh_vqp *h)
 {
 	int err = wake(h->send_cq), recv_err = h->recv_cq == h->send_cq ? 0 : wake(h->recv_cq);
 
@@ -186,31 +186,31 @@ static void wake_both(struct mesh_held *h)
 			    h->mc->device, strerrordesc_np(err ? -err : -recv_err));
 }
 
-bool mesh_live_wake(struct mesh_held *h)
+bool mesh_live_wake(struct mesh_vqp *h)
 {
 	if (h->unwoken)
 		wake_both(h);
 	return !h->unwoken;
 }
 
-static bool works(const struct mesh_held *h)
+static bool works(const struct mesh_vqp *h)
 {
-	return h->mode == MESH_HELD_ACTIVE || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+	return h->mode == MESH_VQP_ACTIVE || h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED;
 }
 
 /*
  * Take the QP at work away if its NIC was reset. Such a NIC flushes nothing, so only the log tells what is outstanding. From now
  * on no work is posted there, and its errors are withheld, as in a fence. conn->lock
  */
-static struct mesh_shadow take_gone(struct mesh_held *h)
+static struct mesh_shadow take_gone(struct mesh_vqp *h)
 {
 	struct mesh_shadow gone = {0};
 
 	mesh_lock(&h->lock);
 	if (h->now.qp && works(h) && !h->tracker->lost && mesh_rail_lost(h->now.spd->rail)) {
 		gone = h->now;
-		if (h->mode == MESH_HELD_ACTIVE) {
-			h->mode = MESH_HELD_FENCING;
+		if (h->mode == MESH_VQP_ACTIVE) {
+			h->mode = MESH_VQP_FENCING;
 			h->paused.n_new_receives = 0;
 		}
 	}
@@ -222,7 +222,7 @@ static struct mesh_shadow take_gone(struct mesh_held *h)
  * The program's own QP will flush later work. Before that it flushes the receives that it got before RTR, when it was open which
  * QP would do the work: hide those. After a fence it has none.
  */
-static void hide_receives_of_base(struct mesh_held *h)
+static void hide_receives_of_base(struct mesh_vqp *h)
 {
 	int err;
 
@@ -237,8 +237,8 @@ static void hide_receives_of_base(struct mesh_held *h)
 	mesh_unlock(&h->lock);
 }
 
-/* Return: true: the program's own QP has to flush later work: mesh_held_flush(). */
-MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_held *h)
+/* Return: true: the program's own QP has to flush later work: mesh_vqp_flush(). */
+MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 {
 	struct mesh_shadow gone = take_gone(h);
 	bool base = gone.qp, kept_given;
@@ -252,7 +252,7 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_held *h)
 	lock_cqs(h);
 	if (mesh_tracker_reads(h->tracker))
 		mesh_walker_settle(h->tracker);
-	kept_given = h->mode != MESH_HELD_FENCED && !gone.qp;
+	kept_given = h->mode != MESH_VQP_FENCED && !gone.qp;
 	if (!kept_given) {
 		/* The old QP is empty, or gone, and the next QP may have completed some of its work. */
 		give_sends(h);
@@ -261,7 +261,7 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_held *h)
 			mesh_shadow_disown(&h->next.shadow); /* the next QP has the same receives, and may flush them later */
 	} else {
 		give_kept(h);
-		if (h->mode == MESH_HELD_FENCING)
+		if (h->mode == MESH_VQP_FENCING)
 			give_new_receives(h);
 	}
 	h->tracker->n_kept = 0;
@@ -274,7 +274,7 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_held *h)
 	}
 	/* New work must not wait, not even for a key: see fail.c. The program's own QP flushes its work itself. */
 	if (works(h)) {
-		h->mode = h->now.qp || gone.qp ? MESH_HELD_FLUSHING : MESH_HELD_TRACKED;
+		h->mode = h->now.qp || gone.qp ? MESH_VQP_FLUSHING : MESH_VQP_TRACKED;
 		h->failure.status = IBV_WC_RETRY_EXC_ERR;
 	}
 	mesh_post_drain(h);
@@ -289,18 +289,18 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_held *h)
 	return base;
 }
 
-bool mesh_live_goes_on(struct mesh_held *h)
+bool mesh_live_goes_on(struct mesh_vqp *h)
 {
 	bool looked = false, fenced, may, on;
 
 	for (;;) {
 		mesh_lock(&h->lock);
-		fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+		fenced = h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED;
 		may = h->tracker && !h->tracker->lost &&
-		      (fenced || h->mode == MESH_HELD_TRACKED || h->mode == MESH_HELD_ACTIVE);
+		      (fenced || h->mode == MESH_VQP_TRACKED || h->mode == MESH_VQP_ACTIVE);
 		on = may && (fenced || h->tracker->broken);
 		mesh_unlock(&h->lock);
-		if (on || !may || looked || mesh_held_is_own_poll(h))
+		if (on || !may || looked || mesh_vqp_is_own_poll(h))
 			return on;
 		/* The completions that tell why the QP is in ERR may not be polled yet. */
 		mesh_shadow_collect(h, &h->now);
@@ -309,18 +309,18 @@ bool mesh_live_goes_on(struct mesh_held *h)
 	}
 }
 
-void mesh_live_flush_errors(struct mesh_held *h)
+void mesh_live_flush_errors(struct mesh_vqp *h)
 {
 	if (!h->tracker)
 		return;
 	if (flush_errors(h))
-		mesh_held_flush(h); /* later work is flushed by the program's own QP, and by fail.c */
+		mesh_vqp_flush(h); /* later work is flushed by the program's own QP, and by fail.c */
 	else
 		mesh_last_wqe_due(h);
 }
 
 /* ERR comes first: work that waits must not be executed any more. */
-static void end_now(struct mesh_held *h)
+static void end_now(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -330,7 +330,7 @@ static void end_now(struct mesh_held *h)
 	mesh_unlock(&h->lock);
 }
 
-bool mesh_live_give_up(struct mesh_held *h)
+bool mesh_live_give_up(struct mesh_vqp *h)
 {
 	bool base;
 
@@ -340,7 +340,7 @@ bool mesh_live_give_up(struct mesh_held *h)
 	end_now(h);
 	flush_errors(h);
 	mesh_lock(&h->lock);
-	base = h->mode == MESH_HELD_TRACKED;
+	base = h->mode == MESH_VQP_TRACKED;
 	mesh_unlock(&h->lock);
 	return base;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <unistd.h>
 
-#include "heldint.h"
+#include "vqp_int.h"
 
 /*
  * Drained: every receive that a QP in ERR took from an SRQ has completed.
@@ -26,7 +26,7 @@ static bool has_come(const struct mesh_shadow *shadow)
 	return atomic_load_explicit(&shadow->reap_entry->last_wqe, memory_order_acquire) || mesh_rail_lost(rail);
 }
 
-bool mesh_shadow_drained(const struct mesh_held *h, const struct mesh_shadow *shadow, uint64_t err_ns)
+bool mesh_shadow_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow, uint64_t err_ns)
 {
 	/* The program's device and the rails are of the same kind. */
 	uint64_t most_ns = mesh_mlx5_is_base(h->mc) ? DRAIN_NS : GRACE_NS;
@@ -34,7 +34,7 @@ bool mesh_shadow_drained(const struct mesh_held *h, const struct mesh_shadow *sh
 	return !shadow->home || has_come(shadow) || mesh_now_ns() > err_ns + most_ns;
 }
 
-void mesh_shadow_wait_drained(const struct mesh_held *h, const struct mesh_shadow *shadow)
+void mesh_shadow_wait_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow)
 {
 	uint64_t err_ns = mesh_now_ns();
 
@@ -42,7 +42,7 @@ void mesh_shadow_wait_drained(const struct mesh_held *h, const struct mesh_shado
 		usleep(STEP_US);
 }
 
-static uint64_t patience_ns(struct mesh_held *h)
+static uint64_t patience_ns(struct mesh_vqp *h)
 {
 	bool reads = atomic_load_explicit(&h->mc->data.last_wqe.program_reads, memory_order_relaxed);
 	uint64_t ns = reads && mesh_mlx5_is_base(h->mc) ? PROGRAM_NS : GRACE_NS;
@@ -50,7 +50,7 @@ static uint64_t patience_ns(struct mesh_held *h)
 	return ns < h->fence.limit_ns / 2 ? ns : h->fence.limit_ns / 2;
 }
 
-bool mesh_held_drained(struct mesh_held *h)
+bool mesh_vqp_drained(struct mesh_vqp *h)
 {
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
 	bool read;

@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heldint.h"
 #include "keys.h"
 #include "parity.h"
 #include "pdstay.h"
 #include "qpmade.h"
 #include "srq.h"
+#include "vqp_int.h"
 
 /* From the log to the next QP. fence.c and replay.c do the steps after that. */
 
 /* ---- the log of the program's own QP ------------------------------------------------------------------------- */
 
-static void count_base_wrs(struct mesh_held *h, int sign)
+static void count_base_wrs(struct mesh_vqp *h, int sign)
 {
 	struct mesh_data *data = &h->mc->data;
 
@@ -26,20 +26,20 @@ static void count_base_wrs(struct mesh_held *h, int sign)
 	mesh_unlock(&data->lock);
 }
 
-static void unlist(struct mesh_held *h)
+static void unlist(struct mesh_vqp *h)
 {
 	mesh_cq_remove_native(h->send_cq, h->qp->qp_num, NULL, h);
 	mesh_cq_remove_native(h->recv_cq, h->qp->qp_num, NULL, h);
 	count_base_wrs(h, -1);
 }
 
-int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
-		    uint32_t mtu_bytes, struct mesh_held **ret)
+int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
+		    uint32_t mtu_bytes, struct mesh_vqp **ret)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	int err;
 
-	err = mesh_held_begin(mc, qp, ops, arg, MESH_HELD_TRACKED, &h);
+	err = mesh_vqp_begin(mc, qp, ops, arg, MESH_VQP_TRACKED, &h);
 	if (err)
 		return err;
 	mesh_lock(&h->lock);
@@ -52,7 +52,7 @@ int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	if (!err)
 		err = mesh_cq_add_native(h->recv_cq, qp->qp_num, NULL, h);
 	if (err) {
-		mesh_held_destroy(h);
+		mesh_vqp_destroy(h);
 		return err;
 	}
 	if (mesh_tracker_reads(h->tracker)) {
@@ -63,28 +63,28 @@ int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	return 0;
 }
 
-void mesh_live_untrack(struct mesh_held *h)
+void mesh_live_untrack(struct mesh_vqp *h)
 {
 	unlist(h);
 	h->logged_base = false;
-	mesh_held_begin_again(h);
+	mesh_vqp_begin_again(h);
 }
 
-int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+int mesh_live_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	bool fenced;
 
 	mesh_lock(&h->lock);
-	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+	fenced = h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED;
 	if (!fenced)
 		mesh_tracker_rts(h->tracker, attr->sq_psn);
 	mesh_unlock(&h->lock);
 	if (fenced)
 		return 0;
-	return mesh_held_modify_base(h, attr, attr_mask);
+	return mesh_vqp_modify_base(h, attr, attr_mask);
 }
 
-void mesh_live_end(struct mesh_held *h)
+void mesh_live_end(struct mesh_vqp *h)
 {
 	if (!h->tracker)
 		return;
@@ -100,36 +100,36 @@ void mesh_live_end(struct mesh_held *h)
 	h->early.hides_base = false;
 }
 
-const char *mesh_live_lost(struct mesh_held *h)
+const char *mesh_live_lost(struct mesh_vqp *h)
 {
 	const char *lost;
 
 	mesh_lock(&h->lock);
 	lost = !h->tracker ? "it has no log" : h->tracker->lost ? h->tracker->lost : h->tracker->lost_atomic;
 	/* A QP that has moved fails on any NIC with that key, so the move makes no difference. */
-	if (!lost && h->mode == MESH_HELD_TRACKED)
+	if (!lost && h->mode == MESH_VQP_TRACKED)
 		lost = mesh_pd_stays(h->qp->pd);
-	if (!lost && h->mode == MESH_HELD_TRACKED)
+	if (!lost && h->mode == MESH_VQP_TRACKED)
 		lost = mesh_qp_stays(h->mc, h->qp);
 	mesh_unlock(&h->lock);
 	return lost;
 }
 
-void mesh_live_end_of_peer(struct mesh_held *h)
+void mesh_live_end_of_peer(struct mesh_vqp *h)
 {
 	bool fenced;
 
 	if (!h)
 		return;
 	mesh_lock(&h->lock);
-	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+	fenced = h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED;
 	/* An atomic whose error is still to come keeps waiting for its turn: post.c. */
 	if (h->tracker && !h->tracker->broken && !h->tracker->lost && !h->tracker->lost_atomic && !fenced)
 		h->tracker->lost = "the peer's QP is gone";
 	mesh_unlock(&h->lock);
 }
 
-bool mesh_live_sends(struct mesh_held *h)
+bool mesh_live_sends(struct mesh_vqp *h)
 {
 	bool rts;
 
@@ -139,7 +139,7 @@ bool mesh_live_sends(struct mesh_held *h)
 	return rts;
 }
 
-bool mesh_live_got_through(struct mesh_held *h)
+bool mesh_live_got_through(struct mesh_vqp *h)
 {
 	bool through;
 
@@ -149,7 +149,7 @@ bool mesh_live_got_through(struct mesh_held *h)
 	return through;
 }
 
-bool mesh_live_broken(struct mesh_held *h)
+bool mesh_live_broken(struct mesh_vqp *h)
 {
 	bool broken;
 
@@ -211,7 +211,7 @@ static int make_room(struct mesh_cq *cq)
 	return least <= (uint32_t)cq->cq->cqe ? 0 : resize(cq, least);
 }
 
-int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+int mesh_live_arm(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
 	int err;
 
@@ -227,27 +227,28 @@ int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_sh
 	return 0;
 }
 
-void mesh_live_reap(struct mesh_held *h)
+void mesh_live_reap(struct mesh_vqp *h)
 {
 	if (h->old.qp)
 		mesh_shadow_unmake(h, &h->old);
 	h->old = (struct mesh_shadow){0};
 }
 
-void mesh_live_disarm(struct mesh_held *h)
+void mesh_live_disarm(struct mesh_vqp *h)
 {
 	if (h->ahead.shadow.qp)
 		mesh_shadow_unmake(h, &h->ahead.shadow);
 	h->ahead.shadow = (struct mesh_shadow){0};
 }
 
-uint32_t mesh_live_armed(const struct mesh_held *h)
+uint32_t mesh_live_armed(const struct mesh_vqp *h)
 {
 	return h->ahead.shadow.qp ? h->ahead.shadow.qp->qp_num : 0;
 }
 
 /* Is there a standby that fits? */
-static bool is_armed_for(const struct mesh_held_ahead *ahead, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+static bool is_armed_for(const struct mesh_vqp_ahead *ahead, const struct mesh_pd *spd,
+			 const struct mesh_shadow_attr *attr)
 {
 	const struct mesh_shadow *shadow = &ahead->shadow;
 	const struct mesh_shadow_attr *made = &ahead->attr;
@@ -256,14 +257,14 @@ static bool is_armed_for(const struct mesh_held_ahead *ahead, const struct mesh_
 	       made->qp_access_flags == attr->qp_access_flags;
 }
 
-uint32_t mesh_live_could_take(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+uint32_t mesh_live_could_take(struct mesh_vqp *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
 	if (h->next.shadow.qp || !is_armed_for(&h->ahead, spd, attr) || mesh_live_lost(h) || mesh_walker_prepare(h))
 		return 0;
 	return h->ahead.shadow.qp->qp_num;
 }
 
-static struct mesh_shadow take_ahead(struct mesh_held *h)
+static struct mesh_shadow take_ahead(struct mesh_vqp *h)
 {
 	struct mesh_shadow ahead = h->ahead.shadow;
 
@@ -273,7 +274,7 @@ static struct mesh_shadow take_ahead(struct mesh_held *h)
 }
 
 /* Intercept posts, and make room in the CQs for the flush of a fence. */
-static int get_ready(struct mesh_held *h)
+static int get_ready(struct mesh_vqp *h)
 {
 	int err;
 
@@ -282,7 +283,7 @@ static int get_ready(struct mesh_held *h)
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
 	err = mesh_walker_engage(h);
-	if (!err && mesh_held_mode(h) == MESH_HELD_TRACKED) {
+	if (!err && mesh_vqp_mode(h) == MESH_VQP_TRACKED) {
 		err = make_room(h->send_cq);
 		if (!err && h->recv_cq != h->send_cq)
 			err = make_room(h->recv_cq);
@@ -290,7 +291,7 @@ static int get_ready(struct mesh_held *h)
 	return err;
 }
 
-int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
+int mesh_live_prepare(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
 {
 	struct mesh_shadow next;
 	int err = get_ready(h);
@@ -318,7 +319,8 @@ static int back_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *made)
 }
 
 /* Return: 0 or errno; EOPNOTSUPP: see mesh_parity_why(). */
-static int to_rts(struct mesh_held *h, struct ibv_qp *qp, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+static int to_rts(struct mesh_vqp *h, struct ibv_qp *qp, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts,
+		  int rts_mask)
 {
 	int err = -mesh_parity_set(h, qp);
 
@@ -336,7 +338,7 @@ static bool same(const struct mesh_standby *standby, const struct ibv_qp_attr *r
 	       !memcmp(&standby->rtr, rtr, sizeof(*rtr)) && !memcmp(&standby->rts, rts, sizeof(*rts));
 }
 
-int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+int mesh_live_standby(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
 {
 	struct mesh_shadow *ahead = &h->ahead.shadow;
 	struct mesh_standby *standby = ahead->standby;
@@ -364,7 +366,7 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 	return -mesh_positive(err);
 }
 
-bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *peer)
+bool mesh_live_on_standby(const struct mesh_vqp *h, const struct mv_ctl_end *peer)
 {
 	const struct mesh_shadow *shadow = h->next.shadow.qp ? &h->next.shadow : &h->ahead.shadow;
 	const struct mesh_standby *standby = shadow->qp ? shadow->standby : NULL;
@@ -373,8 +375,9 @@ bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *pe
 	       mv_gid_equal(&standby->rtr.ah_attr.grh.dgid, &peer->gid);
 }
 
-/* held->lock */
-static void note_connected(struct mesh_held_next *next, const struct ibv_qp_attr *rtr, const struct ibv_qp_attr *rts, int rts_mask)
+/* vqp->lock */
+static void note_connected(struct mesh_vqp_next *next, const struct ibv_qp_attr *rtr, const struct ibv_qp_attr *rts,
+			   int rts_mask)
 {
 	next->shadow.rtr = true;
 	next->shadow.rts = rts_mask;
@@ -382,7 +385,7 @@ static void note_connected(struct mesh_held_next *next, const struct ibv_qp_attr
 	next->sq_psn = rts->sq_psn;
 }
 
-int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+int mesh_live_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
 {
 	struct mesh_standby *standby = h->next.shadow.standby;
 	int err = 0;
@@ -405,12 +408,12 @@ int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 	return 0;
 }
 
-bool mesh_live_has_next(const struct mesh_held *h)
+bool mesh_live_has_next(const struct mesh_vqp *h)
 {
 	return h->next.shadow.qp;
 }
 
-int mesh_live_take_standby(struct mesh_held *h)
+int mesh_live_take_standby(struct mesh_vqp *h)
 {
 	struct mesh_standby *standby = h->ahead.shadow.qp ? h->ahead.shadow.standby : NULL;
 	struct mesh_shadow next;
@@ -431,7 +434,7 @@ int mesh_live_take_standby(struct mesh_held *h)
 	return 0;
 }
 
-void mesh_live_release(struct mesh_held *h)
+void mesh_live_release(struct mesh_vqp *h)
 {
 	struct mesh_shadow next;
 
@@ -445,25 +448,25 @@ void mesh_live_release(struct mesh_held *h)
 		mesh_shadow_unmake(h, &next);
 }
 
-bool mesh_live_waits(struct mesh_held *h)
+bool mesh_live_waits(struct mesh_vqp *h)
 {
 	bool some;
 
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_TRACKED)
+	if (h->mode == MESH_VQP_TRACKED)
 		mesh_post_drain(h);
-	some = h->mode == MESH_HELD_TRACKED && h->queue.n;
+	some = h->mode == MESH_VQP_TRACKED && h->queue.n;
 	mesh_unlock(&h->lock);
 	return some;
 }
 
-/* Does a shadow do the work, with a good log? held->lock */
-static bool is_logged(const struct mesh_held *h)
+/* Does a shadow do the work, with a good log? vqp->lock */
+static bool is_logged(const struct mesh_vqp *h)
 {
-	return h->mode == MESH_HELD_ACTIVE && h->tracker && !h->tracker->lost;
+	return h->mode == MESH_VQP_ACTIVE && h->tracker && !h->tracker->lost;
 }
 
-bool mesh_live_is_failing(struct mesh_held *h)
+bool mesh_live_is_failing(struct mesh_vqp *h)
 {
 	bool failing;
 
@@ -473,7 +476,7 @@ bool mesh_live_is_failing(struct mesh_held *h)
 	return failing;
 }
 
-bool mesh_live_waits_to_fail(struct mesh_held *h)
+bool mesh_live_waits_to_fail(struct mesh_vqp *h)
 {
 	bool waits;
 
@@ -485,12 +488,12 @@ bool mesh_live_waits_to_fail(struct mesh_held *h)
 	return waits;
 }
 
-bool mesh_live_has_done_all(struct mesh_held *h)
+bool mesh_live_has_done_all(struct mesh_vqp *h)
 {
 	bool done;
 
 	mesh_lock(&h->lock);
-	done = h->mode == MESH_HELD_ACTIVE && h->tracker && !h->tracker->unlogged &&
+	done = h->mode == MESH_VQP_ACTIVE && h->tracker && !h->tracker->unlogged &&
 	       !mv_wrlog_count(&h->tracker->sends.log);
 	mesh_unlock(&h->lock);
 	return done;

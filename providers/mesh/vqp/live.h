@@ -2,13 +2,13 @@
 #ifndef MESH_LIVE_H
 #define MESH_LIVE_H
 
-#include "held.h"
 #include "move.h"
+#include "vqp.h"
 
 /*
  * Moves of a queue pair at work. Its log (wr_tracker.h) holds the work that has to be done again on the next QP.
  *
- *   RTR       mesh_live_track()      the program's own QP does the work, which is logged; a moved QP has a log from mesh_held_new() on
+ *   RTR       mesh_live_track()      the program's own QP does the work, which is logged; a moved QP has a log from mesh_vqp_new() on
  *   RTS       mesh_live_base_rts()
  *   a move    mesh_live_prepare(), mesh_live_connect()   makes the next QP, on the agreed rail
  *             mesh_live_quiesce()    if the path works: waits for outstanding atomics, and holds new atomics back
@@ -27,19 +27,19 @@
  * @mtu_bytes: of its path
  *
  * Return: 0; -ENOMEM; -EOPNOTSUPP: a kind of QP or CQ that cannot be moved later, or moves are switched off; -EBUSY: see
- * mesh_held_why_busy(). On failure the receives are not recorded any more.
+ * mesh_vqp_why_busy(). On failure the receives are not recorded any more.
  */
-int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
-		    uint32_t mtu_bytes, struct mesh_held **ret);
+int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
+		    uint32_t mtu_bytes, struct mesh_vqp **ret);
 
 /**
  * mesh_live_untrack - the QP could not be brought to RTR: record its receives as before. The caller must not use @h any
  * more.
  */
-void mesh_live_untrack(struct mesh_held *h);
+void mesh_live_untrack(struct mesh_vqp *h);
 
 /** mesh_live_base_rts - the program brings its own QP to RTS. Return: as mc->lower.qp.modify_qp(). */
-int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+int mesh_live_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
  * mesh_live_arm - make the standby: a QP in INIT for the next move
@@ -47,13 +47,14 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
  * mesh_live_prepare() takes the standby if it fits. Memory for the log is allocated as well, if it is little
  * (mesh_walker_room_ahead()).
  *
- * Return: 0; -EBUSY: there is a standby; -EOPNOTSUPP: the QP has an SRQ, or see mesh_live_lost(); else as mesh_held_prepare().
+ * Return: 0; -EBUSY: there is a standby; -EOPNOTSUPP: the QP has an SRQ, or see mesh_live_lost(); else as
+ * mesh_vqp_prepare().
  */
-int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
+int mesh_live_arm(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
 /** mesh_live_disarm - destroy the standby; before its PD is put */
-void mesh_live_disarm(struct mesh_held *h);
+void mesh_live_disarm(struct mesh_vqp *h);
 /** mesh_live_armed - QPN of the standby; 0: there is none */
-uint32_t mesh_live_armed(const struct mesh_held *h);
+uint32_t mesh_live_armed(const struct mesh_vqp *h);
 /**
  * mesh_live_standby - connect the standby, as mesh_live_connect() would; also on a worker
  *
@@ -61,7 +62,7 @@ uint32_t mesh_live_armed(const struct mesh_held *h);
  *
  * Return: 0; -ENOENT: there is no standby; -ENOMEM; -errno of ibv_modify_qp().
  */
-int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
+int mesh_live_standby(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
 /**
  * mesh_live_could_take - QPN of the standby that mesh_live_take_standby() would take
  *
@@ -70,17 +71,17 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
  *
  * Return: 0: there is no standby that fits, or it could not be taken.
  */
-uint32_t mesh_live_could_take(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
+uint32_t mesh_live_could_take(struct mesh_vqp *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
 /**
  * mesh_live_take_standby - mesh_live_prepare() and mesh_live_connect() for a standby that is connected already
  *
  * Return: 0; -ENOENT: there is no connected standby; else as mesh_live_prepare().
  */
-int mesh_live_take_standby(struct mesh_held *h);
+int mesh_live_take_standby(struct mesh_vqp *h);
 /** mesh_live_has_next - has the next QP been made, or the standby been taken? */
-bool mesh_live_has_next(const struct mesh_held *h);
+bool mesh_live_has_next(const struct mesh_vqp *h);
 /** mesh_live_on_standby - is the next QP, or else the standby, connected to the peer's QP @peer? */
-bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *peer);
+bool mesh_live_on_standby(const struct mesh_vqp *h, const struct mv_ctl_end *peer);
 
 /**
  * mesh_live_prepare - make the next QP, in INIT
@@ -88,12 +89,12 @@ bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *pe
  * Also allocates all memory that the move and later work need, so that the move does not fail for lack of memory.
  *
  * Return: 0; -EBUSY: there is a next QP, or mesh_walker_engage(); -EOPNOTSUPP: see mesh_live_lost(); else as
- * mesh_held_prepare().
+ * mesh_vqp_prepare().
  */
-int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn);
+int mesh_live_prepare(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn);
 
 /** mesh_live_lost - why the QP cannot move any more, a constant; NULL: it can */
-const char *mesh_live_lost(struct mesh_held *h);
+const char *mesh_live_lost(struct mesh_vqp *h);
 
 /**
  * mesh_live_connect - bring the next QP to RTR and RTS, unless the standby was connected with the same attributes
@@ -102,7 +103,7 @@ const char *mesh_live_lost(struct mesh_held *h);
  *
  * Return: 0; -errno of ibv_modify_qp().
  */
-int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
+int mesh_live_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
 
 /* Attributes that the program may change in RTS, for RC: remote access flags, and the timeout for RNR NAKs. */
 #define MESH_CHANGES (IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
@@ -111,11 +112,12 @@ int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
  * mesh_live_change - apply a change by the program to the standby and the next QP, as far as they exist
  * @attr_mask: only the bits of MESH_CHANGES count
  *
- * mesh_held_modify() changes the QP at work. The caller remembers the change for QPs that are made later. Thread: the program's.
+ * mesh_vqp_modify() changes the QP at work. The caller remembers the change for QPs that are made later. Thread: the
+ * program's.
  *
  * Return: 0; -errno of ibv_modify_qp(): the next QP lacks the change.
  */
-int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int attr_mask);
+int mesh_live_change(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int attr_mask);
 
 /**
  * mesh_live_quiesce - hold new atomics back until mesh_live_fence() or mesh_live_release()
@@ -127,7 +129,7 @@ int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int at
  * Return: true: no atomic is outstanding; false: call again. Atomics that the program posted directly to the HCA meanwhile count,
  * too.
  */
-bool mesh_live_quiesce(struct mesh_held *h);
+bool mesh_live_quiesce(struct mesh_vqp *h);
 
 /**
  * mesh_live_fence - bring the QP at work to ERR, drain it, and read how far it came
@@ -138,17 +140,17 @@ bool mesh_live_quiesce(struct mesh_held *h);
  * Return: 0; -EAGAIN: not all work is flushed yet, call again soon; -EOPNOTSUPP: see mesh_live_lost(), or the program has ended
  * the QP; -ETIMEDOUT: not all work was flushed; -errno of the verbs.
  */
-int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret);
+int mesh_live_fence(struct mesh_vqp *h, bool first, struct mv_move_sync *ret);
 
 /**
  * mesh_live_last_word - the program ends its QP during a move: read how far the QP came
  *
  * Begins the fence if needed, and waits for its end: up to 100 ms, or as long as the running fence may take. The QP does no work
- * any more: only mesh_held_destroy(), or mesh_held_modify() to ERR, may follow. Locks: conn->lock, and no other.
+ * any more: only mesh_vqp_destroy(), or mesh_vqp_modify() to ERR, may follow. Locks: conn->lock, and no other.
  *
  * Return: 0; -errno: not known.
  */
-int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
+int mesh_live_last_word(struct mesh_vqp *h, struct mv_move_sync *ret);
 
 /**
  * mesh_live_replay - the next QP takes over the work
@@ -162,7 +164,7 @@ int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
  *
  * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM: the caller calls mesh_live_flush_errors().
  */
-int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+int mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
 		     const struct mesh_live_keys *keys);
 
 /**
@@ -171,7 +173,7 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
  *
  * Call between mesh_live_prepare() and the fence. Return: the number of keys.
  */
-size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS]);
+size_t mesh_live_remote_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS]);
 
 /**
  * mesh_live_past_keys - add the remote keys that the QP used last
@@ -180,7 +182,7 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS]);
  * Those keys show whether the peer's keys can be had on another NIC. Only read from mlx5's queue; other QPs add none. Return: the
  * number of keys.
  */
-size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], size_t n);
+size_t mesh_live_past_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS], size_t n);
 
 /**
  * mesh_live_check_keys - can the local keys of the QP's work be had on another NIC?
@@ -188,26 +190,26 @@ size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], si
  * If not, calls mesh_pd_stay(), and mesh_live_lost() says so. Checks outstanding work, and recently posted work as far as it can
  * still be read. Call after mesh_live_prepare(): later posts are checked one by one.
  */
-void mesh_live_check_keys(struct mesh_held *h);
+void mesh_live_check_keys(struct mesh_vqp *h);
 
 /** mesh_live_reap - destroy the QP of the plugin that did the work before the last move */
-void mesh_live_reap(struct mesh_held *h);
+void mesh_live_reap(struct mesh_vqp *h);
 
 /** mesh_live_flush_errors - the move failed: give the program all withheld errors; the QP fails from now on */
-void mesh_live_flush_errors(struct mesh_held *h);
+void mesh_live_flush_errors(struct mesh_vqp *h);
 /**
  * mesh_live_wake - make the completion event for withheld errors, if mesh_live_flush_errors() could not
  *
  * Cheap where there is nothing to do. Return: true: done; false: try again later.
  */
-bool mesh_live_wake(struct mesh_held *h);
+bool mesh_live_wake(struct mesh_vqp *h);
 /**
  * mesh_live_goes_on - the QP at work is in ERR: is the program unaware of that, and will a move hide it?
  *
  * False if the program itself brought the QP to ERR, or has got an error. Also collects completions that are not polled yet:
  * freezes the CQs, unless the caller is polling them. Thread: the program's, with conn->lock held.
  */
-bool mesh_live_goes_on(struct mesh_held *h);
+bool mesh_live_goes_on(struct mesh_vqp *h);
 
 /**
  * mesh_live_alone - the next QP takes over the work, though the peer has not said how far it came
@@ -218,27 +220,27 @@ bool mesh_live_goes_on(struct mesh_held *h);
  * Return: 0; -EBUSY: work is outstanding, or waits; -errno as mesh_live_replay(). On failure the caller calls
  * mesh_live_flush_errors().
  */
-int mesh_live_alone(struct mesh_held *h);
+int mesh_live_alone(struct mesh_vqp *h);
 
 /**
  * mesh_live_end_of_peer - the peer's QP is gone: later errors go to the program; NULL is fine
  *
  * No effect during or after a fence, whose flush errors stay withheld: call again after mesh_live_replay().
  */
-void mesh_live_end_of_peer(struct mesh_held *h);
+void mesh_live_end_of_peer(struct mesh_vqp *h);
 
 /** mesh_live_broken - is the QP at work in ERR without the program's knowledge? */
-bool mesh_live_broken(struct mesh_held *h);
+bool mesh_live_broken(struct mesh_vqp *h);
 /**
  * mesh_live_got_through - has the peer acknowledged anything to the QP at work? Always true if the program's own QP is read from
  * mlx5's queues.
  */
-bool mesh_live_got_through(struct mesh_held *h);
+bool mesh_live_got_through(struct mesh_vqp *h);
 /** mesh_live_sends - is the QP of the plugin that does the work in RTS? */
-bool mesh_live_sends(struct mesh_held *h);
+bool mesh_live_sends(struct mesh_vqp *h);
 
 /** mesh_live_release - destroy the next QP, and post the atomics that waited */
-void mesh_live_release(struct mesh_held *h);
+void mesh_live_release(struct mesh_vqp *h);
 
 /**
  * mesh_live_waits - do sends for the program's own QP still wait, because another thread had its lock? Posts them if the lock is
@@ -246,18 +248,18 @@ void mesh_live_release(struct mesh_held *h);
  *
  * That thread was in a batch, whose end posts the sends, or in a plain post, whose end does not. Thread: any.
  */
-bool mesh_live_waits(struct mesh_held *h);
+bool mesh_live_waits(struct mesh_vqp *h);
 
 /** mesh_live_is_failing - is the result of an atomic lost, and has its error not been polled yet? Thread: any. */
-bool mesh_live_is_failing(struct mesh_held *h);
+bool mesh_live_is_failing(struct mesh_vqp *h);
 /**
  * mesh_live_waits_to_fail - as mesh_live_is_failing(), and does the failing work request possibly wait for earlier work?
  *
  * The completion of earlier work may lie in a CQ that the program has no reason to poll, so this function polls that CQ, as a
  * fence does. Locks: conn->lock.
  */
-bool mesh_live_waits_to_fail(struct mesh_held *h);
+bool mesh_live_waits_to_fail(struct mesh_vqp *h);
 /** mesh_live_has_done_all - has the QP of the plugin that does the work nothing outstanding, as far as is known? Thread: any. */
-bool mesh_live_has_done_all(struct mesh_held *h);
+bool mesh_live_has_done_all(struct mesh_vqp *h);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "heldint.h"
 #include "qpmade.h"
+#include "vqp_int.h"
 
 static const char why_ece[] = "the queue pair there has other ECE options than the one that does the work";
 static const char why_order[] = "the queue pair there does not place data in order, the one that does the work does";
@@ -24,7 +24,7 @@ static int ask(struct ibv_qp *qp, struct ibv_ece *ret)
  * @ret_exact: the NIC has to take all of the options
  * Return: true: the program has set options.
  */
-static bool wanted(struct mesh_held *h, const struct ibv_qp *qp, struct ibv_ece *ret, bool *ret_exact)
+static bool wanted(struct mesh_vqp *h, const struct ibv_qp *qp, struct ibv_ece *ret, bool *ret_exact)
 {
 	const struct mesh_shadow *now = &h->now;
 	struct mesh_qp_ece noted;
@@ -46,7 +46,7 @@ static bool wanted(struct mesh_held *h, const struct ibv_qp *qp, struct ibv_ece 
 	return true;
 }
 
-int mesh_parity_set(struct mesh_held *h, struct ibv_qp *qp)
+int mesh_parity_set(struct mesh_vqp *h, struct ibv_qp *qp)
 {
 	struct ibv_ece ece;
 	bool exact;
@@ -60,7 +60,7 @@ int mesh_parity_set(struct mesh_held *h, struct ibv_qp *qp)
 	return -EOPNOTSUPP;
 }
 
-static bool has_ece(struct mesh_held *h, struct ibv_qp *qp)
+static bool has_ece(struct mesh_vqp *h, struct ibv_qp *qp)
 {
 	struct ibv_ece want, has;
 	bool exact;
@@ -71,7 +71,7 @@ static bool has_ece(struct mesh_held *h, struct ibv_qp *qp)
 	return !ask(qp, &has) && has.vendor_id == want.vendor_id && has.options == want.options;
 }
 
-int mesh_parity_query_ece(struct mesh_held *h, bool connected, struct ibv_ece *ret)
+int mesh_parity_query_ece(struct mesh_vqp *h, bool connected, struct ibv_ece *ret)
 {
 	struct mesh_qp_ece noted;
 	int err;
@@ -100,12 +100,12 @@ static bool in_order(struct ibv_qp *qp)
 	return mesh_root.lib.query_qp_data_in_order && mesh_root.lib.query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) > 0;
 }
 
-bool mesh_parity_may_learn(struct mesh_held *h)
+bool mesh_parity_may_learn(struct mesh_vqp *h)
 {
-	return !h->parity.order_known && h->qp->state == IBV_QPS_RTS && mesh_held_mode(h) == MESH_HELD_TRACKED;
+	return !h->parity.order_known && h->qp->state == IBV_QPS_RTS && mesh_vqp_mode(h) == MESH_VQP_TRACKED;
 }
 
-void mesh_parity_learn(struct mesh_held *h)
+void mesh_parity_learn(struct mesh_vqp *h)
 {
 	h->parity.in_order = in_order(h->qp);
 	h->parity.order_known = true;
@@ -113,7 +113,7 @@ void mesh_parity_learn(struct mesh_held *h)
 
 /* ---- both ---------------------------------------------------------------------------------------------------- */
 
-int mesh_parity_check(struct mesh_held *h, struct ibv_qp *qp, bool rts)
+int mesh_parity_check(struct mesh_vqp *h, struct ibv_qp *qp, bool rts)
 {
 	h->parity.poorer = NULL;
 	if (!has_ece(h, qp))
@@ -123,12 +123,12 @@ int mesh_parity_check(struct mesh_held *h, struct ibv_qp *qp, bool rts)
 	return h->parity.poorer ? -EOPNOTSUPP : 0;
 }
 
-void mesh_parity_forget(struct mesh_held *h)
+void mesh_parity_forget(struct mesh_vqp *h)
 {
 	h->parity.poorer = NULL;
 }
 
-const char *mesh_parity_why(const struct mesh_held *h)
+const char *mesh_parity_why(const struct mesh_vqp *h)
 {
 	return h->parity.poorer;
 }

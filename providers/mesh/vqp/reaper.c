@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "heldint.h"
 #include "srq.h"
+#include "vqp_int.h"
 
 /*
  * Shadows that are not needed any more, and cannot be destroyed at once because a thread may be between start_poll and end_poll

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
-#include "heldint.h"
+#include "vqp_int.h"
 
 /*
  * Receives that the program posts before it is known which QP will consume them. They are posted to the program's own QP, too,
@@ -11,13 +11,13 @@
 int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	struct mesh_data *data = &mc->data;
-	struct mesh_held *h = NULL;
+	struct mesh_vqp *h = NULL;
 	int err = -EBUSY;
 
 	mesh_recvlog_end(mc, qp);
 	mesh_lock(&data->lock);
 	if (mesh_data_takes(mc, MESH_FOR_CONNECTIONS)) {
-		h = mesh_held_claim(mc, qp);
+		h = mesh_vqp_claim(mc, qp);
 		err = h ? 0 : -ENOMEM;
 	}
 	if (h) {
@@ -31,15 +31,15 @@ int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp)
 void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	struct mesh_data *data = &mc->data;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	mesh_lock(&data->lock);
-	h = mesh_held_find(mc, qp);
+	h = mesh_vqp_find(mc, qp);
 	if (h) {
 		mesh_lock(&h->lock);
-		if (h->mode == MESH_HELD_RX_RECORD) {
+		if (h->mode == MESH_VQP_RX_RECORD) {
 			mesh_map_drop(&data->qps, qp);
-			mesh_held_release(h);
+			mesh_vqp_release(h);
 			data->n_noted--;
 			mesh_data_slots(mc);
 		}

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "heldint.h"
 #include "live.h"
 #include "replayint.h"
+#include "vqp_int.h"
 
 /*
  * Replay: what becomes of the work of a fenced queue pair. Each work request is done, is posted again, or fails.
@@ -21,8 +21,8 @@ void mesh_replay_fini(struct replay *r)
 	mesh_sendq_fini(&r->queue);
 }
 
-/* held->lock */
-int mesh_replay_read_log(struct mesh_held *h, struct replay *r)
+/* vqp->lock */
+int mesh_replay_read_log(struct mesh_vqp *h, struct replay *r)
 {
 	const struct mv_wrlog *log = &h->tracker->sends.log;
 	size_t max_sge = log->max_sge, max_inline = log->max_inline_bytes, i;
@@ -45,10 +45,10 @@ int mesh_replay_read_log(struct mesh_held *h, struct replay *r)
 	return err;
 }
 
-/* Number of the first sends that were not flushed, so are done. Known only after the fence. held->lock */
-size_t mesh_replay_n_done(const struct mesh_held *h, const struct replay *r)
+/* Number of the first sends that were not flushed, so are done. Known only after the fence. vqp->lock */
+size_t mesh_replay_n_done(const struct mesh_vqp *h, const struct replay *r)
 {
-	return h->mode == MESH_HELD_FENCED && h->tracker->n_undone < r->n ? r->n - h->tracker->n_undone : 0;
+	return h->mode == MESH_VQP_FENCED && h->tracker->n_undone < r->n ? r->n - h->tracker->n_undone : 0;
 }
 
 /* ---- faults for tests/chaos; never in the product ------------------------------------------------------------ */
@@ -73,8 +73,8 @@ static void mutate(struct mesh_sendq *queue)
 
 /* ---- fates of sends ------------------------------------------------------------------------------------------ */
 
-/* Is the peer's number of receives consistent with its PSN? held->lock */
-static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint32_t n_received)
+/* Is the peer's number of receives consistent with its PSN? vqp->lock */
+static bool counts_agree(const struct mesh_vqp *h, const struct replay *r, uint32_t n_received)
 {
 	uint32_t consumed = h->tracker->sends.n_sent;
 	size_t i;
@@ -98,8 +98,8 @@ static uint32_t outstanding(uint32_t max_rd_atomic)
 	return max_rd_atomic ? n : 0;
 }
 
-/* held->lock */
-static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
+/* vqp->lock */
+static int judge(struct mesh_vqp *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
 {
 	const struct mv_psn_view view = {.first_psn = h->tracker->sends.first_psn,
 					 .rq_psn = (next_psn + (MESH_MUTANT == MUTANT_PSN)) & MV_PSN_MASK,
@@ -129,7 +129,7 @@ static void tell_when_done(struct mesh_sendq *queue, bool sq_sig_all)
 
 /*
  * Push a send as its fate says. A send that is done, behind a READ that is posted again, becomes a no-op, so that it completes
- * after the READ. held->lock
+ * after the READ. vqp->lock
  */
 static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 {
@@ -151,8 +151,8 @@ static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 	return -mesh_positive(mesh_sendq_push(&r->queue, &place));
 }
 
-/* Sends to post again, then sends that waited. held->lock */
-static int build_queue(struct mesh_held *h, struct replay *r)
+/* Sends to post again, then sends that waited. vqp->lock */
+static int build_queue(struct mesh_vqp *h, struct replay *r)
 {
 	struct ibv_qp_cap cap = h->made.cap;
 	size_t i;
@@ -173,15 +173,15 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	return err;
 }
 
-/* Locks: cq->lock, held->lock. Return: number of sends, from the first on, that are done. */
-static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
+/* Locks: cq->lock, vqp->lock. Return: number of sends, from the first on, that are done. */
+static uint32_t complete_done(struct mesh_vqp *h, const struct replay *r)
 {
 	struct ibv_wc wc;
 	size_t i;
 
 	/* A send that is done behind one that is not waits for its turn: push_again(). */
 	for (i = 0; i < r->n && r->fates[i] == MV_FATE_DONE; i++) {
-		if (!mesh_held_signals(h, &r->wrs[i].wr))
+		if (!mesh_vqp_signals(h, &r->wrs[i].wr))
 			continue;
 		wc = (struct ibv_wc){
 			.wr_id = r->wrs[i].wr.wr_id,
@@ -195,7 +195,7 @@ static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 }
 
 /* Completes the sends that are done; the next QP takes over. All locks are held. */
-static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const struct mesh_live_keys *keys)
+static struct mesh_shadow take_over(struct mesh_vqp *h, struct replay *r, const struct mesh_live_keys *keys)
 {
 	struct mesh_shadow old = h->now;
 	uint32_t n_received = h->tracker->n_received;
@@ -206,8 +206,8 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const
 	r->queue = (struct mesh_sendq){0};
 	h->now = h->next.shadow;
 	h->next.shadow = (struct mesh_shadow){0};
-	mesh_held_forget_keys(&h->keys);
-	mesh_held_take_keys(&h->keys, keys);
+	mesh_vqp_forget_keys(&h->keys);
+	mesh_vqp_take_keys(&h->keys, keys);
 	mesh_tracker_rtr(h->tracker, h->next.mtu_bytes);
 	h->tracker->n_received = n_received;
 	if (h->now.rts)
@@ -219,22 +219,23 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const
 	}
 	h->tracker->n_kept = 0;
 	h->tracker->broken = false;
-	h->mode = MESH_HELD_ACTIVE;
+	h->mode = MESH_VQP_ACTIVE;
 	mesh_post_drain(h);
 	return old;
 }
 
 /*
  * Does no send need the peer's state, and does a QP have every receive? Logged sends that were not flushed are unsignaled ones
- * that are done. held->lock
+ * that are done. vqp->lock
  */
-static bool is_idle(const struct mesh_held *h)
+static bool is_idle(const struct mesh_vqp *h)
 {
 	return !h->tracker->n_undone && !h->queue.n && !h->paused.n_new_receives;
 }
 
 /* @peer: state of the peer; NULL: the peer is gone */
-static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t max_rd_atomic, const struct mesh_live_keys *keys)
+static int go_on(struct mesh_vqp *h, const struct mv_move_sync *peer, uint32_t max_rd_atomic,
+		 const struct mesh_live_keys *keys)
 {
 	struct mesh_shadow old = {0};
 	struct replay r = {0};
@@ -242,7 +243,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 
 	mesh_lock(&h->send_cq->lock);
 	mesh_lock(&h->lock);
-	err = h->mode == MESH_HELD_FENCED ? mesh_replay_read_log(h, &r) : -EINVAL;
+	err = h->mode == MESH_VQP_FENCED ? mesh_replay_read_log(h, &r) : -EINVAL;
 	/*
 	 * The next QP has failed already, and its errors were not shown: so the program has to get errors from
 	 * flush_errors().
@@ -272,7 +273,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	return 0;
 }
 
-int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+int mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
 		     const struct mesh_live_keys *keys)
 {
 	const struct mv_move_sync peer = {.next_psn = next_psn, .n_received = n_received};
@@ -280,7 +281,7 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 	return go_on(h, &peer, max_rd_atomic, keys);
 }
 
-int mesh_live_alone(struct mesh_held *h)
+int mesh_live_alone(struct mesh_vqp *h)
 {
 	return go_on(h, NULL, 0, NULL);
 }

@@ -2,8 +2,8 @@
 #ifndef MESH_REPLAYINT_H
 #define MESH_REPLAYINT_H
 
-#include "heldint.h"
 #include "psn.h"
+#include "vqp_int.h"
 
 /* Shared by replay.c and flush_errors.c: the work of a fenced queue pair. */
 
@@ -20,10 +20,10 @@ struct replay {
 	const struct ibv_send_wr *lost; /* the first atomic whose result is lost; NULL: none */
 };
 
-/** mesh_replay_read_log - copy the outstanding sends. Return: 0, or -errno with nothing to free. Locks: held->lock. */
-int mesh_replay_read_log(struct mesh_held *h, struct replay *r);
+/** mesh_replay_read_log - copy the outstanding sends. Return: 0, or -errno with nothing to free. Locks: vqp->lock. */
+int mesh_replay_read_log(struct mesh_vqp *h, struct replay *r);
 /** mesh_replay_n_done - number of sends, from the first on, that are known to be done */
-size_t mesh_replay_n_done(const struct mesh_held *h, const struct replay *r);
+size_t mesh_replay_n_done(const struct mesh_vqp *h, const struct replay *r);
 void mesh_replay_fini(struct replay *r);
 
 #endif

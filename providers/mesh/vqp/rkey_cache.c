@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <string.h>
 
-#include "heldint.h"
 #include "live.h"
+#include "vqp_int.h"
 
 /* Remote keys that a queue pair knows for its current rail, or for its next. */
 
@@ -10,13 +10,13 @@
 #define LOOKED_AT 8u
 
 /* NULL: no key was ever translated. */
-static struct mesh_rkey *place_of(struct mesh_held_keys *keys, uint32_t rkey)
+static struct mesh_rkey *place_of(struct mesh_vqp_keys *keys, uint32_t rkey)
 {
 	return keys->places ? &keys->places->rkeys[rkey >> 8 & (MESH_KEYS - 1)] : NULL;
 }
 
-/* held->lock */
-static void know(struct mesh_held_keys *keys, uint32_t rkey, uint32_t path_rkey)
+/* vqp->lock */
+static void know(struct mesh_vqp_keys *keys, uint32_t rkey, uint32_t path_rkey)
 {
 	struct mesh_rkey *known = place_of(keys, rkey);
 
@@ -24,7 +24,7 @@ static void know(struct mesh_held_keys *keys, uint32_t rkey, uint32_t path_rkey)
 		*known = (struct mesh_rkey){.key = rkey, .path_key = path_rkey, .state = MESH_RKEY_KNOWN};
 }
 
-void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
+void mesh_vqp_put_key(struct mesh_vqp *h, uint32_t rkey, uint32_t path_rkey)
 {
 	mesh_lock(&h->lock);
 	know(&h->keys, rkey, path_rkey);
@@ -32,7 +32,7 @@ void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
 	mesh_unlock(&h->lock);
 }
 
-void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
+void mesh_vqp_drop_key(struct mesh_vqp *h, uint32_t rkey)
 {
 	struct mesh_rkey *known;
 	bool asked = false;
@@ -48,7 +48,7 @@ void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 	mesh_unlock(&h->lock);
 }
 
-void mesh_held_drop_keys(struct mesh_held *h)
+void mesh_vqp_drop_keys(struct mesh_vqp *h)
 {
 	mesh_lock(&h->lock);
 	if (h->keys.places)
@@ -56,7 +56,7 @@ void mesh_held_drop_keys(struct mesh_held *h)
 	mesh_unlock(&h->lock);
 }
 
-void mesh_held_forget_keys(struct mesh_held_keys *keys)
+void mesh_vqp_forget_keys(struct mesh_vqp_keys *keys)
 {
 	if (keys->places)
 		memset(keys->places, 0, sizeof(*keys->places));
@@ -64,7 +64,7 @@ void mesh_held_forget_keys(struct mesh_held_keys *keys)
 
 /* ---- keys that will be needed -------------------------------------------------------------------------------- */
 
-bool mesh_held_awaits_key(struct mesh_held *h)
+bool mesh_vqp_awaits_key(struct mesh_vqp *h)
 {
 	const struct mesh_rkey *known;
 	uint32_t key;
@@ -75,7 +75,7 @@ bool mesh_held_awaits_key(struct mesh_held *h)
 	return known && known->key == key && known->state == MESH_RKEY_ASKED;
 }
 
-size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
+size_t mesh_live_remote_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS])
 {
 	const struct ibv_send_wr *logged;
 	struct ibv_send_wr wr;
@@ -87,16 +87,16 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
 	for (i = 0; h->tracker && i < LOOKED_AT && (logged = mv_wrring_at(&h->tracker->sends, i)); i++)
-		n = mesh_held_note_key(logged, ret, n);
+		n = mesh_vqp_note_key(logged, ret, n);
 	if (h->tracker && mesh_tracker_reads(h->tracker))
 		for (i = 0, at = h->tracker->walker->sq_at; i < LOOKED_AT && mesh_walker_send(h, &at, &wr); i++)
-			n = mesh_held_note_key(&wr, ret, n);
+			n = mesh_vqp_note_key(&wr, ret, n);
 	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
 	return n;
 }
 
-void mesh_held_take_keys(struct mesh_held_keys *keys, const struct mesh_live_keys *more)
+void mesh_vqp_take_keys(struct mesh_vqp_keys *keys, const struct mesh_live_keys *more)
 {
 	size_t i;
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "heldint.h"
 #include "srq.h"
+#include "vqp_int.h"
 
 #define FLUSH_STEP_US 20
 #define FLUSH_NS      200000000ull /* longest wait for a device to flush */
@@ -16,17 +16,17 @@
  * Places of sends in the CQ: all work requests, and the mark of a fence. libmlx5 may round the send queue up, so a full log
  * leaves room for the mark.
  */
-static uint32_t send_wrs(const struct mesh_held *h)
+static uint32_t send_wrs(const struct mesh_vqp *h)
 {
 	return h->made.cap.max_send_wr + 1;
 }
 
-static uint32_t recv_wrs(const struct mesh_held *h)
+static uint32_t recv_wrs(const struct mesh_vqp *h)
 {
 	return h->srq ? 0 : h->made.cap.max_recv_wr + 1; /* receives of an SRQ are counted with its mesh_srq_home */
 }
 
-static int use_cqs(struct mesh_held *h, bool ahead)
+static int use_cqs(struct mesh_vqp *h, bool ahead)
 {
 	struct mesh_data *data = &h->mc->data;
 	int err;
@@ -43,7 +43,7 @@ static int use_cqs(struct mesh_held *h, bool ahead)
 	return err;
 }
 
-static void dispose(struct mesh_held *h, struct mesh_shadow *shadow);
+static void dispose(struct mesh_vqp *h, struct mesh_shadow *shadow);
 
 /* The opcodes that translate_send() of post.c posts. */
 #define SHADOW_OPS                                                                                           \
@@ -85,7 +85,7 @@ int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr)
 	return mesh_root.lib.verbs.modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, struct mesh_shadow *shadow)
+static int make_qp(struct mesh_vqp *h, const struct mesh_shadow_attr *attr, struct mesh_shadow *shadow)
 {
 	struct ibv_qp_init_attr init = {
 		.qp_context = shadow->reap_entry,
@@ -113,7 +113,7 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 	return -mesh_positive(err);
 }
 
-static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live, bool ahead,
+static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live, bool ahead,
 		struct mesh_shadow *ret)
 {
 	struct mesh_shadow shadow = {.spd = spd};
@@ -155,20 +155,20 @@ err_srq:
 	return err;
 }
 
-int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
+int mesh_shadow_make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
 		     struct mesh_shadow *ret)
 {
 	return make(h, spd, attr, live, false, ret);
 }
 
-int mesh_shadow_make_ahead(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+int mesh_shadow_make_ahead(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 			   struct mesh_shadow *ret)
 {
 	/* With an SRQ, a standby would take a share of its receives. */
 	return h->srq ? -EOPNOTSUPP : make(h, spd, attr, true, true, ret);
 }
 
-void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow)
+void mesh_shadow_take_up(struct mesh_vqp *h, const struct mesh_shadow *shadow)
 {
 	struct mesh_data *data = &h->mc->data;
 
@@ -180,8 +180,8 @@ void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow)
 	mesh_shadow_cq_use(shadow->recv_cq);
 }
 
-/* held->lock */
-static int post_noted(struct mesh_held *h)
+/* vqp->lock */
+static int post_noted(struct mesh_vqp *h)
 {
 	const struct mesh_recvlog *log = &h->early.log;
 	size_t i, sge = 0;
@@ -196,26 +196,26 @@ static int post_noted(struct mesh_held *h)
 	return -mesh_positive(err);
 }
 
-int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
-		      uint32_t *ret_qpn)
+int mesh_vqp_prepare(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+		     uint32_t *ret_qpn)
 {
 	struct mesh_shadow shadow;
 	int err;
 
 	if (h->now.qp)
 		return -EALREADY;
-	if (mesh_held_mode(h) != MESH_HELD_QUEUING)
+	if (mesh_vqp_mode(h) != MESH_VQP_QUEUING)
 		return -ESHUTDOWN; /* its receives were flushed or consumed already */
 	err = mesh_shadow_make(h, spd, attr, false, &shadow);
 	if (err)
 		return err;
 	mesh_lock(&h->lock);
 	h->now = shadow;
-	mesh_held_forget_keys(&h->keys);
+	mesh_vqp_forget_keys(&h->keys);
 	err = post_noted(h);
 	mesh_unlock(&h->lock);
 	if (err) {
-		mesh_held_unprepare(h);
+		mesh_vqp_unprepare(h);
 		return err;
 	}
 	*ret_qpn = shadow.qp->qp_num;
@@ -225,7 +225,7 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 /* ---- destroying ---------------------------------------------------------------------------------------------- */
 
 /* Its CQs, sorted by address, so that all threads lock in the same order; cqs[1] is NULL if both queues have the same CQ. */
-static void cqs_of(const struct mesh_held *h, struct mesh_cq *cqs[2])
+static void cqs_of(const struct mesh_vqp *h, struct mesh_cq *cqs[2])
 {
 	bool swap = (uintptr_t)h->recv_cq < (uintptr_t)h->send_cq;
 
@@ -234,7 +234,7 @@ static void cqs_of(const struct mesh_held *h, struct mesh_cq *cqs[2])
 }
 
 /* Return: true: all are frozen, so no thread polls them. */
-static bool freeze(struct mesh_held *h, bool frozen[2])
+static bool freeze(struct mesh_vqp *h, bool frozen[2])
 {
 	struct mesh_cq *cqs[2];
 
@@ -244,7 +244,7 @@ static bool freeze(struct mesh_held *h, bool frozen[2])
 	return frozen[0] && (frozen[1] || !cqs[1]);
 }
 
-static void thaw(struct mesh_held *h, const bool frozen[2])
+static void thaw(struct mesh_vqp *h, const bool frozen[2])
 {
 	struct mesh_cq *cqs[2];
 
@@ -258,7 +258,7 @@ static void thaw(struct mesh_held *h, const bool frozen[2])
  * Can a QP be destroyed now? libmlx5 takes the locks of its CQs for that. A poller of an extended CQ holds that lock from
  * start_poll to end_poll, and may be waiting for conn->lock, or be this thread.
  */
-static bool may_destroy(const struct mesh_held *h, const bool frozen[2])
+static bool may_destroy(const struct mesh_vqp *h, const bool frozen[2])
 {
 	struct mesh_cq *cqs[2];
 
@@ -267,7 +267,7 @@ static bool may_destroy(const struct mesh_held *h, const bool frozen[2])
 }
 
 /* Take the shadow out of the record, and forget the receives that it has. */
-static struct mesh_shadow take_away(struct mesh_held *h)
+static struct mesh_shadow take_away(struct mesh_vqp *h)
 {
 	struct mesh_shadow shadow;
 
@@ -284,7 +284,7 @@ static struct mesh_shadow take_away(struct mesh_held *h)
  * The CQs are frozen if possible. Return: the caller passes it to mesh_reap_entry_destroy() or mesh_reaper_add() once
  * the CQs are thawed.
  */
-static struct mesh_reap_entry *end_qp(struct mesh_held *h, struct mesh_shadow *shadow, bool now)
+static struct mesh_reap_entry *end_qp(struct mesh_vqp *h, struct mesh_shadow *shadow, bool now)
 {
 	struct mesh_reap_entry *entry = mesh_reap_entry_init(shadow, send_wrs(h), recv_wrs(h));
 
@@ -293,7 +293,7 @@ static struct mesh_reap_entry *end_qp(struct mesh_held *h, struct mesh_shadow *s
 	return entry;
 }
 
-static void dispose(struct mesh_held *h, struct mesh_shadow *shadow)
+static void dispose(struct mesh_vqp *h, struct mesh_shadow *shadow)
 {
 	struct mesh_reap_entry *entry;
 	bool frozen[2], now;
@@ -308,7 +308,7 @@ static void dispose(struct mesh_held *h, struct mesh_shadow *shadow)
 		mesh_reaper_add(entry);
 }
 
-void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
+void mesh_shadow_unmake(struct mesh_vqp *h, struct mesh_shadow *shadow)
 {
 	free(shadow->standby);
 	dispose(h, shadow);
@@ -328,7 +328,7 @@ static bool make_room(struct mesh_cq *cq)
  * Has the peer used the shadow? Completions in its CQ go to the stash. Exception: receives that a QP in ERR flushes, unless any
  * receive was consumed, because the program's own QP has the same receives. The CQs are frozen.
  */
-static bool is_consumed(struct mesh_held *h, bool err, uint32_t *n_flushed)
+static bool is_consumed(struct mesh_vqp *h, bool err, uint32_t *n_flushed)
 {
 	struct mesh_shadow_cq *scq = h->now.recv_cq;
 	struct mesh_cq *cq = scq->owner;
@@ -363,7 +363,7 @@ static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *re
 }
 
 /* A CQ of the program has one shadow CQ on a rail, for sends and receives. */
-static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq, bool *ret_notified)
+static bool collect_from(struct mesh_vqp *h, const struct mesh_shadow *shadow, struct mesh_cq *cq, bool *ret_notified)
 {
 	struct mesh_shadow_cq *scq = NULL;
 
@@ -374,7 +374,7 @@ static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, 
 	return collect_one(cq, scq, ret_notified);
 }
 
-bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
+bool mesh_shadow_collect(struct mesh_vqp *h, const struct mesh_shadow *shadow)
 {
 	bool frozen[2], wake[2] = {false}, empty, received = false;
 	struct mesh_cq *cqs[2];
@@ -396,7 +396,7 @@ bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 	return received;
 }
 
-void mesh_shadow_collect_sends(struct mesh_held *h)
+void mesh_shadow_collect_sends(struct mesh_vqp *h)
 {
 	struct mesh_cq *cq = h->send_cq;
 	bool wake = false;
@@ -413,7 +413,7 @@ void mesh_shadow_collect_sends(struct mesh_held *h)
 }
 
 /* The shadow is in ERR since @err_ns, and has flushed @n_flushed receives. Return: true: no more completions will come. */
-static bool is_through(struct mesh_held *h, uint32_t n_flushed, uint64_t err_ns)
+static bool is_through(struct mesh_vqp *h, uint32_t n_flushed, uint64_t err_ns)
 {
 	bool all;
 
@@ -427,7 +427,7 @@ static bool is_through(struct mesh_held *h, uint32_t n_flushed, uint64_t err_ns)
  * Bring the shadow to ERR, and check that no message arrived: a receive may complete after modify to ERR has returned. The CQs
  * are frozen.
  */
-static bool is_unused(struct mesh_held *h)
+static bool is_unused(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	uint32_t n_flushed = 0;
@@ -449,7 +449,7 @@ static bool is_unused(struct mesh_held *h)
 	return true;
 }
 
-int mesh_held_unprepare(struct mesh_held *h)
+int mesh_vqp_unprepare(struct mesh_vqp *h)
 {
 	struct mesh_reap_entry *entry = NULL;
 	struct mesh_shadow shadow;
@@ -474,7 +474,7 @@ int mesh_held_unprepare(struct mesh_held *h)
 	return 0;
 }
 
-void mesh_shadow_destroy(struct mesh_held *h)
+void mesh_shadow_destroy(struct mesh_vqp *h)
 {
 	struct mesh_reap_entry *entry;
 	struct mesh_shadow shadow;

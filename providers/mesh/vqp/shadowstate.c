@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
-#include "heldint.h"
 #include "parity.h"
+#include "vqp_int.h"
 
-int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+int mesh_shadow_modify(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	return h->now.qp ? -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, attr, attr_mask)) : -EINVAL;
 }
 
-int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+int mesh_vqp_connect(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	bool lacks;
 	int err;
@@ -27,7 +27,7 @@ int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_ma
 	return err ? err : mesh_parity_check(h, h->now.qp, false);
 }
 
-int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+int mesh_vqp_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err = mesh_shadow_modify(h, attr, attr_mask);
 
@@ -42,11 +42,11 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 	return 0;
 }
 
-void mesh_held_activate(struct mesh_held *h)
+void mesh_vqp_activate(struct mesh_vqp *h)
 {
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_QUEUING && h->now.qp) {
-		h->mode = MESH_HELD_ACTIVE;
+	if (h->mode == MESH_VQP_QUEUING && h->now.qp) {
+		h->mode = MESH_VQP_ACTIVE;
 		mesh_recvlog_fini(&h->early.log);
 		mesh_post_drain(h);
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <stdlib.h>
 
-#include "heldint.h"
 #include "live.h"
 #include "pdstay.h"
 #include "srq.h"
+#include "vqp_int.h"
 
 /*
  * Checks the keys of a queue pair's recent work before the QP moves: its next work will use the same keys.
@@ -19,7 +19,7 @@
 #define N_KNOWN 16u /* power of two */
 
 struct look {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	uint32_t known[N_KNOWN]; /* keys that were checked already; hashed */
 };
 
@@ -42,10 +42,10 @@ static uint32_t at_most(uint32_t n)
 	return n < LOOKED_BACK ? n : LOOKED_BACK;
 }
 
-/* ---- mlx5's own queues; held->lock, the send CQ is claimed ------------------------------------------------------------ */
+/* ---- mlx5's own queues; vqp->lock, the send CQ is claimed -------------------------------------------------------- */
 
 /* Read the send that ends @back blocks before the end of the queue, if one begins there. */
-static bool read_send(const struct mesh_held *h, uint32_t back, struct ibv_sge *sges, struct mv_wr *ret)
+static bool read_send(const struct mesh_vqp *h, uint32_t back, struct ibv_sge *sges, struct mv_wr *ret)
 {
 	const struct mesh_walker *walker = h->tracker->walker;
 	uint16_t at = (uint16_t)(mv_mlx5_sq_end(&walker->sq) - back), next;
@@ -56,7 +56,7 @@ static bool read_send(const struct mesh_held *h, uint32_t back, struct ibv_sge *
 
 static void look_at_queues(struct look *look)
 {
-	struct mesh_held *h = look->h;
+	struct mesh_vqp *h = look->h;
 	const struct mv_mlx5_ring *rq = &h->tracker->walker->rq;
 	uint32_t n = at_most(h->tracker->walker->sq.n_wqes), i;
 	struct mv_wr wr;
@@ -88,10 +88,10 @@ static void look_at_receives(struct look *look, struct mesh_srqlog *log)
 	}
 }
 
-/* held->lock */
+/* vqp->lock */
 static void look_at_logs(struct look *look, void *data)
 {
-	struct mesh_held *h = look->h;
+	struct mesh_vqp *h = look->h;
 	const struct mv_wrlog *log = &h->tracker->sends.log;
 	struct mv_wr wr;
 	size_t i;
@@ -112,7 +112,7 @@ static void look_at_srq(struct look *look, struct mesh_srq *srq)
 	mesh_unlock(&srq->lock);
 }
 
-void mesh_live_check_keys(struct mesh_held *h)
+void mesh_live_check_keys(struct mesh_vqp *h)
 {
 	struct look look = {.h = h};
 	void *data = malloc(h->made.cap.max_inline_data + 1); /* without memory, logged sends are not checked */
@@ -120,9 +120,9 @@ void mesh_live_check_keys(struct mesh_held *h)
 	look_at_srq(&look, h->srq);
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
-	if (h->mode == MESH_HELD_TRACKED && h->tracker && mesh_tracker_reads(h->tracker))
+	if (h->mode == MESH_VQP_TRACKED && h->tracker && mesh_tracker_reads(h->tracker))
 		look_at_queues(&look);
-	if (h->mode == MESH_HELD_TRACKED && h->tracker && data)
+	if (h->mode == MESH_VQP_TRACKED && h->tracker && data)
 		look_at_logs(&look, data);
 	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
@@ -131,21 +131,21 @@ void mesh_live_check_keys(struct mesh_held *h)
 
 /* ---- keys of the peer ---------------------------------------------------------------------------------------- */
 
-size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], size_t n)
+size_t mesh_live_past_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS], size_t n)
 {
 	struct mv_wr wr;
 	uint32_t blocks, i;
 
 	mesh_cq_claim(h->send_cq);
 	mesh_lock(&h->lock);
-	blocks = h->mode == MESH_HELD_TRACKED && h->tracker &&
+	blocks = h->mode == MESH_VQP_TRACKED && h->tracker &&
 		 mesh_tracker_reads(h->tracker) ? at_most(h->tracker->walker->sq.n_wqes) : 0;
-	if (h->mode == MESH_HELD_TRACKED && h->keys.used_rkey && n < MESH_LIVE_KEYS &&
+	if (h->mode == MESH_VQP_TRACKED && h->keys.used_rkey && n < MESH_LIVE_KEYS &&
 	    (!n || ret[0] != h->keys.used_rkey))
 		ret[n++] = h->keys.used_rkey;
 	for (i = 1; i <= blocks && n < MESH_LIVE_KEYS; i++)
 		if (read_send(h, i, NULL, &wr))
-			n = mesh_held_note_key(&wr.wr, ret, n);
+			n = mesh_vqp_note_key(&wr.wr, ret, n);
 	mesh_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
 	return n;

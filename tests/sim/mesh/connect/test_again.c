@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "conn.h"
-#include "heldint.h"
 #include "live.h"
 #include "moved.h"
 #include "said.h"
+#include "vqp_int.h"
 
 #define LENGTH 64u
 #define PSN    0x123u
@@ -114,9 +114,9 @@ static void traffic(uint64_t first)
 static void ask_again(struct mesh_conn *conn)
 {
 	const enum mesh_conn_state was = conn->state;
-	struct mesh_held *h = conn->held;
-	const enum mesh_held_mode mode = mesh_held_mode(h);
-	const unsigned int n_held = world.mc->data.n_held, n_noted = world.mc->data.n_noted, n_cq = h->send_cq->users.n_held;
+	struct mesh_vqp *h = conn->vqp;
+	const enum mesh_vqp_mode mode = mesh_vqp_mode(h);
+	const unsigned int n_vqps = world.mc->data.n_vqps, n_noted = world.mc->data.n_noted, n_cq = h->send_cq->users.n_vqps;
 	struct ibv_qp_attr again;
 	unsigned int i;
 
@@ -131,11 +131,11 @@ static void ask_again(struct mesh_conn *conn)
 	assert_int_equal(a.qp->state, IBV_QPS_RTS);
 	assert_int_equal(conn->state, was);
 	assert_false(conn->gone);
-	assert_ptr_equal(conn->held, h);
-	assert_int_equal(mesh_held_mode(h), mode);
-	assert_int_equal(world.mc->data.n_held, n_held);
+	assert_ptr_equal(conn->vqp, h);
+	assert_int_equal(mesh_vqp_mode(h), mode);
+	assert_int_equal(world.mc->data.n_vqps, n_vqps);
 	assert_int_equal(world.mc->data.n_noted, n_noted);
-	assert_int_equal(h->send_cq->users.n_held, n_cq);
+	assert_int_equal(h->send_cq->users.n_vqps, n_cq);
 }
 
 static void test_logged(void **state)
@@ -148,12 +148,12 @@ static void test_logged(void **state)
 	assert_int_equal(to_rtr(&b, &a, RTR_MASK), 0);
 	to_rts(&b);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
-	assert_non_null(conn->held);
+	assert_non_null(conn->vqp);
 	traffic(1);
 	ask_again(conn);
 	traffic(50);
-	assert_null(mesh_live_lost(conn->held));
-	assert_int_equal(conn->held->early.log.n, 0); /* nothing is noted for ever */
+	assert_null(mesh_live_lost(conn->vqp));
+	assert_int_equal(conn->vqp->early.log.n, 0); /* nothing is noted for ever */
 	mesh_conn_put(conn);
 }
 
@@ -171,12 +171,12 @@ static void test_moved(void **state)
 	conn->state = MESH_CONN_MOVED;
 	conn->attr.rtr_mask = RTR_MASK;
 	conn->attr.rts_mask = RTS_MASK;
-	conn->held = a.held;
-	a.held = NULL;
+	conn->vqp = a.vqp;
+	a.vqp = NULL;
 	traffic(1);
 	ask_again(conn);
 	traffic(50);
-	assert_null(mesh_live_lost(conn->held));
+	assert_null(mesh_live_lost(conn->vqp));
 	mesh_conn_put(conn);
 }
 
@@ -211,7 +211,7 @@ static void test_refused_as_by_the_base(void **state)
 		assert_int_equal(err, EINVAL);
 		assert_int_equal(to_rtr(&a, &b, RTR_MASK ^ bit), err);
 		assert_int_equal(conn->state, MESH_CONN_INIT);
-		assert_null(conn->held);
+		assert_null(conn->vqp);
 	}
 	assert_int_equal(to_rtr(&a, &b, RTR_MASK), 0);
 	assert_int_equal(conn->state, MESH_CONN_HELD);
@@ -236,7 +236,7 @@ static void try_again(enum mv_path_verdict verdict, struct mesh_conn **ret)
 
 	assert_int_equal(to_rtr(&a, &b, RTR_MASK & ~IBV_QP_MIN_RNR_TIMER), EINVAL);
 	assert_int_equal(conn->state, MESH_CONN_INIT);
-	assert_null(conn->held);
+	assert_null(conn->vqp);
 	assert_int_equal(to_rtr(&a, &b, RTR_MASK), 0);
 	to_rts(&a);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
@@ -252,7 +252,7 @@ static void test_tries_again(void **state)
 
 	(void)state;
 	try_again(MV_PATH_WORKS, &conn);
-	assert_null(mesh_live_lost(conn->held));
+	assert_null(mesh_live_lost(conn->vqp));
 	mesh_conn_put(conn);
 }
 
@@ -264,7 +264,7 @@ static void test_tries_again_without_thread(void **state)
 	(void)state;
 	said.wake = ENOMEM;
 	try_again(MV_PATH_ASK, &conn);
-	assert_null(conn->held);
+	assert_null(conn->vqp);
 	assert_int_equal(to_rtr(&a, &b, RTR_MASK), EINVAL);
 	traffic(50);
 	mesh_conn_put(conn);

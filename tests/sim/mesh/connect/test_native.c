@@ -16,7 +16,7 @@
 #include "connect.h"
 #include "tracked_fixture.h"
 #include "native.h"
-#include "heldint.h"
+#include "vqp_int.h"
 #include "move_internal.h"
 #include "mlx5_wr_walker.h"
 #include "failover_exec.h"
@@ -156,7 +156,7 @@ static void to_rtr(void)
 	struct ibv_qp_attr rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
 
 	assert_int_equal(ibv_modify_qp(e.qp, &rtr, RTR_MASK), 0);
-	assert_non_null(conn->held);
+	assert_non_null(conn->vqp);
 }
 
 static void open_with(enum mv_path_verdict verdict, bool reads)
@@ -398,9 +398,9 @@ static void test_listens_no_more(void **state)
 	for (i = 1; i <= 3; i++)
 		assert_int_equal(end_recv(&e, i, (uint32_t)i * 64, 64), 0);
 	mesh_lock(&conn->lock);
-	assert_true(mesh_held_stop_posting(conn->held));
+	assert_true(mesh_vqp_stop_posting(conn->vqp));
 	assert_int_equal(mesh_conn_listen_no_more(conn), 0);
-	mesh_held_resume_posting(conn->held);
+	mesh_vqp_resume_posting(conn->vqp);
 	assert_false(conn->own_qp.listens);
 	mesh_unlock(&conn->lock);
 	assert_int_equal(world.mc->lower.qp.query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
@@ -481,9 +481,9 @@ static void listens_while_polled(enum mv_move_state state)
 	start_poll();
 	listens_for_another();
 	mesh_lock(&conn->lock);
-	assert_true(mesh_held_stop_posting(conn->held));
+	assert_true(mesh_vqp_stop_posting(conn->vqp));
 	assert_int_equal(mesh_conn_listen_no_more(conn), -EAGAIN);
-	mesh_held_resume_posting(conn->held);
+	mesh_vqp_resume_posting(conn->vqp);
 	mesh_unlock(&conn->lock);
 	n_submitted = 0;
 	begin_helping();
@@ -643,13 +643,13 @@ static void test_ended_elsewhere(void **state)
 static void test_ended_after_failure(void **state)
 {
 	(void)state;
-	if (!conn->held->tracker->walker)
+	if (!conn->vqp->tracker->walker)
 		skip(); /* it is not known where libmlx5 has its lock */
-	assert_int_equal(mesh_walker_engage(conn->held), 0);
+	assert_int_equal(mesh_walker_engage(conn->vqp), 0);
 	mesh_lock(&conn->lock);
 	mesh_conn_fail(conn, "of a test");
 	assert_int_equal(conn->state, MESH_CONN_FAILED);
-	assert_int_equal(mesh_held_mode(conn->held), MESH_HELD_TRACKED);
+	assert_int_equal(mesh_vqp_mode(conn->vqp), MESH_VQP_TRACKED);
 	mesh_unlock(&conn->lock);
 	modified_elsewhere(end_it);
 	assert_int_equal(end_wait(&e).wr_id, 1);

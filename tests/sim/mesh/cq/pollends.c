@@ -56,8 +56,8 @@ void open_hub(const struct manner *manner, const struct shape *shape)
 void open_tracked(const struct manner *manner, uint32_t max_wr)
 {
 	end_open(&tracked, &world, manner, &(struct shape){.hub = &hub, .max_wr = max_wr});
-	tracked_rtr(&tracked, &tracked_ops, world_rtr(&world, false, tracked.qp->qp_num, PSN), &tracked.held);
-	tracked_rts(&tracked, tracked.held, world_rts(PSN));
+	tracked_rtr(&tracked, &tracked_ops, world_rtr(&world, false, tracked.qp->qp_num, PSN), &tracked.vqp);
+	tracked_rts(&tracked, tracked.vqp, world_rts(PSN));
 }
 
 void open_bare(const struct manner *manner)
@@ -123,13 +123,13 @@ struct mv_move_sync sync_of_fence;
 void *fence_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_fence(tracked.held, true, &sync_of_fence);
+	return (void *)(intptr_t)mesh_live_fence(tracked.vqp, true, &sync_of_fence);
 }
 
 void *wait_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_waits(tracked.held);
+	return (void *)(intptr_t)mesh_live_waits(tracked.vqp);
 }
 
 uint64_t n_given, n_received; /* so many of @tracked's sends have been flushed, in order; and of its receives */
@@ -150,7 +150,7 @@ uint64_t open_full(void)
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_tracked(&moved_ex, 0);
 	open_bare(&bare_ex);
-	tracked_prepare(tracked.held);
+	tracked_prepare(tracked.vqp);
 	while (!end_send_empty(&tracked, n, IBV_SEND_SIGNALED))
 		n++;
 	write_nothing(&bare, &bare, 2);

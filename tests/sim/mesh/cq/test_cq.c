@@ -29,7 +29,7 @@ static void leave_completions(void)
 		assert_int_equal(post_one(true), 0);
 	assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
 	usleep(50000);
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	h = NULL;
 	mesh_recvlog_end(world.mc, a.qp);
 }
@@ -77,13 +77,13 @@ static void test_destroyed_meanwhile(void **state)
 /* Neither logged nor moved to another path when it is connected; what is posted, polled and noted is the base's alone. */
 static void assert_is_left(struct ibv_qp *qp)
 {
-	struct mesh_held *none = NULL;
+	struct mesh_vqp *none = NULL;
 
 	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, MTU, &none), -EBUSY);
 	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
-	assert_int_equal(mesh_held_new(world.mc, qp, &tracked_ops, NULL, &none), -EBUSY);
+	assert_int_equal(mesh_vqp_new(world.mc, qp, &tracked_ops, NULL, &none), -EBUSY);
 	assert_null(none);
-	assert_null(mesh_held_find(world.mc, qp));
+	assert_null(mesh_vqp_find(world.mc, qp));
 	assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
 	assert_ptr_equal(world.context->ops.post_recv, world.mc->lower.io.post_recv);
 	assert_ptr_equal(world.context->ops.poll_cq, world.mc->lower.io.poll_cq);
@@ -179,7 +179,7 @@ static void test_builds(void **state)
 	}
 	memcpy(&dv->wr_raw_wqe, &function, sizeof(function));
 	assert_is_left(a.qp);
-	assert_string_not_equal(mesh_held_why_busy(world.mc, a.qp), mesh_cq_why_taken);
+	assert_string_not_equal(mesh_vqp_why_busy(world.mc, a.qp), mesh_cq_why_taken);
 }
 
 static struct ibv_cq_ex *(*base_create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
@@ -283,7 +283,7 @@ static void test_resized_between(void **state)
 	connect_a();
 	connect_b();
 	one_round();
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	h = NULL;
 	life_ends(&a);
 	life_ends(&b);

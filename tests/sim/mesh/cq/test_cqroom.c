@@ -74,7 +74,7 @@ static void test_room_beside_srq(void **state)
 		assert_int_equal(wc.wr_id, 1000 + i);
 	}
 	end_quiet(&c);
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	h = NULL;
 	end_close(&c);
 	end_close(&d);

@@ -16,9 +16,9 @@
 #include "connstatus.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "heldint.h"
 #include "live.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */
 #define PATIENCE 60000 /* ms */
@@ -26,7 +26,7 @@
 #define QUIET    100
 
 static struct end e;
-static struct mesh_held *h;
+static struct mesh_vqp *h;
 static _Atomic unsigned int n_failed;
 
 static void path_failed(void *arg)
@@ -55,7 +55,7 @@ int __wrap_mesh_thread_wake(bool urgent)
 }
 
 static const struct manner noted = {.how = MOVED}, extended = {.how = MOVED, .extended = true};
-static const struct mesh_held_ops ops = {.path_failed = path_failed};
+static const struct mesh_vqp_ops ops = {.path_failed = path_failed};
 
 static void begin_as(const struct manner *manner, const struct shape *shape)
 {
@@ -86,7 +86,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	if (h)
-		mesh_held_destroy(h);
+		mesh_vqp_destroy(h);
 	if (e.mr)
 		end_close(&e);
 	return world_teardown(state);
@@ -173,7 +173,7 @@ static void test_wakes_who_ends_it(void **state)
 	(void)state;
 	begin(&(struct shape){0});
 	fail_and_sleep();
-	assert_int_equal(mesh_held_modify(h, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_vqp_modify(h, &attr, IBV_QP_STATE), 0);
 	assert_true(end_event(&e, SOON));
 	assert_given();
 }
@@ -199,7 +199,7 @@ static void test_nothing_is_left(void **state)
 	fail_and_sleep();
 	mesh_live_flush_errors(h);
 	assert_true(end_event(&e, SOON));
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	h = NULL;
 	end_quiet(&e);
 }
@@ -211,7 +211,7 @@ static void test_no_more_than_needed(void **state)
 
 	(void)state;
 	begin(&(struct shape){0});
-	assert_int_equal(mesh_held_modify(h, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_vqp_modify(h, &attr, IBV_QP_STATE), 0);
 	assert_null(h->send_cq->kick.qp);
 	assert_true(mesh_live_wake(h));
 	assert_null(h->send_cq->kick.qp);
@@ -257,7 +257,7 @@ static struct mesh_conn *connection(void)
 	conn->state = MESH_CONN_NATIVE;
 	conn->attr.rtr_mask = RTR_MASK;
 	conn->attr.rts_mask = RTS_MASK;
-	conn->held = h;
+	conn->vqp = h;
 	h = NULL;
 	return conn;
 }
@@ -306,7 +306,7 @@ static void test_state_of_kept(void **state)
 	conn->attr.rts_mask = 0;
 	assert_int_equal(state_of(false), IBV_QPS_RTR);
 	conn->attr.rts_mask = RTS_MASK;
-	mesh_live_flush_errors(conn->held);
+	mesh_live_flush_errors(conn->vqp);
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	assert_given();
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
@@ -324,17 +324,17 @@ static void test_state_while_fenced(void **state)
 	begin(&(struct shape){0});
 	conn = connection();
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
-	tracked_prepare(conn->held);
-	err = mesh_live_fence(conn->held, true, &sync);
+	tracked_prepare(conn->vqp);
+	err = mesh_live_fence(conn->vqp, true, &sync);
 	for (ms = 0; err == -EAGAIN && ms < PATIENCE; ms++) {
 		assert_int_equal(state_of(true), IBV_QPS_ERR);
 		assert_int_equal(state_of(false), IBV_QPS_RTS);
 		usleep(1000);
-		err = mesh_live_fence(conn->held, false, &sync);
+		err = mesh_live_fence(conn->vqp, false, &sync);
 	}
 	assert_int_equal(err, 0);
 	assert_int_equal(state_of(false), IBV_QPS_RTS);
-	mesh_live_flush_errors(conn->held);
+	mesh_live_flush_errors(conn->vqp);
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	mesh_conn_put(conn);
 }
@@ -345,8 +345,8 @@ static struct mesh_conn *fenced_connection(void)
 	struct mesh_conn *conn = connection();
 	struct mv_move_sync sync;
 
-	tracked_prepare_loop(conn->held, 0x77);
-	tracked_fence(conn->held, true, &sync);
+	tracked_prepare_loop(conn->vqp, 0x77);
+	tracked_fence(conn->vqp, true, &sync);
 	return conn;
 }
 
@@ -407,7 +407,7 @@ static void test_peer_leaves_with_a_word(void **state)
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	conn = fenced_connection();
 	mesh_conn_peer_gone(conn);
-	assert_null(mesh_live_lost(conn->held)); /* else the fence would not be hidden */
+	assert_null(mesh_live_lost(conn->vqp)); /* else the fence would not be hidden */
 	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
@@ -513,7 +513,7 @@ static void assert_last_word(struct mesh_conn *conn)
 {
 	struct mv_move_sync sync;
 
-	assert_int_equal(mesh_live_last_word(conn->held, &sync), 0);
+	assert_int_equal(mesh_live_last_word(conn->vqp, &sync), 0);
 	assert_int_equal(sync.next_psn, 0x78);
 	assert_int_equal(sync.n_received, 1);
 	assert_int_equal(state_of(true), IBV_QPS_ERR);
@@ -529,9 +529,9 @@ static void ends_with_a_word(bool begun)
 	struct ibv_wc wc;
 
 	if (begun)
-		assert_int_equal(mesh_live_fence(conn->held, true, &sync), -EAGAIN);
+		assert_int_equal(mesh_live_fence(conn->vqp, true, &sync), -EAGAIN);
 	assert_last_word(conn);
-	assert_int_equal(mesh_held_modify(conn->held, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_vqp_modify(conn->vqp, &attr, IBV_QP_STATE), 0);
 	wc = end_wait(&e);
 	assert_int_equal(wc.wr_id, 9);
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
@@ -607,7 +607,7 @@ static void test_state_of_the_programs(void **state)
 	assert_int_equal(world.mc->lower.qp.modify_qp(e.qp, &attr, IBV_QP_STATE), 0); /* as a device does by itself */
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	e.qp->state = IBV_QPS_RTS;
-	assert_int_equal(mesh_held_modify(conn->held, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_vqp_modify(conn->vqp, &attr, IBV_QP_STATE), 0);
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	mesh_conn_put(conn);
 }

@@ -21,12 +21,12 @@ static void *prepare_elsewhere(void *arg)
 	uint32_t qpn;
 
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_prepare(tracked.held, world.spd, &shadow_attr, &qpn);
+	return (void *)(intptr_t)mesh_live_prepare(tracked.vqp, world.spd, &shadow_attr, &qpn);
 }
 
 static void *release_elsewhere(void *arg)
 {
-	mesh_live_release(tracked.held);
+	mesh_live_release(tracked.vqp);
 	return arg;
 }
 
@@ -49,13 +49,13 @@ static void test_named_unasked(void **state)
 	assert_non_null(hub.cq_ex->read_qp_num);
 	assert_true(mesh_cq_names_qps(world.mc, hub.cq));
 	open_tracked(&moved_ex, 0);
-	tracked_prepare(tracked.held);
+	tracked_prepare(tracked.vqp);
 }
 
 /* Not to be told from others' completions, nor from our marks: such a queue pair is left alone. */
 static void test_nameless(void **state)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	(void)state;
 	base_create = world.mc->lower.cq.create_cq_ex;
@@ -94,7 +94,7 @@ static void test_strange(void **state)
 		{.cq_mask = 1u << LATER},
 		{.cq_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .cq_flags = 1u << LATER},
 	};
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	int err;
 
 	(void)state;
@@ -107,9 +107,9 @@ static void test_strange(void **state)
 		if (i % 2)
 			err = mesh_live_track(world.mc, tracked.qp, &tracked_ops, NULL, TRACKED_MTU, &h);
 		else
-			err = mesh_held_new(world.mc, tracked.qp, &tracked_ops, NULL, &h);
+			err = mesh_vqp_new(world.mc, tracked.qp, &tracked_ops, NULL, &h);
 		assert_int_equal(err, -EBUSY);
-		assert_non_null(strstr(mesh_held_why_busy(world.mc, tracked.qp), "time stamps"));
+		assert_non_null(strstr(mesh_vqp_why_busy(world.mc, tracked.qp), "time stamps"));
 		close_end(&tracked);
 		close_end(&hub);
 	}
@@ -126,7 +126,7 @@ static void test_ends_one_that_moves(void **state)
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_moved();
 	open_tracked(&moved_ex, 0);
-	tracked_prepare(tracked.held);
+	tracked_prepare(tracked.vqp);
 	start_poll_shadow();
 	alarm(PATIENCE);
 	end_err(&tracked);
@@ -142,13 +142,13 @@ static void test_released_elsewhere(void **state)
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_moved();
 	open_tracked(&moved_ex, 0);
-	tracked_prepare(tracked.held);
+	tracked_prepare(tracked.vqp);
 	start_poll_shadow();
 	in_a_thread(release_elsewhere);
 	assert_int_equal(world.mc->data.n_reap, 1);
 	end_poll_ex();
 	assert_int_equal(world.mc->data.n_reap, 0);
-	tracked_prepare(tracked.held);
+	tracked_prepare(tracked.vqp);
 }
 
 /* What is left of it goes before the program can destroy what it uses. */
@@ -159,10 +159,10 @@ static void test_left_until_destroyed(void **state)
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_tracked(&moved_ex, 0);
-	tracked_prepare(tracked.held);
+	tracked_prepare(tracked.vqp);
 	cq = cq_of_hub();
 	mesh_lock(&cq->poll_lock);
-	mesh_live_release(tracked.held);
+	mesh_live_release(tracked.vqp);
 	assert_int_equal(world.mc->data.n_reap, 1);
 	mesh_unlock(&cq->poll_lock);
 	assert_int_equal(world.mc->data.n_reap, 1);
@@ -186,7 +186,7 @@ static void grows(bool shadow)
 	}
 	assert_int_equal(in_a_thread(prepare_elsewhere), -EBUSY);
 	end_poll_ex();
-	tracked_prepare(tracked.held);
+	tracked_prepare(tracked.vqp);
 }
 
 static void test_grows(void **state)
@@ -210,7 +210,7 @@ static void test_fence_of_a_full_one(void **state)
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_tracked(&moved_ex, 0);
 	open_bare(&bare_ex);
-	tracked_prepare(tracked.held);
+	tracked_prepare(tracked.vqp);
 	/* nobody has posted a receive: it is not taken, and will be tried again for ever */
 	while (!end_send_empty(&tracked, 0, IBV_SEND_SIGNALED))
 		;
@@ -219,7 +219,7 @@ static void test_fence_of_a_full_one(void **state)
 	alarm(PATIENCE);
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	ibv_end_poll(hub.cq_ex);
-	tracked_fence(tracked.held, false, &sync);
+	tracked_fence(tracked.vqp, false, &sync);
 }
 
 static void *end_elsewhere(void *arg)
@@ -258,7 +258,7 @@ static void ends_a_full_one(bool elsewhere)
 		end_err(&tracked);
 	mesh_root.move_times.move_ns = move_ns;
 	tracked.qp->state = IBV_QPS_ERR;
-	assert_int_equal(tracked.held->queue.n, 1);
+	assert_int_equal(tracked.vqp->queue.n, 1);
 	assert_int_equal(end_send_empty(&tracked, n++, IBV_SEND_SIGNALED), 0);
 	assert_true(in_a_thread(wait_elsewhere));
 	n_given = 0;
@@ -275,7 +275,7 @@ static void ends_a_full_one(bool elsewhere)
 		given(wc.wr_id, wc.status);
 	}
 	end_quiet(&tracked);
-	assert_false(mesh_live_waits(tracked.held));
+	assert_false(mesh_live_waits(tracked.vqp));
 }
 
 static void test_ends_a_full_one(void **state)

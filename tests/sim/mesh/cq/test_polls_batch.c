@@ -11,13 +11,13 @@ static const struct manner moved_builders = {.how = MOVED, .builders = true};
 static void *fence_on_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_fence(tracked.held, false, &sync_of_fence);
+	return (void *)(intptr_t)mesh_live_fence(tracked.vqp, false, &sync_of_fence);
 }
 
 static void *replay_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_replay(tracked.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4,
+	return (void *)(intptr_t)mesh_live_replay(tracked.vqp, sync_of_fence.next_psn, sync_of_fence.n_received, 4,
 						  NULL);
 }
 
@@ -38,7 +38,7 @@ static void open_builders(void)
 {
 	open_hub(&bare_plain, &(struct shape){.cqe = 1000});
 	open_tracked(&moved_builders, 0);
-	tracked_prepare_loop(tracked.held, PSN);
+	tracked_prepare_loop(tracked.vqp, PSN);
 	alarm(PATIENCE);
 }
 
@@ -121,9 +121,9 @@ static void test_begins_cancelled(void **state)
 {
 	(void)state;
 	open_builders();
-	mesh_held_want_stop(tracked.held);
+	mesh_vqp_want_stop(tracked.vqp);
 	assert_int_equal(in_a_thread(begins_cancelled), 0);
-	assert_false(atomic_load(&tracked.held->posting.stop_wanted));
+	assert_false(atomic_load(&tracked.vqp->posting.stop_wanted));
 }
 
 /* Who is in the batch may do that. */

@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "heldint.h"
 #include "pollends.h"
+#include "vqp_int.h"
 
 static int (*real_post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 static sem_t posts;
@@ -49,7 +49,7 @@ static void test_begins_while_posted(void **state)
 	end_err(&tracked);
 	tracked.qp->state = IBV_QPS_ERR;
 	ibv_end_poll(hub.cq_ex);
-	assert_int_equal(tracked.held->queue.n, 2); /* there is room for one when the first is polled */
+	assert_int_equal(tracked.vqp->queue.n, 2); /* there is room for one when the first is polled */
 	n_given = n_received = 0;
 	assert_int_equal(sem_init(&posts, 0, 0), 0);
 	real_post_send = world.mc->lower.io.post_send;
@@ -98,18 +98,18 @@ static void posts_unnoted(bool ended)
 
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_tracked(&moved_ex, 0);
-	tracked_prepare_loop(tracked.held, PSN);
-	tracked_fence(tracked.held, true, &sync);
-	assert_int_equal(mesh_live_replay(tracked.held, sync.next_psn, sync.n_received, 4, NULL), 0);
+	tracked_prepare_loop(tracked.vqp, PSN);
+	tracked_fence(tracked.vqp, true, &sync);
+	assert_int_equal(mesh_live_replay(tracked.vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 	if (ended) {
 		end_err(&tracked);
 		tracked.qp->state = IBV_QPS_ERR;
 	} else {
-		tracked.held->tracker->lost = "a test wants it so";
+		tracked.vqp->tracker->lost = "a test wants it so";
 	}
 	for (n_sent = 0; !write_to_itself(); n_sent++)
 		;
-	assert_int_equal(tracked.held->queue.n, 0);
+	assert_int_equal(tracked.vqp->queue.n, 0);
 	start_poll(0);
 	alarm(PATIENCE);
 	assert_int_equal(pthread_create(&writer, NULL, write_elsewhere, NULL), 0);
@@ -145,11 +145,11 @@ static unsigned int n_locked, n_free; /* posts with and without the lock that wh
 
 static int post_counted(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	if (!mesh_trylock(&tracked.held->lock)) {
+	if (!mesh_trylock(&tracked.vqp->lock)) {
 		n_locked++;
 	} else {
 		n_free++;
-		mesh_unlock(&tracked.held->lock);
+		mesh_unlock(&tracked.vqp->lock);
 	}
 	return real_post_send(qp, wr, bad);
 }
@@ -196,7 +196,7 @@ static void test_left_while_quiet(void **state)
 	add.wr.atomic.rkey = tracked.mr->rkey;
 	assert_int_equal(end_send_empty(&tracked, 0, IBV_SEND_SIGNALED), 0); /* as above */
 	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
-	assert_false(mesh_live_quiesce(tracked.held));
+	assert_false(mesh_live_quiesce(tracked.vqp));
 	count_posts();
 	assert_int_equal(ibv_post_send(tracked.qp, &first, &bad), 0);
 	assert_int_equal(ibv_post_send(tracked.qp, &last, &bad), 0);
@@ -241,13 +241,13 @@ static void test_window(void **state)
 	open_tracked(&moved_ex, 0);
 	/* nobody has posted a receive: nothing comes of it all */
 	assert_int_equal(end_send_empty(&tracked, 0, IBV_SEND_SIGNALED), 0);
-	assert_null(tracked.held->tracker->lost);
+	assert_null(tracked.vqp->tracker->lost);
 	/* What waits for a move that will not be goes first. */
 	sge = (struct ibv_sge){(uintptr_t)tracked.buf, 8, tracked.mr->lkey};
 	add.wr.atomic.remote_addr = (uintptr_t)tracked.buf;
 	add.wr.atomic.rkey = tracked.mr->rkey;
 	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
-	assert_false(mesh_live_quiesce(tracked.held));
+	assert_false(mesh_live_quiesce(tracked.vqp));
 	count_posts();
 	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
 	assert_int_equal(n_locked + n_free, 0);
@@ -255,8 +255,8 @@ static void test_window(void **state)
 	world.mc->lower.io.post_send = real_post_send;
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_bound, 2);
-	assert_ptr_equal(tracked.held->tracker->lost, mesh_tracker_kind);
-	assert_int_equal(tracked_fence_ends(tracked.held, true, &sync), -EOPNOTSUPP);
+	assert_ptr_equal(tracked.vqp->tracker->lost, mesh_tracker_kind);
+	assert_int_equal(tracked_fence_ends(tracked.vqp, true, &sync), -EOPNOTSUPP);
 	open_moved();
 	assert_int_equal(bind_window(from.qp), EOPNOTSUPP);
 	assert_int_equal(n_bound, 2);

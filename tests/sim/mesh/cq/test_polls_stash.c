@@ -2,8 +2,8 @@
 /* Completions that are withheld while the program polls. */
 #include <unistd.h>
 
-#include "heldint.h"
 #include "pollends.h"
+#include "vqp_int.h"
 
 #define OURS	 77u /* wr_id of what was put into the stash */
 
@@ -215,7 +215,7 @@ static void test_all_that_was_asked_for(void **state)
 	end_open(&from, &world, &moved_plain, &(struct shape){.hub = &hub});
 	end_rtr(&from, &hub, &(struct shape){0});
 	from.qp->state = IBV_QPS_RTS;
-	mesh_held_fail(from.held, IBV_WC_RETRY_EXC_ERR);
+	mesh_vqp_fail(from.vqp, IBV_WC_RETRY_EXC_ERR);
 	cq = cq_of_hub();
 	mesh_lock(&cq->lock);
 	cq->stash.kept = cq->stash.size - 1; /* others have the rest */

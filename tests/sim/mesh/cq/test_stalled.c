@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "conn.h"
-#include "heldint.h"
 #include "live.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 #define NOBODY	 0xfffff0u /* no queue pair has this number */
 #define PATIENCE 60000 /* ms */
@@ -52,7 +52,7 @@ static int no_key(void *arg, uint32_t rkey, uint32_t *ret)
 	return -EAGAIN;
 }
 
-static const struct mesh_held_ops ops = {.path_failed = path_failed, .want_key = no_key};
+static const struct mesh_vqp_ops ops = {.path_failed = path_failed, .want_key = no_key};
 static const struct manner plain = {.how = MOVED}, extended = {.how = MOVED, .extended = true};
 static const struct shape shape = {0};
 
@@ -70,8 +70,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	if (conn) {
-		mesh_held_destroy(conn->held);
-		conn->held = NULL;
+		mesh_vqp_destroy(conn->vqp);
+		conn->vqp = NULL;
 		mesh_conn_unlink(conn);
 		mesh_conn_put(conn);
 	}
@@ -83,7 +83,7 @@ static int teardown(void **state)
 static void tracked(const struct manner *manner)
 {
 	struct ibv_qp_attr rts = world_rts(0);
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	rts.timeout = 8;
 	rts.retry_cnt = 1;
@@ -95,7 +95,7 @@ static void tracked(const struct manner *manner)
 	conn->state = MESH_CONN_NATIVE;
 	conn->attr.rtr_mask = RTR_MASK;
 	conn->attr.rts_mask = RTS_MASK;
-	conn->held = h;
+	conn->vqp = h;
 }
 
 /* One that has not agreed on a path yet; its end and the peer's are its own, and its peer has answered once. */
@@ -106,7 +106,7 @@ static void held(void)
 	end_open(&e, &world, &plain, &shape);
 	conn = mesh_conn_new(world.mc, e.qp);
 	assert_non_null(conn);
-	assert_int_equal(mesh_held_new(world.mc, e.qp, &ops, conn, &conn->held), 0);
+	assert_int_equal(mesh_vqp_new(world.mc, e.qp, &ops, conn, &conn->vqp), 0);
 	e.qp->state = IBV_QPS_RTS;
 	conn->state = MESH_CONN_HELD;
 	conn->attr.rtr_mask = RTR_MASK;
@@ -184,8 +184,8 @@ static void test_fenced(void **state)
 	(void)state;
 	tracked(&plain);
 	send_two();
-	tracked_prepare(conn->held);
-	tracked_fence(conn->held, true, &sync);
+	tracked_prepare(conn->vqp);
+	tracked_fence(conn->vqp, true, &sync);
 	gives();
 }
 
@@ -217,12 +217,12 @@ static void test_quiesce(void **state)
 
 	(void)state;
 	tracked(&plain);
-	tracked_prepare(conn->held);
-	mesh_live_quiesce(conn->held);
+	tracked_prepare(conn->vqp);
+	mesh_live_quiesce(conn->vqp);
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
-	mesh_lock(&conn->held->lock);
-	conn->held->paused.quiet = MESH_QUIET_YES;
-	mesh_unlock(&conn->held->lock);
+	mesh_lock(&conn->vqp->lock);
+	conn->vqp->paused.quiet = MESH_QUIET_YES;
+	mesh_unlock(&conn->vqp->lock);
 	assert_int_equal(end_send(&e, &(struct ibv_send_wr){.wr_id = 1,
 							    .sg_list = &(struct ibv_sge){.addr = (uintptr_t)e.buf,
 											 .length = 8,
@@ -232,11 +232,12 @@ static void test_quiesce(void **state)
 							    .send_flags = IBV_SEND_SIGNALED,
 							    .wr.atomic = {.remote_addr = (uintptr_t)e.buf, .rkey = e.mr->rkey}}),
 			 0);
-	assert_int_equal(conn->held->queue.n, 1);
+	assert_int_equal(conn->vqp->queue.n, 1);
 	/* The atomic may complete before the empty queue is seen. */
-	for (until_ns = mesh_now_ns() + PATIENCE * 1000000ull; conn->held->queue.n && mesh_now_ns() < until_ns; usleep(PAUSE))
+	for (until_ns = mesh_now_ns() + PATIENCE * 1000000ull; conn->vqp->queue.n &&
+	     mesh_now_ns() < until_ns; usleep(PAUSE))
 		assert_true(!end_poll(&e, &wc) || (wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS));
-	assert_int_equal(conn->held->queue.n, 0);
+	assert_int_equal(conn->vqp->queue.n, 0);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
 }
 

@@ -111,7 +111,7 @@ int teardown(void **state)
 
 const struct manner manner = {.how = MOVED};
 const struct shape shape = {0};
-const struct mesh_held_ops no_ops = {0};
+const struct mesh_vqp_ops no_ops = {0};
 
 void track(struct tracked *p)
 {

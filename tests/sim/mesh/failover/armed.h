@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 /* A tracked queue pair, and the memory of its program, for which registrations and queue pairs are made ahead on another NIC. */
 
@@ -44,13 +44,13 @@ int teardown(void **state);
 
 extern const struct manner manner;
 extern const struct shape shape;
-extern const struct mesh_held_ops no_ops;
+extern const struct mesh_vqp_ops no_ops;
 
 struct tracked {
 	uint32_t depth;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 };
 
 void track(struct tracked *p);

@@ -10,7 +10,7 @@ static void test_qp(void **state)
 {
 	struct mesh_shadow_attr other = {.port_num = 1, .qp_access_flags = 0};
 	struct end e;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	uint32_t qpn, ahead;
 	struct ibv_wc wc;
 
@@ -37,13 +37,13 @@ static void test_qp(void **state)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &other, &qpn), 0);
 	assert_int_not_equal(qpn, ahead);
 	assert_true(mesh_live_armed(h));
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(&e);
 }
 
 static const struct shape small = {.max_wr = 4, .max_inline = 16, .max_sge = 1};
 
-static bool has_room(const struct mesh_held *h)
+static bool has_room(const struct mesh_vqp *h)
 {
 	return h->keys.places && h->queue.places && h->tracker->sends.places && h->tracker->receives.places &&
 	       h->tracker->walker->later.places;
@@ -52,7 +52,7 @@ static bool has_room(const struct mesh_held *h)
 /* Of one that is read from its queues: what the move needs to note things down, if that is little. */
 static void test_qp_room(void **state)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -64,7 +64,7 @@ static void test_qp_room(void **state)
 		assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 		assert_int_equal(has_room(h), !i);
 		assert_int_equal(h->keys.places != NULL, !i);
-		mesh_held_destroy(h);
+		mesh_vqp_destroy(h);
 		end_close(&e);
 	}
 }
@@ -72,7 +72,7 @@ static void test_qp_room(void **state)
 static void test_qp_disarm(void **state)
 {
 	struct end e;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
@@ -82,12 +82,12 @@ static void test_qp_disarm(void **state)
 	assert_false(mesh_live_armed(h));
 	mesh_live_disarm(h);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(&e);
 }
 
 /* Receives: with a walker the log has none, but they are noted until the QP is connected. */
-static size_t n_known(const struct mesh_held *h)
+static size_t n_known(const struct mesh_vqp *h)
 {
 	return h->tracker->walker ? h->early.log.n : h->tracker->receives.n_left;
 }
@@ -96,7 +96,7 @@ static size_t n_known(const struct mesh_held *h)
 static void test_qp_not_connected(void **state)
 {
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
-	struct mesh_held *h, *again;
+	struct mesh_vqp *h, *again;
 	struct end e;
 
 	(void)state;
@@ -107,7 +107,7 @@ static void test_qp_not_connected(void **state)
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
 	assert_int_equal(n_known(h), 2);
 	mesh_live_untrack(h);
-	assert_int_equal(h->mode, MESH_HELD_RX_RECORD);
+	assert_int_equal(h->mode, MESH_VQP_RX_RECORD);
 	assert_int_equal(h->early.log.n, 2);
 	wr.wr_id = 3;
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
@@ -119,16 +119,16 @@ static void test_qp_not_connected(void **state)
 												   i)->wr_id, i + 1);
 	mesh_live_untrack(h);
 	/* And it may be held then. */
-	assert_int_equal(mesh_held_new(world.mc, e.qp, &no_ops, NULL, &again), 0);
+	assert_int_equal(mesh_vqp_new(world.mc, e.qp, &no_ops, NULL, &again), 0);
 	assert_int_equal(again->early.log.n, 3);
-	mesh_held_destroy(again);
+	mesh_vqp_destroy(again);
 	end_close(&e);
 }
 
 /* Each allocation fails once. @ret_failed: so often there was none; @ret_later: so often it had no room, and the move asked again */
 static void arm_without_memory(const struct shape *of, unsigned int *ret_failed, unsigned int *ret_later)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 	int err;
 
@@ -149,7 +149,7 @@ static void arm_without_memory(const struct shape *of, unsigned int *ret_failed,
 			assert_true(has_room(h));
 			++*ret_later;
 		}
-		mesh_held_destroy(h);
+		mesh_vqp_destroy(h);
 		end_close(&e);
 	})
 }
@@ -242,11 +242,11 @@ static void check_memory(uint32_t depth)
 	print_message("%u work requests: queue pair and CQ %zu bytes, the ones made ahead %zu, of ours %zu, room for a move %zu\n", depth, bare,
 		      ahead, ours, room);
 	for (i = 0; i < MANY; i++) {
-		mesh_held_destroy(all[i].h);
+		mesh_vqp_destroy(all[i].h);
 		assert_int_equal(ibv_destroy_qp(all[i].qp), 0);
 		assert_int_equal(ibv_destroy_cq(all[i].cq), 0);
 	}
-	mesh_held_destroy(first.h);
+	mesh_vqp_destroy(first.h);
 	assert_int_equal(ibv_destroy_qp(first.qp), 0);
 	assert_int_equal(ibv_destroy_cq(first.cq), 0);
 	assert_true(ours <= OUR_BYTES);
@@ -278,7 +278,7 @@ static void test_qp_of_any_kind(void **state)
 {
 	struct verbs_context *rail = verbs_get_ctx(world.rail->context);
 	struct ibv_qp *(*real)(struct ibv_context *, struct ibv_qp_init_attr_ex *) = rail->create_qp_ex;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -288,7 +288,7 @@ static void test_qp_of_any_kind(void **state)
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	rail->create_qp_ex = real;
 	assert_true(mesh_live_armed(h));
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(&e);
 }
 

@@ -45,13 +45,13 @@ static struct wanted to_itself(uint32_t qpn, uint32_t psn)
 	return w;
 }
 
-static int stand_by(struct mesh_held *h, struct wanted want)
+static int stand_by(struct mesh_vqp *h, struct wanted want)
 {
 	modify.n = 0;
 	return mesh_live_standby(h, &want.rtr, RTR_MASK, &want.rts, RTS_MASK);
 }
 
-static int connect_next(struct mesh_held *h, struct wanted want)
+static int connect_next(struct mesh_vqp *h, struct wanted want)
 {
 	modify.n = 0;
 	return mesh_live_connect(h, &want.rtr, RTR_MASK, &want.rts, RTS_MASK);
@@ -72,9 +72,9 @@ static void assert_connected(struct ibv_qp *qp, uint32_t psn)
 	assert_int_equal(is.dest_qp_num, qp->qp_num);
 }
 
-static struct mesh_held *armed(struct end *e)
+static struct mesh_vqp *armed(struct end *e)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	end_open(e, &world, &manner, &shape);
 	assert_int_equal(mesh_live_track(world.mc, e->qp, &no_ops, NULL, 1024, &h), 0);
@@ -85,7 +85,7 @@ static struct mesh_held *armed(struct end *e)
 static void test_standby(void **state)
 {
 	struct mv_ctl_end peer = {.gid = world.rail_gid};
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	uint32_t qpn, taken;
 	struct end e;
 
@@ -125,7 +125,7 @@ static void test_standby(void **state)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(connect_next(h, to_itself(taken, 10)), 0);
 	assert_connected(h->next.shadow.qp, 10);
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(&e);
 	mesh_root.lib.verbs.modify_qp = modify.real;
 }
@@ -134,7 +134,7 @@ static void test_standby(void **state)
 static void test_standby_taken(void **state)
 {
 	struct mesh_shadow_attr other = shadow_attr;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	uint32_t ahead;
 	struct end e;
 
@@ -190,7 +190,7 @@ static void test_standby_taken(void **state)
 	assert_int_not_equal(stand_by(h, to_itself(mesh_live_armed(h), 5)), 0);
 	modify.fail = 0;
 	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(&e);
 	mesh_root.lib.verbs.modify_qp = modify.real;
 }
@@ -204,7 +204,7 @@ static void assert_allows(struct ibv_qp *qp, unsigned int access)
 	assert_int_equal(is.qp_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ), access);
 }
 
-static void change(struct mesh_held *h, struct wanted *want, unsigned int access, uint8_t min_rnr_timer)
+static void change(struct mesh_vqp *h, struct wanted *want, unsigned int access, uint8_t min_rnr_timer)
 {
 	struct ibv_qp_attr changed = {.qp_access_flags = access, .min_rnr_timer = min_rnr_timer};
 
@@ -218,7 +218,7 @@ static void test_changed(void **state)
 {
 	struct mesh_shadow_attr want_attr = shadow_attr;
 	struct wanted want;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	uint32_t ahead, taken;
 	struct end e;
 
@@ -269,7 +269,7 @@ static void test_changed(void **state)
 	change(h, &want, IBV_ACCESS_REMOTE_READ, 8);
 	modify.fail = 0;
 	assert_false(mesh_live_armed(h));
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(&e);
 	mesh_root.lib.verbs.modify_qp = modify.real;
 }
@@ -278,7 +278,7 @@ static void test_changed(void **state)
 static void test_standby_fails(void **state)
 {
 	unsigned int n_failed = 0, nth;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	uint32_t taken;
 	struct end e;
 	int err = 0;
@@ -299,7 +299,7 @@ static void test_standby_fails(void **state)
 		assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 		assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
 		assert_connected(h->next.shadow.qp, 6);
-		mesh_held_destroy(h);
+		mesh_vqp_destroy(h);
 		end_close(&e);
 		mesh_root.lib.verbs.modify_qp = modify.real;
 	}
@@ -311,7 +311,7 @@ static void test_standby_fails(void **state)
 	fault_disarm();
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(&e);
 }
 

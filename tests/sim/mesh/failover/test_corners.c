@@ -15,11 +15,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "random.h"
 #include "simhost.h"
 #include "srq.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 #define SENDS	    0x10000000u /* wr_id of the first */
 #define RECVS	    0x20000000u
@@ -208,25 +208,25 @@ static void open_side(struct side *s, uint32_t sends, uint32_t recvs, uint32_t s
 
 static void connect_side(struct side *s, const struct side *peer)
 {
-	tracked_rtr(&s->e, &tracked_ops, world_rtr(&world, false, peer->e.qp->qp_num, 0x123), &s->e.held);
-	tracked_rts(&s->e, s->e.held, world_rts(0x123));
+	tracked_rtr(&s->e, &tracked_ops, world_rtr(&world, false, peer->e.qp->qp_num, 0x123), &s->e.vqp);
+	tracked_rts(&s->e, s->e.vqp, world_rts(0x123));
 }
 
 static uint32_t working_qpn(const struct side *s)
 {
-	return s->e.held->now.qp ? s->e.held->now.qp->qp_num : s->e.qp->qp_num;
+	return s->e.vqp->now.qp ? s->e.vqp->now.qp->qp_num : s->e.qp->qp_num;
 }
 
 static void connect_next(struct side *s, uint32_t peer_qpn)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, peer_qpn, 0x456), rts = world_rts(0x456);
 
-	assert_int_equal(mesh_live_connect(s->e.held, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	assert_int_equal(mesh_live_connect(s->e.vqp, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
 static void prepare_both(void)
 {
-	uint32_t x_qpn = tracked_prepare(x.e.held), y_qpn = tracked_prepare(y.e.held);
+	uint32_t x_qpn = tracked_prepare(x.e.vqp), y_qpn = tracked_prepare(y.e.vqp);
 
 	connect_next(&x, y_qpn);
 	connect_next(&y, x_qpn);
@@ -234,10 +234,11 @@ static void prepare_both(void)
 
 static void must_be_fenced(struct side *s, struct mv_move_sync *sync)
 {
-	int err = tracked_fence_ends(s->e.held, true, sync);
+	int err = tracked_fence_ends(s->e.vqp, true, sync);
 
 	if (err)
-		fail_msg("not fenced: %s; lost: %s", strerrordesc_np(-err), mesh_live_lost(s->e.held) ? mesh_live_lost(s->e.held) : "no");
+		fail_msg("not fenced: %s; lost: %s", strerrordesc_np(-err),
+			 mesh_live_lost(s->e.vqp) ? mesh_live_lost(s->e.vqp) : "no");
 }
 
 static void fill_queues(void)
@@ -260,8 +261,8 @@ static void move(void)
 	must_be_fenced(&x, &x_sync);
 	must_refuse(&x);
 	must_be_fenced(&y, &y_sync);
-	assert_int_equal(mesh_live_replay(x.e.held, y_sync.next_psn, y_sync.n_received, 4, NULL), 0);
-	assert_int_equal(mesh_live_replay(y.e.held, x_sync.next_psn, x_sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_live_replay(x.e.vqp, y_sync.next_psn, y_sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_live_replay(y.e.vqp, x_sync.next_psn, x_sync.n_received, 4, NULL), 0);
 	simhost_unmute();
 	finish_work();
 	must_refuse(&x);
@@ -314,7 +315,7 @@ static void end_it(void)
 	} else {
 		prepare_both();
 		must_be_fenced(&x, &sync);
-		mesh_live_flush_errors(x.e.held);
+		mesh_live_flush_errors(x.e.vqp);
 	}
 	must_fail_all(&x);
 	simhost_unmute();

@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "live.h"
 #include "moved.h"
+#include "vqp_int.h"
 
 #define PATIENCE 60000 /* ms */
 
@@ -38,7 +38,7 @@ static int want_key(void *arg, uint32_t rkey, uint32_t *ret)
 	return -EAGAIN;
 }
 
-static const struct mesh_held_ops ops = {.path_failed = path_failed, .want_key = want_key};
+static const struct mesh_vqp_ops ops = {.path_failed = path_failed, .want_key = want_key};
 
 static void open_both(const struct manner *manner, const struct shape *shape)
 {
@@ -49,7 +49,7 @@ static void open_both(const struct manner *manner, const struct shape *shape)
 static void connect_both(const struct shape *shape)
 {
 	ends_connect(&a, &b, shape);
-	a.held->client.ops = b.held->client.ops = &ops;
+	a.vqp->client.ops = b.vqp->client.ops = &ops;
 }
 
 static int setup(void **state)
@@ -118,7 +118,7 @@ static void peer_dies(void)
 {
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 
-	assert_int_equal(ibv_modify_qp(b.held->now.qp, &err, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_modify_qp(b.vqp->now.qp, &err, IBV_QP_STATE), 0);
 }
 
 /* ---- a key ----------------------------------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ static void key_is_not_answered(const struct manner *manner, bool survive)
 	post(1, IBV_WR_RDMA_WRITE, b.mr->rkey);
 	post(2, IBV_WR_SEND, 0);
 	assert_int_equal(n_wanted, 1);
-	mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR);
+	mesh_vqp_fail(a.vqp, IBV_WC_RETRY_EXC_ERR);
 	expect_in(a.recv_cq, 100, IBV_WC_WR_FLUSH_ERR);
 	expect_in(a.recv_cq, 101, IBV_WC_WR_FLUSH_ERR);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
@@ -181,9 +181,9 @@ static void test_key_of_one_that_failed(void **state)
 	post(2, IBV_WR_RDMA_WRITE, b.mr->rkey);
 	while (!n_failed)
 		end_quiet(&a);
-	assert_false(mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR));
+	assert_false(mesh_vqp_fail(a.vqp, IBV_WC_RETRY_EXC_ERR));
 	end_quiet(&a);
-	mesh_live_flush_errors(a.held);
+	mesh_live_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 100, IBV_WC_WR_FLUSH_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
@@ -206,7 +206,7 @@ static void test_path(void **state)
 	while (!n_failed)
 		end_quiet(&a);
 	assert_int_equal(n_wanted, 1);
-	mesh_live_flush_errors(a.held);
+	mesh_live_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	post(3, IBV_WR_RDMA_WRITE, b.mr->rkey ^ 0x100);
@@ -224,7 +224,7 @@ static enum ibv_qp_state state_of_peer(void)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	assert_int_equal(ibv_query_qp(b.held->now.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(ibv_query_qp(b.vqp->now.qp, &attr, IBV_QP_STATE, &init), 0);
 	return attr.qp_state;
 }
 
@@ -238,7 +238,7 @@ static void test_no_key_reaches_the_peer(void **state)
 	connect_both(&shape);
 	post(1, IBV_WR_RDMA_WRITE, b.mr->rkey);
 	post(2, IBV_WR_RDMA_WRITE, b.mr->rkey ^ 0x100);
-	mesh_live_flush_errors(a.held);
+	mesh_live_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
@@ -257,7 +257,7 @@ static void test_ended_while_it_waits(void **state)
 	connect_both(&shape);
 	for (i = 0; i < 8; i++)
 		post(i, IBV_WR_RDMA_WRITE, b.mr->rkey);
-	assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_vqp_modify(a.vqp, &err, IBV_QP_STATE), 0);
 	for (i = 0; i < 8; i++)
 		expect(&a, i, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
@@ -299,17 +299,17 @@ static void test_reset(const struct manner *manner)
 		assert_int_equal(end_recv(&a, 108 + i, 0, 64), 0);
 	}
 	mesh_rail_lose(world.rail);
-	mesh_live_flush_errors(a.held);
+	mesh_live_flush_errors(a.vqp);
 	for (i = 4; i < 12; i++)
 		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
 	/* And what comes now, once; nothing is noted any more. */
-	assert_int_equal(a.held->early.log.n, 0);
+	assert_int_equal(a.vqp->early.log.n, 0);
 	post(1, IBV_WR_SEND, 0);
 	expect(&a, 1, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(end_recv(&a, 200, 0, 64), 0);
 	expect(&a, 200, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(a.held->early.log.n, 0);
+	assert_int_equal(a.vqp->early.log.n, 0);
 	end_quiet(&a);
 }
 
@@ -337,7 +337,7 @@ static void test_reset_unused(void **state)
 	end_rtr(&a, &b, &shape);
 	end_prepare(&a);
 	mesh_rail_lose(world.rail);
-	assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_vqp_modify(a.vqp, &err, IBV_QP_STATE), 0);
 	for (i = 0; i < 8; i++)
 		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
@@ -349,7 +349,7 @@ static void prepared(void)
 
 	receives_before(&moved, &shape);
 	end_rtr(&a, &b, &shape);
-	a.held->client.ops = &ops;
+	a.vqp->client.ops = &ops;
 	end_rtr(&b, &a, &shape);
 	end_prepare(&a);
 	end_prepare(&b);
@@ -364,12 +364,12 @@ static void nothing_is_agreed(bool ended)
 	unsigned int i;
 
 	prepared();
-	assert_int_equal(mesh_held_unprepare(a.held), 0);
+	assert_int_equal(mesh_vqp_unprepare(a.vqp), 0);
 	if (ended) {
-		assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
-		assert_false(mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR));
+		assert_int_equal(mesh_vqp_modify(a.vqp, &err, IBV_QP_STATE), 0);
+		assert_false(mesh_vqp_fail(a.vqp, IBV_WC_RETRY_EXC_ERR));
 	} else {
-		assert_true(mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR));
+		assert_true(mesh_vqp_fail(a.vqp, IBV_WC_RETRY_EXC_ERR));
 		post(1, IBV_WR_SEND, 0);
 		expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	}
@@ -401,12 +401,12 @@ static void test_ended_behind_another(void **state)
 
 	(void)state;
 	prepared();
-	cq = a.held->recv_cq;
+	cq = a.vqp->recv_cq;
 	mesh_lock(&cq->lock);
 	assert_int_equal(mesh_cq_stash_reserve(&cq->stash, 1), 0);
 	mesh_cq_stash(cq, &others);
 	mesh_unlock(&cq->lock);
-	assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_vqp_modify(a.vqp, &err, IBV_QP_STATE), 0);
 	assert_int_equal(end_wait(&a).wr_id, 1);
 	for (i = 0; i < 8; i++)
 		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
@@ -428,7 +428,7 @@ static void test_reset_after_an_error(void **state)
 	post(2, IBV_WR_SEND, 0);
 	usleep(20000);
 	mesh_rail_lose(world.rail);
-	mesh_live_flush_errors(a.held);
+	mesh_live_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_LOC_PROT_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	expect(&a, 100, IBV_WC_WR_FLUSH_ERR);

@@ -12,9 +12,9 @@
 
 #include "connect.h"
 #include "failover_exec.h"
-#include "heldint.h"
 #include "rails.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 #define PSN    0x77u
 #define SOON   1000 /* ms */
@@ -58,8 +58,8 @@ static int setup(void **state)
 	conn->attr.rts_mask = RTS_MASK;
 	conn->attr.rts.max_rd_atomic = 4;
 	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
-	assert_int_equal(mesh_held_modify_base(conn->held, &rtr, RTR_MASK), 0);
-	tracked_rts(&e, conn->held, world_rts(PSN));
+	assert_int_equal(mesh_vqp_modify_base(conn->vqp, &rtr, RTR_MASK), 0);
+	tracked_rts(&e, conn->vqp, world_rts(PSN));
 	return 0;
 }
 
@@ -73,9 +73,9 @@ static int teardown(void **state)
 /* One of a single packet that was posted before the fence, and flushed. */
 static void was_posted(struct ibv_send_wr wr)
 {
-	struct mesh_wr_tracker *tracker = conn->held->tracker;
+	struct mesh_wr_tracker *tracker = conn->vqp->tracker;
 
-	assert_int_equal(mesh_tracker_room(tracker, &conn->held->made.cap), 0);
+	assert_int_equal(mesh_tracker_room(tracker, &conn->vqp->made.cap), 0);
 	assert_int_equal(mesh_tracker_send(tracker, &wr), 0);
 	tracker->n_undone++;
 }
@@ -92,7 +92,7 @@ static void moves(enum before before)
 				   .sg_list = &(struct ibv_sge){(uintptr_t)e.buf, 8, e.mr->lkey},
 				   .num_sge = before == READ_WITH_A_KEY,
 				   .wr.rdma = {(uintptr_t)e.buf, 0xdead00}};
-	struct mesh_held *h = conn->held;
+	struct mesh_vqp *h = conn->vqp;
 	struct ibv_qp_attr rtr, rts = world_rts(PSN);
 	struct mv_move_sync sync;
 	uint32_t qpn;
@@ -120,7 +120,7 @@ static void runs(void)
 	uint64_t now_ns;
 	unsigned int ms;
 
-	for (ms = 0; ms < SOON && conn->held->queue.n; ms++) {
+	for (ms = 0; ms < SOON && conn->vqp->queue.n; ms++) {
 		now_ns = mesh_now_ns();
 		mesh_conn_run(conn, now_ns, now_ns);
 		usleep(1000);
@@ -188,7 +188,7 @@ static void test_lost_nic_behind_errors(void **state)
 	assert_int_equal(end_send_empty(&e, FAILED + 2, IBV_SEND_SIGNALED), 0);
 	for (i = 0, attr.qp_state = IBV_QPS_RTS; attr.qp_state != IBV_QPS_ERR && i < SOON; i++) {
 		usleep(1000);
-		assert_int_equal(mesh_root.lib.verbs.query_qp(conn->held->now.qp, &attr, IBV_QP_STATE, &init), 0);
+		assert_int_equal(mesh_root.lib.verbs.query_qp(conn->vqp->now.qp, &attr, IBV_QP_STATE, &init), 0);
 	}
 	assert_int_equal(attr.qp_state, IBV_QPS_ERR);
 	conn->path.pd = world.spd;

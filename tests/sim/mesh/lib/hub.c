@@ -131,8 +131,8 @@ void post_missing(struct hub *h, uint32_t n)
 
 void live_connect(struct end *e)
 {
-	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->held);
-	tracked_rts(e, e->held, world_rts(PSN));
+	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->vqp);
+	tracked_rts(e, e->vqp, world_rts(PSN));
 }
 
 struct live *live_open(uint32_t n)
@@ -183,8 +183,8 @@ void live_works(struct live *l, struct end *e)
 
 void live_fence(struct end *e, struct mv_move_sync *sync)
 {
-	tracked_prepare_loop(e->held, PSN);
-	tracked_fence(e->held, true, sync);
+	tracked_prepare_loop(e->vqp, PSN);
+	tracked_fence(e->vqp, true, sync);
 }
 
 void live_move(struct end *e)
@@ -192,5 +192,5 @@ void live_move(struct end *e)
 	struct mv_move_sync sync;
 
 	live_fence(e, &sync);
-	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 }

@@ -127,7 +127,7 @@ static void work_waits(void *arg)
 	atomic_fetch_add(&e->n_waits, 1);
 }
 
-static const struct mesh_held_ops held_ops = {.want_key = want_key, .work_waits = work_waits};
+static const struct mesh_vqp_ops held_ops = {.want_key = want_key, .work_waits = work_waits};
 
 unsigned int end_keys(struct end *e)
 {
@@ -144,7 +144,7 @@ unsigned int end_keys(struct end *e)
 		if (!wait)
 			return n;
 		mesh_key_remote(e->world->spd, wait->rkey, &key);
-		mesh_held_put_key(e->held, wait->rkey, key);
+		mesh_vqp_put_key(e->vqp, wait->rkey, key);
 		free(wait);
 		n++;
 	}
@@ -277,9 +277,9 @@ void end_open(struct end *e, struct world *w, const struct manner *manner, const
 
 static void close_qp(struct end *e)
 {
-	mesh_held_destroy(e->held);
+	mesh_vqp_destroy(e->vqp);
 	mesh_recvlog_end(e->world->mc, e->qp);
-	e->held = NULL;
+	e->vqp = NULL;
 	assert_int_equal(ibv_destroy_qp(e->qp), 0);
 	e->qp = NULL;
 }
@@ -344,7 +344,7 @@ void end_rtr(struct end *e, const struct end *peer, const struct shape *shape)
 	if (e->manner->how == BARE)
 		assert_int_equal(ibv_modify_qp(e->qp, &attr, RTR_MASK), 0);
 	else
-		assert_int_equal(mesh_held_new(e->world->mc, e->qp, &held_ops, e, &e->held), 0);
+		assert_int_equal(mesh_vqp_new(e->world->mc, e->qp, &held_ops, e, &e->vqp), 0);
 	e->qp->state = IBV_QPS_RTR; /* as ibv_modify_qp() does */
 }
 
@@ -368,7 +368,7 @@ void end_rts(struct end *e, const struct shape *shape)
 	if (e->manner->how == BARE)
 		assert_int_equal(ibv_modify_qp(e->qp, &attr, RTS_MASK), 0);
 	else if (!e->late_rts)
-		assert_int_equal(mesh_held_rts(e->held, &attr, RTS_MASK), 0);
+		assert_int_equal(mesh_vqp_rts(e->vqp, &attr, RTS_MASK), 0);
 	e->qp->state = IBV_QPS_RTS;
 }
 
@@ -376,15 +376,15 @@ void end_native(struct end *e, const struct end *peer, const struct shape *shape
 {
 	struct ibv_qp_attr rtr = world_rtr(e->world, false, peer->qp->qp_num, PSN), rts = rts_attr(shape);
 
-	assert_int_equal(mesh_held_modify_base(e->held, &rtr, RTR_MASK), 0);
-	assert_int_equal(mesh_held_modify_base(e->held, &rts, RTS_MASK), 0);
+	assert_int_equal(mesh_vqp_modify_base(e->vqp, &rtr, RTR_MASK), 0);
+	assert_int_equal(mesh_vqp_modify_base(e->vqp, &rts, RTS_MASK), 0);
 }
 
 void end_shadow_rts(struct end *e, const struct shape *shape)
 {
 	struct ibv_qp_attr attr = rts_attr(shape);
 
-	assert_int_equal(mesh_held_rts(e->held, &attr, RTS_MASK), 0);
+	assert_int_equal(mesh_vqp_rts(e->vqp, &attr, RTS_MASK), 0);
 }
 
 void end_err(struct end *e)
@@ -394,14 +394,14 @@ void end_err(struct end *e)
 	if (e->manner->how == BARE)
 		assert_int_equal(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
 	else
-		assert_int_equal(mesh_held_modify(e->held, &attr, IBV_QP_STATE), 0);
+		assert_int_equal(mesh_vqp_modify(e->vqp, &attr, IBV_QP_STATE), 0);
 }
 
 void end_prepare(struct end *e)
 {
 	struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE};
 
-	assert_int_equal(mesh_held_prepare(e->held, e->world->spd, &attr, &e->shadow_qpn), 0);
+	assert_int_equal(mesh_vqp_prepare(e->vqp, e->world->spd, &attr, &e->shadow_qpn), 0);
 }
 
 void end_connect(struct end *e, const struct end *peer, const struct shape *shape)
@@ -409,7 +409,7 @@ void end_connect(struct end *e, const struct end *peer, const struct shape *shap
 	struct ibv_qp_attr attr = world_rtr(e->world, true, peer->shadow_qpn, PSN);
 
 	(void)shape;
-	assert_int_equal(mesh_held_connect(e->held, &attr, RTR_MASK), 0);
+	assert_int_equal(mesh_vqp_connect(e->vqp, &attr, RTR_MASK), 0);
 }
 
 void ends_connect(struct end *a, struct end *b, const struct shape *shape)
@@ -421,8 +421,8 @@ void ends_connect(struct end *a, struct end *b, const struct shape *shape)
 		end_prepare(b);
 		end_connect(a, b, shape);
 		end_connect(b, a, shape);
-		mesh_held_activate(a->held);
-		mesh_held_activate(b->held);
+		mesh_vqp_activate(a->vqp);
+		mesh_vqp_activate(b->vqp);
 	}
 	end_rts(a, shape);
 	end_rts(b, shape);

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "held.h"
 #include "keys.h"
+#include "vqp.h"
 
 /*
  * Two queue pairs of one program on mlx5_0, connected to each other there, or moved, both, to mlx5_1: what is the
@@ -65,7 +65,7 @@ struct end {
 	uint8_t *buf;
 	bool spoke; /* CQ and SRQ are the hub's */
 	/* Moved. */
-	struct mesh_held *held;
+	struct mesh_vqp *vqp;
 	uint32_t shadow_qpn;
 	bool late_rts; /* the program is in RTS before there is a shadow that could be */
 	_Atomic unsigned int n_waits; /* calls of work_waits */

@@ -12,7 +12,7 @@
 #include "random.h"
 
 struct end a, b;
-struct mesh_held *h;
+struct mesh_vqp *h;
 struct posted posted;
 uint32_t fed;
 
@@ -80,7 +80,7 @@ int reading_setup(void **state)
 int reading_teardown(void **state)
 {
 	if (h)
-		mesh_held_destroy(h);
+		mesh_vqp_destroy(h);
 	end_close(&a);
 	end_close(&b);
 	return world_teardown(state);

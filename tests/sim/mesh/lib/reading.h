@@ -2,8 +2,8 @@
 #ifndef SIM_MESH_READING_H
 #define SIM_MESH_READING_H
 
-#include "heldint.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 /*
  * A connection of which one end's work is read from mlx5's own queues (mlx5_wr_walker.h). It is there while a test
@@ -17,7 +17,7 @@
 #define TWO_CQS_DEPTH 300
 
 extern struct end a, b; /* a is read, b answers */
-extern struct mesh_held *h; /* of a, once that is connected; NULL: nothing of it is to be destroyed */
+extern struct mesh_vqp *h; /* of a, once that is connected; NULL: nothing of it is to be destroyed */
 
 /* What a was given to do. */
 struct posted {

@@ -15,23 +15,23 @@ static void path_failed(void *arg)
 	(void)arg;
 }
 
-const struct mesh_held_ops tracked_ops = {.path_failed = path_failed};
+const struct mesh_vqp_ops tracked_ops = {.path_failed = path_failed};
 const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
-void tracked_rtr(struct end *e, const struct mesh_held_ops *ops, struct ibv_qp_attr attr, struct mesh_held **ret)
+void tracked_rtr(struct end *e, const struct mesh_vqp_ops *ops, struct ibv_qp_attr attr, struct mesh_vqp **ret)
 {
 	assert_int_equal(mesh_live_track(e->world->mc, e->qp, ops, NULL, TRACKED_MTU, ret), 0);
-	assert_int_equal(mesh_held_modify_base(*ret, &attr, RTR_MASK), 0);
+	assert_int_equal(mesh_vqp_modify_base(*ret, &attr, RTR_MASK), 0);
 	e->qp->state = IBV_QPS_RTR;
 }
 
-void tracked_rts(struct end *e, struct mesh_held *h, struct ibv_qp_attr attr)
+void tracked_rts(struct end *e, struct mesh_vqp *h, struct ibv_qp_attr attr)
 {
 	assert_int_equal(mesh_live_base_rts(h, &attr, RTS_MASK), 0);
 	e->qp->state = IBV_QPS_RTS;
 }
 
-uint32_t tracked_prepare(struct mesh_held *h)
+uint32_t tracked_prepare(struct mesh_vqp *h)
 {
 	uint32_t qpn;
 
@@ -39,14 +39,14 @@ uint32_t tracked_prepare(struct mesh_held *h)
 	return qpn;
 }
 
-void tracked_prepare_loop(struct mesh_held *h, uint32_t psn)
+void tracked_prepare_loop(struct mesh_vqp *h, uint32_t psn)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, tracked_prepare(h), psn), rts = world_rts(psn);
 
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
-int tracked_fence_ends(struct mesh_held *h, bool first, struct mv_move_sync *sync)
+int tracked_fence_ends(struct mesh_vqp *h, bool first, struct mv_move_sync *sync)
 {
 	int err = mesh_live_fence(h, first, sync);
 	unsigned int ms;
@@ -58,24 +58,24 @@ int tracked_fence_ends(struct mesh_held *h, bool first, struct mv_move_sync *syn
 	return err;
 }
 
-void tracked_fence(struct mesh_held *h, bool first, struct mv_move_sync *sync)
+void tracked_fence(struct mesh_vqp *h, bool first, struct mv_move_sync *sync)
 {
 	assert_int_equal(tracked_fence_ends(h, first, sync), 0);
 }
 
-struct mesh_conn *as_connection(struct end *e, struct mesh_held *h, enum mesh_conn_state state)
+struct mesh_conn *as_connection(struct end *e, struct mesh_vqp *h, enum mesh_conn_state state)
 {
 	struct mesh_conn *conn = mesh_conn_new(world.mc, e->qp);
 
 	assert_non_null(conn);
-	conn->held = h;
+	conn->vqp = h;
 	conn->state = state;
 	return conn;
 }
 
 void end_connection(struct mesh_conn *conn)
 {
-	conn->held = NULL;
+	conn->vqp = NULL;
 	mesh_conn_unlink(conn);
 	mesh_conn_put(conn);
 }

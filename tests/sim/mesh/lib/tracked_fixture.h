@@ -11,7 +11,7 @@
 #define TRACKED_MTU 1024
 
 /* Whose path fails is not heard of. */
-extern const struct mesh_held_ops tracked_ops;
+extern const struct mesh_vqp_ops tracked_ops;
 /* What the next queue pair is made with. */
 extern const struct mesh_shadow_attr shadow_attr;
 
@@ -19,21 +19,21 @@ extern const struct mesh_shadow_attr shadow_attr;
  * tracked_rtr, tracked_rts - the program's steps, of one that is tracked from the first on; @ret: is set before that
  * may fail
  */
-void tracked_rtr(struct end *e, const struct mesh_held_ops *ops, struct ibv_qp_attr attr, struct mesh_held **ret);
-void tracked_rts(struct end *e, struct mesh_held *h, struct ibv_qp_attr attr);
+void tracked_rtr(struct end *e, const struct mesh_vqp_ops *ops, struct ibv_qp_attr attr, struct mesh_vqp **ret);
+void tracked_rts(struct end *e, struct mesh_vqp *h, struct ibv_qp_attr attr);
 
 /** tracked_prepare - returns the number of the next queue pair */
-uint32_t tracked_prepare(struct mesh_held *h);
+uint32_t tracked_prepare(struct mesh_vqp *h);
 /** tracked_prepare_loop - the same, and connect that one to itself, either way beginning with @psn */
-void tracked_prepare_loop(struct mesh_held *h, uint32_t psn);
+void tracked_prepare_loop(struct mesh_vqp *h, uint32_t psn);
 
 /** tracked_fence_ends - until it does not say -EAGAIN any more; returns what it says, or that after 20 seconds */
-int tracked_fence_ends(struct mesh_held *h, bool first, struct mv_move_sync *sync);
+int tracked_fence_ends(struct mesh_vqp *h, bool first, struct mv_move_sync *sync);
 /** tracked_fence - that, and it is done */
-void tracked_fence(struct mesh_held *h, bool first, struct mv_move_sync *sync);
+void tracked_fence(struct mesh_vqp *h, bool first, struct mv_move_sync *sync);
 
 /** as_connection, end_connection - what the rest of the plugin sees of @e's queue pair; @h: its work is ours, or is logged */
-struct mesh_conn *as_connection(struct end *e, struct mesh_held *h, enum mesh_conn_state state);
+struct mesh_conn *as_connection(struct end *e, struct mesh_vqp *h, enum mesh_conn_state state);
 void end_connection(struct mesh_conn *conn);
 
 #endif

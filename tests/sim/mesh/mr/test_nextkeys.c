@@ -35,7 +35,7 @@ static void path_failed(void *arg)
 	(void)arg;
 }
 
-static const struct mesh_held_ops ops = {.want_key = want_key, .path_failed = path_failed};
+static const struct mesh_vqp_ops ops = {.want_key = want_key, .path_failed = path_failed};
 
 static void post(enum ibv_wr_opcode opcode, uint32_t rkey, int num_sge, unsigned int flags)
 {
@@ -146,10 +146,10 @@ static void test_not_for_ever(void **state)
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, &none), 0);
 	assert_int_equal(n_asked, 1);
 	assert_int_equal(asked, INLINED);
-	mesh_held_put_key(h, INLINED, INLINED + PATH);
+	mesh_vqp_put_key(h, INLINED, INLINED + PATH);
 	assert_known(INLINED);
 	assert_int_equal(asked, OTHER);
-	mesh_held_drop_key(h, OTHER); /* what waits for it asks again */
+	mesh_vqp_drop_key(h, OTHER); /* what waits for it asks again */
 	assert_int_equal(n_asked, 3);
 	assert_int_equal(asked, OTHER);
 }

@@ -112,10 +112,10 @@ static void test_last_wqe_move_failed(void **state)
 	(void)state;
 	live_fence(&l->ends[0], &sync);
 	reads_nothing();
-	mesh_live_flush_errors(l->ends[0].held);
+	mesh_live_flush_errors(l->ends[0].vqp);
 	reads_last_wqe(&l->ends[0]);
 	live_fence(&l->ends[1], &sync);
-	mesh_live_flush_errors(l->ends[1].held);
+	mesh_live_flush_errors(l->ends[1].vqp);
 	reads_last_wqe(&l->ends[1]);
 	/* They are there, and the program knows. */
 	end_err(&l->ends[0]);

@@ -12,10 +12,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "hub.h"
 #include "simhost.h"
 #include "srq.h"
+#include "vqp_int.h"
 
 #define LATE_US	    5000
 #define VERY_LATE_US 400000 /* a drain that nobody tells of the end gives up before that */
@@ -95,7 +95,7 @@ static void move_with_one(struct live *l, struct end *e)
 	send_one(l, e);
 	live_fence(e, &sync);
 	assert_int_equal(sync.n_received, 1);
-	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 	take_one_of(l, e);
 }
 
@@ -121,7 +121,7 @@ static void test_fence(void **state)
 	move_with_one(l, &l->ends[0]);
 	simhost_late(0);
 	stop_reader();
-	assert_null(mesh_live_lost(l->ends[0].held));
+	assert_null(mesh_live_lost(l->ends[0].vqp));
 	use_all(l, 18);
 	live_close(l);
 }
@@ -134,14 +134,14 @@ static void test_given_up(void **state)
 	struct mv_move_sync sync;
 
 	(void)state;
-	tracked_prepare_loop(e->held, PSN);
+	tracked_prepare_loop(e->vqp, PSN);
 	simhost_late(VERY_LATE_US);
 	send_one(l, e);
-	tracked_fence(e->held, true, &sync);
-	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, 1, 4, NULL), 0);
+	tracked_fence(e->vqp, true, &sync);
+	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, 1, 4, NULL), 0);
 	simhost_late(0);
 	take_one_of(l, e);
-	assert_null(mesh_live_lost(e->held));
+	assert_null(mesh_live_lost(e->vqp));
 	assert_int_equal(n_counted(mesh_srq_find(world.mc, l->hub.end.srq)), 19);
 	use_all(l, 19);
 	live_close(l);
@@ -187,8 +187,8 @@ static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 	to.manner = &moved;
 	rtr = world_rtr(&world, false, from.qp->qp_num, PSN);
 	rtr.path_mtu = IBV_MTU_256;
-	tracked_rtr(&to, &tracked_ops, rtr, &to.held);
-	tracked_rts(&to, to.held, world_rts(PSN));
+	tracked_rtr(&to, &tracked_ops, rtr, &to.vqp);
+	tracked_rts(&to, to.vqp, world_rts(PSN));
 	world.mc->data.mlx5.state = known;
 	half_open(&from, &to);
 	if (read)
@@ -196,8 +196,8 @@ static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 	simhost_late(late_us);
 	live_fence(&to, &sync);
 	assert_int_equal(sync.n_received, 0);
-	assert_int_equal(to.held->tracker->n_undone, 0); /* sends */
-	assert_int_equal(mesh_live_replay(to.held, PSN, 0, 4, NULL), 0); /* its peer has got nothing */
+	assert_int_equal(to.vqp->tracker->n_undone, 0); /* sends */
+	assert_int_equal(mesh_live_replay(to.vqp, PSN, 0, 4, NULL), 0); /* its peer has got nothing */
 	simhost_late(0);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
 	for (i = 0; i < 2 * late_us / 1000; i++) {
@@ -206,7 +206,7 @@ static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 	}
 	if (read)
 		stop_reader();
-	assert_null(mesh_live_lost(to.held));
+	assert_null(mesh_live_lost(to.vqp));
 	assert_int_equal(n_counted(srq), 20);
 	use_all(l, 20);
 	end_close(&to);
@@ -289,10 +289,10 @@ static void test_failed(void **state)
 	(void)state;
 	live_fence(e, &sync);
 	simhost_late(4 * LATE_US);
-	assert_int_equal(ibv_post_send(e->held->next.shadow.qp, &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(e->vqp->next.shadow.qp, &wr, &bad), 0);
 	while (attr.rq_psn == PSN)
-		assert_int_equal(ibv_query_qp(e->held->next.shadow.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
-	mesh_live_flush_errors(e->held);
+		assert_int_equal(ibv_query_qp(e->vqp->next.shadow.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+	mesh_live_flush_errors(e->vqp);
 	assert_int_equal(end_poll(&l->hub.end, &wc), 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	take_slot(&l->hub, &wc);
@@ -316,12 +316,12 @@ static void unprepared(bool srq)
 	end_prepare(&b);
 	end_connect(&a, &b, &shape);
 	end_connect(&b, &a, &shape);
-	mesh_held_activate(b.held);
+	mesh_vqp_activate(b.vqp);
 	end_rts(&b, &shape);
 	simhost_late(LATE_US);
 	assert_int_equal(end_send_empty(&b, 7, IBV_SEND_SIGNALED), 0);
 	assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
-	assert_int_equal(mesh_held_unprepare(a.held), -EBUSY);
+	assert_int_equal(mesh_vqp_unprepare(a.vqp), -EBUSY);
 	assert_int_equal(end_wait(&a).wr_id, 100);
 	simhost_late(0);
 	end_close(&a);

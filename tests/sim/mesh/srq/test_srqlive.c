@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "hub.h"
 #include "srq.h"
+#include "vqp_int.h"
 
 static const struct manner bare = {.how = BARE}, moved = {.how = MOVED};
 
@@ -70,19 +70,19 @@ static void test_fence_unpolled(void **state)
 	end_open(&e, &world, &noted, &(struct shape){.hub = &h->end, .recv_cq = recv_cq});
 	live_connect(&e);
 	sends_one(h, &e);
-	tracked_prepare_loop(e.held, PSN);
+	tracked_prepare_loop(e.vqp, PSN);
 	cq = mesh_map_get(&world.mc->data.cqs, recv_cq);
 	assert_non_null(cq);
 	mesh_lock(&cq->poll_lock);
-	err = mesh_live_fence(e.held, true, &sync);
+	err = mesh_live_fence(e.vqp, true, &sync);
 	for (i = 0; i < 3 && err == -EAGAIN; i++)
-		err = mesh_live_fence(e.held, false, &sync);
+		err = mesh_live_fence(e.vqp, false, &sync);
 	mesh_unlock(&cq->poll_lock);
 	for (i = 0; i < 500 && err == -EAGAIN; i++)
-		err = mesh_live_fence(e.held, false, &sync);
+		err = mesh_live_fence(e.vqp, false, &sync);
 	assert_int_equal(err, 0);
 	assert_int_equal(sync.n_received, 1);
-	assert_int_equal(mesh_live_replay(e.held, sync.next_psn, sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_live_replay(e.vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 	takes_one(h, &e, recv_cq);
 	for (i = 1; i < 20; i++) {
 		sends_one(h, &e);
@@ -141,11 +141,11 @@ static void half_received(struct live *l, struct end *from, struct end *to, bool
 	to->manner = &moved;
 	rtr = world_rtr(&world, false, from->qp->qp_num, PSN);
 	rtr.path_mtu = IBV_MTU_256;
-	tracked_rtr(to, &tracked_ops, rtr, &to->held);
-	tracked_rts(to, to->held, world_rts(PSN));
+	tracked_rtr(to, &tracked_ops, rtr, &to->vqp);
+	tracked_rts(to, to->vqp, world_rts(PSN));
 	world.mc->data.mlx5.state = known;
 	half_open(from, to);
-	tracked_prepare(to->held);
+	tracked_prepare(to->vqp);
 }
 
 /* Somebody stays at the base. All of the SRQ's receives can be had, each once, also that which was being filled at the fence. */
@@ -159,10 +159,10 @@ static void begun(bool first_move, bool noted)
 	if (!first_move)
 		live_move(&l->ends[0]);
 	half_received(l, &from, &to, noted);
-	assert_true(mesh_tracker_reads(to.held->tracker) != noted);
-	tracked_fence(to.held, true, &sync);
+	assert_true(mesh_tracker_reads(to.vqp->tracker) != noted);
+	tracked_fence(to.vqp, true, &sync);
 	assert_int_equal(sync.n_received, 0);
-	assert_int_equal(to.held->tracker->n_undone, 0); /* sends */
+	assert_int_equal(to.vqp->tracker->n_undone, 0); /* sends */
 	for (i = 0; i < 20; i++)
 		live_works(l, &l->ends[i % 2]);
 	for (i = 0; i < SLOTS; i++)
@@ -196,7 +196,7 @@ static void test_begun_destroyed(void **state)
 	live_move(&l->ends[0]);
 	half_received(l, &from, &to, false);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
-	assert_int_equal(mesh_live_fence(to.held, true, &sync), -EAGAIN);
+	assert_int_equal(mesh_live_fence(to.vqp, true, &sync), -EAGAIN);
 	for (i = 0; i < 5000 && !srq->n_kept; i++) {
 		assert_false(end_poll(&l->hub.end, &wc));
 		usleep(1000);
@@ -239,11 +239,11 @@ static uint32_t too_long(const uint64_t *wr_id, int how)
 	assert_int_equal(n_counted(srq), 20);
 	wr.wr_id = wr_id ? *wr_id : mesh_srqlog_first(&srq->shadows->log)->wr_id;
 	if (how == LOST)
-		e->held->tracker->lost = "a test";
+		e->vqp->tracker->lost = "a test";
 	assert_int_equal(end_send(e, &wr), 0);
 	for (i = 0; i < 5000 && n < 2; i++) {
 		if (i == 50)
-			mesh_live_flush_errors(e->held); /* the send was flushed before, and waits for another path */
+			mesh_live_flush_errors(e->vqp); /* the send was flushed before, and waits for another path */
 		n += (uint32_t)ibv_poll_cq(l->hub.end.cq, 1, &wc);
 		n += recv_cq ? (uint32_t)ibv_poll_cq(recv_cq, 1, &wc) : 0;
 		usleep(1000);
@@ -287,15 +287,15 @@ static void test_flushed_without_key(void **state)
 	struct end *e = &l->ends[0];
 	struct ibv_sge sge = {(uintptr_t)l->hub.end.buf, 8, l->hub.end.mr->lkey};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1, .wr.rdma.rkey = 0x12300};
-	const struct mesh_held_ops *ops = e->held->client.ops;
-	struct mesh_held_ops keys = *ops;
+	const struct mesh_vqp_ops *ops = e->vqp->client.ops;
+	struct mesh_vqp_ops keys = *ops;
 	struct mesh_srq *srq;
 	struct ibv_wc wc;
 
 	(void)state;
 	keys.want_key = unasked;
 	live_move(e);
-	e->held->client.ops = &keys;
+	e->vqp->client.ops = &keys;
 	end_err(e);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
 	wr.wr_id = mesh_srqlog_first(&srq->shadows->log)->wr_id;
@@ -304,7 +304,7 @@ static void test_flushed_without_key(void **state)
 	assert_int_equal(wc.wr_id, wr.wr_id);
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(n_counted(srq), 20);
-	e->held->client.ops = ops;
+	e->vqp->client.ops = ops;
 	live_close(l);
 }
 

@@ -120,7 +120,7 @@ static void test_receives_only(void **state)
 
 	(void)state;
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
-	assert_int_equal(mesh_held_find(world.mc, a.qp)->early.log.n, 1);
+	assert_int_equal(mesh_vqp_find(world.mc, a.qp)->early.log.n, 1);
 	receive_only();
 	assert_int_equal(h->early.log.n, 0);
 	assert_ptr_equal(world.context->ops.post_recv, world.mc->lower.io.post_recv);
@@ -145,13 +145,13 @@ static void test_receives_only(void **state)
 static void test_receives_until_connected(void **state)
 {
 	struct ibv_qp_attr attr = world_rtr(&world, false, b.qp->qp_num, RQ_PSN);
-	struct mesh_held *same;
+	struct mesh_vqp *same;
 
 	(void)state;
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
 	assert_int_equal(mesh_live_track(world.mc, a.qp, &tracked_ops, NULL, MTU, &h), 0);
 	attr.path_mtu = 77;
-	assert_int_not_equal(mesh_held_modify_base(h, &attr, RTR_MASK), 0);
+	assert_int_not_equal(mesh_vqp_modify_base(h, &attr, RTR_MASK), 0);
 	assert_int_equal(end_recv(&a, 101, 64, 64), 0);
 	same = h;
 	mesh_live_untrack(h);
@@ -560,21 +560,21 @@ static void test_changed(void **state)
 
 	(void)state;
 	connect_a();
-	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(mesh_vqp_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, a.qp), 0);
 	next_rtr.dest_qp_num = tracked_prepare(h);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);
 	assert_int_equal(mesh_live_connect(h, &next_rtr, RTR_MASK, &next_rts, RTS_MASK), 0);
 	tracked_fence(h, true, &sync);
-	assert_int_equal(mesh_held_modify(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(mesh_vqp_modify(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), IBV_ACCESS_REMOTE_READ);
 	/* A further one: what does the work now is ours. */
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
 	tracked_prepare(h);
 	tracked_fence(h, true, &sync);
-	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(mesh_vqp_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);
 }

@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 #define PSN	 0x123u
 #define PATIENCE 60 /* seconds, then something waits for ever */
@@ -49,9 +49,9 @@ static int teardown(void **state)
 static void open_end(struct end *e)
 {
 	end_open(e, &world, &builders, &(struct shape){0});
-	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->held);
-	assert_int_equal(e->held->tracker->walker != NULL, world.mc->data.mlx5.lock == MESH_MLX5_LOCK_FOUND);
-	tracked_rts(e, e->held, world_rts(PSN));
+	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->vqp);
+	assert_int_equal(e->vqp->tracker->walker != NULL, world.mc->data.mlx5.lock == MESH_MLX5_LOCK_FOUND);
+	tracked_rts(e, e->vqp, world_rts(PSN));
 }
 
 static void open_ends(void)
@@ -91,28 +91,28 @@ static int prepare(struct end *e, struct mv_move_sync *sync)
 {
 	struct ibv_qp_attr rtr, rts = world_rts(PSN);
 	uint32_t qpn;
-	int err = mesh_live_prepare(e->held, world.spd, &shadow_attr, &qpn);
+	int err = mesh_live_prepare(e->vqp, world.spd, &shadow_attr, &qpn);
 
 	(void)sync;
 	if (err)
 		return err;
 	rtr = world_rtr(&world, true, qpn, PSN);
-	return mesh_live_connect(e->held, &rtr, RTR_MASK, &rts, RTS_MASK);
+	return mesh_live_connect(e->vqp, &rtr, RTR_MASK, &rts, RTS_MASK);
 }
 
 static int fence(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_fence(e->held, true, sync);
+	return mesh_live_fence(e->vqp, true, sync);
 }
 
 static int fence_on(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_fence(e->held, false, sync);
+	return mesh_live_fence(e->vqp, false, sync);
 }
 
 static int replay(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_replay(e->held, sync->next_psn, sync->n_received, 4, NULL);
+	return mesh_live_replay(e->vqp, sync->next_psn, sync->n_received, 4, NULL);
 }
 
 static int fenced(struct end *e, struct mv_move_sync *sync)
@@ -326,20 +326,20 @@ static void waits_for_a_post(bool called_off)
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = {.remote_addr = (uintptr_t)first.buf + 64, .rkey = first.mr->rkey},
 	}, *bad;
-	const struct mesh_mlx5_lock *lock = &first.held->tracker->walker->lock;
+	const struct mesh_mlx5_lock *lock = &first.vqp->tracker->walker->lock;
 	uint32_t *word = (uint32_t *)(uintptr_t)lock->word;
 	struct mv_move_sync sync;
 
 	assert_int_equal(elsewhere(prepare, &first, &sync), 0);
 	*word = !lock->free;
 	assert_int_equal(ibv_post_send(first.qp, &wr, &bad), 0);
-	assert_true(mesh_live_waits(first.held));
+	assert_true(mesh_live_waits(first.vqp));
 	end_quiet(&first);
 	*word = lock->free;
 	if (called_off)
-		mesh_live_release(first.held);
+		mesh_live_release(first.vqp);
 	else
-		assert_false(mesh_live_waits(first.held));
+		assert_false(mesh_live_waits(first.vqp));
 	assert_int_equal(end_wait(&first).wr_id, 1);
 }
 
@@ -365,11 +365,11 @@ static void test_is_told(void **state)
 	(void)state;
 	open_ends();
 	assert_int_equal(world.mc->data.mlx5.lock, MESH_MLX5_LOCK_FOUND);
-	lock = first.held->tracker->walker->lock;
+	lock = first.vqp->tracker->walker->lock;
 	assert_false(mesh_mlx5_is_locked(&lock));
 	ibv_wr_start(first.qp_ex);
 	assert_true(mesh_mlx5_is_locked(&lock));
-	assert_false(mesh_mlx5_is_locked(&second.held->tracker->walker->lock));
+	assert_false(mesh_mlx5_is_locked(&second.vqp->tracker->walker->lock));
 	ibv_wr_abort(first.qp_ex);
 	assert_false(mesh_mlx5_is_locked(&lock));
 }

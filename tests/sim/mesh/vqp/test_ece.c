@@ -10,11 +10,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "parity.h"
 #include "qpmade.h"
 #include "simhost.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 static const struct manner moved = {.how = MOVED};
 
@@ -45,16 +45,16 @@ static uint32_t ece_of(struct ibv_qp *qp)
 	return ece.options;
 }
 
-static void close_tracked(struct end *e, struct mesh_held *h)
+static void close_tracked(struct end *e, struct mesh_vqp *h)
 {
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(e);
 }
 
 /* As a program that has agreed on these with its peer. */
-static struct mesh_held *open_with_ece(struct end *e, uint32_t options)
+static struct mesh_vqp *open_with_ece(struct end *e, uint32_t options)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	end_open(e, &world, &moved, &(struct shape){0});
 	assert_int_equal(ece_of(e->qp), ALL_ECE); /* what it offers the peer */
@@ -66,7 +66,7 @@ static struct mesh_held *open_with_ece(struct end *e, uint32_t options)
 	return h;
 }
 
-static int connect_to_itself(struct mesh_held *h, struct ibv_qp *qp, bool standby)
+static int connect_to_itself(struct mesh_vqp *h, struct ibv_qp *qp, bool standby)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, qp->qp_num, 5), rts = world_rts(5);
 
@@ -76,7 +76,7 @@ static int connect_to_itself(struct mesh_held *h, struct ibv_qp *qp, bool standb
 /* Both ends of the first path have agreed on what each one's NIC says of it: so both ends of the next path have that, or stay. */
 static void test_ece(void **state)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -97,7 +97,7 @@ static void test_ece(void **state)
 /* The peer wants more than this NIC has: what is in use counts, not what was set. */
 static void test_ece_reduced(void **state)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -115,7 +115,7 @@ static void test_ece_reduced(void **state)
 
 static void test_ece_not_to_be_had(void **state)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -139,7 +139,7 @@ static void test_ece_not_to_be_had(void **state)
 /* A program that knows nothing of it has none: neither has the next one, and nobody asks for it. */
 static void test_no_ece(void **state)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -178,8 +178,8 @@ static void test_ece_when_connected(void **state)
 	end_rtr(&e, &e, NULL);
 	end_prepare(&e);
 	end_connect(&e, &e, NULL);
-	assert_int_equal(ece_of(e.held->now.qp), OURS_ECE & ~2u);
-	assert_int_equal(mesh_parity_query_ece(e.held, true, &(struct ibv_ece){0}), 0);
+	assert_int_equal(ece_of(e.vqp->now.qp), OURS_ECE & ~2u);
+	assert_int_equal(mesh_parity_query_ece(e.vqp, true, &(struct ibv_ece){0}), 0);
 	end_close(&e);
 }
 
@@ -195,7 +195,7 @@ static void test_ece_asked_early(void **state)
 		set_ece(e.qp, OURS_ECE);
 		end_rtr(&e, &e, NULL);
 		n_set = 0;
-		conn = as_connection(&e, e.held, MESH_CONN_HELD);
+		conn = as_connection(&e, e.vqp, MESH_CONN_HELD);
 		assert_int_equal(ece_of(e.qp), 0);
 		if (native) {
 			end_native(&e, &e, &(struct shape){0});
@@ -215,7 +215,7 @@ static void test_ece_asked_early(void **state)
 	end_rtr(&e, &e, NULL);
 	end_prepare(&e);
 	end_connect(&e, &e, NULL);
-	conn = as_connection(&e, e.held, MESH_CONN_MOVED);
+	conn = as_connection(&e, e.vqp, MESH_CONN_MOVED);
 	conn->shadow.connected = true;
 	assert_int_equal(ece_of(e.qp), OURS_ECE);
 	end_connection(conn);
@@ -234,9 +234,10 @@ static void test_ece_of_one_that_begins_again(void **state)
 	end_rtr(&e, &e, NULL);
 	end_native(&e, &e, &(struct shape){0});
 	assert_int_equal(ece_of(e.qp), OURS_ECE);
-	assert_true(mesh_held_stop_posting(e.held));
-	assert_int_equal(mesh_held_begin_base_again(e.held, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-	mesh_held_resume_posting(e.held);
+	assert_true(mesh_vqp_stop_posting(e.vqp));
+	assert_int_equal(mesh_vqp_begin_base_again(e.vqp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						   IBV_QP_ACCESS_FLAGS), 0);
+	mesh_vqp_resume_posting(e.vqp);
 	simhost_lacks_ece("mlx5_0", 2); /* it asks anew */
 	end_native(&e, &e, &(struct shape){0});
 	assert_int_equal(ece_of(e.qp), OURS_ECE & ~2u);

@@ -112,9 +112,9 @@ static void stays(unsigned int places, enum mv_path_verdict verdict)
 	said.view = (struct mesh_view){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	run_open(&r, &bare, &plain);
 	assert_is(&hooked);
-	assert_null(mesh_held_find(world.mc, r.a.qp));
+	assert_null(mesh_vqp_find(world.mc, r.a.qp));
 	assert_int_equal(mesh_recvlog_begin(world.mc, r.a.qp), -EBUSY);
-	assert_null(mesh_held_find(world.mc, r.a.qp));
+	assert_null(mesh_vqp_find(world.mc, r.a.qp));
 	assert_int_equal(ibv_req_notify_cq(r.a.cq, 0), 0);
 	assert_int_equal(end_recv(&r.b, 1, 0, 64), 0);
 	connect_by_verbs(&r.a, &r.b);
@@ -151,23 +151,23 @@ static void test_stay(void **state)
 static void test_after_init(void **state)
 {
 	struct ibv_context_ops before = world.context->ops, hooked;
-	struct mesh_held *none = NULL;
+	struct mesh_vqp *none = NULL;
 	struct run r;
 
 	(void)state;
 	run_open(&r, &moved, &plain);
 	assert_ptr_equal(world.context->ops.post_recv, mesh_post_recv);
 	hooked = hook(MESH_AT_post_send | MESH_POLLING);
-	assert_int_equal(mesh_held_new(world.mc, r.a.qp, &tracked_ops, NULL, &none), -EBUSY);
-	assert_string_not_equal(mesh_held_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);
+	assert_int_equal(mesh_vqp_new(world.mc, r.a.qp, &tracked_ops, NULL, &none), -EBUSY);
+	assert_string_not_equal(mesh_vqp_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);
 	assert_int_equal(mesh_live_track(world.mc, r.b.qp, &tracked_ops, NULL, MTU, &none), -EBUSY);
 	assert_null(none);
-	assert_null(mesh_held_find(world.mc, r.a.qp));
-	assert_null(mesh_held_find(world.mc, r.b.qp));
+	assert_null(mesh_vqp_find(world.mc, r.a.qp));
+	assert_null(mesh_vqp_find(world.mc, r.b.qp));
 	hooked.post_recv = world.mc->lower.io.post_recv;
 	assert_is(&hooked);
 	world.context->ops = before;
-	assert_string_equal(mesh_held_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);
+	assert_string_equal(mesh_vqp_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);
 	run_close(&r);
 }
 

@@ -13,10 +13,10 @@
 #include "conn.h"
 #include "connpath.h"
 #include "fault.h"
-#include "heldint.h"
 #include "parity.h"
 #include "prearm.h"
 #include "tracked_fixture.h"
+#include "vqp_int.h"
 
 static const struct manner moved = {.how = MOVED};
 
@@ -56,7 +56,8 @@ static void query(struct ibv_qp *qp, struct ibv_qp_attr *ret, struct ibv_qp_init
 }
 
 /* As conn/ has it made: the program's attributes, and what the path changes of them. */
-static void connect_next(struct mesh_held *h, const struct ibv_qp_attr *program_rtr, struct ibv_qp_attr rts, uint32_t next_qpn)
+static void connect_next(struct mesh_vqp *h, const struct ibv_qp_attr *program_rtr, struct ibv_qp_attr rts,
+			 uint32_t next_qpn)
 {
 	const struct mesh_conn conn = {.mc = world.mc, .qp = h->qp, .attr.rtr = *program_rtr, .attr.rtr_mask = RTR_MASK};
 	const struct mesh_conn_path path = {.pd = world.spd, .port = 1, .gid = world.rail_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
@@ -67,9 +68,9 @@ static void connect_next(struct mesh_held *h, const struct ibv_qp_attr *program_
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
-static struct mesh_held *open_tracked(struct end *e, const struct shape *shape)
+static struct mesh_vqp *open_tracked(struct end *e, const struct shape *shape)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	end_open(e, &world, &moved, shape);
 	tracked_rtr(e, &tracked_ops, distinct_rtr(e->qp->qp_num), &h);
@@ -77,9 +78,9 @@ static struct mesh_held *open_tracked(struct end *e, const struct shape *shape)
 	return h;
 }
 
-static void close_tracked(struct end *e, struct mesh_held *h)
+static void close_tracked(struct end *e, struct mesh_vqp *h)
 {
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	end_close(e);
 }
 
@@ -110,7 +111,7 @@ static void test_attributes(void **state)
 	struct ibv_qp_attr first, next, rtr;
 	const struct shape shape = {.access = IBV_ACCESS_REMOTE_READ};
 	struct mesh_shadow_attr made = {.port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ};
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 	uint32_t qpn;
 
@@ -135,7 +136,7 @@ static void test_capabilities(void **state)
 		.max_send_wr = 100, .max_recv_wr = 50, .max_send_sge = 3, .max_recv_sge = 2, .max_inline_data = 200};
 	struct ibv_qp_init_attr init, next_init;
 	struct ibv_qp_attr first, next;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -180,25 +181,25 @@ static void to_init(struct ibv_qp *qp)
 /* Neither at work nor when it is connected. */
 static void assert_stays(struct ibv_qp *qp, const char *why)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	assert_non_null(qp);
 	to_init(qp);
 	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, TRACKED_MTU, &h), -EBUSY);
-	assert_non_null(strstr(mesh_held_why_busy(world.mc, qp), why));
+	assert_non_null(strstr(mesh_vqp_why_busy(world.mc, qp), why));
 	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
-	assert_int_equal(mesh_held_new(world.mc, qp, &tracked_ops, NULL, &h), -EBUSY);
+	assert_int_equal(mesh_vqp_new(world.mc, qp, &tracked_ops, NULL, &h), -EBUSY);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
 static void assert_goes(struct ibv_qp *qp)
 {
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	assert_non_null(qp);
 	to_init(qp);
 	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, TRACKED_MTU, &h), 0);
-	mesh_held_destroy(h);
+	mesh_vqp_destroy(h);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
@@ -285,7 +286,7 @@ static int say_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 	return qp->context == world.context ? order.base : order.rail;
 }
 
-static int connect_to_itself(struct mesh_held *h)
+static int connect_to_itself(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, h->next.shadow.qp->qp_num, 5), rts = world_rts(5);
 
@@ -298,7 +299,7 @@ static void test_data_in_order(void **state)
 		int base, rail, err;
 	} cases[] = {{0, 0, 0}, {0, 1, 0}, {1, 1, 0}, {1, 0, -EOPNOTSUPP}};
 	struct mesh_conn *conn;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -350,7 +351,7 @@ static void test_rate_limit(void **state)
 	int (*real)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *) = world.mc->lower.qp.modify_qp_rate_limit;
 	struct ibv_qp_attr by_modify = {.rate_limit = 1000};
 	struct mesh_conn *conn;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct end e;
 
 	(void)state;
@@ -407,7 +408,7 @@ static void test_moderation(void **state)
 {
 	struct verbs_context *rail = verbs_get_ctx(world.rail->context);
 	int (*real)(struct ibv_cq *, struct ibv_modify_cq_attr *) = rail->modify_cq;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	uint32_t qpn;
 	struct end e;
 

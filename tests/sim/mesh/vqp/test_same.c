@@ -12,8 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "held.h"
 #include "run.h"
+#include "vqp.h"
 
 /* Everything that a program can observe, as text. */
 struct trace {
@@ -199,8 +199,8 @@ static void early_sends(struct run *r, const struct shape *shape, struct trace *
 		end_prepare(&r->b);
 		end_connect(&r->b, &r->a, shape);
 		end_connect(&r->a, &r->b, shape);
-		mesh_held_activate(r->b.held);
-		mesh_held_activate(r->a.held);
+		mesh_vqp_activate(r->b.vqp);
+		mesh_vqp_activate(r->a.vqp);
 		end_quiet(&r->a);
 		end_shadow_rts(&r->b, shape);
 		end_shadow_rts(&r->a, shape);

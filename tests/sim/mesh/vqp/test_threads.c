@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "held.h"
 #include "run.h"
+#include "vqp.h"
 
 #define N_PAIRS	   4u
 #define N_MESSAGES 600u
@@ -64,7 +64,7 @@ static void *crowd_post(void *arg)
 		if (err)
 			return (void *)1;
 		if (n % 100 == 50)
-			mesh_held_drop_key(r->a.held, r->b.mr->rkey);
+			mesh_vqp_drop_key(r->a.vqp, r->b.mr->rkey);
 	}
 	return NULL;
 }
@@ -82,8 +82,8 @@ static void *crowd_help(void *arg)
 		end_connect(&c->pairs[i].a, &c->pairs[i].b, &shape);
 		end_connect(&c->pairs[i].b, &c->pairs[i].a, &shape);
 		end_shadow_rts(&c->pairs[i].b, &shape);
-		mesh_held_activate(c->pairs[i].b.held);
-		mesh_held_activate(c->pairs[i].a.held);
+		mesh_vqp_activate(c->pairs[i].b.vqp);
+		mesh_vqp_activate(c->pairs[i].a.vqp);
 		end_shadow_rts(&c->pairs[i].a, &shape);
 	}
 	while (!atomic_load(&c->stop))

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "dirworld.h"
-#include "heldint.h"
+#include "vqp_int.h"
 #include "directory_client.h"
 #include "failover_policy.h"
 #include "path_select.h"
@@ -43,7 +43,7 @@ size_t __wrap_mv_path_find(const struct mv_directory *dir, const struct mv_path_
 }
 
 static struct mesh_process process;
-static struct mesh_held held;
+static struct mesh_vqp vqp;
 static struct tmpdir tmp;
 static struct dirworld world; /* what was published last */
 static uint64_t generation;
@@ -415,7 +415,7 @@ static void test_path_works(void **state)
 {
 	struct mesh_conn conn = {.qp = &(struct ibv_qp){0},
 				 .state = MESH_CONN_MOVED,
-				 .held = &held,
+				 .vqp = &vqp,
 				 .path = {.device = "d0",
 					  .port = 1,
 					  .gid = unit_gid("10.1.0.1"),

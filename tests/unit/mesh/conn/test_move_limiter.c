@@ -122,7 +122,7 @@ static void test_begun_by_its_peer(void **state)
 	(void)state;
 	mesh_conn_wait_to_move(conns[1], MESH_MOVER_FOLLOWS);
 	assert_int_equal(atomic_load(&conns[1]->refs), 3);
-	conns[1]->held = (struct mesh_held *)conns; /* not looked at */
+	conns[1]->vqp = (struct mesh_vqp *)conns; /* not looked at */
 	conns[1]->move.live = true;
 	assert_false(mesh_move_limiter_note(conns[1], false, 1));
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 1);
@@ -134,7 +134,7 @@ static void test_begun_by_its_peer(void **state)
 	mesh_conn_run(conns[0], 1, 1);
 	assert_int_equal(take(0, which, &next), 1);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
-	conns[2]->held = conns[1]->held;
+	conns[2]->vqp = conns[1]->vqp;
 	conns[2]->move.live = true;
 	mesh_move_limiter_note(conns[2], false, 1);
 	mesh_move_limiter_note(conns[2], false, 2);
@@ -144,7 +144,7 @@ static void test_begun_by_its_peer(void **state)
 	mesh_move_limiter_note(conns[1], false, 3);
 	mesh_move_limiter_note(conns[2], false, 3);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 0);
-	conns[1]->held = conns[2]->held = NULL;
+	conns[1]->vqp = conns[2]->vqp = NULL;
 }
 
 /* As many at once as have been no trouble. */
@@ -188,7 +188,7 @@ static void test_how_many_is_learned(void **state)
 static void test_moves_for_long(void **state)
 {
 	(void)state;
-	conns[1]->held = (struct mesh_held *)conns; /* not looked at */
+	conns[1]->vqp = (struct mesh_vqp *)conns; /* not looked at */
 	conns[1]->move.live = true;
 	mesh_move_limiter_note(conns[1], false, 1000);
 	assert_int_equal(mesh_n_moving(), 1);
@@ -201,7 +201,7 @@ static void test_moves_for_long(void **state)
 	mesh_move_limiter_note(conns[1], false, 1000 + 250000000);
 	assert_int_equal(mesh_n_moving(), 0);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 0);
-	conns[1]->held = NULL;
+	conns[1]->vqp = NULL;
 }
 
 /* It waits as one that follows, and then knows of something that its peer does not. */

@@ -12,8 +12,8 @@
 
 #include "conn.h"
 #include "fault.h"
-#include "heldint.h"
 #include "sealed.h"
+#include "vqp_int.h"
 
 #define MS 1000000ull
 
@@ -22,8 +22,8 @@ int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 uint64_t __wrap_mesh_now_ns(void);
-void __wrap_mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
-void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
+void __wrap_mesh_vqp_drop_key(struct mesh_vqp *h, uint32_t rkey);
+void __wrap_mesh_vqp_put_key(struct mesh_vqp *h, uint32_t rkey, uint32_t path_rkey);
 int __wrap_mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 int __wrap_usleep(useconds_t us);
 size_t __real_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, const struct mesh_conn *after);
@@ -64,16 +64,16 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 }
 
 /* What waits for it asks again, as it does there. */
-void __wrap_mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
+void __wrap_mesh_vqp_drop_key(struct mesh_vqp *h, uint32_t rkey)
 {
 	uint32_t unused;
 
 	(void)h;
 	if (asking)
-		mesh_conn_held_ops.want_key(asking, rkey, &unused);
+		mesh_conn_vqp_ops.want_key(asking, rkey, &unused);
 }
 
-void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
+void __wrap_mesh_vqp_put_key(struct mesh_vqp *h, uint32_t rkey, uint32_t path_rkey)
 {
 	(void)h;
 	(void)rkey;
@@ -115,7 +115,7 @@ uint64_t __wrap_mesh_now_ns(void)
 static struct ibv_context verbs;
 static struct ibv_pd pd = {.context = &verbs};
 static struct ibv_qp qp = {.context = &verbs, .qp_num = 7};
-static struct mesh_held held = {.mode = MESH_HELD_RX_RECORD}; /* without a log */
+static struct mesh_vqp vqp = {.mode = MESH_VQP_RX_RECORD}; /* without a log */
 static struct mesh_process process;
 
 /* A connection that has moved, and whose peer is known and has asked for every key. */
@@ -130,7 +130,7 @@ static struct mesh_conn *moved(void)
 	conn = mesh_conn_new(mc, &qp);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_MOVED;
-	conn->held = &held;
+	conn->vqp = &vqp;
 	conn->move.state = MV_MOVE_ACTIVE;
 	conn->move.attempts.mine = 3;
 	conn->move.attempts.peer = 4;
@@ -168,7 +168,7 @@ static struct mv_ctl_msg from_peer(enum mv_ctl_type type, const struct mv_ctl_ms
 
 static void end(struct mesh_conn *conn)
 {
-	conn->held = NULL;
+	conn->vqp = NULL;
 	mesh_conn_unlink(conn);
 	mesh_conn_put(conn);
 	mesh_context_release(mesh_context_get(&verbs));
@@ -329,9 +329,9 @@ static void test_told_behind_a_move(void **state)
 	uint64_t next;
 
 	(void)state;
-	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x99, &unused), 0);
+	assert_int_not_equal(mesh_conn_vqp_ops.want_key(conn, 0x99, &unused), 0);
 	mesh_conns_key_dropped(&pd, 0x77);
-	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x98, &unused), 0);
+	assert_int_not_equal(mesh_conn_vqp_ops.want_key(conn, 0x98, &unused), 0);
 	mesh_conn_ask_no_more(conn);
 	next = mesh_conn_run_keys(conn, now_ns);
 	assert_int_equal(n_sent, 1);
@@ -491,7 +491,7 @@ static void test_overtaken(void **state)
 	uint32_t unused;
 
 	(void)state;
-	mesh_conn_held_ops.want_key(conn, 0x99, &unused);
+	mesh_conn_vqp_ops.want_key(conn, 0x99, &unused);
 	mesh_conn_run_keys(conn, now_ns);
 	assert_int_equal(n_sent, 1);
 	before = from_peer(MV_CTL_KEY_PUT, &sent[0]);
@@ -533,7 +533,7 @@ static void one_more(void)
 	conn = conns[n_conns] = mesh_conn_new(mesh_context_get(&verbs), &qps[n_conns]);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_MOVED;
-	conn->held = &held;
+	conn->vqp = &vqp;
 	conn->move.attempts.peer = 4;
 	conn->move.peer.qpn = conn->qpn;
 	memset(conn->keys.told, 0xff, sizeof(conn->keys.told));

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "live.h"
 #include "negotiateint.h"
 #include "pdstay.h"
 #include "sealed.h"
+#include "vqp_int.h"
 
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
 int __wrap_mesh_thread_wake(bool urgent);
@@ -20,14 +20,14 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
-size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret);
-size_t __wrap_mesh_live_past_keys(struct mesh_held *h, uint32_t *ret, size_t n);
+size_t __wrap_mesh_live_remote_keys(struct mesh_vqp *h, uint32_t *ret);
+size_t __wrap_mesh_live_past_keys(struct mesh_vqp *h, uint32_t *ret, size_t n);
 bool __wrap_mesh_pd_check_key(struct ibv_pd *of, enum mesh_key_index index, uint32_t key);
 
 static struct ibv_context verbs;
 static struct ibv_pd pd = {.context = &verbs};
 static struct ibv_qp qp = {.context = &verbs, .pd = &pd, .qp_num = 7};
-static struct mesh_held held = {.mode = MESH_HELD_RX_RECORD}; /* without a log */
+static struct mesh_vqp vqp = {.mode = MESH_VQP_RX_RECORD}; /* without a log */
 static struct mesh_process process;
 static struct mesh_pd rail_pd;
 static struct mesh_conn *conn;
@@ -88,16 +88,16 @@ int __wrap_mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *r
 	return rkey > 0xff ? -ENOENT : 0;
 }
 
-size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret)
+size_t __wrap_mesh_live_remote_keys(struct mesh_vqp *h, uint32_t *ret)
 {
-	assert_ptr_equal(h, &held);
+	assert_ptr_equal(h, &vqp);
 	memcpy(ret, needed, n_needed * sizeof(*ret));
 	return n_needed;
 }
 
-size_t __wrap_mesh_live_past_keys(struct mesh_held *h, uint32_t *ret, size_t n)
+size_t __wrap_mesh_live_past_keys(struct mesh_vqp *h, uint32_t *ret, size_t n)
 {
-	assert_ptr_equal(h, &held);
+	assert_ptr_equal(h, &vqp);
 	if (n < MESH_LIVE_KEYS && past)
 		ret[n++] = past;
 	return n;
@@ -121,7 +121,7 @@ static int setup(void **state)
 	conn = mesh_conn_new(mc, &qp);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_NATIVE;
-	conn->held = &held;
+	conn->vqp = &vqp;
 	conn->move.state = MV_MOVE_ACTIVE;
 	conn->move.attempts.mine = 3;
 	conn->move.attempts.peer = 4;
@@ -145,7 +145,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	mesh_conn_peer_left(conn);
-	conn->held = NULL;
+	conn->vqp = NULL;
 	conn->moving.next_path.pd = NULL;
 	mesh_conn_unlink(conn);
 	mesh_conn_put(conn);

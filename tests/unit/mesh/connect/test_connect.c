@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #include "fault.h"
-#include "heldint.h"
 #include "negotiateint.h"
 #include "tmpdir.h"
 #include "udint.h"
+#include "vqp_int.h"
 
 #define NO_AGENT "mlx5_9 QP 0x7: cannot be moved later: this host had no agent when it was made; the program gets its errors"
 #define NO_MEMORY "mlx5_9 QP 0x7: cannot be moved later: there was no memory when it was made; the program gets its errors"
@@ -250,7 +250,7 @@ static void test_changed(void **state)
 	const int both = IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
 	struct mesh_wr_tracker tracker = {.broken = false};
-	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_TRACKED, .tracker = &tracker};
+	struct mesh_vqp vqp = {.mc = context, .qp = &qp, .mode = MESH_VQP_TRACKED, .tracker = &tracker};
 	struct mesh_conn *conn;
 
 	(void)state;
@@ -265,7 +265,7 @@ static void test_changed(void **state)
 	assert_int_equal(conn->attr.init.qp_access_flags, 0);
 
 	conn->state = MESH_CONN_NATIVE;
-	conn->held = &held;
+	conn->vqp = &vqp;
 	conn->attr.rtr_mask = IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER;
 	conn->attr.rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_ACCESS_FLAGS;
 	/* at work; */
@@ -283,7 +283,7 @@ static void test_changed(void **state)
 	assert_int_equal(conn->attr.init.qp_access_flags, READS);
 	assert_int_equal(conn->attr.rtr.min_rnr_timer, 3);
 	/* while the next one is there; */
-	held.next.shadow = (struct mesh_shadow){.qp = &next, .rtr = true, .rts = true};
+	vqp.next.shadow = (struct mesh_shadow){.qp = &next, .rtr = true, .rts = true};
 	assert_int_equal(change(WRITES, 4, both | IBV_QP_STATE), 0);
 	assert_int_equal(at_base.n, 1);
 	assert_int_equal(at_next.n, 1);
@@ -295,7 +295,7 @@ static void test_changed(void **state)
 	assert_int_equal(at_base.n, 0);
 	assert_int_equal(at_next.access, READS);
 	tracker.broken = false;
-	held.mode = MESH_HELD_FENCED;
+	vqp.mode = MESH_VQP_FENCED;
 	assert_int_equal(change(0, 6, both), 0);
 	assert_int_equal(at_base.n, 0);
 	assert_int_equal(at_next.n, 1);
@@ -306,7 +306,7 @@ static void test_changed(void **state)
 	assert_int_equal(change(READS, 5, both), EINVAL);
 	at_next.err = 0;
 
-	conn->held = NULL;
+	conn->vqp = NULL;
 	mesh_conn_put(conn);
 	modify(IBV_QPS_RESET);
 }
@@ -314,7 +314,7 @@ static void test_changed(void **state)
 /* ---- what is refused ------------------------------------------------------------------------------------------- */
 
 /* In INIT, with what it needs to be taken for connected. */
-static struct mesh_conn *connection(enum mesh_conn_state state, struct mesh_held *held)
+static struct mesh_conn *connection(enum mesh_conn_state state, struct mesh_vqp *vqp)
 {
 	struct mesh_conn *conn;
 
@@ -323,7 +323,7 @@ static struct mesh_conn *connection(enum mesh_conn_state state, struct mesh_held
 	conn = mesh_conn_get(&qp);
 	assert_non_null(conn);
 	conn->state = state;
-	conn->held = held;
+	conn->vqp = vqp;
 	conn->attempt.number = 5;
 	conn->attr.rtr_mask = conn->attr.rts_mask = IBV_QP_STATE;
 	conn->ends.peer.qpn = 9;
@@ -332,7 +332,7 @@ static struct mesh_conn *connection(enum mesh_conn_state state, struct mesh_held
 
 static void end(struct mesh_conn *conn)
 {
-	conn->held = NULL;
+	conn->vqp = NULL;
 	mesh_conn_put(conn);
 	modify(IBV_QPS_RESET);
 }
@@ -345,14 +345,14 @@ static int to(enum ibv_qp_state state, int mask)
 	return mesh_modify_qp(&qp, &attr, IBV_QP_STATE | mask);
 }
 
-static void assert_untouched(const struct mesh_conn *conn, enum mesh_conn_state state, const struct mesh_held *held)
+static void assert_untouched(const struct mesh_conn *conn, enum mesh_conn_state state, const struct mesh_vqp *vqp)
 {
 	struct mesh_conn *found = mesh_conn_get(&qp);
 
 	assert_ptr_equal(found, conn);
 	mesh_conn_put(found);
 	assert_int_equal(conn->state, state);
-	assert_ptr_equal(conn->held, held);
+	assert_ptr_equal(conn->vqp, vqp);
 	assert_int_equal(conn->attempt.number, 5);
 	assert_int_equal(conn->attr.rtr_mask, IBV_QP_STATE);
 	assert_int_equal(conn->attr.rts_mask, IBV_QP_STATE);
@@ -369,32 +369,32 @@ static void refuses(enum ibv_qp_state asked, int mask)
 }
 
 /* The base's may be in INIT still, and would do all of it. */
-static void connected_refuses(enum mesh_conn_state state, enum mesh_held_mode mode)
+static void connected_refuses(enum mesh_conn_state state, enum mesh_vqp_mode mode)
 {
 	struct mesh_wr_tracker tracker = {.broken = false};
-	struct mesh_held held = {.mc = context, .qp = &qp, .mode = mode, .tracker = &tracker};
-	struct mesh_conn *conn = connection(state, &held);
+	struct mesh_vqp vqp = {.mc = context, .qp = &qp, .mode = mode, .tracker = &tracker};
+	struct mesh_conn *conn = connection(state, &vqp);
 
 	refuses(IBV_QPS_RTR, IBV_QP_AV);
 	refuses(IBV_QPS_RTR, 0);
 	refuses(IBV_QPS_INIT, IBV_QP_ACCESS_FLAGS);
 	refuses(IBV_QPS_ERR, IBV_QP_ACCESS_FLAGS);
-	assert_untouched(conn, state, &held);
-	assert_int_equal(held.mode, mode);
+	assert_untouched(conn, state, &vqp);
+	assert_int_equal(vqp.mode, mode);
 	at_base.err = EINVAL;
 	assert_int_equal(to(IBV_QPS_RESET, IBV_QP_ACCESS_FLAGS), EINVAL);
 	at_base.err = 0;
-	assert_untouched(conn, state, &held);
+	assert_untouched(conn, state, &vqp);
 	end(conn);
 }
 
 static void test_connected_again(void **state)
 {
 	(void)state;
-	connected_refuses(MESH_CONN_NATIVE, MESH_HELD_TRACKED);
-	connected_refuses(MESH_CONN_HELD, MESH_HELD_QUEUING);
-	connected_refuses(MESH_CONN_MOVED, MESH_HELD_ACTIVE);
-	connected_refuses(MESH_CONN_FAILED, MESH_HELD_FLUSHING);
+	connected_refuses(MESH_CONN_NATIVE, MESH_VQP_TRACKED);
+	connected_refuses(MESH_CONN_HELD, MESH_VQP_QUEUING);
+	connected_refuses(MESH_CONN_MOVED, MESH_VQP_ACTIVE);
+	connected_refuses(MESH_CONN_FAILED, MESH_VQP_FLUSHING);
 }
 
 /* One that cannot be moved is the base's, and its peer may ask for what was agreed. */
@@ -445,7 +445,7 @@ static void test_rtr_tried_again(void **state)
 	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), ETIMEDOUT);
 	assert_int_equal(at_base.n, 1);
 	assert_int_equal(conn->state, MESH_CONN_INIT);
-	assert_non_null(mesh_held_find(context, &qp)); /* its receives are noted still */
+	assert_non_null(mesh_vqp_find(context, &qp)); /* its receives are noted still */
 	at_base.err = 0;
 	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), 0);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
@@ -459,9 +459,9 @@ static void test_rts_tried_again(void **state)
 {
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7};
 	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
-	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_QUEUING,
-				 .now = {.qp = &next, .rtr = true}};
-	struct mesh_conn *conn = connection(MESH_CONN_HELD, &held);
+	struct mesh_vqp vqp = {.mc = context, .qp = &qp, .mode = MESH_VQP_QUEUING,
+			       .now = {.qp = &next, .rtr = true}};
+	struct mesh_conn *conn = connection(MESH_CONN_HELD, &vqp);
 
 	(void)state;
 	mesh_root.lib.verbs.modify_qp = modify_next;
@@ -472,7 +472,7 @@ static void test_rts_tried_again(void **state)
 	assert_int_equal(at_next.n, 1);
 	at_next.err = 0;
 	assert_int_equal(conn->attr.rts_mask, 0);
-	assert_false(held.now.rts);
+	assert_false(vqp.now.rts);
 	/* What the kernel would not take nobody is asked for. */
 	refuses(IBV_QPS_RTS, RTS_MASK & ~IBV_QP_TIMEOUT);
 	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_DEST_QPN);
@@ -483,7 +483,7 @@ static void test_rts_tried_again(void **state)
 	assert_int_equal(at_next.n, 1);
 	assert_true(conn->move.timers.patience_ns == 8 * (4096ull << 14));
 	assert_true(conn->attr.rts_mask);
-	assert_true(held.now.rts);
+	assert_true(vqp.now.rts);
 	end(conn);
 }
 
@@ -529,7 +529,7 @@ static void known_to_nobody(struct ibv_qp *other, enum ibv_qp_state state)
 	assert_int_equal(mesh_modify_qp(other, &attr, IBV_QP_STATE | (state == IBV_QPS_RTR ? IBV_QP_AV : 0)), 0);
 	assert_int_equal(at_base.n, before + 1);
 	assert_null(mesh_conn_get(other));
-	assert_null(mesh_held_find(context, other));
+	assert_null(mesh_vqp_find(context, other));
 }
 
 /* Nobody moves them (docs/guarantees.md, Not protected). */
@@ -603,7 +603,7 @@ static void test_never_less_than_said(void **state)
 {
 	const struct mv_move_begin begin = {.local.qpn = 7, .peer.qpn = 9, .verdict = MV_PATH_ASK, .attempt = 5};
 	static struct mesh_cq cq;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	struct mesh_conn *conn = connection(MESH_CONN_HELD, NULL);
 	struct ibv_qp_init_attr init_attr;
 	struct ibv_qp_attr attr;
@@ -611,13 +611,13 @@ static void test_never_less_than_said(void **state)
 	unsigned int n;
 
 	(void)state;
-	h = mesh_held_find(context, &qp);
+	h = mesh_vqp_find(context, &qp);
 	assert_non_null(h);
-	h->mode = MESH_HELD_QUEUING;
+	h->mode = MESH_VQP_QUEUING;
 	h->send_cq = h->recv_cq = &cq;
 	context->data.n_noted--;
-	context->data.n_held++;
-	conn->held = h;
+	context->data.n_vqps++;
+	conn->vqp = h;
 	conn->attr.rtr.qp_state = IBV_QPS_RTR;
 	conn->attr.rts.qp_state = IBV_QPS_RTS;
 	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());

@@ -140,7 +140,7 @@ static void test_back_to_the_base(void **state)
 	mesh_conn_work(&conn);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
 	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
-	assert_null(conn.held);
+	assert_null(conn.vqp);
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(n_rts, 1);
 	assert_int_equal(n_native, 1);
@@ -209,9 +209,9 @@ MV_LOCKS_UNCHECKED static void test_base_refuses(void **state)
 		mesh_conn_work(&conn); /* takes a second */
 		assert_int_equal(conn.state, MESH_CONN_HELD);
 		assert_int_equal(conn.move.state, MV_MOVE_ASKING);
-		assert_int_equal(held.mode, MESH_HELD_QUEUING);
-		assert_true(mesh_trylock(&held.posting.lock)); /* the program posts again */
-		mesh_unlock(&held.posting.lock);
+		assert_int_equal(vqp.mode, MESH_VQP_QUEUING);
+		assert_true(mesh_trylock(&vqp.posting.lock)); /* the program posts again */
+		mesh_unlock(&vqp.posting.lock);
 		assert_false(is_due_after(wait_ms - 1));
 		conn.move.timers.resend_at = 0;
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
@@ -301,12 +301,12 @@ static void test_back_after_a_batch(void **state)
 	in_batch = false;
 	assert_true(is_due_after(0));
 	in_batch = true;
-	mesh_lock(&held.posting.lock);
-	mesh_lock_lend(&held.posting.lock);
+	mesh_lock(&vqp.posting.lock);
+	mesh_lock_lend(&vqp.posting.lock);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 0);
 	assert_false(is_due_after(0));
-	mesh_unlock(&held.posting.lock);
+	mesh_unlock(&vqp.posting.lock);
 	in_batch = false;
 	assert_true(is_due_after(0));
 	mesh_conn_work(&conn);
@@ -324,7 +324,7 @@ MV_LOCKS_UNCHECKED static void test_base_refuses_rts(void **state)
 	mesh_conn_work(&conn);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
-	assert_int_equal(held.mode, MESH_HELD_FAILING);
+	assert_int_equal(vqp.mode, MESH_VQP_FAILING);
 	assert_int_equal(n_native, 0);
 }
 
@@ -371,7 +371,7 @@ MV_LOCKS_UNCHECKED static void test_base_refuses_at_last(void **state)
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(n_err, 1);
 	assert_true(held.failure.ended);
-	assert_int_equal(held.mode, MESH_HELD_FAILING); /* a send that comes has a status of its own */
+	assert_int_equal(vqp.mode, MESH_VQP_FAILING); /* a send that comes has a status of its own */
 	assert_int_equal(held.failure.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(conn.attempt.rtr_error, ETIMEDOUT);
 }

@@ -36,7 +36,7 @@ static void test_entry_does_not_come(void **state)
 	assert_true(looks_after(10));
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	assert_int_equal(held.mode, MESH_HELD_FAILING);
+	assert_int_equal(vqp.mode, MESH_VQP_FAILING);
 }
 
 /* All that there is is the helper thread, which connects it then as well. */

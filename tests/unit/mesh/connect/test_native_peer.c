@@ -76,7 +76,7 @@ static void test_in_rtr(void **state)
 {
 	(void)state;
 	is_held();
-	conn.held = NULL;
+	conn.vqp = NULL;
 	conn.state = MESH_CONN_NATIVE;
 	conn.attr.rts_mask = 0;
 	conn.table.native_sq_psn = MV_CTL_PSN_NONE;
@@ -163,7 +163,7 @@ static void test_peer_is_awaited(void **state)
 	assert_int_equal(n_rts, 1);
 	assert_int_equal(n_native, 1);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
-	assert_null(conn.held);
+	assert_null(conn.vqp);
 }
 
 /* But not for ever, nor for one that has left. */

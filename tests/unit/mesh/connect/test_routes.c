@@ -28,24 +28,26 @@
 #define WORLD "host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;" PEER
 #define DOWN  "host a; rail mlx5_0 down; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;" PEER
 
-int __wrap_mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg, struct mesh_held **ret);
+int __wrap_mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
+			struct mesh_vqp **ret);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
 
 static struct dirworld world;
-static unsigned int n_held;
+static unsigned int n_vqps;
 
 /* That it was to be held is all there is to know; it goes to the base then, too. */
-int __wrap_mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg, struct mesh_held **ret)
+int __wrap_mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
+			struct mesh_vqp **ret)
 {
 	(void)mc;
 	(void)qp;
 	(void)ops;
 	(void)arg;
 	(void)ret;
-	n_held++;
+	n_vqps++;
 	return -ENOMEM;
 }
 
@@ -201,7 +203,7 @@ static bool rtr_holds_to(struct ibv_context *context, const char *to)
 				   .dest_qp_num = 8,
 				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid(to)}}};
 	struct mesh_conn *conn = mesh_conn_new(mesh_context_get(context), &qp);
-	unsigned int before = n_held, n = fake.state->n_modify;
+	unsigned int before = n_vqps, n = fake.state->n_modify;
 
 	assert_non_null(conn);
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
@@ -209,7 +211,7 @@ static bool rtr_holds_to(struct ibv_context *context, const char *to)
 	assert_int_equal(fake.state->modify_index, 1);
 	mesh_conn_unlink(conn);
 	mesh_conn_put(conn);
-	return n_held != before;
+	return n_vqps != before;
 }
 
 static bool rtr_holds(struct ibv_context *context)
@@ -537,10 +539,10 @@ static void no_rail_to_be_had(void)
 	refusing = mesh_conn_new(mc, &qp);
 	base_modify = mc->lower.qp.modify_qp;
 	mc->lower.qp.modify_qp = slow_modify;
-	n_held = 0;
+	n_vqps = 0;
 	refused_with = ETIMEDOUT;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
-	assert_int_equal(n_held, 0);
+	assert_int_equal(n_vqps, 0);
 	assert_int_equal(refusing->state, MESH_CONN_INIT);
 	assert_false(refusing->flags.at_work);
 	peer_asks(); /* until the program takes its queue pair away */
@@ -586,7 +588,7 @@ static bool rtr_holds_to_lid(struct ibv_context *context, uint16_t dlid, enum ib
 	struct ibv_qp qp = {.context = context, .qp_type = type, .qp_num = 7};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .dest_qp_num = 8, .ah_attr = {.dlid = dlid, .port_num = 1}};
 	struct mesh_conn *conn = type == IBV_QPT_RC ? mesh_conn_new(mesh_context_get(context), &qp) : NULL;
-	unsigned int before = n_held, n = fake.state->n_modify, waits = n_lookups;
+	unsigned int before = n_vqps, n = fake.state->n_modify, waits = n_lookups;
 
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
 	assert_int_equal(fake.state->n_modify, n + 1);
@@ -597,7 +599,7 @@ static bool rtr_holds_to_lid(struct ibv_context *context, uint16_t dlid, enum ib
 		mesh_conn_unlink(conn);
 		mesh_conn_put(conn);
 	}
-	return n_held != before;
+	return n_vqps != before;
 }
 
 #define LIDS_A "host a; rail mlx5_0 ib lid 3 dev ib0; gid fe80::a0 ib; rail mlx5_1 ib lid 4 dev ib1 down; gid fe80::a1 ib;"
@@ -788,14 +790,14 @@ static void doubted_is_met(void)
 	struct mesh_context *mc = mesh_context_get(context);
 	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
 	struct ibv_qp_attr attr = rtr_to_b();
-	unsigned int before = n_held;
+	unsigned int before = n_vqps;
 
 	attr.ah_attr.grh.dgid = gid("10.1.0.9");
 	refusing = mesh_conn_new(mc, &qp);
 	base_modify = mc->lower.qp.modify_qp;
 	mc->lower.qp.modify_qp = modify_until_met;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), EINVAL);
-	assert_int_equal(n_held, before + 1);
+	assert_int_equal(n_vqps, before + 1);
 	assert_true(mv_gid_is_zero(&absent));
 	mc->lower.qp.modify_qp = base_modify;
 	mesh_conn_unlink(refusing);
@@ -810,7 +812,7 @@ static void check_nobody_is_there(const char *text)
 	struct mesh_context *mc = mesh_context_get(context);
 	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
 	struct ibv_qp_attr attr = rtr_to_b();
-	unsigned int before = n_held;
+	unsigned int before = n_vqps;
 
 	attr.ah_attr.grh.dgid = gid("10.1.0.9");
 	refusing = mesh_conn_new(mc, &qp);
@@ -819,15 +821,15 @@ static void check_nobody_is_there(const char *text)
 	/* This error does not say that nobody is there. */
 	vain_with = EINVAL;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), EINVAL);
-	assert_int_equal(n_held, before);
+	assert_int_equal(n_vqps, before);
 	assert_true(mv_gid_is_zero(&absent));
 	n_refused = 0;
 	vain_with = ETIMEDOUT;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
 	assert_int_equal(n_refused, 1);
-	assert_int_equal(n_held, before + 1);
+	assert_int_equal(n_vqps, before + 1);
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
-	assert_int_equal(n_held, before + 2); /* before the base refuses it again */
+	assert_int_equal(n_vqps, before + 2); /* before the base refuses it again */
 	assert_int_equal(n_refused, 2);
 	mc->lower.qp.modify_qp = base_modify;
 	mesh_conn_unlink(refusing);

@@ -8,7 +8,7 @@ const struct mv_ctl_keys no_keys;
 void is_held(void)
 {
 	is_well();
-	held.mode = MESH_HELD_QUEUING;
+	vqp.mode = MESH_VQP_QUEUING;
 	conn.state = MESH_CONN_HELD;
 	conn.own_qp.verdict = MV_PATH_REMOTE_DOWN;
 	conn.own_qp.fits = true;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "fastcq.h"
-#include "heldint.h"
+#include "vqp_int.h"
 
 static struct mesh_process process = {.generation = 1};
 static struct ibv_context verbs;

@@ -174,7 +174,7 @@ static void test_leaves_again_at_once(void **state)
 	is_to_move();
 	conn.move.attempts.peer = 1;
 	conn.flags.path_failed = false;
-	held.tracker->broken = false;
+	vqp.tracker->broken = false;
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	for (wait_ns = 10 * MS; wait_ns <= 640 * MS; wait_ns *= 2) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
@@ -221,11 +221,11 @@ static void test_rts_behind_the_fence(void **state)
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = 77};
 
 	(void)state;
-	held.mode = MESH_HELD_FENCED;
-	assert_int_equal(mesh_live_base_rts(&held, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-	assert_true(held.tracker->broken);
-	assert_int_equal(held.tracker->sends.first_psn, 0);
-	assert_false(mesh_live_sends(&held));
+	vqp.mode = MESH_VQP_FENCED;
+	assert_int_equal(mesh_live_base_rts(&vqp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	assert_true(vqp.tracker->broken);
+	assert_int_equal(vqp.tracker->sends.first_psn, 0);
+	assert_false(mesh_live_sends(&vqp));
 }
 
 /* The program has posted, since its next one was prepared, what cannot be moved: nothing is fenced. */
@@ -238,11 +238,11 @@ static void test_lost_meanwhile(void **state)
 	conn.move.call_off.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.live = true;
-	held.tracker->lost = "this test says so";
+	vqp.tracker->lost = "this test says so";
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_false(conn.move.live);
 	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
-	held.tracker->lost = NULL;
+	vqp.tracker->lost = NULL;
 }
 
 /* Likewise a key that no other NIC can have. */

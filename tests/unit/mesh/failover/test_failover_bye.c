@@ -40,12 +40,12 @@ static void test_look_after_message(void **state)
 	conn.retry.pathless_ns = 1;
 	assert_int_equal(say_bye(2), now_ns);
 	conn.retry.pathless_ns = 0;
-	held.tracker->broken = true;
+	vqp.tracker->broken = true;
 	assert_int_equal(say_bye(2), now_ns);
-	held.tracker->broken = false;
-	held.tracker->lost = "of something";
+	vqp.tracker->broken = false;
+	vqp.tracker->lost = "of something";
 	assert_int_equal(say_bye(2), now_ns);
-	held.tracker->lost = NULL;
+	vqp.tracker->lost = NULL;
 	conn.state = MESH_CONN_HELD; /* it is being connected */
 	assert_int_equal(say_bye(2), now_ns);
 	conn.state = MESH_CONN_NATIVE;
@@ -87,17 +87,17 @@ static void bye_is_kept(_Atomic bool *worker)
 		pthread_mutex_lock(&conn.lock.mutex.pthread); /* another thread has it */
 	say_bye(3);
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_null(held.tracker->lost);
+	assert_null(vqp.tracker->lost);
 	if (worker)
 		*worker = false; /* and has it queued */
 	else
 		pthread_mutex_unlock(&conn.lock.mutex.pthread);
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_non_null(held.tracker->lost);
-	held.tracker->lost = NULL;
+	assert_non_null(vqp.tracker->lost);
+	vqp.tracker->lost = NULL;
 	/* Once. */
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_null(held.tracker->lost);
+	assert_null(vqp.tracker->lost);
 }
 
 static void test_bye_at_work(void **state)
@@ -122,7 +122,7 @@ static void test_late_bye_of_another(void **state)
 	say_bye(2);
 	conn.flags.at_work = false;
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_null(held.tracker->lost);
+	assert_null(vqp.tracker->lost);
 }
 
 /* So it is where the PSNs prove nothing: the host that it was from is kept with it. */
@@ -138,7 +138,7 @@ static void test_late_bye_of_another_host(void **state)
 		say_bye(3);
 		conn.flags.at_work = false;
 		mesh_conn_run(&conn, now_ns, now_ns);
-		assert_int_equal(held.tracker->lost != NULL, said_by.bytes[0] == 5);
+		assert_int_equal(vqp.tracker->lost != NULL, said_by.bytes[0] == 5);
 	}
 	said_by.bytes[0] = 0;
 }
@@ -151,11 +151,11 @@ static void test_bye_while_fencing(void **state)
 	(void)state;
 	is_well();
 	conn.move.attempts.peer = 3;
-	held.mode = MESH_HELD_FENCING;
+	vqp.mode = MESH_VQP_FENCING;
 	say_bye(3);
 	assert_true(conn.ends.peer_gone);
-	assert_null(held.tracker->lost);
-	assert_false(mesh_tracker_completed(&held, &flushed));
+	assert_null(vqp.tracker->lost);
+	assert_false(mesh_tracker_completed(&vqp, &flushed));
 }
 
 /* Its own program takes it away when the peer waits to be told what it has executed. */
@@ -179,7 +179,7 @@ static void test_last_word(void **state)
 	/* It cannot be known any more: better nothing than something wrong. */
 	sent = (struct mv_ctl_msg){0};
 	conn.move.state = MV_MOVE_FENCING;
-	held.mode = MESH_HELD_FENCING;
+	vqp.mode = MESH_VQP_FENCING;
 	mesh_conn_last_word(&conn);
 	assert_int_equal(sent.type, 0);
 	conn.move.live = false;

@@ -68,7 +68,7 @@ static void test_unproved(void **state)
 	assert_int_equal(refusal.msg.type, MV_CTL_REFUSE);
 	assert_int_equal(refusal.msg.reason, MV_CTL_REASON_UNSUPPORTED);
 	/* The peer hears of no reason. The program's user does. */
-	held.tracker->broken = false;
+	vqp.tracker->broken = false;
 	assert_true(mesh_conn_live(&conn, &stay, now_ns));
 	assert_non_null(strstr(conn.retry.stayed, "authenticated"));
 	/* The agents have met. */

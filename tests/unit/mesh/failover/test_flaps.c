@@ -14,17 +14,17 @@
 #define HOLD_NS (5000 * MS) /* hold_down_ms */
 #define SOON_NS (100 * MS)
 
-int __wrap_mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+int __wrap_mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
 			    const struct mesh_live_keys *keys);
 
-int __wrap_mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+int __wrap_mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
 			    const struct mesh_live_keys *keys)
 {
 	(void)next_psn;
 	(void)n_received;
 	(void)max_rd_atomic;
 	(void)keys;
-	assert_ptr_equal(h, &held);
+	assert_ptr_equal(h, &vqp);
 	return 0;
 }
 
@@ -39,13 +39,13 @@ static int setup(void **state)
 	is_well();
 	conn.ends.local_type = MV_GID_TYPE_ROCE_V2;
 	mesh_conn_settled(&conn);
-	held.now = (struct mesh_shadow){.qp = &qp, .rts = true};
+	vqp.now = (struct mesh_shadow){.qp = &qp, .rts = true};
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	held.now = (struct mesh_shadow){0};
+	vqp.now = (struct mesh_shadow){0};
 	mesh_root.config.stand_in = false;
 	return oneconn_teardown(state);
 }

@@ -76,8 +76,8 @@ static void takes_over(unsigned int i)
 	conn.path = (struct mesh_conn_path){.gid = path_of(i).local_gid, .peer_gid = path_of(i).remote_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
 	conn.flags.path_failed = false;
 	conn.retry.pathless_ns = 0;
-	held.tracker->broken = false;
-	held.tracker->acknowledged = false;
+	vqp.tracker->broken = false;
+	vqp.tracker->acknowledged = false;
 	mesh_path_failures_forget(&conn);
 }
 
@@ -85,7 +85,7 @@ static void fails(uint64_t after_ns)
 {
 	now_ns += after_ns;
 	conn.flags.path_failed = true;
-	held.tracker->broken = true;
+	vqp.tracker->broken = true;
 }
 
 /*
@@ -150,7 +150,7 @@ static void test_got_through(void **state)
 	fails_with_paths(2);
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
-	held.tracker->acknowledged = true;
+	vqp.tracker->acknowledged = true;
 	fails(3000 * MS);
 	assert_int_equal(goes_to(2), 0);
 	takes_over(0);
@@ -236,7 +236,7 @@ static void test_home(void **state)
 	now_ns += 1000 * MS;
 	assert_true(mesh_conn_check(&conn, now_ns, now_ns) <= now_ns + 100 * MS);
 	assert_false(conn.move.live);
-	held.tracker->acknowledged = true;
+	vqp.tracker->acknowledged = true;
 	mesh_conn_check(&conn, now_ns, now_ns);
 	now_ns += 100 * MS;
 	assert_int_equal(goes_to(2), 0);

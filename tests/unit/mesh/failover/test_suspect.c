@@ -25,11 +25,11 @@
 static int take_error;
 static unsigned int n_taken;
 
-int __wrap_mesh_live_take_standby(struct mesh_held *h);
+int __wrap_mesh_live_take_standby(struct mesh_vqp *h);
 
-int __wrap_mesh_live_take_standby(struct mesh_held *h)
+int __wrap_mesh_live_take_standby(struct mesh_vqp *h)
 {
-	assert_ptr_equal(h, &held);
+	assert_ptr_equal(h, &vqp);
 	n_taken++;
 	return take_error;
 }
@@ -394,12 +394,12 @@ static void follower_has_lost(const char *lost, uint32_t qpn)
 	conn.move.attempts.peer = 3;
 	conn.move.last_offer = 1;
 	conn.move.next.mine.qpn = qpn;
-	held.tracker->lost = lost;
+	vqp.tracker->lost = lost;
 	assert_int_equal(check(), now_ns);
 	assert_false(conn.move.live);
 	assert_int_equal(sent.type, MV_CTL_REFUSE);
 	assert_null(conn.retry.stayed);
-	held.tracker->lost = NULL;
+	vqp.tracker->lost = NULL;
 }
 
 static void test_follower_has_lost_it(void **state)
@@ -567,7 +567,7 @@ static void test_retries(void **state)
 {
 	(void)state;
 	prepare();
-	held.tracker->broken = true;
+	vqp.tracker->broken = true;
 	assert_goes(MV_CTL_REASON_PATH);
 }
 
@@ -706,7 +706,7 @@ static void peer_takes_it_back(bool unsure)
 	mv_move_call_off(&conn.move, MV_CTL_REASON_HEALED, MV_CTL_REASON_NONE, false);
 	carry_out();
 	assert_false(conn.move.live);
-	assert_int_equal(conn.retry.stayed != NULL, !unsure || held.tracker->broken);
+	assert_int_equal(conn.retry.stayed != NULL, !unsure || vqp.tracker->broken);
 	assert_int_equal(conn.moving.since_ns, 0);
 }
 
@@ -721,7 +721,7 @@ static void test_peer_takes_it_back(void **state)
 static void test_failed_meanwhile(void **state)
 {
 	(void)state;
-	held.tracker->broken = true;
+	vqp.tracker->broken = true;
 	peer_takes_it_back(true);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
 	assert_true(conn.retry.pathless_ns);

@@ -185,8 +185,8 @@ MV_LOCKS_UNCHECKED static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv
 	assert_int_equal(attr->grh.sgid_index, chosen_index);
 	/* Who posts does not wait for that. */
 	if (!in_batch) {
-		assert_true(mesh_trylock(&held.posting.lock));
-		mesh_unlock(&held.posting.lock);
+		assert_true(mesh_trylock(&vqp.posting.lock));
+		mesh_unlock(&vqp.posting.lock);
 	}
 	if (ah_error) {
 		now_ns += 1000 * MS;
@@ -231,17 +231,17 @@ void __wrap_mesh_srq_left(struct mesh_srq_native *native, bool really)
 	n_left += native && really;
 }
 
-bool __wrap_mesh_held_in_batch(const struct mesh_held *h);
+bool __wrap_mesh_vqp_in_batch(const struct mesh_vqp *h);
 
-bool __wrap_mesh_held_in_batch(const struct mesh_held *h)
+bool __wrap_mesh_vqp_in_batch(const struct mesh_vqp *h)
 {
 	(void)h;
 	return in_batch;
 }
 
-int __wrap_mesh_held_native(struct mesh_held *h);
+int __wrap_mesh_vqp_native(struct mesh_vqp *h);
 
-int __wrap_mesh_held_native(struct mesh_held *h)
+int __wrap_mesh_vqp_native(struct mesh_vqp *h)
 {
 	(void)h;
 	n_native++;
@@ -253,7 +253,7 @@ static void no_path_failed(void *arg)
 	(void)arg;
 }
 
-static const struct mesh_held_ops ops = {.path_failed = no_path_failed};
+static const struct mesh_vqp_ops ops = {.path_failed = no_path_failed};
 struct mesh_process process;
 struct mesh_context context;
 static struct ibv_cq ibv_cq;
@@ -261,7 +261,7 @@ static struct ibv_context verbs;
 static struct ibv_pd pd = {.context = &verbs};
 struct ibv_qp qp = {.context = &verbs, .pd = &pd, .qp_num = 7};
 struct mesh_cq cq;
-struct mesh_held held;
+struct mesh_vqp vqp;
 struct mesh_conn conn;
 
 /* The path of a connection at work is gone: a send has used up its retries. */
@@ -292,20 +292,20 @@ int oneconn_setup(void **state)
 	mesh_root.config.move_timeout_ms = 2000;
 	mesh_root.config.hold_down_ms = 5000;
 	cq = (struct mesh_cq){.cq = &ibv_cq};
-	held = (struct mesh_held){.mc = &context,
-				  .qp = &qp,
-				  .mode = MESH_HELD_TRACKED,
-				  .client.ops = &ops,
-				  .made.cap = cap,
-				  .send_cq = &cq,
-				  .recv_cq = &cq,
-				  .tracker = mesh_tracker_new(&cap, false, false)};
-	conn = (struct mesh_conn){.qp = &qp, .mc = &context, .qpn = 7, .state = MESH_CONN_NATIVE, .held = &held};
-	assert_int_equal(mesh_tracker_room(held.tracker, &cap), 0);
-	mesh_tracker_rtr(held.tracker, 1024);
-	mesh_tracker_rts(held.tracker, 0);
-	assert_int_equal(mesh_tracker_send(held.tracker, &wr), 0);
-	assert_false(mesh_tracker_completed(&held, &c));
+	vqp = (struct mesh_vqp){.mc = &context,
+				.qp = &qp,
+				.mode = MESH_VQP_TRACKED,
+				.client.ops = &ops,
+				.made.cap = cap,
+				.send_cq = &cq,
+				.recv_cq = &cq,
+				.tracker = mesh_tracker_new(&cap, false, false)};
+	conn = (struct mesh_conn){.qp = &qp, .mc = &context, .qpn = 7, .state = MESH_CONN_NATIVE, .vqp = &vqp};
+	assert_int_equal(mesh_tracker_room(vqp.tracker, &cap), 0);
+	mesh_tracker_rtr(vqp.tracker, 1024);
+	mesh_tracker_rts(vqp.tracker, 0);
+	assert_int_equal(mesh_tracker_send(vqp.tracker, &wr), 0);
+	assert_false(mesh_tracker_completed(&vqp, &c));
 	now_ns = 1000 * MS;
 	return 0;
 }
@@ -313,7 +313,7 @@ int oneconn_setup(void **state)
 int oneconn_teardown(void **state)
 {
 	(void)state;
-	mesh_tracker_free(held.tracker);
+	mesh_tracker_free(vqp.tracker);
 	free(conn.failures);
 	conn.failures = NULL;
 	free(cq.stash.wcs);
@@ -358,6 +358,6 @@ void is_well(void)
 {
 	is_to_move();
 	conn.flags.path_failed = false;
-	held.tracker->broken = false;
-	held.tracker->n_kept = 0;
+	vqp.tracker->broken = false;
+	vqp.tracker->n_kept = 0;
 }

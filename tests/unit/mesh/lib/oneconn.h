@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #include "conn.h"
-#include "heldint.h"
 #include "live.h"
 #include "paths.h"
+#include "vqp_int.h"
 
 /*
  * One connection of a made-up device, and what its surroundings say: time, directory, peer, workers, base. Linked with --wrap of them
@@ -46,7 +46,7 @@ extern struct mesh_process process;
 extern struct mesh_context context;
 extern struct ibv_qp qp;
 extern struct mesh_cq cq;
-extern struct mesh_held held;
+extern struct mesh_vqp vqp;
 extern struct mesh_conn conn;
 
 /* The path of a connection at work is gone: a send has used up its retries. */

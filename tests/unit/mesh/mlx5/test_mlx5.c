@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "fault.h"
-#include "heldint.h"
+#include "vqp_int.h"
 
 void *__real_dlopen(const char *file, int mode);
 void *__wrap_dlopen(const char *file, int mode);
@@ -60,11 +60,11 @@ static void test_no_is_kept(void **state)
 static void test_asked_without_lock(void **state)
 {
 	struct ibv_qp qp = {.qp_type = IBV_QPT_RC};
-	struct mesh_held *held;
+	struct mesh_vqp *vqp;
 
 	(void)state;
 	/* One that it has no record of. */
-	assert_int_equal(mesh_held_begin(&context, &qp, NULL, NULL, MESH_HELD_TRACKED, &held), -EOPNOTSUPP);
+	assert_int_equal(mesh_vqp_begin(&context, &qp, NULL, NULL, MESH_VQP_TRACKED, &vqp), -EOPNOTSUPP);
 	mesh_lock(&context.data.lock);
 	assert_false(mesh_mlx5_known(&context));
 	mesh_unlock(&context.data.lock);

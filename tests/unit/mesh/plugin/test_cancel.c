@@ -17,9 +17,9 @@
 
 #include "conn.h"
 #include "dmabuf.h"
-#include "heldint.h"
 #include "keys.h"
 #include "program.h"
+#include "vqp_int.h"
 
 /* ---- a device -------------------------------------------------------------------------------------------------- */
 
@@ -212,7 +212,7 @@ static void post(void *qp)
 
 static void fail_now(void *h)
 {
-	mesh_held_fail_now(h);
+	mesh_vqp_fail_now(h);
 }
 
 static void notify(void *mcq)
@@ -261,14 +261,14 @@ static void cancelled_while_it_posts(void)
 	struct ibv_cq_ex cq = {.context = context};
 	struct mesh_cq *mcq = take_cq(mc, ibv_cq_ex_to_cq(&cq));
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 
 	mesh_lock(&mc->data.lock);
-	h = mesh_held_claim(mc, &qp);
+	h = mesh_vqp_claim(mc, &qp);
 	mesh_unlock(&mc->data.lock);
 	assert_non_null(h);
 	h->send_cq = h->recv_cq = mcq;
-	h->mode = MESH_HELD_ACTIVE;
+	h->mode = MESH_VQP_ACTIVE;
 	h->now.rts = true;
 	assert_true(returns(post, &qp));
 	assert_free(&h->lock.mutex);
@@ -282,7 +282,7 @@ static void cancelled_while_it_posts(void)
 	assert_free(&mcq->notify.lock.mutex);
 	/* There is no way to the peer: it goes to ERR with its first send. */
 	assert_int_equal(mesh_sendq_push(&h->queue, &wr), 0);
-	h->mode = MESH_HELD_FAILING;
+	h->mode = MESH_VQP_FAILING;
 	assert_true(returns(fail_now, h));
 	assert_free(&mcq->lock.mutex);
 	assert_free(&h->lock.mutex);

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "fault.h"
-#include "heldint.h"
 #include "live.h"
 #include "srq.h"
+#include "vqp_int.h"
 
 /* ---- map ----------------------------------------------------------------------------------------------------- */
 
@@ -277,14 +277,14 @@ static void path_failed(void *arg)
 	n_path_failed++;
 }
 
-static const struct mesh_held_ops kept_ops = {.path_failed = path_failed};
+static const struct mesh_vqp_ops kept_ops = {.path_failed = path_failed};
 
 struct kept_world {
 	struct ibv_cq ibv[2];
 	struct ibv_qp qp;
 	struct mesh_cq send_cq, recv_cq;
 	struct mesh_context mc;
-	struct mesh_held h;
+	struct mesh_vqp h;
 };
 
 static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
@@ -305,14 +305,14 @@ static struct kept_world *kept_begin_as(bool shared)
 	init_cq(&w->send_cq, &w->ibv[0]);
 	init_cq(&w->recv_cq, &w->ibv[1]);
 	w->qp.qp_num = 7;
-	w->h = (struct mesh_held){.mc = &w->mc,
-				  .qp = &w->qp,
-				  .mode = MESH_HELD_TRACKED,
-				  .client.ops = &kept_ops,
-				  .made.cap = limits,
-				  .send_cq = &w->send_cq,
-				  .recv_cq = &w->recv_cq,
-				  .tracker = mesh_tracker_new(&limits, false, shared)};
+	w->h = (struct mesh_vqp){.mc = &w->mc,
+				 .qp = &w->qp,
+				 .mode = MESH_VQP_TRACKED,
+				 .client.ops = &kept_ops,
+				 .made.cap = limits,
+				 .send_cq = &w->send_cq,
+				 .recv_cq = &w->recv_cq,
+				 .tracker = mesh_tracker_new(&limits, false, shared)};
 	assert_non_null(w->h.tracker);
 	assert_int_equal(mesh_tracker_room(w->h.tracker, &limits), 0);
 	mesh_lock_init(&w->h.lock);
@@ -399,7 +399,7 @@ static void test_errors_with_srq(void **state)
 	unsigned int i;
 
 	(void)state;
-	w->h.mode = MESH_HELD_FENCING;
+	w->h.mode = MESH_VQP_FENCING;
 	assert_false(kept_poll(w, &w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	for (i = 0; i < 4; i++)
 		assert_false(kept_poll(w, &w->send_cq, i, IBV_WC_WR_FLUSH_ERR));
@@ -416,7 +416,7 @@ struct shared_world {
 	struct mesh_cq_qp qp;
 };
 
-static struct shared_world *shared_begin(enum mesh_held_mode mode, bool one_cq)
+static struct shared_world *shared_begin(enum mesh_vqp_mode mode, bool one_cq)
 {
 	struct shared_world *s = calloc(1, sizeof(*s));
 	struct ibv_sge sge = {.addr = 4096, .length = 64};
@@ -435,7 +435,7 @@ static struct shared_world *shared_begin(enum mesh_held_mode mode, bool one_cq)
 		s->w->h.recv_cq = &s->w->send_cq;
 	s->w->h.tracker->begun = mesh_srq_place(&s->m);
 	assert_non_null(s->w->h.tracker->begun);
-	s->qp = (struct mesh_cq_qp){.key = 7, .qpn = 7, .held = &s->w->h, .home = &s->m.base};
+	s->qp = (struct mesh_cq_qp){.key = 7, .qpn = 7, .vqp = &s->w->h, .home = &s->m.base};
 	return s;
 }
 
@@ -475,19 +475,19 @@ static void assert_where(const struct shared_world *s, uint32_t n_base, uint32_t
 static void test_kept_of_srq(void **state)
 {
 	static const struct {
-		enum mesh_held_mode polled_in, ends_in;
+		enum mesh_vqp_mode polled_in, ends_in;
 		uint32_t n_pool;
-	} ends[] = {{MESH_HELD_FENCING, MESH_HELD_FENCING, 0},
-		    {MESH_HELD_TRACKED, MESH_HELD_TRACKED, 0},
-		    {MESH_HELD_FENCING, MESH_HELD_FENCED, 1},
-		    {MESH_HELD_FENCED, MESH_HELD_FENCED, 1}};
+	} ends[] = {{MESH_VQP_FENCING, MESH_VQP_FENCING, 0},
+		    {MESH_VQP_TRACKED, MESH_VQP_TRACKED, 0},
+		    {MESH_VQP_FENCING, MESH_VQP_FENCED, 1},
+		    {MESH_VQP_FENCED, MESH_VQP_FENCED, 1}};
 	struct shared_world *s;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		s = shared_begin(ends[i].polled_in, false);
-		if (ends[i].polled_in == MESH_HELD_FENCED)
+		if (ends[i].polled_in == MESH_VQP_FENCED)
 			s->qp.key++; /* that comes next: this one has been drained */
 		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 		assert_where(s, 0, 1, 0);
@@ -508,13 +508,13 @@ static void test_kept_of_srq(void **state)
 static void test_late_of_srq(void **state)
 {
 	struct ibv_qp next = {.qp_num = 8};
-	struct shared_world *s = shared_begin(MESH_HELD_FENCED, true);
+	struct shared_world *s = shared_begin(MESH_VQP_FENCED, true);
 
 	(void)state;
 	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	assert_where(s, 0, 0, 1);
 	shared_end(s);
-	s = shared_begin(MESH_HELD_ACTIVE, true);
+	s = shared_begin(MESH_VQP_ACTIVE, true);
 	s->w->h.now.qp = &next;
 	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	assert_where(s, 0, 0, 1);
@@ -527,20 +527,20 @@ static void test_late_of_srq(void **state)
 /* What nobody is told of stays; what the program is told of goes, also behind what it has not been told yet. */
 static void test_errors_of_srq(void **state)
 {
-	struct shared_world *s = shared_begin(MESH_HELD_QUEUING, false);
+	struct shared_world *s = shared_begin(MESH_VQP_QUEUING, false);
 
 	(void)state;
 	shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR);
 	assert_where(s, 1, 0, 0);
-	s->w->h.mode = MESH_HELD_TRACKED;
+	s->w->h.mode = MESH_VQP_TRACKED;
 	assert_true(shared_poll(s, &s->w->send_cq, 100, IBV_WC_REM_ACCESS_ERR));
 	assert_where(s, 1, 0, 0);
 	shared_end(s);
-	s = shared_begin(MESH_HELD_TRACKED, false);
+	s = shared_begin(MESH_VQP_TRACKED, false);
 	assert_true(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_LOC_LEN_ERR));
 	assert_where(s, 0, 0, 0);
 	shared_end(s);
-	s = shared_begin(MESH_HELD_FENCING, false);
+	s = shared_begin(MESH_VQP_FENCING, false);
 	assert_false(shared_poll(s, &s->w->recv_cq, 99, IBV_WC_WR_FLUSH_ERR));
 	mesh_live_flush_errors(&s->w->h);
 	assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
@@ -553,7 +553,7 @@ static void test_errors_of_srq(void **state)
 static void test_errors_in_one_cq(void **state)
 {
 	struct ibv_send_wr wr = {.wr_id = 100, .opcode = IBV_WR_SEND};
-	struct shared_world *s = shared_begin(MESH_HELD_FENCING, true);
+	struct shared_world *s = shared_begin(MESH_VQP_FENCING, true);
 
 	(void)state;
 	assert_int_equal(mesh_tracker_send(s->w->h.tracker, &wr), 0);
@@ -576,16 +576,16 @@ static void test_errors_in_one_cq(void **state)
 /* Who looked at the completion knows; so of a QP that has no log, and of what the base's SRQ did not have when it was first emptied. */
 static void test_errors_that_were_read(void **state)
 {
-	struct shared_world *s = shared_begin(MESH_HELD_TRACKED, true);
+	struct shared_world *s = shared_begin(MESH_VQP_TRACKED, true);
 	struct ibv_sge old = {.addr = 8192}, sge = {.addr = 12288};
 
 	(void)state;
-	s->qp.held = NULL;
+	s->qp.vqp = NULL;
 	assert_true(shared_poll_as(s, &s->w->send_cq, 100, IBV_WC_LOC_LEN_ERR, false));
 	assert_where(s, 1, 0, 0);
 	assert_true(shared_poll_as(s, &s->w->send_cq, 100, IBV_WC_LOC_LEN_ERR, true));
 	assert_where(s, 0, 0, 0);
-	s->qp.held = &s->w->h;
+	s->qp.vqp = &s->w->h;
 	mesh_srqlog_push(&s->m.begun, 101, &old, 1);
 	mesh_srqlog_push(&s->m.begun, 101, &sge, 1);
 	assert_false(shared_poll_as(s, &s->w->send_cq, 101, IBV_WC_WR_FLUSH_ERR, true));
@@ -618,7 +618,7 @@ static void test_kept_before_moves(void **state)
 	(void)state;
 	base_posts.n = 0;
 	for (base_posts.err = 0; base_posts.err <= ENOMEM; base_posts.err += ENOMEM) {
-		s = shared_begin(MESH_HELD_TRACKED, false);
+		s = shared_begin(MESH_VQP_TRACKED, false);
 		s->m.split = false;
 		s->m.sges = &sge;
 		s->w->mc.lower.io.post_srq_recv = base_post;

@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "live.h"
+#include "vqp_int.h"
 
 #define QPN       7u
 #define FIRST_PSN 0xfffffeu /* wraps */
@@ -58,7 +58,7 @@ static int same_key(void *arg, uint32_t rkey, uint32_t *ret)
 	return 0;
 }
 
-static const struct mesh_held_ops ops = {.want_key = same_key};
+static const struct mesh_vqp_ops ops = {.want_key = same_key};
 
 struct fenced {
 	struct mesh_cq cq;
@@ -69,7 +69,7 @@ struct fenced {
 	struct ibv_mr dummy;
 	struct mesh_pd spd;
 	struct mesh_context mc;
-	struct mesh_held h;
+	struct mesh_vqp h;
 };
 
 static int setup(void **state)
@@ -87,18 +87,18 @@ static int setup(void **state)
 	f->next_device.ops.post_send = keep_post;
 	f->next = (struct ibv_qp){.context = &f->next_device, .qp_num = QPN + 1};
 	f->spd.dummy = &f->dummy;
-	f->h = (struct mesh_held){.mc = &f->mc,
-				  .qp = &f->qp,
-				  .mode = MESH_HELD_FENCED,
-				  .client.ops = &ops,
-				  .made.cap = cap,
-				  .send_cq = &f->cq,
-				  .recv_cq = &f->cq,
-				  .tracker = mesh_tracker_new(&cap, false, false),
-				  .next.shadow = {.qp = &f->next, .spd = &f->spd, .rts = true},
-				  .next.mtu_bytes = 1024};
+	f->h = (struct mesh_vqp){.mc = &f->mc,
+				 .qp = &f->qp,
+				 .mode = MESH_VQP_FENCED,
+				 .client.ops = &ops,
+				 .made.cap = cap,
+				 .send_cq = &f->cq,
+				 .recv_cq = &f->cq,
+				 .tracker = mesh_tracker_new(&cap, false, false),
+				 .next.shadow = {.qp = &f->next, .spd = &f->spd, .rts = true},
+				 .next.mtu_bytes = 1024};
 	assert_non_null(f->h.tracker);
-	assert_int_equal(mesh_held_room(&f->h), 0);
+	assert_int_equal(mesh_vqp_room(&f->h), 0);
 	f->h.keys.sges = calloc(1, sizeof(*f->h.keys.sges));
 	mesh_lock_init(&f->h.lock);
 	mesh_lock_init(&f->h.posting.lock);
@@ -134,7 +134,7 @@ static void replay(struct fenced *f, uint32_t n_flushed, uint32_t executed, uint
 {
 	f->h.tracker->n_undone = n_flushed;
 	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + executed) & 0xffffff, received, 4, NULL), 0);
-	assert_int_equal(f->h.mode, MESH_HELD_ACTIVE);
+	assert_int_equal(f->h.mode, MESH_VQP_ACTIVE);
 }
 
 static void assert_completed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_opcode opcode)
@@ -274,7 +274,7 @@ static void test_lost_atomic_waits(void **state)
 {
 	struct fenced *f = *state;
 	struct mesh_completion c = {.wr_id = 1, .cq = &f->cq, .status = IBV_WC_SUCCESS};
-	struct mesh_cq_qp qp = {.held = &f->h};
+	struct mesh_cq_qp qp = {.vqp = &f->h};
 
 	was_posted(f, 1, IBV_WR_RDMA_READ, false);
 	was_posted(f, 1, IBV_WR_RDMA_READ, false);
@@ -301,7 +301,7 @@ static void test_lost_atomic_of_one_that_is_left(void **state)
 {
 	struct fenced *f = *state;
 	struct mesh_completion c = {.wr_id = 1, .cq = &f->cq, .status = IBV_WC_RETRY_EXC_ERR};
-	struct mesh_cq_qp qp = {.held = &f->h};
+	struct mesh_cq_qp qp = {.vqp = &f->h};
 
 	was_posted(f, 1, IBV_WR_RDMA_READ, true);
 	was_posted(f, 2, IBV_WR_ATOMIC_FETCH_AND_ADD, true);
@@ -324,7 +324,7 @@ static void test_lost_atomic_of_one_that_fails(void **state)
 	replay(f, 2, 2, 0);
 	assert_int_equal(posted.n, 1);
 	f->h.tracker->lost = "it failed";
-	f->h.mode = MESH_HELD_FLUSHING;
+	f->h.mode = MESH_VQP_FLUSHING;
 	mesh_post_drain(&f->h);
 	assert_int_equal(posted.n, 2);
 	assert_posted(1, 2, IBV_WR_RDMA_WRITE);
@@ -372,7 +372,7 @@ static void test_many_moves(void **state)
 		mesh_cq_unstash(&f->cq, f->cq.stash.n);
 		f->h.now = f->h.old = (struct mesh_shadow){0};
 		f->h.next.shadow = next;
-		f->h.mode = MESH_HELD_FENCED;
+		f->h.mode = MESH_VQP_FENCED;
 	}
 }
 
@@ -415,7 +415,7 @@ static void test_lost_is_not_quiet(void **state)
 {
 	struct fenced *f = *state;
 
-	f->h.mode = MESH_HELD_TRACKED;
+	f->h.mode = MESH_VQP_TRACKED;
 	f->h.tracker->lost = "a reason";
 	assert_true(mesh_live_quiesce(&f->h));
 	assert_int_equal(f->h.paused.quiet, MESH_QUIET_NO);

@@ -1,72 +1,72 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_HELDINT_H
-#define MESH_HELDINT_H
+#ifndef MESH_VQP_INT_H
+#define MESH_VQP_INT_H
 
 #include "cqint.h"
 #include "engage.h"
-#include "held.h"
 #include "postint.h"
 #include "srq.h"
+#include "vqp.h"
 
 /* What the files of this room share. */
 
 /* ---- data.c ----------------------------------------------------------------------------------------------------------- */
 
 /**
- * mesh_held_claim - take a free record, in mode RX_RECORD, and enter it for @qp. NULL: no memory. Locks: data->lock.
+ * mesh_vqp_claim - take a free record, in mode RX_RECORD, and enter it for @qp. NULL: no memory. Locks: data->lock.
  */
-struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp);
+struct mesh_vqp *mesh_vqp_claim(struct mesh_context *mc, struct ibv_qp *qp);
 
-/** mesh_held_release - clear a record, and make it free. Locks: data->lock and held->lock. */
-void mesh_held_release(struct mesh_held *h);
+/** mesh_vqp_release - clear a record, and make it free. Locks: data->lock and vqp->lock. */
+void mesh_vqp_release(struct mesh_vqp *h);
 
-/* ---- held.c, live.c --------------------------------------------------------------------------------------------------- */
+/* ---- vqp.c, live.c ----------------------------------------------------------------------------------------------- */
 
-/** mesh_held_begin - mesh_held_new() into mode QUEUING, or, with a log, into TRACKED */
-int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
-		    enum mesh_held_mode mode, struct mesh_held **ret);
+/** mesh_vqp_begin - mesh_vqp_new() into mode QUEUING, or, with a log, into TRACKED */
+int mesh_vqp_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
+		   enum mesh_vqp_mode mode, struct mesh_vqp **ret);
 /**
- * mesh_held_room - allocate the send queue, the log and the table of keys
+ * mesh_vqp_room - allocate the send queue, the log and the table of keys
  *
  * Done before the plugin's functions are installed, so that no later post of the program fails for lack of memory. For a QP that
  * is read from mlx5's queues (mlx5_wr_walker.h), done when a move is prepared, because most QPs never move; or earlier,
  * if it is little.
  *
- * Locks: held->lock. Return: 0, also if all is there already; -ENOMEM: nothing has changed, try again later.
+ * Locks: vqp->lock. Return: 0, also if all is there already; -ENOMEM: nothing has changed, try again later.
  */
-int mesh_held_room(struct mesh_held *h);
+int mesh_vqp_room(struct mesh_vqp *h);
 /**
- * mesh_held_try_modify_base - as mesh_held_modify_base(), not to RTR, without waiting for another thread in a batch
+ * mesh_vqp_try_modify_base - as mesh_vqp_modify_base(), not to RTR, without waiting for another thread in a batch
  *
  * Return: EAGAIN: another thread is in a batch (ibv_wr_start()); else as mc->lower.qp.modify_qp().
  */
-int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+int mesh_vqp_try_modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 /**
- * mesh_held_begin_again - undo mesh_held_begin() before anything completed: mode RX_RECORD, with the logged receives
+ * mesh_vqp_begin_again - undo mesh_vqp_begin() before anything completed: mode RX_RECORD, with the logged receives
  */
-void mesh_held_begin_again(struct mesh_held *h);
+void mesh_vqp_begin_again(struct mesh_vqp *h);
 /**
  * mesh_live_give_up - the program brings the QP to ERR: no more moves, and all withheld errors are given
  *
  * Locks: conn->lock only. Return: true: the program's own QP does the work; the caller brings it to ERR.
  */
-bool mesh_live_give_up(struct mesh_held *h);
+bool mesh_live_give_up(struct mesh_vqp *h);
 /** mesh_live_end_fence - wait for the end of a fence, if one is under way; conn->lock */
-void mesh_live_end_fence(struct mesh_held *h);
+void mesh_live_end_fence(struct mesh_vqp *h);
 /** mesh_live_end - the QP ends: destroy its standby, next and old QPs, and ignore its number in the program's CQs */
-void mesh_live_end(struct mesh_held *h);
+void mesh_live_end(struct mesh_vqp *h);
 
 /* ---- rkey_cache.c ------------------------------------------------------------------------------------------------ */
 
-/** mesh_held_forget_keys - forget all keys: another rail has other keys. Locks: held->lock. */
-void mesh_held_forget_keys(struct mesh_held_keys *keys);
-/** mesh_held_take_keys - add keys of the new rail, after mesh_held_forget_keys(). @more may be NULL. Locks: held->lock. */
-void mesh_held_take_keys(struct mesh_held_keys *keys, const struct mesh_live_keys *more);
+/** mesh_vqp_forget_keys - forget all keys: another rail has other keys. Locks: vqp->lock. */
+void mesh_vqp_forget_keys(struct mesh_vqp_keys *keys);
+/** mesh_vqp_take_keys - add keys of the new rail, after mesh_vqp_forget_keys(). @more may be NULL. Locks: vqp->lock. */
+void mesh_vqp_take_keys(struct mesh_vqp_keys *keys, const struct mesh_live_keys *more);
 
 /* ---- shadow.c --------------------------------------------------------------------------------------------------------- */
 
 /** mesh_shadow_modify - modify the shadow. Return: 0; -EINVAL: there is no shadow; -errno of ibv_modify_qp(). */
-int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+int mesh_shadow_modify(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 /**
  * mesh_shadow_make - make a QP in INIT on a rail, with CQs and an SRQ there
  * @live: another QP does the work now, so receives of its SRQ may come later
@@ -74,28 +74,28 @@ int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
  *
  * Locks: conn->lock only. Return: 0; -ENOMEM; -EBUSY: the CQs have to grow while a thread polls them; -errno of the verbs.
  */
-int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
+int mesh_shadow_make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
 		     struct mesh_shadow *ret);
 /** mesh_shadow_make_ahead - mesh_shadow_make() for a standby without SRQ. Its CQs are not polled until mesh_shadow_take_up(). */
-int mesh_shadow_make_ahead(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+int mesh_shadow_make_ahead(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 			   struct mesh_shadow *ret);
 /** mesh_shadow_to_init - modify a QP from RESET to INIT. Return: as ibv_modify_qp(). */
 int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr);
 /** mesh_shadow_take_up - a standby is going to be used: have its CQs polled */
-void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow);
+void mesh_shadow_take_up(struct mesh_vqp *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_unmake - destroy a shadow that nothing refers to: at once if its CQs can be frozen, else later */
-void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow);
+void mesh_shadow_unmake(struct mesh_vqp *h, struct mesh_shadow *shadow);
 /**
  * mesh_shadow_collect - move completions from the shadow's CQs and the program's own to the stash, as far as the program is to
  * see them
  *
  * Locks: conn->lock only. Return: true: all completed receives were collected; false: a thread polls, or there is no memory.
  */
-bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow);
+bool mesh_shadow_collect(struct mesh_vqp *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_collect_sends - mesh_shadow_collect() for the send CQ of the QP at work, if no thread polls it now; conn->lock */
-void mesh_shadow_collect_sends(struct mesh_held *h);
+void mesh_shadow_collect_sends(struct mesh_vqp *h);
 /** mesh_shadow_destroy - the program's QP ends: destroy its shadow, used or not. Locks: conn->lock only. */
-void mesh_shadow_destroy(struct mesh_held *h);
+void mesh_shadow_destroy(struct mesh_vqp *h);
 
 /* ---- lastrecv.c ------------------------------------------------------------------------------------------------------- */
 
@@ -106,11 +106,11 @@ void mesh_shadow_destroy(struct mesh_held *h);
  * The completions may still have to be polled. Some system calls; conn->lock. Return: true also if the QP has no SRQ, the
  * last-WQE event did not come in time, or the device is gone.
  */
-bool mesh_shadow_drained(const struct mesh_held *h, const struct mesh_shadow *shadow, uint64_t err_ns);
+bool mesh_shadow_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow, uint64_t err_ns);
 /** mesh_shadow_wait_drained - wait for mesh_shadow_drained(), 0.5 s at most; the shadow has just been brought to ERR */
-void mesh_shadow_wait_drained(const struct mesh_held *h, const struct mesh_shadow *shadow);
-/** mesh_held_drained - mesh_shadow_drained() for the QP at work, the program's own or a shadow, while it is fenced */
-bool mesh_held_drained(struct mesh_held *h);
+void mesh_shadow_wait_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow);
+/** mesh_vqp_drained - mesh_shadow_drained() for the QP at work, the program's own or a shadow, while it is fenced */
+bool mesh_vqp_drained(struct mesh_vqp *h);
 
 /* ---- reaper.c ---------------------------------------------------------------------------------------------------- */
 
@@ -156,18 +156,18 @@ void mesh_reaper_run(struct mesh_context *mc, const struct mesh_cq *cq, bool all
 
 /* ---- fail.c ----------------------------------------------------------------------------------------------------------- */
 
-/** mesh_held_flush - the program brings the QP to ERR. Locks: conn->lock only. Return: 0 or -errno. */
-int mesh_held_flush(struct mesh_held *h);
+/** mesh_vqp_flush - the program brings the QP to ERR. Locks: conn->lock only. Return: 0 or -errno. */
+int mesh_vqp_flush(struct mesh_vqp *h);
 /**
- * mesh_held_fail_now - the first waiting send fails, and the others are flushed, as far as the stash has room
+ * mesh_vqp_fail_now - the first waiting send fails, and the others are flushed, as far as the stash has room
  *
- * Locks: neither held->lock nor posting.lock is held.
+ * Locks: neither vqp->lock nor posting.lock is held.
  */
-void mesh_held_fail_now(struct mesh_held *h);
+void mesh_vqp_fail_now(struct mesh_vqp *h);
 /**
- * mesh_held_stash - flush waiting sends into the stash, if no QP can flush them. Locks: cq->lock, held->lock. Return: were there
- * any?
+ * mesh_vqp_stash - flush waiting sends into the stash, if no QP can flush them. Locks: cq->lock, vqp->lock. Return:
+ * were there any?
  */
-bool mesh_held_stash(struct mesh_held *h);
+bool mesh_vqp_stash(struct mesh_vqp *h);
 
 #endif

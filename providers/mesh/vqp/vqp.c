@@ -5,15 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "heldint.h"
 #include "live.h"
 #include "qpmade.h"
 #include "srq.h"
 #include "survives.h"
+#include "vqp_int.h"
 
 /* ---- begin and end ------------------------------------------------------------------------------------------- */
 
-static int take_caps(struct mesh_held *h, struct ibv_qp *qp)
+static int take_caps(struct mesh_vqp *h, struct ibv_qp *qp)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -33,7 +33,7 @@ static int take_caps(struct mesh_held *h, struct ibv_qp *qp)
 	return h->keys.sges ? 0 : -ENOMEM;
 }
 
-int mesh_held_room(struct mesh_held *h)
+int mesh_vqp_room(struct mesh_vqp *h)
 {
 	int err = 0;
 
@@ -46,7 +46,7 @@ int mesh_held_room(struct mesh_held *h)
 	return err || !h->tracker ? err : mesh_tracker_room(h->tracker, &h->made.cap);
 }
 
-static void put_cqs(struct mesh_held *h)
+static void put_cqs(struct mesh_vqp *h)
 {
 	if (h->send_cq)
 		mesh_cq_put(h->send_cq);
@@ -54,8 +54,8 @@ static void put_cqs(struct mesh_held *h)
 		mesh_cq_put(h->recv_cq);
 }
 
-/* Log the receives that were recorded before any could be consumed. held->lock */
-static int log_noted(struct mesh_held *h)
+/* Log the receives that were recorded before any could be consumed. vqp->lock */
+static int log_noted(struct mesh_vqp *h)
 {
 	const struct mesh_recvlog *log = &h->early.log;
 	size_t i, sge = 0;
@@ -70,14 +70,14 @@ static int log_noted(struct mesh_held *h)
 	return 0;
 }
 
-/* data->lock, held->lock */
-static int begin_tracking(struct mesh_held *h, enum mesh_held_mode mode)
+/* data->lock, vqp->lock */
+static int begin_tracking(struct mesh_vqp *h, enum mesh_vqp_mode mode)
 {
 	if (!mesh_survives(h->mc))
-		return mode == MESH_HELD_TRACKED ? -EOPNOTSUPP : 0;
+		return mode == MESH_VQP_TRACKED ? -EOPNOTSUPP : 0;
 	/* Otherwise completions of this QP, of other QPs and of marks look alike. Shadow CQs always report QPNs. */
-	if (mode == MESH_HELD_TRACKED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) &&
-					   mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
+	if (mode == MESH_VQP_TRACKED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) &&
+					  mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
 		return -EOPNOTSUPP;
 	h->tracker = mesh_tracker_new(&h->made.cap, h->made.sq_sig_all, h->srq);
 	if (h->tracker && h->srq)
@@ -85,21 +85,21 @@ static int begin_tracking(struct mesh_held *h, enum mesh_held_mode mode)
 	return h->tracker && (h->tracker->begun || !h->srq) ? 0 : -ENOMEM;
 }
 
-/* data->lock, held->lock */
-static int begin_log(struct mesh_held *h, enum mesh_held_mode mode)
+/* data->lock, vqp->lock */
+static int begin_log(struct mesh_vqp *h, enum mesh_vqp_mode mode)
 {
 	int err = begin_tracking(h, mode);
 
 	if (err)
 		return err;
-	if (mode == MESH_HELD_TRACKED && !mesh_walker_open(h))
-		return 0; /* receives are in mlx5's queue; recording goes on for mesh_held_begin_again() */
-	err = mesh_held_room(h);
-	return err || mode != MESH_HELD_TRACKED ? err : log_noted(h);
+	if (mode == MESH_VQP_TRACKED && !mesh_walker_open(h))
+		return 0; /* receives are in mlx5's queue; recording goes on for mesh_vqp_begin_again() */
+	err = mesh_vqp_room(h);
+	return err || mode != MESH_VQP_TRACKED ? err : log_noted(h);
 }
 
-/* data->lock and held->lock are held. */
-static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_mode mode)
+/* data->lock and vqp->lock are held. */
+static int begin_locked(struct mesh_vqp *h, struct ibv_qp *qp, enum mesh_vqp_mode mode)
 {
 	int err;
 
@@ -131,18 +131,18 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 	return 0;
 }
 
-int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
-		    enum mesh_held_mode mode, struct mesh_held **ret)
+int mesh_vqp_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
+		   enum mesh_vqp_mode mode, struct mesh_vqp **ret)
 {
 	struct mesh_data *data = &mc->data;
-	struct mesh_held *h;
+	struct mesh_vqp *h;
 	int err;
 
 	if (qp->qp_type != IBV_QPT_RC)
 		return -EOPNOTSUPP;
 	mesh_mlx5_is_base(mc); /* looks up the provider, before locks are taken */
 	mesh_lock(&data->lock);
-	h = mesh_held_find(mc, qp);
+	h = mesh_vqp_find(mc, qp);
 	if (!h) {
 		/* The receives of a QP without record are not known. */
 		mesh_unlock(&data->lock);
@@ -156,9 +156,9 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	if (err) {
 		put_cqs(h);
 		mesh_map_drop(&data->qps, qp);
-		mesh_held_release(h);
+		mesh_vqp_release(h);
 	} else {
-		data->n_held++;
+		data->n_vqps++;
 	}
 	mesh_data_slots(mc);
 	mesh_unlock(&h->lock);
@@ -168,8 +168,8 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	return err;
 }
 
-/* held->lock */
-static void note_logged(struct mesh_held *h)
+/* vqp->lock */
+static void note_logged(struct mesh_vqp *h)
 {
 	struct mesh_srqlog *log = &h->tracker->receives;
 	struct mesh_srq_recv *recv;
@@ -182,7 +182,7 @@ static void note_logged(struct mesh_held *h)
 	}
 }
 
-void mesh_held_begin_again(struct mesh_held *h)
+void mesh_vqp_begin_again(struct mesh_vqp *h)
 {
 	struct mesh_data *data = &h->mc->data;
 
@@ -205,8 +205,8 @@ void mesh_held_begin_again(struct mesh_held *h)
 	h->srq = NULL;
 	h->client.ops = NULL;
 	h->client.arg = NULL;
-	h->mode = MESH_HELD_RX_RECORD;
-	data->n_held--;
+	h->mode = MESH_VQP_RX_RECORD;
+	data->n_vqps--;
 	data->n_noted++;
 	mesh_data_slots(h->mc);
 	mesh_unlock(&h->lock);
@@ -214,13 +214,13 @@ void mesh_held_begin_again(struct mesh_held *h)
 	mesh_unlock(&h->posting.lock);
 }
 
-int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
-		  struct mesh_held **ret)
+int mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
+		 struct mesh_vqp **ret)
 {
-	return mesh_held_begin(mc, qp, ops, arg, MESH_HELD_QUEUING, ret);
+	return mesh_vqp_begin(mc, qp, ops, arg, MESH_VQP_QUEUING, ret);
 }
 
-static void forget_stashed(struct mesh_cq *cq, struct mesh_held *h)
+static void forget_stashed(struct mesh_cq *cq, struct mesh_vqp *h)
 {
 	mesh_lock(&cq->lock);
 	mesh_cq_forget(cq, h);
@@ -228,25 +228,25 @@ static void forget_stashed(struct mesh_cq *cq, struct mesh_held *h)
 }
 
 /*
- * Take the record out of the map. A thread that found the record before sees, once it has held->lock, that the record is free or
- * of another QP.
+ * Take the record out of the map. A thread that found the record before sees, once it has vqp->lock, that the record is
+ * free or of another QP.
  */
-static void leave(struct mesh_held *h)
+static void leave(struct mesh_vqp *h)
 {
 	struct mesh_data *data = &h->mc->data;
 
 	mesh_lock(&data->lock);
 	mesh_map_drop(&data->qps, h->qp);
 	put_cqs(h);
-	data->n_held--;
+	data->n_vqps--;
 	mesh_lock(&h->lock);
-	mesh_held_release(h);
+	mesh_vqp_release(h);
 	mesh_unlock(&h->lock);
 	mesh_data_slots(h->mc);
 	mesh_unlock(&data->lock);
 }
 
-void mesh_held_destroy(struct mesh_held *h)
+void mesh_vqp_destroy(struct mesh_vqp *h)
 {
 	if (!h)
 		return;
@@ -270,7 +270,7 @@ void mesh_held_destroy(struct mesh_held *h)
 /* ---- end and reset ------------------------------------------------------------------------------------------- */
 
 /* posting.lock */
-static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+static int modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err = h->mc->lower.qp.modify_qp(h->qp, attr, attr_mask);
 
@@ -280,18 +280,18 @@ static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	return err;
 }
 
-void mesh_held_want_stop(struct mesh_held *h)
+void mesh_vqp_want_stop(struct mesh_vqp *h)
 {
 	atomic_store_explicit(&h->posting.stop_wanted, true, memory_order_relaxed);
 }
 
-MV_LOCKS_UNCHECKED bool mesh_held_stop_posting(struct mesh_held *h)
+MV_LOCKS_UNCHECKED bool mesh_vqp_stop_posting(struct mesh_vqp *h)
 {
 	unsigned int n;
 
 	for (n = 0; !mesh_trylock(&h->posting.lock); n++) {
-		if (mesh_held_in_batch(h)) {
-			mesh_held_want_stop(h);
+		if (mesh_vqp_in_batch(h)) {
+			mesh_vqp_want_stop(h);
 			return false;
 		}
 		if (n < 100)
@@ -303,46 +303,46 @@ MV_LOCKS_UNCHECKED bool mesh_held_stop_posting(struct mesh_held *h)
 	return true;
 }
 
-MV_LOCKS_UNCHECKED void mesh_held_resume_posting(struct mesh_held *h)
+MV_LOCKS_UNCHECKED void mesh_vqp_resume_posting(struct mesh_vqp *h)
 {
 	atomic_store_explicit(&h->posting.stopper, 0, memory_order_relaxed);
 	mesh_unlock(&h->posting.lock);
 }
 
-bool mesh_held_is_polled(const struct mesh_held *h)
+bool mesh_vqp_is_polled(const struct mesh_vqp *h)
 {
 	return atomic_load_explicit(&h->send_cq->poller.thread, memory_order_relaxed) ||
 	       atomic_load_explicit(&h->recv_cq->poller.thread, memory_order_relaxed);
 }
 
 /* Does the calling thread hold posting.lock? */
-static bool is_stopped(const struct mesh_held *h)
+static bool is_stopped(const struct mesh_vqp *h)
 {
 	return atomic_load_explicit(&h->posting.stopper, memory_order_relaxed) == (uintptr_t)pthread_self() ||
-	       mesh_held_in_own_batch(h);
+	       mesh_vqp_in_own_batch(h);
 }
 
-int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+int mesh_vqp_try_modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err;
 
 	if (is_stopped(h))
 		return modify_base(h, attr, attr_mask);
-	if (!mesh_held_stop_posting(h))
+	if (!mesh_vqp_stop_posting(h))
 		return EAGAIN;
 	err = modify_base(h, attr, attr_mask);
-	mesh_held_resume_posting(h);
+	mesh_vqp_resume_posting(h);
 	return err;
 }
 
-MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+MV_LOCKS_UNCHECKED int mesh_vqp_modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	bool own = is_stopped(h);
 	int err;
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
 		/* A QP that was held for the peer's answer, and now uses the program's own NIC, stays there. */
-		err = mesh_srq_join_base(h->mc, h->qp, !h->tracker || mesh_held_mode(h) == MESH_HELD_QUEUING);
+		err = mesh_srq_join_base(h->mc, h->qp, !h->tracker || mesh_vqp_mode(h) == MESH_VQP_QUEUING);
 		if (err)
 			return -err;
 	}
@@ -357,7 +357,7 @@ MV_LOCKS_UNCHECKED int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_
 	return err;
 }
 
-bool mesh_held_can_begin_again(const struct mesh_held *h)
+bool mesh_vqp_can_begin_again(const struct mesh_vqp *h)
 {
 	return (!h->send_cq->ex.extended || h->send_cq->ex.seen_whole) && (!h->recv_cq->ex.extended || h->recv_cq->ex.seen_whole);
 }
@@ -378,8 +378,8 @@ static bool freeze_shortly(struct mesh_cq *cq)
 	return false;
 }
 
-/* held->lock */
-static int post_noted_to_base(struct mesh_held *h)
+/* vqp->lock */
+static int post_noted_to_base(struct mesh_vqp *h)
 {
 	const struct mesh_recvlog *log = &h->early.log;
 	struct ibv_recv_wr wr = {0}, *bad;
@@ -397,13 +397,13 @@ static int post_noted_to_base(struct mesh_held *h)
 }
 
 /* The CQs are frozen. */
-static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask)
+static int begin_base_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, again = *init;
 	struct mesh_qp_ece noted;
 	int err;
 
-	/* Under held->lock, so that receives posted meanwhile come behind the recorded ones. */
+	/* Under vqp->lock, so that receives posted meanwhile come behind the recorded ones. */
 	mesh_lock(&h->lock);
 	err = h->early.log.incomplete ? ENOMEM : h->mc->lower.qp.modify_qp(h->qp, &reset, IBV_QP_STATE);
 	mesh_wrex_changed(h); /* at once: libmlx5 has installed functions that refuse all posts */
@@ -419,7 +419,7 @@ static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init,
 	return -mesh_positive(err);
 }
 
-int mesh_held_begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask)
+int mesh_vqp_begin_base_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
 	bool frozen_a = freeze_shortly(a), frozen_b = frozen_a && b != a && freeze_shortly(b);
@@ -432,7 +432,7 @@ int mesh_held_begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *in
 	return err;
 }
 
-int mesh_held_native(struct mesh_held *h)
+int mesh_vqp_native(struct mesh_vqp *h)
 {
 	bool all;
 
@@ -441,13 +441,13 @@ int mesh_held_native(struct mesh_held *h)
 		mesh_unlock(&h->lock);
 		return -EBUSY;
 	}
-	h->mode = MESH_HELD_NATIVE;
+	h->mode = MESH_VQP_NATIVE;
 	mesh_post_drain(h);
 	all = !h->queue.n;
 	if (all)
 		mesh_wrex_remove(h);
 	else
-		h->mode = MESH_HELD_QUEUING;
+		h->mode = MESH_VQP_QUEUING;
 	mesh_unlock(&h->lock);
 	if (!all)
 		return -EAGAIN;

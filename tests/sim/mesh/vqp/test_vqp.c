@@ -10,21 +10,21 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "heldint.h"
 #include "live.h"
 #include "run.h"
+#include "vqp_int.h"
 
 static const struct manner plain = {.how = MOVED};
 static const struct manner builders = {.how = MOVED, .builders = true};
 
 static void native(struct end *e, struct end *peer, const struct shape *shape)
 {
-	assert_int_equal(mesh_held_unprepare(e->held), 0);
+	assert_int_equal(mesh_vqp_unprepare(e->vqp), 0);
 	end_native(e, peer, shape);
-	assert_true(mesh_held_stop_posting(e->held));
-	assert_int_equal(mesh_held_native(e->held), 0);
-	mesh_held_resume_posting(e->held);
-	e->held = NULL;
+	assert_true(mesh_vqp_stop_posting(e->vqp));
+	assert_int_equal(mesh_vqp_native(e->vqp), 0);
+	mesh_vqp_resume_posting(e->vqp);
+	e->vqp = NULL;
 }
 
 /* No agreement: what was posted meanwhile goes to the program's own QP, and the context is as it was. */
@@ -77,11 +77,11 @@ static void change(struct end *e, unsigned int access)
 	struct ibv_qp_attr attr = {.qp_access_flags = access, .min_rnr_timer = 5};
 	const int mask = IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 
-	assert_int_equal(mesh_held_modify(e->held, &attr, mask), 0);
-	assert_int_equal(mesh_live_change(e->held, &attr, mask), 0);
+	assert_int_equal(mesh_vqp_modify(e->vqp, &attr, mask), 0);
+	assert_int_equal(mesh_live_change(e->vqp, &attr, mask), 0);
 	assert_int_equal(remote_access(world.mc->lower.qp.query_qp, e->qp), access);
-	if (e->held->now.qp)
-		assert_int_equal(remote_access(mesh_root.lib.verbs.query_qp, e->held->now.qp), access);
+	if (e->vqp->now.qp)
+		assert_int_equal(remote_access(mesh_root.lib.verbs.query_qp, e->vqp->now.qp), access);
 }
 
 /* What the program changes while nothing is connected is so at either QP that may be, however far that has come. */
@@ -105,8 +105,8 @@ static void test_changed(void **state)
 	end_shadow_rts(&r.a, &shape);
 	end_shadow_rts(&r.b, &shape);
 	change(&r.b, IBV_ACCESS_REMOTE_WRITE);
-	mesh_held_activate(r.a.held);
-	mesh_held_activate(r.b.held);
+	mesh_vqp_activate(r.a.vqp);
+	mesh_vqp_activate(r.b.vqp);
 	must_send(&r, 1, IBV_WR_RDMA_WRITE, 0, 1000, SIGNALED);
 	assert_int_equal(end_wait(&r.a).status, IBV_WC_SUCCESS);
 	run_close(&r);
@@ -137,15 +137,15 @@ static void test_no_way_back(void **state)
 	end_prepare(&r.b);
 	end_connect(&r.a, &r.b, &shape);
 	end_connect(&r.b, &r.a, &shape);
-	mesh_held_activate(r.a.held);
+	mesh_vqp_activate(r.a.vqp);
 	end_rts(&r.a, &shape);
 	must_send(&r, 1, IBV_WR_SEND, 0, 64, SIGNALED);
 	assert_int_equal(end_wait(&r.a).wr_id, 1);
 	/* Nobody has polled it yet, but there it is. */
-	assert_int_equal(mesh_held_unprepare(r.b.held), -EBUSY);
-	assert_int_equal(mesh_held_native(r.b.held), -EBUSY);
+	assert_int_equal(mesh_vqp_unprepare(r.b.vqp), -EBUSY);
+	assert_int_equal(mesh_vqp_native(r.b.vqp), -EBUSY);
 	assert_int_equal(end_wait(&r.b).wr_id, 0);
-	assert_int_equal(mesh_held_unprepare(r.b.held), -EBUSY);
+	assert_int_equal(mesh_vqp_unprepare(r.b.vqp), -EBUSY);
 	run_close(&r);
 }
 
@@ -168,7 +168,7 @@ static void fails(const struct manner *manner, unsigned int before, bool prepare
 	for (i = 0; i < before; i++)
 		must_send(&r, i, IBV_WR_RDMA_WRITE, 0, 64, 0);
 	end_quiet(&r.a);
-	mesh_held_fail(r.a.held, IBV_WC_RETRY_EXC_ERR);
+	mesh_vqp_fail(r.a.vqp, IBV_WC_RETRY_EXC_ERR);
 	if (!before)
 		end_quiet(&r.a);
 	for (; i < 5; i++)
@@ -223,7 +223,7 @@ static void ends_early(bool prepared)
 	if (prepared)
 		end_prepare(&r.a);
 	end_err(&r.a);
-	assert_int_equal(mesh_held_prepare(r.a.held, world.spd, &attr, &qpn), -ESHUTDOWN);
+	assert_int_equal(mesh_vqp_prepare(r.a.vqp, world.spd, &attr, &qpn), -ESHUTDOWN);
 	for (i = 0; i < 3; i++) {
 		wc = end_wait(&r.a);
 		assert_int_equal(wc.wr_id, i);
@@ -272,7 +272,7 @@ static void test_queue_full(void **state)
 	end_prepare(&r.b);
 	end_connect(&r.a, &r.b, &shape);
 	end_connect(&r.b, &r.a, &shape);
-	mesh_held_activate(r.a.held);
+	mesh_vqp_activate(r.a.vqp);
 	end_rts(&r.a, &shape);
 	for (i = 0; i < max; i++)
 		assert_int_equal(end_wait(&r.a).wr_id, i);
@@ -304,7 +304,7 @@ static void test_late_key(void **state)
 	end_quiet(&r.a);
 	assert_int_equal(r.a.n_asked, 1);
 	/* Dropped before the answer: what waits for it asks again. */
-	mesh_held_drop_key(r.a.held, r.b.mr->rkey);
+	mesh_vqp_drop_key(r.a.vqp, r.b.mr->rkey);
 	assert_int_equal(r.a.n_asked, 2);
 	assert_int_equal(end_keys(&r.a), 2);
 	for (; i < posted; i++)
@@ -313,7 +313,7 @@ static void test_late_key(void **state)
 	must_send(&r, 1, IBV_WR_RDMA_WRITE, 0, 64, SIGNALED);
 	end_wait(&r.a);
 	assert_int_equal(r.a.n_asked, 2);
-	mesh_held_drop_key(r.a.held, r.b.mr->rkey);
+	mesh_vqp_drop_key(r.a.vqp, r.b.mr->rkey);
 	assert_int_equal(r.a.n_asked, 2);
 	must_send(&r, 1, IBV_WR_RDMA_WRITE, 0, 64, SIGNALED);
 	end_wait(&r.a);
@@ -339,8 +339,8 @@ static void test_destroy(void **state)
 	for (i = 0; i < 5; i++) /* what had not been sent would go with it */
 		assert_int_equal(end_wait(&r.b).wr_id, i);
 	assert_int_equal(ibv_destroy_cq(r.a.cq), EBUSY);
-	mesh_held_destroy(r.a.held);
-	r.a.held = NULL;
+	mesh_vqp_destroy(r.a.vqp);
+	r.a.vqp = NULL;
 	end_quiet(&r.a);
 	assert_int_equal(ibv_destroy_cq(r.a.cq), EBUSY);
 	assert_int_equal(ibv_destroy_qp(r.a.qp), 0);
