@@ -47,10 +47,7 @@ struct mesh_conn_key {
 	uint64_t give_up_ns;
 };
 
-/*
- * Remote keys in the messages of a move: rkey_offer.c. Those that the peer's offer asks for, and those that we have. id
- * 0: none.
- */
+/* Remote keys in the messages of a move: rkey_offer.c. Those that the peer's offer asks for, and ours. id 0: none. */
 struct mesh_conn_move_keys {
 	struct mv_ctl_key asked[MV_CTL_KEYS];
 	uint32_t offer; /* request id of the peer's offer */

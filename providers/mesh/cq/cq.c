@@ -26,7 +26,7 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 	atomic_store_explicit(&mcq->size.own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
 	mesh_lock_init(&mcq->poll_lock);
 	mesh_lock_init(&mcq->lock);
-	mesh_lock_init(&mcq->kick.lock);
+	mesh_lock_init(&mcq->notify.lock);
 	mcq->ex.extended = flags;
 	mcq->ex.wc_flags = flags ? (uint32_t)(flags - 1) : 0;
 	if (mcq->ex.extended)
@@ -266,7 +266,7 @@ void mesh_cq_unref(struct mesh_cq *cq)
 		return;
 	free(cq->stash.wcs);
 	free(cq->natives.qpns.places);
-	mesh_lock_fini(&cq->kick.lock);
+	mesh_lock_fini(&cq->notify.lock);
 	mesh_lock_fini(&cq->lock);
 	mesh_lock_fini(&cq->poll_lock);
 	free(cq);

@@ -30,22 +30,22 @@ int mesh_cq_notify_prepare(struct mesh_cq *cq)
 	struct ibv_pd *pd;
 	int err = 0;
 
-	if (!cq->cq->channel || cq->kick.qp)
+	if (!cq->cq->channel || cq->notify.qp)
 		return 0;
 	pd = mesh_data_pd(cq->mc);
 	if (!pd)
 		return errno ? -errno : -ENOMEM;
-	mesh_lock(&cq->kick.lock);
-	cq->kick.qp = mesh_root.lib.verbs.create_qp(pd, &attr);
-	if (!cq->kick.qp)
+	mesh_lock(&cq->notify.lock);
+	cq->notify.qp = mesh_root.lib.verbs.create_qp(pd, &attr);
+	if (!cq->notify.qp)
 		err = errno ? -errno : -EIO;
 	else
-		err = -mesh_own_to_err(cq->mc, cq->kick.qp);
-	if (err && cq->kick.qp) {
-		cq->mc->lower.qp.destroy_qp(cq->kick.qp); /* mesh_destroy_qp() would take data->lock */
-		cq->kick.qp = NULL;
+		err = -mesh_own_to_err(cq->mc, cq->notify.qp);
+	if (err && cq->notify.qp) {
+		cq->mc->lower.qp.destroy_qp(cq->notify.qp); /* mesh_destroy_qp() would take data->lock */
+		cq->notify.qp = NULL;
 	}
-	mesh_unlock(&cq->kick.lock);
+	mesh_unlock(&cq->notify.lock);
 	return err;
 }
 
@@ -55,9 +55,9 @@ static bool notify_by_send(struct mesh_cq *cq)
 	struct ibv_send_wr send = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 
-	if (cq->mc->lower.io.post_send(cq->kick.qp, &send, &bad_send))
+	if (cq->mc->lower.io.post_send(cq->notify.qp, &send, &bad_send))
 		return false;
-	cq->mc->lower.qp.modify_qp(cq->kick.qp, &err, IBV_QP_STATE);
+	cq->mc->lower.qp.modify_qp(cq->notify.qp, &err, IBV_QP_STATE);
 	return true;
 }
 
@@ -66,11 +66,11 @@ void mesh_cq_notify(struct mesh_cq *cq)
 	struct ibv_recv_wr recv = {.wr_id = (uintptr_t)cq}, *bad_recv;
 	int cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write() */
 
-	mesh_lock(&cq->kick.lock);
-	if (cq->kick.qp && !atomic_exchange_explicit(&cq->kick.pending, true, memory_order_seq_cst) &&
-	    !notify_by_send(cq) && cq->mc->lower.io.post_recv(cq->kick.qp, &recv, &bad_recv))
-		atomic_store_explicit(&cq->kick.pending, false, memory_order_seq_cst);
-	mesh_unlock(&cq->kick.lock);
+	mesh_lock(&cq->notify.lock);
+	if (cq->notify.qp && !atomic_exchange_explicit(&cq->notify.pending, true, memory_order_seq_cst) &&
+	    !notify_by_send(cq) && cq->mc->lower.io.post_recv(cq->notify.qp, &recv, &bad_recv))
+		atomic_store_explicit(&cq->notify.pending, false, memory_order_seq_cst);
+	mesh_unlock(&cq->notify.lock);
 	mesh_cancel_restore(cancel);
 }
 
@@ -78,12 +78,12 @@ void mesh_cq_notify_fini(struct mesh_cq *cq)
 {
 	struct ibv_qp *notify_qp;
 
-	mesh_lock(&cq->kick.lock);
-	notify_qp = cq->kick.qp;
-	cq->kick.qp = NULL;
-	/* The completion of a kick is destroyed with the notify_qp, or is recognised. */
-	atomic_store_explicit(&cq->kick.pending, false, memory_order_relaxed);
-	mesh_unlock(&cq->kick.lock);
+	mesh_lock(&cq->notify.lock);
+	notify_qp = cq->notify.qp;
+	cq->notify.qp = NULL;
+	/* The completion of a notification is destroyed with the notify_qp, or is recognised. */
+	atomic_store_explicit(&cq->notify.pending, false, memory_order_relaxed);
+	mesh_unlock(&cq->notify.lock);
 	if (notify_qp)
 		mesh_root.lib.verbs.destroy_qp(notify_qp);
 }

@@ -165,7 +165,7 @@ static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->walk.open == MESH_FROM_BASE) {
 		if (mesh_cq_notify_is(cq, ex->wr_id)) {
-			mesh_cq_notify_seen(&cq->kick);
+			mesh_cq_notify_seen(&cq->notify);
 			cq->walk.notified = true;
 			return false;
 		}
@@ -279,7 +279,7 @@ static int mesh_cqex_next_poll(struct ibv_cq_ex *ex)
 		return advance(cq, ex);
 	do
 		err = cq->ex.base.next_poll(ex);
-	while (!err && mesh_cq_notify_is(cq, ex->wr_id) && (mesh_cq_notify_seen(&cq->kick), true));
+	while (!err && mesh_cq_notify_is(cq, ex->wr_id) && (mesh_cq_notify_seen(&cq->notify), true));
 	return err;
 }
 

@@ -148,9 +148,9 @@ static inline bool mesh_cq_notify_is(const struct mesh_cq *cq, uint64_t wr_id)
  *
  * The caller looks at shadows and stash afterwards: a later notification may have been left out because of this one.
  */
-static inline void mesh_cq_notify_seen(struct mesh_cq_kick *kick)
+static inline void mesh_cq_notify_seen(struct mesh_cq_notify *notify)
 {
-	atomic_store_explicit(&kick->pending, false, memory_order_seq_cst);
+	atomic_store_explicit(&notify->pending, false, memory_order_seq_cst);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -168,7 +168,7 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed
 
 	for (i = 0; i < got; i++) {
 		if (mesh_cq_notify_is(cq, wc[i].wr_id)) {
-			mesh_cq_notify_seen(&cq->kick);
+			mesh_cq_notify_seen(&cq->notify);
 			*ret_notified = true;
 			continue;
 		}
@@ -355,7 +355,7 @@ static void collect_notification(struct mesh_cq *cq)
 	bool notified = false;
 	struct ibv_wc wc;
 
-	if (!atomic_load_explicit(&cq->kick.pending, memory_order_relaxed))
+	if (!atomic_load_explicit(&cq->notify.pending, memory_order_relaxed))
 		return;
 	/*
 	 * A poller between start_poll and end_poll finds the notification itself. Other owners of the lock are done
@@ -363,7 +363,7 @@ static void collect_notification(struct mesh_cq *cq)
 	 */
 	if (!mesh_cq_freeze(cq))
 		return;
-	while (atomic_load_explicit(&cq->kick.pending, memory_order_relaxed) && mesh_cq_stash_keep(cq))
+	while (atomic_load_explicit(&cq->notify.pending, memory_order_relaxed) && mesh_cq_stash_keep(cq))
 		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &notified, FOR_STASH) == 1 ? &wc : NULL))
 			break;
 	mesh_cq_thaw(cq, true);

@@ -181,7 +181,7 @@ struct mesh_cq_size {
 };
 
 /* Makes completion events: cq_notify.c. */
-struct mesh_cq_kick {
+struct mesh_cq_notify {
 	MESH_LOCK(NOTIFY) lock; /* guards @qp, and posts to it */
 	struct ibv_qp *qp; /* the notify_qp; NULL: none yet */
 	_Atomic bool pending; /* a notification is in the CQ, and was not polled yet */
@@ -217,7 +217,7 @@ struct mesh_cq {
 	struct mesh_cq_walk walk;
 	struct mesh_cq_natives natives;
 	struct mesh_cq_size size;
-	struct mesh_cq_kick kick;
+	struct mesh_cq_notify notify;
 };
 
 /*

@@ -127,9 +127,9 @@ static int send_failed(struct mesh_vqp *h, uint64_t wr_id)
 {
 	int err = send_flush_marker(h, wr_id);
 
-	if (!err && !h->failure.poisoned) {
-		h->failure.poisoned = true;
-		h->failure.poison_wr_id = wr_id;
+	if (!err && !h->failure.flush_marker.posted) {
+		h->failure.flush_marker.posted = true;
+		h->failure.flush_marker.wr_id = wr_id;
 	}
 	return err;
 }
@@ -137,9 +137,9 @@ static int send_failed(struct mesh_vqp *h, uint64_t wr_id)
 void mesh_post_marker_flushed(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	mesh_lock(&h->lock);
-	if (h->failure.poisoned && c->wr_id == h->failure.poison_wr_id) {
+	if (h->failure.flush_marker.posted && c->wr_id == h->failure.flush_marker.wr_id) {
 		c->status = h->failure.status;
-		h->failure.poisoned = false; /* other requests may have the same wr_id */
+		h->failure.flush_marker.posted = false; /* other requests may have the same wr_id */
 	}
 	mesh_unlock(&h->lock);
 }

@@ -42,7 +42,7 @@
 	Y(DEVICE, "device->lock")                                                    \
 	Y(DMABUFS, "process->dmabufs_lock")                                          \
 	Y(LAST_WQE, "last_wqe->lock")                                                \
-	Y(NOTIFY, "cq->kick.lock")                                                   \
+	Y(NOTIFY, "cq->notify.lock")                                                   \
 	Y(SRQ_TABLE, "srq_table_lock")                                               \
 	Y(MADE, "data->made_lock")                                                   \
 	Y(WORKERS, "workers->lock")                                                  \

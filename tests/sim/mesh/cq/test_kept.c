@@ -118,7 +118,7 @@ static void break_it(void)
 	}
 	assert_int_equal(h->tracker->n_kept, 2);
 	assert_int_equal(n_failed, 1);
-	assert_null(h->send_cq->kick.qp); /* nothing was made ahead */
+	assert_null(h->send_cq->notify.qp); /* nothing was made ahead */
 }
 
 /* And so it sleeps. */
@@ -212,9 +212,9 @@ static void test_no_more_than_needed(void **state)
 	(void)state;
 	begin(&(struct shape){0});
 	assert_int_equal(mesh_vqp_modify(h, &attr, IBV_QP_STATE), 0);
-	assert_null(h->send_cq->kick.qp);
+	assert_null(h->send_cq->notify.qp);
 	assert_true(mesh_live_wake(h));
-	assert_null(h->send_cq->kick.qp);
+	assert_null(h->send_cq->notify.qp);
 }
 
 static struct ibv_qp *no_memory(struct ibv_pd *pd, struct ibv_qp_init_attr *init)

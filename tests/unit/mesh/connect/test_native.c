@@ -297,7 +297,7 @@ static void test_back_after_a_batch(void **state)
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(n_submitted, 0);
 	assert_true(deadline <= now_ns + MS);
-	assert_true(held.posting.stop_wanted);
+	assert_true(vqp.posting.stop_wanted);
 	in_batch = false;
 	assert_true(is_due_after(0));
 	in_batch = true;
@@ -370,9 +370,9 @@ MV_LOCKS_UNCHECKED static void test_base_refuses_at_last(void **state)
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(n_err, 1);
-	assert_true(held.failure.ended);
+	assert_true(vqp.failure.ended);
 	assert_int_equal(vqp.mode, MESH_VQP_FAILING); /* a send that comes has a status of its own */
-	assert_int_equal(held.failure.status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(vqp.failure.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(conn.attempt.rtr_error, ETIMEDOUT);
 }
 

@@ -37,7 +37,7 @@ static struct mesh_cq *record_of(struct ibv_cq *cq)
 	*mcq = (struct mesh_cq){.cq = cq, .mc = mc, .fast = true, .refs = 1};
 	mesh_lock_init(&mcq->poll_lock);
 	mesh_lock_init(&mcq->lock);
-	mesh_lock_init(&mcq->kick.lock);
+	mesh_lock_init(&mcq->notify.lock);
 	return mcq;
 }
 

@@ -140,12 +140,12 @@ static void test_poorer_next_one(void **state)
 	const struct mv_move_action prepare = {.type = MV_DO_PREPARE, .local_gid = {.raw = {3}}, .remote_gid = {.raw = {4}}};
 
 	(void)state;
-	held.parity.poorer = "this test says so";
+	vqp.parity.poorer = "this test says so";
 	conn.move.live = true;
 	assert_true(mesh_conn_live(&conn, &prepare, now_ns)); /* there may be another one, with another end */
-	assert_null(held.parity.poorer);
+	assert_null(vqp.parity.poorer);
 	conn.move.live = false;
-	held.parity.poorer = "this test says so";
+	vqp.parity.poorer = "this test says so";
 	stay(MV_CTL_REASON_NO_PATH);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(cq.stash.n, 1);

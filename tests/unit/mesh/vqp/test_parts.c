@@ -292,7 +292,7 @@ static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
 	cq->cq = ibv;
 	mesh_lock_init(&cq->poll_lock);
 	mesh_lock_init(&cq->lock);
-	mesh_lock_init(&cq->kick.lock);
+	mesh_lock_init(&cq->notify.lock);
 }
 
 /* A tracked QP that can send. */

@@ -82,7 +82,7 @@ static int setup(void **state)
 	f->cq.cq = &f->ibv;
 	mesh_lock_init(&f->cq.poll_lock);
 	mesh_lock_init(&f->cq.lock);
-	mesh_lock_init(&f->cq.kick.lock);
+	mesh_lock_init(&f->cq.notify.lock);
 	f->qp = (struct ibv_qp){.qp_num = QPN, .state = IBV_QPS_RTS};
 	f->next_device.ops.post_send = keep_post;
 	f->next = (struct ibv_qp){.context = &f->next_device, .qp_num = QPN + 1};
