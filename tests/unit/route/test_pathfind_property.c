@@ -179,8 +179,9 @@ static bool on_two_links(const struct mv_dir_gid *a, const struct mv_dir_gid *b,
 		hears |= world.links[i].local_rail == a->rail;
 		heard |= world.rails[world.links[i].remote_rail].host == host;
 	}
-	return host && !linked && hears && heard && a->vlan_id == MV_VLAN_NONE && b->vlan_id == MV_VLAN_NONE &&
-	       (world.rails[a->rail].flags & MV_RAIL_UP) && (world.rails[b->rail].flags & MV_RAIL_UP);
+	return host && !linked && hears && heard && world.rails[a->rail].link_layer == IBV_LINK_LAYER_ETHERNET &&
+	       a->vlan_id == MV_VLAN_NONE && b->vlan_id == MV_VLAN_NONE && (world.rails[a->rail].flags & MV_RAIL_UP) &&
+	       (world.rails[b->rail].flags & MV_RAIL_UP);
 }
 
 static bool can_talk(const struct mv_path_request *request, const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
