@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "directory_layout.h"
+#include "fnv.h"
 #include "qualified.h"
 
 /* ---- looking up --------------------------------------------------------------------------------
@@ -101,10 +102,8 @@ bool mv_directory_hears(const struct mv_directory *dir, uint32_t local_rail)
 
 uint32_t mv_directory_library(const char *build_id)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a, 32 bits */
+	uint32_t hash = mv_fnv32(MV_FNV32_START, build_id, strlen(build_id));
 
-	for (; *build_id; build_id++)
-		hash = (hash ^ (unsigned char)*build_id) * 16777619u;
 	return hash ? hash : 1;
 }
 

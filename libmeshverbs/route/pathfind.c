@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "fnv.h"
 #include "lidfind.h"
 
 /* ---- other paths -------------------------------------------------------------------------------
@@ -190,36 +191,25 @@ static bool has_gid(const struct mv_directory *dir, const struct mv_dir_rail *ra
 	return false;
 }
 
-/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014): each bit of @x changes half of the bits of the result. */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
-/* FNV-1a of the host and the device: the same number at both ends of a connection, unlike the index of a rail. */
+/* The same number at both ends of a connection, unlike the index of a rail. */
 static uint64_t rail_number(const struct mv_directory *dir, const struct mv_dir_rail *rail)
 {
 	const struct mv_host_id *host = &dir->hosts[rail->host].id;
-	uint64_t number = 0xcbf29ce484222325;
+	uint64_t number = mv_fnv64(MV_FNV64_START, host->bytes, sizeof(host->bytes));
 
-	for (size_t i = 0; i < sizeof(host->bytes); i++)
-		number = (number ^ host->bytes[i]) * 0x100000001b3;
-	for (size_t i = 0; i < sizeof(rail->device) && rail->device[i]; i++)
-		number = (number ^ (uint8_t)rail->device[i]) * 0x100000001b3;
-	return mix((number ^ rail->port) * 0x100000001b3);
+	number = mv_fnv64(number, rail->device, strnlen(rail->device, sizeof(rail->device)));
+	return mv_mix64(mv_fnv64(number, &rail->port, sizeof(rail->port)));
 }
 
 /*
- * Rendezvous hashing: of paths that are equally good, a connection takes the one with the largest share. Both ends
- * compute the same shares. A rail that comes or goes changes the choice of those connections only that take this rail.
+ * Rendezvous hashing: of paths that are equally good, a connection takes the path with the largest share. Both ends
+ * compute the same shares. If a rail goes, only its connections choose anew. If a rail comes, some connections choose it.
  */
 static uint64_t share_of(const struct search *s, const struct mv_dir_rail *local, const struct mv_dir_rail *remote)
 {
 	if (!s->request->spread)
 		return 0;
-	return mix(s->request->spread ^ mix(rail_number(s->dir, local) + rail_number(s->dir, remote)));
+	return mv_mix64(s->request->spread ^ mv_mix64(rail_number(s->dir, local) + rail_number(s->dir, remote)));
 }
 
 /* Rank of the rails alone, with the best possible values for whatever depends on GIDs. */

@@ -34,7 +34,7 @@ struct mv_path_request {
 	uint8_t own_host; /* not 0: @dgid is also of this host; a port reaches itself by loopback */
 	uint8_t down_too; /* mv_path_find(): not 0: include ports that are down */
 	uint8_t made; /* not 0: the connection exists, so the peer's host is known, and mv_dir_gid_is_in_doubt() does not count */
-	uint8_t by_links; /* mv_path_judge(): not 0: the kernel has found nobody at @dgid: links count for more than prefixes */
+	uint8_t by_links; /* not 0: the kernel has found nobody at @dgid, so links count for more than prefixes */
 	uint8_t proved; /* not 0: the initial PSNs are not 0, so no other host with @dgid can pose as the peer */
 	uint64_t spread; /* mv_path_find(): number of a group of connections, the same at both ends; 0: do not spread */
 	const struct mv_host_id *host; /* with @made: only GIDs of this host count; NULL: of any host */
@@ -101,7 +101,8 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  * Both rails are up (see @down_too), not excluded, and of the same link layer; both GIDs are of the same family and
  * RoCE version. Besides, one of these holds:
  * - One link: beacons are heard, and, unless link-local, the subnets do not differ.
- * - One subnet: the prefix of each covers the other; and, with @by_links, beacons do not say that they are apart. On a heard link an unknown prefix covers all addresses.
+ * - One subnet: the prefix of each covers the other; and, with @by_links, beacons do not say that the two are apart. On
+ *   a heard link an unknown prefix covers all addresses.
  * - Link-local: one link, and the same VLAN.
  * - A route of this host leads there: mv_dir_gid_routed(). The other end checks its own.
  *
@@ -111,8 +112,8 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  * directory and the request only. There is one path for each pair of rails. The pair that the programs use may have
  * several, in half of the room at most.
  *
- * @spread: groups of connections that leave a dead rail spread over all paths that are equally good, instead of
- * crowding on the one with the lowest rail. Connections of one number stay together.
+ * @spread: connections that leave a dead rail spread over all paths that are equally good. Otherwise all of them take
+ * the path with the lowest rail. Connections with one number take one path.
  *
  * Two InfiniBand ports that could hear each other's beacons and do not are on two fabrics, whatever their prefixes: no
  * path, unless the programs use them.

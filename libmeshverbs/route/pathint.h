@@ -40,10 +40,11 @@ static inline bool same_ib_subnet(const union ibv_gid *a, const union ibv_gid *b
 /**
  * mv_path_unheard - do beacons say that two GIDs of one subnet are on two links?
  *
- * Example: a triangle without a switch has one subnet on all cables. Prefixes say that each rail reaches each other one.
+ * Example: a triangle without a switch has one subnet on all cables. Then prefixes say that each rail reaches all others.
  *
- * True if @own's rail hears others, and does not hear the rail of @remote, although this host hears the host of @remote.
- * Beacons have no VLAN tag, so they say nothing of VLANs. A beacon may be late or lost: the kernel has to agree.
+ * True if the rail of @own hears others and does not hear the rail of @remote, although this host hears the host of
+ * @remote. Beacons have no VLAN tag, so they say nothing of VLANs. A beacon may be late or lost. So the caller believes
+ * beacons only if the kernel has found nobody: @by_links of struct mv_path_request.
  */
 bool mv_path_unheard(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote);
 

@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fnv.h"
+
 /* A complete line; syslog daemons accept 1 KiB at least (RFC 3164 section 4.1). */
 #define LINE_SIZE 1024
 /* Allowance for other writers between the check of the file's size and the write. */
@@ -214,13 +216,11 @@ void mv_log(struct mv_log *log, enum mv_log_level level, const char *fmt, ...)
 	va_end(args);
 }
 
-/* FNV-1a. If two texts have equal hashes, the second one is lost; unlikely with 256 texts. */
+/* If two texts have equal hashes, the second one is lost; unlikely with 256 texts. */
 static uint32_t hash_text(const char *text)
 {
-	uint32_t hash = 2166136261u;
+	uint32_t hash = mv_fnv32(MV_FNV32_START, text, strlen(text));
 
-	for (; *text; text++)
-		hash = (hash ^ (uint8_t)*text) * 16777619u;
 	return hash ? hash : 1; /* 0 marks a free slot */
 }
 

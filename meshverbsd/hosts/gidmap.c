@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fnv.h"
+
 /*
  * The unit has MemoryMax=1G; this is three quarters. Besides the map: the directory, the directory before, the image of
  * the next; pieces of descriptions; sightings, whose arrays are at most 15 too long, and links in the same files.
@@ -350,36 +352,27 @@ void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id,
 	}
 }
 
-static uint64_t mix(uint64_t hash, const void *data, size_t len)
-{
-	const uint8_t *bytes = data;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3u; /* FNV-1a, 64 bits */
-	return hash;
-}
-
 /*
  * Claims have to be settled anew when a net of ours comes up or a subnet changes. A link that only goes down calls no
  * claim into question, and the news of it must reach programs without delay.
  */
 static void follow_ground(struct md_gidmap *map, const struct md_view *view)
 {
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = MV_FNV64_START;
 	size_t n_running = 0;
 
 	for (size_t n = 0; n < view->n_nets; n++) {
 		if (!view->nets[n].running)
 			continue;
 		n_running++;
-		hash = mix(hash, &view->nets[n].ifindex, sizeof(view->nets[n].ifindex));
+		hash = mv_fnv64(hash, &view->nets[n].ifindex, sizeof(view->nets[n].ifindex));
 	}
 	for (size_t i = 0; i < view->n_onlinks; i++) {
 		const struct md_onlink *onlink = &view->onlinks[i];
 
-		hash = mix(hash, &onlink->ifindex, sizeof(onlink->ifindex));
-		hash = mix(hash, &onlink->prefix, sizeof(onlink->prefix));
-		hash = mix(hash, &onlink->prefix_len, sizeof(onlink->prefix_len));
+		hash = mv_fnv64(hash, &onlink->ifindex, sizeof(onlink->ifindex));
+		hash = mv_fnv64(hash, &onlink->prefix, sizeof(onlink->prefix));
+		hash = mv_fnv64(hash, &onlink->prefix_len, sizeof(onlink->prefix_len));
 	}
 	if (hash != map->ground && n_running >= map->n_running)
 		map->other_ground = true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "directory_client.h"
+#include "fnv.h"
 #include "helper.h"
 
 #define N_BUCKETS 1024 /* a thousand peers, with paths to compare, make chains of five */
@@ -64,13 +65,8 @@ static struct mesh_probeds *all(void)
 
 static struct mesh_probed **bucket_of(struct mesh_probeds *probeds, const union ibv_gid *local, const union ibv_gid *remote)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a: GIDs differ in few bits */
-	size_t i;
+	uint32_t hash = mv_fnv32(mv_fnv32(MV_FNV32_START, local->raw, sizeof(local->raw)), remote->raw, sizeof(remote->raw));
 
-	for (i = 0; i < sizeof(local->raw); i++) {
-		hash = (hash ^ local->raw[i]) * 16777619u;
-		hash = (hash ^ remote->raw[i]) * 16777619u;
-	}
 	return &probeds->buckets[(hash ^ hash >> 16) % N_BUCKETS];
 }
 
