@@ -402,7 +402,7 @@ void mesh_conn_settled(struct mesh_conn *conn)
 	struct mv_path_request request;
 
 	if (away)
-		mesh_way_asked(conn, &request);
+		mesh_path_asked(conn, &request);
 	else
 		mesh_path_now(conn, &request);
 	set_home(&conn->home, &request, away);

@@ -40,7 +40,7 @@ struct mv_path_request mesh_path_between(const struct mesh_conn *conn, const cha
 					.host = mesh_conn_peer_host(conn)};
 }
 
-void mesh_way_asked(const struct mesh_conn *conn, struct mv_path_request *ret)
+void mesh_path_asked(const struct mesh_conn *conn, struct mv_path_request *ret)
 {
 	*ret = mesh_path_between(conn, conn->mc->device, conn->attr.rtr.ah_attr.port_num, conn->ends.local_type, &conn->ends.local.gid,
 				 &conn->ends.peer.gid);
@@ -53,7 +53,7 @@ void mesh_path_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 	if (conn->state == MESH_CONN_MOVED)
 		*ret = mesh_path_between(conn, path->device, path->port, path->gid_type, &path->gid, &path->peer_gid);
 	else
-		mesh_way_asked(conn, ret);
+		mesh_path_asked(conn, ret);
 }
 
 /* Index of the path that the work uses; view->n_paths if the view lacks that path. */

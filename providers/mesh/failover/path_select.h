@@ -20,8 +20,8 @@
 struct mv_path_request mesh_path_between(const struct mesh_conn *conn, const char *device, uint8_t port,
 					 uint8_t gid_type, const union ibv_gid *gid, const union ibv_gid *peer_gid);
 
-/** mesh_way_asked - mesh_path_between() for the path that the program asked for */
-void mesh_way_asked(const struct mesh_conn *conn, struct mv_path_request *ret);
+/** mesh_path_asked - mesh_path_between() for the path that the program asked for */
+void mesh_path_asked(const struct mesh_conn *conn, struct mv_path_request *ret);
 /** mesh_path_now - mesh_path_between() for the path that the work uses now */
 void mesh_path_now(const struct mesh_conn *conn, struct mv_path_request *ret);
 
