@@ -83,12 +83,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	md_hosts_fini(&hosts);
-	assert_int_equal(hosts.n, 0);
-	assert_int_equal(hosts.n_partial, 0);
-	assert_int_equal(hosts.bytes, 0);
-	for (unsigned int share = 0; share < MD_HOSTS_SHARES; share++)
-		assert_int_equal(hosts.shares[share].n_sightings, 0);
+	peers_fini(&hosts);
 	assert_null(map.by_gid); /* each host has released what it held */
 	md_gidmap_fini(&map);
 	md_view_free(view);

@@ -184,3 +184,13 @@ int peers_tell(struct md_hosts *hosts, const struct peer *peer, const char *addr
 
 	return hear(hosts, peer, &heard, MD_NO_RAIL, now_ns, news);
 }
+
+void peers_fini(struct md_hosts *hosts)
+{
+	md_hosts_fini(hosts);
+	assert_int_equal(hosts->n, 0);
+	assert_int_equal(hosts->n_partial, 0);
+	assert_int_equal(hosts->bytes, 0);
+	for (unsigned int share = 0; share < MD_HOSTS_SHARES; share++)
+		assert_int_equal(hosts->shares[share].n_sightings, 0);
+}

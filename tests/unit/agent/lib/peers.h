@@ -40,6 +40,9 @@ struct peer {
 int peers_hear(struct md_hosts *hosts, const struct peer *peer, uint32_t ifindex, uint16_t rail, uint64_t now_ns,
 	       unsigned int *news);
 
+/** peers_fini - md_hosts_fini(), and then nothing may be left: neither bytes, nor pieces, nor room that sightings take */
+void peers_fini(struct md_hosts *hosts);
+
 /** peers_tell - an answer of @peer arrives from @address */
 int peers_tell(struct md_hosts *hosts, const struct peer *peer, const char *address, uint64_t now_ns,
 	       unsigned int *news);
