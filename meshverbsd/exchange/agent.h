@@ -336,12 +336,12 @@ bool md_rx_drain(struct md_agent *agent); /* read all datagrams that have arrive
 /* msg_router.c: messages of processes. */
 void md_msg_router_init(struct md_agent *agent);
 /* @from: host of the sender. Return: number of QPs of this host to which the message was delivered. */
-unsigned int md_post_deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const uint8_t *data,
+unsigned int md_msg_router_deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg, const uint8_t *data,
 			     uint16_t len);
 /* Does the message name a path? Its GID has to be one of the sender's host. */
-bool md_post_names_path(const struct mv_ctl_msg *msg);
+bool md_msg_router_names_path(const struct mv_ctl_msg *msg);
 /* md_bundles' send function. @arg: the agent */
-void md_post_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len);
+void md_msg_router_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len);
 /* Query who has a GID. @account: whose wish it is, or MD_TARGETS_OF_OTHERS. Return: false: no room, or nobody answered lately. */
 bool md_msg_router_ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account);
 void md_msg_router_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);

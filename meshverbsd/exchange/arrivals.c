@@ -48,7 +48,7 @@ static bool is_theirs(struct md_agent *agent, const struct md_received *received
 		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
 
 	return host && md_gidmap_holds(&agent->gidmap, &host->id, &msg->from.gid) &&
-	       (!md_post_names_path(msg) || md_gidmap_holds(&agent->gidmap, &host->id, &msg->path.gid)) &&
+	       (!md_msg_router_names_path(msg) || md_gidmap_holds(&agent->gidmap, &host->id, &msg->path.gid)) &&
 	       (opened->sealed || md_paths_is_of(host, &from));
 }
 
@@ -72,7 +72,7 @@ static void complain(struct md_agent *agent, const struct md_received *received,
 	agent->msg_router.log_theirs_ns = now_ns + MD_LOG_AGAIN_NS;
 	md_log(MD_WARNING, "dropped a message from %s in the name of %s, path %s: the host there does not have these GIDs",
 	       mv_gid_format(&at, where), mv_gid_format(&msg->from.gid, who),
-	       md_post_names_path(msg) ? mv_gid_format(&msg->path.gid, path) : "none");
+	       md_msg_router_names_path(msg) ? mv_gid_format(&msg->path.gid, path) : "none");
 }
 
 static const struct md_rate questions_rate = {.per_second = MD_QUESTIONS_RATE, .burst = MD_QUESTIONS_BURST};
@@ -99,7 +99,7 @@ static bool may_ask(struct md_agent *agent, const struct md_received *received, 
 	const struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
 	struct md_message_limits *limits = &agent->msg_router.limits;
 
-	if (!n || md_secure_has_key(agent->secure) ||
+	if (md_secure_has_key(agent->secure) ||
 	    (host && md_host_is_wanted(host, now_ns) &&
 	     md_limit_take_some(&limits->questions.wanted, &questions_wanted_rate, n, now_ns)) ||
 	    (md_limit_take_some(&limits->questions.of[md_share_of(received)], &questions_rate, n, now_ns) &&
@@ -113,6 +113,7 @@ static void on_data(struct md_agent *agent, const struct md_received *received,
 		    const struct md_opened *opened, const struct md_envelope *envelope, uint64_t now_ns)
 {
 	struct mv_ctl_msg msg;
+	uint32_t n_questions;
 
 	if (mv_ctl_decode(envelope->data, envelope->len, &msg)) {
 		agent->counts.payloads.malformed++;
@@ -130,14 +131,15 @@ static void on_data(struct md_agent *agent, const struct md_received *received,
 		return;
 	}
 	/*
-	 * Before the message counts as arrived, and no QP is in doubt for a message that is dropped. A copy asks nothing, and gets
-	 * its ack in any case.
+	 * A message that is dropped puts no QP in doubt, and does not count as arrived. A copy of a message that has arrived
+	 * asks nothing, and has its ack.
 	 */
-	if (!md_msg_relay_is_copy(&agent->msg_router.relay, &opened->sender, opened->start, envelope) &&
-	    !may_ask(agent, received, opened, questions_of(agent, &msg), now_ns))
+	n_questions = questions_of(agent, &msg);
+	if (n_questions && !md_msg_relay_is_copy(&agent->msg_router.relay, &opened->sender, opened->start, envelope) &&
+	    !may_ask(agent, received, opened, n_questions, now_ns))
 		return;
 	if (md_msg_relay_first(&agent->msg_router.relay, &opened->sender, opened->start, envelope, now_ns) &&
-	    !md_post_deliver(agent, &opened->sender, &msg, envelope->data, envelope->len))
+	    !md_msg_router_deliver(agent, &opened->sender, &msg, envelope->data, envelope->len))
 		agent->counts.messages.unclaimed++;
 	send_ack(agent, received, opened, envelope->id, now_ns);
 }
@@ -184,7 +186,7 @@ static void send_empty(struct md_agent *agent, const struct md_received *receive
 	struct md_bundle_writer w;
 
 	md_bundle_begin(&w, payload, op, op == MD_MSG_ACK ? to.start : 0);
-	md_post_send_bundle(agent, &to, payload, md_bundle_end(&w, 0));
+	md_msg_router_send_bundle(agent, &to, payload, md_bundle_end(&w, 0));
 }
 
 void md_msg_router_ask(struct md_agent *agent, const struct md_endpoint *to)
@@ -195,7 +197,7 @@ void md_msg_router_ask(struct md_agent *agent, const struct md_endpoint *to)
 	struct md_bundle_writer w;
 
 	md_bundle_begin(&w, payload, MD_MSG_DATA, 0);
-	md_post_send_bundle(agent, &place, payload, md_bundle_end(&w, 0));
+	md_msg_router_send_bundle(agent, &place, payload, md_bundle_end(&w, 0));
 }
 
 /* Old agents drop the question. So it is asked seldom, and before there is anything to send in bundles. */

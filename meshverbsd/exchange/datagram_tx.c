@@ -256,12 +256,15 @@ static struct md_greeting *place_for(struct md_greetings *greetings, uint32_t if
 static const struct md_rate greetings_rate = {.per_second = MD_GREETINGS_RATE, .burst = MD_GREETINGS_BURST};
 static const struct md_rate greetings_group_rate = {.per_second = MD_GREETINGS_GROUP_RATE, .burst = MD_GREETINGS_GROUP_BURST};
 
-static bool may_greet(struct md_greetings *greetings, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns)
+/* A fleet key has proved the newcomer's beacon, so nobody has forged its address. */
+static bool may_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns)
 {
+	struct md_greetings *greetings = &agent->tx.greetings;
 	typeof(greetings->of[0]) *limits = &greetings->of[md_link_share(ifindex)];
 	struct md_limit *group = &limits->groups[md_hash64(ip, sizeof(*ip)) % MD_SOURCE_GROUPS];
 
-	return md_limit_take(group, &greetings_group_rate, now_ns) && md_limit_take(&limits->all, &greetings_rate, now_ns);
+	return md_secure_has_key(agent->secure) ||
+	       (md_limit_take(group, &greetings_group_rate, now_ns) && md_limit_take(&limits->all, &greetings_rate, now_ns));
 }
 
 void md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
@@ -270,9 +273,7 @@ void md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifi
 	struct md_greetings *greetings = &agent->tx.greetings;
 	uint64_t delay_ns = md_announce_greet(&agent->tx.announce, ifindex, now_ns);
 	struct md_greeting *greeting =
-		delay_ns && (md_secure_has_key(agent->secure) || may_greet(greetings, ip, ifindex, now_ns)) ?
-			place_for(greetings, ifindex) :
-			NULL;
+		delay_ns && may_greet(agent, ip, ifindex, now_ns) ? place_for(greetings, ifindex) : NULL;
 
 	if (greeting)
 		*greeting = (struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex};

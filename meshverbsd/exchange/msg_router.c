@@ -9,7 +9,7 @@
 #include "agent_log.h"
 #include "paths.h"
 
-unsigned int md_post_deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
+unsigned int md_msg_router_deliver(struct md_agent *agent, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 			    const uint8_t *data, uint16_t len)
 {
 	const char *devices[MD_RAILS_MAX];
@@ -26,7 +26,7 @@ unsigned int md_post_deliver(struct md_agent *agent, const struct mv_host_id *fr
 	return delivered;
 }
 
-bool md_post_names_path(const struct mv_ctl_msg *msg)
+bool md_msg_router_names_path(const struct mv_ctl_msg *msg)
 {
 	return !mv_gid_is_zero(&msg->path.gid);
 }
@@ -37,13 +37,13 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 	struct md_agent *agent = arg;
 	int err;
 
-	if (md_post_names_path(msg) && !md_view_has_gid(agent->watch.view, &msg->path.gid)) {
+	if (md_msg_router_names_path(msg) && !md_view_has_gid(agent->watch.view, &msg->path.gid)) {
 		agent->counts.messages.not_theirs++;
 		return -EADDRNOTAVAIL;
 	}
 	if (md_view_has_gid(agent->watch.view, dgid)) {
 		/* No process has claimed the QP yet. After the claim that process asks by itself. */
-		if (!md_post_deliver(agent, &agent->hosts.self, msg, data, len))
+		if (!md_msg_router_deliver(agent, &agent->hosts.self, msg, data, len))
 			agent->counts.messages.unclaimed++;
 		return 0;
 	}
@@ -200,7 +200,7 @@ static void send_envelope(void *arg, const struct md_endpoint *to, const struct 
 			       md_envelope_encode(envelope, payload));
 }
 
-void md_post_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len)
+void md_msg_router_send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len)
 {
 	struct md_agent *agent = arg;
 
@@ -245,7 +245,7 @@ void md_msg_router_init(struct md_agent *agent)
 	/* A quarter of the range at most, so that numbers never wrap around; not 0. */
 	randombytes_buf(&first_id, sizeof(first_id));
 	md_msg_relay_init(&agent->msg_router.relay, &relay_ops, agent, (first_id >> 2) + 1);
-	agent->msg_router.bundles.send = md_post_send_bundle;
+	agent->msg_router.bundles.send = md_msg_router_send_bundle;
 	agent->msg_router.bundles.arg = agent;
 	agent->clients.ops = &client_ops;
 	agent->clients.arg = agent;

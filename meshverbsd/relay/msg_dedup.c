@@ -25,7 +25,7 @@ static void turn(struct md_msg_dedup *dedup, uint64_t now_ns)
 	memset(dedup->halves[dedup->newer], 0, sizeof(dedup->halves[0]));
 }
 
-bool md_copies_has(struct md_msg_dedup *dedup, uint64_t hash)
+bool md_msg_dedup_has(struct md_msg_dedup *dedup, uint64_t hash)
 {
 	hash += !hash;
 	return *slot_of(dedup->halves[0], hash) || *slot_of(dedup->halves[1], hash);

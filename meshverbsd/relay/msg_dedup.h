@@ -19,8 +19,8 @@ struct md_msg_dedup {
 	uint64_t halves[2][MD_DEDUP_SLOTS]; /* hash tables; 0: free */
 };
 
-/** md_copies_has - has a copy arrived? Nothing is remembered */
-bool md_copies_has(struct md_msg_dedup *dedup, uint64_t hash);
+/** md_msg_dedup_has - has a copy arrived? Nothing is remembered */
+bool md_msg_dedup_has(struct md_msg_dedup *dedup, uint64_t hash);
 
 /** md_msg_dedup_first - is it the first copy? If so, it is remembered */
 bool md_msg_dedup_first(struct md_msg_dedup *dedup, uint64_t hash, uint64_t now_ns);

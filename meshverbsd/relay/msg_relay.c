@@ -461,7 +461,7 @@ static uint64_t hash_of(const struct mv_host_id *sender, uint64_t start, const s
 bool md_msg_relay_is_copy(struct md_msg_relay *relay, const struct mv_host_id *sender, uint64_t start,
 			  const struct md_envelope *msg)
 {
-	return md_copies_has(&relay->dedup, hash_of(sender, start, msg));
+	return md_msg_dedup_has(&relay->dedup, hash_of(sender, start, msg));
 }
 
 bool md_msg_relay_first(struct md_msg_relay *relay, const struct mv_host_id *sender, uint64_t start,

@@ -54,11 +54,13 @@
 #define MD_CHANGES_BURST 32 /* descriptions of one host, each unlike the one before */
 #define MD_CHANGES_RATE	 2
 /*
- * New GIDs, of all descriptions that have other GIDs than before: a forger may list a thousand GIDs in two dozen
- * datagrams, and their holders have to be computed anew. So are those of GIDs of a host that is heard by other links than
- * before; its claims wait if there is no room, and nothing waits after a change of our own links. There is one bucket for unsigned hosts and one for signed hosts
- * of each link, and one for signed hosts that md_host_is_wanted(). Anybody can invent keys, too. A port that goes and comes needs no tokens. The burst allows for
- * 10,000 hosts with 26 GIDs that start together.
+ * GIDs whose holders have to be worked out anew:
+ * - GIDs of a description that lists other GIDs than the one before. A forger may list a thousand GIDs in two dozen
+ *   datagrams.
+ * - GIDs of a host that is heard on other links than before. Without room the host keeps its former claims.
+ * A change of our own links, and a port that goes and comes, need no room. Each link has one bucket for unsigned hosts
+ * and one for signed hosts, because anybody can invent keys, too. Signed hosts that md_host_is_wanted() have a bucket of
+ * their own. The burst allows for 10,000 hosts with 26 GIDs that start together.
  */
 #define MD_NEW_GIDS_BURST 262144
 #define MD_NEW_GIDS_RATE  32768
@@ -183,19 +185,20 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_STRAYS_MAX        253 /* file descriptors in one packet: SCM_MAX_FD of the kernel */
 #define MD_REFUSED_MAX       32 /* refused connections that are being closed; beyond, no connection is accepted */
 /*
- * Look-ups of a QP's owner in a turn, for all processes. On some cards each is a firmware command of up to 50 us: a turn
- * then takes less than MD_BUSY_NS, and no path becomes suspect to other hosts for it. If 1,000 QPs move at once, their
- * first messages need 32 turns; a turn without questions has some fifty messages, as many as a packet holds.
+ * Look-ups of a QP's owner in a turn, for all processes. Assumption, not measured on a card: a look-up is a firmware
+ * command of 50 us. A turn then takes less than MD_BUSY_NS, and no path becomes suspect to other hosts for it. If 1,000 QPs
+ * move at once, their first messages need 32 turns; a turn without questions has some fifty messages, as many as a packet
+ * holds.
  */
 #define MD_QUESTIONS_PER_TURN 32
 /*
  * The same for messages of other hosts: hosts that md_host_is_wanted(), and the hosts of each link. A message that would
  * need a further look-up is dropped without ack, and its sender repeats it. Only messages to a QP that is not
- * confirmed, or that begin a conversation, need one. Example: 1,000 QPs move at once, with 15 copies each (MD_TRIES over
- * MD_PATHS_FIRST netdevs) on one link; that fits into the burst, and each copy counts.
+ * confirmed, or that begin a conversation, need one; copies of a message that has arrived need none. Example: 16,384 QPs
+ * begin to move at once, and the first messages of all of them arrive on one link.
  */
 #define MD_QUESTIONS_BURST	  16384
-#define MD_QUESTIONS_RATE	  2048 /* a second; 50 us each would be a tenth of a processor */
+#define MD_QUESTIONS_RATE	  2048 /* a second: with 50 us each, a tenth of a processor */
 #define MD_QUESTIONS_WANTED_BURST 65536 /* half of the QPs of an account */
 #define MD_QUESTIONS_WANTED_RATE  8192
 #define MD_INDEX_NS          (5 * MD_S) /* the kernel's index of a device is looked up again after this time */

@@ -378,8 +378,15 @@ static struct md_host *add_holder(unsigned int n)
 	return host;
 }
 
-/* A message of QP 5 of @host to our QP @qpn. Return: false: it was dropped because there are too many. */
-static bool takes_message(const struct md_host *host, uint32_t ifindex, uint32_t qpn, uint32_t to_attempt)
+static uint64_t n_datagrams(void)
+{
+	return agent.counts.datagrams.sent + agent.counts.datagrams.failed + agent.counts.datagrams.held;
+}
+
+static uint64_t last_id; /* of takes_message() */
+
+/* Message @id of QP 5 of @host to our QP @qpn. Return: false: it was dropped because there are too many. */
+static bool takes(const struct md_host *host, uint32_t ifindex, uint32_t qpn, uint32_t to_attempt, uint64_t id)
 {
 	const struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
 				       .gid_type = MV_GID_TYPE_ROCE_V2,
@@ -393,14 +400,17 @@ static bool takes_message(const struct md_host *host, uint32_t ifindex, uint32_t
 	const struct md_received received = {.ip = host->sightings.list[0].ip, .ifindex = ifindex, .hop_limit = 255};
 	uint64_t throttled = agent.counts.messages.throttled;
 	uint8_t data[MV_CTL_MAX_BYTES];
-	struct md_envelope envelope = {.op = MD_MSG_DATA, .data = data};
-	static uint64_t id;
+	struct md_envelope envelope = {.op = MD_MSG_DATA, .id = id, .data = data};
 
-	envelope.id = ++id;
 	envelope.len = (uint16_t)mv_ctl_encode(&msg, data);
 	opened.payload_len = md_envelope_encode(&envelope, opened.payload);
 	md_msg_router_message(&agent, &received, &opened);
 	return agent.counts.messages.throttled == throttled;
+}
+
+static bool takes_message(const struct md_host *host, uint32_t ifindex, uint32_t qpn, uint32_t to_attempt)
+{
+	return takes(host, ifindex, qpn, to_attempt, ++last_id);
 }
 
 /* Messages for which the kernel has to be asked who owns a QP. */
@@ -410,6 +420,7 @@ static void test_questions_are_rationed(void **state)
 	struct md_qp_list list = LIST_HEAD_INITIALIZER(list);
 	struct md_host *host, *wanted;
 	unsigned int n = 0;
+	uint64_t n_sent;
 
 	(void)state;
 	begin();
@@ -424,6 +435,11 @@ static void test_questions_are_rationed(void **state)
 		n++;
 	assert_int_equal(n, MD_QUESTIONS_BURST);
 	assert_int_equal(agent.counts.messages.unclaimed, n); /* no ack for what was dropped: it was not looked at */
+	/* A copy of the last one that has arrived needs no question, and has its ack. */
+	n_sent = n_datagrams();
+	assert_true(takes(host, 1, 5, 0, last_id - 1));
+	assert_int_equal(agent.msg_router.relay.count.repeated, 1);
+	assert_int_equal(n_datagrams(), n_sent + 1);
 	/* Also those to another QP, and within a conversation if the QP is not confirmed. */
 	assert_false(takes_message(host, 1, 6, 0));
 	assert_false(takes_message(host, 1, 5, 7));
@@ -446,11 +462,6 @@ static void test_questions_are_rationed(void **state)
 	md_qps_fini(&agent.clients.qps);
 	md_gidmap_fini(&agent.gidmap);
 	end();
-}
-
-static uint64_t n_datagrams(void)
-{
-	return agent.counts.datagrams.sent + agent.counts.datagrams.failed + agent.counts.datagrams.held;
 }
 
 /* Somebody makes up newcomers at the address of a victim, which gets little; and at many addresses, in which all get little. */
@@ -489,6 +500,26 @@ static void test_greetings_are_rationed(void **state)
 	end();
 }
 
+/* With a fleet key each newcomer is greeted: nobody without the key makes up newcomers. */
+static void test_greetings_with_a_key(void **state)
+{
+	const struct md_keys keys = {.n = 1};
+	struct in6_addr ip = {.s6_addr = {0xfe, 0x80}};
+
+	(void)state;
+	begin();
+	md_secure_reload(agent.secure, &keys);
+	agent.tx.announce.random = no_random;
+	agent.tx.announce.n = 1;
+	agent.tx.announce.outlets[0] = (struct md_outlet){.ifindex = 1, .n_heard = 10000, .next_ns = UINT64_MAX};
+	for (unsigned int i = 0; i < 2 * MD_GREETINGS_BURST; i++) {
+		md_tx_greet(&agent, &ip, 1, MD_S);
+		md_tx_beacons(&agent, 100 * MD_S);
+	}
+	assert_int_equal(agent.counts.beacons.sent, 2 * MD_GREETINGS_BURST);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -500,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_questions_for_keys_on_another_link),
 		cmocka_unit_test(test_statements_of_another_link),
 		cmocka_unit_test(test_greetings_are_rationed),
+		cmocka_unit_test(test_greetings_with_a_key),
 		cmocka_unit_test(test_questions_are_rationed),
 		cmocka_unit_test(test_greetings_on_another_link),
 	};
