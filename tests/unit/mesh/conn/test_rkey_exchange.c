@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "conn.h"
+#include "agreed.h"
 #include "fault.h"
 #include "sealed.h"
 #include "vqp_int.h"
@@ -121,23 +121,9 @@ static struct mesh_process process;
 /* A connection that has moved, and whose peer is known and has asked for every key. */
 static struct mesh_conn *moved(void)
 {
-	struct mesh_context *mc = mesh_context_claim();
-	struct mesh_conn *conn;
+	struct mesh_conn *conn = agreed_conn(&process, &qp, &vqp);
 
-	assert_non_null(mc);
-	mesh_context_publish(mc, &verbs);
-	mesh_root.process = &process;
-	conn = mesh_conn_new(mc, &qp);
-	assert_non_null(conn);
 	conn->state = MESH_CONN_MOVED;
-	conn->vqp = &vqp;
-	conn->move.state = MV_MOVE_ACTIVE;
-	conn->move.attempts.mine = 3;
-	conn->move.attempts.peer = 4;
-	conn->move.sq_psn = 5;
-	conn->move.rq_psn = 6;
-	conn->move.local.qpn = 7;
-	conn->move.peer.qpn = 8;
 	memset(conn->keys.told, 0xff, sizeof(conn->keys.told));
 	mesh_conn_key_peer(conn);
 	n_sent = n_queued = n_slept = 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "agreed.h"
 #include "live.h"
 #include "negotiateint.h"
 #include "pdstay.h"
@@ -113,22 +114,9 @@ bool __wrap_mesh_pd_check_key(struct ibv_pd *of, enum mesh_key_index index, uint
 
 static int setup(void **state)
 {
-	struct mesh_context *mc = mesh_context_claim();
-
 	(void)state;
-	mesh_context_publish(mc, &verbs);
-	mesh_root.process = &process;
-	conn = mesh_conn_new(mc, &qp);
-	assert_non_null(conn);
+	conn = agreed_conn(&process, &qp, &vqp);
 	conn->state = MESH_CONN_NATIVE;
-	conn->vqp = &vqp;
-	conn->move.state = MV_MOVE_ACTIVE;
-	conn->move.attempts.mine = 3;
-	conn->move.attempts.peer = 4;
-	conn->move.sq_psn = 5;
-	conn->move.rq_psn = 6;
-	conn->move.local.qpn = 7;
-	conn->move.peer.qpn = 8;
 	conn->moving.next_path.pd = &rail_pd;
 	needed[0] = 0x10;
 	needed[1] = 0x20;
