@@ -81,6 +81,7 @@ static bool eligible(const struct search *s, const struct mv_dir_rail *rail)
 struct rails {
 	uint32_t local, remote;
 	bool linked;
+	bool apart; /* beacons say so, and count: GIDs that only a subnet joins do not reach each other */
 	bool all; /* collect all pairs, not only the best one */
 	bool has_dgid; /* the remote rail has the destination GID */
 	bool found;
@@ -134,8 +135,8 @@ static bool types_fit(const struct search *s, const struct mv_dir_gid *a,
 }
 
 /* Cheap checks first, because few pairs pass them. */
-static bool pair_is_near(const struct search *s, const struct local_end *end,
-			  const struct mv_dir_gid *b, bool linked)
+static bool pair_is_near(const struct search *s, const struct rails *rails, const struct local_end *end,
+			 const struct mv_dir_gid *b)
 {
 	const struct mv_dir_gid *a = end->gid;
 	enum reach reach;
@@ -148,9 +149,11 @@ static bool pair_is_near(const struct search *s, const struct local_end *end,
 		return false;
 	/* Beacons have no VLAN tag, so they do not show that the two ports share VLANs. The VLAN ids have to be equal. */
 	if (end->family == MV_FAMILY_LINK_LOCAL)
-		return linked && a->vlan_id == b->vlan_id;
+		return rails->linked && a->vlan_id == b->vlan_id;
 	reach = reach_of(a, b);
-	return linked ? reach != REACH_APART : reach == REACH_SUBNET && !(s->request->by_links && mv_path_unheard(s->dir, a, b));
+	if (rails->linked)
+		return reach != REACH_APART;
+	return reach == REACH_SUBNET && !(rails->apart && prefix_decides(a, b));
 }
 
 static bool pair_is_routed(const struct search *s, const struct local_end *end, const struct mv_dir_gid *b)
@@ -290,7 +293,7 @@ static void search_gid(struct search *s, struct rails *rails, const struct mv_di
 		if (rails->local == rails->remote) {
 			if (!is_loop(&a, b))
 				continue;
-		} else if (!pair_is_near(s, &a, b, rails->linked)) {
+		} else if (!pair_is_near(s, rails, &a, b)) {
 			if (!pair_is_routed(s, &a, b))
 				continue;
 			ranked.routed = 1;
@@ -324,6 +327,7 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 	if (!rails.all && is_other_fabric(s, local, remote))
 		return;
 	rails.linked = mv_directory_linked(s->dir, local, remote);
+	rails.apart = s->request->by_links && mv_path_unheard(s->dir, local, remote);
 	rails.has_dgid = has_gid(s->dir, b, &s->request->dgid);
 	rails.like = rank_rails(s, &rails);
 	if (is_out(s, &rails, &rails.like))

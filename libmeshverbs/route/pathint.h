@@ -38,15 +38,22 @@ static inline bool same_ib_subnet(const union ibv_gid *a, const union ibv_gid *b
 }
 
 /**
- * mv_path_unheard - do beacons say that two GIDs of one subnet are on two links?
+ * mv_path_unheard - do beacons say that two rails are on two links?
  *
  * Example: a triangle without a switch has one subnet on all cables. Then prefixes say that each rail reaches all others.
  *
- * True if the rail of @own hears others and does not hear the rail of @remote, although this host hears the host of
- * @remote. Beacons have no VLAN tag, so they say nothing of VLANs. A beacon may be late or lost. So the caller believes
- * beacons only if the kernel has found nobody: @by_links of struct mv_path_request.
+ * True if @local hears others and does not hear @remote, although this host hears the host of @remote. A beacon may be
+ * late or lost. So the caller believes beacons only if the kernel has found nobody: @by_links of struct
+ * mv_path_request. Beacons have no VLAN tag, so they say nothing of GIDs in VLANs: prefix_decides().
  */
-bool mv_path_unheard(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote);
+bool mv_path_unheard(const struct mv_directory *dir, uint32_t local, uint32_t remote);
+
+/* Is it the subnet alone that joins the two GIDs? */
+static inline bool prefix_decides(const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
+{
+	return reach_of(own, remote) == REACH_SUBNET && !mv_dir_gid_routed(own, remote) && own->vlan_id == MV_VLAN_NONE &&
+	       remote->vlan_id == MV_VLAN_NONE;
+}
 
 /**
  * mv_path_own_rail - Return: rail of the program's device and port, an index in @dir->rails; -1: not in the directory

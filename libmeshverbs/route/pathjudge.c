@@ -49,14 +49,13 @@ static bool is_heard(const struct mv_directory *dir, uint32_t host)
 	return false;
 }
 
-bool mv_path_unheard(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
+bool mv_path_unheard(const struct mv_directory *dir, uint32_t local, uint32_t remote)
 {
-	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
+	const struct mv_dir_rail *a = &dir->rails[local], *b = &dir->rails[remote];
 
-	return reach_of(own, remote) == REACH_SUBNET && !mv_dir_gid_routed(own, remote) && b->host && own->vlan_id == MV_VLAN_NONE &&
-	       remote->vlan_id == MV_VLAN_NONE && a->link_layer == IBV_LINK_LAYER_ETHERNET && is_up(a) && is_up(b) &&
-	       !((a->flags | b->flags) & MV_RAIL_EXCLUDED) && !mv_directory_linked(dir, own->rail, remote->rail) &&
-	       mv_directory_hears(dir, own->rail) && is_heard(dir, b->host);
+	return b->host && a->link_layer == IBV_LINK_LAYER_ETHERNET && is_up(a) && is_up(b) &&
+	       !((a->flags | b->flags) & MV_RAIL_EXCLUDED) && !mv_directory_linked(dir, local, remote) &&
+	       mv_directory_hears(dir, local) && is_heard(dir, b->host);
 }
 
 /* ---- the program's own path --------------------------------------------------------------------
@@ -139,7 +138,7 @@ static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gi
 	if (a != b)
 		return false;
 	/* The kernel's route to an address of the own subnet leads to the link as well. */
-	if (by_links && mv_path_unheard(dir, own, remote))
+	if (by_links && prefix_decides(own, remote) && mv_path_unheard(dir, own->rail, remote->rail))
 		return false;
 	return routed || reach_of(own, remote) != REACH_APART;
 }
