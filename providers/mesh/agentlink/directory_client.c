@@ -436,24 +436,28 @@ static struct absent *absent_of(const union ibv_gid *local, const union ibv_gid 
 	return &mesh_root.process->view.state->absent[(remote->raw[15] ^ remote->raw[14] ^ local->raw[15]) & (N_ABSENT - 1)];
 }
 
-void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
+void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	int cancel = mesh_view_lock();
 
 	if (mesh_root.process->view.state)
-		*absent_of(local, remote) = (struct absent){.local = *local, .remote = *remote, .until_ns = now_ns + ABSENT_NS};
+		*absent_of(local, remote) = (struct absent){.local = *local, .remote = *remote, .until_ns = mesh_now_ns() + ABSENT_NS};
+	atomic_store_explicit(&mesh_root.process->view.has_absent, true, memory_order_relaxed);
 	mesh_view_unlock(cancel);
 }
 
-bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
+bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
-	int cancel = mesh_view_lock();
 	const struct absent *absent;
 	bool is_absent = false;
+	int cancel;
 
+	if (!atomic_load_explicit(&mesh_root.process->view.has_absent, memory_order_relaxed))
+		return false;
+	cancel = mesh_view_lock();
 	if (mesh_root.process->view.state) {
 		absent = absent_of(local, remote);
-		is_absent = now_ns < absent->until_ns && mv_gid_equal(&absent->local, local) && mv_gid_equal(&absent->remote, remote);
+		is_absent = mesh_now_ns() < absent->until_ns && mv_gid_equal(&absent->local, local) && mv_gid_equal(&absent->remote, remote);
 	}
 	mesh_view_unlock(cancel);
 	return is_absent;

@@ -80,8 +80,8 @@ bool mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
  *
  * mesh_view_is_absent() is true for the next ten seconds.
  */
-void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
-bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
+void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote);
+bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote);
 
 /** mesh_view_may_join - mv_path_may_join(); true if the directory cannot be read */
 bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote);

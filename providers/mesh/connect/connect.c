@@ -54,13 +54,13 @@ static int rtr_native(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv_
  * The attempt number grows with each connect on this host. So a late message for an earlier connection with the same QPN is
  * recognised.
  */
-static uint32_t next_attempt(void)
+static uint32_t next_attempt(uint64_t now_ns)
 {
 	_Atomic uint64_t *last = &mesh_root.process->conns.last_attempt;
 	uint64_t before = atomic_load_explicit(last, memory_order_relaxed), next;
 
 	do {
-		next = mesh_now_ns() / 1000000;
+		next = now_ns / 1000000;
 		if (next <= before)
 			next = before + 1;
 		if (!(uint32_t)next)
@@ -101,9 +101,9 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->ends.local_type = choice->type;
 	conn->own_qp.verdict = view->verdict;
 	conn->own_qp.fits = choice->fits;
-	conn->attempt.number = next_attempt();
-	conn->attempt.nonce = next_nonce();
 	conn->attempt.rtr_ns = mesh_now_ns();
+	conn->attempt.number = next_attempt(conn->attempt.rtr_ns);
+	conn->attempt.nonce = next_nonce();
 	memcpy(conn->ends.peer_host, view->host, sizeof(conn->ends.peer_host));
 	conn->ends.host_id = view->host_id;
 }
@@ -419,7 +419,7 @@ native:
 	 */
 	absent = !refused && (doubted || view.verdict == MV_PATH_WORKS) && is_nobody_there(err);
 	if (absent)
-		mesh_view_note_absent(&choice.gid, &choice.dgid, mesh_now_ns());
+		mesh_view_note_absent(&choice.gid, &choice.dgid);
 	/* The base waits for a missing neighbour for a second or more. By then the peer's host may have answered the agent. */
 	if (absent || (err && stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits))) {
 		refused = err;

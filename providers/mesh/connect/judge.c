@@ -139,7 +139,7 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 {
 	judge_by(mc, qp, attr, refused, false, choice, view);
 	if (!refused && (view->verdict == MV_PATH_UNKNOWN || view->verdict == MV_PATH_WORKS) &&
-	    mesh_view_is_absent(&choice->gid, &choice->dgid, mesh_now_ns())) {
+	    mesh_view_is_absent(&choice->gid, &choice->dgid)) {
 		refused = true;
 		judge_by(mc, qp, attr, refused, false, choice, view);
 	}
@@ -217,6 +217,8 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
 	if (mesh_root.config.survive == MV_SURVIVE_OFF)
 		return mesh_survives_why_not(conn->mc);
 	why = bound_by(conn, view);
+	if (!why)
+		why = mesh_survives_why_not(conn->mc); /* before the search for another path, which takes longer */
 	if (why)
 		return why;
 	way = other_way(conn, choice, attr);
@@ -224,8 +226,5 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
 		return "its peer is on this host, which had no other rail when it was made";
 	if (way == WAY_NONE)
 		return "no other rail reached one of the peer's when it was made";
-	why = mesh_survives_why_not(conn->mc);
-	if (!why && way == WAY_UNQUALIFIED)
-		why = "no other NIC that reached the peer had qualified when it was made";
-	return why;
+	return way == WAY_UNQUALIFIED ? "no other NIC that reached the peer had qualified when it was made" : NULL;
 }

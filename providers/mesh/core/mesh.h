@@ -68,6 +68,7 @@ struct mesh_process {
 	struct mesh_process_view {
 		MESH_LOCK(VIEW) lock;
 		struct mesh_view_state *state;
+		_Atomic bool has_absent; /* mesh_view_note_absent() was called; never cleared; read without @lock */
 	} view;
 	/* Addresses of unknown hosts that were asked for: lookup.c. @lock guards the rest. */
 	struct mesh_process_strangers {

@@ -141,8 +141,8 @@ bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
 }
 
 bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
-bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
-void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns);
+bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote);
+void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote);
 
 bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed)
 {
@@ -158,17 +158,15 @@ bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 
 static union ibv_gid absent;
 
-bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
+bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	(void)local;
-	(void)now_ns;
 	return mv_gid_equal(&absent, remote);
 }
 
-void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote, uint64_t now_ns)
+void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	assert_int_equal(local->raw[15], 1);
-	(void)now_ns;
 	absent = *remote;
 }
 
