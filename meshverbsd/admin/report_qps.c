@@ -8,6 +8,8 @@
 
 #include <json-c/json.h>
 
+#include "control.h"
+
 /* ---- probed paths ---------------------------------------------------------------------------- */
 
 static struct json_object *probe_object(const struct md_probe *probe, uint64_t now_ns)
@@ -64,10 +66,10 @@ static void read_comm(pid_t pid, char *buf, size_t size)
 	buf[strcspn(buf, "\n")] = '\0';
 }
 
-/* Checked to be a JSON object when received (client_frame.c), so it is copied. */
+/* A text of the process, so it may be anything. A JSON object is copied. Others are left out: NULL. */
 static struct json_object *status_object(char *status)
 {
-	struct json_object *object = json_object_new_object();
+	struct json_object *object = md_control_is_object(status, strlen(status)) ? json_object_new_object() : NULL;
 
 	if (object)
 		json_object_set_serializer(object, json_object_userdata_to_json_string, status,
@@ -85,7 +87,7 @@ static struct json_object *qp_object(const struct md_agent *agent, const struct 
 				     struct shown *shown)
 {
 	const struct md_client *client = md_clients_find(&agent->clients, qp->owner);
-	struct json_object *object = json_object_new_object();
+	struct json_object *object = json_object_new_object(), *status;
 
 	md_json_add_text(object, "device", qp->key.device);
 	md_json_add_bool(object, "drained", md_drained_has(&agent->drained, qp->key.device));
@@ -100,8 +102,9 @@ static struct json_object *qp_object(const struct md_agent *agent, const struct 
 		md_json_add_text(object, "comm", shown->comm[0] ? shown->comm : client->name);
 		md_json_add_text(object, "name", client->name);
 	}
-	if (qp->status)
-		md_json_add(object, "status", status_object(qp->status));
+	status = qp->status ? status_object(qp->status) : NULL;
+	if (status)
+		md_json_add(object, "status", status);
 	return object;
 }
 

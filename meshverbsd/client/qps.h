@@ -28,7 +28,7 @@ struct md_qp {
 	bool confirmed;
 	uint64_t waiter; /* number of a client that was refused, and gets the QP next; 0: none */
 	uint8_t waiter_type; /* QP type that the waiter claimed */
-	char *status; /* last STATUS text, printable; NULL: none */
+	char *status; /* last STATUS text, not checked: who shows it checks it; NULL: none */
 };
 
 LIST_HEAD(md_qp_list, md_qp);
