@@ -185,6 +185,7 @@ static int one(const struct qualify *qualify, const char *device, int *n_shown)
 		cli_error("%s carries %lu Mbit/s of others' traffic, more than %lu (--max-load): nothing was tried", device, mbit, qualify->max_mbit);
 		return CLI_UNSURE;
 	}
+	order.rests = mbit > 0;
 	q = calloc(1, sizeof(*q));
 	if (!q) {
 		cli_error("no memory");

@@ -16,7 +16,7 @@
 
 #define LIMIT_MS   90000 /* all trials take 60 s at most */
 #define OUTPUT_MAX (1u << 20)
-#define ARGS_MAX   10
+#define ARGS_MAX   11
 
 struct child {
 	const struct qualify_order *order;
@@ -237,6 +237,8 @@ int qualify_run(const struct cli *cli, const struct qualify_order *order, struct
 		argv[n++] = (char *)"--only";
 		argv[n++] = (char *)order->only;
 	}
+	if (order->rests)
+		argv[n++] = (char *)"--rest";
 	argv[n++] = (char *)"--";
 	argv[n] = (char *)order->device;
 	err = run(cli, order, argv, &child, &status);

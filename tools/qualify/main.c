@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * meshverbs-qualify [--peer DEVICE] [--only TRIAL,...] [--config MESH.CONF] DEVICE: tries out what exactly-once rests on, for `meshverbs qualify`, which says
+ * meshverbs-qualify [--peer DEVICE] [--only TRIAL,...] [--config MESH.CONF] [--rest] DEVICE: tries out what exactly-once rests on, for `meshverbs qualify`, which says
  * to people what this finds. A program of its own, so that whatever happens to it is a finding. On stdout:
  *
  *   to DEVICE              the port that takes part
@@ -90,6 +90,7 @@ static void run_once(struct q_bench *b, const struct q_trial *trial, uint64_t en
 	snprintf(t->assumption, sizeof(t->assumption), "%s", trial->assumption);
 	snprintf(t->source, sizeof(t->source), "%s", trial->source);
 	b->until_ns = q_now_ns() + TRIAL_NS;
+	b->rest_until_ns = b->until_ns - TRIAL_NS / 2;
 	if (b->until_ns > end_ns)
 		b->until_ns = end_ns;
 	t->verdict = q_has_time(b) ? trial->run(b, t) : q_unsure(t, "no time was left for it");
@@ -128,24 +129,23 @@ static void run_all(struct q_bench *b, const char *only, struct mv_qualified *q)
 	q->verdict = mv_qualified_judge(q->trials, q->n_trials);
 }
 
-static int qualify(const char *device, const char *peer, const char *only, const struct mv_config *config)
+static int qualify(struct q_bench *b, const char *device, const char *peer, const char *only)
 {
 	static struct mv_qualified q;
-	struct q_bench b = {.exclude = &config->exclude};
 	char why[256] = "", *text;
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	b.random = ((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec) | 1;
-	if (q_bench_open(&b, device, peer, why, sizeof(why))) {
+	b->random = ((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec) | 1;
+	if (q_bench_open(b, device, peer, why, sizeof(why))) {
 		printf("error %s\n", why);
 		return 2;
 	}
-	printf("to %s\n", b.peer->device);
+	printf("to %s\n", b->peer->device);
 	snprintf(q.device, sizeof(q.device), "%s", device);
-	find_key(&b, &q.key);
-	run_all(&b, only, &q);
-	q_bench_close(&b);
+	find_key(b, &q.key);
+	run_all(b, only, &q);
+	q_bench_close(b);
 	text = mv_qualified_text(&q);
 	if (!text) {
 		printf("error no memory\n");
@@ -166,9 +166,10 @@ static int list(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"peer", required_argument, NULL, 'p'}, {"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
-					      {"config", required_argument, NULL, 'c'}, {0}};
-	const char *peer = NULL, *only = NULL;
+					      {"config", required_argument, NULL, 'c'}, {"rest", no_argument, NULL, 'r'}, {0}};
 	static struct mv_config config;
+	struct q_bench b = {.exclude = &config.exclude};
+	const char *peer = NULL, *only = NULL;
 	int opt;
 
 	_Static_assert(N_TRIALS <= MV_QUALIFIED_TRIALS, "trials of a verdict");
@@ -182,6 +183,8 @@ int main(int argc, char **argv)
 			only = optarg;
 		else if (opt == 'l')
 			return list();
+		else if (opt == 'r')
+			b.rests = true;
 		else if (opt == 'c')
 			mv_config_load(&config, optarg, NULL, NULL); /* bad lines are ignored, as in programs */
 		else
@@ -189,5 +192,5 @@ int main(int argc, char **argv)
 	}
 	if (optind + 1 != argc)
 		return 2;
-	return qualify(argv[optind], peer, only, &config);
+	return qualify(&b, argv[optind], peer, only);
 }

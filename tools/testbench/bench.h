@@ -37,6 +37,9 @@ struct q_bench {
 	bool reaches_itself; /* @dut reaches itself */
 	uint64_t random; /* state of the random numbers */
 	uint64_t until_ns; /* deadline of the trial; after it, the trial is unsure */
+	bool rests; /* a program uses the device */
+	uint64_t rest_until_ns; /* from then on the trial needs the time that is left */
+	uint64_t rested_ns; /* end of the last rest; 0: none yet */
 };
 
 /* ---- time, random numbers ---- */
@@ -47,6 +50,12 @@ void q_pause_after(uint64_t began_ns);
 /** q_random - a random number, 0 .. @n - 1 */
 uint32_t q_random(struct q_bench *b, uint32_t n);
 bool q_has_time(const struct q_bench *b);
+/**
+ * q_rest - between two rounds of a trial, leave the port and the processor to the program that uses the device
+ *
+ * Sleeps twice as long as the round before took, and 40 ms at most. Does not sleep unless @rests, nor after @rest_until_ns.
+ */
+void q_rest(struct q_bench *b);
 
 /* ---- verdicts ---- */
 enum mv_trial_verdict q_fail(struct mv_qualified_trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -86,7 +95,7 @@ struct q_way {
 	enum ibv_mtu mtu;
 	uint8_t rd_atomic, timeout, retry_cnt, rnr_retry; /* of both ends */
 };
-/** q_way - default attributes of trials */
+/** q_way - default attributes of the queue pairs in one round of a trial; rests before that round: q_rest() */
 struct q_way q_way(struct q_bench *b, enum ibv_mtu mtu);
 /** q_connect - bring both QPs through RESET to RTS, and discard old completions */
 int q_connect(struct q_qp *a, struct q_qp *b, const struct q_way *way);

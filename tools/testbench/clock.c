@@ -7,6 +7,7 @@
 
 #define SPIN_NS 2000000ull /* then polling yields the CPU */
 #define NAP_NS  50000ull
+#define BUSY_NS 20000000ull /* a longer round counts as that */
 
 uint64_t q_now_ns(void)
 {
@@ -45,4 +46,13 @@ void q_pause_after(uint64_t began_ns)
 {
 	if (q_now_ns() - began_ns > SPIN_NS)
 		q_sleep_ns(NAP_NS);
+}
+
+void q_rest(struct q_bench *b)
+{
+	uint64_t now = q_now_ns(), busy_ns = now - b->rested_ns;
+
+	if (b->rests && b->rested_ns && now < b->rest_until_ns)
+		q_sleep_ns(2 * (busy_ns < BUSY_NS ? busy_ns : BUSY_NS));
+	b->rested_ns = q_now_ns();
 }

@@ -110,6 +110,7 @@ void q_qp_end(struct q_qp *qp)
 
 struct q_way q_way(struct q_bench *b, enum ibv_mtu mtu)
 {
+	q_rest(b);
 	/* 2^15 * 4 us is 0.13 s: long enough for a busy machine, and lost packets are repeated soon. */
 	return (struct q_way){.psn = q_random(b, 1u << 24), .back_psn = q_random(b, 1u << 24), .mtu = mtu, .rd_atomic = 4, .timeout = 15, .retry_cnt = 7,
 			      .rnr_retry = 7};
