@@ -134,6 +134,12 @@ class QualifyTest(unittest.TestCase):
             self.says(verdict("qualified", trial("prefix", "pass")))
             rc, _, err = self.qualify("--max-load", most, "mlx5_0")
             self.assertEqual((rc, "of others' traffic" in err), (status, status == 3), err)
+        # Neither is that port the peer of a device which nobody uses.
+        for most in "0", "1000000":
+            self.qualify("--max-load", most, "mlx5_1")
+        conf = f"--config {self.dir}/etc/libibverbs.d/mesh/mesh.conf"
+        self.assertEqual((self.dir / "args").read_text().splitlines(),
+                         [f"{conf} --rest -- mlx5_0", f"{conf} --avoid mlx5_0 -- mlx5_1", f"{conf} -- mlx5_1"])
 
     def test_usage(self):
         for args, why in ((["--output", "f", "a", "b"], "--output is of one device"), (["--max-load", "x"], "not a number"), (["--frob"], "unknown option")):

@@ -67,14 +67,47 @@ static uint64_t read_words(const struct cli *cli, const char *device)
 	return sum;
 }
 
-/* Load by others, in Mbit/s. */
-static unsigned long load_mbit(const struct cli *cli, const char *device)
+static unsigned long mbit_of(uint64_t words)
+{
+	return (unsigned long)(words * 32 / (LOAD_NS / 1000));
+}
+
+/* Load by others. */
+struct load {
+	unsigned long mbit; /* Mbit/s of the device, both directions */
+	char busy[1024]; /* names of other devices that carry more than --max-load, comma-separated */
+};
+
+static void add_busy(struct load *load, const char *device)
+{
+	size_t len = strlen(load->busy);
+
+	snprintf(load->busy + len, sizeof(load->busy) - len, "%s%s", len ? "," : "", device);
+}
+
+/* Looks at all devices of the host: another one may become the peer of @device. */
+static void look_at_load(const struct qualify *qualify, const char *device, struct load *ret)
 {
 	const struct timespec pause = {.tv_nsec = LOAD_NS};
-	uint64_t before = read_words(cli, device);
+	const struct cli *cli = qualify->cli;
+	uint64_t before = read_words(cli, device), *others;
+	char **names = NULL;
+	int n = sysfs_devices(cli->sysfs, &names);
 
+	*ret = (struct load){0};
+	others = calloc(n > 0 ? (size_t)n : 1, sizeof(*others));
+	for (int i = 0; others && i < n; i++)
+		others[i] = read_words(cli, names[i]);
 	nanosleep(&pause, NULL);
-	return (unsigned long)((read_words(cli, device) - before) * 32 / (LOAD_NS / 1000));
+	ret->mbit = mbit_of(read_words(cli, device) - before);
+	for (int i = 0; i < n; i++) {
+		if (others && strcmp(names[i], device) != 0 && mbit_of(read_words(cli, names[i]) - others[i]) > qualify->max_mbit)
+			add_busy(ret, names[i]);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+	free(others);
 }
 
 /* ---- results ----------------------------------------------------------------------------------- */
@@ -176,16 +209,18 @@ static int exit_of(enum mv_verdict verdict)
 static int one(const struct qualify *qualify, const char *device, int *n_shown)
 {
 	struct qualify_order order = {.device = device, .peer = qualify->peer, .only = qualify->only, .progress = qualify->quiet ? NULL : say_progress};
-	unsigned long mbit = load_mbit(qualify->cli, device);
 	struct mv_qualified *q;
+	struct load load;
 	char why[256];
 	int rc;
 
-	if (mbit > qualify->max_mbit) {
-		cli_error("%s carries %lu Mbit/s of others' traffic, more than %lu (--max-load): nothing was tried", device, mbit, qualify->max_mbit);
+	look_at_load(qualify, device, &load);
+	if (load.mbit > qualify->max_mbit) {
+		cli_error("%s carries %lu Mbit/s of others' traffic, more than %lu (--max-load): nothing was tried", device, load.mbit, qualify->max_mbit);
 		return CLI_UNSURE;
 	}
-	order.rests = mbit > 0;
+	order.rests = load.mbit > 0;
+	order.avoid = load.busy[0] ? load.busy : NULL;
 	q = calloc(1, sizeof(*q));
 	if (!q) {
 		cli_error("no memory");

@@ -16,7 +16,7 @@
 
 #define LIMIT_MS   90000 /* all trials take 60 s at most */
 #define OUTPUT_MAX (1u << 20)
-#define ARGS_MAX   11
+#define ARGS_MAX   13
 
 struct child {
 	const struct qualify_order *order;
@@ -236,6 +236,10 @@ int qualify_run(const struct cli *cli, const struct qualify_order *order, struct
 	if (order->only) {
 		argv[n++] = (char *)"--only";
 		argv[n++] = (char *)order->only;
+	}
+	if (order->avoid) {
+		argv[n++] = (char *)"--avoid";
+		argv[n++] = (char *)order->avoid;
 	}
 	if (order->rests)
 		argv[n++] = (char *)"--rest";

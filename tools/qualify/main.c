@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * meshverbs-qualify [--peer DEVICE] [--only TRIAL,...] [--config MESH.CONF] [--rest] DEVICE: tries out what exactly-once rests on, for `meshverbs qualify`, which says
- * to people what this finds. A program of its own, so that whatever happens to it is a finding. On stdout:
+ * meshverbs-qualify [--peer DEVICE] [--avoid DEVICE,...] [--only TRIAL,...] [--config MESH.CONF] [--rest] DEVICE: tries out what
+ * exactly-once rests on, for `meshverbs qualify`, which says to people what this finds. A program of its own, so that whatever happens to
+ * it is a finding. On stdout:
  *
  *   to DEVICE              the port that takes part
  *   trial I N NAME         before each
@@ -70,17 +71,9 @@ static void find_key(const struct q_bench *b, struct mv_qualified_key *key)
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
-/* Is the name in a comma-separated list? NULL: always. */
-static bool is_wanted(const char *list, const char *name)
+static bool is_wanted(const char *only, const char *name)
 {
-	size_t n = strlen(name);
-
-	for (const char *at = list; at; at = strchr(at, ',')) {
-		at += *at == ',';
-		if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
-			return true;
-	}
-	return !list;
+	return !only || q_is_listed(only, name);
 }
 
 static void run_once(struct q_bench *b, const struct q_trial *trial, uint64_t end_ns, struct mv_qualified_trial *t)
@@ -165,7 +158,8 @@ static int list(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"peer", required_argument, NULL, 'p'}, {"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
+	static const struct option options[] = {{"peer", required_argument, NULL, 'p'}, {"avoid", required_argument, NULL, 'a'},
+					      {"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
 					      {"config", required_argument, NULL, 'c'}, {"rest", no_argument, NULL, 'r'}, {0}};
 	static struct mv_config config;
 	struct q_bench b = {.exclude = &config.exclude};
@@ -179,6 +173,8 @@ int main(int argc, char **argv)
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == 'p')
 			peer = optarg;
+		else if (opt == 'a')
+			b.avoid = optarg;
 		else if (opt == 'o')
 			only = optarg;
 		else if (opt == 'l')

@@ -171,6 +171,23 @@ static bool same_driver(const struct ibv_device *a, const struct ibv_device *b)
 	return a->node_type == b->node_type && a->transport_type == b->transport_type;
 }
 
+bool q_is_listed(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_left_alone(const struct q_bench *b, const char *device)
+{
+	return mv_config_list_match(b->exclude, device) || (b->avoid && q_is_listed(b->avoid, device));
+}
+
 static int open_others(struct q_bench *b, struct ibv_device **list, struct ibv_device *dut, const char *peer, char *why, size_t why_size)
 {
 	struct ibv_device *named = peer ? find_device(list, peer) : NULL;
@@ -186,7 +203,7 @@ static int open_others(struct q_bench *b, struct ibv_device **list, struct ibv_d
 		return -EHOSTUNREACH;
 	}
 	for (int i = 0; list[i] && !peer; i++)
-		if (list[i] != dut && same_driver(list[i], dut) && !mv_config_list_match(b->exclude, ibv_get_device_name(list[i])) &&
+		if (list[i] != dut && same_driver(list[i], dut) && !is_left_alone(b, ibv_get_device_name(list[i])) &&
 		    !(b->away.ctx && b->second.ctx))
 			consider(b, list[i]);
 	b->peer = b->away.ctx ? &b->away : &b->dut;

@@ -34,6 +34,7 @@ struct q_bench {
 	struct q_port second; /* port of another device that reaches itself; ctx NULL: none */
 	struct q_port *peer; /* @away, or @dut */
 	const struct mv_config_list *exclude; /* devices that are opened only if the caller names them */
+	const char *avoid; /* so are these: devices that carry others' traffic, comma-separated; NULL: none */
 	bool reaches_itself; /* @dut reaches itself */
 	uint64_t random; /* state of the random numbers */
 	uint64_t until_ns; /* deadline of the trial; after it, the trial is unsure */
@@ -140,5 +141,7 @@ uint32_t q_mtu_bytes(enum ibv_mtu mtu);
  */
 int q_bench_open(struct q_bench *b, const char *device, const char *peer, char *why, size_t why_size);
 void q_bench_close(struct q_bench *b);
+/** q_is_listed - is the name in the comma-separated list? */
+bool q_is_listed(const char *list, const char *name);
 
 #endif
