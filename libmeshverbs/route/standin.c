@@ -46,11 +46,20 @@ static ssize_t towards(const struct mv_directory *dir, const struct mv_stand_in_
 	return -1;
 }
 
+static bool has_any_gid(const struct mv_directory *dir, const struct mv_dir_host *host)
+{
+	for (uint32_t r = host->first_rail; r < host->first_rail + host->n_rails; r++)
+		if (dir->rails[r].n_gids)
+			return true;
+	return false;
+}
+
 int mv_stand_in_find(const struct mv_directory *dir, const struct mv_stand_in_request *request,
 		     struct mv_stand_in *ret)
 {
 	const struct mv_path_request own_port = {.device = request->device, .port_num = request->port_num};
 	ssize_t own = mv_path_own_rail(dir, &own_port), rail;
+	uint32_t n_tried = 0;
 
 	if (own < 0)
 		return -ENODEV;
@@ -60,9 +69,10 @@ int mv_stand_in_find(const struct mv_directory *dir, const struct mv_stand_in_re
 		return -EADDRNOTAVAIL;
 	if (!any_may_serve(dir, request, (uint32_t)own))
 		return -ENETDOWN;
-	for (uint32_t h = 1; h < dir->header->n_hosts; h++) {
-		if (dir->hosts[h].agent_version != request->agent_version)
+	for (uint32_t h = 1; h < dir->header->n_hosts && n_tried < MV_STAND_IN_HOSTS; h++) {
+		if (dir->hosts[h].agent_version != request->agent_version || !has_any_gid(dir, &dir->hosts[h]))
 			continue;
+		n_tried++;
 		rail = towards(dir, request, (uint32_t)own, h);
 		if (rail < 0)
 			continue;

@@ -7,6 +7,9 @@
 
 /* Which rail serves the connections of a port that is down? Pure functions, any thread. */
 
+/* Hosts to which a path is searched at most: a neighbour may invent thousands, and the caller waits for the result. */
+#define MV_STAND_IN_HOSTS 256
+
 struct mv_stand_in_request {
 	const char *device; /* the program's; NUL-terminated */
 	uint8_t port_num;
@@ -30,7 +33,7 @@ struct mv_stand_in {
  *
  * Return: 0; -ENODEV: the port is not in the directory; -EPERM: the port is excluded; -EADDRNOTAVAIL: the directory has
  * no GID of the port by which agents could know its connections; -ENETDOWN: no other rail is up; -EHOSTUNREACH: no
- * other rail reaches a host with an agent.
+ * other rail reaches one of the first MV_STAND_IN_HOSTS hosts with an agent.
  */
 int mv_stand_in_find(const struct mv_directory *dir, const struct mv_stand_in_request *request,
 		     struct mv_stand_in *ret);

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ctl.h"
@@ -96,6 +97,69 @@ static void test_other_agents(void **state)
 	dirworld_fini(&world);
 }
 
+static union ibv_gid ipv4(uint32_t address)
+{
+	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
+
+	for (int i = 0; i < 4; i++)
+		gid.raw[12 + i] = (uint8_t)(address >> (24 - 8 * i));
+	return gid;
+}
+
+#define N_INVENTED 1000
+#define IP_DOWN	   0x0a010001u /* 10.1.0.1 */
+#define IP_UP	   0x0a020001u
+#define IP_OTHER   0x0a020002u /* the last host's: IP_UP's subnet */
+#define IP_FAR	   0x0b000000u
+
+/* The last host alone is reached. Before it are @n hosts that a neighbour has invented, with a GID each or with none. */
+static int find_behind(uint32_t n, bool with_gids)
+{
+	static struct mv_dir_host hosts[N_INVENTED + 2];
+	static struct mv_dir_rail rails[N_INVENTED + 3];
+	static struct mv_dir_gid gids[N_INVENTED + 3];
+	struct mv_dir_content content = {.n_hosts = n + 2, .hosts = hosts, .rails = rails, .gids = gids};
+	struct mv_config_list none = {0};
+	const struct mv_stand_in_request request = {.device = "d0", .port_num = 1, .agent_version = MV_CTL_VERSION, .exclude = &none};
+	struct mv_dir_header *image;
+	struct mv_directory dir;
+	struct mv_stand_in found;
+	int err;
+
+	for (uint32_t h = 0; h < n + 2; h++) {
+		hosts[h] = (struct mv_dir_host){.id.bytes = {(uint8_t)h, (uint8_t)(h >> 8), 1}, .first_rail = content.n_rails, .agent_version = MV_CTL_VERSION};
+		hosts[h].n_rails = h ? 1 : 2;
+		for (uint32_t i = 0; i < hosts[h].n_rails; i++) {
+			bool has_gid = !h || h > n || with_gids;
+
+			rails[content.n_rails] = (struct mv_dir_rail){.host = h, .first_gid = content.n_gids, .n_gids = has_gid, .port = 1,
+								      .link_layer = IBV_LINK_LAYER_ETHERNET, .rate_mbps = 100000, .numa_node = -1,
+								      .flags = h || i ? MV_RAIL_UP : 0, .device = {'d', (char)('0' + i)}};
+			if (has_gid)
+				gids[content.n_gids++] = (struct mv_dir_gid){
+					.gid = ipv4(h > n ? IP_OTHER : h ? IP_FAR + (h << 8) : i ? IP_UP : IP_DOWN), .rail = content.n_rails,
+					.vlan_id = MV_VLAN_NONE, .type = MV_GID_TYPE_ROCE_V2, .prefix_len = 96 + 24};
+			content.n_rails++;
+		}
+	}
+	assert_int_equal(mv_directory_build(&content, 1, 1, 1, &image), 0);
+	assert_int_equal(mv_directory_check(image, image->size_bytes, &dir), 0);
+	err = mv_stand_in_find(&dir, &request, &found);
+	if (!err)
+		assert_int_equal(found.host, n + 1);
+	free(image);
+	return err;
+}
+
+static void test_invented_hosts(void **state)
+{
+	(void)state;
+	assert_int_equal(find_behind(0, true), 0);
+	assert_int_equal(find_behind(MV_STAND_IN_HOSTS - 1, true), 0);
+	assert_int_equal(find_behind(MV_STAND_IN_HOSTS, true), -EHOSTUNREACH);
+	assert_int_equal(find_behind(N_INVENTED, false), 0);
+}
+
 static void test_speed(void **state)
 {
 	static const struct {
@@ -124,6 +188,7 @@ int main(void)
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_excluded_in_this_process),
 		cmocka_unit_test(test_other_agents),
+		cmocka_unit_test(test_invented_hosts),
 		cmocka_unit_test(test_speed),
 	};
 
