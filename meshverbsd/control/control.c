@@ -2,6 +2,7 @@
 #include "control.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <json-c/json.h>
+#include <json-c/json_visit.h>
 
 #include "agent_log.h"
 
@@ -98,21 +100,36 @@ static void close_control(struct md_control *control)
 	leave(control);
 }
 
+/* json-c takes NaN and Infinity, which JSON does not have. @arg: a bool, set where there is one */
+static int look_for_nan(struct json_object *object, int flags, struct json_object *parent, const char *key, size_t *index, void *arg)
+{
+	(void)flags;
+	(void)parent;
+	(void)key;
+	(void)index;
+	if (!json_object_is_type(object, json_type_double) || isfinite(json_object_get_double(object)))
+		return JSON_C_VISIT_RETURN_CONTINUE;
+	*(bool *)arg = true;
+	return JSON_C_VISIT_RETURN_STOP;
+}
+
 bool md_control_is_object(const char *text, size_t len)
 {
 	struct json_tokener *tokener = json_tokener_new_ex(8);
 	struct json_object *object;
-	bool is_object;
+	bool is_object, has_nan = false;
 
 	if (!tokener)
 		return false;
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	object = json_tokener_parse_ex(tokener, text, (int)len);
 	is_object = object && json_object_is_type(object, json_type_object) &&
 		    json_tokener_get_parse_end(tokener) == len;
+	if (is_object)
+		json_c_visit(object, 0, look_for_nan, &has_nan);
 	json_object_put(object);
 	json_tokener_free(tokener);
-	return is_object;
+	return is_object && !has_nan;
 }
 
 int md_control_parse(const char *line, size_t len, char *ret, size_t size)

@@ -32,6 +32,20 @@ static void test_control_requests(void **state)
 				 -EBADMSG);
 }
 
+static void test_objects(void **state)
+{
+	static const char *const good[] = {"{}", "{\"a\":1}", "{\"a\":[1.5,null,{\"b\":\"NaN\"}]}", "{\"a\":\"\xc3\xa4\"}"};
+	static const char *const bad[] = {"", "{", "[1]", "1", "{\"a\":1} x", "{\"a\":1", "{\"a\":NaN}", "{\"a\":[1,{\"b\":Infinity}]}",
+					  "{\"a\":-Infinity}", "{\"a\":\"\xff\"}", "{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_true(md_control_is_object(good[i], strlen(good[i])));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (md_control_is_object(bad[i], strlen(bad[i])))
+			fail_msg("taken for an object: %s", bad[i]);
+}
+
 static void test_control_orders(void **state)
 {
 	static const char *const bad[] = {
@@ -84,6 +98,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_control_requests),
+		cmocka_unit_test(test_objects),
 		cmocka_unit_test(test_control_orders),
 	};
 
