@@ -2,6 +2,8 @@
 #ifndef MESH_DIRECTORY_CLIENT_H
 #define MESH_DIRECTORY_CLIENT_H
 
+#include <errno.h>
+
 #include "lidfind.h"
 #include "mesh.h"
 #include "move.h"
@@ -75,8 +77,14 @@ bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
  */
 bool mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
 
+/* Does the error of a verbs call say that the kernel finds no neighbour, or no route (drivers/infiniband/core/addr.c)? */
+static inline bool mesh_is_nobody_there(int err)
+{
+	return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
+}
+
 /**
- * mesh_view_note_absent - the kernel has found no neighbour at @remote for a connection from @local
+ * mesh_view_note_absent - the kernel has found no neighbour at @remote for a connection, or an address handle, from @local
  *
  * mesh_view_is_absent() is true for the next ten seconds.
  */

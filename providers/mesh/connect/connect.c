@@ -362,12 +362,6 @@ static void log_doubted(struct mesh_context *mc, const struct ibv_qp *qp, const 
 	errno = saved_errno;
 }
 
-/* Errors of the kernel when it finds no neighbour, or no route (drivers/infiniband/core/addr.c). */
-static bool is_nobody_there(int err)
-{
-	return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
-}
-
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int cancel = mesh_cancel_off(), err = 0, saved_errno = errno;
@@ -417,7 +411,7 @@ native:
 	 * The kernel found no neighbour, so no host without an agent has the address: believe the host that announces it, and
 	 * the links on which that host is heard.
 	 */
-	absent = !refused && (doubted || view.verdict == MV_PATH_WORKS) && is_nobody_there(err);
+	absent = !refused && (doubted || view.verdict == MV_PATH_WORKS) && mesh_is_nobody_there(err);
 	if (absent)
 		mesh_view_note_absent(&choice.gid, &choice.dgid);
 	/* The base waits for a missing neighbour for a second or more. By then the peer's host may have answered the agent. */

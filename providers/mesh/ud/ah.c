@@ -52,7 +52,7 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct ibv_ah_attr repaired;
 	struct mesh_choice choice;
 	struct ibv_ah *ah;
-	bool stranger;
+	bool stranger, absent;
 
 	if (!attr->is_global || !mesh_context_active(mc))
 		return mc->lower.create_ah(pd, attr);
@@ -63,8 +63,14 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (choice.index == attr->grh.sgid_index) {
 		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid, false);
 		ah = mc->lower.create_ah(pd, attr);
+		if (ah)
+			return ah;
+		/* No host without an agent has the address: believe the links on which the host is heard that announces the address. */
+		absent = mc->sees_peers && mesh_is_nobody_there(errno);
+		if (absent)
+			mesh_view_note_absent(&choice.gid, &attr->grh.dgid);
 		/* The base has waited for a neighbour for a second or more. By then the host may have answered the agent. */
-		if (!ah && stranger && !mesh_view_is_stranger(&attr->grh.dgid, false))
+		if (absent || (stranger && !mesh_view_is_stranger(&attr->grh.dgid, false)))
 			ah = choose_keeping_errno(mc, pd, attr, &choice);
 		return ah;
 	}

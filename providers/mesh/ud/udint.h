@@ -41,7 +41,7 @@ struct mesh_ud_ah {
 	struct ibv_ah_attr attr; /* as the program gave them */
 	union ibv_gid local_gid; /* GID that the program means by its index */
 	uint8_t local_type; /* enum mv_gid_type */
-	bool routed;
+	bool routed, by_links; /* as in struct mv_path_request */
 };
 
 /* A UD QP of the plugin: a relay (@peer set), or an outlet. */
@@ -92,9 +92,9 @@ struct mesh_ud_peer {
 	struct mv_ctl_end end; /* as the program knows it */
 	union ibv_gid local_gid; /* our GID, as the peer's program knows it */
 	uint8_t local_type;
-	bool spoken; /* the program has sent to the peer: @attr and @routed are valid */
+	bool spoken; /* the program has sent to the peer: @attr, @routed and @by_links are valid */
 	struct ibv_ah_attr attr;
-	bool routed;
+	bool routed, by_links; /* as in struct mesh_ud_ah */
 
 	struct mesh_ud_port *relay;
 	uint32_t qkey; /* of the peer's QP, as the program uses it; also of the relay */

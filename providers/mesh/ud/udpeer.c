@@ -257,6 +257,7 @@ static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
 		.sgid_type = peer->local_type,
 		.dgid = peer->end.gid,
 		.routed = peer->routed,
+		.by_links = peer->by_links,
 		.host = mesh_ud_host_of(peer),
 	};
 

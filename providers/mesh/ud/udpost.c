@@ -20,9 +20,9 @@ static const union ibv_gid nowhere = {
 	.raw = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 'm', 'v', 'e', 'r', 'b', 's'},
 };
 
-/* @view: written */
-static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah_attr *attr,
-				    const struct mesh_choice *choice, struct mesh_view *view)
+/* @by_links: the kernel has found nobody there; @view: written */
+static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah_attr *attr, const struct mesh_choice *choice, bool by_links,
+				    struct mesh_view *view)
 {
 	struct mv_path_request request = {
 		.device = mc->device,
@@ -31,6 +31,8 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 		.sgid_type = (uint8_t)choice->type,
 		.dgid = attr->grh.dgid,
 		.routed = choice->fits,
+		.made = by_links,
+		.by_links = by_links,
 	};
 	char to[MV_GID_STRLEN];
 	const char *why = NULL;
@@ -134,6 +136,7 @@ static struct ibv_ah *ask_base(struct mesh_context *mc, struct ibv_pd *pd, const
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
 				 const struct mesh_choice *choice)
 {
+	bool by_links = mesh_view_is_absent(&choice->gid, &attr->grh.dgid);
 	int saved_errno = errno, cancel;
 	struct mesh_ud_ah *a;
 	struct mesh_view view;
@@ -141,7 +144,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	int err = -ENOMEM;
 
 	/* If the route could not be looked up, there may be one. */
-	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, &view) || !can_lead(mc, pd))
+	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, by_links, &view) || !can_lead(mc, pd))
 		return NULL;
 	/* Prefer the base's handle: a peer without plugin does not receive relayed datagrams. */
 	ah = view.verdict == MV_PATH_OTHER_SUBNET ? ask_base(mc, pd, attr) : NULL;
@@ -154,6 +157,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	a->local_gid = choice->gid;
 	a->local_type = (uint8_t)choice->type;
 	a->routed = choice->fits;
+	a->by_links = by_links;
 	a->self = base_ah(mc, pd, attr, &choice->gid);
 	if (a->self)
 		ah = base_ah(mc, pd, attr, &nowhere);
@@ -252,6 +256,7 @@ static uint32_t relay_to(struct mesh_context *mc, struct ibv_qp *qp, const struc
 			peer->spoken = true;
 			peer->attr = a->attr;
 			peer->routed = a->routed;
+			peer->by_links = a->by_links;
 			ask = peer->state != MESH_UD_READY;
 			if (ask)
 				mesh_ud_peer_ask(peer, mesh_now_ns());

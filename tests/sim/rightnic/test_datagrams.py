@@ -20,7 +20,7 @@ from nicmatrix import REPO, world  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
 CHECK = str(BUILD / "tests/sim/rightnic/rightnic-datagrams")
-TRIANGLE, ROUTED = REPO / "tests/topo/triangle.topo", REPO / "tests/topo/routed.topo"
+TRIANGLE, ROUTED, FLAT = (REPO / f"tests/topo/{name}.topo" for name in ("triangle", "routed", "flat"))
 SHORT = bool(os.environ.get("RIGHTNIC_SHORT"))
 NO_ECHO = 2
 SANITIZER = ["env", "ASAN_OPTIONS=verify_asan_link_order=0"]
@@ -150,6 +150,27 @@ class Routed(unittest.TestCase):
 
     def test_first_contact(self):
         self.check(False)
+
+
+class Flat(unittest.TestCase):
+    """The triangle with one subnet on all cables: the kernel finds nobody, then the links tell which NIC reaches the peer."""
+
+    def check(self, cases, modes):
+        with world.staged(BUILD) as stage, world.World.up(FLAT, BUILD, stage, "udflat") as w:
+            for case in cases:
+                for mode in modes:
+                    client, server, said = talk(w, *case, [*mode, "-n", "3"])
+                    self.assertEqual((client, server), (0, 0), f"{case}: {said}\n{w.told(case[0])}\n{w.told(case[2])}")
+            result = talk(w, *cases[0], ["-n", "50", "-s", "2048"], command=("ibv_ud_pingpong",))
+            self.assertEqual(result[:2], (0, 0), result[2])
+
+    def test_every_wrong_choice(self):
+        self.check(*((random.Random(1).sample(WRONG, 2), MODES[:1]) if SHORT else (WRONG, MODES)))
+
+    def test_bare(self):
+        with world.World.up(FLAT, BUILD, None, "udflatbare") as w:
+            status, _, said = talk(w, *WRONG[0], ["-n", "1"])
+            self.assertNotEqual(status, 0, said)
 
 
 class Changes(unittest.TestCase):

@@ -29,12 +29,16 @@ def routes(topo, host, other):
             for addr in nic.addrs if addr.ip in net}
 
 
-def paths(topo, server, client):
-    """[(NIC of server, NIC of client)] of the cables and switches between two hosts, or of the routes of both."""
-    near = [(nic.index, other.index) for nic in topo.hosts[server].nics.values()
+def near(topo, server, client):
+    """[(NIC of server, NIC of client)] of the cables and switches between two hosts."""
+    return [(nic.index, other.index) for nic in topo.hosts[server].nics.values()
             for other in topo.neighbours(nic) if other.host == client]
+
+
+def paths(topo, server, client):
+    """The same, and those of the routes of both."""
     back = {(mine, theirs) for theirs, mine in routes(topo, client, server)}
-    return near + sorted(routes(topo, server, client) & back)
+    return near(topo, server, client) + sorted(routes(topo, server, client) & back)
 
 
 def all_cases(topo, programs):
@@ -44,7 +48,8 @@ def all_cases(topo, programs):
     for server in hosts:
         for client in hosts:
             ways = paths(topo, server, client) if client != server else []
-            cases += [Case(program, server, client, mine, theirs, tuple(ways)) for program in programs if ways
+            cases += [Case(program, server, client, mine, theirs, tuple(ways)) for program in programs
+                      if ways and can_reach(topo, program, server, client)
                       for mine in topo.hosts[server].nics for theirs in topo.hosts[client].nics]
     return cases
 
@@ -52,6 +57,11 @@ def all_cases(topo, programs):
 def by_lid(topo, host, nic):
     """Whether programs connect by LIDs there, without a GID."""
     return topo.hosts[host].nics[nic].options.get("link_layer") == "infiniband"
+
+
+def can_reach(topo, program, server, client):
+    """ibv_ud_pingpong gives its datagrams a hop limit of 1, and datagrams of InfiniBand are left as the program asks."""
+    return program != "ibv_ud_pingpong" or (near(topo, server, client) and not any(by_lid(topo, server, nic) for nic in topo.hosts[server].nics))
 
 
 def can_start(topo, case):

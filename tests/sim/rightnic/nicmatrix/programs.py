@@ -27,8 +27,8 @@ def pingpong(name, *options):
 PROGRAMS = {p.name: p for p in (
     perftest("ib_write_bw", 200, 4096), perftest("ib_read_bw", 200, 4096), perftest("ib_send_bw", 200, 4096),
     perftest("ib_atomic_bw", 2000, None), pingpong("ibv_rc_pingpong"), pingpong("ibv_rc_pingpong", "-e"),
-    pingpong("ibv_srq_pingpong"))}
+    pingpong("ibv_srq_pingpong"), pingpong("ibv_ud_pingpong"))}
 
 # What programs say when the path does not work: anything else is a test that did not test.
-UNREACHED = (r"Failed to modify QP|Unable to Connect|Couldn't connect to remote QP|transport retry counter exceeded|"
+UNREACHED = (r"Failed to modify QP|Failed to create AH|Unable to Connect|Couldn't connect to remote QP|transport retry counter exceeded|"
              r"Completion with error|syndrom 0x81|client read/write")
