@@ -13,7 +13,6 @@
 /* One CQ and several queue pairs on it: of the program alone, tracked, and moved. */
 
 #define PSN	 0x123u
-#define PATIENCE 60 /* seconds, then something waits for ever */
 
 extern struct end hub; /* has the CQ; its own QP is not used */
 extern struct end tracked; /* tracked, connected to itself */

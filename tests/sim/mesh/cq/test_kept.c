@@ -21,8 +21,6 @@
 #include "vqp_int.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */
-#define PATIENCE 60000 /* ms */
-#define SOON     1000
 #define QUIET    100
 
 static struct end e;
@@ -111,8 +109,8 @@ static void break_it(void)
 	arm();
 	send_one(1);
 	send_one(2);
-	assert_true(end_event(&e, PATIENCE));
-	for (ms = 0; h->tracker->n_kept < 2 && ms < PATIENCE; ms++) {
+	assert_true(end_event(&e, PATIENCE_MS));
+	for (ms = 0; h->tracker->n_kept < 2 && ms < PATIENCE_MS; ms++) {
 		assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
 		usleep(1000);
 	}
@@ -149,7 +147,7 @@ static void wakes(const struct shape *shape)
 	begin(shape);
 	fail_and_sleep();
 	mesh_live_flush_errors(h);
-	assert_true(end_event(&e, SOON));
+	assert_true(end_event(&e, PATIENCE_MS));
 	assert_given();
 }
 
@@ -174,7 +172,7 @@ static void test_wakes_who_ends_it(void **state)
 	begin(&(struct shape){0});
 	fail_and_sleep();
 	assert_int_equal(mesh_vqp_modify(h, &attr, IBV_QP_STATE), 0);
-	assert_true(end_event(&e, SOON));
+	assert_true(end_event(&e, PATIENCE_MS));
 	assert_given();
 }
 
@@ -187,7 +185,7 @@ static void test_wakes_who_arms_late(void **state)
 	mesh_live_flush_errors(h);
 	assert_false(end_event(&e, QUIET));
 	arm();
-	assert_true(end_event(&e, SOON));
+	assert_true(end_event(&e, PATIENCE_MS));
 	assert_given();
 }
 
@@ -198,7 +196,7 @@ static void test_nothing_is_left(void **state)
 	begin(&(struct shape){0});
 	fail_and_sleep();
 	mesh_live_flush_errors(h);
-	assert_true(end_event(&e, SOON));
+	assert_true(end_event(&e, PATIENCE_MS));
 	mesh_vqp_destroy(h);
 	h = NULL;
 	end_quiet(&e);
@@ -240,7 +238,7 @@ static void test_woken_later(void **state)
 	assert_false(woken);
 	assert_false(end_event(&e, QUIET));
 	assert_true(mesh_live_wake(h));
-	assert_true(end_event(&e, SOON));
+	assert_true(end_event(&e, PATIENCE_MS));
 	assert_given();
 	assert_true(mesh_live_wake(h));
 	assert_false(end_event(&e, QUIET));
@@ -281,7 +279,7 @@ static void wait_until_it_failed(void)
 {
 	unsigned int ms;
 
-	for (ms = 0; state_of(true) != IBV_QPS_ERR && ms < PATIENCE; ms++)
+	for (ms = 0; state_of(true) != IBV_QPS_ERR && ms < PATIENCE_MS; ms++)
 		usleep(1000);
 	assert_int_equal(state_of(true), IBV_QPS_ERR);
 }
@@ -326,7 +324,7 @@ static void test_state_while_fenced(void **state)
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	tracked_prepare(conn->vqp);
 	err = mesh_live_fence(conn->vqp, true, &sync);
-	for (ms = 0; err == -EAGAIN && ms < PATIENCE; ms++) {
+	for (ms = 0; err == -EAGAIN && ms < PATIENCE_MS; ms++) {
 		assert_int_equal(state_of(true), IBV_QPS_ERR);
 		assert_int_equal(state_of(false), IBV_QPS_RTS);
 		usleep(1000);
@@ -643,7 +641,7 @@ static void test_full_behind_an_open_poll(void **state)
 	mesh_unlock(&h->lock);
 	send_one(1);
 	send_one(2);
-	for (ms = 0; ibv_start_poll(e.cq_ex, &attr) == ENOENT && ms < PATIENCE; ms++)
+	for (ms = 0; ibv_start_poll(e.cq_ex, &attr) == ENOENT && ms < PATIENCE_MS; ms++)
 		usleep(1000);
 	assert_int_equal(e.cq_ex->wr_id, 1);
 	assert_int_equal(e.cq_ex->status, IBV_WC_RETRY_EXC_ERR);
@@ -653,7 +651,7 @@ static void test_full_behind_an_open_poll(void **state)
 		before = n_posted;
 		usleep(QUIET * 1000);
 	} while (!before || before != n_posted);
-	alarm(PATIENCE / 1000);
+	alarm(PATIENCE_S);
 	while (ibv_next_poll(e.cq_ex) == ENOENT) /* the rest is flushed by and by */
 		;
 	assert_int_equal(e.cq_ex->wr_id, 2);
@@ -686,13 +684,12 @@ static struct mesh_conn *next_has_received(void)
 	for (i = 5; i < 8; i++)
 		assert_int_equal(end_recv(&e, i, 0, 64), 0);
 	assert_int_equal(end_send_empty(&e, 4, IBV_SEND_SIGNALED), 0);
-	end_wait_begun(&e, 0x77);
-	usleep(QUIET * 1000);
+	cq_wait_arrived(e.cq, 2);
 	tracked_prepare_loop(h, 0x77);
 	tracked_fence(h, true, &sync);
 	assert_int_equal(ibv_start_poll(e.cq_ex, &attr), 0);
 	assert_int_equal(ibv_post_send(h->next.shadow.qp, &silent, &bad), 0);
-	usleep(QUIET * 1000);
+	cq_wait_arrived(h->next.shadow.qp->recv_cq, 1);
 	return connection();
 }
 
@@ -708,7 +705,7 @@ static void test_posts_in_a_poll_while_ended(void **state)
 	(void)state;
 	seen = 1u << e.cq_ex->wr_id;
 	assert_true(seen & 0x30);
-	alarm(PATIENCE / 1000);
+	alarm(PATIENCE_S);
 	assert_int_equal(pthread_create(&thread, NULL, end_it, NULL), 0);
 	usleep(20000);
 	send_one(3);

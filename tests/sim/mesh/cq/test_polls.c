@@ -13,7 +13,7 @@ static void start_poll_shadow(void)
 	write_nothing(&from, &to, 1);
 	start_poll(1);
 	assert_int_equal(cq_of_hub()->walk.open, MESH_FROM_SHADOW);
-	alarm(PATIENCE);
+	alarm(PATIENCE_S);
 }
 
 static void *prepare_elsewhere(void *arg)
@@ -128,7 +128,7 @@ static void test_ends_one_that_moves(void **state)
 	open_tracked(&moved_ex, 0);
 	tracked_prepare(tracked.vqp);
 	start_poll_shadow();
-	alarm(PATIENCE);
+	alarm(PATIENCE_S);
 	end_err(&tracked);
 	assert_int_equal(world.mc->data.n_reap, 1);
 	end_poll_ex();
@@ -182,7 +182,7 @@ static void grows(bool shadow)
 		write_nothing(&tracked, &tracked, 2);
 		start_poll(2);
 		assert_int_equal(cq_of_hub()->walk.open, MESH_FROM_BASE);
-		alarm(PATIENCE);
+		alarm(PATIENCE_S);
 	}
 	assert_int_equal(in_a_thread(prepare_elsewhere), -EBUSY);
 	end_poll_ex();
@@ -216,7 +216,7 @@ static void test_fence_of_a_full_one(void **state)
 		;
 	write_nothing(&bare, &bare, 2);
 	start_poll(2);
-	alarm(PATIENCE);
+	alarm(PATIENCE_S);
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	ibv_end_poll(hub.cq_ex);
 	tracked_fence(tracked.vqp, false, &sync);

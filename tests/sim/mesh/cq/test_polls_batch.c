@@ -26,7 +26,7 @@ static void fence_is_done_elsewhere(int err)
 {
 	unsigned int i;
 
-	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
+	for (i = 0; err == -EAGAIN && i < PATIENCE_S * 100; i++) {
 		usleep(1000);
 		err = in_a_thread(fence_on_elsewhere);
 	}
@@ -39,7 +39,7 @@ static void open_builders(void)
 	open_hub(&bare_plain, &(struct shape){.cqe = 1000});
 	open_tracked(&moved_builders, 0);
 	tracked_prepare_loop(tracked.vqp, PSN);
-	alarm(PATIENCE);
+	alarm(PATIENCE_S);
 }
 
 static void build_write(uint64_t wr_id, uint64_t what)

@@ -111,7 +111,7 @@ static void posts_unnoted(bool ended)
 		;
 	assert_int_equal(tracked.vqp->queue.n, 0);
 	start_poll(0);
-	alarm(PATIENCE);
+	alarm(PATIENCE_S);
 	assert_int_equal(pthread_create(&writer, NULL, write_elsewhere, NULL), 0);
 	usleep(100000);
 	for (n_done = 1; !ibv_next_poll(hub.cq_ex); n_done++) {

@@ -31,7 +31,7 @@ static int start_poll_meanwhile(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 
 	if (!err && stash_it)
 		stash(OURS);
-	stash_it = false;
+	stash_it = err && stash_it;
 	return err;
 }
 
@@ -68,7 +68,6 @@ static void test_others_stay(void **state)
 	(void)state;
 	open_for_stash(0);
 	write_nothing(&bare, &bare, 1);
-	usleep(10000);
 	stash_at_next();
 	start_poll(1);
 	assert_int_equal(cq_of_hub()->walk.source, MESH_FROM_BASE);
@@ -114,7 +113,6 @@ static void test_goes_behind(void **state)
 	cq->ex.base.read_sl = sl;
 	cq->ex.base.read_dlid_path_bits = dlid_path_bits;
 	write_nothing(&tracked, &tracked, 1);
-	usleep(10000);
 	stash_at_next();
 	start_poll(OURS);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
@@ -134,7 +132,7 @@ static void shows_the_rest(struct end *e, const struct end *peer, enum mesh_cq_s
 {
 	write_nothing(e, peer, 1);
 	write_nothing(e, peer, 2);
-	usleep(10000);
+	cq_wait_arrived(source == MESH_FROM_SHADOW ? cq_of_hub()->shadows.polled->cq : hub.cq, 2);
 	start_poll(1);
 	assert_int_equal(cq_of_hub()->walk.source, source);
 	stash(OURS);
@@ -163,7 +161,7 @@ static int poll_plain(int n, struct ibv_wc *wc)
 	int got = 0;
 	unsigned int i;
 
-	for (i = 0; !got && i < PATIENCE * 1000; i++) {
+	for (i = 0; !got && i < PATIENCE_S * 1000; i++) {
 		got = mesh_poll_properly(hub.cq, n, wc);
 		if (!got)
 			usleep(1000);
@@ -176,7 +174,6 @@ static void poll_behind(struct end *e, uint64_t first, uint64_t second)
 	struct ibv_wc wc;
 
 	write_nothing(e, e, 1);
-	usleep(10000);
 	stash_at_next();
 	assert_int_equal(poll_plain(1, &wc), 1);
 	assert_int_equal(wc.wr_id, first);

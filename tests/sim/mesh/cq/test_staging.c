@@ -41,7 +41,8 @@ static void flush_two_cqs(uint32_t n)
 		assert_int_equal(end_send_empty(&a, i, IBV_SEND_SIGNALED), 0);
 	}
 	assert_int_equal(world.mc->lower.qp.modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
-	usleep(20000);
+	cq_wait_arrived(a.cq, n);
+	cq_wait_arrived(a.recv_cq, n);
 }
 
 static void check_two_cqs(uint32_t n)

@@ -17,7 +17,6 @@
 #include "vqp_int.h"
 
 #define NOBODY	 0xfffff0u /* no queue pair has this number */
-#define PATIENCE 60000 /* ms */
 
 static struct end e;
 static struct mesh_conn *conn;
@@ -155,7 +154,7 @@ static uint64_t spin(unsigned int ms, bool runs)
 /* Not before a move could have come to an end, had there been somebody to bring it there. */
 static void gives(void)
 {
-	assert_true(spin(PATIENCE, false) >= 1500000000ull);
+	assert_true(spin(PATIENCE_MS, false) >= 1500000000ull);
 	end_quiet(&e);
 	assert_int_equal(conn->state, MESH_CONN_FAILED);
 }
@@ -234,7 +233,7 @@ static void test_quiesce(void **state)
 			 0);
 	assert_int_equal(conn->vqp->queue.n, 1);
 	/* The atomic may complete before the empty queue is seen. */
-	for (until_ns = mesh_now_ns() + PATIENCE * 1000000ull; conn->vqp->queue.n &&
+	for (until_ns = mesh_now_ns() + PATIENCE_MS * 1000000ull; conn->vqp->queue.n &&
 	     mesh_now_ns() < until_ns; usleep(PAUSE))
 		assert_true(!end_poll(&e, &wc) || (wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS));
 	assert_int_equal(conn->vqp->queue.n, 0);

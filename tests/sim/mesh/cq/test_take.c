@@ -21,7 +21,6 @@
 #define ROUNDS   300
 #define N_WRITES 20000u
 #define N_TAKEN  (N_WRITES / 4) /* at least so many are taken by us, whatever others do */
-#define PATIENCE 60 /* seconds */
 
 static int (*base_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 static _Atomic unsigned int n_base; /* completions of a's queue pair that libmlx5 took */
@@ -50,7 +49,7 @@ static int setup(void **state)
 	base_poll = world.mc->lower.io.poll_cq;
 	base_polls_by(counting_poll);
 	n_base = 0;
-	alarm(PATIENCE);
+	alarm(PATIENCE_S);
 	return 0;
 }
 
@@ -220,13 +219,6 @@ static struct ibv_qp *open_other(unsigned int n)
 	return qp;
 }
 
-static bool all_there(const struct mv_mlx5_cq *ring, uint32_t n)
-{
-	struct mv_mlx5_cqe cqe;
-
-	return !mv_mlx5_cqe_peek(ring, n - 1, &cqe);
-}
-
 /* Who is given fewer than he asked for may take it that there are no more. */
 static void test_as_many_as_there_are(void **state)
 {
@@ -238,14 +230,11 @@ static void test_as_many_as_there_are(void **state)
 	connect_ends();
 	assert_int_equal(write_one(0), 0);
 	assert_int_equal(write_one(1), 0);
-	for (i = 0; i < 10000 && !all_there(&h->send_cq->reading.ring, 2); i++)
-		usleep(100);
+	cq_wait_arrived(a.cq, 2);
 	other = open_other(3);
-	for (i = 0; i < 10000 && !all_there(&h->send_cq->reading.ring, 5); i++)
-		usleep(100);
+	cq_wait_arrived(a.cq, 5);
 	assert_int_equal(write_one(2), 0);
-	for (i = 0; i < 10000 && !all_there(&h->send_cq->reading.ring, 6); i++)
-		usleep(100);
+	cq_wait_arrived(a.cq, 6);
 	got = ibv_poll_cq(a.cq, 16, wc);
 	assert_int_equal(got, 6);
 	assert_int_equal(n_base, 1);
@@ -273,13 +262,11 @@ static void test_its_lock(void **state)
 	uint32_t before, meanwhile;
 	bool seen;
 	void *got;
-	int i;
 
 	(void)state;
 	connect_ends();
 	assert_int_equal(write_one(0), 0);
-	for (i = 0; i < 10000 && !all_there(&h->send_cq->reading.ring, 1); i++)
-		usleep(100);
+	cq_wait_arrived(a.cq, 1);
 	before = *h->send_cq->reading.take.cons_index;
 	lock = (pthread_spinlock_t *)(void *)h->send_cq->reading.take.lock;
 	assert_int_equal(pthread_spin_lock(lock), 0);

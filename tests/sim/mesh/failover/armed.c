@@ -73,7 +73,7 @@ bool until(bool (*condition)(void))
 {
 	unsigned int ms;
 
-	for (ms = 0; ms < PATIENCE_S * 1000 && !condition(); ms++)
+	for (ms = 0; ms < PATIENCE_MS && !condition(); ms++)
 		usleep(1000);
 	return condition();
 }

@@ -13,8 +13,6 @@
 
 /* A tracked queue pair, and the memory of its program, for which registrations and queue pairs are made ahead on another NIC. */
 
-#define PATIENCE_S 60
-
 /* Registrations on rails. */
 struct rail_regs {
 	struct ibv_mr *(*real)(struct ibv_pd *, void *, size_t, uint64_t, unsigned int);

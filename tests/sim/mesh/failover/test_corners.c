@@ -27,7 +27,6 @@
 #define PEER_WRS    48u
 #define MOST_RECVS  4096u
 #define CQE	    31u /* a CQ of so many has no room for more, but one */
-#define PATIENCE_NS 60000000000ull
 
 /* How it ends: nobody notices; the program ends it, or the path does and there is no other, where it works or where it was made. */
 enum ending { CLOSED, FLUSHED, MOVE_FAILED, MOVE_FAILED_AT_HOME, N_ENDINGS };
@@ -289,7 +288,7 @@ static void must_fail_all(struct side *s)
 	bool in_cq = s->posted_sends != s->done_sends || (!s->e.srq && s->recv_cq == s->e.cq && s->posted_recvs != s->done_recvs);
 	uint64_t until_ns = mesh_now_ns() + PATIENCE_NS;
 
-	if (in_cq && !end_event(&s->e, 5000))
+	if (in_cq && !end_event(&s->e, PATIENCE_MS))
 		fail_msg("no event of %u sends, %u receives", s->posted_sends - s->done_sends, s->posted_recvs - s->done_recvs);
 	while (!all_failed(s)) {
 		poll_side(s, true);
@@ -341,7 +340,7 @@ static void open_others(struct end *others)
 
 		assert_int_equal(end_send(others, &wr), 0);
 	}
-	usleep(20000);
+	cq_wait_arrived(x.e.cq, corner.others);
 }
 
 static bool has_overrun(void)

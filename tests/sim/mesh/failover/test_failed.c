@@ -15,8 +15,6 @@
 #include "moved.h"
 #include "vqp_int.h"
 
-#define PATIENCE 60000 /* ms */
-
 static struct end a, b;
 static _Atomic unsigned int n_failed, n_wanted;
 
@@ -104,7 +102,7 @@ static void expect_in(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status stat
 	struct ibv_wc wc;
 	int ms, n = 0;
 
-	for (ms = 0; !n && ms < PATIENCE; ms++) {
+	for (ms = 0; !n && ms < PATIENCE_MS; ms++) {
 		n = ibv_poll_cq(cq, 1, &wc);
 		if (!n)
 			usleep(1000);
@@ -419,6 +417,7 @@ static void test_reset_after_an_error(void **state)
 	const struct shape shape = {0};
 	struct ibv_sge none = {.addr = 1, .length = 64, .lkey = 0};
 	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &none, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED};
+	struct mesh_cq *cq;
 
 	(void)state;
 	open_both(&moved, &shape);
@@ -426,7 +425,8 @@ static void test_reset_after_an_error(void **state)
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
 	assert_int_equal(end_send(&a, &wr), 0);
 	post(2, IBV_WR_SEND, 0);
-	usleep(20000);
+	cq = mesh_map_get(&world.mc->data.cqs, a.cq);
+	cq_wait_arrived(cq->shadows.polled->cq, 3);
 	mesh_rail_lose(world.rail);
 	mesh_live_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_LOC_PROT_ERR);

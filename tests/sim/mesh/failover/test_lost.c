@@ -17,7 +17,6 @@
 #include "vqp_int.h"
 
 #define PSN    0x77u
-#define SOON   1000 /* ms */
 #define FAILED 100 /* the number of the atomic */
 #define READ   99 /* and of what is before it */
 
@@ -114,13 +113,13 @@ static void moves(enum before before)
 	assert_int_equal(h->queue.n, before);
 }
 
-/* What the helper thread does, until a second is over or nothing waits any more. */
+/* What the helper thread does, until nothing waits any more. */
 static void runs(void)
 {
 	uint64_t now_ns;
 	unsigned int ms;
 
-	for (ms = 0; ms < SOON && conn->vqp->queue.n; ms++) {
+	for (ms = 0; ms < PATIENCE_MS && conn->vqp->queue.n; ms++) {
 		now_ns = mesh_now_ns();
 		mesh_conn_run(conn, now_ns, now_ns);
 		usleep(1000);
@@ -144,7 +143,7 @@ static void test_who_sleeps(void **state)
 	while (end_event(&e, 100))
 		assert_int_equal(ibv_req_notify_cq(e.cq, 1), 0); /* it is told of the move, and looks for nothing */
 	runs();
-	assert_true(end_event(&e, SOON));
+	assert_true(end_event(&e, PATIENCE_MS));
 	assert_fails(FAILED, IBV_WC_RETRY_EXC_ERR);
 	end_quiet(&e);
 }
@@ -186,7 +185,7 @@ static void test_lost_nic_behind_errors(void **state)
 	assert_int_equal(end_recv(&e, FAILED + 1, 0, 64), 0);
 	moves(NOTHING);
 	assert_int_equal(end_send_empty(&e, FAILED + 2, IBV_SEND_SIGNALED), 0);
-	for (i = 0, attr.qp_state = IBV_QPS_RTS; attr.qp_state != IBV_QPS_ERR && i < SOON; i++) {
+	for (i = 0, attr.qp_state = IBV_QPS_RTS; attr.qp_state != IBV_QPS_ERR && i < PATIENCE_MS; i++) {
 		usleep(1000);
 		assert_int_equal(mesh_root.lib.verbs.query_qp(conn->vqp->now.qp, &attr, IBV_QP_STATE, &init), 0);
 	}

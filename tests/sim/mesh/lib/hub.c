@@ -87,7 +87,7 @@ bool take_one(struct hub *h)
 
 void take_all(struct hub *h, struct pair *p)
 {
-	time_t end = time(NULL) + 60; /* HCAs of other tests may have the processors */
+	time_t end = time(NULL) + PATIENCE_S; /* HCAs of other tests may have the processors */
 
 	while (p->received < p->sent) {
 		if (!take_one(h) && time(NULL) > end)

@@ -52,7 +52,7 @@ void pair_close(struct hub *h, uint32_t i);
 void pair_send(struct hub *h, uint32_t i);
 /** take_one - a message of any pair's, that pair's next; returns whether there was one */
 bool take_one(struct hub *h);
-/** take_all - until @p has received all, for ten seconds */
+/** take_all - until @p has received all */
 void take_all(struct hub *h, struct pair *p);
 
 /* ---- queue pairs that are moved while they are at work ------------------------------------------------------------ */

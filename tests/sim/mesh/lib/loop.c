@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "gid.h"
+#include "patience.h"
 
 struct ibv_context *open_named(const char *name)
 {
@@ -111,7 +112,7 @@ static enum ibv_wc_status rdma(struct loop *l, enum ibv_wr_opcode opcode, uint64
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
-	time_t end = time(NULL) + 60;
+	time_t end = time(NULL) + PATIENCE_S;
 	int n = 0;
 
 	wr.wr.rdma.remote_addr = remote;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "keys.h"
+#include "patience.h"
 #include "vqp.h"
 
 /*
@@ -135,8 +136,10 @@ int end_send_empty(struct end *e, uint64_t wr_id, unsigned int flags);
 int end_recv(struct end *e, uint64_t wr_id, uint32_t offset, uint32_t length);
 /** end_poll - up to one completion, in the manner of this end */
 int end_poll(struct end *e, struct ibv_wc *wc);
-/** end_wait - fails the test if none comes in five seconds */
+/** end_wait - fails the test if none comes */
 struct ibv_wc end_wait(struct end *e);
+/** cq_wait_arrived - until the device has written @n completions to @cq, the program's or a shadow, that nobody has taken; as above */
+void cq_wait_arrived(struct ibv_cq *cq, uint32_t n);
 /** end_wait_begun - until the base's queue pair has received something of what begins with @psn; as above */
 void end_wait_begun(const struct end *e, uint32_t psn);
 /** end_quiet - nothing comes for some milliseconds */

@@ -65,7 +65,7 @@ void must_send(struct run *r, uint64_t wr_id, enum ibv_wr_opcode opcode, uint32_
 
 void must_come(struct end *e)
 {
-	if (!end_event(e, 5000))
+	if (!end_event(e, PATIENCE_MS))
 		fail_msg("no event, %s%s%s%s", e->manner->how == BARE ? "bare" : "moved", e->manner->extended ? ", extended" : "",
 			 e->manner->builders ? ", ibv_wr" : "", e->manner->late_keys ? ", late keys" : "");
 }

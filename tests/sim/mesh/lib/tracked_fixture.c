@@ -8,8 +8,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#define PATIENCE_MS 60000
-
 static void path_failed(void *arg)
 {
 	(void)arg;

@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
-#define PATIENCE_MS 60000
+#include "mlx5.h"
 
 static void build(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 {
@@ -137,6 +138,32 @@ struct ibv_wc end_wait(struct end *e)
 	}
 	fail_msg("no completion within %d ms", PATIENCE_MS);
 	abort();
+}
+
+void cq_wait_arrived(struct ibv_cq *cq, uint32_t n)
+{
+	struct mesh_mlx5 *m = &world.mc->data.mlx5;
+	int64_t end = now_ms() + PATIENCE_MS;
+	struct mv_mlx5_cqe cqe;
+	struct mv_mlx5_cq ring;
+	int err;
+
+	if (!n)
+		return;
+	assert_true(mesh_mlx5_is_base(world.mc));
+	mesh_lock(&world.mc->data.lock);
+	if (m->state == MESH_MLX5_UNKNOWN) {
+		assert_true(mesh_mlx5_known(world.mc));
+		m->state = MESH_MLX5_UNKNOWN;
+	}
+	mesh_unlock(&world.mc->data.lock);
+	assert_int_equal(mesh_mlx5_cq(world.mc, cq, &ring), 0);
+	do {
+		err = mv_mlx5_cqe_peek(&ring, n - 1, &cqe);
+		if (err)
+			usleep(100);
+	} while (err && now_ms() < end);
+	assert_int_equal(err, 0);
 }
 
 void end_wait_begun(const struct end *e, uint32_t psn)

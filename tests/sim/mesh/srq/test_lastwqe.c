@@ -18,7 +18,7 @@ static void reads_last_wqe(const struct end *e)
 {
 	struct ibv_async_event event;
 
-	assert_true(world_event(&world, &event, 5000));
+	assert_true(world_event(&world, &event, PATIENCE_MS));
 	assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
 	assert_ptr_equal(event.element.qp, e->qp);
 }
@@ -56,7 +56,7 @@ static void reads_nothing(void)
 {
 	struct ibv_async_event event;
 
-	assert_true(world_event(&world, &event, 5000));
+	assert_true(world_event(&world, &event, PATIENCE_MS));
 	assert_int_equal(event.event_type, IBV_EVENT_GID_CHANGE);
 	assert_int_equal(event.element.port_num, 1);
 }

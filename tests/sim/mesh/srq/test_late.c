@@ -264,7 +264,7 @@ static void test_ended(void **state)
 	simhost_late(4 * LATE_US);
 	send_one(l, e);
 	end_err(e);
-	for (i = 0; i < 5000 && !atomic_load(&reader.n_last_wqe); i++)
+	for (i = 0; i < PATIENCE_MS && !atomic_load(&reader.n_last_wqe); i++)
 		usleep(1000);
 	assert_int_equal(atomic_load(&reader.n_last_wqe), 1);
 	assert_int_equal(end_poll(&l->hub.end, &wc), 1);

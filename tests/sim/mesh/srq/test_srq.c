@@ -104,7 +104,7 @@ static void cable(bool plugged)
 
 	snprintf(command, sizeof(command), "ip -n msim-$SIM_NAME link set p1n0 %s", plugged ? "up" : "down");
 	assert_int_equal(system(command), 0);
-	for (i = 0; i < 60000; i++) {
+	for (i = 0; i < PATIENCE_MS; i++) {
 		memset(&port, 0, sizeof(port));
 		assert_int_equal(ibv_query_port(world.context, 1, &port), 0);
 		if ((port.state == IBV_PORT_ACTIVE) == plugged)

@@ -12,7 +12,6 @@
 
 #include "reading.h"
 
-#define PATIENCE 60000 /* ms */
 #define RESULTS  2048 /* where those of atomics go, in a's buffer */
 #define BEFORE   5 /* what the remote word is at first */
 
@@ -65,7 +64,7 @@ static void test_atomic_of_the_past(void **state)
 	(void)state;
 	connect_for_atomics();
 	add_one(0, 0);
-	for (i = 0; *result(0) != BEFORE && i < PATIENCE; i++)
+	for (i = 0; *result(0) != BEFORE && i < PATIENCE_MS; i++)
 		usleep(1000);
 	assert_int_equal(*result(0), BEFORE);
 	assert_int_equal(ibv_dereg_mr(b.mr), 0);
@@ -105,7 +104,7 @@ static void test_atomics_until_one_tells(void **state)
 	assert_int_equal(h->queue.n, 2);
 	assert_done(2);
 	assert_int_equal(*result(1), BEFORE + 1);
-	for (i = 0; !mesh_live_quiesce(h) && i < PATIENCE; i++)
+	for (i = 0; !mesh_live_quiesce(h) && i < PATIENCE_MS; i++)
 		usleep(1000);
 	assert_true(mesh_live_quiesce(h));
 	assert_int_equal(h->queue.n, 2);

@@ -16,7 +16,6 @@
 #include "reading.h"
 
 #define ROUNDS   2000
-#define PATIENCE 60000 /* ms */
 
 static void test_posting_is_the_bases(void **state)
 {
@@ -52,7 +51,7 @@ static void test_count(void **state)
 		for (i = 0; i < n; i++)
 			assert_int_equal(post_one(i + 1 == n), 0);
 		/* The last one is signaled: when its completion is there, all are counted. */
-		for (i = 0, last = false; i < PATIENCE * 100 && !last; i++) {
+		for (i = 0, last = false; i < PATIENCE_MS * 100 && !last; i++) {
 			int got = ibv_poll_cq(a.cq, 1 + (int)reading_rnd(8), wc);
 
 			assert_true(got >= 0);

@@ -16,7 +16,6 @@
 #include "vqp_int.h"
 
 #define PSN	 0x123u
-#define PATIENCE 60 /* seconds, then something waits for ever */
 
 static struct end first, second; /* each connected to itself; what is posted is libmlx5's until they are prepared */
 
@@ -58,7 +57,7 @@ static void open_ends(void)
 {
 	open_end(&first);
 	open_end(&second);
-	alarm(PATIENCE);
+	alarm(PATIENCE_S);
 }
 
 /* ---- steps of the helper thread's; each in another thread ------------------------------------------------------------- */
@@ -120,7 +119,7 @@ static int fenced(struct end *e, struct mv_move_sync *sync)
 	unsigned int i;
 	int err = -EAGAIN;
 
-	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
+	for (i = 0; err == -EAGAIN && i < PATIENCE_S * 100; i++) {
 		usleep(1000);
 		err = elsewhere(fence_on, e, sync);
 	}
