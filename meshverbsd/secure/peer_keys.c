@@ -33,8 +33,9 @@ void md_peer_keys_fini(struct md_peer_keys *keys)
 void md_peer_keys_own(struct md_peer_keys *keys, const struct md_identity *identity)
 {
 	keys->on = true;
-	keys->box = identity->box;
-	memcpy(keys->box_secret, identity->box_secret, sizeof(keys->box_secret));
+	keys->own[MD_FORMER] = keys->own[MD_NEWEST];
+	keys->own[MD_NEWEST].box = identity->box;
+	memcpy(keys->own[MD_NEWEST].secret, identity->box_secret, sizeof(keys->own[MD_NEWEST].secret));
 	keys->number++;
 }
 
@@ -43,45 +44,46 @@ struct md_peer_key *md_peer_keys_find(const struct md_peer_keys *keys, const str
 	return keys->on ? md_table_find(&keys->table, host) : NULL;
 }
 
-/* Both ends compute the same key. Return: false: a public key of low order, which no host can have. */
-static bool make(const struct md_peer_keys *keys, const struct md_public *box, struct md_sealing_key *ret)
+/* Both ends compute the same key. @ret: unchanged if a public key is of low order, which no host can have. */
+static void make(const struct md_public *own, const uint8_t secret[32], const struct md_public *box, struct md_sealing_key *ret)
 {
-	bool first = memcmp(&keys->box, box, sizeof(*box)) < 0;
+	bool first = memcmp(own, box, sizeof(*box)) < 0;
 	static const char context[] = "meshverbs pair 1";
 	uint8_t shared[32], master[32];
 	crypto_generichash_state state;
-	bool ok;
 
-	ok = !crypto_scalarmult(shared, keys->box_secret, box->bytes);
-	if (ok) {
+	if (!crypto_scalarmult(shared, secret, box->bytes)) {
 		crypto_generichash_init(&state, (const uint8_t *)context, sizeof(context) - 1, sizeof(master));
 		crypto_generichash_update(&state, shared, sizeof(shared));
-		crypto_generichash_update(&state, first ? keys->box.bytes : box->bytes, sizeof(box->bytes));
-		crypto_generichash_update(&state, first ? box->bytes : keys->box.bytes, sizeof(box->bytes));
+		crypto_generichash_update(&state, first ? own->bytes : box->bytes, sizeof(box->bytes));
+		crypto_generichash_update(&state, first ? box->bytes : own->bytes, sizeof(box->bytes));
 		crypto_generichash_final(&state, master, sizeof(master));
 		md_sealing_key_derive(master, ret);
 	}
 	sodium_memzero(shared, sizeof(shared));
 	sodium_memzero(master, sizeof(master));
-	return ok;
 }
 
 int md_peer_keys_set(struct md_peer_keys *keys, const struct mv_host_id *host, const struct md_public *box)
 {
 	struct md_peer_key *peer = md_table_find(&keys->table, host);
 
-	if (!peer)
+	if (!peer) {
 		peer = md_table_add(&keys->table, host);
-	if (!peer)
-		return -ENOSPC;
-	if (md_public_is(&peer->box, box))
+		if (!peer)
+			return -ENOSPC;
+		peer->number = keys->number;
+		peer->boxes[MD_NEWEST] = *box;
 		return 0;
-	peer->box = *box;
-	/* The old key still opens datagrams under way. */
-	if (peer->now.id)
-		peer->other = peer->now;
-	memset(&peer->now, 0, sizeof(peer->now));
-	peer->other_is_newer = false;
+	}
+	if (md_public_is(&peer->boxes[MD_NEWEST], box))
+		return 0;
+	peer->boxes[MD_FORMER] = peer->boxes[MD_NEWEST];
+	peer->boxes[MD_NEWEST] = *box;
+	for (size_t own = 0; own < MD_N_AGES; own++) {
+		peer->pairs[own][MD_FORMER] = peer->pairs[own][MD_NEWEST];
+		sodium_memzero(&peer->pairs[own][MD_NEWEST], sizeof(peer->pairs[own][MD_NEWEST]));
+	}
 	return 0;
 }
 
@@ -93,49 +95,56 @@ void md_peer_keys_forget(struct md_peer_keys *keys, const struct mv_host_id *hos
 		md_table_remove(&keys->table, peer);
 }
 
-const struct md_sealing_key *md_peer_key_seal(const struct md_peer_keys *keys, struct md_peer_key *peer)
+/* This end may have a new key, of which the other end may not know yet. */
+static void follow_own(const struct md_peer_keys *keys, struct md_peer_key *peer)
 {
-	if (peer->now.id)
-		return &peer->now;
-	if (!make(keys, &peer->box, &peer->now))
-		return NULL;
+	if (peer->number == keys->number)
+		return;
+	if (peer->number + 1 == keys->number)
+		memcpy(peer->pairs[MD_FORMER], peer->pairs[MD_NEWEST], sizeof(peer->pairs[MD_FORMER]));
+	else
+		sodium_memzero(peer->pairs[MD_FORMER], sizeof(peer->pairs[MD_FORMER]));
+	sodium_memzero(peer->pairs[MD_NEWEST], sizeof(peer->pairs[MD_NEWEST]));
 	peer->number = keys->number;
-	return &peer->now;
+	peer->known = MD_FORMER;
 }
 
-static const struct md_sealing_key *with_id(const struct md_peer_key *peer, uint64_t id)
+/* Return: NULL: there is none. Each is computed once, whatever arrives. */
+static const struct md_sealing_key *pair_key(const struct md_peer_keys *keys, struct md_peer_key *peer, enum md_key_age own,
+					     enum md_key_age theirs)
 {
-	if (!id)
-		return NULL;
-	return peer->now.id == id ? &peer->now : peer->other.id == id ? &peer->other : NULL;
+	struct md_pair_key *pair = &peer->pairs[own][theirs];
+
+	if (!pair->made && !md_public_is_zero(&peer->boxes[theirs]) && !md_public_is_zero(&keys->own[own].box)) {
+		pair->made = true;
+		make(&keys->own[own].box, keys->own[own].secret, &peer->boxes[theirs], &pair->key);
+	}
+	return pair->key.id ? &pair->key : NULL;
+}
+
+const struct md_sealing_key *md_peer_key_seal(const struct md_peer_keys *keys, struct md_peer_key *peer)
+{
+	follow_own(keys, peer);
+	return pair_key(keys, peer, peer->known, MD_NEWEST);
 }
 
 const struct md_sealing_key *md_peer_key_open(const struct md_peer_keys *keys, struct md_peer_key *peer, uint64_t id)
 {
-	const struct md_sealing_key *key;
+	follow_own(keys, peer);
+	for (size_t theirs = 0; theirs < MD_N_AGES; theirs++) {
+		for (size_t own = 0; own < MD_N_AGES; own++) {
+			const struct md_sealing_key *key = pair_key(keys, peer, own, theirs);
 
-	if (!md_peer_key_seal(keys, peer))
-		return NULL;
-	key = with_id(peer, id);
-	if (key || peer->number == keys->number)
-		return key;
-	/* Computed once for each key of this end, whatever arrives. */
-	if (!make(keys, &peer->box, &peer->other))
-		return NULL;
-	peer->number = keys->number;
-	peer->other_is_newer = true;
-	return with_id(peer, id);
+			if (key && key->id == id)
+				return key;
+		}
+	}
+	return NULL;
 }
 
 void md_peer_key_opened(struct md_peer_key *peer, const struct md_sealing_key *key)
 {
-	struct md_sealing_key old = peer->now;
-
 	peer->seals = true;
-	if (key != &peer->other || !peer->other_is_newer)
-		return;
-	peer->now = peer->other;
-	peer->other = old;
-	peer->other_is_newer = false;
-	sodium_memzero(&old, sizeof(old));
+	if (key == &peer->pairs[MD_NEWEST][MD_NEWEST].key || key == &peer->pairs[MD_NEWEST][MD_FORMER].key)
+		peer->known = MD_NEWEST;
 }

@@ -13,13 +13,14 @@
 
 /*
  * Pairwise keys, by which this host and one other host seal datagrams to each other. A key is the X25519 secret of one
- * key of each end, hashed with both public keys. It is computed when the first datagram needs it, and then kept. An
- * entry has two keys, so that the rotation of either end's key loses nothing:
+ * key of each end, hashed with both public keys. It is computed when the first datagram needs it, and then kept. Each
+ * end has a newest and a former key, so an entry has four pairwise keys, and rotations lose nothing, also those of both
+ * ends at once:
  *
- *   - The other end has a new key. It had that key before it announced it, so this end seals with the new key at once,
- *     and opens both.
- *   - This end has a new key. The other end may not know it yet. This end seals with the old key until a datagram
- *     arrives that is sealed with the new one, and opens both.
+ *   - The other end has a new key. It had that key before it announced it, so this end seals with the new key at once.
+ *   - This end has a new key. The other end may not know it yet. This end seals with its former key until a datagram
+ *     arrives that is sealed with the new one.
+ *   - This end opens all four.
  *
  * Not thread-safe. The secrets are wiped by md_peer_keys_fini().
  */
@@ -28,12 +29,20 @@ struct md_sealing_key {
 	uint8_t subkeys[3][32]; /* by enum md_purpose of secure_state.h */
 };
 
+/* Index of a key of either end. */
+enum md_key_age { MD_NEWEST, MD_FORMER, MD_N_AGES };
+
+struct md_pair_key {
+	bool made; /* also if the other end's public key is invalid: then the id is 0 */
+	struct md_sealing_key key;
+};
+
 struct md_peer_key {
 	struct mv_host_id host; /* key of the table */
-	struct md_public box; /* public key of the other end */
-	struct md_sealing_key now, other; /* seal with @now; open with both */
-	uint64_t number; /* md_peer_keys.number for which the newer key was made */
-	bool other_is_newer; /* @other replaces @now when a datagram arrives that is sealed with @other */
+	struct md_public boxes[MD_N_AGES]; /* public keys of the other end; zero: none */
+	struct md_pair_key pairs[MD_N_AGES][MD_N_AGES]; /* by key of this end and key of the other end */
+	uint64_t number; /* md_peer_keys.number for which @pairs is valid */
+	enum md_key_age known; /* the key of this end that the other end is known to have */
 	struct md_window window; /* of the other end */
 	bool seals; /* the other end has sealed a datagram for this end; unsealed ones are refused from then on */
 };
@@ -41,9 +50,11 @@ struct md_peer_key {
 struct md_peer_keys {
 	bool on; /* this host has an identity */
 	struct md_table table;
-	struct md_public box; /* public key of this end */
-	uint8_t box_secret[32];
-	uint64_t number; /* grows with each new key of this end */
+	struct {
+		struct md_public box; /* public key */
+		uint8_t secret[32];
+	} own[MD_N_AGES]; /* of this end */
+	uint64_t number; /* keys that this end has had */
 };
 
 /** md_sealing_key_derive - derive id and subkeys from 32 secret bytes */

@@ -150,7 +150,7 @@ struct md_opened {
 struct md_secure_config {
 	struct mv_host_id host;
 	uint64_t start; /* larger than at any former start of this host: md_start_number() */
-	size_t max_senders; /* replay windows, about 200 bytes each, and pairwise keys, about 500; 0: 65536 and 16384 */
+	size_t max_senders; /* replay windows, about 200 bytes each, and pairwise keys, about 700; 0: 65536 and 16384 */
 	size_t max_cookies; /* cookies given to us; 0: 16384. About 100 bytes each */
 };
 

@@ -289,6 +289,21 @@ class IdentityTest(unittest.TestCase):
         self.assertEqual((self.own(a), self.known(b, "a")["pinned_key"]), (key, key))
         self.traffic(a, b)()
 
+    def test_rotation_of_both(self):
+        """At the same time, so neither end knows of the other's new key."""
+        a, b = self.identified_pair()
+        say = self.traffic(a, b)
+        before = self.refused(a, b)
+        keys = {host: self.order(host, do="key-rotate")["key"] for host in (a, b)}
+
+        def learnt():
+            say()
+            return all(self.known(other, host.name).get("pinned_key") == keys[host] for host, other in ((a, b), (b, a)))
+        wait_for("the new keys are known", learnt)
+        say()
+        self.assertEqual(self.refused(a, b), before)
+        self.both(a, b)
+
     def test_rotation_in_absence(self):
         """A host that was away during one rotation takes the new key all the same."""
         a, b = self.identified_pair()

@@ -6,6 +6,7 @@
 
 #include "hosts.h"
 #include "identity.h"
+#include "random.h"
 #include "secure_state.h"
 
 static struct host a, b, c;
@@ -190,21 +191,35 @@ static void test_impostor(void **state)
 static void test_made_once(void **state)
 {
 	struct md_peer_key *peer;
+	struct md_pair_key *pair;
 	struct wire wire;
 
 	(void)state;
 	tell_key(&a, &b);
 	peer = md_peer_keys_find(&b.s->peers, &a.config.host);
 	assert_non_null(peer);
-	assert_int_equal(peer->now.id, 0);
+	pair = &peer->pairs[MD_NEWEST][MD_NEWEST];
+	assert_false(pair->made);
 	tell_key(&b, &a);
 	confirm(&a, &b);
-	assert_int_not_equal(peer->now.id, 0);
-	memset(&peer->other, 0x55, sizeof(peer->other));
+	assert_true(pair->made);
+	memset(&pair->key, 0x55, sizeof(pair->key));
 	wire = seal_for(&a, MD_KIND_MESSAGE, &b, "m");
 	wire.bytes[8] ^= 1;
 	assert_verdict(receive(&b, &wire), MD_OPEN_STRANGER);
-	assert_int_equal(peer->other.subkeys[0][0], 0x55);
+	assert_int_equal(pair->key.subkeys[0][0], 0x55);
+	/* There are no former keys. */
+	assert_false(peer->pairs[MD_NEWEST][MD_FORMER].made || peer->pairs[MD_FORMER][MD_NEWEST].made);
+	/* Nor is a key that no host can have tried again. */
+	tell_key(&a, &c);
+	assert_int_equal(md_secure_peer(c.s, &a.config.host, &(struct md_public){.bytes = {1}}), 0);
+	peer = md_peer_keys_find(&c.s->peers, &a.config.host);
+	assert_null(md_peer_key_seal(&c.s->peers, peer));
+	pair = &peer->pairs[MD_NEWEST][MD_NEWEST];
+	assert_true(pair->made);
+	pair->key.subkeys[0][0] = 0x55;
+	assert_null(md_peer_key_seal(&c.s->peers, peer));
+	assert_int_equal(pair->key.subkeys[0][0], 0x55);
 }
 
 static void rotate(struct host *host)
@@ -245,21 +260,58 @@ static void test_rotation(void **state)
 	assert_true(md_secure_peer_seals(b.s, &a.config.host));
 }
 
-/* Both ends, one after the other, each before the other one knows. What is refused is repeated by the agents. */
+#define N_UNDER_WAY 4
+
+static struct {
+	struct wire wire;
+	struct host *to; /* NULL: nothing */
+} under_way[N_UNDER_WAY];
+
+static void arrives(unsigned int i)
+{
+	if (under_way[i].to)
+		assert_verdict(receive(under_way[i].to, &under_way[i].wire), MD_OPEN_OK);
+	under_way[i].to = NULL;
+}
+
+/*
+ * Both ends, at any time: before or after the other end knows, with messages under way. A host that rotates again has
+ * told all hosts of its last rotation (ROTATE_AGAIN_NS). None is refused.
+ */
 static void test_rotation_of_both(void **state)
 {
+	struct host *ends[2] = {&a, &b};
+	bool told[2] = {true, true};
+
 	(void)state;
+	rng = 20;
 	acquaint();
-	rotate(&a);
-	rotate(&b);
-	assert_verdict(say(&a, MD_KIND_MESSAGE, &b, "m"), MD_OPEN_OK);
-	assert_verdict(say(&b, MD_KIND_MESSAGE, &a, "m"), MD_OPEN_OK);
-	tell_key(&a, &b);
-	tell_key(&b, &a);
-	for (int i = 0; i < 3; i++) {
-		assert_verdict(say(&a, MD_KIND_MESSAGE, &b, "m"), MD_OPEN_OK);
-		assert_verdict(say(&b, MD_KIND_MESSAGE, &a, "m"), MD_OPEN_OK);
+	for (unsigned int step = 0; step < 20000; step++) {
+		unsigned int end = rnd(2), slot = rnd(N_UNDER_WAY);
+
+		switch (rnd(8)) {
+		case 0:
+			for (unsigned int i = 0; i < N_UNDER_WAY; i++)
+				arrives(i);
+			if (told[end])
+				rotate(ends[end]);
+			told[end] = false;
+			break;
+		case 1:
+			tell_key(ends[end], ends[!end]);
+			told[end] = true;
+			break;
+		case 2:
+			assert_verdict(say(ends[end], MD_KIND_MESSAGE, ends[!end], "m"), MD_OPEN_OK);
+			break;
+		default:
+			arrives(slot);
+			under_way[slot].wire = seal_for(ends[end], MD_KIND_MESSAGE, ends[!end], "m");
+			under_way[slot].to = ends[!end];
+		}
 	}
+	for (unsigned int i = 0; i < N_UNDER_WAY; i++)
+		arrives(i);
 }
 
 /* Whoever restarts has to be told the other's key; then all is as before, and nothing old is taken. */
