@@ -50,6 +50,15 @@ def wait_for(what, condition, timeout=WAIT_S):
         time.sleep(0.01)
 
 
+def wait_until_still(what, value, seconds):
+    """Waits until value() does not change for so long, and returns it. What goes on for ever fails; what is only late does not."""
+    def still():
+        before = value()
+        time.sleep(seconds)
+        return [before] if value() == before else None
+    return wait_for(f"{what} does not change", still)[0][0]
+
+
 def gid_of(address):
     """An address as sysfs shows it: eight groups."""
     address = ipaddress.ip_address(address)

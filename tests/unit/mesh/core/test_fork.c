@@ -31,9 +31,12 @@ static _Atomic bool lists;
 
 static struct ibv_device **get_device_list(int *n)
 {
+	uint64_t begun_ns;
+
 	pthread_mutex_lock(&list_lock);
 	atomic_store(&lists, true);
-	for (unsigned int ms = 0; ms < atomic_load(&list_ms); ms++)
+	begun_ns = mesh_now_ns();
+	while (mesh_now_ns() - begun_ns < atomic_load(&list_ms) * 1000000ull)
 		usleep(1000);
 	atomic_store(&lists, false);
 	pthread_mutex_unlock(&list_lock);

@@ -19,7 +19,7 @@
 #include "conn.h"
 #include "ourthreads.h"
 
-#define LIMIT_MS 20000
+#define LIMIT_MS 100000
 
 static struct mesh_process process;
 
