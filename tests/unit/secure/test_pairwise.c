@@ -286,7 +286,7 @@ static void test_rotation_of_both(void **state)
 	(void)state;
 	rng = 20;
 	acquaint();
-	for (unsigned int step = 0; step < 20000; step++) {
+	for (unsigned int step = 0; step < 4000; step++) {
 		unsigned int end = rnd(2), slot = rnd(N_UNDER_WAY);
 
 		switch (rnd(8)) {
