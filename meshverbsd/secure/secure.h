@@ -34,11 +34,11 @@
  * any.
  *
  * With a fleet key, datagrams are encrypted (XChaCha20-Poly1305; all bytes up to the end of the nonce are
- * authenticated), and each counter is accepted once: there is a window of MD_WINDOW counters for each sender. A window
- * begins only with a datagram that has a valid cookie, and is forgotten only when no cookie of its last datagram can be
- * valid any more. So no old datagram is accepted after a restart of the receiver or of the sender, or when the table is
- * full, whatever the clocks say. A beacon is multicast and has no cookie, so the beacon of an unknown sender is
- * challenged first.
+ * authenticated), and each counter is accepted once, or a beacon's once on each netdev of its link (secure_copies.h):
+ * there is a window of MD_WINDOW counters for each sender. A window begins only with a datagram that has a valid
+ * cookie, and is forgotten only when no cookie of its last datagram can be valid any more. So no old datagram is
+ * accepted after a restart of the receiver or of the sender, or when the table is full, whatever the clocks say. A
+ * beacon is multicast and has no cookie, so the beacon of an unknown sender is challenged first.
  *
  * Beacons are accepted with hop limit 255 only, which no forwarded packet has, and over IPv6 from link-local addresses
  * only. Without a key, nothing else is known of a beacon's sender but that it is on the link.
@@ -150,7 +150,7 @@ struct md_opened {
 struct md_secure_config {
 	struct mv_host_id host;
 	uint64_t start; /* larger than at any former start of this host: md_start_number() */
-	size_t max_senders; /* replay windows, about 200 bytes each, and pairwise keys, about 700; 0: 65536 and 16384 */
+	size_t max_senders; /* replay windows, about 350 bytes each, and pairwise keys, about 700; 0: 65536 and 16384 */
 	size_t max_cookies; /* cookies given to us; 0: 16384. About 100 bytes each */
 };
 

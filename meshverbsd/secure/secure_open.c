@@ -212,8 +212,8 @@ static enum md_verdict open_sealed(struct md_secure *s, const struct incoming *i
 		return MD_OPEN_UNPROVEN;
 	if (peer)
 		return md_windows_take_for(&s->windows, &peer->window, in->header.start, in->header.counter, in->fresh, in->now_ns);
-	return md_windows_take(&s->windows, &in->header.sender, in->header.start,
-			       in->header.counter, in->fresh, in->now_ns);
+	return md_windows_take(&s->windows, &in->header.sender, in->header.start, in->header.counter,
+			       in->header.kind == MD_KIND_BEACON ? in->from->arrived : 0, in->fresh, in->now_ns);
 }
 
 static enum md_verdict open_with_fleet_key(struct md_secure *s, const struct incoming *in, struct md_opened *ret)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "secure_copies.h"
+
 #define WORD_BITS 64
 
 /* The cookie of a datagram may have been made as late as the moment of its arrival. */
@@ -11,6 +13,7 @@
 struct sender {
 	struct mv_host_id id; /* key of the table */
 	struct md_window window;
+	struct md_copies copies; /* of its beacons, in the life that the window is of */
 };
 
 int md_windows_init(struct md_windows *windows, size_t max_senders)
@@ -113,8 +116,24 @@ static enum md_verdict take(struct md_window *window, uint64_t start, uint64_t c
 	return verdict;
 }
 
-enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host_id *id,
-				uint64_t start, uint64_t counter, bool fresh, uint64_t now_ns)
+/* The same beacon comes by each netdev of a link. */
+static enum md_verdict take_beacon(struct sender *sender, uint64_t start, uint64_t counter, uint32_t netdev, bool fresh, uint64_t now_ns)
+{
+	uint64_t former = sender->window.start;
+	enum md_verdict verdict = take(&sender->window, start, counter, fresh, now_ns);
+
+	if (verdict == MD_OPEN_REPLAY && md_copies_take(&sender->copies, counter, netdev, now_ns))
+		return MD_OPEN_OK;
+	if (verdict)
+		return verdict;
+	if (sender->window.start != former)
+		memset(&sender->copies, 0, sizeof(sender->copies));
+	md_copies_first(&sender->copies, counter, netdev, now_ns);
+	return MD_OPEN_OK;
+}
+
+enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host_id *id, uint64_t start, uint64_t counter,
+				uint32_t beacon_on, bool fresh, uint64_t now_ns)
 {
 	struct sender *sender = md_table_find(&windows->senders, id);
 	enum md_verdict verdict;
@@ -125,7 +144,10 @@ enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host
 		sender = add_sender(windows, id, now_ns);
 	if (!sender)
 		return MD_OPEN_NO_ROOM;
-	verdict = take(&sender->window, start, counter, fresh, now_ns);
+	if (beacon_on)
+		verdict = take_beacon(sender, start, counter, beacon_on, fresh, now_ns);
+	else
+		verdict = take(&sender->window, start, counter, fresh, now_ns);
 	if (!verdict)
 		md_table_touch(&windows->senders, sender);
 	return verdict;

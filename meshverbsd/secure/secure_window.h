@@ -40,13 +40,14 @@ void md_windows_fini(struct md_windows *windows);
 
 /**
  * md_windows_take - may an authentic datagram be accepted?
+ * @beacon_on: the netdev on which a beacon arrived; 0: another datagram
  * @fresh: its cookie is valid
  *
- * Return: MD_OPEN_OK: accepted, and never again; MD_OPEN_UNPROVEN: the first datagram of the sender, or of its new
+ * Return: MD_OPEN_OK: accepted, and never again, but for beacons on another netdev (secure_copies.h); MD_OPEN_UNPROVEN: the first datagram of the sender, or of its new
  * life, and not fresh; MD_OPEN_REPLAY; MD_OPEN_TOO_OLD; MD_OPEN_OLD_START; MD_OPEN_NO_ROOM.
  */
-enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host_id *sender,
-				uint64_t start, uint64_t counter, bool fresh, uint64_t now_ns);
+enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host_id *sender, uint64_t start, uint64_t counter,
+				uint32_t beacon_on, bool fresh, uint64_t now_ns);
 
 /** md_windows_take_for - as md_windows_take(), with the window of a pairwise key */
 enum md_verdict md_windows_take_for(const struct md_windows *windows, struct md_window *window, uint64_t start,

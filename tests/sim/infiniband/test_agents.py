@@ -22,11 +22,13 @@ BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolv
 SECONDS = 60
 
 
-class Agents(unittest.TestCase):
+class Hosts(unittest.TestCase):
+    topology = label = None
+
     @classmethod
     def setUpClass(cls):
         stage = enter(cls, staged(BUILD))
-        cls.world = enter(cls, World.up("ibcards", BUILD, stage, "agents"))
+        cls.world = enter(cls, World.up(cls.topology, BUILD, stage, cls.label))
 
     def rails(self, host):
         """{(host, device): what the tool says of that port}"""
@@ -45,6 +47,10 @@ class Agents(unittest.TestCase):
             self.assertLess(time.monotonic(), limit, f"{got} instead of {wanted}\n{self.world.agent_log(host)}")
             time.sleep(0.05)
 
+
+class Agents(Hosts):
+    topology, label = "ibcards", "agents"
+
     def test_they_know_ports_and_lids(self):
         ports = {("a", "mlx5_0"): (3, True), ("a", "mlx5_1"): (4, False), ("b", "mlx5_0"): (5, False), ("b", "mlx5_1"): (6, True)}
         for host in "ab":
@@ -59,6 +65,16 @@ class Agents(unittest.TestCase):
         call("link", "-n", self.world.place.name, "b.1", "on")
         self.wait_for("b", {("b", "mlx5_1"): {"up": True}, ("a", "mlx5_0"): {"heard_on": "mlx5_1"}})
         self.wait_for("a", {("b", "mlx5_1"): {"up": True, "heard_on": "mlx5_0"}})
+
+
+class Trunk(Hosts):
+    """Two cards per host on one fabric: each beacon arrives by both netdevs, and counts for both. With a fleet key, as all of InfiniBand."""
+
+    topology, label = "ibtrunk", "trunk"
+
+    def test_heard_on_both(self):
+        for host, other in ("ab", "ba"):
+            self.wait_for(host, {(other, f"mlx5_{index}"): {"up": True, "heard_on": "mlx5_0, mlx5_1"} for index in range(2)})
 
 
 if __name__ == "__main__":

@@ -128,6 +128,16 @@ static void test_sealed_beacon(void **state)
 	assert_verdict(receive(&a, &wire), MD_OPEN_OK);
 	/* To one neighbour alone, as after LEARNED. */
 	assert_verdict(tell(&a, MD_KIND_BEACON, &b, "rails"), MD_OPEN_OK);
+	/* A receiver with two netdevs on the link gets each beacon twice. What is not multicast comes once. */
+	wire = seal(&a, MD_KIND_BEACON, NULL, "rails");
+	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
+	wire.from.ifindex = wire.from.arrived = LINK + 1;
+	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
+	assert_verdict(receive(&b, &wire), MD_OPEN_REPLAY);
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "hello");
+	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
+	wire.from.arrived = LINK + 1;
+	assert_verdict(receive(&b, &wire), MD_OPEN_REPLAY);
 }
 
 static void check_off_link(const struct md_keys *keys)

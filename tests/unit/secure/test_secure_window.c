@@ -10,6 +10,7 @@
 
 #include "claims.h"
 #include "fault.h"
+#include "secure_copies.h"
 #include "secure_limit.h"
 #include "secure_table.h"
 #include "secure_window.h"
@@ -38,7 +39,7 @@ static enum md_verdict take(struct md_windows *windows, uint32_t id, uint64_t st
 {
 	struct mv_host_id host = id_of(id);
 
-	return md_windows_take(windows, &host, start, counter, fresh, now_ns);
+	return md_windows_take(windows, &host, start, counter, 0, fresh, now_ns);
 }
 
 #define assert_take(verdict, ...)                                                                  \
@@ -69,6 +70,62 @@ static void test_edges(void **state)
 	assert_take(MD_OPEN_REPLAY, &w, 1, 5, UINT64_MAX, false, 0);
 	assert_take(MD_OPEN_TOO_OLD, &w, 1, 5, 5001, false, 0);
 	md_windows_fini(&w);
+}
+
+/* A beacon is accepted once on each netdev by which it comes, within one to two seconds. Another datagram is accepted once. */
+static void test_copies(void **state)
+{
+	const uint64_t last = 6 + MD_COPY_BEACONS, late_ns = 20 * MD_COPY_NS;
+	struct mv_host_id host = id_of(1);
+	struct md_windows w;
+
+#define assert_beacon(verdict, counter, netdev, fresh, now_ns)                                                               \
+	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 5, counter, netdev, fresh, now_ns)), md_verdict_name(verdict))
+	(void)state;
+	assert_int_equal(md_windows_init(&w, 4), 0);
+	assert_beacon(MD_OPEN_UNPROVEN, 5, 1, false, 10 * MD_COPY_NS);
+	assert_beacon(MD_OPEN_OK, 5, 1, true, 10 * MD_COPY_NS);
+	assert_beacon(MD_OPEN_OK, 5, 2, false, 10 * MD_COPY_NS);
+	assert_beacon(MD_OPEN_REPLAY, 5, 1, true, 10 * MD_COPY_NS);
+	assert_beacon(MD_OPEN_REPLAY, 5, 2, true, 10 * MD_COPY_NS);
+	assert_take(MD_OPEN_REPLAY, &w, 1, 5, 5, true, 10 * MD_COPY_NS);
+	/* Nor is what was no beacon. */
+	assert_take(MD_OPEN_OK, &w, 1, 5, 6, false, 10 * MD_COPY_NS);
+	assert_beacon(MD_OPEN_REPLAY, 6, 2, true, 10 * MD_COPY_NS);
+	/* Copies of several may come by one netdev and then by the other. */
+	for (uint64_t counter = 7; counter <= last; counter++)
+		assert_beacon(MD_OPEN_OK, counter, 1, false, 11 * MD_COPY_NS);
+	for (uint64_t counter = 7; counter <= last; counter++)
+		assert_beacon(MD_OPEN_OK, counter, 2, false, 11 * MD_COPY_NS + 1);
+	for (uint64_t counter = 7; counter <= last; counter++)
+		assert_beacon(MD_OPEN_REPLAY, counter, 2, true, 11 * MD_COPY_NS + 2);
+	assert_beacon(MD_OPEN_REPLAY, 5, 3, true, 11 * MD_COPY_NS + 2); /* too many behind */
+	/* Of those of a while ago none, whether its sender is silent since, or not. */
+	assert_beacon(MD_OPEN_OK, last, 3, false, 12 * MD_COPY_NS - 1);
+	assert_beacon(MD_OPEN_REPLAY, last, 4, true, 12 * MD_COPY_NS);
+	assert_beacon(MD_OPEN_OK, last + 1, 1, false, late_ns);
+	assert_beacon(MD_OPEN_REPLAY, last, 4, true, late_ns);
+	assert_beacon(MD_OPEN_OK, last + 1, 4, false, late_ns);
+	for (uint64_t i = 0; i < 40; i++)
+		assert_beacon(MD_OPEN_OK, last + 2 + i, 1, false, late_ns + i * MD_COPY_NS / 10);
+	assert_beacon(MD_OPEN_REPLAY, last + 2 + 15, 2, true, late_ns + 39 * MD_COPY_NS / 10);
+	assert_beacon(MD_OPEN_OK, last + 2 + 30, 2, true, late_ns + 39 * MD_COPY_NS / 10);
+	/* Netdevs come and go; by more than there is room for at a time they are refused. */
+	for (uint32_t netdev = 10; netdev < 10 + MD_COPY_NETDEVS - 4; netdev++)
+		assert_beacon(MD_OPEN_OK, last + 2 + 39, netdev, false, late_ns + 39 * MD_COPY_NS / 10);
+	assert_beacon(MD_OPEN_REPLAY, last + 2 + 39, 100, true, late_ns + 39 * MD_COPY_NS / 10);
+	for (uint32_t netdev = 100; netdev < 200; netdev++) {
+		uint64_t counter = 1000 + netdev * MD_COPY_BEACONS, at_ns = late_ns + netdev * MD_COPY_NS;
+
+		assert_beacon(MD_OPEN_OK, counter, netdev, false, at_ns);
+		assert_beacon(MD_OPEN_OK, counter, netdev + 100, false, at_ns);
+	}
+	/* In another life of its sender all begins anew. */
+	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 6, 5, 1, true, 2 * LIFE_NS)), "ok");
+	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 6, 5, 2, true, 2 * LIFE_NS)), "ok");
+	assert_beacon(MD_OPEN_OLD_START, 1000 + 199 * MD_COPY_BEACONS, 3, true, 2 * LIFE_NS);
+	md_windows_fini(&w);
+#undef assert_beacon
 }
 
 /*
@@ -275,7 +332,7 @@ static void test_claims(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_edges),  cmocka_unit_test(test_reordering),
+		cmocka_unit_test(test_edges),  cmocka_unit_test(test_copies), cmocka_unit_test(test_reordering),
 		cmocka_unit_test(test_lives),  cmocka_unit_test(test_eviction),
 		cmocka_unit_test(test_table),  cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_claims),
