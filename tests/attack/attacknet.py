@@ -252,9 +252,17 @@ class Agent:
                 return int(line.split()[1])
         raise AssertionError(name)
 
+    def waited_seconds(self):
+        """How long its thread was ready to run, and other processes had the processors."""
+        return waited_seconds(self.process.pid)
+
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def waited_seconds(pid="self"):
+    return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
 
 
 class Process:

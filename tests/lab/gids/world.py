@@ -97,7 +97,7 @@ class World:
             jobs[SERVER].kill()
             jobs[SERVER].wait(WORKING_S)
             return type(done)(0 if alive else 1, jobs[SERVER].text())
-        return jobs[SERVER].wait({0: 15.0, 124: 0.0}.get(done.rc, GRACE_S))
+        return jobs[SERVER].wait({0: WORKING_S, 124: 0.0}.get(done.rc, GRACE_S))
 
     def ask(self, case, command, jobs, patience_s):
         """Run the client; where its table moves too, the server's machine stands still until that is done."""

@@ -77,7 +77,7 @@ class Rxe(unittest.TestCase):
         if server == self.in_host:
             return until(lambda: runtime.Sim(NAME).listening("b", 18515), SECONDS)
         # One command: each takes the guest longer than the server to start.
-        looks = "for i in {1..200}; do grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && exit; sleep 0.1; done; exit 1"
+        looks = "for i in {1..600}; do grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && exit; sleep 0.1; done; exit 1"
         return self.guest.run("a", looks, SECONDS).rc == 0 or None
 
     def both_ways(self, argv, good):

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_TENTHS 200 /* for rank 0 to listen */
+#define PATIENCE_TENTHS 600 /* for rank 0 to listen */
 
 void die(int err, const char *format, ...)
 {

@@ -7,7 +7,7 @@ from . import cases
 from .programs import GID, PROGRAMS, UNREACHED
 from .world import shares
 
-GRACE_S = 5.0  # for a server to end after its client
+GRACE_S = 60.0  # for a server to end after its client, on a busy machine
 FAILED_GRACE_S = 2.0  # after a client that failed: what it has to say of that, it says soon
 
 
