@@ -24,6 +24,7 @@ def parse(words):
     top.add_argument("-g", "--group", type=int, default=5, help="faults in one run of the programs")
     top.add_argument("--seed", type=int, help="default: a new one, printed")
     top.add_argument("--faults", default=",".join(faults.KINDS), help="kinds, with commas between them (default: all)")
+    top.add_argument("--topology", choices=hosts.TOPOLOGIES, default="pair", help="ibpair: InfiniBand, by LIDs; routed: a router between (default: pair)")
     top.add_argument("--half", choices=("bare", "stacked"), default="stacked")
     top.add_argument("--killed", action="store_true", help="instead, kill one end's process each time; the other has to get its errors")
     top.add_argument("--keep-on", action="store_true", help="after something was wrong, too")
@@ -94,7 +95,7 @@ def main(words=None):
     print(f"storm: seed {seed}", flush=True)
     what = killed if args.killed else storm
     if args.half == "bare":
-        with hosts.Hosts.up(build) as place:
+        with hosts.Hosts.up(build, topo=hosts.topology(args.topology)) as place:
             return 0 if what(args, place, str(program), seed) else 1
-    with hosts.staged(build) as stage, hosts.Hosts.up(build, stage) as place:
+    with hosts.staged(build) as stage, hosts.Hosts.up(build, stage, topo=hosts.topology(args.topology)) as place:
         return 0 if what(args, place, str(program), seed) else 1

@@ -15,11 +15,13 @@ def port(hosts, random, rail):
 
 
 def cable(hosts, random, rail):
-    """All ports of a rail."""
-    hosts.link(f"l{rail}", False)
+    """All ports of a rail; beyond a router those that are the router's neighbours at one end."""
+    links = sorted({hosts.topo.nic(f"{end}.{rail}").link for end in ENDS})
+    link = links[0] if len(links) == 1 else random.choice(links)
+    hosts.link(link, False)
     hosts.linger(random)
-    hosts.link(f"l{rail}", True)
-    return f"l{rail}"
+    hosts.link(link, True)
+    return link
 
 
 def address(hosts, random, rail):

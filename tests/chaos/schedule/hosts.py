@@ -13,6 +13,7 @@ from nicmatrix import world
 from . import REPO
 
 PAIR = REPO / "tests/topo/pair.topo"
+TOPOLOGIES = ("pair", "ibpair", "routed")
 SURVIVE = "[meshverbs]\nbase = mlx5\nsurvive = on\n[log]\ntarget = /var/log/meshverbs.log\nlevel = debug\n"
 SERVER, CLIENT = "a", "b"
 CARRIER_SECONDS = 60
@@ -22,6 +23,10 @@ world.PREFIX = "chaos"
 
 # Back home at once, so that there is somewhere to leave.
 FLAPPING = SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 100\n")
+
+
+def topology(name):
+    return REPO / f"tests/topo/{name}.topo"
 
 
 @contextlib.contextmanager
@@ -91,10 +96,13 @@ class Hosts:
         fabric.carrier(self.topo, self.sim.fabric, what, on, record["stand_ins"], record["hosts"])
 
     def address(self, port, on):
-        """The addresses of a port are there or not."""
+        """The addresses of a port are there or not, and with them the routes that leave by it."""
         nic = self.topo.nic(port)
+        routes = [(net, hop) for index, net, hop in self.topo.hosts[nic.host].routes if index == nic.index and on]
         for addr in nic.addrs:
             fabric.ip("-n", self.sim.netns(nic.host), "addr", "replace" if on else "del", str(addr), "dev", nic.netdev)
+        for net, hop in routes:
+            fabric.ip("-n", self.sim.netns(nic.host), "route", "replace", str(net), "via", str(hop), "dev", nic.netdev)
 
     def fault(self, port, words):
         nic = self.topo.nic(port)

@@ -53,6 +53,7 @@ def parse(words):
     top.add_argument("--build", default=str(REPO / "build/release"), help="of plugin and traffic program; may be one of the presets asan and tsan")
     top.add_argument("--sim", help="build of HCA and agent, not sanitized (default: build/release beside BUILD, or BUILD)")
     top.add_argument("--server", type=pathlib.Path, help="build of plugin and agent of the server's host: an older one, as in a fleet that is being upgraded")
+    top.add_argument("--topology", choices=hosts.TOPOLOGIES, default="pair", help="ibpair: InfiniBand, by LIDs; routed: a router between (default: pair)")
     top.add_argument("--late", type=int, default=0, metavar="US",
                      help="a quirk of all adapters: receives complete that much later than they are acknowledged")
     top.add_argument("--options", help="of chaos-traffic, instead of those that are drawn for each group")
@@ -216,7 +217,8 @@ def main(words=None):
     seed = args.seed if args.seed is not None else randoms.randrange(1 << 32)
     print(f"storm: seed {seed}", flush=True)
     rows, stalls = {}, Stalls()
-    with hosts.staged(build, hosts.FLAPPING) as stage, hosts.Hosts.up(sim, stage, "storm", args.server and args.server.resolve()) as place:
+    with hosts.staged(build, hosts.FLAPPING) as stage, hosts.Hosts.up(sim, stage, "storm", args.server and args.server.resolve(),
+                                                                         hosts.topology(args.topology)) as place:
         for port in ("a.0", "a.1", "b.0", "b.1"):
             place.fault(port, f"late us={args.late}")
         for case in CASES if args.case == "all" else [args.case]:

@@ -18,6 +18,7 @@ static void open_device(struct thread *t)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	unsigned int i, n = t->opt->own_gids ? t->number : 0;
 	struct ibv_gid_entry entry;
+	struct ibv_port_attr port;
 
 	for (i = 0; list && list[i]; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), t->opt->device))
@@ -25,6 +26,10 @@ static void open_device(struct thread *t)
 	if (!t->ctx)
 		cannot("no device %s", t->opt->device);
 	ibv_free_device_list(list);
+	if (!ibv_query_port(t->ctx, 1, &port) && port.link_layer == IBV_LINK_LAYER_INFINIBAND) {
+		t->lid = port.lid;
+		return;
+	}
 	for (i = 0; i < 255; i++)
 		if (!ibv_query_gid_ex(t->ctx, 1, i, &entry, 0) &&
 		    entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
@@ -192,6 +197,7 @@ void qp_new(struct link_qp *q)
 		recv_post(q, i);
 	/* Near the end of the numbers, so that they wrap. */
 	q->mine = (struct address){.gid = t->gid,
+				   .lid = t->lid,
 				   .qpn = q->qp->qp_num,
 				   .rkey = q->mr->rkey,
 				   .area = (uintptr_t)q->area,
@@ -220,7 +226,8 @@ void qp_connect(struct link_qp *q)
 		.max_dest_rd_atomic = RD_ATOMIC,
 		/* 1.28 ms: a sender that tries again every 10 us leaves no processor to who would post the receive. */
 		.min_rnr_timer = t->opt->few_recvs ? 14 : 1,
-		.ah_attr = {.is_global = 1,
+		.ah_attr = {.is_global = !t->lid,
+			    .dlid = q->theirs.lid,
 			    .port_num = 1,
 			    .grh = {.dgid = q->theirs.gid,
 				    .sgid_index = t->gid_index,

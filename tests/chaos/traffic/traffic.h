@@ -71,6 +71,7 @@ struct area {
 
 struct address {
 	union ibv_gid gid;
+	uint16_t lid; /* InfiniBand: connects by it, without a GRH; else 0 */
 	uint32_t qpn, rkey, psn;
 	uint64_t area;
 };
@@ -174,6 +175,7 @@ struct thread {
 	struct ibv_context *ctx;
 	union ibv_gid gid;
 	uint8_t gid_index;
+	uint16_t lid; /* of the port; 0: RoCE */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *send_cq, *recv_cq;
