@@ -16,6 +16,7 @@ LOST_ATOMIC = ("the result of an atomic is lost",)
 UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",
             "the program's own path fails: Connection timed out")
 AGENTLESS = ("cannot be moved later: the peer's host had no agent when it was made",
+             "cannot be moved later: the peer's host had no agent when it was made, or was in another subnet of InfiniBand",
              "cannot be moved later: this host had no agent when it was made")
 
 

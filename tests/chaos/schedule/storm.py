@@ -182,6 +182,9 @@ def group(args, place, program, options, kinds, random, tally):
         return True
     tally.add_violation(next(iter(re.findall("VIOLATION: .*", outcome.said)), "") if not outcome.consistent else "")
     print(f"WRONG: {outcome.text()}: {outcome.complaint()}\n{wrong}\n{done}\n{outcome.said}{story(place.world)}", flush=True)
+    for pairs, log in zip((pairs for pairs, _ in explained.ends), logs):
+        words = [f"QP 0x{pairs[pair]:x}" for pair in wrong if pair in pairs]
+        print("\n".join(["-- what is logged of what is not explained", *(line for line in log.splitlines() if any(word in line for word in words))]), flush=True)
     return False
 
 
