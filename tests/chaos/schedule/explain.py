@@ -13,7 +13,9 @@ LATE = ("the peer's process did not answer", "there was no agreement in time", "
         "the peer does not answer for a remote key")
 LOST_ATOMIC = ("the result of an atomic is lost",)
 # docs/guarantees.md, Not protected: it was made in the middle of a fault; or of one that had taken an agent away.
+# On InfiniBand an agent that has just started has not heard the peer's rails yet.
 UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",
+            "cannot be moved later: no other rail reached one of the peer's when it was made",
             "the program's own path fails: Connection timed out")
 AGENTLESS = ("cannot be moved later: the peer's host had no agent when it was made",
              "cannot be moved later: the peer's host had no agent when it was made, or was in another subnet of InfiniBand",
