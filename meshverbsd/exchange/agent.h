@@ -119,7 +119,8 @@ struct md_said {
 
 /* Rate limits of answers to queries: to hosts that are wanted; to all others, all together and by md_share_of(). */
 struct md_answers {
-	struct md_limit wanted, all;
+	struct md_wanted_limits wanted;
+	struct md_limit all;
 	struct {
 		struct md_limit all, groups[MD_SOURCE_GROUPS]; /* groups of source addresses */
 	} of[MD_SHARES];
@@ -140,9 +141,11 @@ struct md_tx {
  * and by md_share_of(); of unknown hosts.
  */
 struct md_message_limits {
-	struct md_limit wanted, all[2], of[2][MD_SHARES], unknown[MD_SHARES];
+	struct md_wanted_limits wanted;
+	struct md_limit all[2], of[2][MD_SHARES], unknown[MD_SHARES];
 	struct {
-		struct md_limit wanted, all, of[MD_SHARES];
+		struct md_wanted_limits wanted;
+		struct md_limit all, of[MD_SHARES];
 	} questions; /* of messages for which the kernel is asked */
 };
 

@@ -100,8 +100,7 @@ static bool may_ask(struct md_agent *agent, const struct md_received *received, 
 	struct md_message_limits *limits = &agent->msg_router.limits;
 
 	if (md_secure_has_key(agent->secure) ||
-	    (host && md_host_is_wanted(host, now_ns) &&
-	     md_limit_take_some(&limits->questions.wanted, &questions_wanted_rate, n, now_ns)) ||
+	    (host && md_host_take(host, &limits->questions.wanted, &questions_wanted_rate, n, now_ns)) ||
 	    (md_limit_take_some(&limits->questions.of[md_share_of(received)], &questions_rate, n, now_ns) &&
 	     md_limit_take_some(&limits->questions.all, &questions_together_rate, n, now_ns)))
 		return true;
@@ -224,8 +223,8 @@ static const struct md_rate together_rate = {.per_second = MD_LINKS_TOGETHER * M
 static bool may_all_send(struct md_message_limits *limits, unsigned int share, bool is_sealed,
 			 const struct md_host *host, uint32_t n, uint64_t now_ns)
 {
-	if (host && md_host_is_wanted(host, now_ns))
-		return md_limit_take_some(&limits->wanted, &all_rate, n, now_ns);
+	if (host && md_host_is_wanted(host))
+		return md_host_take(host, &limits->wanted, &all_rate, n, now_ns);
 	return md_limit_take_some(&limits->of[is_sealed][share], &all_rate, n, now_ns) &&
 	       md_limit_take_some(&limits->all[is_sealed], &together_rate, n, now_ns);
 }

@@ -55,6 +55,14 @@ static struct md_host *due_host(struct md_agent *agent, const struct md_probe *p
 	return host && host->renew_ns <= now_ns ? host : NULL;
 }
 
+static void want(struct md_agent *agent, struct md_host *host, const struct md_probe *probe)
+{
+	const struct md_probe_watch *watch;
+
+	LIST_FOREACH(watch, &probe->watches, of_path)
+		md_hosts_want(&agent->hosts, host, watch->account);
+}
+
 void md_cookie_refresh_look(struct md_agent *agent, uint64_t now_ns)
 {
 	unsigned int n = 0;
@@ -68,7 +76,7 @@ void md_cookie_refresh_look(struct md_agent *agent, uint64_t now_ns)
 		if (!host)
 			continue;
 		host->renew_ns = now_ns + RENEW_NS;
-		host->wanted_ns = now_ns;
+		want(agent, host, probe);
 		if (!is_to_be_asked(host))
 			continue;
 		renew(agent, host, &probe->key.remote);

@@ -143,6 +143,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	beacon.interval_ms = md_targets_interval_ms(&agent->targets);
 	heard.near = !target;
 	heard.wanted = target && md_target_is_wanted(target);
+	heard.account = target ? target->account : 0;
 	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
 		agent->counts.entries.rejected++;
 		return;

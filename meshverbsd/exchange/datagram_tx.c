@@ -330,9 +330,9 @@ static bool may_answer(struct md_agent *agent, const struct md_received *query, 
 	struct md_answers *answers = &agent->tx.answers;
 	unsigned int share = md_share_of(query);
 
-	if (host && md_host_is_wanted(host, now_ns) && md_paths_is_of(host, &from))
+	if (host && md_host_is_wanted(host) && md_paths_is_of(host, &from))
 		return md_limit_take(&host->queries, &host_rate, now_ns) &&
-		       md_limit_take(&answers->wanted, &answers_rate, now_ns);
+		       md_host_take(host, &answers->wanted, &answers_rate, 1, now_ns);
 	return md_limit_take(&answers->of[share].groups[opened->group], &group_rate, now_ns) &&
 	       md_limit_take(&answers->of[share].all, &answers_rate, now_ns) &&
 	       md_limit_take(&answers->all, &together_rate, now_ns);

@@ -31,6 +31,19 @@ bool md_msg_router_names_path(const struct mv_ctl_msg *msg)
 	return !mv_gid_is_zero(&msg->path.gid);
 }
 
+/* A process of the account needs the hosts that have the GID. */
+static void want_holders(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account)
+{
+	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, dgid);
+
+	for (unsigned int h = 0; holder && h < holder->n; h++) {
+		struct md_host *host = md_hosts_find(&agent->hosts, &holder->hosts[h]);
+
+		if (host)
+			md_hosts_want(&agent->hosts, host, account);
+	}
+}
+
 static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgid,
 		   const struct mv_ctl_msg *msg, const uint8_t *data, uint16_t len)
 {
@@ -47,6 +60,7 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 			agent->counts.messages.unclaimed++;
 		return 0;
 	}
+	want_holders(agent, dgid, client->account->id);
 	if (!md_has_room(agent->msg_router.relay.n, MD_MSGS_MAX, client->account->id))
 		return -ENOSPC;
 	client->n_msgs++;
@@ -103,14 +117,7 @@ static size_t find_endpoints(void *arg, const union ibv_gid *dgid, struct md_end
 			     size_t max)
 {
 	struct md_agent *agent = arg;
-	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, dgid);
 
-	for (unsigned int h = 0; holder && h < holder->n; h++) {
-		struct md_host *host = md_hosts_find(&agent->hosts, &holder->hosts[h]);
-
-		if (host)
-			host->wanted_ns = md_now();
-	}
 	return md_paths_find(agent->watch.view, &agent->hosts, &agent->gidmap, &agent->targets,
 			     &agent->prober.probes, dgid, ret, max);
 }

@@ -66,14 +66,19 @@ static unsigned int share_of(const struct md_host *host)
 	return host->sightings.n ? 1 + host->sightings.list[0].ifindex % MD_LINK_SHARES : 0;
 }
 
+static bool may_be_asked(struct md_trust *trust, const struct md_host *host, uint64_t now_ns)
+{
+	return md_host_is_wanted(host) ? md_host_take(host, &trust->asking_wanted, &asked_rate, 1, now_ns)
+				       : md_limit_take(&trust->asking[share_of(host)], &asked_rate, now_ns);
+}
+
 void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
 {
-	struct md_limit *limit = md_host_is_wanted(host, now_ns) ? &agent->trust.asking_wanted : &agent->trust.asking[share_of(host)];
 	struct in6_addr ip;
 	uint32_t ifindex;
 
 	if (host->asking.n_asked >= ASKED_MAX || now_ns < host->asking.not_before_ns ||
-	    !find_place(host, &ip, &ifindex) || !md_limit_take(limit, &asked_rate, now_ns))
+	    !find_place(host, &ip, &ifindex) || !may_be_asked(&agent->trust, host, now_ns))
 		return;
 	host->asking.not_before_ns = now_ns + (ASK_NS << host->asking.n_asked++);
 	ask_at(agent, host, &ip, ifindex);
@@ -94,8 +99,6 @@ uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
 
 	HASH_ITER(hh, agent->hosts.by_id, host, next)
 	{
-		bool wanted = md_host_is_wanted(host, now_ns);
-
 		if (!is_wanting(agent, host) || now_ns < host->asking.not_before_ns)
 			continue;
 		/* A host that was heard just now sends its statement by itself. */
@@ -103,7 +106,7 @@ uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
 			host->asking.not_before_ns = now_ns + ASK_NS;
 			continue;
 		}
-		if (wanted || n[share_of(host)]++ < ASKED_IN_LOOK)
+		if (md_host_is_wanted(host) || n[share_of(host)]++ < ASKED_IN_LOOK)
 			md_trust_ask(agent, host, now_ns);
 	}
 	return LOOK_NS;
@@ -173,7 +176,7 @@ void md_trust_review(struct md_agent *agent, const char *name)
 		if (!host->vouch || (name ? strcmp(host->vouch->said.name, name) != 0 : is_standing(&agent->trust, host->vouch)))
 			continue;
 		md_secure_forget_peer(agent->secure, &host->id);
-		md_hosts_unvouch(host);
+		md_hosts_unvouch(&agent->hosts, host);
 		host->asking.n_asked = 0;
 		host->asking.not_before_ns = 1; /* in the next look */
 	}

@@ -56,7 +56,8 @@ struct md_trust {
 	struct md_verifying {
 		struct md_limit all, groups[64];
 	} verifying[1 + MD_LINK_SHARES];
-	struct md_limit asking[1 + MD_LINK_SHARES], asking_wanted; /* questions to hosts, likewise; to hosts that are wanted */
+	struct md_limit asking[1 + MD_LINK_SHARES]; /* questions to hosts, likewise */
+	struct md_wanted_limits asking_wanted; /* to hosts that are wanted */
 	struct {
 		uint64_t sent, received, rejected, throttled; /* statements */
 		uint64_t pinned, changed, impostors, rotated, confirmed;

@@ -201,7 +201,7 @@ static void turn_out(struct md_agent *agent, struct md_host *host, const struct 
 	       host->name, said->name);
 	md_bound_note(&agent->trust, said, false);
 	md_secure_forget_peer(agent->secure, &host->id);
-	md_hosts_unvouch(host);
+	md_hosts_unvouch(&agent->hosts, host);
 }
 
 /* A statement with another key names a host whose key is known. The known host keeps its standing. */

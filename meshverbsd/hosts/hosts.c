@@ -17,9 +17,10 @@ void md_hosts_remove(struct md_hosts *hosts, struct md_host *host)
 {
 	HASH_DEL(hosts->by_id, host);
 	hosts->n--;
-	md_hosts_uncount(hosts, host);
 	md_hosts_drop_partials(hosts, host);
 	md_hosts_drop_desc(hosts, host);
+	md_hosts_uncount(host);
+	md_hosts_unwant(hosts, host);
 	if (hosts->gone)
 		hosts->gone(hosts->arg, host);
 	free(host->vouch);
@@ -41,7 +42,7 @@ int md_hosts_add(struct md_hosts *hosts, const struct md_heard *heard, uint64_t 
 	unsigned int share = md_heard_share(heard);
 	struct md_host *host;
 
-	if (!md_hosts_take_new(hosts, share, now_ns) || !md_hosts_make_room(hosts, share, heard->wanted, now_ns)) {
+	if (!md_hosts_take_new(hosts, share, now_ns) || !md_hosts_make_room(hosts, share, heard->wanted)) {
 		hosts->n_refused++;
 		return -ENOSPC;
 	}
@@ -65,6 +66,7 @@ bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
 	struct md_host *host, *next;
 	bool changed = false;
 
+	md_hosts_forget_wants(hosts, now_ns);
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
 		changed |= md_hosts_sweep_sightings(hosts, &host->sightings, now_ns, 0);

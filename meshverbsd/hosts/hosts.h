@@ -83,11 +83,21 @@ struct md_near {
 	uint32_t ifindex;
 };
 
-/* A host's place in struct md_hosts_share. Owner: hosts_room.c. */
+/* A host's place in a struct md_hosts_list. Owner: hosts_room.c. */
 struct md_host_room {
-	unsigned int share; /* the share in which the host was first heard, and counts */
-	struct md_host *prev, *next; /* in md_hosts_share.hosts */
-	struct md_host *desc_prev, *desc_next; /* in md_hosts_share.described; NULL: not there */
+	struct md_hosts_list *in;
+	unsigned int share; /* the share in which the host was first heard */
+	struct md_host *prev, *next; /* in md_hosts_list.hosts */
+	struct md_host *desc_prev, *desc_next; /* in md_hosts_list.described; NULL: not there */
+};
+
+/*
+ * Which accounts want the host? Bit n: md_hosts.wanters[n]. Index 0: since the last md_hosts_forget_wants(); 1: before.
+ * Owner: hosts_wanted.c.
+ */
+struct md_host_wanted {
+	uint32_t by[2];
+	unsigned int charged; /* the host takes the room of that account */
 };
 
 /* Hash of a host's description, as a statement has it. Owner: hosts_desc.c. */
@@ -157,7 +167,7 @@ struct md_host {
 	uint64_t generation; /* generation of @desc */
 	struct md_limit changes; /* rations changes of @desc that are not proven */
 	struct md_limit messages, queries; /* rations what the host sends */
-	uint64_t wanted_ns; /* when a process of this host, or the hosts file, last needed the host; 0: never */
+	struct md_host_wanted wanted;
 	struct md_desc *desc; /* NULL until complete */
 	struct md_host_content content; /* of @desc */
 	struct md_host_claimed claimed;
@@ -177,13 +187,36 @@ struct md_host {
 	struct md_host_cut cut;
 };
 
-/* A share of the room for hosts. Lists of utlist.h, oldest first. */
-struct md_hosts_share {
+/* Hosts that make room for others in the same order. Lists of utlist.h, oldest first. */
+struct md_hosts_list {
 	struct md_host *hosts, *described; /* all; those with a description */
 	size_t n, bytes; /* hosts; their descriptions */
+	size_t charge; /* bytes as of MD_WANTED_EACH */
+};
+
+/* A share of the room for hosts that nobody here wants. */
+struct md_hosts_share {
+	struct md_hosts_list of[2]; /* unsigned hosts, signed hosts */
 	size_t n_sightings; /* of all hosts, beyond MD_SIGHTINGS_OF_HOST of each: up to MD_SIGHTINGS_OF_LINK */
 	uint64_t room_at_ns; /* token bucket for new hosts: MD_NEW_HOSTS_RATE */
 	uint64_t gids_at_ns[2]; /* token buckets for new GIDs, MD_NEW_GIDS_RATE: of unsigned hosts, of signed hosts */
+};
+
+/* Rate limits of wanted hosts: of each account that wants some, and of all together. */
+struct md_wanted_limits {
+	struct md_limit all, of[MD_WANTERS];
+};
+
+/*
+ * An account whose processes want hosts. Another host cannot make itself wanted, but with the help of a process of this
+ * host. Limits therefore have a share for the wanted hosts of each account: who invents hosts takes nothing from them,
+ * and a user whose processes want hosts of an accomplice takes nothing from other users.
+ */
+struct md_wanter {
+	uint64_t account;
+	size_t n; /* hosts that the account wants, charged to it or not; 0: the place is free */
+	struct md_hosts_list list; /* hosts that are charged to the account, in the order in which they were last wanted */
+	struct md_partials partials;
 };
 
 struct md_hosts {
@@ -194,29 +227,49 @@ struct md_hosts {
 	void *arg;
 	struct md_host *by_id; /* hash table; iterates in order of arrival */
 	size_t n, n_partial;
-	struct md_partials partials[MD_HOSTS_SHARES], partials_wanted; /* of hosts that are not wanted; of those that are */
+	struct md_partials partials[MD_HOSTS_SHARES]; /* of hosts that are not wanted */
 	size_t bytes; /* of all descriptions together */
 	/*
-	 * Without room, a new host, or description, takes the place of the newest host of the largest share, if that share is
-	 * larger than its own. A host that is wanted takes that place in any case, and is never forgotten for another one.
+	 * Without room, a new host, or description, takes the place of the newest unsigned host of the share with most of
+	 * them, if that share is larger than its own. A wanted host takes that place in any case. Signed hosts make room for
+	 * wanted hosts, and if all but the last eighth of the table is signed or wanted. A wanted host is never forgotten
+	 * for another one.
 	 */
 	struct md_hosts_share shares[MD_HOSTS_SHARES];
-	uint64_t wanted_gids_at_ns; /* token bucket, MD_NEW_GIDS_RATE, of signed hosts that are wanted */
+	/* Beyond MD_WANTED_BYTES, the account with the largest charge no longer wants the host that it last wanted first. */
+	struct md_wanter wanters[MD_WANTERS];
+	uint64_t forget_wants_ns; /* next md_hosts_forget_wants() */
+	struct md_wanted_limits wanted_gids; /* MD_NEW_GIDS_RATE: of signed hosts that are wanted */
 	uint64_t n_forgotten; /* hosts that made room for others */
 	uint64_t n_refused; /* hosts and descriptions refused for want of room */
 	uint64_t n_held_back; /* descriptions delayed by MD_CHANGES_RATE or MD_NEW_GIDS_RATE */
 };
 
-/**
- * md_host_is_wanted - did a process of this host, or the hosts file, need the host in the last MD_TARGET_IDLE_NS?
- *
- * Another host cannot make itself wanted. Limits that are shared by all hosts therefore have a separate share for
- * wanted hosts: an attacker who invents hosts takes nothing from them.
- */
-static inline bool md_host_is_wanted(const struct md_host *host, uint64_t now_ns)
+/** md_host_wanters - mask of the accounts that want the host: bit n is md_hosts.wanters[n] */
+static inline uint32_t md_host_wanters(const struct md_host *host)
 {
-	return host->wanted_ns && now_ns - host->wanted_ns < MD_TARGET_IDLE_NS;
+	return host->wanted.by[0] | host->wanted.by[1];
 }
+
+/**
+ * md_host_is_wanted - did a process of this host, or the hosts file, need the host lately?
+ *
+ * In the last MD_TARGET_IDLE_NS, or up to twice as long ago. See struct md_wanter.
+ */
+static inline bool md_host_is_wanted(const struct md_host *host)
+{
+	return md_host_wanters(host) != 0;
+}
+
+/** md_hosts_want - a process of the account (0: root, or the hosts file) needs the host */
+void md_hosts_want(struct md_hosts *hosts, struct md_host *host, uint64_t account);
+
+/**
+ * md_host_take - take @n tokens of an account that wants the host, and of all accounts: MD_LINKS_TOGETHER times as many
+ *
+ * Return: false: no account wants the host, or none of those that want it has enough tokens.
+ */
+bool md_host_take(const struct md_host *host, struct md_wanted_limits *limits, const struct md_rate *rate, uint32_t n, uint64_t now_ns);
 
 /** md_host_has_met - has a beacon of the host ever arrived on the netdev? */
 bool md_host_has_met(const struct md_host *host, uint32_t ifindex);
@@ -241,7 +294,8 @@ struct md_heard {
 	uint32_t ifindex; /* the netdev on which it arrived; 0: none of ours */
 	bool answer; /* an ENTRY: the answer to a query */
 	bool near; /* with @answer: a neighbour on @ifindex was asked for its description; else a target was queried (targets.h) */
-	bool wanted; /* with @answer: that target is md_target_is_wanted() */
+	bool wanted; /* with @answer: that target is md_target_is_wanted(), by processes of @account */
+	uint64_t account;
 	bool proven; /* a key proves @sender and @start */
 };
 
@@ -302,7 +356,7 @@ int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard, const st
  */
 int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md_statement *said,
 		   const uint8_t digest[MD_CONTENT_BYTES], enum md_trust_in trust, unsigned int *ret_news);
-void md_hosts_unvouch(struct md_host *host);
+void md_hosts_unvouch(struct md_hosts *hosts, struct md_host *host);
 
 /**
  * md_hosts_expire - remove sightings, pieces and hosts that have expired

@@ -45,7 +45,7 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 	    (heard->start != host->vouch->said.start || strcmp(beacon->name, host->vouch->said.name)))
 		return -EPERM;
 	if (heard->wanted)
-		host->wanted_ns = now_ns;
+		md_hosts_want(hosts, host, heard->account);
 	if (overruled)
 		return 0;
 	if (heard->start != host->start) {

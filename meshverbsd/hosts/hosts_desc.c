@@ -99,7 +99,7 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	err = md_desc_decode(bytes, len, &desc);
 	if (err)
 		return err;
-	if (!md_hosts_make_memory(hosts, host, desc, now_ns)) {
+	if (!md_hosts_make_memory(hosts, host, desc)) {
 		free(desc);
 		hosts->n_refused++;
 		return -ENOSPC;

@@ -55,12 +55,43 @@ static bool is_of(const struct md_partial *partial, const struct md_heard *heard
 	       partial->desc_bytes == beacon->desc_bytes;
 }
 
+/* Of the accounts that want the host: the one whose share is emptiest. Else: the share of the pieces. */
+static struct md_partials *share_of(struct md_hosts *hosts, const struct md_host *host, unsigned int share)
+{
+	uint32_t by = md_host_wanters(host);
+	struct md_partials *best = NULL;
+
+	for (struct md_wanter *w = hosts->wanters; w < hosts->wanters + MD_WANTERS; w++)
+		if (by >> (w - hosts->wanters) & 1 && (!best || w->partials.bytes < best->bytes))
+			best = &w->partials;
+	return best ? best : &hosts->partials[share];
+}
+
+/* All accounts together have MD_PARTIAL_BYTES_WANTED. The largest share makes room. */
+static void bound_wanted(struct md_hosts *hosts, size_t bytes)
+{
+	struct md_wanter *most;
+	size_t sum;
+
+	do {
+		most = hosts->wanters;
+		sum = bytes;
+		for (struct md_wanter *w = hosts->wanters; w < hosts->wanters + MD_WANTERS; w++) {
+			sum += w->partials.bytes;
+			if (w->partials.bytes > most->partials.bytes)
+				most = w;
+		}
+		if (sum > MD_PARTIAL_BYTES_WANTED)
+			md_hosts_drop_partial(hosts, most->partials.oldest);
+	} while (sum > MD_PARTIAL_BYTES_WANTED);
+}
+
 /* Pieces of a description come one right after the other. So in a full share the oldest description is one that will not be complete. */
 static struct md_partial *begin(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
 				const struct md_beacon *beacon, uint64_t now_ns)
 {
 	unsigned int share = md_heard_share(heard);
-	struct md_partials *of = md_host_is_wanted(host, now_ns) ? &hosts->partials_wanted : &hosts->partials[share];
+	struct md_partials *of = share_of(hosts, host, share);
 	struct md_partial *partial = malloc(sizeof(*partial) + beacon->desc_bytes);
 
 	if (!partial)
@@ -74,6 +105,8 @@ static struct md_partial *begin(struct md_hosts *hosts, struct md_host *host, co
 				       .desc_bytes = beacon->desc_bytes};
 	while (of->bytes + bytes_of(partial) > MD_PARTIAL_BYTES)
 		md_hosts_drop_partial(hosts, of->oldest);
+	if (of != &hosts->partials[share])
+		bound_wanted(hosts, bytes_of(partial));
 	DL_APPEND(of->oldest, partial);
 	of->bytes += bytes_of(partial);
 	LL_PREPEND2(host->partials, partial, of_host);

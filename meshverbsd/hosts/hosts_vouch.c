@@ -25,8 +25,10 @@ int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md
 	host->vouch->trust = trust;
 	host->vouch->said = *said;
 	memcpy(host->vouch->digest, digest, sizeof(host->vouch->digest));
-	if (was_vouched != md_host_is_vouched(host))
+	if (was_vouched != md_host_is_vouched(host)) {
 		host->claimed.view = 0;
+		md_hosts_place(hosts, host, false);
+	}
 	if (trust != MD_TRUST_PINNED || was_vouched)
 		return 0;
 	md_hosts_drop_partials(hosts, host);
@@ -41,9 +43,13 @@ int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md
 	return 0;
 }
 
-void md_hosts_unvouch(struct md_host *host)
+void md_hosts_unvouch(struct md_hosts *hosts, struct md_host *host)
 {
+	bool was_vouched = md_host_is_vouched(host);
+
 	free(host->vouch);
 	host->vouch = NULL;
+	if (was_vouched)
+		md_hosts_place(hosts, host, false);
 	host->claimed.view = 0;
 }

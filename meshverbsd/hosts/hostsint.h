@@ -29,17 +29,31 @@ bool md_hosts_take_new(struct md_hosts *hosts, unsigned int share, uint64_t now_
  *
  * May remove another host.
  */
-bool md_hosts_make_room(struct md_hosts *hosts, unsigned int share, bool wanted, uint64_t now_ns);
+bool md_hosts_make_room(struct md_hosts *hosts, unsigned int share, bool wanted);
 /** md_hosts_make_memory - is there memory to replace the host's description by @desc? May remove other hosts */
-bool md_hosts_make_memory(struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc, uint64_t now_ns);
+bool md_hosts_make_memory(struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc);
 /** md_hosts_take_gids - may GIDs of the host be claimed anew? @share: by which they came. Limited to MD_NEW_GIDS_RATE */
 bool md_hosts_take_gids(struct md_hosts *hosts, const struct md_host *host, unsigned int share, uint32_t n, uint64_t now_ns);
 /** md_hosts_count, md_hosts_uncount - a host comes into its share, leaves it */
 void md_hosts_count(struct md_hosts *hosts, struct md_host *host, unsigned int share);
-void md_hosts_uncount(struct md_hosts *hosts, struct md_host *host);
+void md_hosts_uncount(struct md_host *host);
+/**
+ * md_hosts_place - to be called when a host begins or ceases to be wanted, or to sign
+ * @first: in its new list the host is the oldest one, else the newest
+ */
+void md_hosts_place(struct md_hosts *hosts, struct md_host *host, bool first);
 /** md_hosts_count_desc, md_hosts_uncount_desc - the host has got a description; will lose it, @for_good or for the next one */
 void md_hosts_count_desc(struct md_hosts *hosts, struct md_host *host);
 void md_hosts_uncount_desc(struct md_hosts *hosts, struct md_host *host, bool for_good);
+
+/* ---- hosts_wanted.c ---- */
+
+/** md_hosts_unwant - no account wants the host any more: it will be removed */
+void md_hosts_unwant(struct md_hosts *hosts, struct md_host *host);
+/** md_hosts_forget_wants - to be called regularly: each MD_TARGET_IDLE_NS, what accounts wanted before the last time is forgotten */
+void md_hosts_forget_wants(struct md_hosts *hosts, uint64_t now_ns);
+/** md_hosts_bound_wants - the charge of @host, which is wanted, has grown: keep to MD_WANTED_BYTES */
+void md_hosts_bound_wants(struct md_hosts *hosts, const struct md_host *host);
 
 /* ---- hosts_desc.c ---- */
 

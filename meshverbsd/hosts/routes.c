@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utlist.h>
+
 /* True: packets from our address may be routed to @to. */
 static bool is_source(const struct mv_dir_gid *own, const union ibv_gid *to)
 {
@@ -87,22 +89,35 @@ static bool look_at(struct md_routes *routes, const struct md_view *view, struct
 	return changed;
 }
 
-/* The bucket may be overdrawn by one host, since the number of look-ups is known only afterwards. */
-static bool has_room(uint64_t *room_at_ns, uint64_t now_ns)
+/*
+ * The bucket may be overdrawn by one host, since the number of look-ups is known only afterwards.
+ *
+ * Return: the bucket, of one of the accounts that want the host; NULL: all are empty.
+ */
+static uint64_t *find_room(struct md_routes *routes, const struct md_host *host, uint64_t now_ns)
 {
-	if (*room_at_ns < now_ns)
-		*room_at_ns = now_ns;
-	return *room_at_ns - now_ns < MD_ROUTES_BURST * (MD_S / MD_ROUTES_RATE);
+	uint64_t by = md_host_is_wanted(host) ? md_host_wanters(host) : 1ull << MD_WANTERS;
+
+	for (unsigned int w = 0; w <= MD_WANTERS; w++) {
+		uint64_t *room_at_ns = &routes->room_at_ns[w];
+
+		if (*room_at_ns < now_ns)
+			*room_at_ns = now_ns;
+		if (by & 1ull << w && *room_at_ns - now_ns < MD_ROUTES_BURST * (MD_S / MD_ROUTES_RATE))
+			return room_at_ns;
+	}
+	return NULL;
 }
 
 bool md_routes_of(struct md_routes *routes, const struct md_view *view, struct md_host *host, uint64_t now_ns)
 {
-	uint64_t *room_at_ns = &routes->room_at_ns[md_host_is_wanted(host, now_ns)], before = routes->n_looked;
+	uint64_t *room_at_ns, before = routes->n_looked;
 	bool changed;
 
 	if (!is_due(routes, host))
 		return false;
-	if (!has_room(room_at_ns, now_ns)) {
+	room_at_ns = find_room(routes, host, now_ns);
+	if (!room_at_ns) {
 		if (now_ns + MD_ROUTES_TURN_NS < routes->next_ns)
 			routes->next_ns = now_ns + MD_ROUTES_TURN_NS;
 		return false;
@@ -119,42 +134,78 @@ void md_routes_changed(struct md_routes *routes, uint64_t at_ns)
 		routes->next_ns = at_ns;
 }
 
-/* Return: true: no host waits for a further turn. */
-static bool look_at_some(struct md_routes *routes, const struct md_view *view, struct md_hosts *hosts, bool wanted, uint64_t most,
-			 uint64_t now_ns, bool *changed)
+/* A turn: looks at hosts that wait until @n_looked is @most. */
+struct turn {
+	struct md_routes *routes;
+	const struct md_view *view;
+	uint64_t most;
+	bool changed; /* md_host.routes of any host */
+	bool again; /* hosts wait for a further turn */
+	bool over; /* some account has hosts that wait, and md_routes.first is set */
+};
+
+/* Return: false: the turn is over. @w: as in md_routes.round. */
+static bool look_at_one(struct turn *turn, struct md_host *host, unsigned int w)
+{
+	struct md_routes *routes = turn->routes;
+
+	if (!is_due(routes, host))
+		return true;
+	if (host->routes.round == routes->round[w] + 1) {
+		turn->again = true;
+		return true;
+	}
+	if (routes->n_looked >= turn->most) {
+		turn->again = true;
+		return false;
+	}
+	host->routes.round = routes->round[w] + 1;
+	turn->changed |= look_at(routes, turn->view, host);
+	return true;
+}
+
+static void look_at_wanted(struct turn *turn, const struct md_hosts *hosts, unsigned int w)
+{
+	bool had_part = turn->routes->n_looked < turn->most;
+	struct md_host *host;
+
+	DL_FOREACH2(hosts->wanters[w].list.hosts, host, room.next)
+	{
+		if (look_at_one(turn, host, w))
+			continue;
+		/* The next turn begins with the first account that had no part in this one, or not with this one again. */
+		if (!turn->over)
+			turn->routes->first = (w + had_part) % MD_WANTERS;
+		turn->over = true;
+		return;
+	}
+	turn->routes->round[w]++;
+}
+
+static void look_at_others(struct turn *turn, const struct md_hosts *hosts)
 {
 	struct md_host *host, *next;
-	bool again = false;
 
 	HASH_ITER(hh, hosts->by_id, host, next)
-	{
-		if (!is_due(routes, host) || md_host_is_wanted(host, now_ns) != wanted)
-			continue;
-		if (host->routes.round == routes->round[wanted] + 1) {
-			again = true;
-			continue;
-		}
-		if (routes->n_looked >= most)
-			return false;
-		host->routes.round = routes->round[wanted] + 1;
-		*changed |= look_at(routes, view, host);
-	}
-	routes->round[wanted]++;
-	return !again;
+		if (!md_host_is_wanted(host) && !look_at_one(turn, host, MD_WANTERS))
+			return;
+	turn->routes->round[MD_WANTERS]++;
 }
 
 bool md_routes_again(struct md_routes *routes, const struct md_view *view, struct md_hosts *hosts, uint64_t now_ns)
 {
-	uint64_t before = routes->n_looked, most = before + MD_ROUTES_PER_TURN;
-	bool changed = false, all;
+	uint64_t before = routes->n_looked;
+	struct turn turn = {.routes = routes, .view = view, .most = before + MD_ROUTES_PER_TURN};
+	unsigned int first = routes->first;
 
 	routes->next_ns = UINT64_MAX;
-	all = look_at_some(routes, view, hosts, true, most, now_ns, &changed);
-	all &= look_at_some(routes, view, hosts, false, most, now_ns, &changed);
+	for (unsigned int i = 0; i < MD_WANTERS; i++)
+		look_at_wanted(&turn, hosts, (first + i) % MD_WANTERS);
+	look_at_others(&turn, hosts);
 	/* The last host may have used the share of several turns. */
-	if (!all)
+	if (turn.again)
 		routes->next_ns = now_ns + MD_ROUTES_TURN_NS * (1 + (routes->n_looked - before) / MD_ROUTES_PER_TURN);
-	return changed;
+	return turn.changed;
 }
 
 void md_routes_forget(struct md_routes *routes, struct md_hosts *hosts)

@@ -16,9 +16,10 @@ struct md_routes {
 	uint64_t number; /* from 1; grows whenever routes or our addresses change */
 	uint64_t next_ns; /* next call of md_routes_again(); UINT64_MAX: none */
 	uint64_t n_looked; /* look-ups so far */
-	/* Index 1: for hosts that md_host_is_wanted(). Index 0: for all others. */
-	uint64_t room_at_ns[2]; /* token buckets: MD_ROUTES_RATE */
-	uint64_t round[2]; /* each host has one turn in a round: a host that changes all the time does not delay the others */
+	/* Index MD_WANTERS: for hosts that nobody wants. Else: for those that an account wants, as in md_hosts.wanters. */
+	uint64_t room_at_ns[MD_WANTERS + 1]; /* token buckets: MD_ROUTES_RATE */
+	uint64_t round[MD_WANTERS + 1]; /* each host has one turn in a round: a host that changes all the time does not delay the others */
+	unsigned int first; /* the account whose hosts are first in the next turn */
 };
 
 /**
@@ -37,6 +38,8 @@ void md_routes_changed(struct md_routes *routes, uint64_t at_ns);
 
 /**
  * md_routes_again - look up routes of hosts that wait, MD_ROUTES_PER_TURN look-ups in a turn, wanted hosts first
+ *
+ * If hosts of one account need all of a turn, hosts of other accounts are first in the next one.
  *
  * Return: true: md_host.routes of any host has changed.
  */

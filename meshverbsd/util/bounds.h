@@ -29,6 +29,14 @@
 #define MD_HOSTS_BYTES_MAX (64u << 20)
 /* share of descriptions that are not signed; the rest is for known hosts, which may change theirs at any time */
 #define MD_HOSTS_BYTES_UNSIGNED (48u << 20)
+/*
+ * Wanted hosts are forgotten for no other host. The last eighth of the table is for others. A wanted host is charged
+ * MD_WANTED_EACH bytes, or those of its description if these are more, so MD_WANTED_BYTES bounds both hosts and bytes.
+ */
+#define MD_WANTED_EACH	(MD_HOSTS_BYTES_UNSIGNED / MD_HOSTS_MAX)
+#define MD_WANTED_BYTES (MD_HOSTS_BYTES_UNSIGNED / 8 * 7)
+/* accounts whose wanted hosts have shares of their own: index 0 is root and the hosts file, and the last one all further accounts */
+#define MD_WANTERS 32
 /* Sightings of one host, if each of our rails sees each of its rails: 16 x 16. */
 #define MD_SIGHTINGS_MAX 256
 /*
@@ -42,6 +50,7 @@
  * hundred of 80. All pieces normally arrive within milliseconds.
  */
 #define MD_PARTIAL_BYTES (1u << 20)
+#define MD_PARTIAL_BYTES_WANTED (4 * MD_PARTIAL_BYTES) /* of the hosts that all accounts want */
 #define MD_PARTIAL_NS	 (5 * MD_S)
 /* New hosts on a link. The burst allows for 2000 hosts that start together, but not for a flood. */
 #define MD_NEW_HOSTS_BURST 2048
@@ -59,8 +68,8 @@
  *   datagrams.
  * - GIDs of a host that is heard on other links than before. Without room the host keeps its former claims.
  * A change of our own links, and a port that goes and comes, need no room. Each link has one bucket for unsigned hosts
- * and one for signed hosts, because anybody can invent keys, too. Signed hosts that md_host_is_wanted() have a bucket of
- * their own. The burst allows for 10,000 hosts with 26 GIDs that start together.
+ * and one for signed hosts, because anybody can invent keys, too. Signed hosts that md_host_is_wanted() have the bucket
+ * of who wants them. The burst allows for 10,000 hosts with 26 GIDs that start together.
  */
 #define MD_NEW_GIDS_BURST 262144
 #define MD_NEW_GIDS_RATE  32768
@@ -94,7 +103,7 @@
 
 /*
  * Rates of messages and answers of a link leave room for other links: all links together have so many times as much.
- * More would be all of a processor.
+ * More would be all of a processor. Likewise accounts that want hosts.
  */
 #define MD_LINKS_TOGETHER 4
 
@@ -113,11 +122,11 @@
 #define MD_HINTS             4 /* queries from a host that make us query the host out of turn, in MD_QUERY_NS: the host may have changed */
 #define MD_LEARNED_TARGETS   8 /* further addresses of a host that are queried, in case the rail of the first address fails */
 /*
- * Answers to queries. Hosts that md_host_is_wanted() have a bucket of their own. All others on a link share a bucket,
+ * Answers to queries. Hosts that md_host_is_wanted() have the bucket of the account that wants them. All others on a link share a bucket,
  * because any host may query us before anybody here has heard of it. A group of source addresses is one IPv4 address or an IPv6
  * network, e.g. of a rack.
  */
-#define MD_ANSWERS_RATE	      2000 /* to wanted hosts; to others on a link */
+#define MD_ANSWERS_RATE	      2000 /* to hosts that one account wants; to others on a link */
 #define MD_ANSWERS_BURST      200
 #define MD_ANSWERS_HOST_RATE  32 /* answers to one wanted host: it queries several addresses, and each again when something changes */
 #define MD_ANSWERS_HOST_BURST 128
@@ -192,7 +201,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
  */
 #define MD_QUESTIONS_PER_TURN 32
 /*
- * The same for messages of other hosts: hosts that md_host_is_wanted(), and the hosts of each link. A message that would
+ * The same for messages of other hosts: hosts that one account wants, and the hosts of each link. A message that would
  * need a further look-up is dropped without ack, and its sender repeats it. Only messages to a QP that is not
  * confirmed, or that begin a conversation, need one; copies of a message that has arrived need none. Example: 16,384 QPs
  * begin to move at once, and the first messages of all of them arrive on one link.
@@ -238,7 +247,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
  */
 #define MD_MESSAGES_BURST     65536 /* messages of one host; all unknown hosts on a link together have a sixteenth */
 #define MD_MESSAGES_RATE      16384 /* messages of one host in a second */
-/* messages of all hosts of a kind: those that md_host_is_wanted(); others on a link that seal; others there that do not */
+/* messages of all hosts of a kind: those that one account wants; others on a link that seal; others there that do not */
 #define MD_MESSAGES_ALL_BURST 524288
 #define MD_MESSAGES_ALL_RATE  32768 /* messages of all hosts of a kind in a second */
 #define MD_DEDUP_SLOTS        16384 /* hashes of messages that have arrived, 8 bytes each, two tables */

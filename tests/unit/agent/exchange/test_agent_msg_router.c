@@ -116,7 +116,7 @@ static void check_wanted(bool sealed)
 
 	begin();
 	wanted = add_host(1);
-	wanted->wanted_ns = md_now();
+	md_hosts_want(&agent.hosts, wanted, 0);
 	opened.payload_len = make_bundle(opened.payload, 100);
 	for (unsigned int n = 2; n < 20; n++) {
 		host = add_host(n);
@@ -161,7 +161,7 @@ static void test_answers_to_wanted_hosts(void **state)
 	flood = add_host(1);
 	for (unsigned int i = 0; i < 2; i++) {
 		wanted[i] = add_host(2 + i);
-		wanted[i]->wanted_ns = md_now();
+		md_hosts_want(&agent.hosts, wanted[i], 0);
 	}
 	/* One address, and then many. */
 	while (is_answered(flood, 1))
@@ -258,7 +258,7 @@ static void test_questions_for_keys_on_another_link(void **state)
 	other = add_host(1);
 	other->sightings.list[0].ifindex = 2;
 	wanted = add_host(2);
-	wanted->wanted_ns = MD_S;
+	md_hosts_want(&agent.hosts, wanted, 0);
 	for (uint64_t now_ns = MD_S; now_ns < 3 * MD_S; now_ns += MD_S / 4)
 		md_trust_look_hosts(&agent, now_ns);
 	assert_true(other->asking.n_asked);
@@ -426,7 +426,7 @@ static void test_questions_are_rationed(void **state)
 	begin();
 	host = add_holder(1);
 	wanted = add_holder(2);
-	wanted->wanted_ns = md_now();
+	md_hosts_want(&agent.hosts, wanted, 0);
 	for (unsigned int i = 0; i < 2; i++)
 		assert_int_equal(md_qps_claim(&agent.clients.qps, &keys[i], IBV_QPT_RC, 1, 0, &list), 0);
 	md_qps_find(&agent.clients.qps, &keys[1])->confirmed = true;
@@ -520,6 +520,152 @@ static void test_greetings_with_a_key(void **state)
 	end();
 }
 
+/* ---- hosts that processes of several accounts want -------------------------------------------- */
+
+enum { MALLORY = 1000, VICTIM };
+
+/* Hosts of an accomplice of Mallory use up all that hosts may have that Mallory wants. Each of @granted() is to be false once. */
+static void exhaust(bool (*granted)(struct md_host *host), unsigned int n_hosts)
+{
+	for (unsigned int n = 100; n < 100 + n_hosts; n++) {
+		struct md_host *host = add_holder(n);
+
+		md_hosts_want(&agent.hosts, host, MALLORY);
+		for (unsigned int i = 0; granted(host); i++)
+			assert_true(i < 1000000);
+	}
+}
+
+static void check_accounts(bool (*granted)(struct md_host *host), unsigned int n_hosts)
+{
+	const struct md_qp_key key = md_qp_key_make("mlx5_0", 5);
+	struct md_qp_list list = LIST_HEAD_INITIALIZER(list);
+	struct md_host *theirs[2], *shared;
+
+	begin();
+	assert_int_equal(md_qps_claim(&agent.clients.qps, &key, IBV_QPT_RC, 1, 0, &list), 0);
+	agent.clients.questions.resqp.fd = 0; /* nothing is asked: the QP's owner is gone */
+	shared = add_holder(3);
+	md_hosts_want(&agent.hosts, shared, MALLORY);
+	for (unsigned int i = 0; i < 2; i++) {
+		theirs[i] = add_holder(1 + i);
+		md_hosts_want(&agent.hosts, theirs[i], i ? 0 : VICTIM);
+	}
+	exhaust(granted, n_hosts);
+	assert_false(granted(shared));
+	assert_true(granted(theirs[0]));
+	assert_true(granted(theirs[1]));
+	/* Mallory takes nothing from hosts by wanting them as well. */
+	md_hosts_want(&agent.hosts, shared, VICTIM);
+	assert_true(granted(shared));
+	md_hosts_want(&agent.hosts, theirs[0], MALLORY);
+	assert_true(granted(theirs[0]));
+	agent.clients.questions.resqp.fd = -1;
+	md_qps_fini(&agent.clients.qps);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
+static bool takes_bundle(struct md_host *host)
+{
+	struct md_opened opened = {.kind = MD_KIND_BUNDLE, .sealed = true};
+	struct md_received received;
+
+	opened.payload_len = make_bundle(opened.payload, 100);
+	from_host(host, &received, &opened);
+	return is_taken(&received, &opened);
+}
+
+static bool takes_question(struct md_host *host)
+{
+	return takes_message(host, 1, 5, 0);
+}
+
+static bool takes_query(struct md_host *host)
+{
+	return is_answered(host, 1);
+}
+
+static bool asks_for_key(struct md_host *host)
+{
+	host->asking = (struct md_host_asking){0};
+	md_trust_ask(&agent, host, md_now());
+	return host->asking.n_asked;
+}
+
+static void test_accounts(void **state)
+{
+	(void)state;
+	check_accounts(takes_bundle, 10);
+	check_accounts(takes_question, 2);
+	check_accounts(takes_query, 5);
+	check_accounts(asks_for_key, 1);
+}
+
+/* All accounts together have some times as much as one. */
+static void test_all_accounts(void **state)
+{
+	const struct md_rate rate = {.per_second = 1, .burst = 100};
+	struct md_wanted_limits limits = {0};
+	unsigned int n_taken = 0;
+
+	(void)state;
+	begin();
+	for (unsigned int n = 1; n <= 10; n++) {
+		struct md_host *host = add_holder(n);
+
+		assert_false(md_host_take(host, &limits, &rate, 1, md_now()));
+		md_hosts_want(&agent.hosts, host, n);
+		for (unsigned int i = 0; i < 200; i++)
+			n_taken += md_host_take(host, &limits, &rate, 1, md_now());
+	}
+	assert_int_equal(n_taken, MD_LINKS_TOGETHER * 100);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
+/* What a process sends makes the host one that its account wants, and so do paths that it watches. */
+static void test_who_wants(void **state)
+{
+	const struct mv_ctl_msg msg = {.type = MV_CTL_HELLO};
+	struct md_account accounts[2] = {{.id = MALLORY}, {.id = VICTIM}};
+	struct md_probe_watch_list watches[2] = {{.n = 0}};
+	struct md_client client = {.number = 1};
+	const uint8_t data[8] = {0};
+	struct md_host *hosts[2];
+
+	(void)state;
+	begin();
+	md_msg_router_init(&agent);
+	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100}};
+	md_prober_init(&agent);
+	for (unsigned int i = 0; i < 2; i++) {
+		hosts[i] = add_holder(1 + i);
+		client.account = &accounts[i];
+		assert_int_equal(agent.clients.ops->send(&agent, &client, &hosts[i]->desc->gids[0].gid, &msg, data, sizeof(data)), 0);
+	}
+	for (unsigned int w = 0; w < MD_WANTERS; w++)
+		assert_int_equal(agent.hosts.wanters[w].n, w == 1 || w == 2);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(agent.hosts.wanters[hosts[i]->wanted.charged].account, accounts[i].id);
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct md_probe_key path = {.local = unit_gid("fe80::1"), .remote = hosts[1]->desc->gids[0].gid};
+
+		assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1 + i, accounts[i].id, &watches[i], MD_S), 0);
+	}
+	agent.prober.probes.by_key->state = MV_PROBED_UP;
+	agent.prober.probes.by_key->has_host = true;
+	agent.prober.probes.by_key->host = hosts[1]->id;
+	md_cookie_refresh_look(&agent, md_now());
+	assert_int_equal(__builtin_popcount(md_host_wanters(hosts[0])), 1);
+	assert_int_equal(__builtin_popcount(md_host_wanters(hosts[1])), 2);
+	for (unsigned int i = 0; i < 2; i++)
+		md_probes_drop(&agent.prober.probes, &watches[i]);
+	md_msg_relay_fini(&agent.msg_router.relay);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -534,6 +680,9 @@ int main(void)
 		cmocka_unit_test(test_greetings_with_a_key),
 		cmocka_unit_test(test_questions_are_rationed),
 		cmocka_unit_test(test_greetings_on_another_link),
+		cmocka_unit_test(test_accounts),
+		cmocka_unit_test(test_all_accounts),
+		cmocka_unit_test(test_who_wants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fault.h"
+#include "hostsint.h"
 #include "paths.h"
 #include "peers.h"
 
@@ -192,6 +193,7 @@ static void any_hosts(void)
 		}
 		HASH_ADD(hh, hosts.by_id, id, sizeof(host->id), host);
 		hosts.n++;
+		md_hosts_count(&hosts, host, 0);
 	}
 }
 
@@ -558,6 +560,7 @@ static void host_of_pods(unsigned int n_on_link)
 			.ifindex = i % 32 + 1, .prefix = mv_gid_network(&host->desc->gids[2 * i].gid, 112), .prefix_len = 112};
 	hosts.bytes += md_desc_bytes(host->desc);
 	HASH_ADD(hh, hosts.by_id, id, sizeof(host->id), host);
+	md_hosts_count(&hosts, host, 0);
 	hosts.n++;
 	claim_all();
 }

@@ -638,7 +638,7 @@ static void test_room_on_other_links(void **state)
 	for (; hosts.n < MD_HOSTS_MAX - 1; invented.n++)
 		peers_hear(&hosts, &invented, 2, 0, invented.n * MD_S / 100, &news);
 	assert_int_equal(peers_hear(&hosts, &wanted, 2, 0, 2000 * MD_S, &news), 0);
-	md_hosts_find(&hosts, &host(2)->id)->wanted_ns = 2000 * MD_S;
+	md_hosts_want(&hosts, md_hosts_find(&hosts, &host(2)->id), 0);
 	assert_int_equal(peers_hear(&hosts, &invented, 2, 0, 2000 * MD_S, &news), -ENOSPC);
 	n_left = 0;
 	for (peer.n = 10; peer.n < 110; peer.n++)
@@ -718,7 +718,7 @@ static void test_memory_on_other_links(void **state)
 	for (peer.n = 1; peer.n <= 10; peer.n++)
 		assert_non_null(host(peer.n)->desc);
 	/* One that a process wants is taken there as well. */
-	md_hosts_find(&hosts, &host(invented.n)->id)->wanted_ns = now_ns;
+	md_hosts_want(&hosts, md_hosts_find(&hosts, &host(invented.n)->id), 0);
 	assert_int_equal(peers_hear(&hosts, &invented, 2, 0, now_ns, &news), 0);
 	assert_non_null(host(invented.n)->desc);
 }

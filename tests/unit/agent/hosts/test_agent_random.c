@@ -102,6 +102,7 @@ static void hear(unsigned int n, uint64_t counter)
 				 .answer = below(5) == 0,
 				 .near = below(2),
 				 .wanted = below(20) == 0,
+				 .account = below(40),
 				 .proven = below(12) == 0};
 	struct md_beacon beacon = {.rail = (uint16_t)below(4),
 				   .agent_version = MV_CTL_VERSION,
@@ -201,7 +202,7 @@ static void test_any_order(void **state)
 		else if (what < 80)
 			state_keys(host, n);
 		else if (what < 84)
-			md_hosts_unvouch(host);
+			md_hosts_unvouch(&hosts, host);
 		else
 			change_our_side(below(6));
 		check_hosts();

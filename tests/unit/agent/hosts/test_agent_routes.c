@@ -239,7 +239,7 @@ static void test_answers_are_rationed(void **state)
 	route(1, "10.3.0.1");
 	md_routes_of(&routes, view, host(n + 1), now_ns);
 	assert_null(host(n + 1)->routes.from);
-	host(n + 1)->wanted_ns = now_ns;
+	md_hosts_want(&hosts, host(n + 1), 0);
 	assert_true(md_routes_of(&routes, view, host(n + 1), now_ns));
 	/* The rest is looked at in turns, which are as far apart as they are long. */
 	for (unsigned int turn = 0; routes.next_ns != UINT64_MAX; turn++) {
@@ -262,7 +262,7 @@ static void test_turns(void **state)
 		tell_many(i, 1);
 	tell(5, 1, PEER);
 	tell(6, 1, PEER);
-	host(6)->wanted_ns = MD_S;
+	md_hosts_want(&hosts, host(6), 0);
 	for (uint64_t generation = 2; generation < 8; generation++) {
 		md_routes_again(&routes, view, &hosts, MD_S);
 		assert_int_equal(host(6)->routes.number, routes.number);
@@ -271,6 +271,49 @@ static void test_turns(void **state)
 			tell_many(i, generation);
 	}
 	assert_int_equal(host(5)->routes.number, routes.number);
+}
+
+/* Likewise hosts that one account wants: those of another one are looked at, at once and in turns. */
+static void test_accounts(void **state)
+{
+	enum { MALLORY = 1000, VICTIM };
+	const unsigned int n = 200;
+
+	(void)state;
+	for (unsigned int i = 1; i <= n + 2; i++) {
+		tell_many(i, 1);
+		md_hosts_want(&hosts, host(i), MALLORY);
+	}
+	md_hosts_want(&hosts, host(1), VICTIM);
+	md_hosts_want(&hosts, host(n + 2), VICTIM);
+	for (unsigned int i = 2; i <= n + 1; i++)
+		md_routes_of(&routes, view, host(i), MD_S);
+	assert_int_not_equal(host(n + 1)->routes.number, routes.number);
+	md_routes_of(&routes, view, host(1), MD_S);
+	assert_int_equal(host(1)->routes.number, routes.number);
+	/* In the first turn Mallory's hosts, in the second one those of the other account, too, even if each of Mallory's needs a turn. */
+	for (unsigned int turn = 0; turn < 2; turn++) {
+		md_routes_again(&routes, view, &hosts, MD_S);
+		for (unsigned int i = 2; i <= n + 1; i++)
+			tell_many(i, 2 + turn);
+	}
+	assert_int_equal(host(n + 2)->routes.number, routes.number);
+}
+
+/* Two hosts of one account take just a turn. */
+static void test_accounts_in_turns(void **state)
+{
+	(void)state;
+	for (unsigned int i = 1; i <= 3; i++) {
+		tell_many(i, 1);
+		md_hosts_want(&hosts, host(i), i == 3 ? 1001 : 1000);
+	}
+	for (unsigned int turn = 0; turn < 3; turn++) {
+		md_routes_again(&routes, view, &hosts, MD_S);
+		tell_many(1, 2 + turn);
+		tell_many(2, 2 + turn);
+	}
+	assert_int_equal(host(3)->routes.number, routes.number);
 }
 
 /* Messages go out of each rail that has a route, from its address. */
@@ -522,6 +565,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_same_gids, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers_are_rationed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_accounts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_accounts_in_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_of_neighbours, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ways, setup, teardown),

@@ -416,7 +416,8 @@ static void test_signed_gids(void **state)
 	}
 	vouch(&said[1], 0);
 	for (unsigned int wanted = 0; wanted < 2; wanted++) {
-		host()->wanted_ns = wanted ? MD_S : 0;
+		if (wanted)
+			md_hosts_want(&hosts, host(), 0);
 		for (unsigned int i = 0; i < 2 * MD_NEW_GIDS_BURST / n; i++) {
 			struct md_statement *next = &said[!now];
 

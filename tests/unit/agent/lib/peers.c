@@ -193,4 +193,11 @@ void peers_fini(struct md_hosts *hosts)
 	assert_int_equal(hosts->bytes, 0);
 	for (unsigned int share = 0; share < MD_HOSTS_SHARES; share++)
 		assert_int_equal(hosts->shares[share].n_sightings, 0);
+	for (unsigned int list = 0; list < 2 * MD_HOSTS_SHARES + MD_WANTERS; list++) {
+		unsigned int w = list - 2 * MD_HOSTS_SHARES;
+		const struct md_hosts_list *of = list < 2 * MD_HOSTS_SHARES ? &hosts->shares[list / 2].of[list % 2] : &hosts->wanters[w].list;
+
+		assert_true(!of->hosts && !of->described && !of->n && !of->bytes && !of->charge);
+		assert_true(list < 2 * MD_HOSTS_SHARES || !hosts->wanters[w].n);
+	}
 }

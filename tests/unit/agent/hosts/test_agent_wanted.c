@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Hosts that processes of this host want: each account has its share of what wanted hosts have. The clock is ours. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bounds.h"
+#include "peers.h"
+
+#define ONE_RAIL "rail mlx5_0; gid 10.1.0.2/24 v2;"
+#define N_GIDS	 900
+
+enum { ROOT, MALLORY = 1000, VICTIM, OTHER };
+
+static struct md_hosts hosts;
+static uint64_t now_ns;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&hosts, 0, sizeof(hosts));
+	hosts.self = peers_id(0);
+	now_ns = MD_S;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	peers_fini(&hosts);
+	return 0;
+}
+
+static struct md_host *host(unsigned int n)
+{
+	struct mv_host_id id = peers_id(n);
+
+	return md_hosts_find(&hosts, &id);
+}
+
+static bool is_wanted(unsigned int n)
+{
+	return host(n) && md_host_is_wanted(host(n));
+}
+
+/* A beacon of host @n by netdev @ifindex. Return: was it taken? */
+static bool hear(unsigned int n, uint32_t ifindex, const char *text)
+{
+	const struct peer peer = {n, 100, 1, 60000, text};
+	unsigned int news;
+
+	now_ns += MD_S / 32;
+	return !peers_hear(&hosts, &peer, ifindex, 0, now_ns, &news);
+}
+
+static void want(unsigned int n, uint64_t account)
+{
+	md_hosts_want(&hosts, host(n), account);
+}
+
+/* A host that nobody knows yet has answered at a target that processes of the account need. */
+static bool answer_to(unsigned int n, uint64_t account)
+{
+	const struct md_heard heard = {.sender = peers_id(n), .start = 100, .answer = true, .wanted = true, .account = account};
+	const struct md_beacon beacon = {.agent_version = 1, .interval_ms = 60000, .generation = 1, .piece = MD_NO_PIECE};
+	unsigned int news;
+
+	return !md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news);
+}
+
+static size_t n_wanted(void)
+{
+	size_t n = 0;
+
+	for (const struct md_host *h = hosts.by_id; h; h = h->hh.next)
+		n += md_host_is_wanted(h);
+	return n;
+}
+
+/* Mallory's processes want all hosts of an accomplice, who has as many as there may be. Return: number of the last one */
+static unsigned int flood(const char *text)
+{
+	unsigned int n = 100000;
+
+	for (; hosts.n < MD_HOSTS_MAX && hear(n, 2, text); n++)
+		want(n, MALLORY);
+	return n;
+}
+
+static void test_places(void **state)
+{
+	const unsigned int few = 20;
+
+	(void)state;
+	for (unsigned int n = 1; n <= few; n++) {
+		assert_true(hear(n, 1, ONE_RAIL));
+		want(n, n % 2 ? VICTIM : ROOT);
+	}
+	flood(ONE_RAIL);
+	assert_int_equal(hosts.n, MD_HOSTS_MAX);
+	assert_in_range(n_wanted(), MD_HOSTS_MAX / 8 * 7 - few, MD_HOSTS_MAX / 8 * 7);
+	for (unsigned int n = 1; n <= few; n++)
+		assert_true(is_wanted(n));
+	/* There is room for new hosts on other links, and for those that another account wants: Mallory wants fewer. */
+	for (unsigned int n = few + 1; n <= 2 * few; n++) {
+		assert_true(hear(n, 3, ONE_RAIL));
+		want(n, OTHER);
+		assert_true(answer_to(1000 + n, VICTIM));
+	}
+	for (unsigned int n = 200000; n < 200200; n++)
+		if (hear(n, 2, ONE_RAIL))
+			want(n, MALLORY);
+	for (unsigned int n = 1; n <= 2 * few; n++)
+		assert_true(is_wanted(n));
+	for (unsigned int n = few + 1; n <= 2 * few; n++)
+		assert_true(is_wanted(1000 + n));
+	assert_in_range(n_wanted(), MD_HOSTS_MAX / 8 * 7 - 100, MD_HOSTS_MAX / 8 * 7);
+}
+
+/* The host that Mallory wanted first is the first one that he wants no more. */
+static void test_oldest_first(void **state)
+{
+	unsigned int n = 100000, last = flood(ONE_RAIL) - 1;
+
+	(void)state;
+	assert_int_equal(n_wanted(), MD_HOSTS_MAX / 8 * 7);
+	assert_false(is_wanted(n));
+	while (!is_wanted(n))
+		n++;
+	assert_int_equal(n - 100000, MD_HOSTS_MAX / 8);
+	assert_true(is_wanted(last));
+	assert_true(answer_to(1, VICTIM));
+	assert_false(is_wanted(n));
+	assert_true(is_wanted(n + 1));
+	/* What he wants again he gets at the cost of another one of his. */
+	want(n, MALLORY);
+	assert_true(is_wanted(n));
+	assert_false(is_wanted(n + 1));
+	assert_true(is_wanted(1));
+}
+
+/* Descriptions as long as there may be: a sixth of the hosts take all memory. */
+static void test_memory(void **state)
+{
+	static char text[64 + N_GIDS * 32];
+	int len = snprintf(text, sizeof(text), "rail mlx5_0;");
+
+	(void)state;
+	for (unsigned int g = 0; g < N_GIDS; g++)
+		len += snprintf(text + len, sizeof(text) - (size_t)len, "gid 2001:db8::%x v2;", 1 + g);
+	for (unsigned int n = 1; n <= 10; n++) {
+		assert_true(hear(n, 1, text));
+		want(n, VICTIM);
+	}
+	flood(text);
+	assert_true(hosts.n < MD_HOSTS_MAX);
+	for (unsigned int n = 1; n <= 20; n++) {
+		assert_true(n <= 10 ? is_wanted(n) : hear(n, 3, text));
+		want(n, VICTIM);
+		assert_non_null(host(n)->desc);
+	}
+	/* Those whose descriptions grow after they have become wanted. */
+	for (unsigned int n = 30000; n < 31000; n++) {
+		size_t charge = 0;
+
+		if (answer_to(n, MALLORY))
+			hear(n, 2, text);
+		for (unsigned int w = 0; w < MD_WANTERS; w++)
+			charge += hosts.wanters[w].list.charge;
+		assert_true(charge <= MD_WANTED_BYTES);
+	}
+	for (unsigned int n = 1; n <= 20; n++)
+		assert_true(is_wanted(n) && host(n)->desc);
+	assert_true(hear(21, 3, text));
+	assert_non_null(host(21)->desc);
+}
+
+/* A host that several accounts want is no less wanted because one of them wants too much. */
+static void test_of_several(void **state)
+{
+	(void)state;
+	for (unsigned int n = 1; n <= 4; n++) {
+		assert_true(hear(n, 1, ONE_RAIL));
+		want(n, n <= 2 ? MALLORY : VICTIM);
+		want(n, n <= 2 ? VICTIM : MALLORY);
+	}
+	flood(ONE_RAIL);
+	for (unsigned int n = 1; n <= 4; n++)
+		assert_true(is_wanted(n));
+}
+
+/* What was not needed for a while is not wanted any more, and accounts that want nothing leave their places to others. */
+static void test_idle(void **state)
+{
+	const unsigned int n_accounts = MD_WANTERS - 2;
+
+	(void)state;
+	for (unsigned int round = 0; round < 3; round++) {
+		for (unsigned int n = 1; n <= n_accounts; n++) {
+			assert_true(hear(n, 1, ONE_RAIL));
+			want(n, 1000 * round + n);
+		}
+		assert_int_equal(hosts.wanters[MD_WANTERS - 1].n, 0);
+		assert_int_equal(n_wanted(), n_accounts);
+		for (unsigned int look = 0; look < 3; look++) {
+			assert_int_equal(n_wanted(), look < 2 ? n_accounts : 1);
+			want(1, 1000 * round + 1);
+			md_hosts_excuse(&hosts, 0, now_ns += MD_TARGET_IDLE_NS);
+			for (unsigned int n = 1; n <= n_accounts; n++)
+				assert_true(hear(n, 1, ONE_RAIL));
+			md_hosts_expire(&hosts, now_ns);
+		}
+		md_hosts_forget(&hosts, &host(1)->id);
+		assert_int_equal(n_wanted(), 0);
+	}
+	/* More accounts than there are places: the last ones share one. */
+	for (unsigned int n = 1; n <= 3 * n_accounts; n++) {
+		assert_true(hear(n, 1, ONE_RAIL));
+		want(n, 10000 + n);
+		assert_true(is_wanted(n));
+	}
+	assert_int_equal(hosts.wanters[MD_WANTERS - 1].n, 3 * n_accounts - (MD_WANTERS - 2));
+}
+
+/* Pieces of descriptions of hosts that Mallory wants: those of other accounts' hosts are put together all the same. */
+static void test_pieces(void **state)
+{
+	static uint8_t bytes[MD_DESC_BYTES_MAX];
+	struct md_beacon beacon = {.agent_version = 1, .interval_ms = 60000, .generation = 1};
+	struct md_heard heard = {.start = 100, .answer = true, .wanted = true};
+	char text[8192] = "rail mlx5_0;";
+	struct md_desc *desc;
+	unsigned int news;
+
+	(void)state;
+	for (int i = 0; i < 240; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "gid 10.0.0.%d/24 v2;", i + 1);
+	desc = peers_desc(text);
+	beacon.desc_bytes = (uint32_t)md_desc_encode(desc, bytes);
+	free(desc);
+	for (uint8_t piece = 0; piece < md_beacon_pieces(beacon.desc_bytes); piece++) {
+		md_beacon_cut(&beacon, bytes, piece);
+		heard.sender = peers_id(1);
+		heard.account = VICTIM;
+		assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news), 0);
+		md_beacon_cut(&beacon, bytes, 0);
+		/* Many accounts have not more than so much together. */
+		for (unsigned int i = 0; i < 2000; i++) {
+			heard.sender = peers_id(1000 + i);
+			heard.account = MALLORY + (piece ? 2 + i % 8 : 0);
+			assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news), 0);
+		}
+		now_ns += MD_S;
+	}
+	assert_non_null(host(1)->desc);
+	for (unsigned int w = 0, bytes_of_all = 0; w < MD_WANTERS; w++) {
+		assert_true(hosts.wanters[w].partials.bytes <= MD_PARTIAL_BYTES);
+		bytes_of_all += hosts.wanters[w].partials.bytes;
+		assert_true(bytes_of_all <= MD_PARTIAL_BYTES_WANTED);
+	}
+}
+
+/* ---- hosts that sign -------------------------------------------------------------------------- */
+
+static void sign(unsigned int n)
+{
+	const uint8_t digest[MD_CONTENT_BYTES] = {0};
+	struct md_statement said = {.host = host(n)->id, .start = 100, .generation = 1};
+	unsigned int news;
+
+	memcpy(said.name, host(n)->name, sizeof(said.name));
+	memcpy(said.content, host(n)->content.hash, sizeof(said.content));
+	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &news), 0);
+}
+
+/* Somebody invents hosts on netdev 2. The newest ones sign: hosts on other links take the places of the others. */
+static void test_signed_shield_nobody(void **state)
+{
+	unsigned int n = 100000;
+
+	(void)state;
+	for (; hosts.n < MD_HOSTS_MAX; n++) {
+		assert_true(hear(n, 2, ONE_RAIL));
+		if (hosts.n > MD_HOSTS_MAX - 1000)
+			sign(n);
+	}
+	for (unsigned int i = 1; i <= 100; i++)
+		assert_true(hear(i, 1, ONE_RAIL));
+	assert_int_equal(hosts.n_forgotten, 100);
+	assert_non_null(host(n - 1));
+	assert_null(host(n - 1001));
+	/* One whose key is not taken for his any more. */
+	md_hosts_unvouch(&hosts, host(n - 1));
+	assert_true(hear(101, 1, ONE_RAIL));
+	assert_null(host(n - 1));
+}
+
+/* Hosts that somebody invents, and that all sign: an eighth of the table is left to others. */
+static void test_signed_leave_room(void **state)
+{
+	unsigned int n, n_taken = 0;
+
+	(void)state;
+	for (n = 100000; hosts.n < MD_HOSTS_MAX; n++) {
+		assert_true(hear(n, 2, ONE_RAIL));
+		sign(n);
+	}
+	for (n = 1; n <= MD_HOSTS_MAX / 4; n++)
+		n_taken += hear(n, 1, ONE_RAIL);
+	assert_int_equal(n_taken, MD_HOSTS_MAX / 8);
+	assert_true(answer_to(n, VICTIM));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_places, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_oldest_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_of_several, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_signed_shield_nobody, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_signed_leave_room, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
