@@ -35,13 +35,13 @@ static bool has_memory(struct md_client *client, size_t len)
 	return true;
 }
 
-/* Return: 0 or -errno. */
+/* Return: 0; -EAGAIN: the socket is full; -ENOBUFS: there may be no more unread data at present; another -errno: the process is gone. */
 static int send_packet(struct md_client *client, const uint8_t *bytes, size_t len)
 {
 	ssize_t n;
 
 	if (!has_memory(client, len))
-		return -EAGAIN;
+		return -ENOBUFS;
 	do
 		n = send(client->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
@@ -53,37 +53,70 @@ static int send_packet(struct md_client *client, const uint8_t *bytes, size_t le
  * drops messages without a host. Each has a packet of its own, because an older process ignores the rest of a packet
  * after a type that it does not know.
  *
- * Return: false: the socket is full, or the process gone; frames are left.
+ * Return: as send_packet(); not 0: frames are left.
  */
-static bool announce(struct md_client *client)
+static int announce(struct md_client *client)
 {
 	static const uint8_t types[] = {MV_FRAME_WELCOME, MV_FRAME_PROBES, MV_FRAME_PACKS, MV_FRAME_SENDERS};
 	uint8_t buf[MV_FRAME_MAX_BYTES];
+	int err;
 
 	for (size_t i = 0; i < sizeof(types); i++) {
 		const struct mv_frame frame = {.type = types[i], .version = MV_CTL_VERSION};
 
 		if (!(client->out.owed & 1u << types[i]))
 			continue;
-		if (send_packet(client, buf, mv_frame_encode(&frame, buf)))
-			return false;
+		err = send_packet(client, buf, mv_frame_encode(&frame, buf));
+		if (err)
+			return err;
 		client->out.owed &= ~(1u << types[i]);
 	}
+	return 0;
+}
+
+/* The frames of the client are to be sent at the end of the iteration, or not. */
+static void set_waits(struct md_client *client, bool waits)
+{
+	if (waits && !client->out.waits)
+		LIST_INSERT_HEAD(&client->clients->waiting, client, out.waiting);
+	else if (!waits && client->out.waits)
+		LIST_REMOVE(client, out.waiting);
+	client->out.waits = waits;
+}
+
+/* Return: false: the event loop cannot tell. */
+static bool set_blocked(struct md_client *client, bool blocked)
+{
+	if (client->out.blocked != blocked &&
+	    sd_event_source_set_io_events(client->source, blocked ? EPOLLIN | EPOLLOUT : EPOLLIN) < 0)
+		return false;
+	client->out.blocked = blocked;
 	return true;
 }
 
-/* Return: false: the socket is full; try again later. */
+/* Return: false: not all could be sent; the rest is tried again later. */
 static bool flush_client(struct md_client *client)
 {
-	if (!announce(client))
-		return false;
-	if (client->out.len && send_packet(client, client->out.bytes, client->out.len) == -EAGAIN)
-		return false;
-	client->out.len = 0;
-	if (client->out.waits)
-		LIST_REMOVE(client, out.waiting);
-	client->out.waits = false;
-	return true;
+	int err = announce(client);
+	bool full;
+
+	if (!err && client->out.len) {
+		err = send_packet(client, client->out.bytes, client->out.len);
+		err = err == -EAGAIN || err == -ENOBUFS ? err : 0;
+	}
+	if (!err)
+		client->out.len = 0;
+	/* A full socket is not tried in each iteration. */
+	full = err == -EAGAIN;
+	full = set_blocked(client, full) && full;
+	set_waits(client, err && !full);
+	return !err;
+}
+
+void md_client_on_writable(struct md_client *client)
+{
+	set_blocked(client, false);
+	flush_client(client);
 }
 
 void md_clients_flush(struct md_clients *clients)
@@ -96,20 +129,12 @@ void md_clients_flush(struct md_clients *clients)
 	}
 }
 
-static void wait_for_flush(struct md_client *client)
-{
-	if (!client->out.waits)
-		LIST_INSERT_HEAD(&client->clients->waiting, client, out.waiting);
-	client->out.waits = true;
-}
-
 void md_client_welcome(struct md_client *client, bool probes)
 {
 	client->out.owed = 1u << MV_FRAME_WELCOME | 1u << MV_FRAME_PACKS | 1u << MV_FRAME_SENDERS;
 	if (probes)
 		client->out.owed |= 1u << MV_FRAME_PROBES;
-	if (!announce(client))
-		wait_for_flush(client);
+	flush_client(client);
 }
 
 bool md_client_put(struct md_client *client, const struct mv_frame *frame)
@@ -117,7 +142,7 @@ bool md_client_put(struct md_client *client, const struct mv_frame *frame)
 	uint8_t buf[MV_FRAME_MAX_BYTES];
 	size_t len = mv_frame_encode(frame, buf);
 
-	if (!len || !announce(client))
+	if (!len || announce(client))
 		return false;
 	if (!client->out.packs)
 		return !send_packet(client, buf, len);
@@ -125,7 +150,7 @@ bool md_client_put(struct md_client *client, const struct mv_frame *frame)
 		return false;
 	memcpy(client->out.bytes + client->out.len, buf, len);
 	client->out.len += len;
-	wait_for_flush(client);
+	set_waits(client, !client->out.blocked);
 	return true;
 }
 

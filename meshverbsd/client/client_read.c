@@ -262,7 +262,10 @@ int md_client_on_readable(sd_event_source *source, int fd, uint32_t revents, voi
 	struct md_client *client = arg;
 
 	(void)fd;
-	(void)revents;
+	if (revents & EPOLLOUT)
+		md_client_on_writable(client);
+	if (revents == EPOLLOUT)
+		return 0;
 	if (client->rest.bytes || client->backlogged || client->account->n_strays)
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	else if (is_busy(client->account, md_client_now_ns()))

@@ -261,7 +261,7 @@ static void test_pack_to_process(void **state)
 		md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data));
 	assert_int_equal(clients.count.not_delivered, 1);
 	/* What it was promised comes when it reads. */
-	for (at = 0; (len = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0; md_clients_flush(&clients))
+	for (at = 0; (len = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0; run_events())
 		at += (size_t)len;
 	assert_true(at / clients.count.delivered >= sizeof(data));
 	assert_int_equal(at % (clients.count.delivered - 4), 0);
@@ -271,6 +271,48 @@ static void test_pack_to_process(void **state)
 	run_events();
 	assert_int_equal(clients.n, 0);
 	md_clients_flush(&clients);
+}
+
+/* A full socket is not tried again before the process has read. */
+static void test_full_socket(void **state)
+{
+	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
+	const uint8_t data[100] = {0};
+	uint8_t buf[MV_PACK_MAX_BYTES];
+	int fd = registered();
+	struct md_client *client = md_clients_find(&clients, clients.next_number);
+	size_t at = 0;
+	ssize_t len;
+
+	(void)state;
+	claim(fd, "mlx5_0", 1);
+	put(fd, &packs);
+	while (!client->out.blocked) {
+		assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
+		md_clients_flush(&clients);
+		assert_int_equal(clients.count.not_delivered, 0);
+	}
+	assert_true(LIST_EMPTY(&clients.waiting));
+	for (unsigned int turn = 0; turn < 3; turn++) {
+		assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
+		assert_true(LIST_EMPTY(&clients.waiting));
+		assert_int_equal(sd_event_run(clients.event, 0), 0);
+	}
+	/* It still says what it wants, ... */
+	claim(fd, "mlx5_0", 2);
+	assert_int_equal(client->account->n_qps, 2);
+	/* ... and gets all once it has read. */
+	for (; (len = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0; sd_event_run(clients.event, 0))
+		at += (size_t)len;
+	assert_true(at / clients.count.delivered >= sizeof(data));
+	assert_int_equal(clients.count.not_delivered, 0);
+	assert_false(client->out.blocked);
+	assert_int_equal(sd_event_run(clients.event, 0), 0);
+	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
+	md_clients_flush(&clients);
+	assert_true(recv(fd, buf, sizeof(buf), MSG_DONTWAIT) > 0);
+	close(fd);
+	run_events();
 }
 
 /* Who looks for an address is told when it is not asked for; else the directory will tell. */
@@ -382,6 +424,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_garbage, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pack_from_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pack_to_process, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_socket, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_senders, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_senders_come_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
