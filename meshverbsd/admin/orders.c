@@ -11,6 +11,7 @@
 #include <json-c/json.h>
 
 #include "agent_log.h"
+#include "shell_word.h"
 
 /* Least time between rotations: a host that missed the first one does not know the key that has signed the second. */
 #define ROTATE_AGAIN_NS (60 * MD_S)
@@ -95,7 +96,7 @@ static void pin_key(struct md_agent *agent, const struct md_order *order, struct
 	had = md_pins_find(&trust->pins, order->host, &how, NULL);
 	revoked_as = md_pins_revoked_as(&trust->pins, &key);
 	if (revoked_as) {
-		fail(answer, "this key is revoked: meshverbs keys restore %s %s", revoked_as, order->key);
+		fail(answer, "this key is revoked: meshverbs keys restore %s %s", MV_SHELL(revoked_as), MV_SHELL(order->key));
 		return;
 	}
 	if (had && how == MD_PIN_HOSTS_FILE) {

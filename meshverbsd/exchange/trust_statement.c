@@ -8,6 +8,7 @@
 #include "agent_log.h"
 #include "id.h"
 #include "paths.h"
+#include "shell_word.h"
 
 /* For so long after the start, a host known before the start takes its host id back from a host that was met for the first time. */
 #define NEWCOMER_NS (60 * MD_S)
@@ -174,7 +175,7 @@ static void log_distrusted(const struct md_agent *agent, const struct md_stateme
 		md_public_format(pinned, had);
 		md_log(MD_WARNING,
 		       "host %s has the key %s, but is known with %s: not authenticated; if it was installed anew: meshverbs keys forget %s",
-		       said->name, now, had, said->name);
+		       said->name, now, had, MV_SHELL(said->name));
 	}
 }
 

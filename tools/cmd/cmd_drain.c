@@ -10,6 +10,7 @@
 #include "agentask.h"
 #include "cli.h"
 #include "dirview.h"
+#include "shell_word.h"
 
 #define TIMEOUT_S_DEFAULT 60
 #define TIMEOUT_S_MAX     86400
@@ -239,7 +240,7 @@ static int show(const struct drain *drain)
 			"%s, or take it back: meshverbs undrain %s",
 			drain->n_moving + drain->n_bound ? "end these programs and drain again"
 							 : "drain again",
-			drain->device);
+			MV_SHELL(drain->device));
 	return cli_finish(out, safe ? CLI_OK : CLI_ATTENTION);
 }
 

@@ -8,6 +8,7 @@
 
 #include "agentask.h"
 #include "cli.h"
+#include "shell_word.h"
 
 #define NAME_CHARS 63 /* name of a host, see ident/statement.h */
 #define KEY_CHARS  44 /* 32 bytes in base64 */
@@ -115,14 +116,14 @@ static enum out_tone state_of(struct json_object *host, struct tally *tally, cha
 	else if (is(trust, "changed"))
 		snprintf(buf, size,
 			 "not authenticated: it shows another key, %s; if it was installed anew: meshverbs keys forget %s",
-			 agent_text(host, "key"), name);
+			 agent_text(host, "key"), MV_SHELL(name));
 	else if (is(trust, "revoked"))
 		snprintf(buf, size, "not authenticated: its key is revoked");
 	else if (is(trust, "unpinned"))
 		snprintf(
 			buf, size,
 			"not authenticated: beyond a router a first contact proves nothing: meshverbs keys pin %s %s",
-			name, agent_text(host, "key"));
+			MV_SHELL(name), MV_SHELL(agent_text(host, "key")));
 	else if (is(trust, "pinned"))
 		snprintf(buf, size, "not authenticated yet: it has sealed nothing for this host");
 	else
@@ -149,7 +150,7 @@ static void out_seen(struct out *out, struct json_object *host)
 static void show_host(struct out *out, struct json_object *host, struct tally *tally)
 {
 	const char *pinned = agent_text(host, "pinned_key"), *key = agent_text(host, "key"), *trust = agent_text(host, "trust");
-	char text[320];
+	char text[1280]; /* a command with two words that are quoted */
 	enum out_tone tone = state_of(host, tally, text, sizeof(text));
 
 	out_row(out);

@@ -8,6 +8,7 @@
 
 #include "agentask.h"
 #include "doctor.h"
+#include "shell_word.h"
 
 /* Containers have RUN_DIR, but not the control socket. */
 static bool is_out_of_sight(const struct doctor *d)
@@ -31,7 +32,7 @@ static void find_no_agent(struct doctor *d)
 	else if (d->agent_error == -EACCES)
 		doctor_find(d, DOCTOR_ACTION, words("%s/control", dir),
 			    words("this user may not ask the agent there"),
-			    words("chmod 0755 %s, which is how the agent makes it", dir));
+			    words("chmod 0755 %s, which is how the agent makes it", MV_SHELL(dir)));
 	else if (d->agent_error == -EBADMSG)
 		doctor_find(d, DOCTOR_ACTION, words("meshverbsd"),
 			    words("its answer at %s/control has no agent in it", dir),

@@ -6,6 +6,7 @@
 
 #include "doctor.h"
 #include "lidfind.h"
+#include "shell_word.h"
 
 struct ib_port {
 	const struct mv_device *device;
@@ -54,7 +55,7 @@ static void check_netdev(struct doctor *d, const struct ib_port *ib)
 		return;
 	doctor_find(d, DOCTOR_NOTE, words("%s port %u", ib->device->name, ib->port->num),
 		    first ? words("its IPoIB netdev %s is not up and running", first->name) : words("it has no IPoIB netdev here"),
-		    first ? words("ip link set %s up", first->name) : words("modprobe ib_ipoib; then bring the port's netdev up"));
+		    first ? words("ip link set %s up", MV_SHELL(first->name)) : words("modprobe ib_ipoib; then bring the port's netdev up"));
 }
 
 static void check_netdevs(struct doctor *d)

@@ -8,6 +8,7 @@
 
 #include "agentask.h"
 #include "doctor.h"
+#include "shell_word.h"
 
 #define STATE_DIR "/var/lib/meshverbs"
 
@@ -35,7 +36,7 @@ static void check_fleet_key_file(struct doctor *d)
 				  st.st_mode & 07777),
 			    words("chmod 0600 %s; who may have read it can speak as any host: meshverbsd --make-key, and the "
 				  "new key on all hosts",
-				  file));
+				  MV_SHELL(file)));
 }
 
 /* A file in STATE_DIR. Return: false: this user may not look there. */
@@ -155,7 +156,7 @@ static void find_changed(struct doctor *d)
 						 name, key ? key : "?", known),
 			    words("was it installed anew, and does meshverbs keys there show this key? Then meshverbs keys forget "
 				  "%s; if not, somebody speaks in its name, or two hosts have one name",
-				  name));
+				  MV_SHELL(name)));
 }
 
 static void check_peer_keys(struct doctor *d)

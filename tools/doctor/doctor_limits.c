@@ -10,6 +10,7 @@
 
 #include "agentask.h"
 #include "doctor.h"
+#include "shell_word.h"
 
 /* The buffers of one rank soon need this much. */
 #define ENOUGH_BYTES (1ull << 30)
@@ -182,7 +183,7 @@ static void find_starter(struct doctor *d, const struct starter *starter, uint64
 			  limit_text(limit, text), starter->starts),
 		    words("systemctl edit %s: under [Service] LimitMEMLOCK=infinity; then "
 			  "systemctl restart %s",
-			  starter->unit, starter->unit));
+			  MV_SHELL(starter->unit), MV_SHELL(starter->unit)));
 }
 
 /*

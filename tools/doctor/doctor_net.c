@@ -4,6 +4,7 @@
 
 #include "doctor.h"
 #include "entry.h"
+#include "shell_word.h"
 
 #define NICS_MAX 64
 
@@ -167,7 +168,7 @@ static void check_arp_of(struct doctor *d, const struct nic *nic)
 		      "for good in a file in /etc/sysctl.d; then ip neigh flush on the other "
 		      "hosts. "
 		      "meshverbs-arp(8) does that by udev, unless told otherwise",
-		      nic->netdev->name, nic->netdev->name));
+		      MV_SHELL(nic->netdev->name), MV_SHELL(nic->netdev->name)));
 }
 
 static bool is_told(const struct nics *nics, size_t i)

@@ -2,6 +2,7 @@
 /* doctor: other hosts, as in the directory. */
 #include "ctl.h"
 #include "doctor.h"
+#include "shell_word.h"
 
 #define NO_DIRECTORY "there is no directory of peers"
 
@@ -82,7 +83,7 @@ static void check_mtu_of(struct doctor *d, const struct mv_directory *dir, uint3
 		    words("give all netdevs of the link, and the switch, one MTU: ip link set %s "
 			  "mtu 9000 (4200 is enough for RoCE "
 			  "4096)",
-			  ours->netdev));
+			  MV_SHELL(ours->netdev)));
 }
 
 static void check_mtu(struct doctor *d)

@@ -7,6 +7,7 @@
 
 #include "doctor.h"
 #include "entry.h"
+#include "shell_word.h"
 
 typedef void (*port_visitor)(struct doctor *d, const struct mv_device *device,
 			     const struct mv_port *port);
@@ -110,7 +111,7 @@ static void check_port(struct doctor *d, const struct mv_device *device, const s
 		fix = words("start a subnet manager (opensm) in that fabric, or check the cable");
 	} else if (netdev && !netdev->up) {
 		what = words("it is down: netdev %s is not up", netdev->name);
-		fix = words("ip link set %s up", netdev->name);
+		fix = words("ip link set %s up", MV_SHELL(netdev->name));
 	} else if (netdev) {
 		what = words("it is down: netdev %s has no carrier", netdev->name);
 		fix = words("check the cable of %s, and the port at its other end", netdev->name);
@@ -211,7 +212,7 @@ static bool find_in_master(struct doctor *d, const struct mv_device *device, con
 				  bond ? "bond" : "bridge", master),
 			    words("if programs of this host are to use the port: ip addr add ADDRESS/PREFIX dev %s, not dev %s; if it is "
 				  "for others alone, name %s in exclude in %s",
-				  master, netdev->name, device->name, d->status.config_file));
+				  MV_SHELL(master), MV_SHELL(netdev->name), device->name, d->status.config_file));
 	else if (!strcmp(master, "ovs-system"))
 		doctor_find(d, DOCTOR_ACTION, port_words(device, port),
 			    words("netdev %s is a port of Open vSwitch, and so has no address of its own", netdev->name),
@@ -230,7 +231,7 @@ static void find_empty_table(struct doctor *d, const struct mv_device *device, c
 			    words("its GID table is empty, and the card is in switchdev mode, in which the uplink may have no RoCE"),
 			    words("for programs of this host use an SF or VF, or devlink dev eswitch set pci/%s mode legacy; if the NIC is "
 				  "for virtual machines alone, name %s in exclude in %s",
-				  device->pci, device->name, d->status.config_file));
+				  MV_SHELL(device->pci), device->name, d->status.config_file));
 	else
 		doctor_find(d, DOCTOR_ACTION, port_words(device, port), words("its GID table is empty"),
 			    words("bring its netdev up and give it an address; the kernel makes the GIDs then"));
@@ -258,7 +259,7 @@ static void check_addresses_of(struct doctor *d, const struct mv_device *device,
 				  netdev->name),
 			    words("ip addr add ADDRESS/PREFIX dev %s, for good in your network "
 				  "configuration",
-				  netdev->name));
+				  MV_SHELL(netdev->name)));
 }
 
 static void check_addresses(struct doctor *d)

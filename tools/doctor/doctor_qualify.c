@@ -6,8 +6,13 @@
 
 #include "agentask.h"
 #include "doctor.h"
+#include "shell_word.h"
 
-static const char again[] = "while nothing uses RDMA: meshverbs qualify %s; or survive = on (off) in mesh.conf, which asks no verdict";
+static char *again(const char *device)
+{
+	return words("while nothing uses RDMA: meshverbs qualify %s; or survive = on (off) in mesh.conf, which asks no verdict",
+		     MV_SHELL(device));
+}
 
 static void find_failed(struct doctor *d, const char *device, struct json_object *row)
 {
@@ -18,7 +23,7 @@ static void find_failed(struct doctor *d, const char *device, struct json_object
 			  agent_text(row, "assumption"), agent_text(row, "trial"), reason ? ": " : "", reason ? reason : ""),
 		    words("nothing has to be done: its programs have what they have without meshverbs; after an update of firmware, kernel or libmlx5 "
 			  "it is tried again, and at any time by meshverbs qualify %s",
-			  device));
+			  MV_SHELL(device)));
 }
 
 static void find_unknown(struct doctor *d, const char *device, const char *state, struct json_object *row)
@@ -32,12 +37,12 @@ static void find_unknown(struct doctor *d, const char *device, const char *state
 		doctor_find(d, DOCTOR_NOTE, words("%s", device),
 			    words("whether it qualifies is not certain (%s: %s); connections at work stay on it", agent_text(row, "trial"),
 				  agent_text(row, "reason")),
-			    words(again, device));
+			    again(device));
 	else
 		doctor_find(d, DOCTOR_NOTE, words("%s", device),
 			    words("nobody has found out whether it qualifies%s%s; connections at work stay on it", why || waits ? ": " : "",
 				  why ? why : waits ? waits : ""),
-			    words(again, device));
+			    again(device));
 }
 
 static void check_device(struct doctor *d, struct json_object *row)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "entry.h"
+#include "shell_word.h"
 
 static const struct {
 	const char *name;
@@ -90,7 +91,7 @@ enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *p
 	if (!netdev)
 		return judge_missing(netdev_name, text, size);
 	if (!netdev->up) {
-		snprintf(text, size, "%s is down: ip link set %s up", netdev->name, netdev->name);
+		snprintf(text, size, "%s is down: ip link set %s up", netdev->name, MV_SHELL(netdev->name));
 		return ENTRY_DOWN;
 	}
 	if (!netdev->running) {

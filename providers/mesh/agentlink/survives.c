@@ -2,6 +2,7 @@
 #include "survives.h"
 
 #include "directory_client.h"
+#include "shell_word.h"
 
 /* Hash of the build id of the provider's library. Return: 0: the library has no build id, so it is qualified nowhere. */
 static uint32_t library_of(struct mesh_context *mc)
@@ -71,6 +72,6 @@ const char *mesh_survives_why_not(struct mesh_context *mc)
 		mv_log(&mesh_root.log, MV_LOG_INFO,
 		       "%s: connections at work stay where they are (survive = auto): it has not qualified%s; see `meshverbs doctor`, and "
 		       "`meshverbs qualify %s`",
-		       mc->device, other ? " with the provider's library of this process" : "", mc->device);
+		       mc->device, other ? " with the provider's library of this process" : "", MV_SHELL(mc->device));
 	return other ? "its NIC had qualified with another library when it was made" : "its NIC had not qualified when it was made";
 }
