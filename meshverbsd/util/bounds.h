@@ -231,7 +231,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_TRIES_FEW          2 /* the first tries use one address pair on each of MD_PATHS_FIRST netdevs */
 #define MD_PATHS_FIRST        3 /* netdevs of the first tries */
 #define MD_PATHS_AT_ONCE      8 /* address pairs of a later try; the next try takes the following pairs */
-#define MD_PATHS_MAX          64 /* address pairs of a host that are considered */
+#define MD_PATHS_MAX          72 /* address pairs of a host that are considered: 8 rails that hear 8 rails each, and 8 that are known otherwise */
 #define MD_CUT_MAX            8 /* netdevs by which a host is known to be unreachable; further ones are not noted */
 #define MD_BUNDLES            32 /* bundles that are filled at a time, 1.2 KiB each */
 #define MD_ACKS_NS            (5 * MD_MS) /* acks are batched so long: a quarter of the time until the second try */

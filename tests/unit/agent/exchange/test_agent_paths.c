@@ -786,6 +786,31 @@ static void test_walks_of_claims_again(void **state)
 	assert_int_not_equal(n_walks, 0);
 }
 
+/* Each of eight rails hears each of the host's eight: all these pairs are considered, and one that is known otherwise. */
+static void test_eight_rails(void **state)
+{
+	struct md_endpoint ends[MD_PATHS_MAX];
+	union ibv_gid gid = unit_gid("10.0.0.2");
+	struct md_host *host;
+
+	(void)state;
+	host_of_pods(1);
+	host = hosts.by_id;
+	host->sightings.list = calloc(64, sizeof(struct md_sighting));
+	assert_non_null(host->sightings.list);
+	host->sightings.n = host->sightings.cap = 64;
+	for (uint32_t i = 0; i < 64; i++) {
+		char text[32];
+		union ibv_gid rail;
+
+		snprintf(text, sizeof(text), "fe80::%x", 1 + i % 8);
+		rail = unit_gid(text);
+		host->sightings.list[i] = (struct md_sighting){.ip = md_paths_ip(&rail), .ifindex = 1 + i / 8};
+	}
+	claim_all();
+	assert_int_equal(md_paths_find(view, &hosts, &map, &targets, &no_probes, &gid, ends, MD_PATHS_MAX), 65);
+}
+
 /* Nor any when there is no more room. */
 static void test_walks_while_there_is_room(void **state)
 {
@@ -827,6 +852,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_walks_of_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_of_claims_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_while_there_is_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_eight_rails, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
