@@ -11,8 +11,8 @@
 #include "agent_log.h"
 
 #define LOOK_NS	      (250 * MD_MS)
-#define ASK_NS	      MD_S /* until the host is asked again; doubles each time */
-#define ASKED_MAX     6 /* number of times a host is asked */
+#define ASK_NS	      MD_S /* until the host is asked again; doubles each time, ASKED_MAX times */
+#define ASKED_MAX     6 /* example: a host whose clock was set back ignores us for two minutes, and is asked each 64 s */
 #define ASKED_IN_LOOK 32 /* hosts of one share */
 #define STRANGER_NS   MD_S /* between two answers to a host that seals with an unknown key */
 
@@ -77,18 +77,17 @@ void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
 	struct in6_addr ip;
 	uint32_t ifindex;
 
-	if (host->asking.n_asked >= ASKED_MAX || now_ns < host->asking.not_before_ns ||
-	    !find_place(host, &ip, &ifindex) || !may_be_asked(&agent->trust, host, now_ns))
+	if (now_ns < host->asking.not_before_ns || !find_place(host, &ip, &ifindex) || !may_be_asked(&agent->trust, host, now_ns))
 		return;
-	host->asking.not_before_ns = now_ns + (ASK_NS << host->asking.n_asked++);
+	host->asking.not_before_ns = now_ns + (ASK_NS << host->asking.n_asked);
+	if (host->asking.n_asked < ASKED_MAX)
+		host->asking.n_asked++;
 	ask_at(agent, host, &ip, ifindex);
 }
 
 /* True: the host's statement, or its confirmation, is missing. */
 static bool is_wanting(const struct md_agent *agent, const struct md_host *host)
 {
-	if (host->asking.n_asked >= ASKED_MAX)
-		return false;
 	return host->vouch ? md_host_is_vouched(host) && !md_secure_peer_seals(agent->secure, &host->id) : true;
 }
 

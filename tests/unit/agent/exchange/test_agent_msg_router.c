@@ -275,6 +275,31 @@ static void test_questions_for_keys_on_another_link(void **state)
 	end();
 }
 
+/* A host that answers nothing for minutes, for its clock was set back, is still asked then: seldom, and not less. */
+static void test_questions_for_keys_do_not_end(void **state)
+{
+	uint64_t asked_ns = 0, now_ns = MD_S;
+	unsigned int n = 0;
+	struct md_host *host;
+
+	(void)state;
+	begin();
+	agent.trust.on = true;
+	host = add_host(1);
+	for (; now_ns < 600 * MD_S; now_ns += MD_S / 4) {
+		uint64_t before = host->asking.not_before_ns;
+
+		md_trust_look_hosts(&agent, now_ns);
+		if (host->asking.not_before_ns == before)
+			continue;
+		n++;
+		asked_ns = now_ns;
+	}
+	assert_in_range(n, 10, 20);
+	assert_true(now_ns - asked_ns <= 64 * MD_S);
+	end();
+}
+
 /* Statements that nobody has signed, from everywhere on one link. */
 static void test_statements_of_another_link(void **state)
 {
@@ -675,6 +700,7 @@ int main(void)
 		cmocka_unit_test(test_messages_of_another_link),
 		cmocka_unit_test(test_answers_on_another_link),
 		cmocka_unit_test(test_questions_for_keys_on_another_link),
+		cmocka_unit_test(test_questions_for_keys_do_not_end),
 		cmocka_unit_test(test_statements_of_another_link),
 		cmocka_unit_test(test_greetings_are_rationed),
 		cmocka_unit_test(test_greetings_with_a_key),
