@@ -334,19 +334,24 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 {
 	struct md_agent *agent = arg;
 	struct md_received received;
+	uint64_t until_ns = md_now() + MD_DATAGRAMS_NS;
 
 	(void)source;
 	(void)revents;
-	for (int i = 0; i < MD_DATAGRAMS_PER_TURN && !md_udp_receive(fd, &received); i++)
+	for (int i = 0; i < MD_DATAGRAMS_PER_TURN && !md_udp_receive(fd, &received); i++) {
 		on_datagram(agent, &received);
+		if (md_now() >= until_ns)
+			break;
+	}
 	return 0;
 }
 
 static bool drain(struct md_agent *agent, int fd)
 {
+	uint64_t until_ns = md_now() + MD_DRAINED_NS;
 	struct md_received received;
 
-	for (int i = 0; fd >= 0 && i < MD_DATAGRAMS_DRAINED; i++) {
+	for (int i = 0; fd >= 0 && i < MD_DATAGRAMS_DRAINED && md_now() < until_ns; i++) {
 		if (md_udp_receive(fd, &received))
 			return true;
 		on_datagram(agent, &received);

@@ -277,9 +277,15 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 
 #define MD_LOG_AGAIN_NS (60 * MD_S) /* the log names a refused host, or other reason, at most so often */
 
-/* Datagrams in one iteration of the event loop. */
+/*
+ * Datagrams in one iteration of the event loop, of each socket. A bundle has more than a hundred messages, each of which may
+ * need a look-up of 50 us. So no further datagram is read after a time, either: the time that usual datagrams, of 10 us, do
+ * not need.
+ */
 #define MD_DATAGRAMS_PER_TURN 64
-#define MD_DATAGRAMS_DRAINED  512 /* of each socket, before the silence of others counts */
+#define MD_DATAGRAMS_NS	      MD_BUSY_NS
+#define MD_DATAGRAMS_DRAINED  512 /* before the silence of others counts */
+#define MD_DRAINED_NS	      (8 * MD_BUSY_NS)
 
 /* Control connections: people and their scripts. */
 #define MD_CONTROLS_MAX 32

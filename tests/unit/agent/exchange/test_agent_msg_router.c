@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "agent.h"
 #include "bundle_wire.h"
@@ -16,6 +18,20 @@ uint64_t __wrap_md_now(void);
 uint64_t __wrap_md_now(void)
 {
 	return clock_ns;
+}
+
+static uint64_t datagram_ns; /* how long each datagram takes */
+static unsigned int n_received;
+
+/* There is always one more, of nobody. */
+int __wrap_md_udp_receive(int fd, struct md_received *ret);
+int __wrap_md_udp_receive(int fd, struct md_received *ret)
+{
+	(void)fd;
+	memset(ret, 0, sizeof(*ret));
+	clock_ns += datagram_ns;
+	n_received++;
+	return 0;
 }
 
 /* A bundle of @n messages that are none: what is counted as malformed was looked at. */
@@ -545,6 +561,29 @@ static void test_greetings_with_a_key(void **state)
 	end();
 }
 
+/* Datagrams that take long, as those with many messages: fewer of them in an iteration. */
+static void test_slow_datagrams(void **state)
+{
+	(void)state;
+	begin();
+	assert_true(sd_event_new(&agent.event) >= 0);
+	agent.udp.fd6 = eventfd(1, EFD_CLOEXEC);
+	assert_int_equal(md_rx_start(&agent), 0);
+	for (unsigned int slow = 0; slow < 2; slow++) {
+		datagram_ns = slow ? MD_BUSY_NS / 4 : 1000;
+		n_received = 0;
+		assert_true(sd_event_run(agent.event, 0) > 0);
+		assert_int_equal(n_received, slow ? 4 : MD_DATAGRAMS_PER_TURN);
+		n_received = 0;
+		assert_false(md_rx_drain(&agent));
+		assert_int_equal(n_received, slow ? 32 : MD_DATAGRAMS_DRAINED);
+	}
+	sd_event_source_unref(agent.listening.io6);
+	close(agent.udp.fd6);
+	sd_event_unref(agent.event);
+	end();
+}
+
 /* ---- hosts that processes of several accounts want -------------------------------------------- */
 
 enum { MALLORY = 1000, VICTIM };
@@ -706,6 +745,7 @@ int main(void)
 		cmocka_unit_test(test_greetings_with_a_key),
 		cmocka_unit_test(test_questions_are_rationed),
 		cmocka_unit_test(test_greetings_on_another_link),
+		cmocka_unit_test(test_slow_datagrams),
 		cmocka_unit_test(test_accounts),
 		cmocka_unit_test(test_all_accounts),
 		cmocka_unit_test(test_who_wants),
