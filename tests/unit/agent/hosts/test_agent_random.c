@@ -173,6 +173,31 @@ static void check_hosts(void)
 			assert_non_null(md_hosts_find(&hosts, &holder->hosts[i]));
 }
 
+/* Each host is in the list where it belongs, and what accounts want adds up. */
+static void check_lists(void)
+{
+	size_t n = 0, n_wants = 0, n_bytes = 0;
+
+	for (unsigned int i = 0; i < 2 * MD_HOSTS_SHARES + MD_WANTERS; i++) {
+		const struct md_hosts_list *list = i < 2 * MD_HOSTS_SHARES ? &hosts.shares[i / 2].of[i % 2] : &hosts.wanters[i - 2 * MD_HOSTS_SHARES].list;
+
+		n += list->n;
+		n_bytes += list->bytes;
+		assert_true(list->charge >= list->bytes && list->charge >= list->n * MD_WANTED_EACH);
+	}
+	assert_int_equal(n, hosts.n);
+	assert_int_equal(n_bytes, hosts.bytes);
+	for (const struct md_host *host = hosts.by_id; host; host = host->hh.next) {
+		n_wants += (size_t)__builtin_popcount(md_host_wanters(host));
+		assert_ptr_equal(host->room.in, md_host_is_wanted(host) ? &hosts.wanters[host->wanted.charged].list
+									: &hosts.shares[host->room.share].of[md_host_is_vouched(host)]);
+		assert_true(!md_host_is_wanted(host) || md_host_wanters(host) >> host->wanted.charged & 1);
+	}
+	for (unsigned int w = 0; w < MD_WANTERS; w++)
+		n_wants -= hosts.wanters[w].n;
+	assert_int_equal(n_wants, 0);
+}
+
 static void check_directory(void)
 {
 	const struct md_dir_build_from from = {
@@ -206,6 +231,7 @@ static void test_any_order(void **state)
 		else
 			change_our_side(below(6));
 		check_hosts();
+		check_lists();
 		if (step % 64 == 0)
 			check_directory();
 		host = md_hosts_find(&hosts, &id);
