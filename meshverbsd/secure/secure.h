@@ -88,7 +88,7 @@ struct md_addr {
 	 * this address, because the other end made them for it. Cookies that we make do not depend on it.
 	 */
 	struct in6_addr local;
-	uint32_t arrived; /* the netdev of arrival, always set; chooses the rate limits, and nothing else */
+	uint32_t arrived; /* the netdev of arrival, always set; chooses the rate limits, and the place of copies (secure_copies.h) */
 };
 
 enum md_verdict {

@@ -8,12 +8,12 @@
 /*
  * Copies of beacons. If several netdevs of this host are on one link (two cards on one fabric), each netdev gets each
  * beacon. A replay window accepts the first copy only, but each copy shows that its sender is heard on that netdev. So
- * a further copy is accepted once on each netdev, for one to two MD_COPY_NS.
+ * a further copy is accepted once on each netdev, for one to three MD_COPY_NS.
  *
  * struct md_copies: of one sender. Zeroed at first.
  */
 #define MD_COPY_NS	1000000000ull
-#define MD_COPY_NETDEVS 8 /* on one link; copies on further ones are refused */
+#define MD_COPY_NETDEVS 8 /* on which a sender is heard; copies on further ones are refused */
 #define MD_COPY_BEACONS 64 /* counters behind the newest beacon of which copies are accepted */
 
 struct md_copies {

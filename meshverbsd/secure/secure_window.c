@@ -116,27 +116,12 @@ static enum md_verdict take(struct md_window *window, uint64_t start, uint64_t c
 	return verdict;
 }
 
-/* The same beacon comes by each netdev of a link. */
-static enum md_verdict take_beacon(struct sender *sender, uint64_t start, uint64_t counter, uint32_t netdev, bool fresh, uint64_t now_ns)
-{
-	uint64_t former = sender->window.start;
-	enum md_verdict verdict = take(&sender->window, start, counter, fresh, now_ns);
-
-	if (verdict == MD_OPEN_REPLAY && md_copies_take(&sender->copies, counter, netdev, now_ns))
-		return MD_OPEN_OK;
-	if (verdict)
-		return verdict;
-	if (sender->window.start != former)
-		memset(&sender->copies, 0, sizeof(sender->copies));
-	md_copies_first(&sender->copies, counter, netdev, now_ns);
-	return MD_OPEN_OK;
-}
-
 enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host_id *id, uint64_t start, uint64_t counter,
 				uint32_t beacon_on, bool fresh, uint64_t now_ns)
 {
 	struct sender *sender = md_table_find(&windows->senders, id);
 	enum md_verdict verdict;
+	uint64_t former;
 
 	if (!sender && !fresh)
 		return MD_OPEN_UNPROVEN;
@@ -144,10 +129,14 @@ enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host
 		sender = add_sender(windows, id, now_ns);
 	if (!sender)
 		return MD_OPEN_NO_ROOM;
-	if (beacon_on)
-		verdict = take_beacon(sender, start, counter, beacon_on, fresh, now_ns);
-	else
-		verdict = take(&sender->window, start, counter, fresh, now_ns);
+	former = sender->window.start;
+	verdict = take(&sender->window, start, counter, fresh, now_ns);
+	if (sender->window.start != former) /* the sender has restarted, and counts from 1; the first datagram may be of any kind */
+		memset(&sender->copies, 0, sizeof(sender->copies));
+	if (beacon_on && verdict == MD_OPEN_REPLAY && md_copies_take(&sender->copies, counter, beacon_on, now_ns))
+		verdict = MD_OPEN_OK;
+	else if (beacon_on && !verdict)
+		md_copies_first(&sender->copies, counter, beacon_on, now_ns);
 	if (!verdict)
 		md_table_touch(&windows->senders, sender);
 	return verdict;

@@ -31,7 +31,6 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 		.sgid_type = (uint8_t)choice->type,
 		.dgid = attr->grh.dgid,
 		.routed = choice->fits,
-		.made = by_links,
 		.by_links = by_links,
 	};
 	char to[MV_GID_STRLEN];

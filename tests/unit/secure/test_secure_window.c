@@ -72,7 +72,7 @@ static void test_edges(void **state)
 	md_windows_fini(&w);
 }
 
-/* A beacon is accepted once on each netdev by which it comes, within one to two seconds. Another datagram is accepted once. */
+/* A beacon is accepted once on each netdev by which it comes, within one to three seconds. Another datagram is accepted once. */
 static void test_copies(void **state)
 {
 	const uint64_t last = 6 + MD_COPY_BEACONS, late_ns = 20 * MD_COPY_NS;
@@ -124,6 +124,11 @@ static void test_copies(void **state)
 	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 6, 5, 1, true, 2 * LIFE_NS)), "ok");
 	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 6, 5, 2, true, 2 * LIFE_NS)), "ok");
 	assert_beacon(MD_OPEN_OLD_START, 1000 + 199 * MD_COPY_BEACONS, 3, true, 2 * LIFE_NS);
+	/* That life may begin with a datagram that is no beacon. */
+	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 6, 90000, 1, false, 2 * LIFE_NS)), "ok");
+	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 7, 1, 0, true, 4 * LIFE_NS)), "ok");
+	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 7, 2, 1, false, 4 * LIFE_NS)), "ok");
+	assert_string_equal(md_verdict_name(md_windows_take(&w, &host, 7, 2, 2, false, 4 * LIFE_NS)), "ok");
 	md_windows_fini(&w);
 #undef assert_beacon
 }
