@@ -8,7 +8,6 @@
 
 #include <json-c/json.h>
 
-#include "control.h"
 
 /* ---- probed paths ---------------------------------------------------------------------------- */
 
@@ -66,10 +65,10 @@ static void read_comm(pid_t pid, char *buf, size_t size)
 	buf[strcspn(buf, "\n")] = '\0';
 }
 
-/* A text of the process, so it may be anything. A JSON object is copied. Others are left out: NULL. */
+/* Printed by md_control_object(), so it is copied. */
 static struct json_object *status_object(char *status)
 {
-	struct json_object *object = md_control_is_object(status, strlen(status)) ? json_object_new_object() : NULL;
+	struct json_object *object = json_object_new_object();
 
 	if (object)
 		json_object_set_serializer(object, json_object_userdata_to_json_string, status,
@@ -87,7 +86,7 @@ static struct json_object *qp_object(const struct md_agent *agent, const struct 
 				     struct shown *shown)
 {
 	const struct md_client *client = md_clients_find(&agent->clients, qp->owner);
-	struct json_object *object = json_object_new_object(), *status;
+	struct json_object *object = json_object_new_object();
 
 	md_json_add_text(object, "device", qp->key.device);
 	md_json_add_bool(object, "drained", md_drained_has(&agent->drained, qp->key.device));
@@ -102,9 +101,8 @@ static struct json_object *qp_object(const struct md_agent *agent, const struct 
 		md_json_add_text(object, "comm", shown->comm[0] ? shown->comm : client->name);
 		md_json_add_text(object, "name", client->name);
 	}
-	status = qp->status ? status_object(qp->status) : NULL;
-	if (status)
-		md_json_add(object, "status", status);
+	if (qp->status)
+		md_json_add(object, "status", status_object(qp->status));
 	return object;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent_log.h"
+#include "control.h"
 
 static int on_register(struct md_client *client, const struct mv_frame *frame)
 {
@@ -86,8 +87,14 @@ static void on_send(struct md_client *client, const struct mv_frame *frame)
 static void on_status(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
+	char *text = md_control_object((const char *)frame->payload, frame->len);
 
-	md_qps_status(&client->clients->qps, &key, client->number, frame->payload, frame->len);
+	if (!text) {
+		client->clients->count.malformed++;
+		return;
+	}
+	if (md_qps_status(&client->clients->qps, &key, client->number, text))
+		free(text);
 }
 
 /* A refused path gets no state, as if it never answered. */

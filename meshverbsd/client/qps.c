@@ -141,21 +141,14 @@ int md_qps_unclaim(struct md_qps *qps, const struct md_qp_key *key, uint64_t own
 	return 0;
 }
 
-int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, const void *text,
-		  size_t len)
+int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, char *text)
 {
 	struct md_qp *qp = md_qps_find(qps, key);
-	char *copy;
 
 	if (!qp || qp->owner != owner)
 		return -ENOENT;
-	copy = malloc(len + 1);
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, text, len);
-	copy[len] = '\0';
 	free(qp->status);
-	qp->status = copy;
+	qp->status = text;
 	return 0;
 }
 

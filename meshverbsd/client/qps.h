@@ -28,7 +28,7 @@ struct md_qp {
 	bool confirmed;
 	uint64_t waiter; /* number of a client that was refused, and gets the QP next; 0: none */
 	uint8_t waiter_type; /* QP type that the waiter claimed */
-	char *status; /* last STATUS text, not checked: who shows it checks it; NULL: none */
+	char *status; /* last STATUS text, a JSON object; NULL: none */
 };
 
 LIST_HEAD(md_qp_list, md_qp);
@@ -68,8 +68,8 @@ int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, 
 /** md_qps_unclaim - the owner gives the QP up. Return: 0; -ENOENT: @owner does not own it */
 int md_qps_unclaim(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner);
 
-/** md_qps_status - store the text for display, @len bytes. Return: 0; -ENOENT; -ENOMEM */
-int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, const void *text, size_t len);
+/** md_qps_status - take over the JSON object for display. Return: 0; -ENOENT: @text is still the caller's */
+int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, char *text);
 
 struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key); /* owned by @qps; NULL: no owner */
 

@@ -2,7 +2,6 @@
 #include "control.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,36 +99,42 @@ static void close_control(struct md_control *control)
 	leave(control);
 }
 
-/* json-c takes NaN and Infinity, which JSON does not have. @arg: a bool, set where there is one */
-static int look_for_nan(struct json_object *object, int flags, struct json_object *parent, const char *key, size_t *index, void *arg)
+/* json-c takes numbers that JSON does not have (NaN, 1.), and prints them as they came. @arg: a bool, set where there is a fraction */
+static int look_for_fraction(struct json_object *object, int flags, struct json_object *parent, const char *key, size_t *index, void *arg)
 {
 	(void)flags;
 	(void)parent;
 	(void)key;
 	(void)index;
-	if (!json_object_is_type(object, json_type_double) || isfinite(json_object_get_double(object)))
+	if (!json_object_is_type(object, json_type_double))
 		return JSON_C_VISIT_RETURN_CONTINUE;
 	*(bool *)arg = true;
 	return JSON_C_VISIT_RETURN_STOP;
 }
 
-bool md_control_is_object(const char *text, size_t len)
+static char *print_object(struct json_object *object)
+{
+	bool has_fraction = false;
+
+	json_c_visit(object, 0, look_for_fraction, &has_fraction);
+	return has_fraction ? NULL : strdup(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+}
+
+char *md_control_object(const char *text, size_t len)
 {
 	struct json_tokener *tokener = json_tokener_new_ex(8);
 	struct json_object *object;
-	bool is_object, has_nan = false;
+	char *ret = NULL;
 
 	if (!tokener)
-		return false;
+		return NULL;
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	object = json_tokener_parse_ex(tokener, text, (int)len);
-	is_object = object && json_object_is_type(object, json_type_object) &&
-		    json_tokener_get_parse_end(tokener) == len;
-	if (is_object)
-		json_c_visit(object, 0, look_for_nan, &has_nan);
+	if (object && json_object_is_type(object, json_type_object) && json_tokener_get_parse_end(tokener) == len)
+		ret = print_object(object);
 	json_object_put(object);
 	json_tokener_free(tokener);
-	return is_object && !has_nan;
+	return ret;
 }
 
 int md_control_parse(const char *line, size_t len, char *ret, size_t size)

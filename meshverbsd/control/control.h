@@ -97,8 +97,14 @@ int md_controls_start(struct md_controls *controls, int listen_fd);
 void md_controls_stop(struct md_controls *controls);
 void md_controls_fini(struct md_controls *controls);
 
-/** md_control_is_object - is the text of @len bytes one JSON object and nothing else? */
-bool md_control_is_object(const char *text, size_t len);
+/**
+ * md_control_object - a JSON object that a process has sent, as it may be shown
+ *
+ * Prints it anew, because json-c takes more than JSON: 'a' for a string, control characters in one.
+ *
+ * Return: its text, for free(); NULL: @text is not one JSON object without fractions, or no memory.
+ */
+char *md_control_object(const char *text, size_t len);
 
 /** md_control_parse - the value of "get" in a request; @ret: @size bytes. Return: 0; -EBADMSG; -ENOMEM */
 int md_control_parse(const char *line, size_t len, char *ret, size_t size);

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
@@ -34,16 +35,40 @@ static void test_control_requests(void **state)
 
 static void test_objects(void **state)
 {
-	static const char *const good[] = {"{}", "{\"a\":1}", "{\"a\":[1.5,null,{\"b\":\"NaN\"}]}", "{\"a\":\"\xc3\xa4\"}"};
-	static const char *const bad[] = {"", "{", "[1]", "1", "{\"a\":1} x", "{\"a\":1", "{\"a\":NaN}", "{\"a\":[1,{\"b\":Infinity}]}",
-					  "{\"a\":-Infinity}", "{\"a\":\"\xff\"}", "{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}"};
+	static const struct {
+		const char *text, *shown;
+	} cases[] = {
+		{"{}", "{}"},
+		{" {\"a\": 1}", "{\"a\":1}"},
+		{"{\"a\":[null,{\"b\":\"NaN\"}]}", "{\"a\":[null,{\"b\":\"NaN\"}]}"},
+		{"{\"a\":\"\xc3\xa4\"}", "{\"a\":\"\xc3\xa4\"}"},
+		{"{'a':-01}", "{\"a\":-1}"}, /* json-c takes it for JSON */
+		{"{\"a\":\"\n\"}", "{\"a\":\"\\n\"}"},
+		{"", NULL},
+		{"{", NULL},
+		{"[1]", NULL},
+		{"1", NULL},
+		{"{\"a\":1} x", NULL},
+		{"{\"a\":1", NULL},
+		{"{\"a\":NaN}", NULL},
+		{"{\"a\":[1,{\"b\":Infinity}]}", NULL},
+		{"{\"a\":-Infinity}", NULL},
+		{"{\"a\":1.}", NULL},
+		{"{\"a\":1.5}", NULL},
+		{"{\"a\":\"\xff\"}", NULL},
+		{"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}", NULL},
+	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		assert_true(md_control_is_object(good[i], strlen(good[i])));
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (md_control_is_object(bad[i], strlen(bad[i])))
-			fail_msg("taken for an object: %s", bad[i]);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *shown = md_control_object(cases[i].text, strlen(cases[i].text));
+
+		if (shown && cases[i].shown)
+			assert_string_equal(shown, cases[i].shown);
+		else if (shown || cases[i].shown)
+			fail_msg("%s: %s", cases[i].text, shown ? shown : "refused");
+		free(shown);
+	}
 }
 
 static void test_control_orders(void **state)
