@@ -9,16 +9,21 @@ void md_expiry_begin(struct md_expiry *expiry, uint32_t dropped, uint64_t now_ns
 }
 
 /*
- * Silence does not count in two cases. First: a beacon may still be in a socket, or the socket had no room for it.
- * Second: this timer is late, so the machine was suspended or had no processor for the agent. Then the kernel's threads
- * may not have had a processor either, and beacons may not have got from the NIC to the socket.
+ * Silence does not count in two cases. First: this timer is late, so the machine was suspended or had no processor for
+ * the agent. Then the kernel's threads may not have had a processor either, and beacons may not have got from the NIC to
+ * the socket. Second: a beacon may still be in a socket, or the socket had no room for the beacon. Others can bring the
+ * second case about, by a flood, so that one is bounded.
  */
 static void excuse(const struct md_expiry *expiry, struct md_hosts *hosts, bool heard_all, uint64_t now_ns)
 {
-	if (!heard_all)
-		md_hosts_excuse(hosts, expiry->looked_ns, now_ns);
-	else if (now_ns - expiry->due_ns >= MD_LATE_NS)
+	uint64_t ran_until_ns = now_ns;
+
+	if (now_ns - expiry->due_ns >= MD_LATE_NS) {
 		md_hosts_excuse(hosts, expiry->due_ns, now_ns);
+		ran_until_ns = expiry->due_ns;
+	}
+	if (!heard_all)
+		md_hosts_excuse_loss(hosts, expiry->looked_ns, ran_until_ns);
 }
 
 bool md_expiry_look(struct md_expiry *expiry, struct md_hosts *hosts, bool drained, uint32_t dropped, uint64_t now_ns)

@@ -5,8 +5,8 @@
 #include "hosts.h"
 
 /*
- * Timer that makes silent hosts expire. Time in which this agent could not receive does not count as silence. No clock,
- * no I/O.
+ * Timer that makes silent hosts expire. Time in which this agent did not run does not count as silence. Time in which it
+ * lost datagrams does not either, up to one further lifetime of a host. No clock, no I/O.
  */
 struct md_expiry {
 	uint64_t due_ns; /* next run of md_expiry_look() */

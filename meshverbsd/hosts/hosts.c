@@ -79,11 +79,11 @@ bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
 	return changed;
 }
 
-static void put_off(uint64_t *time_ns, uint64_t heard_ns, uint64_t since_ns, uint64_t now_ns)
+/* Return: by how much the expiry of what was heard at @heard_ns is to be put off. */
+static uint64_t excused(uint64_t heard_ns, uint64_t since_ns, uint64_t now_ns)
 {
 	/* A host that was heard after @since_ns already has its full lifetime. */
-	if (heard_ns <= since_ns && now_ns > since_ns)
-		*time_ns += now_ns - since_ns;
+	return heard_ns <= since_ns && now_ns > since_ns ? now_ns - since_ns : 0;
 }
 
 void md_hosts_excuse(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns)
@@ -93,12 +93,36 @@ void md_hosts_excuse(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns)
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
 		for (size_t i = 0; i < host->sightings.n; i++)
-			put_off(&host->sightings.list[i].expires_ns, host->sightings.list[i].heard_ns, since_ns,
-				now_ns);
+			host->sightings.list[i].heard_ns += excused(host->sightings.list[i].heard_ns, since_ns, now_ns);
 		if (host->told.expires_ns)
-			put_off(&host->told.expires_ns, host->heard_ns, since_ns, now_ns);
+			host->told.expires_ns += excused(host->heard_ns, since_ns, now_ns);
 		for (struct md_partial *partial = host->partials; partial; partial = partial->of_host)
-			put_off(&partial->begun_ns, partial->begun_ns, since_ns, now_ns);
+			partial->begun_ns += excused(partial->begun_ns, since_ns, now_ns);
+	}
+}
+
+/* Return: the part of @ns that @spare_ms covers, taken from there, in ms. */
+static uint32_t take_spare(uint32_t *spare_ms, uint64_t ns)
+{
+	uint32_t ms = ns < *spare_ms * MD_MS ? (uint32_t)(ns / MD_MS) : *spare_ms;
+
+	*spare_ms -= ms;
+	return ms;
+}
+
+void md_hosts_excuse_loss(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns)
+{
+	struct md_host *host, *next;
+
+	HASH_ITER(hh, hosts->by_id, host, next)
+	{
+		for (size_t i = 0; i < host->sightings.n; i++) {
+			struct md_sighting *sighting = &host->sightings.list[i];
+
+			sighting->life_ms += take_spare(&sighting->spare_ms, excused(sighting->heard_ns, since_ns, now_ns));
+		}
+		if (host->told.expires_ns)
+			host->told.expires_ns += take_spare(&host->told.spare_ms, excused(host->heard_ns, since_ns, now_ns)) * MD_MS;
 	}
 }
 

@@ -26,10 +26,17 @@ struct md_sighting {
 	uint16_t rail; /* index in the other host's description of @generation */
 	bool has_rail; /* @rail is a valid index in md_host.desc, too. False: the sighting says nothing of links */
 	uint8_t share; /* the share of struct md_hosts whose room the sighting takes; 0: its host's own room */
-	uint64_t heard_ns, expires_ns;
+	uint64_t heard_ns; /* later by the time for which this agent did not run since */
+	uint32_t life_ms; /* the sighting expires so long after @heard_ns */
+	uint32_t spare_ms; /* md_hosts_excuse_loss() may still add so much to @life_ms */
 	uint64_t start; /* start number of the host's agent, as md_heard.start */
 	uint64_t generation; /* from the newest beacon; 0: the host's agent has restarted since */
 };
+
+static inline uint64_t md_sighting_expires_ns(const struct md_sighting *sighting)
+{
+	return sighting->heard_ns + sighting->life_ms * MD_MS;
+}
 
 /* All sightings of a host. Owner: hosts_sightings.c; each user of struct md_hosts reads them. */
 struct md_sightings {
@@ -110,6 +117,7 @@ struct md_host_content {
 struct md_host_told {
 	struct in6_addr by; /* source address */
 	uint64_t expires_ns; /* 0: none */
+	uint32_t spare_ms; /* as md_sighting.spare_ms */
 };
 
 /* What a host claimed its GIDs by the last time. Owner: gidmap.c; others set @view to 0. */
@@ -366,11 +374,18 @@ void md_hosts_unvouch(struct md_hosts *hosts, struct md_host *host);
 bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns);
 
 /**
- * md_hosts_excuse - between @since_ns and @now_ns this agent could not receive
+ * md_hosts_excuse - between @since_ns and @now_ns this agent did not run
  *
  * Hosts that were not heard since @since_ns expire as much later.
  */
 void md_hosts_excuse(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns);
+
+/**
+ * md_hosts_excuse_loss - as md_hosts_excuse(), but this agent did run, and lost datagrams or has not read all of them
+ *
+ * Others can cause a loss, for example by a flood. So losses give a host one further lifetime at most until the host is heard.
+ */
+void md_hosts_excuse_loss(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns);
 
 /**
  * md_hosts_forget_net - a netdev is gone or has lost its carrier: remove its sightings

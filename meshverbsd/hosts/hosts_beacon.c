@@ -63,7 +63,8 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 	}
 	if (heard->answer) {
 		host->told.by = heard->ip;
-		host->told.expires_ns = now_ns + md_host_lifetime_ns(beacon->interval_ms);
+		host->told.spare_ms = md_host_lifetime_ms(beacon->interval_ms);
+		host->told.expires_ns = now_ns + host->told.spare_ms * MD_MS;
 	} else {
 		err = md_hosts_hear_sighting(hosts, host, heard, beacon, now_ns, news);
 		if (err)

@@ -144,6 +144,14 @@ static int meet(struct md_host_met *met, uint32_t ifindex)
 	return 0;
 }
 
+/* Return: time until the sighting expires, rounded up; 0: it has expired. */
+static uint32_t rest_ms(const struct md_sighting *sighting, uint64_t now_ns)
+{
+	uint64_t expires_ns = md_sighting_expires_ns(sighting);
+
+	return expires_ns > now_ns ? (uint32_t)((expires_ns - now_ns + MD_MS - 1) / MD_MS) : 0;
+}
+
 /* A rail that sends over IPv6 and IPv4 has one sighting, with the address heard last. */
 int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
 			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
@@ -155,14 +163,15 @@ int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const s
 	bool has_rail = had_rail || (host->desc && beacon->generation == host->generation &&
 				     beacon->rail < host->desc->n_rails);
 	/* Forged beacons must not shorten the lifetime of a host that is vouched for. */
-	uint64_t least_ns = sighting && md_host_is_vouched(host) ? sighting->expires_ns : 0;
-	uint64_t expires_ns = now_ns + md_host_lifetime_ns(beacon->interval_ms);
+	uint32_t least_ms = sighting && md_host_is_vouched(host) ? rest_ms(sighting, now_ns) : 0;
+	uint32_t life_ms = md_host_lifetime_ms(beacon->interval_ms);
 	int err = meet(&host->met, heard->ifindex);
 
 	if (!err && !sighting)
 		err = new_sighting(hosts, &host->sightings, heard->ifindex, &sighting);
 	if (err)
 		return err;
+	life_ms = life_ms > least_ms ? life_ms : least_ms;
 	if (!known || has_rail != had_rail)
 		*news |= MD_NEWS_SIGHTING;
 	*sighting = (struct md_sighting){
@@ -174,7 +183,8 @@ int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const s
 		.has_rail = has_rail,
 		.share = sighting->share,
 		.heard_ns = now_ns,
-		.expires_ns = expires_ns > least_ns ? expires_ns : least_ns,
+		.life_ms = life_ms,
+		.spare_ms = life_ms,
 	};
 	return 0;
 }
@@ -186,7 +196,7 @@ bool md_hosts_sweep_sightings(struct md_hosts *hosts, struct md_sightings *of, u
 	for (size_t i = 0; i < before; i++) {
 		const struct md_sighting *sighting = &of->list[i];
 
-		if (sighting->expires_ns > now_ns && sighting->ifindex != ifindex)
+		if (md_sighting_expires_ns(sighting) > now_ns && sighting->ifindex != ifindex)
 			of->list[kept++] = *sighting;
 		else
 			give_room_back(hosts, sighting);
@@ -212,16 +222,22 @@ bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex)
 
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
-		uint64_t last_ns = 0;
+		struct md_host_told last = {.expires_ns = 0};
 
-		for (size_t i = 0; i < host->sightings.n; i++)
-			if (host->sightings.list[i].expires_ns > last_ns)
-				last_ns = host->sightings.list[i].expires_ns;
+		for (size_t i = 0; i < host->sightings.n; i++) {
+			const struct md_sighting *sighting = &host->sightings.list[i];
+
+			if (md_sighting_expires_ns(sighting) > last.expires_ns)
+				last = (struct md_host_told){
+					.expires_ns = md_sighting_expires_ns(sighting), .spare_ms = sighting->spare_ms};
+		}
 		if (!md_hosts_sweep_sightings(hosts, &host->sightings, 0, ifindex))
 			continue;
 		changed = true;
-		if (host->told.expires_ns < last_ns)
-			host->told.expires_ns = last_ns;
+		if (host->told.expires_ns < last.expires_ns) {
+			last.by = host->told.by;
+			host->told = last;
+		}
 	}
 	return changed;
 }

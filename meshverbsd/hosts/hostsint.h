@@ -6,10 +6,10 @@
 
 /* Shared by the files hosts*.c only. */
 
-/** md_host_lifetime_ns - how long a host counts as alive after a beacon, if it sends one each @interval_ms */
-static inline uint64_t md_host_lifetime_ns(uint32_t interval_ms)
+/** md_host_lifetime_ms - how long a host counts as alive after a beacon, if it sends one each @interval_ms */
+static inline uint32_t md_host_lifetime_ms(uint32_t interval_ms)
 {
-	return (uint64_t)interval_ms * MD_EXPIRY_TENTHS / 10 * MD_MS;
+	return interval_ms * MD_EXPIRY_TENTHS / 10;
 }
 
 /* ---- hosts.c ---- */

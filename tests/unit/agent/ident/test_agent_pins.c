@@ -296,11 +296,11 @@ static void test_forged_beacons(void **state)
 	assert_int_equal(md_desc_n_up(host()->desc), 1);
 	forged.start = 101;
 	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), -EPERM);
-	expires_ns = host()->sightings.list[0].expires_ns;
+	expires_ns = md_sighting_expires_ns(&host()->sightings.list[0]);
 	forged = peer;
 	forged.interval_ms = 1;
 	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), 0);
-	assert_int_equal(host()->sightings.list[0].expires_ns, expires_ns);
+	assert_int_equal(md_sighting_expires_ns(&host()->sightings.list[0]), expires_ns);
 	/* The host itself says it, and signs it; in another generation than the signed one it is forged. */
 	said.generation = 2;
 	vouch(&said, 0);
