@@ -31,7 +31,9 @@
  * path to move to.
  *
  * Lost datagrams are no evidence if an end dropped them for want of room. Ends count these, and each one counted
- * restarts the rounds. A probe that could not be sent for want of room here voids its round. A netdev that is stuck
+ * restarts the rounds. Others can cause such losses, by a flood. So losses excuse a suspect for MD_PROBE_EXCUSED_NS at
+ * most, and after MD_PROBE_EXCUSED_NS of ticks that were put off because datagrams waited, every second tick judges.
+ * A probe that could not be sent for want of room here voids its round. A netdev that is stuck
  * fills the send buffer, which all paths share. So when the buffer fills (MD_SCARCE_PERCENT), silent paths get few
  * probes, and rounds without probes are void.
  *
@@ -50,6 +52,7 @@
 #define MD_PROBE_PARTS       4 /* rounds in one interval, while a path is suspect */
 #define MD_PROBE_WARN_ROUNDS 2
 #define MD_PROBE_TURNS       32 /* newest probes of a path of which the turn is remembered */
+#define MD_PROBE_EXCUSED_NS  MD_S /* of a suspicion: afterwards losses for want of room void no round; also of ticks that are put off */
 #define MD_PROBE_OWN_NS      MD_S /* interval of own probes while the peer's probes suffice: they measure the round-trip time */
 
 struct md_probes;
@@ -93,6 +96,7 @@ struct md_probe_heard {
 struct md_probe_suspicion {
 	uint64_t since_ns; /* begin of the suspicion, or when a witness came up */
 	uint64_t counted_from; /* first turn of the path that is not in a counted round yet; 0: none */
+	uint64_t excused_until_ns; /* until then losses for want of room, at either end, void rounds */
 	unsigned int rounds; /* counted rounds against the path */
 	bool warned; /* processes at work have been warned in this suspicion */
 	uint64_t no_warning_ns; /* no warning before: the last one was a false alarm */
@@ -161,6 +165,7 @@ struct md_probes {
 	/* from 1: changes of paths into or out of doubt, and other changes that routing depends on; see md_probe_is_doubted() */
 	uint64_t n_changes;
 	uint32_t dropped; /* at the last tick */
+	unsigned int n_put_off; /* ticks put off because datagrams waited; each other tick takes one back */
 	struct {
 		uint64_t sent, not_sent, held, spared, echoes, stray, down, recovered, rounds, void_rounds, late, warnings;
 	} count;
@@ -233,7 +238,7 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
 
 /**
  * md_probes_tick - review and send all probes that are due
- * @drained: all datagrams that had arrived have been read; false: nothing is judged, and the tick is put off
+ * @drained: all datagrams that had arrived have been read; false: nothing is judged, and the tick is put off, but not always
  * @dropped: datagrams lost here for want of room, since the start
  */
 void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns);

@@ -96,7 +96,7 @@ static void is_down(struct md_probes *probes, struct md_probe *suspect, const st
 
 static void count_round(struct md_probes *probes, struct md_probe *p, const struct md_probe *witness, uint64_t now_ns)
 {
-	if (witness->peer_dropped != p->peer_dropped) {
+	if (witness->peer_dropped != p->peer_dropped && now_ns < p->suspicion.excused_until_ns) {
 		p->peer_dropped = witness->peer_dropped;
 		md_probe_set_rounds(probes, p, 0);
 		probes->count.void_rounds++;
@@ -135,10 +135,11 @@ static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns
 		return;
 	p->n_answered = 0;
 	if (p->suspect) {
-		judge_round(probes, p, p->dropped != probes->dropped, now_ns);
+		judge_round(probes, p, p->dropped != probes->dropped && now_ns < p->suspicion.excused_until_ns, now_ns);
 	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
 		md_probe_set_suspect(probes, p, true);
 		p->suspicion.since_ns = now_ns;
+		p->suspicion.excused_until_ns = now_ns + MD_PROBE_EXCUSED_NS;
 		p->suspicion.counted_from = 0;
 	}
 }
@@ -260,6 +261,18 @@ static unsigned int send_witnesses(struct md_probes *probes, const struct md_pro
 	return n + send_witnesses_that(false, probes, suspect, MD_WITNESSES_MAX - n, now_ns);
 }
 
+/* Datagrams wait: is the tick put off? Whoever sends that many datagrams must not put off all ticks. */
+static bool is_put_off(struct md_probes *probes, bool drained)
+{
+	if (!drained && probes->n_put_off < MD_PROBE_EXCUSED_NS / md_probes_part(probes)) {
+		probes->n_put_off++;
+		return true;
+	}
+	if (probes->n_put_off)
+		probes->n_put_off--;
+	return false;
+}
+
 void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns)
 {
 	uint64_t slack = md_probes_part(probes) / 2;
@@ -267,7 +280,7 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 	bool late = false;
 	struct md_probe *p, *next;
 
-	if (!drained) {
+	if (is_put_off(probes, drained)) {
 		probes->next_ns = now_ns + md_probes_part(probes);
 		return;
 	}

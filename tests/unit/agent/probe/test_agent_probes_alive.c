@@ -271,6 +271,7 @@ static void test_not_drained(void **state)
 		assert_true(probes.next_ns > now_ns);
 	}
 	assert_int_equal(state_of(0), MV_PROBED_UP);
+	assert_int_equal(state_of(1), MV_PROBED_UP);
 }
 
 int main(void)

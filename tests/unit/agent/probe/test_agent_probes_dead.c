@@ -450,6 +450,61 @@ static void test_recovers(void **state)
 	assert_int_equal(told[0], MV_PROBED_DOWN);
 }
 
+/* Others have datagrams dropped at one end, 500 times a second for good: this end, or the peer's. */
+static void dies_under_drops(uint32_t *dropped)
+{
+	begin();
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S);
+	wires[0].there_lost = true;
+	for (int i = 0; i < 1000 && state_of(0) != MV_PROBED_DOWN; i++) {
+		++*dropped;
+		run(2 * MD_MS);
+	}
+	assert_int_equal(state_of(0), MV_PROBED_DOWN);
+	assert_int_equal(state_of(1), MV_PROBED_UP);
+	assert_int_equal(probes.count.down, 1);
+	teardown(NULL);
+}
+
+/* Losses are an excuse for a while, not for good. */
+static void test_dies_under_drops(void **state)
+{
+	(void)state;
+	dies_under_drops(&we_dropped);
+	dies_under_drops(&peer_dropped);
+	begin();
+}
+
+/* More datagrams come than we read, but for one tick in @one_in. */
+static void dies_undrained(unsigned int one_in)
+{
+	begin();
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S);
+	wires[0].there_lost = true;
+	for (unsigned int i = 0; i < 2000 && state_of(0) != MV_PROBED_DOWN; i++) {
+		now_ns += INTERVAL / MD_PROBE_PARTS;
+		peer_runs();
+		we_read();
+		md_probes_tick(&probes, i % one_in == 0, 0, now_ns);
+	}
+	assert_int_equal(state_of(0), MV_PROBED_DOWN);
+	assert_int_equal(state_of(1), MV_PROBED_UP);
+	teardown(NULL);
+}
+
+static void test_dies_undrained(void **state)
+{
+	(void)state;
+	dies_undrained(2000);
+	/* Bursts, between which all is read once. */
+	dies_undrained(390);
+	begin();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -466,6 +521,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_too_far_away, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_burst_of_echoes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_burst_of_which_we_drop, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dies_under_drops, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dies_undrained, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_another_one_dies_meanwhile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_all_fall_silent, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_witnesses, setup, teardown),
