@@ -152,7 +152,7 @@ struct md_probes {
 	void *arg;
 	uint64_t interval_ns; /* 0: probes are off, nothing can be watched */
 	unsigned int multiplier; /* 3 or more */
-	uint64_t nonce; /* seed of the paths' nonces; random */
+	uint64_t nonce; /* number of the newest path, from a random one on; its hash is the path's nonce */
 	struct md_probe *by_key;
 	struct md_probe_user *users;
 	size_t n, n_watches;

@@ -11,9 +11,9 @@ static struct md_probe *add(struct md_probes *probes, const struct md_probe_key 
 	if (!p)
 		return NULL;
 	p->key = *path;
-	/* The nonce only has to be one that others cannot tell. */
-	probes->nonce = probes->nonce * 6364136223846793005ull + 1442695040888963407ull;
-	p->nonce = probes->nonce;
+	/* Nobody can tell a nonce who knows others: md_hash64() has a secret. */
+	probes->nonce++;
+	p->nonce = md_hash64(&probes->nonce, sizeof(probes->nonce));
 	p->next_ns = UINT64_MAX;
 	LIST_INIT(&p->watches);
 	HASH_ADD(hh, probes->by_key, key, sizeof(p->key), p);

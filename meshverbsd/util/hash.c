@@ -5,7 +5,7 @@
 
 #include <sodium.h>
 
-/* Drawn at first use. Hash values never leave the process. */
+/* Drawn at first use. Hash values leave the process only as nonces of probes, whose bytes begin at random. */
 static uint8_t secret[crypto_shorthash_KEYBYTES];
 static bool drawn;
 

@@ -339,6 +339,23 @@ static void test_bounds_of_users(void **state)
 	assert_null(probes.users);
 }
 
+/* Who is told one nonce cannot compute the next one: no counter, and no linear congruence. */
+static void test_nonces_cannot_be_computed(void **state)
+{
+	uint64_t first, second, third;
+
+	(void)state;
+	for (unsigned int path = 0; path < 3; path++)
+		watch(path, MV_WATCH_WORK);
+	first = md_probes_find(&probes, &wires[0].key)->nonce;
+	second = md_probes_find(&probes, &wires[1].key)->nonce;
+	third = md_probes_find(&probes, &wires[2].key)->nonce;
+	assert_true(second - first != third - second);
+	/* Constants of the generator that Knuth and others publish. */
+	assert_true(second != first * 6364136223846793005ull + 1442695040888963407ull);
+	assert_true(third != second * 6364136223846793005ull + 1442695040888963407ull);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +371,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_told_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told_soon, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told_of_spare, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nonces_cannot_be_computed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_users, setup, teardown),
 	};
