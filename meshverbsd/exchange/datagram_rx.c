@@ -338,7 +338,7 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 
 	(void)source;
 	(void)revents;
-	for (int i = 0; i < MD_DATAGRAMS_PER_TURN && !md_udp_receive(fd, &received); i++) {
+	for (int i = 0; i < MD_DATAGRAMS_PER_TURN && !md_udp_receive(&agent->udp, fd, &received); i++) {
 		on_datagram(agent, &received);
 		if (md_now() >= until_ns)
 			break;
@@ -352,7 +352,7 @@ static bool drain(struct md_agent *agent, int fd)
 	struct md_received received;
 
 	for (int i = 0; fd >= 0 && i < MD_DATAGRAMS_DRAINED && md_now() < until_ns; i++) {
-		if (md_udp_receive(fd, &received))
+		if (md_udp_receive(&agent->udp, fd, &received))
 			return true;
 		on_datagram(agent, &received);
 	}

@@ -5,16 +5,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/udp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/filter.h>
 #include <linux/sock_diag.h>
 
 /* Beacons of 200 hosts that start together; the kernel may limit it. */
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 /* Unsent datagrams stay in the buffer: probes and answers of some hundred paths that fail together. The kernel may limit it. */
 #define SEND_BUFFER_BYTES (4 << 20)
+
+/* Datagrams from one look at the kernel's count of drops to the next: a full socket is still more than half full then. */
+#define LOOK_EACH 16
 
 /* More datagrams than such a buffer can have. */
 #define DISCARDED_MAX 65536
@@ -66,6 +72,25 @@ static int take_kept(int kept, int family, uint16_t port)
 	return -1;
 }
 
+/*
+ * The kernel drops what no agent sends, before that takes room: datagrams over loopback, and long ones. With a filter it
+ * also checks checksums before that. Without a filter, longer floods are needed to lose anything, but no more is lost.
+ */
+static void attach_filter(int fd)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_HATYPE),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARPHRD_LOOPBACK, 3, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, sizeof(struct udphdr) + MD_DATAGRAM_MAX_BYTES, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* all of it */
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 static int open_socket(int family, int kept)
 {
 	int fd = kept >= 0 ? kept : socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
@@ -74,6 +99,7 @@ static int open_socket(int family, int kept)
 		return -errno;
 	set(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
 	set(fd, SOL_SOCKET, SO_SNDBUF, SEND_BUFFER_BYTES);
+	attach_filter(fd);
 	return fd;
 }
 
@@ -344,33 +370,6 @@ static void read_source(const struct sockaddr_storage *addr, struct md_received 
 	}
 }
 
-int md_udp_receive(int fd, struct md_received *ret)
-{
-	struct sockaddr_storage addr = {0};
-	union control control;
-	struct iovec iov = {.iov_base = ret->bytes, .iov_len = sizeof(ret->bytes)};
-	struct msghdr msg = {.msg_name = &addr,
-			     .msg_namelen = sizeof(addr),
-			     .msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = &control,
-			     .msg_controllen = sizeof(control)};
-	ssize_t n;
-
-	do
-		n = recvmsg(fd, &msg, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	ret->len = (size_t)n;
-	ret->hop_limit = -1;
-	ret->ifindex = 0;
-	ret->to = in6addr_any;
-	read_source(&addr, ret);
-	read_control(&msg, ret);
-	return 0;
-}
-
 struct meminfo {
 	uint32_t of[SK_MEMINFO_VARS]; /* zero if not available */
 };
@@ -385,9 +384,52 @@ static struct meminfo meminfo(int fd)
 	return info;
 }
 
-uint32_t md_udp_dropped(const struct md_udp *udp)
+/* Counts what was dropped since the last look as lost for want of room, if the socket is half full. */
+static void look(struct md_udp *udp, int fd, uint32_t *seen)
 {
-	return meminfo(udp->fd6).of[SK_MEMINFO_DROPS] + meminfo(udp->fd4).of[SK_MEMINFO_DROPS];
+	struct meminfo info = meminfo(fd);
+
+	if (!info.of[SK_MEMINFO_RCVBUF])
+		return;
+	if (info.of[SK_MEMINFO_RMEM_ALLOC] >= info.of[SK_MEMINFO_RCVBUF] / 2)
+		udp->lost += info.of[SK_MEMINFO_DROPS] - *seen;
+	*seen = info.of[SK_MEMINFO_DROPS];
+}
+
+uint32_t md_udp_dropped(struct md_udp *udp)
+{
+	look(udp, udp->fd6, &udp->drops6);
+	look(udp, udp->fd4, &udp->drops4);
+	return udp->lost;
+}
+
+int md_udp_receive(struct md_udp *udp, int fd, struct md_received *ret)
+{
+	struct sockaddr_storage addr = {0};
+	union control control;
+	struct iovec iov = {.iov_base = ret->bytes, .iov_len = sizeof(ret->bytes)};
+	struct msghdr msg = {.msg_name = &addr,
+			     .msg_namelen = sizeof(addr),
+			     .msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	ssize_t n;
+
+	if (udp->n_received++ % LOOK_EACH == 0)
+		md_udp_dropped(udp);
+	do
+		n = recvmsg(fd, &msg, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	ret->len = (size_t)n;
+	ret->hop_limit = -1;
+	ret->ifindex = 0;
+	ret->to = in6addr_any;
+	read_source(&addr, ret);
+	read_control(&msg, ret);
+	return 0;
 }
 
 unsigned int md_udp_waiting(const struct md_udp *udp, bool ipv6)

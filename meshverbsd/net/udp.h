@@ -15,10 +15,16 @@
  *
  * Beacons go to ff12::6d65:7368 (link-local scope, transient: RFC 4291) and 224.0.0.254 (link-local, for experiments:
  * RFC 3692, IANA), with hop limit 255, which no forwarded datagram has.
+ *
+ * The kernel takes no room in the sockets for datagrams that come over loopback, that have a wrong checksum, or that are
+ * longer than MD_DATAGRAM_MAX_BYTES. No agent sends such datagrams, and users without privilege can.
  */
 struct md_udp {
 	int fd6, fd4; /* -1: the host does not have that family */
 	uint16_t port;
+	unsigned int n_received; /* calls of md_udp_receive() */
+	uint32_t drops6, drops4; /* what the kernel has dropped of each socket, for whatever reason, when we last looked */
+	uint32_t lost; /* md_udp_dropped() */
 };
 
 struct md_received {
@@ -27,7 +33,7 @@ struct md_received {
 	uint32_t ifindex; /* netdev of arrival */
 	int hop_limit; /* -1: not known */
 	size_t len;
-	uint8_t bytes[MD_DATAGRAM_MAX_BYTES + 1]; /* one byte more, to detect longer datagrams */
+	uint8_t bytes[MD_DATAGRAM_MAX_BYTES + 1]; /* one byte more, to detect longer datagrams where the kernel has no filter */
 };
 
 /**
@@ -69,13 +75,19 @@ struct in6_addr md_udp_group(bool ipv6);
 
 /**
  * md_udp_receive - read the next datagram of a socket
+ * @fd: @udp->fd6 or @udp->fd4
  *
  * Return: 0; -EAGAIN: none; another -errno.
  */
-int md_udp_receive(int fd, struct md_received *ret);
+int md_udp_receive(struct md_udp *udp, int fd, struct md_received *ret);
 
-/** md_udp_dropped - datagrams that the kernel dropped because the sockets were full, modulo 2^32 */
-uint32_t md_udp_dropped(const struct md_udp *udp);
+/**
+ * md_udp_dropped - datagrams that the kernel dropped because the sockets were full, modulo 2^32
+ *
+ * The kernel has one count for all reasons, among them wrong checksums, which anybody can send. So its count rises ours
+ * only if the socket is half full when md_udp_receive() or this function next look.
+ */
+uint32_t md_udp_dropped(struct md_udp *udp);
 
 /** md_udp_waiting - part of the send buffer that is in use, in percent */
 unsigned int md_udp_waiting(const struct md_udp *udp, bool ipv6);

@@ -97,6 +97,12 @@ def make_network():
     ip("outsider", "route", "add", "10.0.0.0/16", "via", "10.0.4.1")
 
 
+def dropped(namespace):
+    """Datagrams to the port of agents that the kernel has dropped there, for whatever reason."""
+    lines = run("ip", "netns", "exec", namespace, "cat", "/proc/net/udp", "/proc/net/udp6").stdout.splitlines()
+    return sum(int(line.split()[-1]) for line in lines if f":{wire.PORT:04X} " in line.upper())
+
+
 class Manager:
     """What the service manager does: it keeps descriptors for an agent that starts again (sd_notify(3), sd_listen_fds(3))."""
 

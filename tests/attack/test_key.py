@@ -40,6 +40,20 @@ class KeyTest(AttackTest):
         self.assertEqual(stranger.directory().names(), set())
         self.assert_alice_reaches_v()
 
+    def test_wrong_checksums(self):
+        """Datagrams with a wrong checksum, which the kernel counts as dropped, keep no host alive that is dead."""
+        forger = self.forger("outsider", "o0", attacknet.mac_of(3, 2))
+        packet = bytearray(forger.packet("198.51.100.7", "10.0.3.1", bytes(200), hop_limit=64))
+        packet[40] ^= 1  # Ethernet 14, IPv4 20, UDP 6: its checksum
+
+        def alice_dies():
+            wait_for(lambda: attacknet.dropped("v") > 10, "v's kernel drops them")
+            self.alice.process.kill()
+            self.alice.process.wait()
+            wait_for(lambda: not self.v.directory().holders("10.0.1.2"), "alice is forgotten")
+
+        self.under_fire(lambda _: forger.sock.send(packet), alice_dies)
+
     def test_nothing_in_clear(self):
         heard = Listener("v", "v0")
         self.addCleanup(heard.close)

@@ -40,6 +40,21 @@ class ForgedMessageTest(AttackTest):
         wait_for(lambda: self.v.rejected("port") == 1, self.v.metrics)
         self.assertEqual(self.v.directory().names(), self.alice_name)
 
+    def test_datagrams_over_loopback(self):
+        """A user of v's own host takes no room in the agent's sockets: no agent sends over loopback."""
+        mallory = self.mallory()
+        for address, to in (("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "10.0.1.1"), ("10.0.1.1", "10.0.1.1"), ("::1", "::1"),
+                            (link_local(0, 2), link_local(0, 2))):
+            user = self.speaker("v", address, netdev="v0" if address.startswith("fe80") else None)
+            for _ in range(100):
+                user.say(to, wire.MESSAGE)
+        # What comes later by a link, to each of the two sockets, is counted, and nothing before.
+        mallory.send("10.0.2.2", "10.0.2.1", self.beacon(), port=40000)
+        mallory.send(link_local(1, 1), GROUP, self.beacon(), port=40000)
+        wait_for(lambda: self.v.rejected("port") >= 2, self.v.metrics)
+        self.assertEqual(self.v.rejected("port"), 2)
+        self.assert_nothing_came()
+
     def test_message_of_an_invented_host(self):
         """A host that invents itself, or others, speaks for its own GIDs: not for alice's, and not under her id."""
         stranger = self.stranger()

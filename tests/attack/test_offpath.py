@@ -44,6 +44,15 @@ class OffPathTest(OutsiderTest):
         ours.close()
         self.assert_alice_reaches_v()
 
+    def test_long_datagrams(self):
+        """What is longer than any datagram of an agent takes no room in the sockets."""
+        speaker = self.speaker("outsider", "10.0.4.2")
+        for size in [1233, 1400, 3000, 60000] * 20:
+            speaker.sock.sendto(bytes(size), ("10.0.3.1", wire.PORT))
+        speaker.sock.sendto(bytes(1232), ("10.0.3.1", wire.PORT))
+        wait_for(lambda: self.v.rejected("port") >= 1, self.v.metrics)
+        self.assertEqual(self.v.rejected("port"), 1)
+
     def test_no_amplification(self):
         """What goes to an address that has proven nothing is no more than what came from there."""
         sent = received = 0
