@@ -73,8 +73,8 @@ static int take_kept(int kept, int family, uint16_t port)
 }
 
 /*
- * The kernel drops what no agent sends, before that takes room: datagrams over loopback, and long ones. With a filter it
- * also checks checksums before that. Without a filter, longer floods are needed to lose anything, but no more is lost.
+ * The kernel drops what no agent sends, before that takes room: datagrams over loopback, and long ones. Because there is
+ * a filter, the kernel also verifies checksums before. A kernel that refuses the filter is no error: only floods cost more.
  */
 static void attach_filter(int fd)
 {

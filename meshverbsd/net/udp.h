@@ -84,8 +84,8 @@ int md_udp_receive(struct md_udp *udp, int fd, struct md_received *ret);
 /**
  * md_udp_dropped - datagrams that the kernel dropped because the sockets were full, modulo 2^32
  *
- * The kernel has one count for all reasons, among them wrong checksums, which anybody can send. So its count rises ours
- * only if the socket is half full when md_udp_receive() or this function next look.
+ * The kernel has one count for all reasons. One of them is a wrong checksum, which anybody can send. So drops count here
+ * only if the socket is at least half full when md_udp_receive() or this function looks next.
  */
 uint32_t md_udp_dropped(struct md_udp *udp);
 
