@@ -89,11 +89,12 @@ struct md_self {
 	uint64_t start, begun_ns;
 };
 
-/* A beacon to be sent to a single address. */
+/* A beacon and a statement to be sent to a single address. */
 struct md_greeting {
 	uint64_t due_ns;
 	struct in6_addr ip;
 	uint32_t ifindex;
+	size_t room; /* the greeting is no longer than the newcomer's beacon; both with headers */
 };
 
 /*
@@ -105,9 +106,19 @@ struct md_greeting {
 struct md_greetings {
 	size_t n;
 	struct md_greeting list[MD_GREETINGS_MAX];
-	struct {
-		struct md_limit all, groups[MD_SOURCE_GROUPS]; /* groups of addresses that are greeted */
-	} of[MD_HOSTS_SHARES]; /* rate limits, by md_link_share() */
+};
+
+/* Kinds of datagrams to addresses that have shown no cookie. */
+enum md_unproven {
+	MD_UNPROVEN_GREETING,
+	MD_UNPROVEN_QUERY, /* question for a description */
+	MD_UNPROVEN_KEY, /* question to a host for its key */
+	MD_UNPROVEN_KEY_WANTED, /* likewise, to a host that md_host_is_wanted() */
+	MD_N_UNPROVEN,
+};
+
+struct md_unproven_limits {
+	struct md_limit all, groups[MD_SOURCE_GROUPS]; /* groups of addresses that are sent to */
 };
 
 /* Content of our beacons. */
@@ -131,6 +142,7 @@ struct md_tx {
 	struct md_announce announce;
 	struct md_said said;
 	struct md_greetings greetings;
+	struct md_unproven_limits unproven[MD_N_UNPROVEN][MD_HOSTS_SHARES]; /* by md_link_share(); 0: no link */
 	struct md_answers answers;
 	/* By index in view->nets: until then some host on that net is taken to speak IPv4 only. */
 	uint64_t ipv4_until_ns[MD_NETS_MAX];
@@ -290,11 +302,27 @@ void md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum 
 void md_tx_describe(struct md_agent *agent); /* the view has changed: encode the description anew */
 void md_tx_beacons(struct md_agent *agent, uint64_t now_ns); /* send all beacons that are due */
 void md_tx_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
-void md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns);
+/* @room: bytes that the greeting may have, with headers. Return: false: there is none */
+bool md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, size_t room, uint64_t now_ns);
 uint64_t md_tx_next(const struct md_agent *agent);
 void md_tx_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened);
 void md_tx_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
 void md_tx_ask(void *agent, const struct md_target *target);
+
+/* unproven.c: limits of datagrams to addresses that have shown no cookie. With a fleet key there are none. */
+/* A datagram of the host has been taken, so as many bytes may be sent to it. */
+void md_unproven_came(struct md_host *host, size_t payload_len);
+/* May a datagram be sent to an address on netdev @ifindex (0: not known)? Takes it from the limits of link and group. @host: or NULL */
+bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
+		     uint64_t now_ns);
+/*
+ * The same, if the host has sent as many bytes as the datagram to it has; takes these. An answer to a datagram must not
+ * be longer than that datagram, for which md_unproven_came() was called.
+ */
+bool md_unproven_take(struct md_agent *agent, enum md_unproven kind, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
+		      size_t payload_len, uint64_t now_ns);
+/* A greeting has used up the beacon that it answers. */
+void md_unproven_greeted(struct md_host *host, size_t payload_len);
 
 /* exchange/trust.c, trust_statement.c, peers.c: identities of hosts. None of these does anything while this host has no identity. */
 int md_trust_start(struct md_agent *agent); /* to be called before the network is opened; Return: 0 or -errno */
@@ -314,8 +342,8 @@ void md_trust_learned(struct md_agent *agent, const struct md_received *received
 void md_trust_keep(struct md_agent *agent, const struct md_host *host); /* a vouched host has sealed something: pin and id are its own */
 void md_trust_look(struct md_agent *agent, uint64_t now_ns); /* to be called at md_trust_next() */
 uint64_t md_trust_next(const struct md_agent *agent);
-/* send @host a request for its statement, or for a confirmation */
-void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns);
+/* send @host a request for its statement, or for a confirmation. Return: false: not now, or not any more */
+bool md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns);
 uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns); /* Return: ns until the next call */
 /*
  * Pinned keys have changed: the hosts of that name lose their authentication and have to show their keys again. NULL:

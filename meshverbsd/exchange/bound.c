@@ -23,8 +23,15 @@ static struct md_bound *find_name(const struct md_trust *trust, const char *name
 	return bound;
 }
 
+static void unlist_all(struct md_bound *bound)
+{
+	while (!LIST_EMPTY(&bound->besides))
+		md_vouch_unlist(LIST_FIRST(&bound->besides));
+}
+
 static void drop(struct md_trust *trust, struct md_bound *bound)
 {
+	unlist_all(bound);
 	HASH_DELETE(hh, trust->bound, bound);
 	HASH_DELETE(of_name, trust->bound_names, bound);
 	trust->n_bound--;
@@ -72,6 +79,7 @@ static bool make_room(struct md_trust *trust)
 			if (!oldest->hh.tbl) {
 				HASH_DELETE(of_name, trust->bound_names, oldest);
 				trust->n_bound--;
+				unlist_all(oldest);
 				free(oldest);
 			}
 			continue;
@@ -92,6 +100,7 @@ static void add(struct md_trust *trust, const struct md_statement *said, bool se
 	bound->key = said->sign;
 	bound->start = said->start;
 	bound->sealed = sealed;
+	LIST_INIT(&bound->besides);
 	HASH_ADD(hh, trust->bound, id.bytes, sizeof(bound->id.bytes), bound);
 	if (!bound->hh.tbl) {
 		free(bound);
@@ -130,6 +139,15 @@ void md_bound_note(struct md_trust *trust, const struct md_statement *said, bool
 	if (former)
 		drop(trust, former);
 	add(trust, said, sealed);
+}
+
+void md_bound_list(struct md_trust *trust, struct md_vouch *vouch)
+{
+	struct md_bound *bound = find_name(trust, vouch->said.name);
+
+	md_vouch_unlist(vouch);
+	if (bound && memcmp(&bound->id, &vouch->said.host, sizeof(bound->id)) != 0)
+		LIST_INSERT_HEAD(&bound->besides, vouch, of_name);
 }
 
 void md_bound_drop_all(struct md_trust *trust)

@@ -41,6 +41,13 @@ static void catch_up(struct md_agent *agent, const struct md_heard *heard, uint6
 		md_due_heard(agent, host, false, heard->proven);
 }
 
+/* Each beacon and each statement is longer than a query. An answer has brought our cookie. */
+static bool may_query(struct md_agent *agent, struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
+{
+	return heard->answer ||
+	       md_unproven_take(agent, MD_UNPROVEN_QUERY, host, &heard->ip, heard->ifindex, MD_QUERY_BYTES, now_ns);
+}
+
 /* Passes news of a host on: to the directory, and to messages that wait for the host. */
 static void take_news(struct md_agent *agent, const struct md_heard *heard, unsigned int news,
 		      uint64_t now_ns)
@@ -49,7 +56,7 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 
 	if (!host)
 		return;
-	if (news & MD_NEWS_WANTED && now_ns - host->queried_ns >= WANTED_NS) {
+	if (news & MD_NEWS_WANTED && now_ns - host->queried_ns >= WANTED_NS && may_query(agent, host, heard, now_ns)) {
 		host->queried_ns = now_ns;
 		md_tx_query(agent, &heard->ip,
 			    IN6_IS_ADDR_LINKLOCAL(&heard->ip) ? heard->ifindex : 0);
@@ -57,12 +64,24 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
 		md_due_routes(agent, host);
 		claim(agent, host, heard, now_ns);
-		md_msg_relay_known(&agent->msg_router.relay);
+		md_msg_relay_known(&agent->msg_router.relay, now_ns);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
 		md_due_heard(agent, host, news & MD_NEWS_DOWN, heard->proven);
 	if (news & MD_NEWS_HOST)
 		md_log(MD_DEBUG, "host %s: heard", host->name);
+}
+
+/* The greeting, and a query that has been sent, are together no longer than the beacon. */
+static void greet(struct md_agent *agent, struct md_host *host, const struct md_received *received, const struct md_opened *opened,
+		  uint64_t now_ns)
+{
+	size_t len = opened->payload_len;
+
+	if (host->queried_ns == now_ns)
+		len -= MD_HEADER_BYTES + MD_QUERY_BYTES;
+	if (md_tx_greet(agent, &received->ip, received->ifindex, MD_HEADER_BYTES + len, now_ns))
+		md_unproven_greeted(host, len);
 }
 
 static void on_beacon(struct md_agent *agent, const struct md_received *received,
@@ -76,6 +95,7 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 				       .ifindex = received->ifindex,
 				       .proven = md_secure_has_key(agent->secure)};
 	struct md_beacon beacon;
+	struct md_host *host;
 	unsigned int news;
 
 	agent->counts.beacons.received++;
@@ -85,6 +105,9 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 		agent->counts.beacons.rejected++;
 		return;
 	}
+	host = md_hosts_find(&agent->hosts, &opened->sender);
+	if (host)
+		md_unproven_came(host, opened->payload_len);
 	if (md_udp_is_ipv4(&received->ip))
 		agent->tx.ipv4_until_ns[net - agent->watch.view->nets] =
 			now_ns + 4 * beacon.interval_ms * MD_MS;
@@ -94,8 +117,8 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 		return;
 	}
 	take_news(agent, &heard, news, now_ns);
-	if (news & (MD_NEWS_HOST | MD_NEWS_SIGHTING))
-		md_tx_greet(agent, &received->ip, received->ifindex, now_ns);
+	if (host && news & (MD_NEWS_HOST | MD_NEWS_SIGHTING))
+		greet(agent, host, received, opened, now_ns);
 }
 
 /* Did we ask for this answer? *@ret_target: the target that was queried; NULL: a neighbour was asked for its description. */
@@ -140,7 +163,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 		return;
 	}
 	/* The answer is valid until our next query, whose time we choose. */
-	beacon.interval_ms = md_targets_interval_ms(&agent->targets);
+	beacon.interval_ms = md_targets_interval_ms(&agent->targets, target ? target->account : 0);
 	heard.near = !target;
 	heard.wanted = target && md_target_is_wanted(target);
 	heard.account = target ? target->account : 0;
@@ -318,7 +341,9 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 						 : MD_OPEN_PORT;
 	agent->counts.verdicts[verdict]++;
 	complain(agent, received, verdict);
-	if (verdict != MD_OPEN_PORT && opened.reply_len)
+	/* One datagram to a group would draw a reply of every agent. Hosts with a fleet key meet by replies to beacons. */
+	if (verdict != MD_OPEN_PORT && opened.reply_len &&
+	    (!md_udp_is_multicast(&received->to) || md_is_beacon(received->bytes, received->len)))
 		reply(agent, received, &opened);
 	if (verdict == MD_OPEN_OK && opened.confirmed)
 		md_trust_confirmed(agent, &opened.sender);

@@ -186,9 +186,8 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 		send_statement(agent, net, now_ns);
 }
 
-static void send_piece_to(struct md_agent *agent, const struct md_net *net, const struct in6_addr *ip, uint8_t piece)
+static size_t make_piece(const struct md_agent *agent, const struct md_net *net, uint8_t piece, uint8_t payload[MD_PAYLOAD_MAX_BYTES])
 {
-	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 	struct md_beacon beacon;
 
 	fill_beacon(agent, &beacon);
@@ -197,8 +196,12 @@ static void send_piece_to(struct md_agent *agent, const struct md_net *net, cons
 		if (agent->tx.announce.outlets[i].ifindex == net->ifindex)
 			beacon.interval_ms = agent->tx.announce.outlets[i].interval_ms;
 	md_beacon_cut(&beacon, agent->tx.said.desc, piece);
-	md_tx_send(agent, MD_KIND_BEACON, ip, agent->udp.port, net->ifindex, NULL, payload,
-		   md_beacon_encode(&beacon, payload));
+	return md_beacon_encode(&beacon, payload);
+}
+
+static void send_piece_to(struct md_agent *agent, const struct md_net *net, const struct in6_addr *ip, const uint8_t *payload, size_t len)
+{
+	md_tx_send(agent, MD_KIND_BEACON, ip, agent->udp.port, net->ifindex, NULL, payload, len);
 	agent->counts.beacons.sent++;
 }
 
@@ -206,27 +209,47 @@ static void send_piece_to(struct md_agent *agent, const struct md_net *net, cons
 void md_tx_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
 {
 	const struct md_net *net = md_view_net(agent->watch.view, ifindex);
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 	if (!net)
 		return;
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
 	for (unsigned int i = 0; i < md_beacon_pieces(agent->tx.said.len); i++)
-		send_piece_to(agent, net, ip, (uint8_t)i);
+		send_piece_to(agent, net, ip, payload, make_piece(agent, net, (uint8_t)i, payload));
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
 }
 
+static bool has_room(const struct md_agent *agent, struct md_greeting *greeting, size_t payload_len)
+{
+	if (md_secure_has_key(agent->secure))
+		return true;
+	if (!payload_len || greeting->room < MD_HEADER_BYTES + payload_len)
+		return false;
+	greeting->room -= MD_HEADER_BYTES + payload_len;
+	return true;
+}
+
 /*
- * A newcomer's address is not proven: the newcomer gets one beacon and one statement. If our description does not fit
- * into one beacon, the newcomer asks for the description by a query, which has a cookie.
+ * A newcomer's address is not proven: the newcomer gets one beacon and one statement at most. If our description does
+ * not fit, the newcomer asks for the description by a query, which has a cookie.
  */
-static void send_greeting(struct md_agent *agent, const struct md_greeting *greeting)
+static void send_greeting(struct md_agent *agent, struct md_greeting *greeting)
 {
 	const struct md_net *net = md_view_net(agent->watch.view, greeting->ifindex);
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+	size_t len;
 
 	if (!net)
 		return;
-	send_piece_to(agent, net, &greeting->ip, md_beacon_pieces(agent->tx.said.len) > 1 ? MD_NO_PIECE : 0);
-	md_trust_send(agent, &greeting->ip, agent->udp.port, greeting->ifindex, NULL, false);
+	len = make_piece(agent, net, md_beacon_pieces(agent->tx.said.len) > 1 ? MD_NO_PIECE : 0, payload);
+	if (!has_room(agent, greeting, len)) {
+		len = make_piece(agent, net, MD_NO_PIECE, payload);
+		if (!has_room(agent, greeting, len))
+			return;
+	}
+	send_piece_to(agent, net, &greeting->ip, payload, len);
+	if (has_room(agent, greeting, agent->trust.statement_len))
+		md_trust_send(agent, &greeting->ip, agent->udp.port, greeting->ifindex, NULL, false);
 }
 
 /*
@@ -253,30 +276,16 @@ static struct md_greeting *place_for(struct md_greetings *greetings, uint32_t if
 	return found;
 }
 
-static const struct md_rate greetings_rate = {.per_second = MD_GREETINGS_RATE, .burst = MD_GREETINGS_BURST};
-static const struct md_rate greetings_group_rate = {.per_second = MD_GREETINGS_GROUP_RATE, .burst = MD_GREETINGS_GROUP_BURST};
-
-/* A fleet key has proved the newcomer's beacon, so nobody has forged its address. */
-static bool may_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns)
-{
-	struct md_greetings *greetings = &agent->tx.greetings;
-	typeof(greetings->of[0]) *limits = &greetings->of[md_link_share(ifindex)];
-	struct md_limit *group = &limits->groups[md_hash64(ip, sizeof(*ip)) % MD_SOURCE_GROUPS];
-
-	return md_secure_has_key(agent->secure) ||
-	       (md_limit_take(group, &greetings_group_rate, now_ns) && md_limit_take(&limits->all, &greetings_rate, now_ns));
-}
-
-void md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
-		 uint64_t now_ns)
+bool md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, size_t room, uint64_t now_ns)
 {
 	struct md_greetings *greetings = &agent->tx.greetings;
 	uint64_t delay_ns = md_announce_greet(&agent->tx.announce, ifindex, now_ns);
 	struct md_greeting *greeting =
-		delay_ns && may_greet(agent, ip, ifindex, now_ns) ? place_for(greetings, ifindex) : NULL;
+		delay_ns && md_unproven_may(agent, MD_UNPROVEN_GREETING, NULL, ip, ifindex, now_ns) ? place_for(greetings, ifindex) : NULL;
 
 	if (greeting)
-		*greeting = (struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex};
+		*greeting = (struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex, .room = room};
+	return greeting;
 }
 
 static void send_greetings(struct md_agent *agent, uint64_t now_ns)
@@ -285,7 +294,7 @@ static void send_greetings(struct md_agent *agent, uint64_t now_ns)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < greetings->n; i++) {
-		const struct md_greeting greeting = greetings->list[i];
+		struct md_greeting greeting = greetings->list[i];
 
 		if (greeting.due_ns > now_ns)
 			greetings->list[kept++] = greeting;

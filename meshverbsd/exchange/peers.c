@@ -16,7 +16,7 @@
 #define ASKED_IN_LOOK 32 /* hosts of one share */
 #define STRANGER_NS   MD_S /* between two answers to a host that seals with an unknown key */
 
-static const struct md_rate asked_rate = {.per_second = 128, .burst = 256};
+static const struct md_rate asked_rate = {.per_second = MD_KEYS_RATE, .burst = MD_KEYS_BURST};
 
 void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex, const struct in6_addr *from,
 		   bool asks)
@@ -41,19 +41,10 @@ static bool find_place(const struct md_host *host, struct in6_addr *ret_ip, uint
 	return host->told.expires_ns && !IN6_IS_ADDR_LINKLOCAL(&host->told.by);
 }
 
-static bool is_place(const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
-{
-	for (size_t i = 0; i < host->sightings.n; i++)
-		if (IN6_ARE_ADDR_EQUAL(&host->sightings.list[i].ip, ip) &&
-		    (!ifindex || ifindex == host->sightings.list[i].ifindex))
-			return true;
-	return host->told.expires_ns && IN6_ARE_ADDR_EQUAL(&host->told.by, ip);
-}
+static const uint8_t question = '?';
 
 static void ask_at(struct md_agent *agent, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
 {
-	static const uint8_t question = '?';
-
 	/* Ask for the host's statement. With ours along, since the host may have lost it, or never had it. */
 	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, !host->vouch);
 	if (md_host_is_vouched(host))
@@ -66,23 +57,33 @@ static unsigned int share_of(const struct md_host *host)
 	return host->sightings.n ? 1 + host->sightings.list[0].ifindex % MD_LINK_SHARES : 0;
 }
 
-static bool may_be_asked(struct md_trust *trust, const struct md_host *host, uint64_t now_ns)
+static bool may_ask(struct md_agent *agent, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns)
 {
-	return md_host_is_wanted(host) ? md_host_take(host, &trust->asking_wanted, &asked_rate, 1, now_ns)
-				       : md_limit_take(&trust->asking[share_of(host)], &asked_rate, now_ns);
+	bool wanted = md_host_is_wanted(host);
+	enum md_unproven kind = wanted ? MD_UNPROVEN_KEY_WANTED : MD_UNPROVEN_KEY;
+	size_t len = agent->trust.statement_len;
+
+	if (md_host_is_vouched(host))
+		len += MD_HEADER_BYTES + MD_SEALED_BYTES + sizeof(question);
+	if (wanted && !md_host_take(host, &agent->trust.asking_wanted, &asked_rate, 1, now_ns))
+		return false;
+	/* An address without netdev has answered a query. */
+	return ifindex ? md_unproven_take(agent, kind, host, ip, ifindex, len, now_ns)
+		       : md_unproven_may(agent, kind, host, ip, 0, now_ns);
 }
 
-void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
+bool md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
 {
 	struct in6_addr ip;
 	uint32_t ifindex;
 
-	if (now_ns < host->asking.not_before_ns || !find_place(host, &ip, &ifindex) || !may_be_asked(&agent->trust, host, now_ns))
-		return;
+	if (now_ns < host->asking.not_before_ns || !find_place(host, &ip, &ifindex) || !may_ask(agent, host, &ip, ifindex, now_ns))
+		return false;
 	host->asking.not_before_ns = now_ns + (ASK_NS << host->asking.n_asked);
 	if (host->asking.n_asked < ASKED_MAX)
 		host->asking.n_asked++;
 	ask_at(agent, host, &ip, ifindex);
+	return true;
 }
 
 /* True: the host's statement, or its confirmation, is missing. */
@@ -105,8 +106,10 @@ uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
 			host->asking.not_before_ns = now_ns + ASK_NS;
 			continue;
 		}
-		if (md_host_is_wanted(host) || n[share_of(host)]++ < ASKED_IN_LOOK)
+		if (md_host_is_wanted(host))
 			md_trust_ask(agent, host, now_ns);
+		else if (n[share_of(host)] < ASKED_IN_LOOK)
+			n[share_of(host)] += md_trust_ask(agent, host, now_ns);
 	}
 	return LOOK_NS;
 }
@@ -138,7 +141,6 @@ void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
 void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns)
 {
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
-	struct in6_addr ip = received->ip;
 	struct mv_host_id id;
 	struct md_host *host;
 
@@ -147,9 +149,7 @@ void md_trust_stranger(struct md_agent *agent, const struct md_received *receive
 	if (!host || now_ns < host->asking.stranger_ns)
 		return;
 	host->asking.stranger_ns = now_ns + STRANGER_NS;
-	/* The source address is not proven, so the answer goes to a known address of the host. */
-	if (is_place(host, &received->ip, ifindex) || find_place(host, &ip, &ifindex))
-		md_trust_send(agent, &ip, agent->udp.port, ifindex, NULL, true);
+	md_trust_send(agent, &received->ip, agent->udp.port, ifindex, NULL, true);
 }
 
 void md_trust_learned(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)

@@ -16,6 +16,7 @@ struct md_bound {
 	struct md_public key;
 	uint64_t start; /* largest start number in a statement with that id */
 	bool sealed; /* the host has sealed something under that id: no other host has repeated its statement */
+	LIST_HEAD(, md_vouch) besides; /* of hosts that are vouched for under another id, as the host of that name */
 };
 
 /* This host's identity, and the keys that other hosts have to have. Functions: agent.h. */
@@ -56,8 +57,7 @@ struct md_trust {
 	struct md_verifying {
 		struct md_limit all, groups[64];
 	} verifying[1 + MD_LINK_SHARES];
-	struct md_limit asking[1 + MD_LINK_SHARES]; /* questions to hosts, likewise */
-	struct md_wanted_limits asking_wanted; /* to hosts that are wanted */
+	struct md_wanted_limits asking_wanted; /* questions to hosts that are wanted */
 	struct {
 		uint64_t sent, received, rejected, throttled; /* statements */
 		uint64_t pinned, changed, impostors, rotated, confirmed;
@@ -78,6 +78,8 @@ const struct md_bound *md_bound_of(const struct md_trust *trust, const char *nam
  * Without memory, or with MD_PINS_MAX notes of hosts that have sealed something, the first host to claim an id has it.
  */
 void md_bound_note(struct md_trust *trust, const struct md_statement *said, bool sealed);
+/** md_bound_list - a host is vouched for: if it has another id than the host of its name, list it there */
+void md_bound_list(struct md_trust *trust, struct md_vouch *vouch);
 void md_bound_drop_all(struct md_trust *trust);
 
 #endif

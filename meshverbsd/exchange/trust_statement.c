@@ -111,22 +111,50 @@ static bool is_id(const struct mv_host_id *a, const struct mv_host_id *b)
 }
 
 /*
- * The host has that id now. What is known of it under a former id goes at once: somebody may repeat the beacons of its
- * former life, and its GIDs would stay with the former id.
+ * Forgets hosts that are vouched for as the host of a statement, under another id. Somebody may repeat statement and
+ * beacons of any former life while the host is silent. @sealed: all of them; else those of former lives. Return: true: any.
+ */
+static bool forget_besides(struct md_agent *agent, const struct md_bound *bound, const struct md_statement *said, bool sealed)
+{
+	const struct md_vouch *vouch, *next;
+	bool any = false;
+
+	for (vouch = LIST_FIRST(&bound->besides); vouch; vouch = next) {
+		const struct mv_host_id id = vouch->said.host;
+
+		next = LIST_NEXT(vouch, of_name);
+		if (is_id(&id, &said->host) || (!sealed && vouch->said.start > said->start))
+			continue;
+		md_hosts_forget(&agent->hosts, &id);
+		any = true;
+	}
+	return any;
+}
+
+/*
+ * The host has that id now. What is known of it under other ids goes at once: somebody may repeat the beacons of a
+ * former life, and its GIDs would stay with that id.
  */
 static void note_id(struct md_agent *agent, const struct md_statement *said, bool sealed)
 {
 	const struct md_bound *bound = md_bound_of(&agent->trust, said->name);
 	struct mv_host_id former = bound ? bound->id : said->host;
 	struct md_host *host = md_hosts_find(&agent->hosts, &said->host);
+	bool gone = bound && (sealed || is_id(&former, &said->host)) && forget_besides(agent, bound, said, sealed);
 
 	md_bound_note(&agent->trust, said, sealed);
-	bound = md_bound_of(&agent->trust, said->name);
-	if (!host || !bound || !is_id(&bound->id, &said->host) || is_id(&former, &said->host))
+	if (!host)
 		return;
-	md_hosts_forget(&agent->hosts, &former);
+	if (host->vouch)
+		md_bound_list(&agent->trust, host->vouch);
+	bound = md_bound_of(&agent->trust, said->name);
+	if (!bound || !is_id(&bound->id, &said->host) || (!gone && is_id(&former, &said->host)))
+		return;
+	if (!is_id(&former, &said->host))
+		md_hosts_forget(&agent->hosts, &former);
 	host->claimed.view = 0;
 	md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
+	md_due_heard(agent, host, false, false);
 }
 
 void md_trust_keep(struct md_agent *agent, const struct md_host *host)
@@ -288,10 +316,32 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 	return news;
 }
 
+/*
+ * Our statement, to who asks for it. All agents of a link hear what is sent to the group, so they do not answer that. Who
+ * has not shown a cookie is challenged, and then asks once more: md_trust_learned().
+ */
+static void answer(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened, uint64_t now_ns)
+{
+	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
+	struct md_addr from = md_tx_addr(&received->ip, received->port, ifindex);
+	uint8_t challenge[MD_HEADER_BYTES + MD_SEALED_BYTES];
+	size_t len;
+
+	if (md_udp_is_multicast(&received->to))
+		return;
+	if (opened->fresh) {
+		md_trust_send(agent, &received->ip, received->port, ifindex, &received->to, false);
+		return;
+	}
+	from.arrived = received->ifindex;
+	len = md_challenge(agent->secure, received->bytes, received->len, &from, received->hop_limit, now_ns, challenge);
+	if (len)
+		md_tx_raw(agent, &received->ip, received->port, ifindex, &received->to, challenge, len);
+}
+
 unsigned int md_trust_statement(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
 				uint64_t now_ns)
 {
-	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
 	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
 	struct md_trust *trust = &agent->trust;
 	uint8_t digest[MD_CONTENT_BYTES];
@@ -306,11 +356,11 @@ unsigned int md_trust_statement(struct md_agent *agent, const struct md_received
 	}
 	if (!host) /* a beacon or an answer has to come first */
 		return 0;
+	md_unproven_came(host, opened->payload_len);
 	md_statement_digest(opened->payload, opened->payload_len, &said, digest);
 	if (host->vouch && !memcmp(digest, host->vouch->digest, sizeof(digest))) {
 		if (said.asks)
-			md_trust_send(agent, &received->ip, received->port, ifindex,
-				      md_udp_is_multicast(&received->to) ? NULL : &received->to, false);
+			answer(agent, received, opened, now_ns);
 		return 0;
 	}
 	if ((host->vouch && md_public_is(&said.sign, &host->vouch->said.sign) && is_old(host, &said)) ||
@@ -322,7 +372,6 @@ unsigned int md_trust_statement(struct md_agent *agent, const struct md_received
 		return 0;
 	}
 	if (said.asks)
-		md_trust_send(agent, &received->ip, received->port, ifindex,
-			      md_udp_is_multicast(&received->to) ? NULL : &received->to, false);
+		answer(agent, received, opened, now_ns);
 	return take_statement(agent, host, &said, digest, opened->on_link && md_view_net(agent->watch.view, received->ifindex), now_ns);
 }

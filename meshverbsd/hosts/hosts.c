@@ -23,6 +23,7 @@ void md_hosts_remove(struct md_hosts *hosts, struct md_host *host)
 	md_hosts_unwant(hosts, host);
 	if (hosts->gone)
 		hosts->gone(hosts->arg, host);
+	md_vouch_unlist(host->vouch);
 	free(host->vouch);
 	md_hosts_drop_sightings(hosts, &host->sightings);
 	free(host->met.nets);

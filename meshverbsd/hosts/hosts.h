@@ -66,7 +66,6 @@ struct md_partial {
 	uint8_t bytes[]; /* @desc_bytes of room */
 };
 
-/* Up to MD_PARTIAL_BYTES. */
 struct md_partials {
 	struct md_partial *oldest; /* list of utlist.h */
 	size_t bytes;
@@ -155,6 +154,7 @@ struct md_host_cut {
 struct md_host_asking {
 	uint64_t not_before_ns; /* the host is not asked before this time */
 	unsigned int n_asked; /* unanswered questions in a row */
+	uint32_t unanswered; /* bytes that have come in the host's name, and that no answer has used up: exchange/unproven.c */
 	uint64_t stranger_ns; /* before this time no further answer to messages of the host that cannot be opened */
 };
 
@@ -224,7 +224,7 @@ struct md_wanter {
 	uint64_t account;
 	size_t n; /* hosts that the account wants, charged to it or not; 0: the place is free */
 	struct md_hosts_list list; /* hosts that are charged to the account, in the order in which they were last wanted */
-	struct md_partials partials;
+	struct md_partials partials[MD_HOSTS_SHARES]; /* together up to MD_PARTIAL_BYTES; without room that with most makes some */
 };
 
 struct md_hosts {
@@ -235,7 +235,7 @@ struct md_hosts {
 	void *arg;
 	struct md_host *by_id; /* hash table; iterates in order of arrival */
 	size_t n, n_partial;
-	struct md_partials partials[MD_HOSTS_SHARES]; /* of hosts that are not wanted */
+	struct md_partials partials[MD_HOSTS_SHARES]; /* of hosts that are not wanted, each up to MD_PARTIAL_BYTES */
 	size_t bytes; /* of all descriptions together */
 	/*
 	 * Without room, a new host, or description, takes the place of the newest unsigned host of the share with most of

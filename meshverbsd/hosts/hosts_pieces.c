@@ -55,34 +55,56 @@ static bool is_of(const struct md_partial *partial, const struct md_heard *heard
 	       partial->desc_bytes == beacon->desc_bytes;
 }
 
-/* Of the accounts that want the host: the one whose share is emptiest. Else: the share of the pieces. */
-static struct md_partials *share_of(struct md_hosts *hosts, const struct md_host *host, unsigned int share)
+static size_t bytes_for(const struct md_wanter *wanter)
 {
-	uint32_t by = md_host_wanters(host);
-	struct md_partials *best = NULL;
+	size_t sum = 0;
 
-	for (struct md_wanter *w = hosts->wanters; w < hosts->wanters + MD_WANTERS; w++)
-		if (by >> (w - hosts->wanters) & 1 && (!best || w->partials.bytes < best->bytes))
-			best = &w->partials;
-	return best ? best : &hosts->partials[share];
+	for (unsigned int share = 0; share < MD_HOSTS_SHARES; share++)
+		sum += wanter->partials[share].bytes;
+	return sum;
 }
 
-/* All accounts together have MD_PARTIAL_BYTES_WANTED. The largest share makes room. */
-static void bound_wanted(struct md_hosts *hosts, size_t bytes)
+/* Of the accounts that want the host: the one that has the least. NULL: none wants it. */
+static struct md_wanter *wanter_of(struct md_hosts *hosts, const struct md_host *host)
 {
-	struct md_wanter *most;
+	uint32_t by = md_host_wanters(host);
+	struct md_wanter *best = NULL;
+
+	for (struct md_wanter *w = hosts->wanters; w < hosts->wanters + MD_WANTERS; w++)
+		if (by >> (w - hosts->wanters) & 1 && (!best || bytes_for(w) < bytes_for(best)))
+			best = w;
+	return best;
+}
+
+/* Anybody may send pieces in the name of a wanted host. So of an account's descriptions the link with most of them makes room. */
+static void drop_one(struct md_hosts *hosts, const struct md_wanter *wanter)
+{
+	const struct md_partials *most = wanter->partials;
+
+	for (unsigned int share = 1; share < MD_HOSTS_SHARES; share++)
+		if (wanter->partials[share].bytes > most->bytes)
+			most = &wanter->partials[share];
+	md_hosts_drop_partial(hosts, most->oldest);
+}
+
+/* An account has MD_PARTIAL_BYTES, all together MD_PARTIAL_BYTES_WANTED. The account with most makes room. */
+static void bound_wanted(struct md_hosts *hosts, const struct md_wanter *wanter, size_t bytes)
+{
+	const struct md_wanter *most;
 	size_t sum;
 
+	while (bytes_for(wanter) + bytes > MD_PARTIAL_BYTES)
+		drop_one(hosts, wanter);
 	do {
 		most = hosts->wanters;
 		sum = bytes;
-		for (struct md_wanter *w = hosts->wanters; w < hosts->wanters + MD_WANTERS; w++) {
-			sum += w->partials.bytes;
-			if (w->partials.bytes > most->partials.bytes)
+		for (const struct md_wanter *w = hosts->wanters; w < hosts->wanters + MD_WANTERS; w++) {
+			sum += bytes_for(w);
+			if (bytes_for(w) > bytes_for(most))
 				most = w;
 		}
 		if (sum > MD_PARTIAL_BYTES_WANTED)
-			md_hosts_drop_partial(hosts, most->partials.oldest);
+			drop_one(hosts, most);
 	} while (sum > MD_PARTIAL_BYTES_WANTED);
 }
 
@@ -91,7 +113,8 @@ static struct md_partial *begin(struct md_hosts *hosts, struct md_host *host, co
 				const struct md_beacon *beacon, uint64_t now_ns)
 {
 	unsigned int share = md_heard_share(heard);
-	struct md_partials *of = share_of(hosts, host, share);
+	struct md_wanter *wanter = wanter_of(hosts, host);
+	struct md_partials *of = wanter ? &wanter->partials[share] : &hosts->partials[share];
 	struct md_partial *partial = malloc(sizeof(*partial) + beacon->desc_bytes);
 
 	if (!partial)
@@ -103,10 +126,11 @@ static struct md_partial *begin(struct md_hosts *hosts, struct md_host *host, co
 				       .generation = beacon->generation,
 				       .begun_ns = now_ns,
 				       .desc_bytes = beacon->desc_bytes};
-	while (of->bytes + bytes_of(partial) > MD_PARTIAL_BYTES)
-		md_hosts_drop_partial(hosts, of->oldest);
-	if (of != &hosts->partials[share])
-		bound_wanted(hosts, bytes_of(partial));
+	if (wanter)
+		bound_wanted(hosts, wanter, bytes_of(partial));
+	else
+		while (of->bytes + bytes_of(partial) > MD_PARTIAL_BYTES)
+			md_hosts_drop_partial(hosts, of->oldest);
 	DL_APPEND(of->oldest, partial);
 	of->bytes += bytes_of(partial);
 	LL_PREPEND2(host->partials, partial, of_host);

@@ -22,6 +22,7 @@ int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md
 		host->vouch = calloc(1, sizeof(*host->vouch));
 	if (!host->vouch)
 		return -ENOMEM;
+	md_vouch_unlist(host->vouch);
 	host->vouch->trust = trust;
 	host->vouch->said = *said;
 	memcpy(host->vouch->digest, digest, sizeof(host->vouch->digest));
@@ -47,6 +48,7 @@ void md_hosts_unvouch(struct md_hosts *hosts, struct md_host *host)
 {
 	bool was_vouched = md_host_is_vouched(host);
 
+	md_vouch_unlist(host->vouch);
 	free(host->vouch);
 	host->vouch = NULL;
 	if (was_vouched)

@@ -19,14 +19,21 @@ struct md_target *md_targets_find(const struct md_targets *targets, const union 
 	return target;
 }
 
-/* Charge one target to an account. Return: 0; -ENOSPC; -ENOMEM. */
-static int count(struct md_targets *targets, uint64_t account)
+static struct md_target_user *user_of(struct md_targets *targets, uint64_t account)
 {
 	struct md_target_user *user;
 
 	if (!account)
-		return 0;
+		return &targets->root;
 	HASH_FIND(hh, targets->users, &account, sizeof(account), user);
+	return user;
+}
+
+/* Charge one target to an account. Return: 0; -ENOSPC; -ENOMEM. */
+static int count(struct md_targets *targets, uint64_t account)
+{
+	struct md_target_user *user = user_of(targets, account);
+
 	if (!user) {
 		user = calloc(1, sizeof(*user));
 		if (!user)
@@ -38,7 +45,7 @@ static int count(struct md_targets *targets, uint64_t account)
 			return -ENOMEM;
 		}
 	}
-	if (user->n >= (account == MD_TARGETS_OF_OTHERS ? MD_TARGETS_FOR_OTHERS : MD_TARGETS_PER_ACCOUNT))
+	if (account && user->n >= (account == MD_TARGETS_OF_OTHERS ? MD_TARGETS_FOR_OTHERS : MD_TARGETS_PER_ACCOUNT))
 		return -ENOSPC;
 	user->n++;
 	return 0;
@@ -46,12 +53,9 @@ static int count(struct md_targets *targets, uint64_t account)
 
 static void uncount(struct md_targets *targets, uint64_t account)
 {
-	struct md_target_user *user;
+	struct md_target_user *user = user_of(targets, account);
 
-	if (!account)
-		return;
-	HASH_FIND(hh, targets->users, &account, sizeof(account), user);
-	if (--user->n)
+	if (--user->n || !account)
 		return;
 	HASH_DEL(targets->users, user);
 	free(user);
@@ -107,6 +111,7 @@ int md_targets_add(struct md_targets *targets, const union ibv_gid *gid, const c
 	}
 	uncount(targets, target->account);
 	target->account = 0;
+	targets->root.n++;
 	snprintf(target->name, sizeof(target->name), "%s", name);
 	return 0;
 }
@@ -120,12 +125,25 @@ void md_targets_forget_file(struct md_targets *targets)
 	target->name[0] = '\0';
 }
 
-/* A target on the account of other hosts moves to the account of the first process of ours that needs it. */
+static bool has_fewer(struct md_targets *targets, uint64_t account, uint64_t than)
+{
+	const struct md_target_user *user = user_of(targets, account);
+
+	return (user ? user->n : 0) + 1 < user_of(targets, than)->n;
+}
+
+/*
+ * A target on the account of other hosts moves to that of the first process of ours that needs it, and then to an account
+ * with fewer targets: whoever needs thousands, among them those of others, does not have the others wait.
+ */
 static void take_over(struct md_targets *targets, struct md_target *target, uint64_t account)
 {
-	if (target->account != MD_TARGETS_OF_OTHERS || account == MD_TARGETS_OF_OTHERS || count(targets, account))
+	uint64_t before = target->account;
+
+	if (account == MD_TARGETS_OF_OTHERS || account == before || !before ||
+	    (before != MD_TARGETS_OF_OTHERS && !has_fewer(targets, account, before)) || count(targets, account))
 		return;
-	uncount(targets, target->account);
+	uncount(targets, before);
 	target->account = account;
 }
 
@@ -229,9 +247,10 @@ bool md_target_answered(struct md_target *target, const struct mv_host_id *host,
 	return news;
 }
 
-uint32_t md_targets_interval_ms(const struct md_targets *targets)
+uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t account)
 {
-	uint64_t by_rate_ms = targets->n * 1000 / MD_QUERY_RATE;
+	const struct md_target_user *user = user_of((struct md_targets *)targets, account);
+	uint64_t by_rate_ms = user ? user->n * 1000 / MD_QUERY_RATE : 0;
 	uint64_t ms = MD_QUERY_NS / MD_MS > by_rate_ms ? MD_QUERY_NS / MD_MS : by_rate_ms;
 
 	return ms < MD_INTERVAL_MAX_MS ? (uint32_t)ms : MD_INTERVAL_MAX_MS;
@@ -240,21 +259,19 @@ uint32_t md_targets_interval_ms(const struct md_targets *targets)
 bool md_targets_may_answer(const struct md_targets *targets, const struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)
 {
 	return !target->answered_ns || !memcmp(&target->host, host, sizeof(*host)) ||
-	       now_ns - target->answered_ns >= md_targets_interval_ms(targets) * MD_MS;
+	       now_ns - target->answered_ns >= md_targets_interval_ms(targets, target->account) * MD_MS;
 }
 
 static bool take_room(struct md_targets *targets, uint64_t account, uint64_t now_ns)
 {
+	struct md_target_user *user = user_of(targets, account);
 	const uint64_t each = MD_S / MD_QUERY_RATE;
-	size_t used;
 
-	if (targets->room_at_ns < now_ns)
-		targets->room_at_ns = now_ns;
-	used = (targets->room_at_ns - now_ns + each - 1) / each;
-	/* The half of the burst that is left is for targets of our processes. */
-	if (!md_has_room(used, QUERY_BURST, account) || (account == MD_TARGETS_OF_OTHERS && used >= QUERY_BURST / 2))
+	if (user->room_at_ns < now_ns)
+		user->room_at_ns = now_ns;
+	if (user->room_at_ns - now_ns > (QUERY_BURST - 1) * each)
 		return false;
-	targets->room_at_ns += each;
+	user->room_at_ns += each;
 	return true;
 }
 
@@ -265,7 +282,7 @@ void md_targets_ask_now(struct md_targets *targets, struct md_target *target, ui
 		return;
 	if (now_ns >= target->regular_ns)
 		target->n_hints = 0;
-	target->regular_ns = now_ns + md_targets_interval_ms(targets) * MD_MS;
+	target->regular_ns = now_ns + md_targets_interval_ms(targets, target->account) * MD_MS;
 	if (is_answering(target)) {
 		/* Queries in between, made for a process, do not count as tries. */
 		if (!target->n_tries || target->next_ns <= now_ns) {

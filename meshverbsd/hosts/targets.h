@@ -22,7 +22,7 @@ struct md_target {
 	UT_hash_handle hh;
 	union ibv_gid gid;
 	char name[64]; /* name in the hosts file; "" for other addresses */
-	uint64_t account; /* account of the process that first needed it, see struct md_peer; 0: root, or the hosts file */
+	uint64_t account; /* of the accounts whose processes need it, that with fewest targets, see struct md_peer; 0: root, or the hosts file */
 	uint64_t used_ns; /* when a process last needed it */
 	uint64_t next_ns; /* next query */
 	uint64_t regular_ns; /* next query if the target answers */
@@ -44,18 +44,18 @@ struct md_target {
 /* Account of all targets that only other hosts have asked about. */
 #define MD_TARGETS_OF_OTHERS UINT64_MAX
 
-/* An account other than root's that has targets. */
+/* An account that has targets. How many others have makes no difference to it. */
 struct md_target_user {
 	UT_hash_handle hh;
 	uint64_t account;
 	size_t n;
+	uint64_t room_at_ns; /* token bucket: MD_QUERY_RATE */
 };
 
 struct md_targets {
 	struct md_target *by_gid;
-	struct md_target_user *users;
+	struct md_target_user root, *users; /* account 0; the others */
 	size_t n;
-	uint64_t room_at_ns; /* token bucket: MD_QUERY_RATE */
 };
 
 /**
@@ -129,8 +129,8 @@ bool md_targets_may_answer(const struct md_targets *targets, const struct md_tar
  */
 bool md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns);
 
-/** md_targets_interval_ms - time between two queries of a target: MD_QUERY_NS, longer when there are many targets */
-uint32_t md_targets_interval_ms(const struct md_targets *targets);
+/** md_targets_interval_ms - time between two queries of a target: MD_QUERY_NS, longer when its account has many targets */
+uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t account);
 
 /**
  * md_targets_tick - remove targets that nobody needs, query those that are due

@@ -2,6 +2,8 @@
 #ifndef MD_VOUCH_H
 #define MD_VOUCH_H
 
+#include <sys/queue.h>
+
 #include "statement.h"
 
 enum md_trust_in {
@@ -19,6 +21,17 @@ struct md_vouch {
 	uint8_t digest[MD_CONTENT_BYTES];
 	bool is_new; /* no key was pinned for its name before */
 	uint64_t log_again_ns; /* the log does not report impostors of this host before this time */
+	LIST_ENTRY(md_vouch) of_name; /* in md_bound.besides; zero: not there */
 };
+
+/** md_vouch_unlist - take it out of md_bound.besides, if it is there. @vouch: may be NULL */
+static inline void md_vouch_unlist(struct md_vouch *vouch)
+{
+	if (!vouch)
+		return;
+	if (vouch->of_name.le_prev)
+		LIST_REMOVE(vouch, of_name);
+	vouch->of_name.le_prev = NULL;
+}
 
 #endif

@@ -309,13 +309,11 @@ void md_msg_relay_acked(struct md_msg_relay *relay, uint64_t id, const struct md
 	finish(relay, msg, true);
 }
 
-void md_msg_relay_known(struct md_msg_relay *relay)
+static void send_unsent(struct md_msg_relay *relay)
 {
 	unsigned int sent = 0;
 	struct md_msg *msg, *next;
 
-	if (!relay->n_unsent)
-		return;
 	HASH_ITER(hh, relay->by_id, msg, next)
 	{
 		struct md_endpoint to[MD_PATHS_MAX];
@@ -332,6 +330,17 @@ void md_msg_relay_known(struct md_msg_relay *relay)
 		if (++sent == AT_ONCE_MAX || !relay->n_unsent)
 			return;
 	}
+}
+
+/* Others can make news without end, and thousands of messages may wait. */
+void md_msg_relay_known(struct md_msg_relay *relay, uint64_t now_ns)
+{
+	relay->news = relay->n_unsent > 0;
+	if (!relay->news || now_ns < relay->known_ns)
+		return;
+	relay->news = false;
+	relay->known_ns = now_ns + MD_KNOWN_NS;
+	send_unsent(relay);
 }
 
 static bool learned_lately(struct md_msg_relay *relay, const struct md_endpoint *to, uint64_t now_ns)
@@ -414,11 +423,13 @@ uint64_t md_msg_relay_next(const struct md_msg_relay *relay)
 		if (msg && msg->due_ns < next_ns)
 			next_ns = msg->due_ns;
 	}
-	return next_ns;
+	return relay->news && relay->known_ns < next_ns ? relay->known_ns : next_ns;
 }
 
 uint64_t md_msg_relay_tick(struct md_msg_relay *relay, uint64_t now_ns)
 {
+	if (relay->news)
+		md_msg_relay_known(relay, now_ns);
 	/* From the last list down, so that no message is tried twice in a call. */
 	for (int i = MD_TRIES; i >= 1; i--) {
 		struct md_msg *msg;

@@ -76,6 +76,8 @@ struct md_msg_relay {
 	void *arg;
 	uint64_t next_id;
 	size_t n, n_unsent, n_orphans;
+	bool news; /* a host has become known since messages that wait for one were looked at */
+	uint64_t known_ns; /* they are not looked at before this time */
 	struct md_msg *by_id, *by_text;
 	struct md_msgs tries[MD_TRIES + 1]; /* index: number of tries; each list is roughly in order of due_ns */
 	uint64_t slow_ns; /* moving average of the time until acks arrive */
@@ -110,8 +112,12 @@ int md_msg_relay_send(struct md_msg_relay *relay, uint64_t client, const union i
  */
 void md_msg_relay_acked(struct md_msg_relay *relay, uint64_t id, const struct md_endpoint *from, uint64_t now_ns);
 
-/** md_msg_relay_known - a host has become known: send messages that have waited for it */
-void md_msg_relay_known(struct md_msg_relay *relay);
+/**
+ * md_msg_relay_known - a host has become known: send messages that wait for one
+ *
+ * Within MD_KNOWN_NS after the last time, md_msg_relay_tick() does that later.
+ */
+void md_msg_relay_known(struct md_msg_relay *relay, uint64_t now_ns);
 
 /**
  * md_msg_relay_learned - a cookie of @host at @to was learnt (secure.h): send again what was sent there

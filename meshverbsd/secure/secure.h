@@ -136,6 +136,7 @@ struct md_opened {
 	 */
 	struct mv_host_id voucher;
 	uint64_t start, counter; /* of two datagrams of a sender, the one with the larger (start, counter) is newer */
+	bool fresh; /* has our cookie: the sender receives at its source address */
 	bool sealed; /* with the fleet key or pairwise: the sender is authentic */
 	uint32_t group; /* group of source addresses for rate limits, below MD_SOURCE_GROUPS */
 	bool on_link; /* no router has forwarded it: its sender is a neighbour, or uses a neighbour's address */
@@ -225,12 +226,24 @@ enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len
 			struct md_opened *ret);
 
 /**
+ * md_challenge - challenge a datagram that md_open() has taken without a cookie
+ * @ret: MD_HEADER_BYTES + MD_SEALED_BYTES; is to be sent to @from
+ *
+ * Return: its length; 0: no challenge, because too many were sent lately.
+ */
+size_t md_challenge(struct md_secure *s, const uint8_t *datagram, size_t len, const struct md_addr *from, int hop_limit,
+		    uint64_t now_ns, uint8_t *ret);
+
+/**
  * md_is_of_path - is a datagram a PROBE, an ECHO, or a CHALLENGE to either? Looks at the kind only.
  *
  * Datagrams of a path have cookies of that path: struct md_addr then includes the netdev and this end's address.
  * Otherwise probes to one address, from several addresses or netdevs, would replace each other's cookies.
  */
 bool md_is_of_path(const uint8_t *datagram, size_t len);
+
+/** md_is_beacon - is a datagram a BEACON? Looks at the kind only */
+bool md_is_beacon(const uint8_t *datagram, size_t len);
 
 /** md_verdict_name - name of a counter, e.g. "replay": lower case, '_' between words; "?" beyond the enum. Constant string */
 const char *md_verdict_name(enum md_verdict verdict);

@@ -151,11 +151,12 @@ static bool take_challenge(const struct md_secure *s, struct md_source_limits sh
 	return md_limit_take(all, &all_challenges[share], in->now_ns);
 }
 
-static void challenge(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
+/* Return: length of the challenge; 0: none is sent. */
+static size_t challenge(struct md_secure *s, const struct incoming *in, uint8_t *ret)
 {
-	if (!is_handshake(in->header.kind) && take_challenge(s, limits_of(s, in)->challenges, in))
-		ret->reply_len = md_secure_reply(s, MD_KIND_CHALLENGE, &in->header, in->from,
-						 in->now_ns, ret->reply);
+	if (is_handshake(in->header.kind) || !take_challenge(s, limits_of(s, in)->challenges, in))
+		return 0;
+	return md_secure_reply(s, MD_KIND_CHALLENGE, &in->header, in->from, in->now_ns, ret);
 }
 
 static const struct md_sealing_key *find_key(const struct md_secure *s, uint64_t id)
@@ -232,7 +233,10 @@ static enum md_verdict open_pairwise(struct md_secure *s, const struct incoming 
 	if (!md_is_pairwise(in->header.kind))
 		return MD_OPEN_NOT_OURS;
 	key = peer ? md_peer_key_open(&s->peers, peer, in->header.key_id) : NULL;
-	verdict = key ? open_sealed(s, in, key, peer, ret) : MD_OPEN_STRANGER;
+	/* Who has shown a cookie is told our key. */
+	if (!key)
+		return in->fresh ? MD_OPEN_STRANGER : MD_OPEN_UNPROVEN;
+	verdict = open_sealed(s, in, key, peer, ret);
 	if (verdict)
 		return verdict;
 	ret->confirmed = !peer->seals;
@@ -301,6 +305,11 @@ bool md_is_of_path(const uint8_t *datagram, size_t len)
 	return kind == MD_KIND_PROBE || kind == MD_KIND_ECHO;
 }
 
+bool md_is_beacon(const uint8_t *datagram, size_t len)
+{
+	return len >= sizeof(struct md_header) && datagram[offsetof(struct md_header, kind)] == MD_KIND_BEACON;
+}
+
 static void describe(const struct md_secure *s, const struct incoming *in, struct md_opened *ret)
 {
 	ret->kind = in->header.kind;
@@ -309,6 +318,7 @@ static void describe(const struct md_secure *s, const struct incoming *in, struc
 	ret->voucher = voucher_of(s, in);
 	ret->start = in->header.start;
 	ret->counter = in->header.counter;
+	ret->fresh = in->fresh;
 	ret->sealed = in->header.protection != MD_PLAIN;
 	ret->on_link = is_on_link(in);
 	ret->group = group_of(s, in->from);
@@ -330,7 +340,7 @@ enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len
 	ret->confirmed = false;
 	verdict = judge(s, &in, ret);
 	if (verdict == MD_OPEN_UNPROVEN)
-		challenge(s, &in, ret);
+		ret->reply_len = challenge(s, &in, ret->reply);
 	if (verdict)
 		return verdict;
 	describe(s, &in, ret);
@@ -344,4 +354,12 @@ enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len
 		ret->reply_len =
 			md_secure_reply(s, MD_KIND_PROOF, &in.header, from, now_ns, ret->reply);
 	return MD_OPEN_LEARNED;
+}
+
+size_t md_challenge(struct md_secure *s, const uint8_t *datagram, size_t len, const struct md_addr *from, int hop_limit,
+		    uint64_t now_ns, uint8_t *ret)
+{
+	struct incoming in = {.datagram = datagram, .len = len, .from = from, .hop_limit = hop_limit, .now_ns = now_ns};
+
+	return read_header(s, &in) == MD_OPEN_OK ? challenge(s, &in, ret) : 0;
 }

@@ -92,13 +92,20 @@
 #define MD_ANSWER_SPACING_NS (100 * MD_MS) /* least time between two greetings on one link */
 #define MD_ANSWER_ALL_MAX    250 /* up to so many senders on a link, greetings are multicast */
 /*
- * Greetings to single addresses, on links with more senders: of one link, and to one group of addresses there. Anybody on
- * the link can forge the address. The burst of a link allows for MD_NEW_HOSTS_BURST newcomers; further ones hear the next beacon.
+ * Greetings to single addresses, on links with more senders: of one link. The burst allows for MD_NEW_HOSTS_BURST
+ * newcomers; further ones hear the next beacon.
  */
 #define MD_GREETINGS_BURST	 2048
 #define MD_GREETINGS_RATE	 256 /* a second */
-#define MD_GREETINGS_GROUP_BURST 32
-#define MD_GREETINGS_GROUP_RATE	 2
+/* Questions to hosts of one link for their keys. */
+#define MD_KEYS_BURST 256
+#define MD_KEYS_RATE  128
+/*
+ * Each kind of datagram to addresses that have shown no cookie (exchange/unproven.c): to one group of addresses on a
+ * link. Anybody on the link can forge the address.
+ */
+#define MD_UNPROVEN_GROUP_BURST 32
+#define MD_UNPROVEN_GROUP_RATE	2
 #define MD_NETS_MAX          128 /* netdevs on which beacons are sent: 16 ports with 7 VLANs each */
 
 /*
@@ -113,7 +120,7 @@
 #define MD_TARGETS_FOR_OTHERS 4096 /* targets at which other hosts have spoken to us; anybody with enough addresses can use these up */
 #define MD_FILE_ADDRS_MAX    4096 /* addresses in the hosts file */
 #define MD_QUERY_NS          (5 * MD_S) /* interval of queries to a host behind a router */
-#define MD_QUERY_RATE        250 /* queries in a second, to all hosts */
+#define MD_QUERY_RATE        250 /* queries in a second for one account; MD_TARGETS_MAX each MD_QUERY_NS are 13 times as much */
 #define MD_QUERY_TRIES       3 /* unanswered queries in a row until a target counts as silent */
 #define MD_QUERY_RETRY_NS    (250 * MD_MS) /* from an unanswered query to the next */
 #define MD_TARGET_IDLE_NS    (600 * MD_S) /* a target is removed so long after a process last needed it */
@@ -225,6 +232,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
  * time, leaves no room for others.
  */
 #define MD_ORPHANS_MAX        2048
+#define MD_KNOWN_NS           (10 * MD_MS) /* least time between two looks at all messages that wait for a host to become known */
 #define MD_TRIES              5
 #define MD_TRIES_KEPT         3 /* if the process sends the same message again and again, this try is repeated */
 #define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second try waits at most so long, where acks are slow */

@@ -178,7 +178,7 @@ class IdentityTest(OutsiderTest):
         return super().agent(namespace, rails, has_identity=True, **kwargs)
 
     def test_sealed_datagram_with_forged_source(self):
-        """Who seals with a key that v does not know is told v's, which is longer: but only where that host has been heard."""
+        """Who seals with a key that v does not know is told v's, which is longer: but only with a cookie of that address."""
         self.answer_query(self.description())
         wait_for(lambda: self.v.directory().holders("10.0.4.2") == {"outsider"}, self.v.metrics)
         victim = self.speaker("mallory", "10.0.2.2", port=wire.PORT)
@@ -187,11 +187,15 @@ class IdentityTest(OutsiderTest):
         before = self.v.rejected("stranger")
         while self.outsider.hear(0.3):
             pass
+        forger.send("10.0.2.2", "10.0.3.1", sealed, hop_limit=64)
+        heard = victim.hear()
+        self.assertEqual((heard[0].kind, heard[1]), (wire.CHALLENGE, b""))
 
         def is_told():
-            """It is told where it is."""
-            forger.send("10.0.2.2", "10.0.3.1", sealed, hop_limit=64)
+            self.outsider.say("10.0.3.1", wire.MESSAGE, bytes(64), protection=2, key_id=1)
             heard = self.outsider.hear(0.5)
+            if heard and heard[0].kind == wire.CHALLENGE:
+                self.outsider.cookies["10.0.3.1"] = heard[0].mine
             if heard and heard[0].kind == wire.QUERY:
                 self.outsider.say("10.0.3.1", wire.ENTRY, self.description())
             return heard and heard[0].kind == wire.IDENTITY

@@ -289,7 +289,7 @@ static void test_one_host_at_an_address(void **state)
 	const struct mv_host_id first = {.bytes = {1}}, second = {.bytes = {2}};
 	union ibv_gid gid = unit_gid("10.0.4.2");
 	struct md_target *target = md_targets_use(&targets, &gid, 1000, MD_S);
-	uint64_t interval_ns = md_targets_interval_ms(&targets) * MD_MS;
+	uint64_t interval_ns = md_targets_interval_ms(&targets, 1000) * MD_MS;
 
 	(void)state;
 	assert_non_null(target);
@@ -317,7 +317,7 @@ static void test_query_rate(void **state)
 		t = tick(t);
 	assert_in_range(n_asked, 10 * MD_QUERY_RATE - 100, 10 * MD_QUERY_RATE + 100);
 	/* Each of them as often as there is room, and answers count for long enough. */
-	assert_int_equal(md_targets_interval_ms(&targets), 40000);
+	assert_int_equal(md_targets_interval_ms(&targets, 0), 40000);
 }
 
 /* An account, which may be a container, leaves addresses and queries to others. */
@@ -353,6 +353,41 @@ static void test_targets_of_an_account(void **state)
 		tick(s * MD_S);
 	assert_int_equal(targets.n, 1);
 	assert_null(targets.users);
+}
+
+/* One account with thousands of addresses, also those of others: the others are asked at once, and as often as ever. */
+static void test_queries_of_an_account(void **state)
+{
+	const uint64_t each = MD_S / MD_QUERY_RATE;
+	struct md_target *theirs[2];
+	unsigned int before;
+	union ibv_gid gid;
+	uint64_t t = MD_S;
+
+	(void)state;
+	for (uint32_t i = 0; i < MD_TARGETS_PER_ACCOUNT; i++) {
+		gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
+		assert_non_null(md_targets_use(&targets, &gid, 1000, t));
+	}
+	tick(t);
+	assert_true(n_asked < 100);
+	for (uint32_t i = 0; i < 2; i++) {
+		gid = mv_gid_from_ipv4(htonl(i ? 0x0b000001 : 0x0a000001 + 5000));
+		theirs[i] = md_targets_use(&targets, &gid, 1001, t);
+		assert_non_null(theirs[i]);
+		before = n_asked;
+		md_targets_ask_now(&targets, theirs[i], t, ask, NULL);
+		assert_int_equal(n_asked, before + 1);
+		/* The first one does not have it back by needing it again. */
+		md_targets_use(&targets, &gid, 1000, t);
+	}
+	for (uint64_t end = t + 20 * MD_S; t < end; t += each) {
+		tick(t);
+		for (unsigned int i = 0; i < 2; i++)
+			assert_true(t - theirs[i]->asked_ns <= MD_QUERY_NS);
+	}
+	assert_int_equal(md_targets_interval_ms(&targets, 1001), MD_QUERY_NS / MD_MS);
+	assert_true(md_targets_interval_ms(&targets, 1000) > 45000);
 }
 
 /* What others have said something from leaves room for what our processes need, who take it over one by one. */
@@ -504,6 +539,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_query_rate, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_one_host_at_an_address, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_targets_of_an_account, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_queries_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_targets_for_others, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),

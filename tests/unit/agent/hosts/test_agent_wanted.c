@@ -255,10 +255,49 @@ static void test_pieces(void **state)
 	}
 	assert_non_null(host(1)->desc);
 	for (unsigned int w = 0, bytes_of_all = 0; w < MD_WANTERS; w++) {
-		assert_true(hosts.wanters[w].partials.bytes <= MD_PARTIAL_BYTES);
-		bytes_of_all += hosts.wanters[w].partials.bytes;
+		unsigned int bytes_of_one = 0;
+
+		for (unsigned int share = 0; share < MD_HOSTS_SHARES; share++)
+			bytes_of_one += hosts.wanters[w].partials[share].bytes;
+		assert_true(bytes_of_one <= MD_PARTIAL_BYTES);
+		bytes_of_all += bytes_of_one;
 		assert_true(bytes_of_all <= MD_PARTIAL_BYTES_WANTED);
 	}
+}
+
+/* Somebody on netdev 2 sends first pieces in the names of hosts that the victim wants, too: those on netdev 1 are learnt. */
+static void test_pieces_on_another_link(void **state)
+{
+	static uint8_t bytes[MD_DESC_BYTES_MAX];
+	struct md_beacon beacon = {.agent_version = 1, .interval_ms = 60000, .generation = 2};
+	struct md_heard heard = {.start = 100};
+	char text[8192] = "rail mlx5_0;";
+	struct md_desc *desc;
+	unsigned int news;
+
+	(void)state;
+	for (unsigned int n = 1; n <= 1000; n++) {
+		assert_true(hear(n, 1, ONE_RAIL));
+		want(n, VICTIM);
+	}
+	for (int i = 0; i < 240; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "gid 10.0.0.%d/24 v2;", i + 1);
+	desc = peers_desc(text);
+	beacon.desc_bytes = (uint32_t)md_desc_encode(desc, bytes);
+	free(desc);
+	for (uint8_t piece = 0; piece < md_beacon_pieces(beacon.desc_bytes); piece++) {
+		md_beacon_cut(&beacon, bytes, piece);
+		heard.sender = peers_id(1);
+		heard.ifindex = 1;
+		assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news), 0);
+		md_beacon_cut(&beacon, bytes, 0);
+		heard.ifindex = 2;
+		for (unsigned int n = 2; n <= 1000; n++) {
+			heard.sender = peers_id(n);
+			md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news);
+		}
+	}
+	assert_int_equal(host(1)->generation, 2);
 }
 
 /* ---- hosts that sign -------------------------------------------------------------------------- */
@@ -321,6 +360,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_of_several, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pieces_on_another_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signed_shield_nobody, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signed_leave_room, setup, teardown),
 	};

@@ -798,6 +798,101 @@ static void test_gids_of_former_life(void **state)
 	end_meeting();
 }
 
+/* Somebody goes on with repeated beacons. Does the host @n keep the GIDs? */
+static bool keeps(unsigned int n, const struct peer *replayed)
+{
+	unsigned int news;
+
+	peers_hear(&met.hosts, replayed, 1, 0, 2 * MD_S, &news);
+	met.gidmap.unsettled = met.gidmap.other_ground = true;
+	md_gidmap_settle(&met.gidmap, &met.hosts, met.watch.view, &met.targets);
+	return holds(n);
+}
+
+/*
+ * The host boots, so its present id expires. Meanwhile somebody repeats statements and beacons of boots before the last one:
+ * their ids have the GIDs until the host seals under its new id, or is heard under its present one.
+ */
+static void test_gids_of_older_lives(void **state)
+{
+	struct peer first = {1, 100, 1, 60000, UP}, second = {2, 200, 1, 60000, UP}, third = {3, 300, 1, 5000, UP},
+		    fourth = {4, 400, 1, 5000, UP};
+	struct mv_host_id third_id = peers_id(3);
+	struct md_identity identity;
+
+	(void)state;
+	begin_meeting();
+	make_lasting(&identity);
+	show(&third, "host1", &identity);
+	seal(3);
+	md_hosts_forget(&met.hosts, &third_id);
+	show(&first, "host1", &identity);
+	show(&second, "host1", &identity);
+	assert_true(is_trusted(1) && holds(1) && is_bound(3));
+	show(&fourth, "host1", &identity);
+	assert_true(holds(1));
+	seal(4);
+	assert_true(is_bound(4) && holds(4));
+	assert_null(vouch_of(1));
+	assert_null(vouch_of(2));
+	assert_true(keeps(4, &first));
+	end_meeting();
+}
+
+/* It was only silent for a while, and has its id still. */
+static void test_gids_after_silence(void **state)
+{
+	struct peer first = {1, 100, 1, 60000, UP}, second = {2, 200, 1, 5000, UP}, next = {3, 300, 1, 60000, UP};
+	struct mv_host_id second_id = peers_id(2);
+	struct md_identity identity;
+
+	(void)state;
+	begin_meeting();
+	make_lasting(&identity);
+	show(&second, "host1", &identity);
+	seal(2);
+	md_hosts_forget(&met.hosts, &second_id);
+	show(&first, "host1", &identity);
+	show(&next, "host1", &identity); /* made while its clock was ahead */
+	assert_true(holds(1));
+	show(&second, "host1", &identity);
+	assert_true(is_trusted(3));
+	assert_null(vouch_of(1));
+	seal(2);
+	assert_true(is_bound(2) && holds(2));
+	assert_null(vouch_of(3));
+	assert_true(keeps(2, &first));
+	end_meeting();
+}
+
+/* Notes, and hosts, come and go in any order. */
+static void test_lives_come_and_go(void **state)
+{
+	struct md_identity identity, foreign;
+	struct mv_host_id id;
+
+	(void)state;
+	srandom(1);
+	begin_meeting();
+	make_lasting(&identity);
+	make_lasting(&foreign);
+	for (unsigned int i = 0; i < 1000; i++) {
+		const unsigned int n = 1 + (unsigned int)random() % 8;
+		const struct peer peer = {n, 100 + i, 1, 5000, UP};
+
+		id = peers_id(n);
+		if (random() % 4 == 0)
+			seal(n);
+		else if (random() % 4 == 0)
+			md_hosts_forget(&met.hosts, &id);
+		else if (random() % 16 == 0)
+			md_bound_drop_all(&met.trust);
+		else
+			show(&peer, random() % 4 ? "host1" : "host2", random() % 8 ? &identity : &foreign);
+	}
+	end_meeting();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -808,7 +903,8 @@ int main(void)
 		TEST(test_next_statement_first),
 		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
 		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
-		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life), TEST(test_saved_seldom),
+		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life),
+		TEST(test_gids_of_older_lives), TEST(test_gids_after_silence), TEST(test_lives_come_and_go), TEST(test_saved_seldom),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

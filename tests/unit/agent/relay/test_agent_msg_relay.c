@@ -19,7 +19,7 @@ static size_t n_netdevs; /* that they are spread over */
 static size_t said_down, cut; /* which of them; none: MD_PATHS_MAX */
 static bool willing = true; /* to ask */
 static bool bundles; /* does it take them? */
-static unsigned int n_asked, n_sent, n_bundled, n_done, n_unreachable;
+static unsigned int n_looked, n_asked, n_sent, n_bundled, n_done, n_unreachable;
 static uint64_t last_client, last_id;
 static uint32_t last_qpn;
 static unsigned int sent_to[MD_PATHS_MAX]; /* copies by endpoint */
@@ -36,6 +36,7 @@ static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint
 {
 	(void)arg;
 	(void)dgid;
+	n_looked++;
 	for (size_t i = 0; i < n_endpoints && i < max; i++)
 		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)(i % n_netdevs),
 					      .ip.s6_addr = {[15] = (uint8_t)i},
@@ -262,12 +263,13 @@ static void test_unknown_host(void **state)
 	run(now + 200 * MD_MS);
 	assert_int_equal(n_asked, 3);
 	assert_int_equal(n_sent, 0);
-	md_msg_relay_known(&relay);
+	md_msg_relay_known(&relay, now);
 	assert_int_equal(n_sent, 0);
 	n_endpoints = 1;
-	md_msg_relay_known(&relay);
+	now += MD_KNOWN_NS;
+	md_msg_relay_known(&relay, now);
 	assert_int_equal(n_sent, 1);
-	md_msg_relay_known(&relay);
+	md_msg_relay_known(&relay, now);
 	assert_int_equal(n_sent, 1);
 	md_msg_relay_acked(&relay, last_id, &here, now);
 	assert_int_equal(n_arrived(), 1);
@@ -278,6 +280,29 @@ static void test_unknown_host(void **state)
 	assert_int_equal(n_done, 2);
 	assert_int_equal(n_arrived(), 1);
 	assert_int_equal(last_client, 6);
+}
+
+/* News without end, while thousands of messages wait: they are looked at every 10 ms. */
+static void test_news_without_end(void **state)
+{
+	const unsigned int n = 1000;
+	uint64_t begun = now;
+
+	(void)state;
+	n_endpoints = 0;
+	for (unsigned int i = 0; i < n; i++)
+		assert_int_equal(send_one(5), 0);
+	n_looked = 0;
+	for (unsigned int i = 0; i < 10000; i++)
+		md_msg_relay_known(&relay, now);
+	assert_int_equal(n_looked, n);
+	assert_int_equal(md_msg_relay_next(&relay), now + MD_KNOWN_NS);
+	/* The last news is not lost. */
+	n_endpoints = 1;
+	now = begun + MD_KNOWN_NS;
+	md_msg_relay_tick(&relay, now);
+	assert_int_not_equal(n_sent, 0);
+	assert_true(md_msg_relay_next(&relay) > now);
 }
 
 static void test_cookie_learnt(void **state)
@@ -547,6 +572,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_slow_acks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gives_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_host, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_news_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_netdevs, setup, teardown),
