@@ -7,8 +7,12 @@
  */
 #include "agent.h"
 
+#include <assert.h>
+
 /* A cookie lives for one epoch at least. The rest of the epoch allows for late agents. */
 #define RENEW_NS (MD_COOKIE_EPOCH_NS / 3 * 2)
+
+static_assert(RENEW_NS + 2 * MD_COOKIE_REFRESH_NS < MD_COOKIE_EPOCH_NS, "renewed while it is valid");
 
 /* Agents that take no bundles are not asked. Agents that may take bundles are asked MD_BUNDLES_ASK_MAX times. */
 static bool is_to_be_asked(struct md_host *host)
