@@ -71,7 +71,6 @@ class Probes(AgentTest):
             talk.say(f"watch {path} {self.work + self.home}")
         all_are_up = lambda: list(self.states().values()) == ["up"] * (2 + len(addrs))
         wait_for("all are up", all_are_up)
-        asked_for = []
         for says in (True,) * 9 + (False,):
             # b says that its port is down, or nothing. What is sent each 10 ms does not wait for notices.
             talk.lines.clear()
@@ -85,12 +84,11 @@ class Probes(AgentTest):
             while time.monotonic() < end:
                 seen |= {addr for addr, _ in self.a.neighbours("eth0")}
                 time.sleep(0.05)
-            asked_for += seen
+            # Of nine. The link may go down between the agent's question and the one datagram that it is about.
+            self.assertLessEqual(len(seen), 1, seen)
             self.b.agent.send_signal(signal.SIGCONT)
             self.b.ip("link", "set", "eth0", "up")
             wait_for("all are up again", all_are_up)
-        # Of 90. The kernel may forget one between the agent's question and what it sends; seldom, on busy cores.
-        self.assertLessEqual(len(asked_for), 2, asked_for)
         self.assertGreater(self.a.metric("datagrams_held"), 0)
 
     def test_nothing_is_sent_to_a_port_that_is_down(self):
