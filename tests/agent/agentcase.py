@@ -9,6 +9,7 @@ from hosts import WAIT_S, wait_for
 BUILD = None  # set by test_agents.py
 
 EXPIRY = 3.5 * 0.3  # 3.5 missed beacons of 300 ms
+LOOK_S = 0.11  # from one look for silent hosts to the next (md_expiry_look())
 
 # A limit for what takes milliseconds, and longer where other tests run as well. Far less than the 60 s between two beacons of these tests, so
 # no beacon can bring it about.

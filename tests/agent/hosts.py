@@ -195,6 +195,12 @@ class Host:
             wait_for(f"agent of {self.name}: {self.log.read_text()}", self.answers)
         return self
 
+    def halt(self):
+        """Stops the agent's process until SIGCONT. It stands still when this returns."""
+        self.agent.send_signal(signal.SIGSTOP)
+        stat = pathlib.Path(f"/proc/{self.agent.pid}/stat")
+        wait_for(f"agent of {self.name} stands still", lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T")
+
     def answers(self):
         if self.agent.poll() is not None:
             raise AssertionError(f"agent of {self.name} ended with {self.agent.returncode}: {self.log.read_text()}")
