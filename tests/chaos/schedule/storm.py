@@ -34,7 +34,9 @@ ATOMIC = ("fetch_add", "cmp_swap", "mixed")
 SUPPRESSED = REPO / "tests/chaos/tsan.supp"
 SANITIZED = [f"{options}:suppressions={SUPPRESSED}" if options.startswith("TSAN_OPTIONS=") else options for options in SANITIZERS]
 GROUP = 50
-GO_ON_S = 8.0  # generous: until a queue pair that has to be replaced goes on
+# The traffic program ends when a queue pair has completed nothing for so long. A fault takes milliseconds, and a busy machine seconds.
+STUCK_S = 120
+GO_ON_S = 2.0 * STUCK_S  # by then each queue pair has gone on, or the program has ended
 EXCUSED_S = 6.0  # after a moment without any path: when the last retries are used up
 VIOLATIONS = (
     ("repeated", r"written again|after the last one|after it had been|with success after"),
@@ -139,14 +141,14 @@ def group(args, place, program, options, kinds, random, tally):
     alive = lambda: server.poll() is None and client.poll() is None  # noqa: E731
     excused, done, times, begun, stalled = [], [], [], time.monotonic(), False
     try:
-        if not client.says("running", 20):
+        if not client.says("running", STUCK_S):
             raise RuntimeError(f"chaos-traffic does not start:\n{client.said()}{server.said()}")
         progress = watch.Progress(place.world, (hosts.SERVER, hosts.CLIENT), n_qps(options))
-        progress.wait(alive, 2 * GO_ON_S, 1)
+        progress.wait(alive, GO_ON_S, 1)
         pace = Pace(progress, alive)
         place.linger = pace.linger
         for kind in kinds:
-            if not alive():
+            if stalled or not alive():
                 break
             since = time.monotonic()
             rail = drive.busy_rail(place)
@@ -160,7 +162,7 @@ def group(args, place, program, options, kinds, random, tally):
                 print(f"   {since:.3f} {kind}: {what}, rail {rail}, {time.monotonic() - since:.3f} s{', STALLED' if stalled else ''}", flush=True)
         for end in (client, server):
             end.stop()
-        statuses = [client.wait(60), server.wait(60)]
+        statuses = [client.wait(GO_ON_S), server.wait(GO_ON_S)]
         said = [client.said(), server.said()]
         outcome = drive.Outcome(statuses, f"-- client\n{said[0]}-- server\n{said[1]}", done)
     finally:
@@ -192,7 +194,7 @@ def storm(args, place, program, case, seed, stalls):
     random, tally, left = randoms.Random(f"{seed} {case}"), Tally(stalls), args.faults
     while left > 0 and tally.good:
         options = args.options.split() if args.options else draw_options(random, case)
-        options = ["-s", str(random.randrange(1 << 31)), "-w", "25", "-r", "150", "-T", "12", *CASES[case], *options]
+        options = ["-s", str(random.randrange(1 << 31)), "-w", str(STUCK_S), "-r", "150", "-T", "12", *CASES[case], *options]
         kinds = args.kinds.split(",")
         if "-C" in options:
             kinds = [kind for kind in kinds if kind in faults.SEEN] or list(faults.SEEN)
