@@ -16,7 +16,9 @@
 #define RESEND_MAX_NS 500000000ull
 #define GIVE_UP_NS    10000000000ull
 #define AGAIN_NS      1000000000ull /* after a failure: earliest try with a later datagram */
+#ifndef REFRESH_NS /* a plugin of tests/sim/rightnic never refreshes */
 #define REFRESH_NS    5000000000ull /* interval of questions while in use: the peer may have forgotten this end, or have moved */
+#endif
 
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey)

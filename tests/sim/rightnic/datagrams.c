@@ -2,12 +2,14 @@
 /*
  * Datagrams between two hosts, and everything that a program can see of them.
  *
- *    datagrams [-e] [-w] [-r] [-c] [-n ROUNDS] [-t SECONDS] [-a TIMES] -d DEVICE -g GID_INDEX -p TCP_PORT [SERVER]
+ *    datagrams [-e] [-w] [-r] [-c] [-n ROUNDS] [-t SECONDS] [-u FILE] [-a TIMES] -d DEVICE -g GID_INDEX -p TCP_PORT [SERVER]
  *       -e  sleep for completion events    -w  post with ibv_wr_*()
  *       -r  the server answers to where a datagram came from, by its completion
- *       -c  after -n rounds close the device as others in the process have opened it, which is not the program's to do
+ *       -c  after -n rounds close the device as others in the process have opened it, which is not the program's to do,
+ *           and then as many rounds again
  *       -t  more rounds than -n says, for so long
- *       -a  send one at most so often until its echo is there, every 0.3 s (100)
+ *       -u  more rounds than -n says, until there is FILE, and then as many again
+ *       -a  send one at most so often until its echo is there, every 0.3 s (400)
  *
  * Each side has two queue pairs; number i of one talks to number i of the other. The client sends and waits for the
  * echo, and sends again, as one has to with datagrams. Exit status: 0; 2 when nothing comes back; 1 for everything else.
@@ -43,10 +45,10 @@ static struct {
 	bool events, wr, reply, closes;
 	unsigned int rounds, tries;
 	long ms;
-	const char *device, *server;
+	const char *device, *server, *until;
 	uint8_t gid_index;
 	uint16_t port;
-} opt = {.rounds = 20, .tries = 100};
+} opt = {.rounds = 20, .tries = 400};
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -328,7 +330,7 @@ static struct ibv_ah *ah_to(const union ibv_gid *gid)
 static void drain_sends(void)
 {
 	struct ibv_wc wc;
-	long end = now_ms() + 5000;
+	long end = now_ms() + 60000;
 
 	while (unpolled && now_ms() < end) {
 		if (ibv_poll_cq(cq, 1, &wc) <= 0)
@@ -427,7 +429,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "ewrcn:t:a:d:g:p:")) >= 0) {
+	while ((c = getopt(argc, argv, "ewrcn:t:u:a:d:g:p:")) >= 0) {
 		switch (c) {
 		case 'e': opt.events = true; break;
 		case 'w': opt.wr = true; break;
@@ -435,6 +437,7 @@ static void parse(int argc, char **argv)
 		case 'c': opt.closes = true; break;
 		case 'n': opt.rounds = (unsigned int)atoi(optarg); break;
 		case 't': opt.ms = 1000L * atoi(optarg); break;
+		case 'u': opt.until = optarg; break;
 		case 'a': opt.tries = (unsigned int)atoi(optarg); break;
 		case 'd': opt.device = optarg; break;
 		case 'g': opt.gid_index = (uint8_t)atoi(optarg); break;
@@ -445,12 +448,43 @@ static void parse(int argc, char **argv)
 	opt.server = argv[optind];
 }
 
+static uint32_t next_seq;
+
+static void play_round(struct ibv_ah *ah)
+{
+	const uint32_t lengths[] = {8, 9, 64, 65, 333, 1024, mtu_bytes};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++, next_seq++)
+		ask(ah, next_seq % QPS, next_seq, lengths[i]);
+}
+
+static void play_rounds(struct ibv_ah *ah)
+{
+	unsigned int r;
+
+	for (r = 0; r < opt.rounds; r++)
+		play_round(ah);
+}
+
+static void play(struct ibv_ah *ah)
+{
+	long end = now_ms() + opt.ms;
+
+	play_rounds(ah);
+	if (opt.closes)
+		close_others();
+	while (now_ms() < end || (opt.until && access(opt.until, F_OK)))
+		play_round(ah);
+	if (opt.closes || opt.until)
+		play_rounds(ah);
+	printf("%u datagrams answered, each within %ld ms\n", next_seq, longest_ms);
+}
+
 int main(int argc, char **argv)
 {
-	uint32_t lengths[] = {8, 9, 64, 65, 333, 1024, 0 /* MTU */}, seq = 0;
 	struct ibv_ah *ah;
-	unsigned int i, r;
-	long end;
+	unsigned int i;
 	int fd;
 
 	parse(argc, argv);
@@ -469,19 +503,10 @@ int main(int argc, char **argv)
 	ah = ah_to(&theirs.gid);
 	if (!ah)
 		fail(2, "no address handle: %m");
-	if (!opt.server) {
+	if (opt.server)
+		play(ah);
+	else
 		serve(ah, fd);
-	} else {
-		lengths[6] = mtu_bytes;
-		end = now_ms() + opt.ms;
-		for (r = 0; r < opt.rounds || now_ms() < end; r++) {
-			if (opt.closes && r == opt.rounds)
-				close_others();
-			for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++, seq++)
-				ask(ah, seq % QPS, seq, lengths[i]);
-		}
-		printf("%u datagrams answered, each within %ld ms\n", seq, longest_ms);
-	}
 	drain_sends();
 	CHECK(!ibv_destroy_ah(ah));
 	for (i = 0; i < QPS; i++)

@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import random
-import re
+import shutil
 import sys
 import tempfile
 import time
@@ -20,6 +20,8 @@ from nicmatrix import REPO, world  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
 CHECK = str(BUILD / "tests/sim/rightnic/rightnic-datagrams")
+NO_REFRESH = BUILD / "tests/sim/rightnic/no-refresh.so"  # a plugin that never asks again for a path that it has
+WAIT_S = 180  # for what takes milliseconds on an idle machine
 TRIANGLE, ROUTED, FLAT = (REPO / f"tests/topo/{name}.topo" for name in ("triangle", "routed", "flat"))
 SHORT = bool(os.environ.get("RIGHTNIC_SHORT"))
 NO_ECHO = 2
@@ -33,7 +35,7 @@ WRONG = sorted((s, sn, c, cn) for s in "abc" for c in "abc" if s != c for sn in 
 MODES = [[], ["-e"], ["-w"], ["-r"], ["-e", "-w", "-r"]]
 
 
-def talk(w, server, server_nic, client, client_nic, options, seconds=60, command=(CHECK,), gid=("-g", "3")):
+def talk(w, server, server_nic, client, client_nic, options, seconds=WAIT_S, command=(CHECK,), gid=("-g", "3")):
     """Exit statuses of client and server, what they said."""
     port = w.fresh_port()
     words = [*SANITIZER, *command, *gid, "-p", str(port), *options]
@@ -41,7 +43,7 @@ def talk(w, server, server_nic, client, client_nic, options, seconds=60, command
     try:
         w.wait_listening(serving, server, port)
         status, said = w.run(client, *words, "-d", f"mlx5_{client_nic}", server, seconds=seconds)
-        return status, serving.wait(5 if status else 60), said + "\n--- server\n" + serving.said()
+        return status, serving.wait(5 if status else WAIT_S), said + "\n--- server\n" + serving.said()
     finally:
         serving.kill()
 
@@ -169,50 +171,54 @@ class Flat(unittest.TestCase):
 
     def test_bare(self):
         with world.World.up(FLAT, BUILD, None, "udflatbare") as w:
-            status, _, said = talk(w, *WRONG[0], ["-n", "1"])
+            status, _, said = talk(w, *WRONG[0], ["-n", "1", "-a", "10"])
             self.assertNotEqual(status, 0, said)
 
 
 class Changes(unittest.TestCase):
     """What befalls a relay at work. a's NIC 0 to c's NIC 0 goes by NIC 1 of both."""
     SECONDS = 12  # two refreshes and what comes of them
-    LIMIT_MS = 4500  # sooner than a refresh
 
     @contextlib.contextmanager
-    def flow(self, label, *options, seconds=SECONDS):
-        """Datagrams for so long; they have begun when the body does, and each is answered in time."""
-        with world.staged(BUILD) as stage, world.World.up(TRIANGLE, BUILD, stage, label) as w:
-            port = w.fresh_port()
-            words = [*SANITIZER, CHECK, "-g", "3", "-p", str(port), "-d", "mlx5_0"]
-            server = w.start("c", *words)
-            w.wait_listening(server, "c", port)
-            client = w.start("a", *words, "-n", "10", "-t", str(seconds), *options, "c")
-            try:
-                self.assertTrue(w.wait_running(client, lambda: w.log("a").count("go by mlx5_1") == 2, 60), client.said())
-                yield w
-                ended = client.wait(60), server.wait(60)
-                self.said = "\n".join([client.said(), server.said(), w.told("a"), w.told("c")])
-                self.assertEqual(ended, (0, 0), self.said)
-                self.assertLess(int(re.search(r"within (\d+) ms", self.said).group(1)), self.LIMIT_MS, self.said)
-            finally:
-                client.kill()
-                server.kill()
+    def flow(self, label, *options, plugin=None):
+        """Datagrams, which have begun when the body does; each is answered, in the end those of ten rounds after it."""
+        with tempfile.TemporaryDirectory(prefix="nics-") as folder, world.staged(BUILD) as stage:
+            if plugin:
+                installed, = pathlib.Path(stage).rglob("meshverbs-provider.so")
+                shutil.copyfile(plugin, installed)
+            with world.World.up(TRIANGLE, BUILD, stage, label) as w:
+                port, over = w.fresh_port(), pathlib.Path(folder, "over")
+                words = [*SANITIZER, CHECK, "-g", "3", "-p", str(port), "-d", "mlx5_0"]
+                server = w.start("c", *words)
+                w.wait_listening(server, "c", port)
+                client = w.start("a", *words, "-n", "10", "-u", str(over), *options, "c")
+                try:
+                    self.assertTrue(w.wait_running(client, lambda: w.log("a").count("go by mlx5_1") == 2, WAIT_S), client.said())
+                    yield w, client
+                    over.touch()
+                    ended = client.wait(WAIT_S), server.wait(WAIT_S)
+                    self.said = "\n".join([client.said(), server.said(), w.told("a"), w.told("c")])
+                    self.assertEqual(ended, (0, 0), self.said)
+                finally:
+                    client.kill()
+                    server.kill()
 
     def test_agents_are_stopped(self):
         """Nobody can be asked for another way, so the one there is stays."""
-        with self.flow("ud-stopped") as w:
+        with self.flow("ud-stopped", "-t", str(self.SECONDS)) as (w, _):
             world.agents.stop(w.sim, list(w.pids))
 
     def test_other_nic_is_reset(self):
-        """Its queue pairs are of no use any more, nor is what the peer knows of them."""
-        with self.flow("ud-reset", seconds=6) as w:
+        """Its queue pairs are of no use any more, nor is what the peer knows of them. Both ends make others without being asked."""
+        with self.flow("ud-reset", plugin=NO_REFRESH) as (w, client):
             for host in "ac":
                 w.sim.control(host, "mlx5_1 reset")
-        self.assertRegex(self.said, "mlx5_1 was reset", self.said)
+            for host in "ac":
+                self.assertTrue(w.wait_running(client, lambda host=host: "mlx5_1 was reset" in w.log(host), WAIT_S), w.told(host))
 
     def test_program_closes_ours(self):
         """And so its relays, while its own queue pairs work on."""
-        with self.flow("ud-closed", "-c", seconds=6):
+        with self.flow("ud-closed", "-c", plugin=NO_REFRESH):
             pass
         self.assertRegex(self.said, r"[2-9] closed", self.said)
         self.assertRegex(self.said, "closed descriptors of mlx5_0", self.said)
@@ -230,7 +236,7 @@ class Bare(unittest.TestCase):
     def test_wrong_choice_fails(self):
         with world.World.up(TRIANGLE, BUILD, None, "ud") as w:
             for case in WRONG[:3]:
-                status, _, said = talk(w, *case, ["-n", "1"])
+                status, _, said = talk(w, *case, ["-n", "1", "-a", "10"])
                 self.assertEqual(status, NO_ECHO, said)
 
 
