@@ -8,7 +8,6 @@ from rdmalab import LabError
 
 LISTENING = "@@listening"
 ENDS_S = 60.0  # for a server to end after its client, on a busy machine
-GRACE_S = 3.0  # after a client that failed
 
 # The server runs behind this.  As little as possible is started: each process costs 20 ms or more
 # under emulation, and so one program of the matrix in ten.
@@ -76,7 +75,7 @@ def talk(place, program, server, client, commands, settings):
     asking = place.run(client, settings + commands["client"] + " 2>&1", program.timeout)
     if not serving:
         return {"client": asking.out, "server": ""}, {"client": asking.rc, "server": 0}
-    served = serving.wait(GRACE_S if asking.rc else ENDS_S)
+    served = serving.wait(ENDS_S)
     texts = {"client": asking.out, "server": served.out.replace(LISTENING + "\n", "")}
     return texts, {"client": asking.rc, "server": served.rc}
 

@@ -6,10 +6,12 @@ import pathlib
 import struct
 import sys
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from nicmatrix import cases, gids  # noqa: E402
+from nicmatrix import cases, drive, gids  # noqa: E402
+from nicmatrix.programs import UNREACHED  # noqa: E402
 from launcher import directory  # noqa: E402
 import topo as topologies  # noqa: E402
 
@@ -124,6 +126,23 @@ class Directory(unittest.TestCase):
         for bad in (b"", image[:-1], b"x" + image[1:], outside, image[:8] + struct.pack("=I", 2) + image[12:]):
             with self.assertRaises(directory.BadDirectory):
                 directory.parse(bad)
+
+
+class Grace(unittest.TestCase):
+    """A server whose words or status are judged is not killed after moments."""
+
+    def seconds(self, status, said, *enough):
+        serving = mock.Mock(**{"wait.return_value": 1, "said.return_value": ""})
+        world = mock.Mock(**{"start.return_value": serving, "run.return_value": (status, said)})
+        drive.talk(world, "a", "b", [], [], 1, 25, *enough)
+        return serving.wait.call_args[0][0]
+
+    def test_waits(self):
+        self.assertEqual(self.seconds(0, ""), drive.GRACE_S)
+        self.assertEqual(self.seconds(1, "anything"), drive.FAILED_GRACE_S)
+        self.assertEqual(self.seconds(1, "Failed to modify QP", UNREACHED), drive.FAILED_GRACE_S)
+        self.assertEqual(self.seconds(1, "nothing of the path", UNREACHED), drive.GRACE_S)
+        self.assertEqual(self.seconds(1, "Failed to modify QP", None), drive.GRACE_S)
 
 
 if __name__ == "__main__":

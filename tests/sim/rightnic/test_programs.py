@@ -156,7 +156,7 @@ class Triangle(Worlds):
         """Both ends end by themselves, with UCX's error of a path that does not work, before anything times out there."""
         port = world.fresh_port()
         command = ["env", *transports, "UCX_NET_DEVICES=mlx5_1:1", *UCX_PERFTEST.split(), "-p", str(port)]
-        got = drive.talk(world, "b", "a", command, [*command, "b", "-t", "tag_lat", "-n", "100"], port, 25)
+        got = drive.talk(world, "b", "a", command, [*command, "b", "-t", "tag_lat", "-n", "100"], port, 25, None)
         said = json.dumps(got, indent=1)
         self.assertEqual((got["client"], got["server"]), (ucx_status(), ucx_status()), said)  # not killed, nor aborted later
         for end in ("client", "server"):
@@ -197,7 +197,7 @@ class Unopened(Worlds):
             with self.subTest(server=server, program=program, stacked=bool(world.stacked)):
                 port = world.fresh_port()
                 command = [*program, "-p", str(port), "-d"]
-                got = drive.talk(world, server, client, [*command, nics[server]], [*command, nics[client], server], port, 25)
+                got = drive.talk(world, server, client, [*command, nics[server]], [*command, nics[client], server], port, 25, None)
                 said = json.dumps(got, indent=1)
                 self.assertNotIn(None, (got["client"], got["server"]), said)  # had to be killed
                 self.assertNotIn(0, (got["client"], got["server"]), said)
@@ -215,7 +215,7 @@ class Unopened(Worlds):
             with self.subTest(stacked=bool(world.stacked)):
                 port = world.fresh_port()
                 command = ["ibv_ud_pingpong", "-g", "3", "-p", str(port), "-d"]
-                got = drive.talk(world, "a", "b", [*command, "mlx5_1"], [*command, "mlx5_0", "a"], port, 25)
+                got = drive.talk(world, "a", "b", [*command, "mlx5_1"], [*command, "mlx5_0", "a"], port, 25, None)
                 self.assertIn("Failed to create AH", got["output"]["server"], json.dumps(got, indent=1))
 
 

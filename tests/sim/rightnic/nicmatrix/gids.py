@@ -70,7 +70,8 @@ def run(world, program, server_index, client_index):
 
     def command(index):
         return [word.format(port=port, index=index) for word in words]
-    result = talk(world, "b", "a", command(server_index), [*command(client_index), "b"], port, SECONDS[world.stacked])
+    result = talk(world, "b", "a", command(server_index), [*command(client_index), "b"], port, SECONDS[world.stacked],
+                  f"{UNREACHED}|{re.escape(REFUSES)}")
     said = result["output"]["client"]
     result["ok"] = (result["client"], result["server"]) == (0, 0) and bool(re.search(sane, said))
     result["refused"] = REFUSES in said

@@ -14,7 +14,7 @@ ENDS = (SERVER, CLIENT)
 STUCK_S = 60.0  # until the next step; on an idle machine they take a second
 N_STUCK, AGENTS_MB = 8, 1.0  # so often STUCK_S, while more than that is carried in each: agents say less to each other
 DIES_S = 30.0  # bare: UCX's retries last eight seconds
-GRACE_S = 5.0  # for one end after the other
+GRACE_S = 5.0  # for one end after the other has failed: the run has failed then
 FAULT_S = 0.01  # of a case, before the cable: as long as many packets take, and less than a retry
 MOVED = re.compile(r"QP (0x[0-9a-f]+) to host \w+: .*; moved to (mlx5_\d) ")
 
@@ -131,7 +131,7 @@ class Play:
 
     def end(self, seconds):
         last = self.ends[-1].wait(seconds)
-        grace = STUCK_S if self.world.stacked and last == 0 else GRACE_S
+        grace = STUCK_S if last == 0 else GRACE_S
         statuses = [last, *(end.wait(grace) for end in self.ends[-2::-1])]
         self.out.client, self.out.server = statuses if len(statuses) == 2 else statuses * 2  # of one command that is both
 
