@@ -132,61 +132,19 @@ static void cut_delegated(char *path)
 	}
 }
 
-/*
- * Each step of a job of Slurm has a cgroup, and users may start any number of steps. No user can make the first part of the path:
- * /system.slice/slurmstepd.scope/job_5/step_0, also NODE_slurmstepd.scope; cgroup v1: /slurm/uid_1000/job_5, also slurm_NODE
- *
- * Return: length of the part that all jobs have, with cgroup v1 of a user; 0: not of Slurm.
- */
-static size_t slurm_part(const char *path)
+static uint64_t account_of_container(pid_t pid, int fd)
 {
-	static const char scope[] = "slurmstepd.scope/";
-	int slice = 0, name = 0, user = 0;
-
-	sscanf(path, "/system.slice/%n%*[^/]/%n", &slice, &name);
-	if (name && (size_t)(name - slice) >= strlen(scope) && !strncmp(path + name - strlen(scope), scope, strlen(scope)))
-		return (size_t)name;
-	sscanf(path, "/slurm%*[^/]/uid_%*u/%n", &user);
-	if (!user)
-		sscanf(path, "/slurm/uid_%*u/%n", &user);
-	return (size_t)user;
-}
-
-/* Whoever has no privilege can map one user only, himself. Then all processes of the user namespace are that user's. */
-static bool maps_one_user(const char *uid_map)
-{
-	unsigned int n = 0;
-	int end = 0;
-
-	return sscanf(uid_map, "%*u %*u %u %n", &n, &end) == 1 && n == 1 && end && !uid_map[end];
-}
-
-uint64_t md_peer_path_account(char *path, uid_t uid, const char *uid_map)
-{
-	size_t slurm = slurm_part(path);
-	uid_t user = md_peer_slice_user(path);
-
-	if (user)
-		return user;
-	if (slurm && uid && maps_one_user(uid_map))
-		return uid;
-	if (slurm)
-		path[slurm] = '\0';
-	else
-		cut_delegated(path);
-	return ACCOUNT_CONTAINER | md_hash(path, (unsigned int)strlen(path));
-}
-
-static uint64_t account_of_container(pid_t pid, uid_t uid, int fd)
-{
-	char text[2 * PATH_MAX], path[PATH_MAX], map[UID_MAP_SIZE] = "";
+	char text[2 * PATH_MAX], path[PATH_MAX];
 	uint64_t cookie = 0;
 	socklen_t len = sizeof(cookie);
+	uid_t uid;
 
 	if (pid && read_proc(pid, "cgroup", text, sizeof(text)) > 0 && !md_peer_cgroup(text, path, sizeof(path))) {
-		if (read_proc(pid, "uid_map", map, sizeof(map)) < 0)
-			map[0] = '\0';
-		return md_peer_path_account(path, uid, map);
+		uid = md_peer_slice_user(path);
+		if (uid)
+			return uid;
+		cut_delegated(path);
+		return ACCOUNT_CONTAINER | md_hash(path, (unsigned int)strlen(path));
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len))
 		cookie = 0;
@@ -273,12 +231,12 @@ int md_peer_of(int fd, struct md_peer *ret)
 	if (ret->place == MD_PLACE_UNSEEN)
 		ret->account |= ACCOUNT_UNSEEN;
 	if (ret->place == MD_PLACE_CONTAINER)
-		ret->account = account_of_container(ret->pid, ret->uid, fd);
+		ret->account = account_of_container(ret->pid, fd);
 	/* The facts from /proc are about this process only if it still exists. */
 	if (ret->pid && has_ended(fd, ret->pid))
 		ret->place = MD_PLACE_HIDDEN;
 	if (ret->place == MD_PLACE_HIDDEN)
-		ret->account = account_of_container(0, ret->uid, fd);
+		ret->account = account_of_container(0, fd);
 	return 0;
 }
 

@@ -28,7 +28,7 @@ struct md_peer {
 	 * Limits are counted by account: a user of the host, or a container with all its users. A container is
 	 * identified by its cgroup, whose path its processes cannot change; without a cgroup, by its network namespace.
 	 * Containers in a login session count for the session's user, because each session has a cgroup, and a user can
-	 * open any number of sessions. The same goes for steps of Slurm's jobs.
+	 * open any number of sessions.
 	 */
 	uint64_t account;
 };
@@ -76,13 +76,6 @@ unsigned int md_peer_depth(const char *status);
 int md_peer_root(const char *mountinfo, char *ret, size_t size);
 /** md_peer_cgroup - longest path in /proc/PID/cgroup. Return: 0; -ENOENT: only the root cgroup; -ENOSPC */
 int md_peer_cgroup(const char *text, char *ret, size_t size);
-/**
- * md_peer_path_account - the account of a container with a cgroup
- * @path: of the cgroup; is cut to the part that counts
- * @uid: user of the process, translated to the agent's user namespace
- * @uid_map: first part of /proc/PID/uid_map; "": not known
- */
-uint64_t md_peer_path_account(char *path, uid_t uid, const char *uid_map);
 /** md_peer_slice_user - user whose sessions a cgroup is for, by systemd-logind's names; 0: none, or root */
 uid_t md_peer_slice_user(const char *path);
 

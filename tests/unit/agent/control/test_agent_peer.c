@@ -72,45 +72,6 @@ static void test_sessions(void **state)
 	assert_int_equal(md_peer_slice_user("/system.slice/x.service"), 0);
 }
 
-static uint64_t account(const char *path, uid_t uid, const char *uid_map)
-{
-	char text[128];
-
-	snprintf(text, sizeof(text), "%s", path);
-	return md_peer_path_account(text, uid, uid_map);
-}
-
-/* A user does not become several accounts by user namespaces in many steps of jobs; a container does not become a user's. */
-static void test_steps_of_jobs(void **state)
-{
-	static const char own[] = "         0       1000          1\n", wide[] = "0 1000 1\n1 100000 65536\n";
-	static const char *const steps[] = {"/system.slice/slurmstepd.scope/job_5/step_0/user/task_0",
-					    "/system.slice/slurmstepd.scope/job_5/step_1/user/task_0",
-					    "/system.slice/slurmstepd.scope/job_6/step_0/user/task_0",
-					    "/system.slice/node1_slurmstepd.scope/job_5/step_0",
-					    "/slurm/uid_1000/job_5/step_0/task_0",
-					    "/slurm_node1/uid_1000/job_5/step_0/task_0"};
-	static const char *const others[] = {"/system.slice/docker-1.scope", "/system.slice/containerd.service/slurmstepd.scope/job_5",
-					     "/docker/1/system.slice/slurmstepd.scope/job_5", "/slurm2", "/kubepods/slurm/uid_1000/job_5",
-					     "/system.slice/slurmstepd.scope"};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		assert_int_equal(account(steps[i], 1000, own), 1000);
-		/* Who has more users than himself could be any of them: all share an account. */
-		assert_true(account(steps[i], 1000, wide) >> 32);
-		assert_int_equal(account(steps[i], 1000, wide), account(steps[i], 100000, wide));
-		assert_true(account(steps[i], 0, "0 0 1\n") >> 32);
-		assert_true(account(steps[i], 1000, "") >> 32);
-	}
-	for (size_t i = 1; i < 3; i++)
-		assert_int_equal(account(steps[i], 1000, wide), account(steps[0], 1000, wide));
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		assert_true(account(others[i], 1000, own) >> 32);
-		assert_int_not_equal(account(others[i], 1000, own), account(steps[0], 1000, wide));
-	}
-}
-
 /* This process is where the agent is, whatever that is. */
 static void test_self(void **state)
 {
@@ -209,7 +170,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_depth), cmocka_unit_test(test_root),   cmocka_unit_test(test_cgroup), cmocka_unit_test(test_sessions),
-		cmocka_unit_test(test_steps_of_jobs),
 		cmocka_unit_test(test_self),  cmocka_unit_test(test_rights), cmocka_unit_test(test_has_ended),
 	};
 
