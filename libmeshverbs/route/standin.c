@@ -59,7 +59,7 @@ int mv_stand_in_find(const struct mv_directory *dir, const struct mv_stand_in_re
 {
 	const struct mv_path_request own_port = {.device = request->device, .port_num = request->port_num};
 	ssize_t own = mv_path_own_rail(dir, &own_port), rail;
-	uint32_t n_tried = 0;
+	uint32_t n_tried = 0; /* rails */
 
 	if (own < 0)
 		return -ENODEV;
@@ -69,10 +69,10 @@ int mv_stand_in_find(const struct mv_directory *dir, const struct mv_stand_in_re
 		return -EADDRNOTAVAIL;
 	if (!any_may_serve(dir, request, (uint32_t)own))
 		return -ENETDOWN;
-	for (uint32_t h = 1; h < dir->header->n_hosts && n_tried < MV_STAND_IN_HOSTS; h++) {
+	for (uint32_t h = 1; h < dir->header->n_hosts && n_tried < MV_STAND_IN_RAILS; h++) {
 		if (dir->hosts[h].agent_version != request->agent_version || !has_any_gid(dir, &dir->hosts[h]))
 			continue;
-		n_tried++;
+		n_tried += dir->hosts[h].n_rails;
 		rail = towards(dir, request, (uint32_t)own, h);
 		if (rail < 0)
 			continue;

@@ -7,8 +7,8 @@
 
 /* Which rail serves the connections of a port that is down? Pure functions, any thread. */
 
-/* Hosts to which a path is searched at most: a neighbour may invent thousands, and the caller waits for the result. */
-#define MV_STAND_IN_HOSTS 256
+/* Rails of other hosts that are searched for a path at most: a neighbour may invent them, and the caller waits for the result. */
+#define MV_STAND_IN_RAILS 8192
 
 struct mv_stand_in_request {
 	const char *device; /* the program's; NUL-terminated */
@@ -33,7 +33,7 @@ struct mv_stand_in {
  *
  * Return: 0; -ENODEV: the port is not in the directory; -EPERM: the port is excluded; -EADDRNOTAVAIL: the directory has
  * no GID of the port by which agents could know its connections; -ENETDOWN: no other rail is up; -EHOSTUNREACH: no
- * other rail reaches one of the first MV_STAND_IN_HOSTS hosts with an agent.
+ * other rail reaches one of the hosts with an agent that have the first MV_STAND_IN_RAILS rails.
  */
 int mv_stand_in_find(const struct mv_directory *dir, const struct mv_stand_in_request *request,
 		     struct mv_stand_in *ret);
