@@ -24,9 +24,10 @@ static uint64_t datagram_ns; /* how long each datagram takes */
 static unsigned int n_received;
 
 /* There is always one more, of nobody. */
-int __wrap_md_udp_receive(int fd, struct md_received *ret);
-int __wrap_md_udp_receive(int fd, struct md_received *ret)
+int __wrap_md_udp_receive(struct md_udp *udp, int fd, struct md_received *ret);
+int __wrap_md_udp_receive(struct md_udp *udp, int fd, struct md_received *ret)
 {
+	(void)udp;
 	(void)fd;
 	memset(ret, 0, sizeof(*ret));
 	clock_ns += datagram_ns;

@@ -36,9 +36,10 @@ uint64_t __wrap_md_now(void)
 	return clock_ns;
 }
 
-int __wrap_md_udp_receive(int fd, struct md_received *ret);
-int __wrap_md_udp_receive(int fd, struct md_received *ret)
+int __wrap_md_udp_receive(struct md_udp *udp, int fd, struct md_received *ret);
+int __wrap_md_udp_receive(struct md_udp *udp, int fd, struct md_received *ret)
 {
+	(void)udp;
 	(void)fd;
 	if (!is_next)
 		return -EAGAIN;
