@@ -157,74 +157,74 @@ void mesh_cq_put(struct mesh_cq *cq)
 	cq->users.n_vqps--; /* freed when the program destroys the CQ: completions may be left */
 }
 
-/* ---- the stash ----------------------------------------------------------------------------------------------- */
+/* ---- the software CQ -------------------------------------------------------------------------------------------- */
 
-bool mesh_cq_stash_keep(struct mesh_cq *cq)
+bool mesh_sw_cq_hold_place(struct mesh_cq *cq)
 {
 	bool room;
 
 	mesh_lock(&cq->lock);
-	room = mesh_cq_stash_room(&cq->stash);
-	cq->stash.kept += room;
+	room = mesh_sw_cq_room(&cq->sw_cq);
+	cq->sw_cq.reserved += room;
 	mesh_unlock(&cq->lock);
 	return room;
 }
 
-bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc)
+bool mesh_sw_cq_fill_place(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
 	mesh_lock(&cq->lock);
-	cq->stash.kept--;
+	cq->sw_cq.reserved--;
 	if (wc)
-		mesh_cq_stash(cq, wc);
+		mesh_sw_cq_append(cq, wc);
 	mesh_unlock(&cq->lock);
 	return wc;
 }
 
-void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
+void mesh_sw_cq_remove(struct mesh_cq *cq, size_t n)
 {
-	struct mesh_cq_stash *stash = &cq->stash;
+	struct mesh_sw_cq *sw_cq = &cq->sw_cq;
 	struct mesh_vqp *h;
 
-	stash->n -= n;
-	memmove(stash->wcs, stash->wcs + n, stash->n * sizeof(*stash->wcs));
-	for (h = stash->stashing; h; h = h->stashing.next) {
+	sw_cq->n -= n;
+	memmove(sw_cq->wcs, sw_cq->wcs + n, sw_cq->n * sizeof(*sw_cq->wcs));
+	for (h = sw_cq->flushing; h; h = h->flushing.next) {
 		mesh_lock(&h->lock);
-		mesh_cq_clients.held_stash(h);
+		mesh_cq_clients.flush_queued(h);
 		mesh_unlock(&h->lock);
 	}
 }
 
 /* cq->lock */
-static void forget(struct mesh_cq_stash *stash, uint32_t qpn)
+static void forget(struct mesh_sw_cq *sw_cq, uint32_t qpn)
 {
 	size_t i, kept = 0;
 
-	for (i = 0; i < stash->n; i++)
-		if (stash->wcs[i].qp_num != qpn)
-			stash->wcs[kept++] = stash->wcs[i];
-	stash->n = kept;
+	for (i = 0; i < sw_cq->n; i++)
+		if (sw_cq->wcs[i].qp_num != qpn)
+			sw_cq->wcs[kept++] = sw_cq->wcs[i];
+	sw_cq->n = kept;
 }
 
 void mesh_cq_forget(struct mesh_cq *cq, struct mesh_vqp *h)
 {
 	struct mesh_vqp **at;
 
-	forget(&cq->stash, h->qp->qp_num);
-	if (!h->stashing.on || cq != h->send_cq)
+	forget(&cq->sw_cq, h->qp->qp_num);
+	if (!h->flushing.on || cq != h->send_cq)
 		return;
-	for (at = &cq->stash.stashing; *at != h; at = &(*at)->stashing.next)
+	for (at = &cq->sw_cq.flushing; *at != h; at = &(*at)->flushing.next)
 		;
-	*at = h->stashing.next;
-	h->stashing.on = false;
+	*at = h->flushing.next;
+	h->flushing.on = false;
 }
 
-/* Is any completion in the stash, or on its way there? */
-static bool is_stashing(struct mesh_cq *cq)
+/* Is any completion in the software CQ, or on its way there? */
+static bool sw_cq_in_use(struct mesh_cq *cq)
 {
 	bool some;
 
 	mesh_lock(&cq->lock);
-	some = cq->stash.n || cq->stash.kept;
+	some = cq->sw_cq.n || cq->sw_cq.reserved;
 	mesh_unlock(&cq->lock);
 	return some;
 }
@@ -237,12 +237,12 @@ void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 	/* Shadows of the QP that wait to be reaped may use objects that the program destroys next. */
 	if (mcq)
 		mesh_cq_clients.reaper_run(mc, mcq, true);
-	/* The base polls no completion of a QP that is gone, so no further ones come into the stash. */
-	if (!mcq || !is_stashing(mcq))
+	/* The base polls no completion of a QP that is gone, so no further ones come into the software CQ. */
+	if (!mcq || !sw_cq_in_use(mcq))
 		return;
-	frozen = mesh_cq_freeze(mcq); /* without freezing, a completion on its way to the stash would be missed */
+	frozen = mesh_cq_freeze(mcq); /* without freezing, a completion on its way to the software CQ would be missed */
 	mesh_lock(&mcq->lock);
-	forget(&mcq->stash, qpn);
+	forget(&mcq->sw_cq, qpn);
 	mesh_unlock(&mcq->lock);
 	mesh_cq_thaw(mcq, frozen);
 }
@@ -264,7 +264,7 @@ void mesh_cq_unref(struct mesh_cq *cq)
 {
 	if (atomic_fetch_sub_explicit(&cq->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	free(cq->stash.wcs);
+	free(cq->sw_cq.wcs);
 	free(cq->natives.qpns.places);
 	mesh_lock_fini(&cq->notify.lock);
 	mesh_lock_fini(&cq->lock);

@@ -43,22 +43,22 @@ static void close_for_now(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	close_open(cq, ex);
 }
 
-/* Return: true: a completion of the stash is the current one. */
-static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+/* Return: true: a completion of the software CQ is the current one. */
+static bool poll_sw_cq(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	bool some;
 
 	mesh_lock(&cq->lock);
-	some = cq->stash.n;
+	some = cq->sw_cq.n;
 	if (some) {
-		cq->walk.current = cq->stash.wcs[0];
-		mesh_cq_unstash(cq, 1);
+		cq->walk.current = cq->sw_cq.wcs[0];
+		mesh_sw_cq_remove(cq, 1);
 	}
 	mesh_unlock(&cq->lock);
 	if (!some)
 		return false;
 	close_for_now(cq, ex);
-	cq->walk.source = MESH_FROM_STASH;
+	cq->walk.source = MESH_FROM_SW_CQ;
 	ex->status = cq->walk.current.status;
 	ex->wr_id = cq->walk.current.wr_id;
 	return true;
@@ -102,7 +102,7 @@ static void start_over(struct mesh_cq *cq)
 	cq->walk.notified = false;
 }
 
-/* Move the current completion of cq->walk.source to the stash, if needed: mesh_poll_behind(). cq->lock */
+/* Move the current completion of cq->walk.source to the software CQ, if needed: mesh_poll_behind(). cq->lock */
 static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex);
 
 /*
@@ -183,7 +183,7 @@ static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	int err;
 
 	for (;;) {
-		if (take_stash(cq, ex))
+		if (poll_sw_cq(cq, ex))
 			return 0;
 		if (cq->walk.open == MESH_FROM_BASE)
 			err = cq->ex.base.next_poll(ex);
@@ -299,19 +299,19 @@ static enum mesh_cq_source source_of(struct mesh_cq *cq)
 	return mesh_cq_is_own_poll(cq) ? cq->walk.source : MESH_FROM_BASE;
 }
 
-/* Read functions: ask the source of the current completion; @stashed: the answer for completions of the stash. */
-#define READ(type, f, stashed)                                                                               \
+/* Read functions: ask the source of the current completion; @made: the answer for completions of the software CQ. */
+#define READ(type, f, made)                                                                                  \
 	static type mesh_cqex_##f(struct ibv_cq_ex *ex)                                                      \
 	{                                                                                                    \
 		struct mesh_cq *cq = cq_of(ex);                                                              \
                                                                                                              \
-		switch (source_of(cq)) {                                                                        \
-		case MESH_FROM_STASH:                                                                        \
-			return (stashed);                                                                    \
+		switch (source_of(cq)) {                                                                     \
+		case MESH_FROM_SW_CQ:                                                                        \
+			return (made);                                                                       \
 		case MESH_FROM_SHADOW:                                                                       \
-			return shadow_of(&cq->walk)->f(shadow_of(&cq->walk));                                              \
+			return shadow_of(&cq->walk)->f(shadow_of(&cq->walk));                                \
 		default:                                                                                     \
-			return cq->ex.base.f(ex);                                                               \
+			return cq->ex.base.f(ex);                                                            \
 		}                                                                                            \
 	}
 
@@ -333,7 +333,7 @@ static enum ibv_wc_opcode mesh_cqex_read_opcode(struct ibv_cq_ex *ex)
 	struct mesh_cq *cq = cq_of(ex);
 
 	switch (source_of(cq)) {
-	case MESH_FROM_STASH:
+	case MESH_FROM_SW_CQ:
 		return cq->walk.current.opcode;
 	case MESH_FROM_SHADOW:
 		return cq->walk.current_opcode ? *cq->walk.current_opcode : ibv_wc_read_opcode(shadow_of(&cq->walk));
@@ -347,7 +347,7 @@ static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
 	struct mesh_cq *cq = cq_of(ex);
 
 	switch (source_of(cq)) {
-	case MESH_FROM_STASH:
+	case MESH_FROM_SW_CQ:
 		return cq->walk.current.qp_num;
 	case MESH_FROM_SHADOW:
 		return cq->walk.current_qpn;
@@ -361,7 +361,7 @@ static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct ibv_wc wc = {.wr_id = ex->wr_id, .status = ex->status};
 
-	if (!cq->stash.n)
+	if (!cq->sw_cq.n)
 		return false;
 	wc.vendor_err = mesh_cqex_read_vendor_err(ex);
 	if (cq->walk.source == MESH_FROM_SHADOW || cq->ex.base.read_qp_num)
@@ -391,7 +391,7 @@ static void mesh_cqex_read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *
 	struct mesh_cq *cq = cq_of(ex);
 
 	switch (source_of(cq)) {
-	case MESH_FROM_STASH:
+	case MESH_FROM_SW_CQ:
 		*tm_info = (struct ibv_wc_tm_info){0};
 		break;
 	case MESH_FROM_SHADOW:

@@ -23,7 +23,7 @@ struct mesh_cq_clients {
 	void (*post_drain)(struct mesh_vqp *h);
 	void (*post_drain_all)(struct mesh_context *mc);
 	void (*post_marker_flushed)(struct mesh_vqp *h, struct mesh_completion *c);
-	bool (*held_stash)(struct mesh_vqp *h);
+	bool (*flush_queued)(struct mesh_vqp *h);
 	void (*reaper_run)(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
 	void (*stalled_flush)(struct mesh_cq *cq);
 };
@@ -70,15 +70,20 @@ void mesh_cq_resize_end(struct mesh_data *data, struct mesh_cq_resize *resize);
 void mesh_cq_use(struct mesh_cq *cq);
 /** mesh_cq_unref - put the reference of a shadow CQ */
 void mesh_cq_unref(struct mesh_cq *cq);
-/** mesh_cq_free - free the record with shadows, notify QP and stash, after mesh_fast_drop(); the base's CQ stays */
+/**
+ * mesh_cq_free - free the record with shadows, notify QP and software CQ, after mesh_fast_drop(); the base's CQ stays
+ */
 void mesh_cq_free(struct mesh_cq *cq);
 /**
- * mesh_cq_stash_keep - reserve a place in the stash, before a completion is polled. Locks: poll_lock, not cq->lock. Return: is
- * there one?
+ * mesh_sw_cq_hold_place - reserve a place in the software CQ, before a completion is polled. Locks: poll_lock, not
+ * cq->lock. Return: is there one?
  */
-bool mesh_cq_stash_keep(struct mesh_cq *cq);
-/** mesh_cq_stash_kept - put a completion, or NULL, into the reserved place. Locks: as above. Return: was @wc not NULL? */
-bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc);
+bool mesh_sw_cq_hold_place(struct mesh_cq *cq);
+/**
+ * mesh_sw_cq_fill_place - put a completion, or NULL, into the reserved place. Locks: as above. Return: was @wc not
+ * NULL?
+ */
+bool mesh_sw_cq_fill_place(struct mesh_cq *cq, const struct ibv_wc *wc);
 
 /**
  * mesh_shadow_cq_reserve - get the shadow CQ on a rail, with room for @n_wrs more completions. No lock of the plugin is held.
@@ -119,10 +124,10 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
 			   const struct mesh_vqp *vqp);
 
-/** mesh_cq_forget - drop stashed completions of a virtual QP that ends; cq->lock */
+/** mesh_cq_forget - drop completions in the software CQ of a virtual QP that ends; cq->lock */
 void mesh_cq_forget(struct mesh_cq *cq, struct mesh_vqp *h);
-/** mesh_cq_unstash - remove the first @n completions, which were shown, and let others take their places; cq->lock */
-void mesh_cq_unstash(struct mesh_cq *cq, size_t n);
+/** mesh_sw_cq_remove - remove the first @n completions, which were shown, and let others take their places; cq->lock */
+void mesh_sw_cq_remove(struct mesh_cq *cq, size_t n);
 
 /* ---- cq_notify.c ------------------------------------------------------------------------------------------------- */
 
@@ -146,7 +151,8 @@ static inline bool mesh_cq_notify_is(const struct mesh_cq *cq, uint64_t wr_id)
 /**
  * mesh_cq_notify_seen - a notification was polled
  *
- * The caller looks at shadows and stash afterwards: a later notification may have been left out because of this one.
+ * The caller looks at shadows and the software CQ afterwards: a later notification may have been left out because of
+ * this one.
  */
 static inline void mesh_cq_notify_seen(struct mesh_cq_notify *notify)
 {
@@ -163,7 +169,7 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /**
  * mesh_poll_shadow - poll one shadow CQ, with completions as the program is to see them. Locks: poll_lock, not cq->lock.
- * @wc: for the stash; the caller appends them
+ * @wc: for the software CQ; the caller appends them
  */
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
 /**
@@ -172,10 +178,11 @@ int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
  */
 int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified);
 /**
- * mesh_poll_behind - append a completion to the stash, if the stash is not empty
+ * mesh_poll_behind - append a completion to the software CQ, if the software CQ is not empty
  *
- * For QPs that may have completions in the stash: between the poller's look at the stash and now, a move may have put earlier
- * completions there. Locks: cq->lock and poll_lock. Return: true: appended; the poller must not show it.
+ * For QPs that may have completions in the software CQ: between the poller's look at the software CQ and now, a move
+ * may have put earlier completions there. Locks: cq->lock and poll_lock. Return: true: appended; the poller must not
+ * show it.
  */
 bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc);
 /** mesh_poll_noticed - process a completion; writes @c->opcode; cq->lock. Return: should it be shown? */

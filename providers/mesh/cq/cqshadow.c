@@ -7,7 +7,7 @@
 /* Shadow CQs of the program's CQs, and the QPs whose completions arrive there. */
 
 /* Places that req_notify may need: see collect_notification(). */
-#define STASH_AT_LEAST 16
+#define SW_CQ_AT_LEAST 16
 
 static void free_srqs(struct mesh_shadow_cq *scq)
 {
@@ -113,7 +113,7 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 	atomic_fetch_add_explicit(&cq->refs, 1, memory_order_relaxed);
 	scq->rail = mesh_rail_ref(rail);
 	/* Without a channel there are no notifications. */
-	err = cq->cq->channel ? mesh_cq_stash_reserve(&cq->stash, STASH_AT_LEAST) : 0;
+	err = cq->cq->channel ? mesh_sw_cq_reserve(&cq->sw_cq, SW_CQ_AT_LEAST) : 0;
 	if (!err)
 		scq->cq = shadow_create(cq, scq, n_wrs > own ? n_wrs : own);
 	if (scq->cq)

@@ -7,9 +7,9 @@
 /*
  * Polling. Hot: no allocation, no system call, no log.
  *
- * A CQ that moved QPs use has several sources: the stash, the program's CQ, and shadow CQs. All completions of one QP come from
- * one source at a time, so the order of each source is the order of each QP. A notification is hidden, and then all
- * sources are polled again: mesh_cq_notify_seen().
+ * A CQ that moved QPs use has several sources: the software CQ, the program's CQ, and shadow CQs. All completions of
+ * one QP come from one source at a time, so the order of each source is the order of each QP. A notification is hidden,
+ * and then all sources are polled again: mesh_cq_notify_seen().
  *
  * poll_lock is held throughout. Providers lock their CQs, extended ones from start_poll to end_poll. These locks come before
  * cq->lock, so no provider is called for a poll with cq->lock held.
@@ -100,17 +100,16 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 }
 
 /* @ret_shadows: the list only grows at its front, so it is walked without cq->lock. */
-static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc,
-		      struct mesh_shadow_cq **ret_shadows)
+static int poll_sw_cq(struct mesh_cq *cq, int n, struct ibv_wc *wc, struct mesh_shadow_cq **ret_shadows)
 {
 	size_t taken = 0, some;
 
 	mesh_lock(&cq->lock);
-	/* Taking completions may put others into the stash. */
-	while (cq->stash.n && taken < (size_t)n) {
-		some = cq->stash.n < (size_t)n - taken ? cq->stash.n : (size_t)n - taken;
-		memcpy(&wc[taken], cq->stash.wcs, some * sizeof(*wc));
-		mesh_cq_unstash(cq, some);
+	/* Taking completions may put others into the software CQ. */
+	while (cq->sw_cq.n && taken < (size_t)n) {
+		some = cq->sw_cq.n < (size_t)n - taken ? cq->sw_cq.n : (size_t)n - taken;
+		memcpy(&wc[taken], cq->sw_cq.wcs, some * sizeof(*wc));
+		mesh_sw_cq_remove(cq, some);
 		taken += some;
 	}
 	*ret_shadows = cq->shadows.polled;
@@ -130,17 +129,17 @@ static struct mesh_completion completion_of(struct mesh_cq *cq, const struct ibv
 
 bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
-	if (!cq->stash.n)
+	if (!cq->sw_cq.n)
 		return false;
-	if (!mesh_cq_stash_room(&cq->stash) && mesh_cq_stash_reserve(&cq->stash, 64))
+	if (!mesh_sw_cq_room(&cq->sw_cq) && mesh_sw_cq_reserve(&cq->sw_cq, 64))
 		return false; /* without memory: out of order is better than lost */
-	mesh_cq_stash(cq, wc);
-	cq->polls.restashed = true;
+	mesh_sw_cq_append(cq, wc);
+	cq->polls.appended = true;
 	return true;
 }
 
-/* Who polls: the program, or the plugin for the stash. */
-enum for_whom { FOR_PROGRAM, FOR_STASH };
+/* Who polls: the program, or the plugin for the software CQ. */
+enum for_whom { FOR_PROGRAM, FOR_SW_CQ };
 
 /* Process a completion of a program's own QP that has a log, or shares an SRQ with moved QPs. Return: should it be shown? */
 static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool failed_receive, enum for_whom who)
@@ -255,7 +254,7 @@ static int poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc, enu
 
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 {
-	return poll_shadow(scq, n, wc, FOR_STASH);
+	return poll_shadow(scq, n, wc, FOR_SW_CQ);
 }
 
 /* Return: the number of completions, or the error of the first shadow CQ. */
@@ -281,7 +280,7 @@ int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notif
 
 	do {
 		notified = false;
-		got = poll_base(cq, n, wc, &notified, FOR_STASH);
+		got = poll_base(cq, n, wc, &notified, FOR_SW_CQ);
 		*ret_notified |= notified;
 	} while (!got && notified);
 	return got;
@@ -294,8 +293,8 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	int got = 0, more;
 
 	do {
-		notified = cq->polls.restashed = false;
-		got += take_stash(cq, n - got, wc + got, &shadows);
+		notified = cq->polls.appended = false;
+		got += poll_sw_cq(cq, n - got, wc + got, &shadows);
 		more = shadows_first && got < n ? poll_shadows(shadows, n - got, wc + got) : 0;
 		if (more < 0)
 			return got ? got : more;
@@ -308,7 +307,7 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 		if (more < 0)
 			return got ? got : more;
 		got += more;
-	} while ((notified || cq->polls.restashed) && got < n);
+	} while ((notified || cq->polls.appended) && got < n);
 	cq->polls.shadows_first = !shadows_first;
 	return got;
 }
@@ -347,8 +346,8 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 /*
  * Collect a notification that came while the CQ was not armed. Otherwise the notification would wake the program for
- * nothing once the CQ is armed, and hold back the next one. Completions before it go to the stash. If the stash is
- * full, the program has to be woken anyway.
+ * nothing once the CQ is armed, and hold back the next one. Completions before it go to the software CQ. If the
+ * software CQ is full, the program has to be woken anyway.
  */
 static void collect_notification(struct mesh_cq *cq)
 {
@@ -363,8 +362,8 @@ static void collect_notification(struct mesh_cq *cq)
 	 */
 	if (!mesh_cq_freeze(cq))
 		return;
-	while (atomic_load_explicit(&cq->notify.pending, memory_order_relaxed) && mesh_cq_stash_keep(cq))
-		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &notified, FOR_STASH) == 1 ? &wc : NULL))
+	while (atomic_load_explicit(&cq->notify.pending, memory_order_relaxed) && mesh_sw_cq_hold_place(cq))
+		if (!mesh_sw_cq_fill_place(cq, poll_base(cq, 1, &wc, &notified, FOR_SW_CQ) == 1 ? &wc : NULL))
 			break;
 	mesh_cq_thaw(cq, true);
 }
@@ -375,7 +374,7 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	struct mesh_cq *mcq = mesh_context_active(mc) ? mesh_map_get(&mc->data.cqs, cq) : NULL;
 	struct mesh_shadow_cq *scq;
 	int cancel, err;
-	bool stash;
+	bool in_sw_cq;
 
 	if (!mcq)
 		return mc->lower.io.req_notify_cq(cq, solicited_only);
@@ -386,9 +385,9 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	err = mc->lower.io.req_notify_cq(cq, solicited_only);
 	for (scq = mcq->shadows.polled; scq && !err; scq = scq->next)
 		err = ibv_req_notify_cq(scq->cq, solicited_only);
-	stash = mcq->stash.n;
+	in_sw_cq = mcq->sw_cq.n;
 	mesh_unlock(&mcq->lock);
-	if (stash)
+	if (in_sw_cq)
 		mesh_cq_notify(mcq);
 	mesh_cancel_restore(cancel);
 	return err;

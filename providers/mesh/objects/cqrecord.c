@@ -32,24 +32,24 @@ bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)
 	return false;
 }
 
-int mesh_cq_stash_reserve(struct mesh_cq_stash *stash, uint32_t n)
+int mesh_sw_cq_reserve(struct mesh_sw_cq *sw_cq, uint32_t n)
 {
-	size_t want = stash->n + stash->kept + n;
+	size_t want = sw_cq->n + sw_cq->reserved + n;
 	struct ibv_wc *larger;
 
-	if (want <= stash->size)
+	if (want <= sw_cq->size)
 		return 0;
-	larger = reallocarray(stash->wcs, want, sizeof(*larger));
+	larger = reallocarray(sw_cq->wcs, want, sizeof(*larger));
 	if (!larger)
 		return -ENOMEM;
-	stash->wcs = larger;
-	stash->size = want;
+	sw_cq->wcs = larger;
+	sw_cq->size = want;
 	return 0;
 }
 
-void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc)
+void mesh_sw_cq_append(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
-	if (cq->stash.n < cq->stash.size)
-		cq->stash.wcs[cq->stash.n++] = *wc;
+	if (cq->sw_cq.n < cq->sw_cq.size)
+		cq->sw_cq.wcs[cq->sw_cq.n++] = *wc;
 }

@@ -81,7 +81,7 @@ struct mesh_shadow_cq {
 	X(read_completion_wallclock_ns)
 
 /* Source of a completion, between start_poll and end_poll of an extended CQ. */
-enum mesh_cq_source { MESH_FROM_NONE, MESH_FROM_STASH, MESH_FROM_SHADOW, MESH_FROM_BASE };
+enum mesh_cq_source { MESH_FROM_NONE, MESH_FROM_SW_CQ, MESH_FROM_SHADOW, MESH_FROM_BASE };
 
 /* Must the shadow CQ not be polled now? Called by a poller of its owner. */
 static inline bool mesh_shadow_cq_is_away(struct mesh_shadow_cq *scq)
@@ -95,7 +95,7 @@ static inline bool mesh_shadow_cq_is_away(struct mesh_shadow_cq *scq)
 /* Who uses the CQ: cq.c. data->lock. */
 struct mesh_cq_users {
 	unsigned int n_vqps; /* QPs that use it, counted per queue */
-	bool used; /* it has, or had, shadows or a stash */
+	bool used; /* it has, or had, shadows or a software CQ */
 };
 
 /*
@@ -122,15 +122,15 @@ struct mesh_cq_shadows {
 struct mesh_cq_polls {
 	struct mesh_helper_stall stall;
 	bool shadows_first; /* alternates for fairness between the program's CQ and shadows */
-	bool restashed; /* a completion was appended to the stash: poll all sources again */
+	bool appended; /* a completion was appended to the software CQ: poll all sources again */
 };
 
 /* Completions of the plugin, shown before all others: cqrecord.c, cq.c. cq->lock. */
-struct mesh_cq_stash {
+struct mesh_sw_cq {
 	struct ibv_wc *wcs;
 	size_t n, size;
-	size_t kept; /* places reserved for completions that are being polled */
-	struct mesh_vqp *stashing; /* QPs that have more completions for the stash, once it has room */
+	size_t reserved; /* places for completions that are being polled */
+	struct mesh_vqp *flushing; /* QPs that have more completions for the software CQ, once it has room */
 };
 
 /* An extended CQ, as the base made it: cqex.c. Constant. */
@@ -164,7 +164,7 @@ struct mesh_cq_walk {
 	bool notified; /* a notification was polled: poll all sources again */
 	uint32_t current_qpn; /* the program's QPN, if the source is a shadow */
 	const enum ibv_wc_opcode *current_opcode; /* opcode to show, likewise; NULL: as the shadow says */
-	struct ibv_wc current; /* if the source is the stash */
+	struct ibv_wc current; /* if the source is the software CQ */
 };
 
 /* Program's own QPs that share an SRQ with moved ones, or have a log: cqshadow.c. cq->lock; @qpns changes while claimed, too. */
@@ -208,10 +208,10 @@ struct mesh_cq {
 	_Atomic bool claimed;
 	_Atomic bool fast; /* no completion needs processing by the plugin; set to true only while claimed */
 	struct mesh_cq_reading reading;
-	MESH_LOCK(CQ) lock; /* guards @shadows, @stash and @natives */
+	MESH_LOCK(CQ) lock; /* guards @shadows, @sw_cq and @natives */
 	struct mesh_cq_shadows shadows;
 	struct mesh_cq_polls polls;
-	struct mesh_cq_stash stash;
+	struct mesh_sw_cq sw_cq;
 	struct mesh_cq_ex ex;
 	struct mesh_cq_poller poller;
 	struct mesh_cq_walk walk;
@@ -258,14 +258,17 @@ struct mesh_cq_resize {
 
 /** mesh_cq_is_resizing - is a resize of that CQ under way? data->lock */
 bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq);
-/** mesh_cq_stash_reserve - make room in the stash for @n more, besides reserved places; cq->lock. Return: 0 or -ENOMEM. */
-int mesh_cq_stash_reserve(struct mesh_cq_stash *stash, uint32_t n);
-/** mesh_cq_stash_room - has the stash a free place? cq->lock */
-static inline bool mesh_cq_stash_room(const struct mesh_cq_stash *stash)
+/**
+ * mesh_sw_cq_reserve - make room in the software CQ for @n more, besides reserved places; cq->lock. Return: 0 or
+ * -ENOMEM.
+ */
+int mesh_sw_cq_reserve(struct mesh_sw_cq *sw_cq, uint32_t n);
+/** mesh_sw_cq_room - has the software CQ a free place? cq->lock */
+static inline bool mesh_sw_cq_room(const struct mesh_sw_cq *sw_cq)
 {
-	return stash->n + stash->kept < stash->size;
+	return sw_cq->n + sw_cq->reserved < sw_cq->size;
 }
-/** mesh_cq_stash - append a completion to the stash; cq->lock; dropped if there is no room */
-void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc);
+/** mesh_sw_cq_append - append a completion to the software CQ; cq->lock; dropped if there is no room */
+void mesh_sw_cq_append(struct mesh_cq *cq, const struct ibv_wc *wc);
 
 #endif

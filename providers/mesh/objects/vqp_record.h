@@ -198,8 +198,8 @@ struct mesh_vqp_flags {
 	_Atomic bool consumed; /* a receive of the shadow has completed */
 };
 
-/* The list send_cq->stash.stashing: fail.c, cq.c. Lock of that CQ. */
-struct mesh_vqp_stashing {
+/* The list send_cq->sw_cq.flushing: fail.c, cq.c. Lock of that CQ. */
+struct mesh_vqp_flushing {
 	bool on; /* in the list */
 	struct mesh_vqp *next;
 };
@@ -281,7 +281,7 @@ struct mesh_vqp {
 	struct mesh_vqp_early early;
 	struct mesh_sendq queue; /* not allocated as long as @keys.places is NULL */
 	struct mesh_vqp_flags flags;
-	struct mesh_vqp_stashing stashing;
+	struct mesh_vqp_flushing flushing;
 
 	struct mesh_shadow now; /* does the work, or will once the connection is made */
 	struct mesh_vqp_next next;
@@ -291,7 +291,7 @@ struct mesh_vqp {
 	struct mesh_wr_tracker *tracker; /* the log; NULL: none, so the QP cannot move at work */
 	struct mesh_vqp_paused paused;
 	struct mesh_vqp_parity parity; /* conn->lock, as the next two */
-	bool unwoken; /* the stash has completions, but no completion event could be made */
+	bool unwoken; /* the software CQ has completions, but no completion event could be made */
 	bool logged_base; /* completions of the program's own QP are logged */
 	struct mesh_vqp_failure failure;
 	struct mesh_vqp_keys keys;

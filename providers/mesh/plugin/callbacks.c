@@ -27,7 +27,7 @@ __attribute__((constructor(101))) static void fill(void)
 		.post_drain = mesh_post_drain,
 		.post_drain_all = mesh_post_drain_all,
 		.post_marker_flushed = mesh_post_marker_flushed,
-		.held_stash = mesh_vqp_stash,
+		.flush_queued = mesh_vqp_flush_queued,
 		.reaper_run = mesh_reaper_run,
 		.stalled_flush = mesh_stalled_flush,
 	};

@@ -41,8 +41,8 @@ void mesh_walker_quicken(struct mesh_cq *cq)
 	 * Not if completions of the plugin are to be shown, or those of other rails merged. A notification is
 	 * recognised.
 	 */
-	if (cq->reading.ring.buf && !cq->reading.unreadable && !cq->users.used && !cq->stash.n && !cq->stash.kept &&
-	    !cq->shadows.polled)
+	if (cq->reading.ring.buf && !cq->reading.unreadable && !cq->users.used && !cq->sw_cq.n &&
+	    !cq->sw_cq.reserved && !cq->shadows.polled)
 		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 	mesh_unlock(&cq->lock);

@@ -257,9 +257,9 @@ static bool wait_turn(struct mesh_vqp *h, struct mesh_completion *c)
 
 	if (h->tracker->n_kept)
 		return keep(h->tracker, c);
-	if (!c->cq->stash.n || mesh_cq_stash_reserve(&c->cq->stash, 1))
+	if (!c->cq->sw_cq.n || mesh_sw_cq_reserve(&c->cq->sw_cq, 1))
 		return false;
-	mesh_cq_stash(c->cq, &wc);
+	mesh_sw_cq_append(c->cq, &wc);
 	return true;
 }
 

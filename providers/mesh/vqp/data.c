@@ -88,7 +88,7 @@ void mesh_vqp_release(struct mesh_vqp *h)
 	h->logged_base = false;
 	h->unwoken = false;
 	h->parity = (struct mesh_vqp_parity){0};
-	h->stashing.on = false;
+	h->flushing.on = false;
 	atomic_store_explicit(&h->flags.backlog, false, memory_order_relaxed);
 	atomic_store_explicit(&h->flags.consumed, false, memory_order_relaxed);
 	h->lists.next_free = h->mc->data.free;

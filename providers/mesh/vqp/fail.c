@@ -7,7 +7,8 @@
  * Virtual QPs that end: the program brings them to ERR, or there is no path to the peer.
  *
  * Receives are flushed by the QP that has them, the program's own or the shadow. Sends are flushed by a QP only if it has been in
- * RTS: providers take no send before, not even in ERR. Otherwise completions for sends are made here, in the stash of the CQ.
+ * RTS: providers take no send before, not even in ERR. Otherwise completions for sends are made here, in the software
+ * CQ.
  */
 
 /* vqp->lock */
@@ -40,8 +41,8 @@ static void base_follows(struct mesh_vqp *h)
 	h->mc->lower.qp.modify_qp(h->qp, &attr, IBV_QP_STATE);
 }
 
-/* Complete the first waiting send with @status. cq->lock and vqp->lock; the stash has room. */
-static void stash_first(struct mesh_vqp *h, enum ibv_wc_status status)
+/* Complete the first waiting send with @status. cq->lock and vqp->lock; the software CQ has room. */
+static void complete_first(struct mesh_vqp *h, enum ibv_wc_status status)
 {
 	const struct mesh_send *first = mesh_sendq_place(&h->queue, 0);
 	struct ibv_wc wc = {
@@ -51,19 +52,19 @@ static void stash_first(struct mesh_vqp *h, enum ibv_wc_status status)
 		.qp_num = h->qp->qp_num,
 	};
 
-	mesh_cq_stash(h->send_cq, &wc);
+	mesh_sw_cq_append(h->send_cq, &wc);
 	mesh_sendq_pop(&h->queue);
 }
 
-bool mesh_vqp_stash(struct mesh_vqp *h)
+bool mesh_vqp_flush_queued(struct mesh_vqp *h)
 {
 	struct mesh_cq *cq = h->send_cq;
 	bool some = false;
 
 	if (h->mode != MESH_VQP_FLUSHING || (h->now.qp && h->now.rts))
 		return false;
-	for (; h->queue.n && mesh_cq_stash_room(&cq->stash); some = true)
-		stash_first(h, IBV_WC_WR_FLUSH_ERR);
+	for (; h->queue.n && mesh_sw_cq_room(&cq->sw_cq); some = true)
+		complete_first(h, IBV_WC_WR_FLUSH_ERR);
 	return some;
 }
 
@@ -95,7 +96,7 @@ static void drop_unused_shadow(struct mesh_vqp *h)
 }
 
 /* Prepare the CQ for completions that the plugin makes. Return: 0; -errno: events or places are missing. */
-static int prepare_stash(struct mesh_vqp *h)
+static int prepare_sw_cq(struct mesh_vqp *h)
 {
 	struct mesh_data *data = &h->mc->data;
 	struct mesh_cq *cq = h->send_cq;
@@ -106,12 +107,12 @@ static int prepare_stash(struct mesh_vqp *h)
 	mesh_cq_use(cq);
 	mesh_unlock(&data->lock);
 	mesh_lock(&cq->lock);
-	if (!h->stashing.on) {
-		if (mesh_cq_stash_reserve(&cq->stash, h->made.cap.max_send_wr + 1))
+	if (!h->flushing.on) {
+		if (mesh_sw_cq_reserve(&cq->sw_cq, h->made.cap.max_send_wr + 1))
 			err = -ENOMEM;
-		h->stashing.on = true;
-		h->stashing.next = cq->stash.stashing;
-		cq->stash.stashing = h;
+		h->flushing.on = true;
+		h->flushing.next = cq->sw_cq.flushing;
+		cq->sw_cq.flushing = h;
 	}
 	mesh_unlock(&cq->lock);
 	return err;
@@ -121,23 +122,23 @@ static int bring_to_err(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr to_err_attr = {.qp_state = IBV_QPS_ERR};
 	struct mesh_cq *cq = h->send_cq;
-	bool stashed = false;
+	bool appended = false;
 	int err;
 
 	if (mesh_live_give_up(h))
 		return -mesh_positive(mesh_vqp_modify_base(h, &to_err_attr, IBV_QP_STATE));
 	drop_unused_shadow(h);
-	err = prepare_stash(h);
+	err = prepare_sw_cq(h);
 	if (err)
 		return err;
 	mesh_lock(&cq->lock);
 	mesh_lock(&h->lock);
 	err = flush(h);
 	if (!err)
-		stashed = mesh_vqp_stash(h);
+		appended = mesh_vqp_flush_queued(h);
 	mesh_unlock(&h->lock);
 	mesh_unlock(&cq->lock);
-	if (stashed)
+	if (appended)
 		mesh_cq_notify(cq);
 	if (!err)
 		base_follows(h);
@@ -185,7 +186,7 @@ bool mesh_vqp_fail(struct mesh_vqp *h, enum ibv_wc_status status)
 		return active;
 
 	drop_unused_shadow(h);
-	prepare_stash(h); /* without events or places, a program may wait for ever, as with a silent peer */
+	prepare_sw_cq(h); /* without events or places, a program may wait for ever, as with a silent peer */
 	mesh_lock(&h->lock);
 	h->mode = MESH_VQP_FAILING;
 	h->failure.status = status;
@@ -213,20 +214,20 @@ void mesh_vqp_fail_now(struct mesh_vqp *h)
 {
 	struct mesh_cq *cq = h->send_cq;
 	int cancel = mesh_cancel_off(); /* modify to ERR is a system call */
-	bool stashed = false, ended = false;
+	bool appended = false, ended = false;
 
 	mesh_lock(&cq->lock);
 	mesh_lock(&h->lock);
 	if (h->mode == MESH_VQP_FAILING && h->queue.n &&
-	    (mesh_cq_stash_room(&cq->stash) || !mesh_cq_stash_reserve(&cq->stash, 1))) {
-		stash_first(h, h->failure.status);
-		stashed = true;
+	    (mesh_sw_cq_room(&cq->sw_cq) || !mesh_sw_cq_reserve(&cq->sw_cq, 1))) {
+		complete_first(h, h->failure.status);
+		appended = true;
 		ended = !flush(h);
 	}
-	stashed |= mesh_vqp_stash(h);
+	appended |= mesh_vqp_flush_queued(h);
 	mesh_unlock(&h->lock);
 	mesh_unlock(&cq->lock);
-	if (stashed)
+	if (appended)
 		mesh_cq_notify(cq);
 	if (ended)
 		base_follows(h);

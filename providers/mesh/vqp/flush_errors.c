@@ -14,12 +14,12 @@
 /* A move failed: the program gets its errors. */
 
 /* Locks: both cq->locks and vqp->lock, also for the functions that follow. */
-static void stash_error(struct mesh_vqp *h, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+static void append_error(struct mesh_vqp *h, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct ibv_wc wc = {.wr_id = wr_id, .status = status, .qp_num = h->qp->qp_num};
 
-	mesh_cq_stash_reserve(&cq->stash, 1); /* without memory the completion is lost; the program soon ends anyway */
-	mesh_cq_stash(cq, &wc);
+	mesh_sw_cq_reserve(&cq->sw_cq, 1); /* without memory the completion is lost; the program soon ends anyway */
+	mesh_sw_cq_append(cq, &wc);
 }
 
 /* Give the withheld errors in their order. The QP itself flushes all other outstanding work. */
@@ -29,7 +29,7 @@ static void give_kept(struct mesh_vqp *h)
 	uint32_t i;
 
 	for (i = 0; i < tracker->n_kept; i++)
-		stash_error(h, tracker->kept[i].cq, tracker->kept[i].wr_id, tracker->kept[i].status);
+		append_error(h, tracker->kept[i].cq, tracker->kept[i].wr_id, tracker->kept[i].status);
 }
 
 /* Flush the last @n receives of the log, which no QP has. */
@@ -46,7 +46,7 @@ static void give_receives(struct mesh_vqp *h, uint32_t n)
 		if (skip)
 			skip--;
 		else
-			stash_error(h, h->recv_cq, recv->wr_id, IBV_WC_WR_FLUSH_ERR);
+			append_error(h, h->recv_cq, recv->wr_id, IBV_WC_WR_FLUSH_ERR);
 	}
 }
 
@@ -66,7 +66,7 @@ static void give_new_receives(struct mesh_vqp *h)
 	later = &h->tracker->walker->later;
 	for (i = 0; i < later->n; i++)
 		if (!mesh_srqlog_at(later, i)->gone)
-			stash_error(h, h->recv_cq, mesh_srqlog_at(later, i)->wr_id, IBV_WC_WR_FLUSH_ERR);
+			append_error(h, h->recv_cq, mesh_srqlog_at(later, i)->wr_id, IBV_WC_WR_FLUSH_ERR);
 	mesh_srqlog_clear(later);
 }
 
@@ -88,7 +88,7 @@ static void give_sends(struct mesh_vqp *h)
 	for (i = 0; i < end; i++) {
 		if (i < mesh_replay_n_done(h, &r) && !mesh_vqp_signals(h, &r.wrs[i].wr))
 			continue;
-		stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
+		append_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
 		status = IBV_WC_WR_FLUSH_ERR;
 	}
 	mesh_replay_fini(&r);
@@ -152,7 +152,7 @@ static void end_next(struct mesh_vqp *h)
 }
 
 /*
- * Completions in the stash make no event, and a CQ of which no QP ever moved has no QP for events (cq_notify.c).
+ * Completions in the software CQ make no event, and a CQ of which no QP ever moved has no QP for events (cq_notify.c).
  * Return: 0 or -errno.
  */
 static int wake(struct mesh_cq *cq)
@@ -162,7 +162,7 @@ static int wake(struct mesh_cq *cq)
 	int err;
 
 	mesh_lock(&cq->lock);
-	some = cq->stash.n;
+	some = cq->sw_cq.n;
 	mesh_unlock(&cq->lock);
 	if (!some || !cq->cq->channel)
 		return 0;

@@ -11,7 +11,7 @@
 /*
  * Replay: what becomes of the work of a fenced queue pair. Each work request is done, is posted again, or fails.
  *
- * Completions that no poll will find any more are made here, and go to the stash of the CQ behind those that the fence has
+ * Completions that no poll will find any more are made here, and go to the software CQ behind those that the fence has
  * collected: the order of each queue pair is kept.
  */
 
@@ -189,7 +189,7 @@ static uint32_t complete_done(struct mesh_vqp *h, const struct replay *r)
 			.byte_len = (uint32_t)r->wrs[i].length_bytes,
 			.qp_num = h->qp->qp_num,
 		};
-		mesh_cq_stash(h->send_cq, &wc);
+		mesh_sw_cq_append(h->send_cq, &wc);
 	}
 	return (uint32_t)i;
 }
@@ -256,7 +256,7 @@ static int go_on(struct mesh_vqp *h, const struct mv_move_sync *peer, uint32_t m
 		err = -EBUSY;
 	if (!err)
 		err = build_queue(h, &r);
-	if (!err && mesh_cq_stash_reserve(&h->send_cq->stash, (uint32_t)r.n))
+	if (!err && mesh_sw_cq_reserve(&h->send_cq->sw_cq, (uint32_t)r.n))
 		err = -ENOMEM;
 	if (!err)
 		old = take_over(h, &r, keys);

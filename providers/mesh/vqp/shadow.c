@@ -314,19 +314,19 @@ void mesh_shadow_unmake(struct mesh_vqp *h, struct mesh_shadow *shadow)
 	dispose(h, shadow);
 }
 
-/* Reserve a place in the stash for one completion. poll_lock is held. Return: false: no memory. */
+/* Reserve a place in the software CQ for one completion. poll_lock is held. Return: false: no memory. */
 static bool make_room(struct mesh_cq *cq)
 {
 	mesh_lock(&cq->lock);
-	if (!mesh_cq_stash_room(&cq->stash))
-		mesh_cq_stash_reserve(&cq->stash, 64);
+	if (!mesh_sw_cq_room(&cq->sw_cq))
+		mesh_sw_cq_reserve(&cq->sw_cq, 64);
 	mesh_unlock(&cq->lock);
-	return mesh_cq_stash_keep(cq);
+	return mesh_sw_cq_hold_place(cq);
 }
 
 /*
- * Has the peer used the shadow? Completions in its CQ go to the stash. Exception: receives that a QP in ERR flushes, unless any
- * receive was consumed, because the program's own QP has the same receives. The CQs are frozen.
+ * Has the peer used the shadow? Completions in its CQ go to the software CQ. Exception: receives that a QP in ERR
+ * flushes, unless any receive was consumed, because the program's own QP has the same receives. The CQs are frozen.
  */
 static bool is_consumed(struct mesh_vqp *h, bool err, uint32_t *n_flushed)
 {
@@ -344,7 +344,7 @@ static bool is_consumed(struct mesh_vqp *h, bool err, uint32_t *n_flushed)
 			  wc.status == IBV_WC_WR_FLUSH_ERR &&
 			  !atomic_load_explicit(&h->flags.consumed, memory_order_relaxed);
 		*n_flushed += flushed;
-		mesh_cq_stash_kept(cq, got > 0 && !flushed ? &wc : NULL);
+		mesh_sw_cq_fill_place(cq, got > 0 && !flushed ? &wc : NULL);
 	}
 	return atomic_load_explicit(&h->flags.consumed, memory_order_relaxed);
 }
@@ -357,7 +357,7 @@ static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *re
 
 	while (got > 0 && make_room(cq)) {
 		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, ret_notified);
-		mesh_cq_stash_kept(cq, got > 0 ? &wc : NULL);
+		mesh_sw_cq_fill_place(cq, got > 0 ? &wc : NULL);
 	}
 	return !got;
 }
@@ -386,7 +386,7 @@ bool mesh_shadow_collect(struct mesh_vqp *h, const struct mesh_shadow *shadow)
 		empty = frozen[i] && collect_from(h, shadow, cqs[i], &wake[i]); /* if not frozen, the thread that polls collects */
 		received |= empty && cqs[i] == h->recv_cq;
 		mesh_lock(&cqs[i]->lock);
-		wake[i] |= cqs[i]->stash.n;
+		wake[i] |= cqs[i]->sw_cq.n;
 		mesh_unlock(&cqs[i]->lock);
 	}
 	thaw(h, frozen);
@@ -405,7 +405,7 @@ void mesh_shadow_collect_sends(struct mesh_vqp *h)
 		return;
 	collect_from(h, &h->now, cq, &wake);
 	mesh_lock(&cq->lock);
-	wake |= cq->stash.n;
+	wake |= cq->sw_cq.n;
 	mesh_unlock(&cq->lock);
 	mesh_cq_thaw(cq, true);
 	if (wake)

@@ -220,7 +220,7 @@ int mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_v
 	return mesh_vqp_begin(mc, qp, ops, arg, MESH_VQP_QUEUING, ret);
 }
 
-static void forget_stashed(struct mesh_cq *cq, struct mesh_vqp *h)
+static void forget_withheld(struct mesh_cq *cq, struct mesh_vqp *h)
 {
 	mesh_lock(&cq->lock);
 	mesh_cq_forget(cq, h);
@@ -259,8 +259,8 @@ void mesh_vqp_destroy(struct mesh_vqp *h)
 	mesh_wrex_remove(h);
 	mesh_unlock(&h->lock);
 	mesh_unlock(&h->posting.lock);
-	forget_stashed(h->send_cq, h);
-	forget_stashed(h->recv_cq, h);
+	forget_withheld(h->send_cq, h);
+	forget_withheld(h->recv_cq, h);
 	/* No completion leads to this record any more. */
 	if (h->tracker)
 		mesh_srq_unkeep(h->srq, h->tracker->begun, false);

@@ -86,8 +86,8 @@ void mesh_shadow_take_up(struct mesh_vqp *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_unmake - destroy a shadow that nothing refers to: at once if its CQs can be frozen, else later */
 void mesh_shadow_unmake(struct mesh_vqp *h, struct mesh_shadow *shadow);
 /**
- * mesh_shadow_collect - move completions from the shadow's CQs and the program's own to the stash, as far as the program is to
- * see them
+ * mesh_shadow_collect - move completions from the shadow's CQs and the program's own to the software CQ, as far as the
+ * program is to see them
  *
  * Locks: conn->lock only. Return: true: all completed receives were collected; false: a thread polls, or there is no memory.
  */
@@ -159,15 +159,15 @@ void mesh_reaper_run(struct mesh_context *mc, const struct mesh_cq *cq, bool all
 /** mesh_vqp_flush - the program brings the QP to ERR. Locks: conn->lock only. Return: 0 or -errno. */
 int mesh_vqp_flush(struct mesh_vqp *h);
 /**
- * mesh_vqp_fail_now - the first waiting send fails, and the others are flushed, as far as the stash has room
+ * mesh_vqp_fail_now - the first waiting send fails, and the others are flushed, as far as the software CQ has room
  *
  * Locks: neither vqp->lock nor posting.lock is held.
  */
 void mesh_vqp_fail_now(struct mesh_vqp *h);
 /**
- * mesh_vqp_stash - flush waiting sends into the stash, if no QP can flush them. Locks: cq->lock, vqp->lock. Return:
- * were there any?
+ * mesh_vqp_flush_queued - flush waiting sends into the software CQ, if no QP can flush them. Locks: cq->lock,
+ * vqp->lock. Return: were there any?
  */
-bool mesh_vqp_stash(struct mesh_vqp *h);
+bool mesh_vqp_flush_queued(struct mesh_vqp *h);
 
 #endif

@@ -401,8 +401,8 @@ static void test_ended_behind_another(void **state)
 	prepared();
 	cq = a.vqp->recv_cq;
 	mesh_lock(&cq->lock);
-	assert_int_equal(mesh_cq_stash_reserve(&cq->stash, 1), 0);
-	mesh_cq_stash(cq, &others);
+	assert_int_equal(mesh_sw_cq_reserve(&cq->sw_cq, 1), 0);
+	mesh_sw_cq_append(cq, &others);
 	mesh_unlock(&cq->lock);
 	assert_int_equal(mesh_vqp_modify(a.vqp, &err, IBV_QP_STATE), 0);
 	assert_int_equal(end_wait(&a).wr_id, 1);

@@ -350,18 +350,18 @@ static void test_destroy(void **state)
 	run_close(&r);
 }
 
-static void stash_of(struct mesh_cq *cq, uint64_t wr_id, uint32_t qpn)
+static void append_of(struct mesh_cq *cq, uint64_t wr_id, uint32_t qpn)
 {
 	struct ibv_wc wc = {.wr_id = wr_id, .qp_num = qpn};
 
 	mesh_lock(&cq->lock);
-	assert_int_equal(mesh_cq_stash_reserve(&cq->stash, 1), 0);
-	mesh_cq_stash(cq, &wc);
+	assert_int_equal(mesh_sw_cq_reserve(&cq->sw_cq, 1), 0);
+	mesh_sw_cq_append(cq, &wc);
 	mesh_unlock(&cq->lock);
 }
 
 /* What we have of a QP that is destroyed goes with it, as what a provider has does, and nothing else. */
-static void test_destroy_with_stash(void **state)
+static void test_destroy_with_sw_cq(void **state)
 {
 	const struct shape shape = {0};
 	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = 1, .max_send_sge = 1}, .qp_type = IBV_QPT_RC};
@@ -377,10 +377,10 @@ static void test_destroy_with_stash(void **state)
 	assert_non_null(other);
 	cq = mesh_map_get(&world.mc->data.cqs, r.a.cq);
 	assert_non_null(cq);
-	stash_of(cq, 1, r.a.qp->qp_num);
-	stash_of(cq, 2, other->qp_num);
-	stash_of(cq, 3, r.a.qp->qp_num);
-	stash_of(cq, 4, other->qp_num);
+	append_of(cq, 1, r.a.qp->qp_num);
+	append_of(cq, 2, other->qp_num);
+	append_of(cq, 3, r.a.qp->qp_num);
+	append_of(cq, 4, other->qp_num);
 	assert_int_equal(ibv_destroy_qp(other), 0);
 	assert_int_equal(end_wait(&r.a).wr_id, 1);
 	assert_int_equal(end_wait(&r.a).wr_id, 3);
@@ -388,7 +388,7 @@ static void test_destroy_with_stash(void **state)
 	run_close(&r);
 }
 
-/* A completion that was polled when a move put those before it into the stash comes behind them. */
+/* A completion that was polled when a move put those before it into the software CQ comes behind them. */
 static void behind(const struct manner *manner)
 {
 	const struct shape shape = {0};
@@ -406,8 +406,8 @@ static void behind(const struct manner *manner)
 	went = mesh_poll_behind(cq, &late);
 	mesh_unlock(&cq->lock);
 	assert_false(went); /* nothing is before it */
-	stash_of(cq, 1, r.a.qp->qp_num);
-	stash_of(cq, 2, r.a.qp->qp_num);
+	append_of(cq, 1, r.a.qp->qp_num);
+	append_of(cq, 2, r.a.qp->qp_num);
 	mesh_lock(&cq->lock);
 	went = mesh_poll_behind(cq, &late);
 	mesh_unlock(&cq->lock);
@@ -438,7 +438,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_queue_full, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_late_key, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_destroy, world_setup, world_teardown),
-		cmocka_unit_test_setup_teardown(test_destroy_with_stash, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_destroy_with_sw_cq, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_behind, world_setup, world_teardown),
 	};
 

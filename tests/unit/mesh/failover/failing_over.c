@@ -10,12 +10,12 @@ void waits_for(enum mv_ctl_reason reason)
 	now_ns += 400 * MS;
 	stay(reason);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
-	assert_int_equal(cq.stash.n, 0);
+	assert_int_equal(cq.sw_cq.n, 0);
 	now_ns += 101 * MS;
 	stay(reason);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	assert_int_equal(cq.stash.n, 1);
-	assert_int_equal(cq.stash.wcs[0].status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(cq.sw_cq.n, 1);
+	assert_int_equal(cq.sw_cq.wcs[0].status, IBV_WC_RETRY_EXC_ERR);
 }
 
 void refused(void)

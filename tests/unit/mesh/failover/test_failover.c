@@ -131,7 +131,7 @@ static void test_will_never_be(void **state)
 	(void)state;
 	stay(MV_CTL_REASON_UNSUPPORTED);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	assert_int_equal(cq.stash.n, 1);
+	assert_int_equal(cq.sw_cq.n, 1);
 }
 
 /* The NIC of the only other path makes poorer queue pairs: nothing is waited for, and the program gets its errors. */
@@ -148,7 +148,7 @@ static void test_poorer_next_one(void **state)
 	vqp.parity.poorer = "this test says so";
 	stay(MV_CTL_REASON_NO_PATH);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	assert_int_equal(cq.stash.n, 1);
+	assert_int_equal(cq.sw_cq.n, 1);
 }
 
 /* Nobody needs to know any more whether the path of one that has failed works. */

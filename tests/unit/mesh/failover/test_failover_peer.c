@@ -64,7 +64,7 @@ static void test_fails_at_once(void **state)
 	}
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_true(now_ns >= begun_ns + 500 * MS && now_ns <= begun_ns + 520 * MS);
-	assert_int_equal(cq.stash.n, 1);
+	assert_int_equal(cq.sw_cq.n, 1);
 }
 
 /* Leaving a port that is down is refused again and again, for as long as it lasts. */

@@ -316,7 +316,7 @@ int oneconn_teardown(void **state)
 	mesh_tracker_free(vqp.tracker);
 	free(conn.failures);
 	conn.failures = NULL;
-	free(cq.stash.wcs);
+	free(cq.sw_cq.wcs);
 	free(process.view.state);
 	free(process.devices.all); /* one at most */
 	process.devices.all = NULL;

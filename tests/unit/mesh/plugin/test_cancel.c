@@ -286,7 +286,7 @@ static void cancelled_while_it_posts(void)
 	assert_true(returns(fail_now, h));
 	assert_free(&mcq->lock.mutex);
 	assert_free(&h->lock.mutex);
-	assert_int_equal(mcq->stash.n, 1);
+	assert_int_equal(mcq->sw_cq.n, 1);
 }
 
 static void *reap_another(void *arg)

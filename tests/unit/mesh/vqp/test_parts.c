@@ -331,8 +331,8 @@ static struct kept_world *kept_begin(void)
 static void kept_end(struct kept_world *w)
 {
 	mesh_tracker_free(w->h.tracker);
-	free(w->send_cq.stash.wcs);
-	free(w->recv_cq.stash.wcs);
+	free(w->send_cq.sw_cq.wcs);
+	free(w->recv_cq.sw_cq.wcs);
 	free(w);
 }
 
@@ -348,15 +348,15 @@ static bool kept_poll(struct kept_world *w, struct mesh_cq *cq, uint64_t wr_id, 
 	return show;
 }
 
-static void assert_stash(const struct mesh_cq *cq, uint64_t first, size_t n)
+static void assert_sw_cq(const struct mesh_cq *cq, uint64_t first, size_t n)
 {
 	size_t i;
 
-	assert_int_equal(cq->stash.n, n);
+	assert_int_equal(cq->sw_cq.n, n);
 	for (i = 0; i < n; i++) {
-		assert_int_equal(cq->stash.wcs[i].wr_id, first + i);
-		assert_int_equal(cq->stash.wcs[i].status, IBV_WC_WR_FLUSH_ERR);
-		assert_int_equal(cq->stash.wcs[i].qp_num, 7);
+		assert_int_equal(cq->sw_cq.wcs[i].wr_id, first + i);
+		assert_int_equal(cq->sw_cq.wcs[i].status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(cq->sw_cq.wcs[i].qp_num, 7);
 	}
 }
 
@@ -371,10 +371,10 @@ static void test_errors_keep_their_order(void **state)
 	assert_int_equal(n_path_failed, 1);
 	mesh_live_flush_errors(&w->h);
 	assert_false(kept_poll(w, &w->recv_cq, 3, IBV_WC_WR_FLUSH_ERR));
-	assert_stash(&w->recv_cq, 1, 3);
-	mesh_cq_unstash(&w->recv_cq, 3);
+	assert_sw_cq(&w->recv_cq, 1, 3);
+	mesh_sw_cq_remove(&w->recv_cq, 3);
 	assert_true(kept_poll(w, &w->recv_cq, 4, IBV_WC_WR_FLUSH_ERR));
-	assert_int_equal(w->send_cq.stash.n, 0);
+	assert_int_equal(w->send_cq.sw_cq.n, 0);
 	kept_end(w);
 }
 
@@ -388,7 +388,7 @@ static void test_errors_of_another_kind(void **state)
 	assert_true(kept_poll(w, &w->send_cq, 9, IBV_WC_REM_ACCESS_ERR));
 	assert_false(kept_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
 	mesh_live_flush_errors(&w->h);
-	assert_stash(&w->recv_cq, 1, 2);
+	assert_sw_cq(&w->recv_cq, 1, 2);
 	kept_end(w);
 }
 
@@ -494,7 +494,7 @@ static void test_kept_of_srq(void **state)
 		s->w->h.mode = ends[i].ends_in;
 		mesh_live_flush_errors(&s->w->h);
 		assert_where(s, 0, 0, ends[i].n_pool);
-		assert_int_equal(s->w->recv_cq.stash.n, !ends[i].n_pool);
+		assert_int_equal(s->w->recv_cq.sw_cq.n, !ends[i].n_pool);
 		if (ends[i].n_pool) {
 			assert_int_equal(mesh_srqlog_first(&s->m.pool)->wr_id, 100);
 			assert_int_equal(mesh_srqlog_first(&s->m.pool)->num_sge, 1);
@@ -544,7 +544,7 @@ static void test_errors_of_srq(void **state)
 	assert_false(shared_poll(s, &s->w->recv_cq, 99, IBV_WC_WR_FLUSH_ERR));
 	mesh_live_flush_errors(&s->w->h);
 	assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
-	assert_int_equal(s->w->recv_cq.stash.n, 2);
+	assert_int_equal(s->w->recv_cq.sw_cq.n, 2);
 	assert_where(s, 0, 0, 0);
 	shared_end(s);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What becomes of the work of a fenced queue pair: every signaled work request completes once, in its turn, from the stash or on the
- * queue pair that comes next. That one is made up here, and keeps what is posted to it.
+ * What becomes of the work of a fenced queue pair: every signaled work request completes once, in its turn, from the
+ * software CQ or on the queue pair that comes next. That one is made up here, and keeps what is posted to it.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -116,7 +116,7 @@ static int teardown(void **state)
 	mesh_sendq_fini(&f->h.queue);
 	free(f->h.keys.places);
 	free(f->h.keys.sges);
-	free(f->cq.stash.wcs);
+	free(f->cq.sw_cq.wcs);
 	free(f);
 	return 0;
 }
@@ -139,11 +139,11 @@ static void replay(struct fenced *f, uint32_t n_flushed, uint32_t executed, uint
 
 static void assert_completed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_opcode opcode)
 {
-	assert_true(f->cq.stash.n > at);
-	assert_int_equal(f->cq.stash.wcs[at].wr_id, wr_id);
-	assert_int_equal(f->cq.stash.wcs[at].status, IBV_WC_SUCCESS);
-	assert_int_equal(f->cq.stash.wcs[at].opcode, opcode);
-	assert_int_equal(f->cq.stash.wcs[at].qp_num, QPN);
+	assert_true(f->cq.sw_cq.n > at);
+	assert_int_equal(f->cq.sw_cq.wcs[at].wr_id, wr_id);
+	assert_int_equal(f->cq.sw_cq.wcs[at].status, IBV_WC_SUCCESS);
+	assert_int_equal(f->cq.sw_cq.wcs[at].opcode, opcode);
+	assert_int_equal(f->cq.sw_cq.wcs[at].qp_num, QPN);
 }
 
 static void assert_posted(unsigned int at, uint64_t wr_id, enum ibv_wr_opcode opcode)
@@ -162,7 +162,7 @@ static void test_done_and_not(void **state)
 	was_posted(f, 3, IBV_WR_SEND, true);
 	was_posted(f, 4, IBV_WR_SEND, true);
 	replay(f, 4, 3, 3);
-	assert_int_equal(f->cq.stash.n, 2);
+	assert_int_equal(f->cq.sw_cq.n, 2);
 	assert_completed(f, 0, 1, IBV_WC_SEND);
 	assert_completed(f, 1, 3, IBV_WC_SEND);
 	assert_int_equal(posted.n, 1);
@@ -178,7 +178,7 @@ static void test_done_behind_a_read(void **state)
 	was_posted(f, 2, IBV_WR_SEND, true);
 	was_posted(f, 3, IBV_WR_SEND, true);
 	replay(f, 3, 2, 1);
-	assert_int_equal(f->cq.stash.n, 0);
+	assert_int_equal(f->cq.sw_cq.n, 0);
 	assert_int_equal(posted.n, 3);
 	assert_posted(0, 1, IBV_WR_RDMA_READ);
 	assert_posted(1, 2, IBV_WR_RDMA_READ); /* holds its place */
@@ -194,7 +194,7 @@ static void test_no_result_is_supposed(void **state)
 		was_posted(f, i, IBV_WR_RDMA_READ, true);
 	f->h.tracker->n_undone = 4;
 	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + 4) & 0xffffff, 0, 3, NULL), 0);
-	assert_int_equal(f->cq.stash.n, 0);
+	assert_int_equal(f->cq.sw_cq.n, 0);
 	assert_int_equal(posted.n, 4);
 }
 
@@ -208,7 +208,7 @@ static void test_done_behind_an_atomic(void **state)
 	was_posted(f, 85, IBV_WR_SEND, true);
 	replay(f, 2, 2, 1);
 	assert_null(f->h.tracker->lost_atomic);
-	assert_int_equal(f->cq.stash.n, 1);
+	assert_int_equal(f->cq.sw_cq.n, 1);
 	assert_completed(f, 0, 84, IBV_WC_SEND);
 	assert_int_equal(posted.n, 1);
 	assert_posted(0, 85, IBV_WR_SEND);
@@ -223,7 +223,7 @@ static void test_done_behind_a_lost_atomic(void **state)
 	was_posted(f, 84, IBV_WR_SEND, true);
 	replay(f, 2, 2, 1);
 	assert_non_null(f->h.tracker->lost_atomic);
-	assert_int_equal(f->cq.stash.n, 0);
+	assert_int_equal(f->cq.sw_cq.n, 0);
 	assert_int_equal(posted.n, 2);
 	assert_posted(0, 1, IBV_WR_RDMA_WRITE); /* which the device will not have */
 	assert_posted(1, 84, IBV_WR_RDMA_READ);
@@ -332,9 +332,9 @@ static void test_lost_atomic_of_one_that_fails(void **state)
 
 static void assert_failed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_status status)
 {
-	assert_true(f->cq.stash.n > at);
-	assert_int_equal(f->cq.stash.wcs[at].wr_id, wr_id);
-	assert_int_equal(f->cq.stash.wcs[at].status, status);
+	assert_true(f->cq.sw_cq.n > at);
+	assert_int_equal(f->cq.sw_cq.wcs[at].wr_id, wr_id);
+	assert_int_equal(f->cq.sw_cq.wcs[at].status, status);
 }
 
 /* When the move fails, the first error names the cause, as without us. */
@@ -347,7 +347,7 @@ static void test_errors(void **state)
 	was_posted(f, 85, IBV_WR_SEND, false);
 	f->h.tracker->n_undone = 2;
 	mesh_live_flush_errors(&f->h);
-	assert_int_equal(f->cq.stash.n, 2);
+	assert_int_equal(f->cq.sw_cq.n, 2);
 	assert_failed(f, 0, 84, IBV_WC_RETRY_EXC_ERR);
 	assert_failed(f, 1, 85, IBV_WC_WR_FLUSH_ERR);
 }
@@ -368,8 +368,8 @@ static void test_many_moves(void **state)
 		assert_completed(f, 0, 1, IBV_WC_SEND);
 		assert_int_equal(posted.n, 1);
 		assert_true(f->h.queue.size <= 2 * MAX_WR);
-		assert_true(f->cq.stash.size <= 4 * MAX_WR);
-		mesh_cq_unstash(&f->cq, f->cq.stash.n);
+		assert_true(f->cq.sw_cq.size <= 4 * MAX_WR);
+		mesh_sw_cq_remove(&f->cq, f->cq.sw_cq.n);
 		f->h.now = f->h.old = (struct mesh_shadow){0};
 		f->h.next.shadow = next;
 		f->h.mode = MESH_VQP_FENCED;

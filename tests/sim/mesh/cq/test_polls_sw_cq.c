@@ -5,23 +5,23 @@
 #include "pollends.h"
 #include "vqp_int.h"
 
-#define OURS	 77u /* wr_id of what was put into the stash */
+#define OURS 77u /* wr_id of what was put into the software CQ */
 
 #define NAMED (IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM)
 
 static int (*real_start_poll)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
 static int (*real_poll_cq)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-static bool stash_it;
+static bool append_it;
 
 /* As a move does that comes to its end. */
-static void stash(uint64_t wr_id)
+static void append(uint64_t wr_id)
 {
 	const struct ibv_wc wc = {.wr_id = wr_id, .qp_num = tracked.qp->qp_num};
 	struct mesh_cq *cq = cq_of_hub();
 
 	mesh_lock(&cq->lock);
-	assert_int_equal(mesh_cq_stash_reserve(&cq->stash, 8), 0);
-	mesh_cq_stash(cq, &wc);
+	assert_int_equal(mesh_sw_cq_reserve(&cq->sw_cq, 8), 0);
+	mesh_sw_cq_append(cq, &wc);
 	mesh_unlock(&cq->lock);
 }
 
@@ -39,13 +39,13 @@ static int poll_cq_meanwhile(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	int got = real_poll_cq(cq, n, wc);
 
-	if (got > 0 && stash_it)
-		stash(OURS);
-	stash_it = got <= 0 && stash_it;
+	if (got > 0 && append_it)
+		append(OURS);
+	append_it = got <= 0 && append_it;
 	return got;
 }
 
-static void open_for_stash(uint64_t wc_flags)
+static void open_for_append(uint64_t wc_flags)
 {
 	struct mesh_cq *cq;
 
@@ -57,16 +57,19 @@ static void open_for_stash(uint64_t wc_flags)
 	cq->ex.base.start_poll = start_poll_meanwhile;
 }
 
-static void stash_at_next(void)
+static void append_at_next(void)
 {
-	stash_it = true;
+	append_it = true;
 }
 
-/* What the stash says of queue pairs that are not ours is less than what their CQ says, and they have nothing there. */
+/*
+ * What the software CQ says of queue pairs that are not ours is less than what their CQ says, and they have nothing
+ * there.
+ */
 static void test_others_stay(void **state)
 {
 	(void)state;
-	open_for_stash(0);
+	open_for_append(0);
 	write_nothing(&bare, &bare, 1);
 	stash_at_next();
 	start_poll(1);
@@ -106,7 +109,8 @@ static void test_goes_behind(void **state)
 	struct mesh_cq *cq;
 
 	(void)state;
-	open_for_stash(NAMED | IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | IBV_WC_EX_WITH_DLID_PATH_BITS);
+	open_for_append(NAMED | IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |
+			IBV_WC_EX_WITH_DLID_PATH_BITS);
 	cq = cq_of_hub();
 	cq->ex.base.read_src_qp = src_qp;
 	cq->ex.base.read_slid = slid;
@@ -117,7 +121,7 @@ static void test_goes_behind(void **state)
 	start_poll(OURS);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
 	assert_int_equal(hub.cq_ex->wr_id, 1);
-	assert_int_equal(cq->walk.source, MESH_FROM_STASH);
+	assert_int_equal(cq->walk.source, MESH_FROM_SW_CQ);
 	assert_int_equal(ibv_wc_read_opcode(hub.cq_ex), IBV_WC_RDMA_WRITE);
 	assert_int_equal(ibv_wc_read_qp_num(hub.cq_ex), tracked.qp->qp_num);
 	assert_int_equal(ibv_wc_read_src_qp(hub.cq_ex), 0x1234);
@@ -135,7 +139,7 @@ static void shows_the_rest(struct end *e, const struct end *peer, enum mesh_cq_s
 	cq_wait_arrived(source == MESH_FROM_SHADOW ? cq_of_hub()->shadows.polled->cq : hub.cq, 2);
 	start_poll(1);
 	assert_int_equal(cq_of_hub()->walk.source, source);
-	stash(OURS);
+	append(OURS);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
 	assert_int_equal(hub.cq_ex->wr_id, OURS);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
@@ -215,19 +219,19 @@ static void test_all_that_was_asked_for(void **state)
 	mesh_vqp_fail(from.vqp, IBV_WC_RETRY_EXC_ERR);
 	cq = cq_of_hub();
 	mesh_lock(&cq->lock);
-	cq->stash.kept = cq->stash.size - 1; /* others have the rest */
+	cq->sw_cq.reserved = cq->sw_cq.size - 1; /* others have the rest */
 	mesh_unlock(&cq->lock);
 	for (i = 0; i < 4; i++) {
 		wr.wr_id = i;
 		assert_int_equal(ibv_post_send(from.qp, &wr, &bad), 0);
 	}
-	assert_int_equal(cq->stash.n, 1);
+	assert_int_equal(cq->sw_cq.n, 1);
 	assert_int_equal(poll_plain(8, wc), 4);
 	for (i = 0; i < 4; i++) {
 		assert_int_equal(wc[i].wr_id, i);
 		assert_int_equal(wc[i].status, i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
 	}
-	cq->stash.kept = 0;
+	cq->sw_cq.reserved = 0;
 }
 
 int main(void)
