@@ -40,7 +40,7 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "How long a connection that moves while it is at work waits for the other end, in "
 	 "milliseconds from 100 to 60000: to agree, and then to say what it has executed. After "
 	 "that it stays where it is, or the program gets the errors that it would have had."},
-	{"meshverbs", "prearm", "on",
+	{"meshverbs", "arm", "on",
 	 "on: with survive = on, memory regions and queue pairs are made on the NIC that a "
 	 "connection would move to, in the background, before it has to. That memory counts "
 	 "against the limit of locked memory once more for each NIC, so only where there is none "
@@ -114,6 +114,13 @@ static const struct {
 	{offsetof(struct mv_config, probe_interval_ms), &mv_config_probe_interval, false},
 	{offsetof(struct mv_config, probe_multiplier), &mv_config_multiplier, false},
 	{offsetof(struct mv_config, exclude_default_route), &mv_config_switch, false},
+};
+
+/* Former names of settings, which are read in this release, too. */
+static const struct {
+	const char *section, *former, *key;
+} former_names[] = {
+	{"meshverbs", "prearm", "arm"},
 };
 
 const struct mv_config_key *mv_config_keys(size_t *ret_n)
@@ -268,11 +275,19 @@ static void unknown_key(struct parser *parser, const char *key)
 		 parser->section, known);
 }
 
+static const char *name_by_now(const char *section, const char *key)
+{
+	for (size_t i = 0; i < sizeof(former_names) / sizeof(former_names[0]); i++)
+		if (!strcmp(former_names[i].section, section) && !strcmp(former_names[i].former, key))
+			return former_names[i].key;
+	return key;
+}
+
 static void parse_setting(struct parser *parser, char *text)
 {
 	char *equals = strchr(text, '=');
 	char shown[QUOTE_SIZE];
-	const char *key, *value, *expected;
+	const char *key, *value, *written, *expected;
 
 	if (!equals) {
 		complain(parser, "'%s' has no '=': write key = value", quote(text, shown));
@@ -290,6 +305,8 @@ static void parse_setting(struct parser *parser, char *text)
 			 quote(key, shown));
 		return;
 	}
+	written = key;
+	key = name_by_now(parser->section, written);
 	for (size_t i = 0; i < N_SETTINGS; i++) {
 		if (strcmp(keys[i].section, parser->section) || strcmp(keys[i].key, key))
 			continue;
@@ -300,7 +317,10 @@ static void parse_setting(struct parser *parser, char *text)
 			parser->config->agent_key_from = expected ? MV_KEY_UNUSABLE : MV_KEY_NAMED;
 		if (expected)
 			complain(parser, "bad value '%s' for %s: write %s", quote(value, shown),
-				 key, expected);
+				 written, expected);
+		else if (key != written)
+			complain(parser, "%s is now called %s, and will not be read in the next release: write %s = %s", written,
+				 key, key, quote(value, shown));
 		return;
 	}
 	unknown_key(parser, key);

@@ -94,7 +94,7 @@ struct mv_config_key {
 };
 
 /**
- * mv_config_report - called for each line that cannot be used
+ * mv_config_report - called for each line that cannot be used, or has the former name of a setting
  * @line: from 1; 0: the file as a whole
  * @text: the error, and what would be right; without file name and line; valid during the call
  */

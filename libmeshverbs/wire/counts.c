@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "counts.h"
 
+#include <string.h>
+
 #include "ctl.h"
 #include "decide.h"
 
@@ -46,7 +48,7 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	[MV_COUNT_OBSERVED_MOVE] = {"observed", "would", "move", OBSERVED},
 	PLAIN(MV_COUNT_STUCK, "connections_stuck",
 	      "Connections on a path that does not work and for which there is no other"),
-	PLAIN(MV_COUNT_HELD, "connections_held", "Connections whose path was put to the peer"),
+	PLAIN(MV_COUNT_HELD, "connections_negotiated", "Connections whose path was put to the peer"),
 	[MV_COUNT_MOVED] = {"moves", "at", "connect", MOVED},
 	MOVED_AT(PORT, "port"),
 	MOVED_AT(PATH, "path"),
@@ -67,18 +69,35 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	GAVE_UP(BUSY, "busy"),
 	PLAIN(MV_COUNT_RELAYED_AH, "relayed_handles",
 	      "Address handles whose datagrams go by another NIC"),
-	PLAIN(MV_COUNT_SURFACED, "surfaced_errors",
+	PLAIN(MV_COUNT_SURFACED, "flushed_errors",
 	      "Connections that were given an error because no way was left"),
-	[MV_COUNT_AHEAD_MR] = {"made_ahead", "what", "mr", AHEAD},
-	[MV_COUNT_AHEAD_QP] = {"made_ahead", "what", "qp", AHEAD},
-	PLAIN(MV_COUNT_AHEAD_FAILED, "made_ahead_failed",
-	      "Times that something for the next move could not be made ahead"),
-	[MV_COUNT_AHEAD_CONNECTED] = {"made_ahead", "what", "connection", AHEAD},
+	[MV_COUNT_AHEAD_MR] = {"armed", "what", "mr", AHEAD},
+	[MV_COUNT_AHEAD_QP] = {"armed", "what", "qp", AHEAD},
+	PLAIN(MV_COUNT_AHEAD_FAILED, "arm_failed",
+	      "Times that something for the next move could not be made in advance"),
+	[MV_COUNT_AHEAD_CONNECTED] = {"armed", "what", "connection", AHEAD},
 };
 
 const struct mv_count_row *mv_count_row(size_t place)
 {
 	return &rows[place];
+}
+
+const char *mv_count_former(const char *name)
+{
+	static const struct {
+		const char *name, *former;
+	} names[] = {
+		{"connections_negotiated", "connections_held"},
+		{"flushed_errors", "surfaced_errors"},
+		{"armed", "made_ahead"},
+		{"arm_failed", "made_ahead_failed"},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(names[i].name, name))
+			return names[i].former;
+	return NULL;
 }
 
 const struct mv_pause_row *mv_pause_rows(void)

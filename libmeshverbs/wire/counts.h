@@ -85,6 +85,9 @@ struct mv_count_row {
 /** mv_count_row - the counter at a position, @place < MV_N_COUNTS. Constant */
 const struct mv_count_row *mv_count_row(size_t place);
 
+/** mv_count_former - name under which a counter is shown, too, until the next release. Return: NULL: none. Constant */
+const char *mv_count_former(const char *name);
+
 /* A histogram of pauses. */
 struct mv_pause_row {
 	const char *cause; /* NULL: end of the list */

@@ -229,34 +229,40 @@ static void add_processes(struct list *list, const struct md_agent *agent)
 		"Messages in the name of a QP that the process had not claimed");
 }
 
-static bool is_of(size_t place, const char *name)
-{
-	return mv_count_row(place)->name && !strcmp(mv_count_row(place)->name, name);
-}
-
-static bool is_first(size_t place)
+static const char *name_of(size_t place, bool former)
 {
 	const char *name = mv_count_row(place)->name;
 
+	return name && former ? mv_count_former(name) : name;
+}
+
+static bool is_of(size_t place, const char *name, bool former)
+{
+	return name_of(place, former) && !strcmp(name_of(place, former), name);
+}
+
+static bool is_first(size_t place, bool former)
+{
+	const char *name = name_of(place, former);
+
 	for (size_t i = 0; name && i < place; i++)
-		if (is_of(i, name))
+		if (is_of(i, name, former))
 			return false;
 	return name;
 }
 
 /* Positions are historical; metrics of one name are put together here. */
-static void add_counts(struct list *list, const struct md_agent *agent)
+static void add_counts(struct list *list, const struct md_agent *agent, bool former)
 {
 	uint64_t sums[MV_COUNTS_MAX];
 
 	md_clients_counts(&agent->clients, sums);
 	for (size_t first = 0; first < MV_N_COUNTS; first++) {
-		for (size_t i = first; is_first(first) && i < MV_N_COUNTS; i++) {
+		for (size_t i = first; is_first(first, former) && i < MV_N_COUNTS; i++) {
 			const struct mv_count_row *row = mv_count_row(i);
 
-			if (is_of(i, mv_count_row(first)->name))
-				add(list, true, row->name, row->label, row->label_value, sums[i],
-				    row->help);
+			if (is_of(i, name_of(first, former), former))
+				add(list, true, name_of(i, former), row->label, row->label_value, sums[i], row->help);
 		}
 	}
 }
@@ -275,7 +281,8 @@ size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
 	add_messages(&list, agent);
 	add_probes(&list, agent);
 	add_processes(&list, agent);
-	add_counts(&list, agent);
+	add_counts(&list, agent, false);
+	add_counts(&list, agent, true);
 	return list.n;
 }
 

@@ -147,6 +147,14 @@ class Alone(AgentTest):
         self.assertRegex(text, r"(?m)^meshverbs_beacons_sent_total \d+$")
         self.assertRegex(text, r'(?m)^meshverbs_datagrams_rejected_total\{reason="replay"\} 0$')
         self.assertEqual(text.count("# TYPE meshverbs_datagrams_rejected counter"), 1)
+        # Counters that have another name by now.
+        for name, former in (("connections_negotiated", "connections_held"), ("flushed_errors", "surfaced_errors"),
+                             ('armed{what="qp"}', 'made_ahead{what="qp"}'), ("arm_failed", "made_ahead_failed")):
+            for line in (name, former):
+                with self.subTest(line):
+                    metric, brace, label = line.partition("{")
+                    self.assertEqual(text.count(f"\nmeshverbs_{metric}_total{brace}{label} 0\n"), 1)
+                    self.assertEqual(text.count(f"# TYPE meshverbs_{metric} counter\n"), 1)
 
     def test_one_user_leaves_control_connections_to_others(self):
         a, _ = self.pair()

@@ -94,7 +94,7 @@ class Alone(Watched):
 
     def made_ahead(self):
         """Queue pairs, by the programs at each end."""
-        return [self.counted(host, "made_ahead", 'what="qp"') for host in ENDS]
+        return [self.counted(host, "armed", 'what="qp"') for host in ENDS]
 
     def probed(self, host, device):
         """What probes say of the path from that device to the same of the other host."""

@@ -52,7 +52,7 @@ class Hang(Watched):
     def ahead(self):
         """The one NIC on which all of the server's have another one ready."""
         def made():
-            return {qp["ahead"] for qp in self.qps(SERVER)}
+            return {qp["standby"] for qp in self.qps(SERVER)}
         self.wait_for("others are ready", lambda: len(made()) == 1 and None not in made())
         return made().pop()
 

@@ -123,13 +123,13 @@ class Self(OwnHost):
                 self.end()
 
     def connected_ahead(self):
-        return int(re.search(r'^meshverbs_made_ahead_total{what="connection"} (\d+)$', self.tool(SERVER, "metrics")[1], re.MULTILINE).group(1))
+        return int(re.search(r'^meshverbs_armed_total{what="connection"} (\d+)$', self.tool(SERVER, "metrics")[1], re.MULTILINE).group(1))
 
     def test_ahead(self):
         """The next one waits, connected to itself."""
         before = self.connected_ahead()
         self.begin_tracked()
-        self.wait_for("there are others on mlx5_1", lambda: all(qp["ahead"] == "mlx5_1" for qp in self.qps(SERVER)))
+        self.wait_for("there are others on mlx5_1", lambda: all(qp["standby"] == "mlx5_1" for qp in self.qps(SERVER)))
         self.wait_for("they are connected", lambda: self.connected_ahead() == before + N_QPS)
         self.pull()
         self.end()
@@ -222,7 +222,7 @@ class Processes(OwnHost):
     def test_killed_asleep(self):
         """Also one that does nothing before there is a completion event, and for which nothing was made ahead."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
-            conf.write(hosts.SURVIVE.replace("survive = on\n", "survive = on\nprearm = off\n"))
+            conf.write(hosts.SURVIVE.replace("survive = on\n", "survive = on\narm = off\n"))
             conf.flush()
             for options, env in ((("-S",), {}), ((), {"MESHVERBS_CONF": conf.name})):
                 with self.subTest(options=options), mock.patch.dict(os.environ, env):

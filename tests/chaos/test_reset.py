@@ -57,7 +57,7 @@ class Reset(Watched):
     def made(self, host):
         """Queue pairs and connections that were made ahead."""
         said = self.tool(host, "metrics")[1]
-        return [int(re.search(rf'^meshverbs_made_ahead_total{{what="{what}"}} (\d+)$', said, re.MULTILINE).group(1))
+        return [int(re.search(rf'^meshverbs_armed_total{{what="{what}"}} (\d+)$', said, re.MULTILINE).group(1))
                 for what in ("qp", "connection")]
 
     def ahead(self, times):
@@ -65,7 +65,7 @@ class Reset(Watched):
         def enough():
             return all(now >= before + times * N_QPS for now, before in zip(self.made(SERVER), self.before))
         self.wait_for("others are ready on mlx5_1",
-                      lambda: enough() and all(qp["ahead"] == "mlx5_1" for host in ENDS for qp in self.qps(host)))
+                      lambda: enough() and all(qp["standby"] == "mlx5_1" for host in ENDS for qp in self.qps(host)))
 
     def processor(self):
         """Seconds of it that the helper thread of the server's process has used."""
@@ -121,7 +121,7 @@ class Reset(Watched):
         self.hosts.fault("a.1", "dead")
         self.hosts.fault("a.1", "reset")
         self.sleeps()
-        self.assertEqual({qp["ahead"] for qp in self.qps(SERVER)}, {None})
+        self.assertEqual({qp["standby"] for qp in self.qps(SERVER)}, {None})
         self.hosts.fault("a.1", "alive")
         self.ahead(2)
         self.there_and_back()

@@ -12,7 +12,7 @@ from fixture import Directory, ToolTest
 NO_AGENT = "meshverbs: no agent answers at DIR/rund/control: start meshverbsd, or name its directory with --run-dir or --control-dir\n"
 STATUS = {"agent": "meshverbsd", "version": "1.2.3", "name": "a", "uptime_ms": 3723000, "processes": 4}
 COUNTERS = {"uptime_seconds": 3723, "decisions": {"keep": 17, "repair": 2, "replace": 0}, "moves": {"connect": 5},
-            "surfaced_errors": 0, "connections_held": 6}
+            "flushed_errors": 0, "connections_negotiated": 6}
 MOVED = {"state": "moved", "reason": "apart", "gid": "10.0.1.1", "peer_gid": "10.0.2.1", "peer_qpn": 700, "peer_host": "b",
          "rail": "mlx5_1", "rail_gid": "10.0.3.1", "rail_peer_gid": "10.0.3.2"}
 OPENMETRICS = """\
@@ -73,10 +73,10 @@ class MonitorTest(ToolTest):
               42   ib_write_bw  mlx5_0  700  10.0.1.1  b     10.0.2.1  700       moved  mlx5_1  10.0.3.1  10.0.3.2  apart    -
 
             Counted
-              COUNTER           VALUE  SINCE LAST  WHAT
+              COUNTER                 VALUE  SINCE LAST  WHAT
             """))
         self.assertEqual(re.findall(r"^  (\w+(?: \w+)?) +(\d+)  +-  ", out, re.M), [
-            ("decisions keep", "17"), ("decisions repair", "2"), ("connections_held", "6"), ("moves connect", "5")])
+            ("decisions keep", "17"), ("decisions repair", "2"), ("connections_negotiated", "6"), ("moves connect", "5")])
 
     def test_what_is_new(self):
         self.start()

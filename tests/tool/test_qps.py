@@ -26,10 +26,17 @@ class QpsTest(ToolTest):
 
     def test_json(self):
         self.agent(json.dumps({"qps": [{"device": "mlx5_0", "qpn": 1, "pid": 42, "comm": "x\u001by", "uid": 7,
-                                        "status": {**MOVED, "rail": ["no text"], "peer_qpn": -1, "ahead": "mlx5_2"}}]}).encode())
+                                        "status": {**MOVED, "rail": ["no text"], "peer_qpn": -1, "standby": "mlx5_2"}}]}).encode())
         row = self.run_json("qps")["qps"][0]
         self.assertEqual((row["qpn"], row["uid"], row["comm"], row["state"]), (1, 7, "x?y", "moved"))
-        self.assertEqual((row["rail"], row["peer_qpn"], row["rail_gid"], row["ahead"]), (None, None, "10.0.3.1", "mlx5_2"))
+        self.assertEqual((row["rail"], row["peer_qpn"], row["rail_gid"], row["standby"]), (None, None, "10.0.3.1", "mlx5_2"))
+        self.assertEqual(row["ahead"], "mlx5_2")
+
+    def test_former_key(self):
+        """A process that loaded an earlier plugin."""
+        self.agent(json.dumps({"qps": [{"device": "mlx5_0", "qpn": 1, "status": {**MOVED, "ahead": "mlx5_2"}}]}).encode())
+        row = self.run_json("qps")["qps"][0]
+        self.assertEqual((row["standby"], row["ahead"]), ("mlx5_2", "mlx5_2"))
 
     def test_drained(self):
         why = "survive = off when it was made"

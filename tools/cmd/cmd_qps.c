@@ -46,6 +46,16 @@ static void show_movable(struct out *out, struct json_object *status)
 	out_text(out, "why", NULL, OUT_PLAIN, why);
 }
 
+/* Key "ahead": the former name, of processes that loaded an earlier plugin, and for readers until the next release. */
+static void show_standby(struct out *out, struct json_object *status)
+{
+	const char *standby = agent_text(status, "standby");
+
+	standby = standby ? standby : agent_text(status, "ahead");
+	out_text(out, "standby", NULL, OUT_PLAIN, standby);
+	out_text(out, "ahead", NULL, OUT_PLAIN, standby);
+}
+
 static void show_qp(struct out *out, struct json_object *qp)
 {
 	struct json_object *status = agent_member(qp, "status", json_type_object);
@@ -70,7 +80,7 @@ static void show_qp(struct out *out, struct json_object *qp)
 	show_text(out, "rail", "USES", status);
 	show_text(out, "rail_gid", "FROM", status);
 	show_text(out, "rail_peer_gid", "TO", status);
-	show_text(out, "ahead", NULL, status);
+	show_standby(out, status);
 	show_text(out, "reason", "BECAUSE", status);
 	show_movable(out, status);
 }

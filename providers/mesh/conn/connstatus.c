@@ -81,7 +81,7 @@ void mesh_conn_tell(struct mesh_conn *conn)
 	len = snprintf((char *)frame.payload, sizeof(frame.payload),
 		       "{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
 		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
-		       "\"ahead\":\"%s\"%s%s%s%s}",
+		       "\"standby\":\"%s\"%s%s%s%s}",
 		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->own_qp.verdict),
 		       mv_gid_format(&conn->ends.local.gid, local), mv_gid_format(&conn->ends.peer.gid, peer),
 		       conn->ends.peer.qpn, conn->ends.peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),

@@ -167,7 +167,7 @@ class Nics(unittest.TestCase):
         drive.run(observed, case, LIMIT_S)
         grown = {name: value - before.get(name, 0) for name, value in figures(observed, case.server).items()}
         self.assertGreater(grown['observed_total{would="move"}'], 0)
-        self.assertEqual([grown[name] for name in ("connections_held_total", 'moves_total{at="connect"}')], [0, 0])
+        self.assertEqual([grown[name] for name in ("connections_negotiated_total", 'moves_total{at="connect"}')], [0, 0])
 
 
 class Counters(unittest.TestCase):
@@ -184,8 +184,8 @@ class Counters(unittest.TestCase):
                 now = figures(world, host)
                 # A server and a client have one queue pair each, and have ended.
                 self.assertEqual([now[name] for name in (
-                    "connections_held_total", 'moves_total{at="connect"}', 'pause_seconds_count{cause="connect"}',
-                    'pause_seconds_bucket{cause="connect",le="+Inf"}', "surfaced_errors_total", "processes")], [1, 1, 1, 1, 0, 0])
+                    "connections_negotiated_total", 'moves_total{at="connect"}', 'pause_seconds_count{cause="connect"}',
+                    'pause_seconds_bucket{cause="connect",le="+Inf"}', "flushed_errors_total", "processes")], [1, 1, 1, 1, 0, 0])
                 self.assertGreater(now['pause_seconds_sum{cause="connect"}'], 0)
             families = re.findall(r"^# TYPE (\S+)", self.text(world, "a"), re.M)
             self.assertEqual(len(set(families)), len(families))

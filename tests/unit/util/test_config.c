@@ -96,6 +96,25 @@ static void test_good_file(void **state)
 	assert_true(is_default(&config));
 }
 
+/* The former name of a setting counts, and is told of with the new one. */
+static void test_former_name(void **state)
+{
+	struct complaints complaints;
+	struct mv_config config;
+
+	(void)state;
+	assert_int_equal(parse(&config, "[meshverbs]\nprearm = off\n", &complaints), 1);
+	assert_string_equal(complaints.text,
+			    "2: prearm is now called arm, and will not be read in the next release: write arm = off\n");
+	assert_false(config.prearm);
+	assert_false(config.doubtful);
+	assert_int_equal(parse(&config, "[meshverbs]\nprearm = maybe\n", &complaints), 1);
+	assert_string_equal(complaints.text, "2: bad value 'maybe' for prearm: write on or off\n");
+	assert_true(config.prearm);
+	assert_int_equal(parse(&config, "[log]\nprearm = off\n", &complaints), 1);
+	assert_true(config.prearm);
+}
+
 /* Each bad line is named with what would be right, and changes nothing. */
 static void test_bad_lines(void **state)
 {
@@ -109,7 +128,7 @@ static void test_bad_lines(void **state)
 		{"[meshverbs]\nmode = on # really\n",
 		 "2: bad value 'on # really' for mode: write one of on, observe, off\n"},
 		{"[meshverbs]\nmodus = on\n",
-		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves, survive, hold_down_ms, move_timeout_ms, prearm, stand_in\n"},
+		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves, survive, hold_down_ms, move_timeout_ms, arm, stand_in\n"},
 		{"[log]\nMode = on\n",
 		 "2: unknown setting 'Mode' in [log]: known are target, level\n"},
 		{"[meshverbs]\nlevel = info\n",
@@ -541,6 +560,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),  cmocka_unit_test(test_good_file),
+		cmocka_unit_test(test_former_name),
 		cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_goes_on_after_bad_lines),
 		cmocka_unit_test(test_odd_bytes), cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_wrong_values), cmocka_unit_test(test_key_from),

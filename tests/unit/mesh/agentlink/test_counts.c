@@ -312,6 +312,12 @@ static void test_rows(void **state)
 			assert_false(same(row->label_value, other->label_value));
 		}
 	}
+	/* The former name of a counter is not that of another one by now. */
+	for (size_t i = 0; i < MV_N_COUNTS; i++)
+		for (size_t o = 0; mv_count_row(i)->name && o < MV_N_COUNTS; o++)
+			assert_true(!mv_count_former(mv_count_row(i)->name) ||
+				    !same(mv_count_former(mv_count_row(i)->name), mv_count_row(o)->name));
+	assert_string_equal(mv_count_former(mv_count_row(MV_COUNT_HELD)->name), "connections_held");
 	/* Every reason for which a connection can stay has a row, and no histogram lies over another or over a counter. */
 	for (size_t reason = 0; reason < MV_CTL_REASON_PORT; reason++)
 		assert_non_null(mv_count_row(MV_COUNT_GIVEN_UP + reason)->name);
