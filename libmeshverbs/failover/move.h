@@ -232,7 +232,7 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
  *
  * - not opened, or with other ends than ours;
  * - of an older attempt, or with another nonce than the peer's attempt had;
- * - for another attempt of ours, or without our nonce, unless a HELLO or AHEAD that asks;
+ * - for another attempt of ours, or without our nonce, unless a HELLO or STANDBY that asks;
  * - of an unexpected type;
  * - proving fewer PSNs than the peer has proven before: an end in RTR knows one, later both.
  *

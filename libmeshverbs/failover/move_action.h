@@ -49,7 +49,7 @@ enum mv_move_action_type {
 	MV_DO_WANTED,
 	/*
 	 * The peer has a standby QP. If the caller has one on @local_gid, as for PREPARE, it may connect the two as for
-	 * CONNECT (@mtu_bytes: the peer's). @answer: then call mv_move_ahead(ready).
+	 * CONNECT (@mtu_bytes: the peer's). @answer: then call mv_move_tell_standby(ready).
 	 */
 	MV_DO_STANDBY,
 };

@@ -330,8 +330,8 @@ static void stand_by(struct mv_move *m, const struct mv_ctl_end *mine, uint8_t t
 	action->rq_psn = action->sq_psn;
 }
 
-void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid,
-		   uint8_t type, uint16_t lid, uint16_t mtu_bytes, bool ready)
+void mv_move_tell_standby(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid, uint8_t type,
+			  uint16_t lid, uint16_t mtu_bytes, bool ready)
 {
 	struct mv_move_action *action;
 	struct mv_ctl_msg *msg;
@@ -344,7 +344,7 @@ void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union
 	if (!action)
 		return;
 	msg = &action->msg;
-	mv_move_header(m, MV_CTL_AHEAD, msg);
+	mv_move_header(m, MV_CTL_STANDBY, msg);
 	msg->flags = MV_CTL_MOVE | (ready ? MV_CTL_READY : 0);
 	msg->gid_type = type;
 	msg->request_id = m->last_offer + 1;

@@ -22,9 +22,9 @@
  *   each     ACTIVATE                    after its fence and with the peer's SYNC: replays, and goes on
  *
  * Standby: the slow steps before CONFIRM can be done while the path still works. An end that has made a QP for its next
- * move, which will answer PREPARE, tells the peer by AHEAD, and connects it to the QP that the peer has told: STANDBY.
- * The states do not depend on this. At CONNECT the caller finds its QP already connected, to the same QP with the same
- * PSNs, or connects it then. So a lost, late or wrong AHEAD costs only time.
+ * move, which will answer PREPARE, tells the peer by STANDBY, and connects it to the QP that the peer has told:
+ * STANDBY. The states do not depend on this. At CONNECT the caller finds its QP already connected, to the same QP with
+ * the same PSNs, or connects it then. So a lost, late or wrong STANDBY costs only time.
  *
  * QUIESCE: the fence discards packets under way. All of these can be repeated, except the result of an atomic. So while
  * the path works, the caller posts no more atomics and waits for outstanding ones. On a dead path they are lost as they
@@ -54,7 +54,7 @@
  */
 
 /**
- * mv_move_ahead - tell the peer about a standby QP
+ * mv_move_tell_standby - tell the peer about a standby QP
  * @mine: the standby QP; @peer_gid: the other end of its path @lid, @mtu_bytes: as for mv_move_prepared()
  * @ready: it is connected to the peer's standby QP
  *
@@ -62,8 +62,8 @@
  * peer this end's attempt: a leader that has to ask for the attempt first loses a round trip in the move. A QP that is
  * connected to itself sends nothing, and gets STANDBY.
  */
-void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid, uint8_t type, uint16_t lid,
-		   uint16_t mtu_bytes, bool ready);
+void mv_move_tell_standby(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid, uint8_t type,
+			  uint16_t lid, uint16_t mtu_bytes, bool ready);
 
 /**
  * mv_move_start - the QP is to leave its path
@@ -83,9 +83,9 @@ int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_
  * @paths: as for mv_move_start()
  *
  * On a leader that is settled. As mv_move_start() with MV_CTL_REASON_PATH, but neither end does what its program could notice. PREPARE and
- * CONNECT (@early) take QPs that were made ahead, and fail where there are none. The leader's QUIESCE and all that follows wait for
- * mv_move_sure(); a follower has no QUIESCE. The QPs take their places only then: the leader's with QUIESCE, the follower's with FENCE.
- * After mv_move_cancel(), or without an agreement, STAY is @unsure.
+ * CONNECT (@early) take QPs that were made in advance, and fail where there are none. The leader's QUIESCE and all that
+ * follows wait for mv_move_sure(); a follower has no QUIESCE. The QPs take their places only then: the leader's with
+ * QUIESCE, the follower's with FENCE. After mv_move_cancel(), or without an agreement, STAY is @unsure.
  *
  * Return: 0; -EBUSY, -EINVAL: not on such an end.
  */

@@ -250,8 +250,8 @@ static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 		mv_move_call_off(m, msg->reason, MV_CTL_REASON_NONE, false);
 }
 
-/* An AHEAD for the same path as ours, with the expected number; otherwise it is late or early. */
-static void on_ahead(struct mv_move *m, const struct mv_ctl_msg *msg)
+/* A STANDBY for the same path as ours, with the expected number; otherwise it is late or early. */
+static void on_standby(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	struct mv_move_action *action;
 
@@ -297,7 +297,7 @@ static bool while_connecting(struct mv_move *m, const struct mv_ctl_msg *msg, ui
 void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	bool connecting = !m->live && !mv_move_settled(m) && m->state != MV_MOVE_FAILED;
-	bool asks = (msg->type == MV_CTL_HELLO || msg->type == MV_CTL_AHEAD) && !msg->to_attempt;
+	bool asks = (msg->type == MV_CTL_HELLO || msg->type == MV_CTL_STANDBY) && !msg->to_attempt;
 
 	if (!mv_move_names_us(m, msg) && !asks)
 		return;
@@ -305,7 +305,7 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint6
 		return;
 	m->timers.heard_at = now_ns;
 	if (m->state == MV_MOVE_FAILED) {
-		if (msg->type != MV_CTL_REFUSE && msg->type != MV_CTL_AHEAD)
+		if (msg->type != MV_CTL_REFUSE && msg->type != MV_CTL_STANDBY)
 			refuse(m, msg);
 		return;
 	}
@@ -328,8 +328,8 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint6
 	case MV_CTL_REFUSE:
 		on_refuse(m, msg);
 		break;
-	case MV_CTL_AHEAD:
-		on_ahead(m, msg);
+	case MV_CTL_STANDBY:
+		on_standby(m, msg);
 		break;
 	}
 }

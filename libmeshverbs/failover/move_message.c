@@ -297,8 +297,7 @@ static bool is_of_move(const struct mv_ctl_msg *msg)
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	if (m->state == MV_MOVE_IDLE || m->self || !msg->attempt ||
-	    (msg->type > MV_CTL_BYE && msg->type != MV_CTL_SYNC && msg->type != MV_CTL_AHEAD) ||
-	    !is_ours(m, msg))
+	    (msg->type > MV_CTL_BYE && msg->type != MV_CTL_SYNC && msg->type != MV_CTL_STANDBY) || !is_ours(m, msg))
 		return;
 	if (is_of_move(msg)) {
 		mv_move_live_message(m, msg, now_ns);

@@ -101,7 +101,7 @@ static const struct {
 	{offsetof(struct mv_config, survive), &mv_config_survive, false},
 	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval, false},
 	{offsetof(struct mv_config, move_timeout_ms), &mv_config_interval, false},
-	{offsetof(struct mv_config, prearm), &mv_config_switch, false},
+	{offsetof(struct mv_config, arm), &mv_config_switch, false},
 	{offsetof(struct mv_config, stand_in), &mv_config_switch, false},
 	{offsetof(struct mv_config, qualify), &mv_config_qualify, false},
 	{offsetof(struct mv_config, survive_unauthenticated), &mv_config_switch, false},

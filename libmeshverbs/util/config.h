@@ -68,7 +68,7 @@ struct mv_config {
 	bool survive_unauthenticated; /* also if the ends cannot authenticate each other */
 	uint32_t hold_down_ms; /* a path has to work for so long before connections return to it */
 	uint32_t move_timeout_ms; /* time limit of the other end in each of the two phases of a move */
-	bool prearm; /* standby resources are made before they are needed */
+	bool arm; /* standby resources are made before they are needed */
 	bool stand_in; /* a port that is down is shown as active if another one serves it */
 	char log_target[MV_CONFIG_PATH_MAX]; /* "syslog" or an absolute path */
 	enum mv_log_level log_level;

@@ -25,8 +25,7 @@ _Static_assert(MV_N_COUNTS <= MV_COUNTS_MAX, "room");
 #define MOVED    "Connections that moved to another path, by when: as they were made, or why at work"
 #define GIVEN_UP "Connections that were to move and stayed, by reason"
 
-#define AHEAD                                                                                      \
-	"Memory regions, queue pairs and their connections made on the NIC that would be moved to next"
+#define ARMED "Memory regions, queue pairs and their connections made on the NIC that would be moved to next"
 
 #define DECIDED_TO(action, word)                                                                   \
 	[MV_COUNT_DECIDED + (action)] = {"decisions", "action", word, DECIDED}
@@ -42,8 +41,7 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	DECIDED_TO(MV_PASS, "pass"),
 	[MV_COUNT_REPAIRED_QP] = {"repairs", "of", "qp", REPAIRED},
 	[MV_COUNT_REPAIRED_AH] = {"repairs", "of", "ah", REPAIRED},
-	PLAIN(MV_COUNT_REPAIR_REFUSED, "repairs_refused",
-	      "Repaired GID indexes that the provider did not take"),
+	PLAIN(MV_COUNT_REPAIR_REFUSED, "repairs_refused", "Repaired GID indexes that the provider did not take"),
 	[MV_COUNT_OBSERVED_GID] = {"observed", "would", "gid", OBSERVED},
 	[MV_COUNT_OBSERVED_MOVE] = {"observed", "would", "move", OBSERVED},
 	PLAIN(MV_COUNT_STUCK, "connections_stuck",
@@ -67,15 +65,12 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	GAVE_UP(TIMEOUT, "peer_timeout"),
 	GAVE_UP(UNREADABLE, "unreadable"),
 	GAVE_UP(BUSY, "busy"),
-	PLAIN(MV_COUNT_RELAYED_AH, "relayed_handles",
-	      "Address handles whose datagrams go by another NIC"),
-	PLAIN(MV_COUNT_SURFACED, "flushed_errors",
-	      "Connections that were given an error because no way was left"),
-	[MV_COUNT_AHEAD_MR] = {"armed", "what", "mr", AHEAD},
-	[MV_COUNT_AHEAD_QP] = {"armed", "what", "qp", AHEAD},
-	PLAIN(MV_COUNT_AHEAD_FAILED, "arm_failed",
-	      "Times that something for the next move could not be made in advance"),
-	[MV_COUNT_AHEAD_CONNECTED] = {"armed", "what", "connection", AHEAD},
+	PLAIN(MV_COUNT_RELAYED_AH, "relayed_handles", "Address handles whose datagrams go by another NIC"),
+	PLAIN(MV_COUNT_SURFACED, "flushed_errors", "Connections that were given an error because no way was left"),
+	[MV_COUNT_ARMED_MR] = {"armed", "what", "mr", ARMED},
+	[MV_COUNT_ARMED_QP] = {"armed", "what", "qp", ARMED},
+	PLAIN(MV_COUNT_ARM_FAILED, "arm_failed", "Times that something for the next move could not be made in advance"),
+	[MV_COUNT_ARMED_CONNECTED] = {"armed", "what", "connection", ARMED},
 };
 
 const struct mv_count_row *mv_count_row(size_t place)

@@ -59,10 +59,10 @@ enum mv_count {
 	MV_COUNT_MOVED_LIVE,
 	MV_COUNT_LIVE_PAUSE = MV_COUNT_MOVED_LIVE + MV_COUNT_LIVE_REASONS,
 	/* Made in advance for the next move. */
-	MV_COUNT_AHEAD_MR = MV_COUNT_LIVE_PAUSE + MV_COUNT_LIVE_REASONS * MV_PAUSE_PLACES,
-	MV_COUNT_AHEAD_QP,
-	MV_COUNT_AHEAD_FAILED, /* failed, and not tried again in this process */
-	MV_COUNT_AHEAD_CONNECTED, /* queue pairs connected to the peer's */
+	MV_COUNT_ARMED_MR = MV_COUNT_LIVE_PAUSE + MV_COUNT_LIVE_REASONS * MV_PAUSE_PLACES,
+	MV_COUNT_ARMED_QP,
+	MV_COUNT_ARM_FAILED, /* failed, and not tried again in this process */
+	MV_COUNT_ARMED_CONNECTED, /* queue pairs connected to the peer's */
 	MV_N_COUNTS,
 };
 

@@ -186,7 +186,7 @@ const char *mv_ctl_type_name(unsigned int type)
 		[MV_CTL_KEY_GET] = "key-get",   [MV_CTL_KEY_PUT] = "key-put",
 		[MV_CTL_KEY_DROP] = "key-drop", [MV_CTL_KEY_DROPPED] = "key-dropped",
 		[MV_CTL_UD_GET] = "ud-get",     [MV_CTL_UD_PUT] = "ud-put",
-		[MV_CTL_SYNC] = "sync",         [MV_CTL_AHEAD] = "ahead",
+		[MV_CTL_SYNC] = "sync",         [MV_CTL_STANDBY] = "standby",
 	};
 
 	return type < MV_CTL_TYPE_END && names[type] ? names[type] : "unknown";

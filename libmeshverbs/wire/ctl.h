@@ -50,13 +50,16 @@ enum mv_ctl_type {
 	 * From a QP at work: @path is my standby QP; your standby QP on @path_peer_gid can be connected to it now.
 	 * Always with MV_CTL_MOVE.
 	 */
-	MV_CTL_AHEAD,
+	MV_CTL_STANDBY,
 	MV_CTL_TYPE_END,
 };
 
 enum mv_ctl_flags {
 	MV_CTL_NATIVE = 1, /* HELLO: my end is connected with the program's own attributes */
-	/* My QP on the path can receive. ANSWER without it: try another path. SYNC, AHEAD: I have yours, do not answer. */
+	/*
+	 * My QP on the path can receive. ANSWER without it: try another path. SYNC, STANDBY: I have yours, do not
+	 * answer.
+	 */
 	MV_CTL_READY = 2,
 	MV_CTL_KEY_INVALID = 4, /* KEY_PUT: the QP's protection domain has no such key; any access by @rkey fails */
 	MV_CTL_STAYS = 8, /* OFFER, ANSWER: my QP on the path is the program's own, with the program's own keys */
@@ -99,7 +102,7 @@ struct mv_ctl_msg {
 	uint8_t type; /* enum mv_ctl_type */
 	uint8_t flags; /* enum mv_ctl_flags */
 	uint8_t reason; /* enum mv_ctl_reason */
-	/* enum mv_gid_type of the path (OFFER, ANSWER, CONFIRM, AHEAD), else of the sender's own QP's entry */
+	/* enum mv_gid_type of the path (OFFER, ANSWER, CONFIRM, STANDBY), else of the sender's own QP's entry */
 	uint8_t gid_type;
 	uint32_t attempt; /* number of the sender's connect, growing, never 0; messages of older attempts are ignored */
 	/*
@@ -116,7 +119,7 @@ struct mv_ctl_msg {
 	/*
 	 * KEY_*, UD_*: chosen by the asker, repeated in the answer. OFFER: number of the offer in this attempt,
 	 * growing, never 0; repeated in ANSWER, CONFIRM, SYNC and, with MV_CTL_MOVE, REFUSE (there 0: a follower's
-	 * wish). AHEAD: number that the next offer will have.
+	 * wish). STANDBY: number that the next offer will have.
 	 */
 	uint32_t request_id;
 	struct mv_ctl_end from, to; /* as the programs know them */
@@ -127,9 +130,10 @@ struct mv_ctl_msg {
 	 * this one. A decoded message has neither.
 	 */
 	uint32_t from_psn, to_psn;
-	/* OFFER, ANSWER, CONFIRM, AHEAD, UD_*: the sender's end of the path. */
+	/* OFFER, ANSWER, CONFIRM, STANDBY, UD_*: the sender's end of the path. */
 	struct mv_ctl_end path;
-	union ibv_gid path_peer_gid; /* OFFER, AHEAD, UD_GET: GID that the receiver is to use; ANSWER: repeats OFFER's path.gid */
+	/* OFFER, STANDBY, UD_GET: GID that the receiver is to use; ANSWER: repeats OFFER's path.gid */
+	union ibv_gid path_peer_gid;
 	uint16_t path_lid;
 	uint16_t mtu_bytes; /* largest path MTU of the sender's end: 256 .. 4096; 0: not known */
 	union {
@@ -139,7 +143,7 @@ struct mv_ctl_msg {
 	};
 	union {
 		uint32_t rkey; /* KEY_* */
-		uint32_t path_psn; /* AHEAD, OFFER and ANSWER with MV_CTL_MOVE: first PSN that @path sends, 24 bits */
+		uint32_t path_psn; /* STANDBY, OFFER and ANSWER with MV_CTL_MOVE: first PSN that @path sends, 24 bits */
 		uint32_t n_received; /* SYNC: receives that the old QP consumed since it was connected, modulo 2^32 */
 	};
 };
@@ -239,7 +243,7 @@ enum mv_frame_type {
 enum mv_watch {
 	MV_WATCH_WORK = 1, /* queue pairs work on it */
 	MV_WATCH_HOME = 2, /* it is the primary path of queue pairs that want to return */
-	MV_WATCH_SPARE = 4, /* queue pairs could move to it; probed only when needed */
+	MV_WATCH_ALTERNATE = 4, /* queue pairs could move to it; probed only when needed */
 	MV_WATCH_ALL = 7,
 };
 

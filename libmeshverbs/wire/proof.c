@@ -131,7 +131,7 @@ static bool last_fields_valid(const struct mv_ctl_msg *msg)
 {
 	if (msg->type == MV_CTL_SYNC)
 		return msg->next_psn <= 0xffffff;
-	if (msg->type == MV_CTL_AHEAD)
+	if (msg->type == MV_CTL_STANDBY)
 		return (msg->flags & MV_CTL_MOVE) && msg->path_psn <= 0xffffff;
 	if ((msg->flags & MV_CTL_MOVE) && (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER))
 		return msg->path_psn <= 0xffffff;

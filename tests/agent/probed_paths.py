@@ -11,7 +11,7 @@ from hosts import wait_for, wait_until_still
 class Probes(AgentTest):
     """Paths that processes have watched."""
     key_text = None
-    work, home, spare = 1, 2, 4
+    work, home, alternate = 1, 2, 4
 
     def setUp(self):
         super().setUp()
@@ -41,7 +41,7 @@ class Probes(AgentTest):
         talk = self.a.talk()
         talk.expect("probes")
         talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work}")
-        talk.say(f"watch 10.2.0.1 10.2.0.2 {self.spare}")
+        talk.say(f"watch 10.2.0.1 10.2.0.2 {self.alternate}")
         talk.expect("path 10.1.0.1 10.1.0.2 up")
         talk.expect("path 10.2.0.1 10.2.0.2 unknown")
         # Carrier stays, and beacons come; but nobody takes what is sent to this address.
@@ -184,12 +184,12 @@ class Probes(AgentTest):
         talks = [self.a.talk(f"greedy{i}", user=12345) for i in range(4)]
         for n in range(0, 3072, 1024):
             for path in paths[n:n + 1024]:
-                talks[n // 1024].say(f"watch {path} {self.spare}")
+                talks[n // 1024].say(f"watch {path} {self.alternate}")
         wait_for("3072 paths", lambda: len(self.states()) == 3072)
         self.assertEqual(self.a.metric("watches_refused"), 0)
         for path in paths[3072:3092]:
-            talks[3].say(f"watch {path} {self.spare}")
-        talks[3].say(f"watch {paths[0]} {self.spare}")  # is his already
+            talks[3].say(f"watch {path} {self.alternate}")
+        talks[3].say(f"watch {paths[0]} {self.alternate}")  # is his already
         talks[3].expect(f"path {paths[0]} unknown")
         self.assertEqual((self.a.metric("watches_refused"), len(self.states())), (20, 3072))
         for user in (0, 12346):

@@ -92,7 +92,7 @@ class Alone(Watched):
         match = re.search(rf'^meshverbs_{name}_total\{{{label}\}} (\d+)$', self.tool(host, "metrics")[1], re.MULTILINE)
         return int(match.group(1)) if match else 0
 
-    def made_ahead(self):
+    def armed(self):
         """Queue pairs, by the programs at each end."""
         return [self.counted(host, "armed", 'what="qp"') for host in ENDS]
 
@@ -187,15 +187,15 @@ class Alone(Watched):
 
     def blip(self, *args):
         """Nothing gets through for a while. Return: was that too short for probes, and long enough for queue pairs to prepare to leave?"""
-        before = self.made_ahead()
+        before = self.armed()
         self.hosts.forward("a.0", False)
         time.sleep(0.22)
         self.hosts.forward("a.0", True)
         time.sleep(0.5)
         failed = any(self.metric(host, "path_failures") for host in ENDS)
         if self.healed() and not failed:
-            # What was made ahead for the next move is there still.
-            self.assertEqual(self.made_ahead(), before)
+            # What was made in advance for the next move is there still.
+            self.assertEqual(self.armed(), before)
             return True
         if failed:
             self.left = True  # and an atomic's reply may be lost
@@ -214,7 +214,7 @@ class Alone(Watched):
         self.addCleanup(self.restart_agents)
         self.restart_agents(*args)
         self.begin(ALL, ALL, options=("-o", "send,write_imm,read,add,swap"))
-        self.wait_for("something is made ahead", lambda: min(self.made_ahead()) >= N_QPS)
+        self.wait_for("something is made in advance", lambda: min(self.armed()) >= N_QPS)
         self.assertTrue(any(self.blip(*args) for _ in range(10)), self.story())
         self.assertEqual([self.used(host) for host in ENDS], [{"mlx5_0"}] * 2)
         self.found_by_probes(anyone=False)

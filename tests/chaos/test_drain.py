@@ -126,7 +126,7 @@ class Containers(Drained):
         self.end()
 
 
-class Ahead(Drained):
+class Standby(Drained):
     """Those that wait for the next move are connected to each other, at both ends, before there is a reason for one, and after it again."""
 
     def setUp(self):

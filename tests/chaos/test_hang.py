@@ -49,7 +49,7 @@ class Hang(Watched):
     def is_on(self, device):
         self.wait_for(f"all are on {device}", lambda: all(self.used(host) == {device} for host in ENDS))
 
-    def ahead(self):
+    def armed(self):
         """The one NIC on which all of the server's have another one ready."""
         def made():
             return {qp["standby"] for qp in self.qps(SERVER)}
@@ -59,10 +59,10 @@ class Hang(Watched):
     def test_others_move_and_go(self):
         """They leave one healthy NIC for another, and give up what is ready on the one that hangs; the program takes all away and ends."""
         self.begin()
-        middle = self.ahead()
+        middle = self.armed()
         self.hosts.link("a.0", False)
         self.is_on(middle)
-        third = self.ahead()
+        third = self.armed()
         self.assertEqual({middle, third}, {"mlx5_1", "mlx5_2"})
         self.hosts.fault(f"{SERVER}.{third[-1]}", HANGS)
         self.hosts.link("a.0", True)
@@ -75,7 +75,7 @@ class Hang(Watched):
         """All move, and the first next queue pair is made on a NIC that hangs: that command keeps the helper thread, and one connection. All
         others go home."""
         self.begin()
-        ready = self.ahead()
+        ready = self.armed()
         hung = ({"mlx5_1", "mlx5_2"} - {ready}).pop()
         self.hosts.fault(f"{SERVER}.{hung[-1]}", HANGS)
         self.hosts.link("a.0", False)

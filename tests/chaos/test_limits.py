@@ -225,13 +225,13 @@ class Limits(Obedient):
         self.survives()
 
     def test_silent_neighbour(self):
-        """His host announces him, and he answers no ARP: four queue pairs that are made ahead wait for him at most, and the traffic goes on."""
-        before = {host: self.not_ahead(host) for host in ENDS}
-        new = lambda host: self.not_ahead(host) - before[host]  # noqa: E731
+        """His host announces him, and he answers no ARP: four queue pairs that are made in advance wait for him at most, and the traffic goes on."""
+        before = {host: self.not_connected(host) for host in ENDS}
+        new = lambda host: self.not_connected(host) - before[host]  # noqa: E731
         self.arp(False)
         self.addCleanup(self.arp, True)
         self.programs = self.hosts.both(TRAFFIC, ["-t", "2", "-q", "6", "-r", "50", "-s", "1", "-o", "send,write,read"])
-        self.wait_for("one was not connected ahead", lambda: any(new(host) for host in ENDS))
+        self.wait_for("one was not connected in advance", lambda: any(new(host) for host in ENDS))
         time.sleep(6)
         for host in ENDS:
             self.assertLessEqual(new(host), 4, self.story())
@@ -243,8 +243,8 @@ class Limits(Obedient):
         for host in ENDS:
             fabric.ip("-n", self.hosts.sim.netns(host), "neigh", "flush", "dev", nic.netdev)
 
-    def not_ahead(self, host):
-        return self.hosts.world.told(host, ALL).count("not connected ahead on mlx5_1: Connection timed out")
+    def not_connected(self, host):
+        return self.hosts.world.told(host, ALL).count("not connected in advance on mlx5_1: Connection timed out")
 
     def test_probes_alone(self):
         """What agents say is lost on one path, and nothing else: it is left, and returned to."""

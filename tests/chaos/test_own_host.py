@@ -122,27 +122,27 @@ class Self(OwnHost):
                 self.pull()
                 self.end()
 
-    def connected_ahead(self):
+    def connected_standbys(self):
         return int(re.search(r'^meshverbs_armed_total{what="connection"} (\d+)$', self.tool(SERVER, "metrics")[1], re.MULTILINE).group(1))
 
-    def test_ahead(self):
+    def test_standby(self):
         """The next one waits, connected to itself."""
-        before = self.connected_ahead()
+        before = self.connected_standbys()
         self.begin_tracked()
         self.wait_for("there are others on mlx5_1", lambda: all(qp["standby"] == "mlx5_1" for qp in self.qps(SERVER)))
-        self.wait_for("they are connected", lambda: self.connected_ahead() == before + N_QPS)
+        self.wait_for("they are connected", lambda: self.connected_standbys() == before + N_QPS)
         self.pull()
         self.end()
 
     def test_locked_memory(self):
-        """What is made ahead would count against the program's limit."""
-        before = self.connected_ahead()
+        """What is made in advance would count against the program's limit."""
+        before = self.connected_standbys()
         self.begin(within=("setpriv", "--bounding-set=-ipc_lock", "prlimit", f"--memlock={8 << 20}"))
         self.knows(N_QPS)
-        self.wait_for("it says so", lambda: "nothing is made ahead of moves" in self.hosts.world.told(SERVER, 100))
+        self.wait_for("it says so", lambda: "nothing is made in advance of moves" in self.hosts.world.told(SERVER, 100))
         self.pull()
         self.end()
-        self.assertEqual(self.connected_ahead(), before, self.story())
+        self.assertEqual(self.connected_standbys(), before, self.story())
 
     def test_made_without_port(self):
         self.hosts.link("a.0", False)
@@ -220,7 +220,7 @@ class Processes(OwnHost):
         self.assertEqual(client.wait(SECONDS), FAILED, f"{client.said()}\n{self.story()}")
 
     def test_killed_asleep(self):
-        """Also one that does nothing before there is a completion event, and for which nothing was made ahead."""
+        """Also one that does nothing before there is a completion event, and for which nothing was made in advance."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
             conf.write(hosts.SURVIVE.replace("survive = on\n", "survive = on\narm = off\n"))
             conf.flush()

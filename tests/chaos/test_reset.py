@@ -45,9 +45,9 @@ class Reset(Watched):
         self.programs = self.hosts.both(TRAFFIC, ["-t", "2", "-q", str(N_QPS // 2), "-r", "50", "-s", "1", "-o", OPS, *options])
         self.wait_for("the agents know all queue pairs", lambda: self.known((True,)))
 
-    def begin_ahead(self):
+    def begin_armed(self):
         self.begin()
-        self.ahead(1)
+        self.armed(1)
 
     def clean(self):
         self.kill()
@@ -55,13 +55,13 @@ class Reset(Watched):
         self.hosts.heal()
 
     def made(self, host):
-        """Queue pairs and connections that were made ahead."""
+        """Queue pairs and connections that were made in advance."""
         said = self.tool(host, "metrics")[1]
         return [int(re.search(rf'^meshverbs_armed_total{{what="{what}"}} (\d+)$', said, re.MULTILINE).group(1))
                 for what in ("qp", "connection")]
 
-    def ahead(self, times):
-        """Each connection has had one ahead so often."""
+    def armed(self, times):
+        """Each connection has had a standby so often."""
         def enough():
             return all(now >= before + times * N_QPS for now, before in zip(self.made(SERVER), self.before))
         self.wait_for("others are ready on mlx5_1",
@@ -93,15 +93,15 @@ class Reset(Watched):
 
     def test_never_used(self):
         """Only what waits for the next move is there; the next move finds other."""
-        self.begin_ahead()
+        self.begin_armed()
         self.hosts.fault("a.1", "reset")
-        self.ahead(2)
+        self.armed(2)
         self.sleeps()
         self.there_and_back()
         self.end()
 
     def test_used_before(self):
-        self.begin_ahead()
+        self.begin_armed()
         self.there_and_back()
         for _ in range(3):
             self.hosts.fault("a.1", "reset")
@@ -111,19 +111,19 @@ class Reset(Watched):
 
     def test_at_once(self):
         """The other NIC fails in the same moment."""
-        self.begin_ahead()
+        self.begin_armed()
         self.hosts.fault("a.1", "reset")
         self.there_and_back()
         self.end()
 
     def test_away_for_a_while(self):
-        self.begin_ahead()
+        self.begin_armed()
         self.hosts.fault("a.1", "dead")
         self.hosts.fault("a.1", "reset")
         self.sleeps()
         self.assertEqual({qp["standby"] for qp in self.qps(SERVER)}, {None})
         self.hosts.fault("a.1", "alive")
-        self.ahead(2)
+        self.armed(2)
         self.there_and_back()
         self.end()
 

@@ -60,7 +60,7 @@ static void act_live(struct caller *c, const struct mv_move_action *action)
 	case MV_DO_STANDBY:
 		FUZZ_CHECK(c->at_work && !c->fenced && action->sq_psn <= 0xffffff && action->rq_psn <= 0xffffff);
 		if (action->answer)
-			mv_move_ahead(&c->m, &action->peer, &action->remote_gid, action->gid_type, 0, 0, true);
+			mv_move_tell_standby(&c->m, &action->peer, &action->remote_gid, action->gid_type, 0, 0, true);
 		break;
 	default:
 		FUZZ_CHECK(0);

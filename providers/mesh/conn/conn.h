@@ -69,7 +69,7 @@ struct mesh_conn_path {
 };
 
 /* The path of the standby. */
-struct mesh_conn_spare {
+struct mesh_standby_path {
 	union ibv_gid gid, peer_gid;
 	uint8_t port, gid_type;
 	uint16_t mtu_bytes, lid; /* of this end */
@@ -82,17 +82,17 @@ struct mesh_conn_home {
 	char device[IBV_SYSFS_NAME_MAX]; /* "": not made yet */
 	uint8_t port, gid_type;
 	bool away; /* the connection is on another path now */
-	bool spared; /* @spare was made, or tried */
-	bool renews; /* the rail of @spare was lost, and there is no new @spare yet */
+	bool standby_tried; /* @standby_pd was made, or tried */
+	bool renews; /* the rail of @standby_pd was lost, and there is no new @standby_pd yet */
 	union ibv_gid gid, peer_gid;
 	uint64_t hold_ns; /* hold-down: how long the primary path has to work before moving back; grows with each flap */
 	uint64_t works_since_ns; /* 0: the primary path does not work */
 	uint64_t returned_at_ns; /* when the connection moved back, or later began a move that came to nothing; 0: neither */
 	bool sent_back; /* it moved back whatever @hold_ns was: its path had failed or was drained. Or @hold_ns is doubled already */
 	bool refused; /* @stayed of the connection says why it did not move back */
-	struct mesh_pd *spare; /* PD on the rail of the next move; prearm.c */
+	struct mesh_pd *standby_pd; /* PD on the rail of the next move; arm.c */
 	uint64_t turn_ns; /* do not arm before */
-	struct mesh_conn_spare ahead; /* path of the standby, if there is one */
+	struct mesh_standby_path standby; /* path of the standby, if there is one */
 	struct mesh_pd *old_pd; /* PD of the QP that did the work before, until mesh_conn_reap() */
 };
 

@@ -106,18 +106,19 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
  * The armed PD on @device, which saves a look-up. The helper thread checks from time to time that the rail's descriptors are
  * still its own: six system calls for each of hundreds of moves would take longer than all else here.
  */
-static struct mesh_pd *spare_on(const struct mesh_conn *conn, const char *device)
+static struct mesh_pd *standby_pd_on(const struct mesh_conn *conn, const char *device)
 {
-	struct mesh_pd *spare = conn->home.spare;
+	struct mesh_pd *standby_pd = conn->home.standby_pd;
 
-	if (!spare || mesh_rail_lost(spare->rail) || mesh_rail_taken(spare->rail) || strcmp(spare->rail->device, device))
+	if (!standby_pd || mesh_rail_lost(standby_pd->rail) || mesh_rail_taken(standby_pd->rail) ||
+	    strcmp(standby_pd->rail->device, device))
 		return NULL;
-	return mesh_pd_ref(spare);
+	return mesh_pd_ref(standby_pd);
 }
 
 static struct mesh_pd *pd_on(struct mesh_conn *conn, const char *device, char *why, size_t why_size)
 {
-	struct mesh_pd *pd = spare_on(conn, device);
+	struct mesh_pd *pd = standby_pd_on(conn, device);
 	struct mesh_rail *rail = pd ? NULL : mesh_rail_get(device, why, why_size);
 
 	if (rail)

@@ -54,9 +54,10 @@ static const char *state_name(const struct mesh_conn *conn)
 }
 
 /* Device of the standby; "": none. */
-static const char *ahead_on(const struct mesh_conn *conn)
+static const char *standby_on(const struct mesh_conn *conn)
 {
-	return conn->vqp && conn->home.spare && mesh_live_armed(conn->vqp) ? conn->home.spare->rail->device : "";
+	return conn->vqp && conn->home.standby_pd && mesh_live_armed(conn->vqp) ? conn->home.standby_pd->rail->device
+										: "";
 }
 
 /* A connection that is not at work yet is not reported as movable. */
@@ -78,15 +79,16 @@ void mesh_conn_tell(struct mesh_conn *conn)
 	int len;
 
 	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
-	len = snprintf((char *)frame.payload, sizeof(frame.payload),
-		       "{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
-		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
-		       "\"standby\":\"%s\"%s%s%s%s}",
-		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->own_qp.verdict),
-		       mv_gid_format(&conn->ends.local.gid, local), mv_gid_format(&conn->ends.peer.gid, peer),
-		       conn->ends.peer.qpn, conn->ends.peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
-		       mv_gid_format(&conn->path.peer_gid, to), ahead_on(conn), movable, why ? ",\"why\":\"" : "", why ? why : "",
-		       why ? "\"" : "");
+	len = snprintf(
+		(char *)frame.payload, sizeof(frame.payload),
+		"{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
+		"\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
+		"\"standby\":\"%s\"%s%s%s%s}",
+		state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->own_qp.verdict),
+		mv_gid_format(&conn->ends.local.gid, local), mv_gid_format(&conn->ends.peer.gid, peer),
+		conn->ends.peer.qpn, conn->ends.peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
+		mv_gid_format(&conn->path.peer_gid, to), standby_on(conn), movable, why ? ",\"why\":\"" : "",
+		why ? why : "", why ? "\"" : "");
 	if (len < 0 || (size_t)len >= sizeof(frame.payload))
 		return;
 	frame.len = (uint16_t)len;

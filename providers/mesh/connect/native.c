@@ -263,8 +263,8 @@ bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *ms
 	bool native = conn->state == MESH_CONN_HELD && conn->move.state == MV_MOVE_NATIVE;
 
 	/* During MV_DO_NATIVE: drop messages that would begin something else, and answer nothing before this end receives. */
-	if (native &&
-	    (!conn->own_qp.awaits_peer || msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC || msg->type == MV_CTL_AHEAD))
+	if (native && (!conn->own_qp.awaits_peer || msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC ||
+		       msg->type == MV_CTL_STANDBY))
 		return msg->type != MV_CTL_BYE;
 	if (!native || !mv_move_is_from_peer(&conn->move, msg))
 		return false;

@@ -107,7 +107,7 @@ struct mesh_process {
 		_Atomic unsigned int n_more; /* learned limit of moves, above the minimum */
 		_Atomic uint64_t last_ns; /* last time when one moved */
 	} moves;
-	/* When standbys are made and connected: prearm.c. Atomic; all but @at_ns belong to the helper thread. */
+	/* When standbys are made and connected: arm.c. Atomic; all but @at_ns belong to the helper thread. */
 	struct mesh_process_standby {
 		_Atomic uint64_t at_ns; /* do not connect standbys before */
 		_Atomic uint64_t turn_ns; /* last turn given for a standby */

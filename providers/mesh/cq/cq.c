@@ -253,8 +253,8 @@ static void cq_release(struct mesh_cq *cq)
 {
 	struct mesh_shadow_cq *scq;
 
-	while ((scq = cq->shadows.polled ? cq->shadows.polled : cq->shadows.ahead)) {
-		*(cq->shadows.polled ? &cq->shadows.polled : &cq->shadows.ahead) = scq->next;
+	while ((scq = cq->shadows.polled ? cq->shadows.polled : cq->shadows.standby)) {
+		*(cq->shadows.polled ? &cq->shadows.polled : &cq->shadows.standby) = scq->next;
 		mesh_shadow_cq_free(scq);
 	}
 	mesh_cq_notify_fini(cq);

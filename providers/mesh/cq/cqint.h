@@ -88,12 +88,12 @@ bool mesh_sw_cq_fill_place(struct mesh_cq *cq, const struct ibv_wc *wc);
 /**
  * mesh_shadow_cq_reserve - get the shadow CQ on a rail, with room for @n_wrs more completions. No lock of the plugin is held.
  * @home: SRQ whose receives will complete there, too; NULL: none
- * @ahead: for a standby: not polled before mesh_shadow_cq_use()
+ * @standby: for a standby: not polled before mesh_shadow_cq_use()
  *
  * Return: 0; -ENOMEM; -EBUSY: the CQ has to grow while a thread polls it; -errno of ibv_create_cq() or ibv_resize_cq().
  */
-int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs,
-			   const struct mesh_srq_home *home, bool ahead, struct mesh_shadow_cq **ret);
+int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, const struct mesh_srq_home *home,
+			   bool standby, struct mesh_shadow_cq **ret);
 /** mesh_shadow_cq_use - have the shadow CQ polled from now on, if it is not yet. No lock of the plugin is held. */
 void mesh_shadow_cq_use(struct mesh_shadow_cq *scq);
 /** mesh_shadow_cq_free - free a shadow CQ on its device's thread, after the QPs that are still to be destroyed there */

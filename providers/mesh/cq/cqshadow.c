@@ -68,10 +68,10 @@ static void link_used(struct mesh_shadow_cq *scq)
 	cq->shadows.polled = scq;
 }
 
-static void link_ahead(struct mesh_shadow_cq *scq)
+static void link_standby(struct mesh_shadow_cq *scq)
 {
-	scq->next = scq->owner->shadows.ahead;
-	scq->owner->shadows.ahead = scq;
+	scq->next = scq->owner->shadows.standby;
+	scq->owner->shadows.standby = scq;
 }
 
 /* cq->lock */
@@ -79,7 +79,7 @@ static void use(struct mesh_shadow_cq *scq)
 {
 	struct mesh_shadow_cq **at;
 
-	for (at = &scq->owner->shadows.ahead; *at && *at != scq; at = &(*at)->next)
+	for (at = &scq->owner->shadows.standby; *at && *at != scq; at = &(*at)->next)
 		;
 	if (!*at)
 		return;
@@ -124,7 +124,7 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 		mesh_shadow_cq_free(scq);
 		return err;
 	}
-	link_ahead(scq);
+	link_standby(scq);
 	*ret = scq;
 	return 0;
 }
@@ -188,8 +188,8 @@ static int enlarge(struct mesh_shadow_cq *scq, uint32_t want)
 	return -mesh_positive(err);
 }
 
-int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs,
-			   const struct mesh_srq_home *home, bool ahead, struct mesh_shadow_cq **ret)
+int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, const struct mesh_srq_home *home,
+			   bool standby, struct mesh_shadow_cq **ret)
 {
 	struct mesh_shadow_cq *scq;
 	uint32_t own = n_wrs, want = 0;
@@ -198,10 +198,10 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 	mesh_lock(&cq->lock);
 	scq = find_on(cq->shadows.polled, rail);
 	if (!scq)
-		scq = find_on(cq->shadows.ahead, rail);
+		scq = find_on(cq->shadows.standby, rail);
 	if (!scq)
 		err = shadow_new(cq, rail, n_wrs, &scq);
-	if (!err && !ahead)
+	if (!err && !standby)
 		use(scq);
 	if (!err && home)
 		err = add_srq(scq, home, &n_wrs);

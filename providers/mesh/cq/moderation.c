@@ -50,7 +50,7 @@ static void note(struct mesh_context *mc, struct ibv_cq *cq, const struct ibv_mo
 	/* A shadow CQ that is made meanwhile has the moderation already. */
 	mesh_lock(&mcq->lock);
 	moderate(mcq, mcq->shadows.polled);
-	moderate(mcq, mcq->shadows.ahead);
+	moderate(mcq, mcq->shadows.standby);
 	mesh_unlock(&mcq->lock);
 }
 

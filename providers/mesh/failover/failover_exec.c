@@ -15,7 +15,7 @@
 #include "parity.h"
 #include "path_failures.h"
 #include "path_select.h"
-#include "prearm.h"
+#include "arm.h"
 #include "proved.h"
 #include "suspect.h"
 #include "unqualified.h"
@@ -199,12 +199,12 @@ static struct mesh_device *device_at_work(const struct mesh_conn *conn)
 /* Return: NULL if the standby there is ready. */
 static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	const struct mesh_pd *spare = conn->home.spare;
+	const struct mesh_pd *standby_pd = conn->home.standby_pd;
 	struct mesh_view_rail place;
 
 	if (mesh_view_rail(&action->local_gid, action->gid_type, &place))
 		return NULL;
-	if (spare && mesh_live_armed(conn->vqp) && !strcmp(spare->rail->device, place.device))
+	if (standby_pd && mesh_live_armed(conn->vqp) && !strcmp(standby_pd->rail->device, place.device))
 		return NULL;
 	return mesh_device_get(place.device);
 }

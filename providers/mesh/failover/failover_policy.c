@@ -10,7 +10,7 @@
 #include "move_live.h"
 #include "path_failures.h"
 #include "path_select.h"
-#include "prearm.h"
+#include "arm.h"
 #include "probed.h"
 #include "proved.h"
 #include "suspect.h"
@@ -359,7 +359,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 		return suspect_ns + MESH_SUSPECT_NS;
 	if (strays(conn, &request, device, &why))
 		return follow(conn, device, why, now_ns);
-	again_ns = earlier(mesh_conn_prearm(conn, now_ns), look_for_directory(view.generation, now_ns));
+	again_ns = earlier(mesh_conn_arm(conn, now_ns), look_for_directory(view.generation, now_ns));
 	if (conn->home.away && !(conn->ends.self && mesh_conn_led(conn, device, &why)))
 		again_ns = earlier(again_ns, check_home(conn, now_ns));
 	return earlier(again_ns, forget_stayed(conn, view.verdict, now_ns));

@@ -12,7 +12,7 @@
 #include "move_limiter.h"
 #include "move_live.h"
 #include "parity.h"
-#include "prearm.h"
+#include "arm.h"
 #include "suspect.h"
 
 const char *mesh_conn_track(struct mesh_conn *conn, uint32_t mtu_bytes)

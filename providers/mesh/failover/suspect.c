@@ -35,8 +35,8 @@ void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *reque
 	mesh_probed_use(&probed->home, MV_WATCH_HOME, home->away ? &home->gid : NULL, &home->peer_gid);
 	mesh_probed_use(&probed->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
 	probed->home_answers |= mesh_probed_of(home->away ? probed->home : probed->work) != MV_PROBED_UNKNOWN;
-	if (mesh_probed_wants_spares(probed->work, view->generation))
-		mesh_probed_spares(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
+	if (mesh_probed_wants_alternates(probed->work, view->generation))
+		mesh_probed_alternates(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
 }
 
 /*

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "conn.h"
-#include "prearm.h"
+#include "arm.h"
 #include "railevents.h"
 #include "ud.h"
 #include "vqp_int.h"

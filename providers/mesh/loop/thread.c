@@ -8,7 +8,7 @@
 #include "fetch.h"
 #include "ourthreads.h"
 #include "paths.h"
-#include "prearm.h"
+#include "arm.h"
 #include "probed.h"
 #include "railevents.h"
 #include "srq.h"

@@ -90,7 +90,7 @@ static bool is_shortage(int err)
 static void give_up(const struct mesh_pd *spd, int err)
 {
 	mesh_mr_prereg_give_back();
-	mesh_count(MV_COUNT_AHEAD_FAILED);
+	mesh_count(MV_COUNT_ARM_FAILED);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN,
 		    "memory cannot be registered on %s in advance: %s; it will be when a connection moves there, "
 		    "which takes longer",
@@ -105,7 +105,7 @@ static void register_some(struct mesh_pd *spd, const struct wanted *wanted)
 	for (i = 0; i < wanted->n && is_wanted(spd); i++) {
 		err = mesh_mr_prereg_one(spd, wanted->lkeys[i]);
 		if (!err)
-			mesh_count(MV_COUNT_AHEAD_MR);
+			mesh_count(MV_COUNT_ARMED_MR);
 		if (is_shortage(err)) {
 			give_up(spd, err);
 			break;

@@ -115,7 +115,7 @@ struct mesh_cq_reading {
 /* Shadows, by use: cqshadow.c. cq->lock. */
 struct mesh_cq_shadows {
 	struct mesh_shadow_cq *polled; /* walked by polls without the lock: only grows at its front */
-	struct mesh_shadow_cq *ahead; /* for standbys only: not polled */
+	struct mesh_shadow_cq *standby; /* for standbys only: not polled */
 };
 
 /* What each poll leaves to the next one: poll.c, cqex.c. poll_lock. */

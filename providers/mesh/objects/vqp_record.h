@@ -213,7 +213,7 @@ struct mesh_vqp_next {
 };
 
 /* The standby: live.c. conn->lock. */
-struct mesh_vqp_ahead {
+struct mesh_vqp_standby {
 	struct mesh_shadow shadow;
 	struct mesh_shadow_attr attr;
 };
@@ -287,7 +287,7 @@ struct mesh_vqp {
 	struct mesh_vqp_next next;
 	struct mesh_shadow old; /* did the work before; conn->lock, as the next two */
 	struct mesh_fence fence;
-	struct mesh_vqp_ahead ahead;
+	struct mesh_vqp_standby standby;
 	struct mesh_wr_tracker *tracker; /* the log; NULL: none, so the QP cannot move at work */
 	struct mesh_vqp_paused paused;
 	struct mesh_vqp_parity parity; /* conn->lock, as the next two */

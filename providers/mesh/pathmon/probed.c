@@ -15,7 +15,7 @@
 #define ASK_NS     1000000000ull
 #define ASK_MAX_NS (64 * ASK_NS)
 
-enum { WORK, HOME, SPARE, N_USES };
+enum { WORK, HOME, ALTERNATE, N_USES };
 
 struct mesh_probed {
 	struct mesh_probed *next; /* in its hash bucket */
@@ -29,7 +29,7 @@ struct mesh_probed {
 	uint8_t state; /* enum mv_probed */
 	uint64_t suspect_ns; /* begin of the agent's suspicion, before its verdict; 0: none */
 	uint64_t generation; /* of the directory that these are from: */
-	struct mesh_probed *spares[MESH_SPARES];
+	struct mesh_probed *alternates[MESH_ALTERNATES];
 };
 
 /* Referred to by the process page that fork() clears. */
@@ -86,13 +86,13 @@ static struct mesh_probed *find(struct mesh_probeds *probeds, const union ibv_gi
 
 static unsigned int use_of(enum mv_watch watch)
 {
-	return watch == MV_WATCH_WORK ? WORK : watch == MV_WATCH_HOME ? HOME : SPARE;
+	return watch == MV_WATCH_WORK ? WORK : watch == MV_WATCH_HOME ? HOME : ALTERNATE;
 }
 
 static uint8_t mask_of(const struct mesh_probed *probed)
 {
 	return (uint8_t)((probed->uses[WORK] ? MV_WATCH_WORK : 0) | (probed->uses[HOME] ? MV_WATCH_HOME : 0) |
-			 (probed->uses[SPARE] ? MV_WATCH_SPARE : 0));
+			 (probed->uses[ALTERNATE] ? MV_WATCH_ALTERNATE : 0));
 }
 
 static struct mesh_probed *get(struct mesh_probeds *probeds, enum mv_watch watch, const union ibv_gid *local,
@@ -122,10 +122,10 @@ static void put(struct mesh_probeds *probeds, struct mesh_probed *probed, enum m
 	probed->uses[use_of(watch)]--;
 	probeds->news |= probed->sent != mask_of(probed);
 	/* Ends after one level: paths to compare with have none themselves. */
-	for (i = 0; watch == MV_WATCH_WORK && !probed->uses[WORK] && i < MESH_SPARES; i++) {
-		if (probed->spares[i])
-			put(probeds, probed->spares[i], MV_WATCH_SPARE);
-		probed->spares[i] = NULL;
+	for (i = 0; watch == MV_WATCH_WORK && !probed->uses[WORK] && i < MESH_ALTERNATES; i++) {
+		if (probed->alternates[i])
+			put(probeds, probed->alternates[i], MV_WATCH_ALTERNATE);
+		probed->alternates[i] = NULL;
 		probed->generation = 0;
 	}
 }
@@ -200,7 +200,7 @@ enum mv_probed mesh_probed_find(const union ibv_gid *local, const union ibv_gid 
 	return state;
 }
 
-bool mesh_probed_wants_spares(struct mesh_probed *probed, uint64_t generation)
+bool mesh_probed_wants_alternates(struct mesh_probed *probed, uint64_t generation)
 {
 	bool wants;
 
@@ -213,21 +213,21 @@ bool mesh_probed_wants_spares(struct mesh_probed *probed, uint64_t generation)
 	return wants;
 }
 
-void mesh_probed_spares(struct mesh_probed *probed, const struct mv_path *paths, size_t n)
+void mesh_probed_alternates(struct mesh_probed *probed, const struct mv_path *paths, size_t n)
 {
-	struct mesh_probed *before[MESH_SPARES];
+	struct mesh_probed *before[MESH_ALTERNATES];
 	struct mesh_probeds *probeds;
 	size_t i;
 
 	lock();
 	probeds = all();
-	memcpy(before, probed->spares, sizeof(before));
-	for (i = 0; i < MESH_SPARES; i++)
-		probed->spares[i] =
-			i < n ? get(probeds, MV_WATCH_SPARE, &paths[i].local_gid, &paths[i].remote_gid) : NULL;
-	for (i = 0; i < MESH_SPARES; i++)
+	memcpy(before, probed->alternates, sizeof(before));
+	for (i = 0; i < MESH_ALTERNATES; i++)
+		probed->alternates[i] =
+			i < n ? get(probeds, MV_WATCH_ALTERNATE, &paths[i].local_gid, &paths[i].remote_gid) : NULL;
+	for (i = 0; i < MESH_ALTERNATES; i++)
 		if (before[i])
-			put(probeds, before[i], MV_WATCH_SPARE);
+			put(probeds, before[i], MV_WATCH_ALTERNATE);
 	unlock();
 }
 

@@ -13,7 +13,7 @@
  */
 struct mesh_probed;
 
-#define MESH_SPARES 4 /* other paths that the agent compares with a path in use */
+#define MESH_ALTERNATES 4 /* other paths that the agent compares with a path in use */
 /*
  * Longest time from the agent's suspicion to its verdict: the agent warns only if the rest takes 100 ms at most; by default 15
  * ms.
@@ -43,11 +43,12 @@ enum mv_probed mesh_probed_find(const union ibv_gid *local, const union ibv_gid 
 uint64_t mesh_probed_suspect(const struct mesh_probed *probed, uint64_t now_ns);
 
 /**
- * mesh_probed_wants_spares - are paths to compare with missing for this @generation of the directory? True once per generation.
+ * mesh_probed_wants_alternates - are paths to compare with missing for this @generation of the directory? True once per
+ * generation.
  */
-bool mesh_probed_wants_spares(struct mesh_probed *probed, uint64_t generation);
-/** mesh_probed_spares - set the paths to compare with: the first MESH_SPARES of @n */
-void mesh_probed_spares(struct mesh_probed *probed, const struct mv_path *paths, size_t n);
+bool mesh_probed_wants_alternates(struct mesh_probed *probed, uint64_t generation);
+/** mesh_probed_alternates - set the paths to compare with: the first MESH_ALTERNATES of @n */
+void mesh_probed_alternates(struct mesh_probed *probed, const struct mv_path *paths, size_t n);
 
 /* For the helper thread alone. */
 

@@ -48,8 +48,9 @@ int mesh_live_change(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int att
 	if (!mask)
 		return 0;
 	if (mask & IBV_QP_ACCESS_FLAGS)
-		h->ahead.attr.qp_access_flags = attr->qp_access_flags; /* for @next, too, if it was the standby: back_to_init() */
-	if (h->ahead.shadow.qp && change_shadow(&h->ahead.shadow, attr, mask))
+		/* for @next, too, if it was the standby: back_to_init() */
+		h->standby.attr.qp_access_flags = attr->qp_access_flags;
+	if (h->standby.shadow.qp && change_shadow(&h->standby.shadow, attr, mask))
 		mesh_live_disarm(h);
 	if (h->next.shadow.qp) {
 		err = change_shadow(&h->next.shadow, attr, mask);

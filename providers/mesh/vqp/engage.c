@@ -11,7 +11,7 @@
 #define BATCH_NS 100000ull
 
 /* Limit of memory per QP that is allocated before a move. */
-#define ROOM_AHEAD_BYTES 12288
+#define RESERVE_MAX_BYTES 12288
 
 /* data->lock. Threads look at cq->reading.ring only once there is a walker. */
 static int open_cq(struct mesh_cq *cq)
@@ -160,11 +160,11 @@ static size_t room_bytes(const struct ibv_qp_cap *cap)
 	return sizeof(struct mesh_key_places) + 2 * (cap->max_send_wr * send + cap->max_recv_wr * recv);
 }
 
-void mesh_walker_room_ahead(struct mesh_vqp *h)
+void mesh_walker_reserve(struct mesh_vqp *h)
 {
 	struct mesh_walker *walker = mesh_walker_of(h);
 
-	if (walker && room_bytes(&h->made.cap) <= ROOM_AHEAD_BYTES)
+	if (walker && room_bytes(&h->made.cap) <= RESERVE_MAX_BYTES)
 		get_room(h, walker);
 }
 

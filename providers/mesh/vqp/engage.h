@@ -35,12 +35,12 @@ int mesh_walker_engage(struct mesh_vqp *h);
 int mesh_walker_prepare(struct mesh_vqp *h);
 
 /**
- * mesh_walker_room_ahead - allocate the memory for mesh_walker_engage() now, if that is at most some kilobytes
+ * mesh_walker_reserve - allocate the memory for mesh_walker_engage() now, if that is at most some kilobytes
  *
  * When hundreds of QPs move for the first time, touching new pages is a good part of the time. Deep queues get their memory in
  * the move, because most QPs never move. No effect without a walker, and none without memory: a later try may succeed.
  * Locks: conn->lock only.
  */
-void mesh_walker_room_ahead(struct mesh_vqp *h);
+void mesh_walker_reserve(struct mesh_vqp *h);
 
 #endif

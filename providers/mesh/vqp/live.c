@@ -215,15 +215,15 @@ int mesh_live_arm(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_sha
 {
 	int err;
 
-	if (h->ahead.shadow.qp)
+	if (h->standby.shadow.qp)
 		return -EBUSY;
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
-	err = mesh_shadow_make_ahead(h, spd, attr, &h->ahead.shadow);
+	err = mesh_shadow_make_standby(h, spd, attr, &h->standby.shadow);
 	if (err)
 		return err;
-	h->ahead.attr = *attr;
-	mesh_walker_room_ahead(h);
+	h->standby.attr = *attr;
+	mesh_walker_reserve(h);
 	return 0;
 }
 
@@ -236,22 +236,22 @@ void mesh_live_reap(struct mesh_vqp *h)
 
 void mesh_live_disarm(struct mesh_vqp *h)
 {
-	if (h->ahead.shadow.qp)
-		mesh_shadow_unmake(h, &h->ahead.shadow);
-	h->ahead.shadow = (struct mesh_shadow){0};
+	if (h->standby.shadow.qp)
+		mesh_shadow_unmake(h, &h->standby.shadow);
+	h->standby.shadow = (struct mesh_shadow){0};
 }
 
 uint32_t mesh_live_armed(const struct mesh_vqp *h)
 {
-	return h->ahead.shadow.qp ? h->ahead.shadow.qp->qp_num : 0;
+	return h->standby.shadow.qp ? h->standby.shadow.qp->qp_num : 0;
 }
 
 /* Is there a standby that fits? */
-static bool is_armed_for(const struct mesh_vqp_ahead *ahead, const struct mesh_pd *spd,
+static bool is_armed_for(const struct mesh_vqp_standby *armed, const struct mesh_pd *spd,
 			 const struct mesh_shadow_attr *attr)
 {
-	const struct mesh_shadow *shadow = &ahead->shadow;
-	const struct mesh_shadow_attr *made = &ahead->attr;
+	const struct mesh_shadow *shadow = &armed->shadow;
+	const struct mesh_shadow_attr *made = &armed->attr;
 
 	return shadow->qp && shadow->spd == spd && made->port_num == attr->port_num && made->pkey_index == attr->pkey_index &&
 	       made->qp_access_flags == attr->qp_access_flags;
@@ -259,18 +259,18 @@ static bool is_armed_for(const struct mesh_vqp_ahead *ahead, const struct mesh_p
 
 uint32_t mesh_live_could_take(struct mesh_vqp *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
-	if (h->next.shadow.qp || !is_armed_for(&h->ahead, spd, attr) || mesh_live_lost(h) || mesh_walker_prepare(h))
+	if (h->next.shadow.qp || !is_armed_for(&h->standby, spd, attr) || mesh_live_lost(h) || mesh_walker_prepare(h))
 		return 0;
-	return h->ahead.shadow.qp->qp_num;
+	return h->standby.shadow.qp->qp_num;
 }
 
-static struct mesh_shadow take_ahead(struct mesh_vqp *h)
+static struct mesh_shadow take_standby(struct mesh_vqp *h)
 {
-	struct mesh_shadow ahead = h->ahead.shadow;
+	struct mesh_shadow armed = h->standby.shadow;
 
-	h->ahead.shadow = (struct mesh_shadow){0};
-	mesh_shadow_take_up(h, &ahead);
-	return ahead;
+	h->standby.shadow = (struct mesh_shadow){0};
+	mesh_shadow_take_up(h, &armed);
+	return armed;
 }
 
 /* Intercept posts, and make room in the CQs for the flush of a fence. */
@@ -296,8 +296,8 @@ int mesh_live_prepare(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh
 	struct mesh_shadow next;
 	int err = get_ready(h);
 
-	if (!err && is_armed_for(&h->ahead, spd, attr))
-		next = take_ahead(h);
+	if (!err && is_armed_for(&h->standby, spd, attr))
+		next = take_standby(h);
 	else if (!err)
 		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
@@ -340,18 +340,18 @@ static bool same(const struct mesh_standby *standby, const struct ibv_qp_attr *r
 
 int mesh_live_standby(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
 {
-	struct mesh_shadow *ahead = &h->ahead.shadow;
-	struct mesh_standby *standby = ahead->standby;
+	struct mesh_shadow *armed = &h->standby.shadow;
+	struct mesh_standby *standby = armed->standby;
 	int err = 0;
 
-	if (!ahead->qp)
+	if (!armed->qp)
 		return -ENOENT;
 	if (standby && same(standby, rtr, rtr_mask, rts, rts_mask))
 		return 0;
 	if (standby)
-		err = back_to_init(ahead->qp, &h->ahead.attr);
+		err = back_to_init(armed->qp, &h->standby.attr);
 	else
-		standby = ahead->standby = calloc(1, sizeof(*standby));
+		standby = armed->standby = calloc(1, sizeof(*standby));
 	if (!standby)
 		return -ENOMEM;
 	/* Copied before the calls: modify_qp() may change the attributes. memcpy() keeps padding for memcmp(). */
@@ -360,7 +360,7 @@ int mesh_live_standby(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask,
 	standby->rtr_mask = rtr_mask;
 	standby->rts_mask = rts_mask;
 	if (!err)
-		err = to_rts(h, ahead->qp, rtr, rtr_mask, rts, rts_mask);
+		err = to_rts(h, armed->qp, rtr, rtr_mask, rts, rts_mask);
 	if (err)
 		standby->rtr_mask = 0; /* no valid attributes: the next connect begins with RESET */
 	return -mesh_positive(err);
@@ -368,7 +368,7 @@ int mesh_live_standby(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask,
 
 bool mesh_live_on_standby(const struct mesh_vqp *h, const struct mv_ctl_end *peer)
 {
-	const struct mesh_shadow *shadow = h->next.shadow.qp ? &h->next.shadow : &h->ahead.shadow;
+	const struct mesh_shadow *shadow = h->next.shadow.qp ? &h->next.shadow : &h->standby.shadow;
 	const struct mesh_standby *standby = shadow->qp ? shadow->standby : NULL;
 
 	return standby && standby->rtr_mask && standby->rtr.dest_qp_num == peer->qpn &&
@@ -394,7 +394,7 @@ int mesh_live_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask,
 		return -EINVAL;
 	if (!standby || !same(standby, rtr, rtr_mask, rts, rts_mask)) {
 		if (standby)
-			err = back_to_init(h->next.shadow.qp, &h->ahead.attr);
+			err = back_to_init(h->next.shadow.qp, &h->standby.attr);
 		if (!err)
 			err = to_rts(h, h->next.shadow.qp, rtr, rtr_mask, rts, rts_mask);
 	}
@@ -415,7 +415,7 @@ bool mesh_live_has_next(const struct mesh_vqp *h)
 
 int mesh_live_take_standby(struct mesh_vqp *h)
 {
-	struct mesh_standby *standby = h->ahead.shadow.qp ? h->ahead.shadow.standby : NULL;
+	struct mesh_standby *standby = h->standby.shadow.qp ? h->standby.shadow.standby : NULL;
 	struct mesh_shadow next;
 	int err;
 
@@ -424,7 +424,7 @@ int mesh_live_take_standby(struct mesh_vqp *h)
 	err = get_ready(h);
 	if (err)
 		return err;
-	next = take_ahead(h);
+	next = take_standby(h);
 	next.standby = NULL;
 	mesh_lock(&h->lock);
 	h->next.shadow = next;

@@ -45,7 +45,7 @@ int mesh_live_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_ma
  * mesh_live_arm - make the standby: a QP in INIT for the next move
  *
  * mesh_live_prepare() takes the standby if it fits. Memory for the log is allocated as well, if it is little
- * (mesh_walker_room_ahead()).
+ * (mesh_walker_reserve()).
  *
  * Return: 0; -EBUSY: there is a standby; -EOPNOTSUPP: the QP has an SRQ, or see mesh_live_lost(); else as
  * mesh_vqp_prepare().

@@ -26,7 +26,7 @@ static uint32_t recv_wrs(const struct mesh_vqp *h)
 	return h->srq ? 0 : h->made.cap.max_recv_wr + 1; /* receives of an SRQ are counted with its mesh_srq_home */
 }
 
-static int use_cqs(struct mesh_vqp *h, bool ahead)
+static int use_cqs(struct mesh_vqp *h, bool standby)
 {
 	struct mesh_data *data = &h->mc->data;
 	int err;
@@ -35,7 +35,7 @@ static int use_cqs(struct mesh_vqp *h, bool ahead)
 	err = mesh_cq_notify_prepare(h->send_cq);
 	if (!err)
 		err = mesh_cq_notify_prepare(h->recv_cq);
-	if (!err && !ahead) {
+	if (!err && !standby) {
 		mesh_cq_use(h->send_cq);
 		mesh_cq_use(h->recv_cq);
 	}
@@ -113,7 +113,7 @@ static int make_qp(struct mesh_vqp *h, const struct mesh_shadow_attr *attr, stru
 	return -mesh_positive(err);
 }
 
-static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live, bool ahead,
+static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live, bool standby,
 		struct mesh_shadow *ret)
 {
 	struct mesh_shadow shadow = {.spd = spd};
@@ -121,16 +121,16 @@ static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shado
 	uint32_t recv = h->recv_cq == h->send_cq ? 0 : recv_wrs(h), send = send_wrs(h) + recv_wrs(h) - recv;
 	int err;
 
-	err = use_cqs(h, ahead);
+	err = use_cqs(h, standby);
 	if (err)
 		return err;
 	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, live, &shadow.home) : 0;
 	if (err)
 		return err;
-	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send, NULL, ahead, &shadow.send_cq);
+	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send, NULL, standby, &shadow.send_cq);
 	if (err)
 		goto err_srq;
-	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv, shadow.home, ahead, &shadow.recv_cq);
+	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv, shadow.home, standby, &shadow.recv_cq);
 	if (err)
 		goto err_send;
 	shadow.reap_entry = calloc(1, sizeof(*shadow.reap_entry));
@@ -161,8 +161,8 @@ int mesh_shadow_make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_
 	return make(h, spd, attr, live, false, ret);
 }
 
-int mesh_shadow_make_ahead(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
-			   struct mesh_shadow *ret)
+int mesh_shadow_make_standby(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+			     struct mesh_shadow *ret)
 {
 	/* With an SRQ, a standby would take a share of its receives. */
 	return h->srq ? -EOPNOTSUPP : make(h, spd, attr, true, true, ret);

@@ -76,9 +76,12 @@ int mesh_shadow_modify(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_ma
  */
 int mesh_shadow_make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
 		     struct mesh_shadow *ret);
-/** mesh_shadow_make_ahead - mesh_shadow_make() for a standby without SRQ. Its CQs are not polled until mesh_shadow_take_up(). */
-int mesh_shadow_make_ahead(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
-			   struct mesh_shadow *ret);
+/**
+ * mesh_shadow_make_standby - mesh_shadow_make() for a standby without SRQ. Its CQs are not polled until
+ * mesh_shadow_take_up().
+ */
+int mesh_shadow_make_standby(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+			     struct mesh_shadow *ret);
 /** mesh_shadow_to_init - modify a QP from RESET to INIT. Return: as ibv_modify_qp(). */
 int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr);
 /** mesh_shadow_take_up - a standby is going to be used: have its CQs polled */

@@ -8,7 +8,7 @@
 
 size_t make_paths(const struct end *e, struct mv_path *ret)
 {
-	unsigned int first = e->ahead && chance(80) ? e->ahead->path : rnd(N_PATHS);
+	unsigned int first = e->standby && chance(80) ? e->standby->path : rnd(N_PATHS);
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < N_PATHS; i++) {
@@ -67,7 +67,7 @@ void sure(unsigned int i)
 /* The QP that is being negotiated about. */
 static struct qp *negotiated(const struct end *e)
 {
-	return e->next ? e->next : e->m.early ? e->ahead : NULL;
+	return e->next ? e->next : e->m.early ? e->standby : NULL;
 }
 
 /* What was agreed upon on a suspicion. */
@@ -75,10 +75,10 @@ static void take_early(struct end *e)
 {
 	if (e->next || !e->m.early)
 		return;
-	CHECK(e->ahead && e->ahead->connected);
+	CHECK(e->standby && e->standby->connected);
 	n_early++;
-	e->next = e->ahead;
-	e->ahead = NULL;
+	e->next = e->standby;
+	e->standby = NULL;
 }
 
 static void do_prepare(unsigned int i, const struct mv_move_action *action)
@@ -94,62 +94,62 @@ static void do_prepare(unsigned int i, const struct mv_move_action *action)
 	}
 	/* Only what is there. */
 	if (e->m.live && e->m.early) {
-		schedule(rnd(3) * MS, EV_OUTCOME, i)->ok = e->ahead && e->ahead->path == path;
+		schedule(rnd(3) * MS, EV_OUTCOME, i)->ok = e->standby && e->standby->path == path;
 		return;
 	}
-	if (e->ahead && e->ahead->path == path) {
-		e->next = e->ahead;
-		e->ahead = NULL;
+	if (e->standby && e->standby->path == path) {
+		e->next = e->standby;
+		e->standby = NULL;
 	} else {
 		e->next = make_qp(e, path, &action->local_gid);
 	}
 	schedule(rnd(5) * MS, EV_OUTCOME, i)->ok = w.makeable[i][path];
 }
 
-static void tell_ahead(unsigned int i, bool ready)
+static void tell_standby(unsigned int i, bool ready)
 {
 	struct end *e = &w.ends[i];
-	union ibv_gid peer_gid = path_gid(e->ahead->path, (uint8_t)(3 - e->host));
+	union ibv_gid peer_gid = path_gid(e->standby->path, (uint8_t)(3 - e->host));
 
-	mv_move_ahead(&e->m, &e->ahead->self, &peer_gid, MV_GID_TYPE_ROCE_V2, 7, 4096, ready);
+	mv_move_tell_standby(&e->m, &e->standby->self, &peer_gid, MV_GID_TYPE_ROCE_V2, 7, 4096, ready);
 }
 
-void do_ahead(unsigned int i)
+void do_arm(unsigned int i)
 {
 	struct end *e = &w.ends[i];
 	unsigned int path = chance(80) ? N_PATHS - 1 : rnd(N_PATHS);
 
 	if (!e->work || e->failed || e->m.live)
 		return;
-	if (!e->ahead && path != e->work->path && w.makeable[i][path]) {
+	if (!e->standby && path != e->work->path && w.makeable[i][path]) {
 		union ibv_gid gid = path_gid(path, e->host);
 
-		e->ahead = make_qp(e, path, &gid);
+		e->standby = make_qp(e, path, &gid);
 	}
-	if (e->ahead)
-		tell_ahead(i, false);
+	if (e->standby)
+		tell_standby(i, false);
 }
 
 static void do_standby(unsigned int i, const struct mv_move_action *action)
 {
 	struct end *e = &w.ends[i];
 
-	if (!e->ahead || !mv_gid_equal(&e->ahead->self.gid, &action->local_gid))
+	if (!e->standby || !mv_gid_equal(&e->standby->self.gid, &action->local_gid))
 		return;
 	CHECK(action->mtu_bytes == 4096 && action->peer_lid == 7);
-	e->ahead->peer = action->peer;
-	e->ahead->my_psn = action->sq_psn;
-	e->ahead->peer_psn = action->rq_psn;
-	e->ahead->connected = true;
+	e->standby->peer = action->peer;
+	e->standby->my_psn = action->sq_psn;
+	e->standby->peer_psn = action->rq_psn;
+	e->standby->connected = true;
 	if (action->answer)
-		tell_ahead(i, true);
+		tell_standby(i, true);
 }
 
-static void drop_ahead(struct end *e)
+static void drop_standby(struct end *e)
 {
-	if (e->ahead)
-		e->ahead->alive = e->ahead->connected = false;
-	e->ahead = NULL;
+	if (e->standby)
+		e->standby->alive = e->standby->connected = false;
+	e->standby = NULL;
 }
 
 static void do_connect(unsigned int i, const struct mv_move_action *action)
@@ -241,7 +241,7 @@ static void do_activate(unsigned int i, const struct mv_move_action *action)
 	CHECK(o->dead || o->failed || peer);
 	e->work = e->next;
 	e->next = NULL;
-	drop_ahead(e);
+	drop_standby(e);
 	e->live_since = 0;
 	e->quiet = false;
 	e->wants_off = !w.up[e->work->path];
@@ -254,7 +254,7 @@ static void do_stay(unsigned int i, const struct mv_move_action *action)
 	struct end *e = &w.ends[i];
 
 	CHECK(!e->next && e->work && !e->work->err && !e->quiet);
-	CHECK(!e->ahead || !e->ahead->sent);
+	CHECK(!e->standby || !e->standby->sent);
 	CHECK(action->reason < MV_CTL_REASON_END && action->reason != MV_CTL_REASON_NONE);
 	e->live_since = 0;
 	e->n_stays++;
@@ -317,8 +317,8 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 		do_activate(i, action);
 		break;
 	case MV_DO_RELEASE:
-		/* Of what was made ahead nothing has been taken. */
-		if (!e->next && e->ahead)
+		/* Of what was made in advance nothing has been taken. */
+		if (!e->next && e->standby)
 			break;
 		CHECK(e->next && !e->next->sent);
 		/* Nobody can have used it. */

@@ -15,8 +15,8 @@ void start(unsigned int i);
 void expect(unsigned int i);
 /** sure - the suspicion is confirmed, or withdrawn */
 void sure(unsigned int i);
-/** do_ahead - end @i makes a QP for the next move, in most cases on the path that the other end chooses, too */
-void do_ahead(unsigned int i);
+/** do_arm - end @i makes a QP for the next move, in most cases on the path that the other end chooses, too */
+void do_arm(unsigned int i);
 /** do_native - end @i works on the program's own path */
 void do_native(unsigned int i);
 /** drain - carries out all actions of end @i's move; @by_message: caused by one message */

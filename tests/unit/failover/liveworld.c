@@ -43,8 +43,8 @@ uint64_t a_nonce(void)
  */
 static void forge(unsigned int to, const struct mv_ctl_msg *msg)
 {
-	static const enum mv_ctl_type types[] = {MV_CTL_OFFER,  MV_CTL_ANSWER, MV_CTL_CONFIRM, MV_CTL_REFUSE,
-						 MV_CTL_BYE, MV_CTL_SYNC,   MV_CTL_HELLO,   MV_CTL_AHEAD};
+	static const enum mv_ctl_type types[] = {MV_CTL_OFFER, MV_CTL_ANSWER, MV_CTL_CONFIRM, MV_CTL_REFUSE,
+						 MV_CTL_BYE,   MV_CTL_SYNC,   MV_CTL_HELLO,   MV_CTL_STANDBY};
 	struct event *event = schedule(rnd(50) * MS, EV_MESSAGE, to);
 
 	event->msg = *msg;

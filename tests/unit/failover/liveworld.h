@@ -40,7 +40,7 @@ struct end {
 	struct qp qps[MAX_QPS];
 	size_t n_qps;
 	struct qp *work, *next;
-	struct qp *ahead; /* made for the next move, and connected perhaps */
+	struct qp *standby; /* made for the next move, and connected perhaps */
 	bool failed; /* FLUSH: the program has been given errors */
 	bool wants_off; /* its path is bad as far as it knows */
 	bool quiet, lossy; /* QUIESCE; its path is dead: outstanding work is not waited for */
@@ -50,7 +50,19 @@ struct end {
 	bool stops_at_prepare; /* refuses all moves */
 };
 
-enum event_type { EV_MESSAGE, EV_OUTCOME, EV_BAD, EV_SUSPECT, EV_SURE, EV_HEAL, EV_DIE, EV_BYE, EV_ABORT, EV_RETRY, EV_AHEAD };
+enum event_type {
+	EV_MESSAGE,
+	EV_OUTCOME,
+	EV_BAD,
+	EV_SUSPECT,
+	EV_SURE,
+	EV_HEAL,
+	EV_DIE,
+	EV_BYE,
+	EV_ABORT,
+	EV_RETRY,
+	EV_ARM
+};
 
 struct event {
 	uint64_t at;
@@ -80,7 +92,7 @@ struct world {
 extern struct world w;
 
 extern bool trace;
-extern unsigned int n_connects, n_standbys; /* of all runs: CONNECTs; CONNECTs of a QP connected ahead */
+extern unsigned int n_connects, n_standbys; /* of all runs: CONNECTs; CONNECTs of a QP connected in advance */
 extern unsigned int n_expected, n_early; /* moves that began on a suspicion; ends that used what was agreed then */
 
 #define TRACE(...)                                                                                 \

@@ -22,7 +22,7 @@ static void test_move(void **state)
 }
 
 /* Each end tells of the QP that it has made for the next move; the move then is about just these. */
-static void test_ahead(void **state)
+static void test_tell_standby(void **state)
 {
 	struct mv_ctl_end of_l = {.gid = unit_gid("10.1.0.1"), .qpn = 0x77}, of_f = {.gid = unit_gid("10.1.0.2"), .qpn = 0x88};
 	struct mv_move_action action;
@@ -30,8 +30,8 @@ static void test_ahead(void **state)
 
 	(void)state;
 	begin();
-	mv_move_ahead(&l, &of_l, &of_f.gid, MV_GID_TYPE_ROCE_V2, 3, 2048, false);
-	msg = early = take_message(&l, MV_CTL_AHEAD);
+	mv_move_tell_standby(&l, &of_l, &of_f.gid, MV_GID_TYPE_ROCE_V2, 3, 2048, false);
+	msg = early = take_message(&l, MV_CTL_STANDBY);
 	assert_true(mv_move_deadline(&l) == UINT64_MAX);
 	hear(&f, &msg);
 	action = take(&f, MV_DO_STANDBY);
@@ -42,8 +42,8 @@ static void test_ahead(void **state)
 	assert_true(action.answer);
 	assert_quiet(&f);
 
-	mv_move_ahead(&f, &of_f, &of_l.gid, MV_GID_TYPE_ROCE_V2, 4, 4096, true);
-	msg = take_message(&f, MV_CTL_AHEAD);
+	mv_move_tell_standby(&f, &of_f, &of_l.gid, MV_GID_TYPE_ROCE_V2, 4, 4096, true);
+	msg = take_message(&f, MV_CTL_STANDBY);
 	assert_int_equal(msg.to_attempt, l.attempts.mine); /* the leader need not ask for it any more */
 	assert_int_equal(msg.path_psn, action.sq_psn);
 	hear(&l, &msg);
@@ -64,10 +64,10 @@ static void test_ahead(void **state)
 	/* In the middle of a move there is nothing to say, and nothing to hear. */
 	assert_int_equal(mv_move_start(&f, MV_CTL_REASON_DRAIN, NULL, 0, START), 0);
 	take_message(&f, MV_CTL_HELLO);
-	mv_move_ahead(&f, &of_f, &of_l.gid, MV_GID_TYPE_ROCE_V2, 4, 4096, false);
+	mv_move_tell_standby(&f, &of_f, &of_l.gid, MV_GID_TYPE_ROCE_V2, 4, 4096, false);
 	assert_quiet(&f);
-	mv_move_ahead(&l, &of_l, &of_f.gid, MV_GID_TYPE_ROCE_V2, 3, 2048, false);
-	msg = take_message(&l, MV_CTL_AHEAD);
+	mv_move_tell_standby(&l, &of_l, &of_f.gid, MV_GID_TYPE_ROCE_V2, 3, 2048, false);
+	msg = take_message(&l, MV_CTL_STANDBY);
 	hear(&f, &msg);
 	assert_quiet(&f);
 }
@@ -468,39 +468,39 @@ static void test_self_stays(void **state)
 	assert_flushes(&l, MV_CTL_REASON_UNREADABLE, false);
 }
 
-/* The one that was made ahead is connected to itself as it will be asked for. */
-static void test_self_ahead(void **state)
+/* The one that was made in advance is connected to itself as it will be asked for. */
+static void test_self_standby(void **state)
 {
 	struct mv_ctl_end mine;
-	struct mv_move_action ahead, action;
+	struct mv_move_action standby, action;
 
 	(void)state;
 	begin_self();
 	mine = (struct mv_ctl_end){.gid = unit_gid("10.2.0.1"), .qpn = 0x1001};
-	mv_move_ahead(&l, &mine, &mine.gid, MV_GID_TYPE_ROCE_V2, 3, 4096, false);
-	ahead = take(&l, MV_DO_STANDBY);
-	assert_false(ahead.answer);
-	assert_gid(ahead.local_gid, "10.2.0.1");
+	mv_move_tell_standby(&l, &mine, &mine.gid, MV_GID_TYPE_ROCE_V2, 3, 4096, false);
+	standby = take(&l, MV_DO_STANDBY);
+	assert_false(standby.answer);
+	assert_gid(standby.local_gid, "10.2.0.1");
 	assert_int_equal(start_leader(), 0);
 	take(&l, MV_DO_PREPARE);
-	mv_move_ahead(&l, &mine, &mine.gid, MV_GID_TYPE_ROCE_V2, 3, 4096, false); /* too late */
+	mv_move_tell_standby(&l, &mine, &mine.gid, MV_GID_TYPE_ROCE_V2, 3, 4096, false); /* too late */
 	assert_quiet(&l);
 	prepared(&l, "10.2.0.1", 0x1001);
 	action = take(&l, MV_DO_CONNECT);
-	assert_int_equal(action.sq_psn, ahead.sq_psn);
-	assert_int_equal(action.rq_psn, ahead.rq_psn);
-	assert_int_equal(action.peer_lid, ahead.peer_lid);
-	assert_int_equal(action.mtu_bytes, ahead.mtu_bytes);
-	assert_int_equal(action.gid_type, ahead.gid_type);
-	assert_int_equal(action.peer.qpn, ahead.peer.qpn);
-	assert_gid(ahead.peer.gid, "10.2.0.1");
+	assert_int_equal(action.sq_psn, standby.sq_psn);
+	assert_int_equal(action.rq_psn, standby.rq_psn);
+	assert_int_equal(action.peer_lid, standby.peer_lid);
+	assert_int_equal(action.mtu_bytes, standby.mtu_bytes);
+	assert_int_equal(action.gid_type, standby.gid_type);
+	assert_int_equal(action.peer.qpn, standby.peer.qpn);
+	assert_gid(standby.peer.gid, "10.2.0.1");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_move),
-		cmocka_unit_test(test_ahead),
+		cmocka_unit_test(test_tell_standby),
 		cmocka_unit_test(test_wanted),
 		cmocka_unit_test(test_wish_crosses_offer),
 		cmocka_unit_test(test_lost_messages),
@@ -514,7 +514,7 @@ int main(void)
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_self),
 		cmocka_unit_test(test_self_stays),
-		cmocka_unit_test(test_self_ahead),
+		cmocka_unit_test(test_self_standby),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static void hear_old(struct mv_move *m, const struct mv_move *of, enum mv_ctl_ty
 	msg.to_nonce = 0;
 	msg.base = 0;
 	msg.gid_type = MV_GID_TYPE_ROCE_V2;
-	if (type == MV_CTL_AHEAD) {
+	if (type == MV_CTL_STANDBY) {
 		msg.request_id = 1;
 		msg.path = (struct mv_ctl_end){.gid = of->local.gid, .qpn = 0x99};
 		msg.path_peer_gid = of->peer.gid;
@@ -79,14 +79,14 @@ static void ignore_actions(struct mv_move *m)
 
 static void hear_earlier_life(struct mv_move *m, const struct mv_move *peer, enum mv_ctl_type type)
 {
-	hear_old(m, peer, MV_CTL_AHEAD, peer->attempts.mine - 1);
+	hear_old(m, peer, MV_CTL_STANDBY, peer->attempts.mine - 1);
 	take(m, MV_DO_STANDBY);
 	assert_int_equal(m->attempts.peer, peer->attempts.mine - 1);
 	hear_old(m, peer, type, peer->attempts.mine);
 	assert_int_equal(m->attempts.peer, peer->attempts.mine);
 	ignore_actions(m);
 	/* Late ones do not bring it back. */
-	hear_old(m, peer, MV_CTL_AHEAD, peer->attempts.mine - 1);
+	hear_old(m, peer, MV_CTL_STANDBY, peer->attempts.mine - 1);
 	assert_quiet(m);
 	assert_int_equal(m->attempts.peer, peer->attempts.mine);
 }
@@ -99,7 +99,7 @@ static void test_earlier_life(void **state)
 {
 	(void)state;
 	for (unsigned int i = 0; i < 2; i++) {
-		enum mv_ctl_type type = i ? MV_CTL_AHEAD : MV_CTL_HELLO;
+		enum mv_ctl_type type = i ? MV_CTL_STANDBY : MV_CTL_HELLO;
 
 		begin();
 		hear_earlier_life(&l, &f, type);
@@ -139,7 +139,7 @@ static void test_later_life(void **state)
 {
 	(void)state;
 	for (unsigned int i = 0; i < 2; i++) {
-		enum mv_ctl_type type = i ? MV_CTL_AHEAD : MV_CTL_HELLO;
+		enum mv_ctl_type type = i ? MV_CTL_STANDBY : MV_CTL_HELLO;
 
 		begin();
 		hear_earlier_life(&l, &f, type);
@@ -164,7 +164,7 @@ static void test_offer_to_earlier_life(void **state)
 
 	(void)state;
 	begin();
-	hear_old(&l, &f, MV_CTL_AHEAD, 6);
+	hear_old(&l, &f, MV_CTL_STANDBY, 6);
 	take(&l, MV_DO_STANDBY);
 	msg = to_offer();
 	assert_int_equal(msg.to_attempt, 6);
@@ -193,7 +193,7 @@ static void test_wish_to_earlier_life(void **state)
 
 	(void)state;
 	begin();
-	hear_old(&f, &l, MV_CTL_AHEAD, 4);
+	hear_old(&f, &l, MV_CTL_STANDBY, 4);
 	take(&f, MV_DO_STANDBY);
 	assert_int_equal(mv_move_start(&f, MV_CTL_REASON_DRAIN, NULL, 0, START), 0);
 	msg = take_message(&f, MV_CTL_HELLO);
@@ -240,7 +240,7 @@ static void test_earlier_life_connects(void **state)
 	mv_move_tick(&f, START + 60 * 1000 * MS);
 	assert_int_equal(f.state, MV_MOVE_NATIVE);
 	ignore_actions(&f);
-	hear_old(&f, &l, MV_CTL_AHEAD, l.attempts.mine);
+	hear_old(&f, &l, MV_CTL_STANDBY, l.attempts.mine);
 	take(&f, MV_DO_STANDBY);
 	hear_old(&l, &f, MV_CTL_HELLO, f.attempts.mine);
 	move_once();

@@ -133,8 +133,8 @@ static void test_healed(void **state)
 	assert_false(f.early);
 }
 
-/* An end without a QP made ahead: it is off, and when it is sure the path is tried with another one. */
-static void test_not_ahead(void **state)
+/* An end without a QP made in advance: it is off, and when it is sure the path is tried with another one. */
+static void test_no_standby(void **state)
 {
 	struct mv_ctl_msg msg;
 
@@ -362,7 +362,7 @@ int main(void)
 		cmocka_unit_test(test_sure),
 		cmocka_unit_test(test_sure_soon),
 		cmocka_unit_test(test_healed),
-		cmocka_unit_test(test_not_ahead),
+		cmocka_unit_test(test_no_standby),
 		cmocka_unit_test(test_follower_asks_on),
 		cmocka_unit_test(test_followers_word),
 		cmocka_unit_test(test_followers_drain),

@@ -31,12 +31,13 @@ static void outcome(unsigned int i, bool ok)
 		if (!ok && e->next)
 			e->next->alive = false;
 		/* It may have begun on a suspicion, and be certain by now. */
-		mv_move_prepared(&e->m, ok ? e->next ? &e->next->self : &e->ahead->self : NULL, 7, 4096, false, w.now);
+		mv_move_prepared(&e->m, ok ? e->next ? &e->next->self : &e->standby->self : NULL, 7, 4096, false,
+				 w.now);
 		if (!ok)
 			e->next = NULL;
 		break;
 	case MV_MOVE_CONNECTING:
-		(e->next ? e->next : e->ahead)->connected = true;
+		(e->next ? e->next : e->standby)->connected = true;
 		mv_move_connected(&e->m, true, w.now);
 		break;
 	case MV_MOVE_FENCING:
@@ -58,7 +59,7 @@ static void die(unsigned int i)
 	e->dead = true;
 	for (size_t q = 0; q < e->n_qps; q++)
 		e->qps[q].alive = false;
-	e->work = e->next = e->ahead = NULL;
+	e->work = e->next = e->standby = NULL;
 }
 
 static void message(unsigned int i, struct mv_ctl_msg msg)
@@ -125,8 +126,8 @@ static void happen(const struct event *event)
 			network_send(i, &bye);
 		die(i);
 		return;
-	case EV_AHEAD:
-		do_ahead(i);
+	case EV_ARM:
+		do_arm(i);
 		break;
 	case EV_ABORT:
 		TRACE("%u: abort\n", i);
@@ -290,12 +291,12 @@ static void break_paths(void)
 }
 
 /* While nothing moves, and in the middle of it. */
-static void make_ahead(void)
+static void arm_ends(void)
 {
 	if (chance(30))
 		return;
 	for (unsigned int n = 0; n < 6; n++)
-		schedule(chance(50) ? rnd(10) * MS : rnd(2500) * MS, EV_AHEAD, n & 1);
+		schedule(chance(50) ? rnd(10) * MS : rnd(2500) * MS, EV_ARM, n & 1);
 }
 
 /*
@@ -304,7 +305,7 @@ static void make_ahead(void)
  */
 static void echo_last_life(void)
 {
-	enum mv_ctl_type type = chance(50) ? MV_CTL_AHEAD : MV_CTL_HELLO;
+	enum mv_ctl_type type = chance(50) ? MV_CTL_STANDBY : MV_CTL_HELLO;
 	uint32_t attempts[2];
 
 	if (w.held || chance(70))
@@ -368,7 +369,7 @@ static void run(uint64_t seed)
 	while (w.held && !(w.ends[0].work && w.ends[1].work) && w.now < LIMIT && step())
 		;
 	CHECK(w.ends[0].work && w.ends[1].work);
-	make_ahead();
+	arm_ends();
 	echo_last_life();
 	break_paths();
 	disturb();
@@ -404,9 +405,11 @@ static void test_runs(void **state)
 		failed += a->failed != b->failed;
 		both_failed += a->failed && b->failed;
 	}
-	print_message("%u runs: %u moved, %u of them again, %u called off, %u failed at one end, "
-		      "%u at both; %u of %u times connected ahead; %u of %u moved that heard of the last life; %u suspicions, %u ends on what was agreed upon by them\n",
-		      RUNS, moved, several, stayed, failed, both_failed, n_standbys, n_connects, moved_on, echoes, n_expected, n_early);
+	print_message(
+		"%u runs: %u moved, %u of them again, %u called off, %u failed at one end, "
+		"%u at both; %u of %u times connected in advance; %u of %u moved that heard of the last life; %u suspicions, %u ends on what was agreed upon by them\n",
+		RUNS, moved, several, stayed, failed, both_failed, n_standbys, n_connects, moved_on, echoes, n_expected,
+		n_early);
 	/* The runs are worth something only if they end in all ways. */
 	assert_true(moved > RUNS / 2 && several > RUNS / 10 && stayed > RUNS / 10 &&
 		    failed > RUNS / 200 && both_failed > RUNS / 200 && n_standbys > n_connects / 20);

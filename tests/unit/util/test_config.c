@@ -106,13 +106,13 @@ static void test_former_name(void **state)
 	assert_int_equal(parse(&config, "[meshverbs]\nprearm = off\n", &complaints), 1);
 	assert_string_equal(complaints.text,
 			    "2: prearm is now called arm, and will not be read in the next release: write arm = off\n");
-	assert_false(config.prearm);
+	assert_false(config.arm);
 	assert_false(config.doubtful);
 	assert_int_equal(parse(&config, "[meshverbs]\nprearm = maybe\n", &complaints), 1);
 	assert_string_equal(complaints.text, "2: bad value 'maybe' for prearm: write on or off\n");
-	assert_true(config.prearm);
+	assert_true(config.arm);
 	assert_int_equal(parse(&config, "[log]\nprearm = off\n", &complaints), 1);
-	assert_true(config.prearm);
+	assert_true(config.arm);
 }
 
 /* Each bad line is named with what would be right, and changes nothing. */

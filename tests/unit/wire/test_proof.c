@@ -114,7 +114,7 @@ static void test_does_not_open(void **state)
 	msg.type = MV_CTL_SYNC;
 	msg.next_psn = 0x1000000;
 	assert_int_equal(open_with(msg, OUR_PSN, ITS_PSN, &got), -EBADMSG);
-	msg.type = MV_CTL_AHEAD;
+	msg.type = MV_CTL_STANDBY;
 	msg.path_psn = 0;
 	assert_int_equal(open_with(msg, OUR_PSN, ITS_PSN, &got), -EBADMSG); /* of a QP at work only */
 }

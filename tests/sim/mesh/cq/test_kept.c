@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Errors that are kept from the program until it is known how a move ends, in a host of the simulator, where nothing was made ahead:
- * who sleeps until there is a completion event is woken when they are given, and what the program is told of the state fits.
+ * Errors that are kept from the program until it is known how a move ends, in a host of the simulator, where nothing
+ * was made in advance: who sleeps until there is a completion event is woken when they are given, and what the program
+ * is told of the state fits.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -116,7 +117,7 @@ static void break_it(void)
 	}
 	assert_int_equal(h->tracker->n_kept, 2);
 	assert_int_equal(n_failed, 1);
-	assert_null(h->send_cq->notify.qp); /* nothing was made ahead */
+	assert_null(h->send_cq->notify.qp); /* nothing was made in advance */
 }
 
 /* And so it sleeps. */
@@ -157,7 +158,7 @@ static void test_wakes(void **state)
 	wakes(&(struct shape){0});
 }
 
-/* Where nothing is ever made ahead. */
+/* Where nothing is ever made in advance. */
 static void test_wakes_srq(void **state)
 {
 	(void)state;

@@ -11,7 +11,10 @@
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
-/* A tracked queue pair, and the memory of its program, for which registrations and queue pairs are made ahead on another NIC. */
+/*
+ * A tracked queue pair, and the memory of its program, for which registrations and queue pairs are made in advance on
+ * another NIC.
+ */
 
 /* Registrations on rails. */
 struct rail_regs {

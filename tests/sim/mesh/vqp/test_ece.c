@@ -87,8 +87,8 @@ static void test_ece(void **state)
 			assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 		else
 			tracked_prepare(h);
-		assert_int_equal(connect_to_itself(h, standby ? h->ahead.shadow.qp : h->next.shadow.qp, standby), 0);
-		assert_int_equal(ece_of(standby ? h->ahead.shadow.qp : h->next.shadow.qp), OURS_ECE);
+		assert_int_equal(connect_to_itself(h, standby ? h->standby.shadow.qp : h->next.shadow.qp, standby), 0);
+		assert_int_equal(ece_of(standby ? h->standby.shadow.qp : h->next.shadow.qp), OURS_ECE);
 		assert_null(mesh_parity_why(h));
 		close_tracked(&e, h);
 	}
@@ -126,7 +126,7 @@ static void test_ece_not_to_be_had(void **state)
 	assert_non_null(strstr(mesh_parity_why(h), "ECE options"));
 	mesh_live_release(h);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	assert_int_equal(connect_to_itself(h, h->ahead.shadow.qp, true), -EOPNOTSUPP);
+	assert_int_equal(connect_to_itself(h, h->standby.shadow.qp, true), -EOPNOTSUPP);
 	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
 	close_tracked(&e, h);
 	/* Options that nobody uses do not matter. */

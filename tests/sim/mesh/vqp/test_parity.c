@@ -14,7 +14,7 @@
 #include "connpath.h"
 #include "fault.h"
 #include "parity.h"
-#include "prearm.h"
+#include "arm.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -311,8 +311,8 @@ static void test_data_in_order(void **state)
 		/* As the helper thread, when it looks after the connection for the first time. */
 		conn = as_connection(&e, h, MESH_CONN_NATIVE);
 		conn->attr.rts_mask = RTS_MASK;
-		conn->home.spared = true;
-		mesh_conn_prearm(conn, 0);
+		conn->home.standby_tried = true;
+		mesh_conn_arm(conn, 0);
 		end_connection(conn);
 		assert_true(h->parity.order_known);
 		assert_false(mesh_parity_may_learn(h)); /* once is enough */

@@ -219,7 +219,7 @@ static void test_probes_doubt(void **state)
 	hear(1, 3, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2; rail mlx5_2; gid 10.2.0.3/24 v2;", 1, 0, MD_S);
 	assert_int_equal(cut_nets(), 1 << 2);
 	/* Dead as far as is known, but nobody works there, so it is not probed any more. */
-	watch_second(keys, MV_WATCH_SPARE, &list);
+	watch_second(keys, MV_WATCH_ALTERNATE, &list);
 	assert_int_equal(md_probes_find(&probes, &keys[1])->state, MV_PROBED_DOWN);
 	assert_int_equal(cut_nets(), 0);
 	watch_second(keys, MV_WATCH_WORK, &list);

@@ -8,7 +8,7 @@ static void test_nothing_to_do(void **state)
 {
 	(void)state;
 	assert_true(probes.next_ns == UINT64_MAX);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	assert_true(probes.next_ns == UINT64_MAX);
 	watch(0, MV_WATCH_WORK);
 	run(MD_S);
@@ -22,7 +22,7 @@ static void test_alive(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	assert_int_equal(told[0], MV_PROBED_UNKNOWN);
 	assert_int_equal(n_told[0], 1);
 	run(10 * MD_S);
@@ -39,7 +39,7 @@ static void test_slow(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].delay_ns = 3 * MD_MS;
 	run(10 * MD_S);
@@ -62,8 +62,8 @@ static void test_warned_of_all(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
-	watch(2, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
+	watch(2, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = true;
 	until_down(0, MD_S);
@@ -86,7 +86,7 @@ static void test_both_die(void **state)
 	watch(0, MV_WATCH_WORK);
 	run(3 * MD_MS);
 	watch(2, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	for (int i = 0; i < 20; i++) {
 		run(12 * MD_S + rnd(INTERVAL));
 		assert_int_equal(told[0], MV_PROBED_UP);
@@ -115,7 +115,7 @@ static void test_warned_late(void **state)
 	probes.interval_ns = 100 * MD_MS;
 	for (unsigned int i = 0; i < 2; i++) {
 		watch(0, MV_WATCH_WORK);
-		watch(1, MV_WATCH_SPARE);
+		watch(1, MV_WATCH_ALTERNATE);
 		run(2 * MD_S);
 		wires[0].there_lost = true;
 		while (!n_warned[0])
@@ -227,11 +227,11 @@ static void test_told_soon(void **state)
 
 	(void)state;
 	socket_full = true;
-	watch(0, MV_WATCH_SPARE);
+	watch(0, MV_WATCH_ALTERNATE);
 	due_ns = probes.next_ns;
 	assert_true(due_ns == now_ns + INTERVAL);
 	now_ns += INTERVAL / 2;
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	assert_true(probes.next_ns == due_ns);
 	/* Nor does the last one that was probed. */
 	watch(2, MV_WATCH_WORK);
@@ -244,14 +244,14 @@ static void test_told_soon(void **state)
 	assert_true(probes.next_ns == UINT64_MAX);
 }
 
-/* The echo of one that is a spare by now. */
-static void test_told_of_spare(void **state)
+/* The echo of one that is an alternate path by now. */
+static void test_told_of_alternate(void **state)
 {
 	(void)state;
 	wires[0].delay_ns = INTERVAL;
 	watch(0, MV_WATCH_WORK);
 	run(INTERVAL);
-	watch(0, MV_WATCH_SPARE);
+	watch(0, MV_WATCH_ALTERNATE);
 	assert_true(probes.next_ns == UINT64_MAX);
 	socket_full = true;
 	run(3 * INTERVAL);
@@ -269,7 +269,7 @@ static void test_bounds(void **state)
 	int err;
 
 	(void)state;
-	while (!(err = md_probes_watch(&probes, &key, MV_WATCH_SPARE, 1, 0, &watches, now_ns)) && n < 100000) {
+	while (!(err = md_probes_watch(&probes, &key, MV_WATCH_ALTERNATE, 1, 0, &watches, now_ns)) && n < 100000) {
 		key.remote.raw[13] = 77;
 		key.remote.raw[14] = (uint8_t)(++n >> 8);
 		key.remote.raw[15] = (uint8_t)n;
@@ -281,9 +281,9 @@ static void test_bounds(void **state)
 	assert_int_equal(n, MD_WATCHES_PER_CLIENT);
 	/* One goes, one comes. */
 	assert_int_equal(md_probes_watch(&probes, &wires[0].key, 0, 1, 0, &watches, now_ns), 0);
-	assert_int_equal(md_probes_watch(&probes, &key, MV_WATCH_SPARE, 1, 0, &watches, now_ns), 0);
+	assert_int_equal(md_probes_watch(&probes, &key, MV_WATCH_ALTERNATE, 1, 0, &watches, now_ns), 0);
 	assert_int_equal(md_probes_watch(&probes, &key, MV_WATCH_WORK, 1, 0, &watches, now_ns), 0);
-	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_SPARE, 1, 0, &watches, now_ns), -ENOSPC);
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_ALTERNATE, 1, 0, &watches, now_ns), -ENOSPC);
 	/* Switched off. */
 	md_probes_drop(&probes, &watches);
 	probes.interval_ns = 0;
@@ -300,7 +300,7 @@ static int watch_one(unsigned int path, uint64_t client, uint64_t account, struc
 	key.remote.raw[14] = (uint8_t)(path >> 8);
 	key.remote.raw[15] = (uint8_t)path;
 	socket_full = true; /* as above */
-	return md_probes_watch(&probes, &key, MV_WATCH_SPARE, client, account, list, now_ns);
+	return md_probes_watch(&probes, &key, MV_WATCH_ALTERNATE, client, account, list, now_ns);
 }
 
 /* An account with many processes leaves paths to others, and has none of theirs counted. */

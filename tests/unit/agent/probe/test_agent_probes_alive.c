@@ -11,7 +11,7 @@ static void test_starved(void **state)
 		begin();
 		wires[1].delay_ns = 1000 * (1 + rnd(300));
 		watch(0, MV_WATCH_WORK | MV_WATCH_HOME);
-		watch(1, chance(50) ? MV_WATCH_WORK : MV_WATCH_SPARE);
+		watch(1, chance(50) ? MV_WATCH_WORK : MV_WATCH_ALTERNATE);
 		run(MD_S / 10);
 		for (int i = 0; i < 400; i++) {
 			uint64_t for_ns = 1000ull * (1 + rnd(chance(20) ? 900000 : 30000));

@@ -7,8 +7,8 @@ static void die_and_tell(bool there, bool back)
 	begin();
 	late_ns = rnd(1500000);
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
-	watch(2, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
+	watch(2, MV_WATCH_ALTERNATE);
 	run(MD_S + rnd(INTERVAL));
 	wires[0].there_lost = there;
 	wires[0].back_lost = back;
@@ -55,7 +55,7 @@ static void test_warned_in_vain(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	/* Nobody works there: HOME is not warned. */
 	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_HOME, 2, 0, &others_watches, now_ns), 0);
 	run(MD_S);
@@ -69,7 +69,7 @@ static void test_warned_in_vain(void **state)
 	watch(1, MV_WATCH_WORK);
 	socket_full = false;
 	run(100 * MD_MS);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	assert_int_equal(n_told[0], 0);
 	/* That it looked like that lately is no news. */
 	assert_false(blip(18 * MD_MS));
@@ -101,7 +101,7 @@ static void test_watched_otherwise_while_suspect(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = true;
 	while (!n_warned[0])
@@ -127,7 +127,7 @@ static void test_warning_is_lost(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	watch(1, MV_WATCH_WORK); /* so that nothing is to be told of it later */
 	run(MD_S);
@@ -148,7 +148,7 @@ static void test_challenge_ends_warning(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = true;
 	while (!n_warned[0])
@@ -167,12 +167,12 @@ static void test_unwatched_while_suspect(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = true;
 	while (!n_warned[0])
 		step(now_ns + MD_S);
-	watch(0, MV_WATCH_SPARE);
+	watch(0, MV_WATCH_ALTERNATE);
 	assert_int_equal(probes.n_suspect, 0);
 	assert_true(probes.next_ns == UINT64_MAX);
 	wires[0].there_lost = false;
@@ -205,7 +205,7 @@ static void test_many_die(void **state)
 	(void)state;
 	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
 		watch(i, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	for (unsigned int i = N_NAMED; i < N_PATHS - 1; i++)
 		wires[i].there_lost = true;
@@ -225,7 +225,7 @@ static void test_two_die(void **state)
 		watch(0, MV_WATCH_WORK);
 		run(rnd(INTERVAL));
 		watch(2, MV_WATCH_WORK);
-		watch(1, MV_WATCH_SPARE);
+		watch(1, MV_WATCH_ALTERNATE);
 		run(MD_S + rnd(INTERVAL));
 		wires[0].there_lost = wires[2].back_lost = true;
 		assert_in_range(until_down(0, MD_S) + until_down(2, MD_S), 0, 36 * MD_MS);
@@ -243,7 +243,7 @@ static void test_dies_far_away(void **state)
 			begin();
 			late_ns = rnd(1500000);
 			watch(0, MV_WATCH_WORK);
-			watch(1, MV_WATCH_SPARE);
+			watch(1, MV_WATCH_ALTERNATE);
 			for (unsigned int path = N_NAMED; path < N_PATHS; path++)
 				watch(path, MV_WATCH_WORK);
 			for (unsigned int path = 0; path < N_PATHS; path++)
@@ -266,7 +266,7 @@ static void test_too_far_away(void **state)
 	(void)state;
 	wires[0].delay_ns = wires[1].delay_ns = 60 * MD_MS;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = true;
 	run(400 * MD_MS);
@@ -302,7 +302,7 @@ static void test_burst_of_echoes(void **state)
 	(void)state;
 	watch(0, MV_WATCH_WORK);
 	for (unsigned int path = N_NAMED; path < N_PATHS; path++)
-		watch(path, MV_WATCH_SPARE);
+		watch(path, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = wires[0].back_lost = true;
 	burst(false);
@@ -315,7 +315,7 @@ static void test_burst_of_which_we_drop(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].back_lost = true;
 	burst(true);
@@ -330,7 +330,7 @@ static void test_another_one_dies_meanwhile(void **state)
 	(void)state;
 	watch(0, MV_WATCH_WORK);
 	watch(2, MV_WATCH_WORK | MV_WATCH_HOME);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = true;
 	run(INTERVAL);
@@ -378,7 +378,7 @@ static void test_few_witnesses(void **state)
 	(void)state;
 	watch(0, MV_WATCH_WORK);
 	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
-		watch(i, MV_WATCH_SPARE);
+		watch(i, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	before = n_sent[0];
 	wires[0].there_lost = true;
@@ -427,7 +427,7 @@ static void test_recovers(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_SPARE);
+	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = true;
 	until_down(0, MD_S);

@@ -237,7 +237,7 @@ static int setup(void **state)
 								   .remote = unit_gid(gids[i == A ? B : A][rail])};
 		md_probes_init(&ends[i].probes, &ops, &ends[i], INTERVAL, 3, 77 + i);
 		watch(i, 0, MV_WATCH_WORK);
-		watch(i, 1, MV_WATCH_SPARE);
+		watch(i, 1, MV_WATCH_ALTERNATE);
 		run(apart_ns);
 	}
 	run(MD_S / 2);
@@ -319,7 +319,7 @@ static void test_both_probe_where_one_is_old(void **state)
 static void test_alone(void **state)
 {
 	(void)state;
-	watch(B, 0, MV_WATCH_SPARE);
+	watch(B, 0, MV_WATCH_ALTERNATE);
 	run(MD_S / 2);
 	count_anew();
 	run(10 * MD_S);
@@ -340,7 +340,9 @@ static void test_many_paths(void **state)
 		for (unsigned int end = 0; end < N_ENDS; end++) {
 			others[i] = ends[end].keys[1];
 			others[i].remote.raw[14] = (uint8_t)(100 + i);
-			assert_int_equal(md_probes_watch(&ends[end].probes, &others[i], MV_WATCH_SPARE, 1, 0, &ends[end].watches, now_ns), 0);
+			assert_int_equal(md_probes_watch(&ends[end].probes, &others[i], MV_WATCH_ALTERNATE, 1, 0,
+							 &ends[end].watches, now_ns),
+					 0);
 		}
 	}
 	run(MD_S);
@@ -453,7 +455,7 @@ static void test_no_evidence(void **state)
 
 	(void)state;
 	/* B has nothing to say; its words are made up. */
-	watch(B, 0, MV_WATCH_SPARE);
+	watch(B, 0, MV_WATCH_ALTERNATE);
 	run(MD_S / 2 + 1);
 	ends[B].stopped = true;
 	n_flying = 0;
@@ -487,7 +489,7 @@ static void test_recovers_by_itself(void **state)
 	uint64_t n_before;
 
 	(void)state;
-	watch(B, 0, MV_WATCH_SPARE);
+	watch(B, 0, MV_WATCH_ALTERNATE);
 	lost[A][0] = true;
 	while (probe(A, 0)->state != MV_PROBED_DOWN)
 		step(now_ns + MD_S);
@@ -533,7 +535,7 @@ static void test_stale(void **state)
 	struct md_probe_wire wire = {.nonce = 1, .number = 10};
 
 	(void)state;
-	watch(B, 0, MV_WATCH_SPARE);
+	watch(B, 0, MV_WATCH_ALTERNATE);
 	run(MD_S / 2 + 1);
 	put_off_by(A, &wire, peer);
 	run(3 * INTERVAL + 1000000);
@@ -551,7 +553,7 @@ static void asks_in_vain(unsigned int end)
 	const struct mv_host_id peer = host_of(other);
 	struct md_probe_wire wire = {.nonce = 1, .number = 10};
 
-	watch(other, 0, MV_WATCH_SPARE);
+	watch(other, 0, MV_WATCH_ALTERNATE);
 	run(MD_S / 2 + 1);
 	lost[other][0] = true;
 	while (!probe(end, 0)->awaited)
@@ -584,7 +586,7 @@ static void test_answer_did_not_arrive(void **state)
 	struct md_probe_wire wire = {.nonce = 1, .number = 10, .behind = 1};
 
 	(void)state;
-	watch(B, 0, MV_WATCH_SPARE);
+	watch(B, 0, MV_WATCH_ALTERNATE);
 	run(MD_S / 2 + 1);
 	while (now_ns - probe(A, 0)->sent_ns >= PART / 2 || probe(A, 0)->answered != probe(A, 0)->number)
 		step(now_ns + 50000);

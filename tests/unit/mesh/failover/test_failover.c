@@ -201,7 +201,7 @@ static void test_turn_is_kept(void **state)
 	assert_true(conn.move.live);
 }
 
-/* A queue pair that is to be connected ahead does not keep the move waiting that has begun since. */
+/* A queue pair that is to be connected in advance does not keep the move waiting that has begun since. */
 static void test_standby_is_passed(void **state)
 {
 	(void)state;

@@ -15,13 +15,13 @@
 #include "ports.h"
 #include "move_internal.h"
 #include "oneconn.h"
-#include "prearm.h"
+#include "arm.h"
 #include "probed.h"
 #include "failover_policy.h"
 #include "failover_exec.h"
 #include "suspect.h"
 
-/* What was made ahead. */
+/* What was made in advance. */
 static int take_error;
 static unsigned int n_taken;
 
@@ -34,7 +34,8 @@ int __wrap_mesh_live_take_standby(struct mesh_vqp *h)
 	return take_error;
 }
 
-static const union ibv_gid local = {.raw = {1}}, remote = {.raw = {2}}, spare_local = {.raw = {3}}, spare_remote = {.raw = {4}};
+static const union ibv_gid local = {.raw = {1}}, remote = {.raw = {2}}, alternate_local = {.raw = {3}},
+			   alternate_remote = {.raw = {4}};
 
 static void hear(uint8_t type, const union ibv_gid *from, const union ibv_gid *to, enum mv_probed state)
 {
@@ -85,7 +86,7 @@ static int setup(void **state)
 	mesh_probed_agent(true);
 	mesh_conn_check(&conn, now_ns, now_ns);
 	found(MV_PROBED_UP);
-	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_UP);
+	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_UP);
 	sent = (struct mv_ctl_msg){0};
 	take_error = 0;
 	n_taken = 0;
@@ -109,7 +110,7 @@ static void both_are_ready(void)
 	conn.move.attempts.peer = 3;
 	conn.move.last_offer = 1;
 	conn.move.timers.phase_since = now_ns;
-	conn.moving.next_path = (struct mesh_conn_path){.gid = spare_local, .peer_gid = spare_remote};
+	conn.moving.next_path = (struct mesh_conn_path){.gid = alternate_local, .peer_gid = alternate_remote};
 }
 
 static void prepare(void)
@@ -161,8 +162,8 @@ static void test_dead_and_agreed(void **state)
 {
 	(void)state;
 	prepare();
-	conn.move.next.mine.gid = spare_local;
-	conn.move.next.peer.gid = spare_remote;
+	conn.move.next.mine.gid = alternate_local;
+	conn.move.next.peer.gid = alternate_remote;
 	n_searched = 0;
 	found(MV_PROBED_DOWN);
 	mesh_conn_check(&conn, now_ns, now_ns);
@@ -175,9 +176,9 @@ static void test_dead_but_agreed(void **state)
 {
 	(void)state;
 	prepare();
-	conn.move.next.mine.gid = spare_local;
-	conn.move.next.peer.gid = spare_remote;
-	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_DOWN);
+	conn.move.next.mine.gid = alternate_local;
+	conn.move.next.peer.gid = alternate_remote;
+	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_DOWN);
 	n_searched = 0;
 	found(MV_PROBED_DOWN);
 	mesh_conn_check(&conn, now_ns, now_ns);
@@ -199,12 +200,15 @@ static void test_dead_soon(void **state)
 	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
 }
 
-/* Where another path is better by now, or what was made ahead is gone, it begins anew; not where a batch is in the way. */
-static void sure_but(int error, enum mv_probed spare)
+/*
+ * Where another path is better by now, or what was made in advance is gone, it begins anew; not where a batch is in the
+ * way.
+ */
+static void sure_but(int error, enum mv_probed alternate)
 {
 	prepare();
 	take_error = error;
-	hear(MV_FRAME_PATH, &spare_local, &spare_remote, spare);
+	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, alternate);
 	found(MV_PROBED_DOWN);
 	mesh_conn_check(&conn, now_ns, now_ns);
 	conn.move.attempts.peer = 0; /* there is no rail that could be prepared */
@@ -418,16 +422,16 @@ static void test_follower_cannot_move(void **state)
 static void test_stands_by_again(void **state)
 {
 	(void)state;
-	conn.home.ahead.n_told = 99;
+	conn.home.standby.n_told = 99;
 	prepare();
 	found(MV_PROBED_UP);
 	check();
-	assert_int_equal(conn.home.ahead.n_told, 0);
-	assert_true(conn.home.ahead.tell_ns > now_ns);
-	conn.home.ahead.n_told = 99;
+	assert_int_equal(conn.home.standby.n_told, 0);
+	assert_true(conn.home.standby.tell_ns > now_ns);
+	conn.home.standby.n_told = 99;
 	conn.move.leader = false;
 	mesh_conn_stands_by_again(&conn, now_ns);
-	assert_int_equal(conn.home.ahead.n_told, 99);
+	assert_int_equal(conn.home.standby.n_told, 99);
 }
 
 /* The peer wants to leave for a reason of its own, which is none to note twice. */
@@ -576,7 +580,7 @@ static void test_all_dead(void **state)
 {
 	(void)state;
 	prepare();
-	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_SILENT);
+	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_SILENT);
 	found(MV_PROBED_DOWN);
 	assert_int_equal(check(), now_ns);
 	assert_is_off();
@@ -621,13 +625,13 @@ static void test_switched_off(void **state)
 static void test_no_better_path(void **state)
 {
 	(void)state;
-	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_UNKNOWN);
+	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_UNKNOWN);
 	assert_does_not_prepare();
 	view.n_paths = 0;
 	check();
 	assert_false(conn.move.live);
 	view.n_paths = 1;
-	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_UP);
+	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_UP);
 	check();
 	assert_true(conn.move.live);
 }

@@ -214,7 +214,7 @@ static void test_moves_away(void **state)
 	drop(&home, MV_WATCH_HOME);
 }
 
-static void test_spares(void **state)
+static void test_alternates(void **state)
 {
 	struct mesh_probed *work = NULL;
 	struct mv_path paths[6];
@@ -222,30 +222,30 @@ static void test_spares(void **state)
 
 	(void)state;
 	mesh_probed_agent(true);
-	assert_false(mesh_probed_wants_spares(NULL, 1));
+	assert_false(mesh_probed_wants_alternates(NULL, 1));
 	use(&work, MV_WATCH_WORK, HOME_PATH);
-	assert_true(mesh_probed_wants_spares(work, 1));
-	assert_false(mesh_probed_wants_spares(work, 1));
+	assert_true(mesh_probed_wants_alternates(work, 1));
+	assert_false(mesh_probed_wants_alternates(work, 1));
 	memset(paths, 0, sizeof(paths));
 	for (i = 0; i < 6; i++) {
 		paths[i].local_gid = gid("10.2.0.1");
 		paths[i].remote_gid = gid("10.2.0.2");
 		paths[i].remote_gid.raw[15] = (uint8_t)(2 + i);
 	}
-	mesh_probed_spares(work, paths, 6);
+	mesh_probed_alternates(work, paths, 6);
 	mesh_probed_run(0);
-	assert_int_equal(n_sent, 1 + MESH_SPARES);
-	assert_int_equal(asked(OTHER_PATH), MV_WATCH_SPARE);
+	assert_int_equal(n_sent, 1 + MESH_ALTERNATES);
+	assert_int_equal(asked(OTHER_PATH), MV_WATCH_ALTERNATE);
 	assert_false(told(HOME_PATH, MV_PROBED_UNKNOWN)); /* it has taken them */
 	assert_false(told(OTHER_PATH, MV_PROBED_UNKNOWN));
 	/* Another directory: one stays, the others go. */
-	assert_true(mesh_probed_wants_spares(work, 2));
+	assert_true(mesh_probed_wants_alternates(work, 2));
 	n_sent = 0;
-	mesh_probed_spares(work, paths, 1);
+	mesh_probed_alternates(work, paths, 1);
 	mesh_probed_run(0);
-	assert_int_equal(n_sent, MESH_SPARES - 1);
+	assert_int_equal(n_sent, MESH_ALTERNATES - 1);
 	assert_int_equal(asked(OTHER_PATH), -1);
-	/* The work goes there: it stays watched, and has no use for spares of the former one. */
+	/* The work goes there: it stays watched, and has no use for alternates of the former one. */
 	use(&work, MV_WATCH_WORK, OTHER_PATH);
 	mesh_probed_run(0);
 	assert_int_equal(asked(OTHER_PATH), MV_WATCH_WORK);
@@ -607,7 +607,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_agent_without_probes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_for_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_moves_away, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_spares, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_alternates, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ever_more_seldom, setup, teardown),

@@ -229,7 +229,7 @@ int setup_all(void **state)
 	mesh_root.lib.close_device = close_device;
 	mesh_root.calibration_confirmed = true;
 	mesh_root.config.survive = MV_SURVIVE_ON;
-	mesh_root.config.prearm = false; /* the NIC and the PD only */
+	mesh_root.config.arm = false; /* the NIC and the PD only */
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Hundreds of connections want a queue pair made ahead at once: each comes when it is its turn, and not before. */
+/* Hundreds of connections want a queue pair made in advance at once: each comes when it is its turn, and not before. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "paths.h"
-#include "prearm.h"
+#include "arm.h"
 
 #define MS    1000000ull
 #define CONNS 100
@@ -70,7 +70,7 @@ static unsigned int round_at(uint64_t now_ns)
 	for (i = 0; i < CONNS; i++) {
 		if (at_ns[i] > now_ns)
 			continue;
-		at_ns[i] = mesh_conn_prearm(&conns[i], now_ns);
+		at_ns[i] = mesh_conn_arm(&conns[i], now_ns);
 		n++;
 	}
 	return n;
@@ -138,7 +138,7 @@ static void test_keeps_its_turn(void **state)
 	process.moves.last_ns = 1000 * MS;
 	round_at(1000 * MS);
 	last_ns = process.standby.turn_ns;
-	assert_int_equal(mesh_conn_prearm(&conns[CONNS - 1], 1010 * MS), at_ns[CONNS - 1]);
+	assert_int_equal(mesh_conn_arm(&conns[CONNS - 1], 1010 * MS), at_ns[CONNS - 1]);
 	assert_int_equal(process.standby.turn_ns, last_ns);
 	assert_int_equal(n_looked, 0);
 }
@@ -153,7 +153,7 @@ static void test_gone(void **state)
 	process.moves.last_ns = 1000 * MS;
 	for (i = 0; i < 1000000; i++) {
 		conns[0].home.turn_ns = 0; /* another one each time */
-		late_ns = mesh_conn_prearm(&conns[0], 1000 * MS);
+		late_ns = mesh_conn_arm(&conns[0], 1000 * MS);
 		assert_in_range(late_ns, 1250 * MS, 11350 * MS);
 	}
 	assert_int_equal(n_looked, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Registrations on another NIC, made ahead of a failover. */
+/* Registrations on another NIC, made in advance of a failover. */
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@ static unsigned int n_shadows(void)
 	return n;
 }
 
-/* What was registered ahead needs no registration when it is used. */
+/* What was registered in advance needs no registration when it is used. */
 static void test_registered(void **state)
 {
 	struct ibv_mr *mrs[3] = {reg(0), reg(1)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "prearm.h"
+#include "arm.h"
 
 #include <errno.h>
 #include <string.h>
@@ -57,37 +57,39 @@ static bool may_stand_by(uint64_t now_ns)
 
 static void tell_peer(struct mesh_conn *conn, bool ready)
 {
-	const struct mesh_conn_spare *ahead = &conn->home.ahead;
-	const struct mv_ctl_end mine = {.gid = ahead->gid, .qpn = mesh_live_armed(conn->vqp)};
+	const struct mesh_standby_path *standby = &conn->home.standby;
+	const struct mv_ctl_end mine = {.gid = standby->gid, .qpn = mesh_live_armed(conn->vqp)};
 
-	mv_move_ahead(&conn->move, &mine, &ahead->peer_gid, ahead->gid_type, ahead->lid, ahead->mtu_bytes, ready);
+	mv_move_tell_standby(&conn->move, &mine, &standby->peer_gid, standby->gid_type, standby->lid,
+			     standby->mtu_bytes, ready);
 }
 
 /* Tell the peer of our standby, up to MAX_TOLD times, until the peer's answer has ours connected. Return: when to come again. */
 static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_conn_spare *ahead = &conn->home.ahead;
+	struct mesh_standby_path *standby = &conn->home.standby;
 
-	if (!conn->vqp || !mesh_live_armed(conn->vqp) || !conn->attr.rts_mask || ahead->n_told == MAX_TOLD ||
+	if (!conn->vqp || !mesh_live_armed(conn->vqp) || !conn->attr.rts_mask || standby->n_told == MAX_TOLD ||
 	    !may_stand_by(now_ns))
 		return UINT64_MAX;
-	if (now_ns < ahead->tell_ns)
-		return ahead->tell_ns;
-	ahead->tell_ns = now_ns + (TELL_AGAIN_NS << (2 * ahead->n_told));
-	ahead->n_told++;
+	if (now_ns < standby->tell_ns)
+		return standby->tell_ns;
+	standby->tell_ns = now_ns + (TELL_AGAIN_NS << (2 * standby->n_told));
+	standby->n_told++;
 	tell_peer(conn, false);
-	return ahead->tell_ns;
+	return standby->tell_ns;
 }
 
-static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
+static void connect_standby(struct mesh_conn *conn, struct mv_move_action *action)
 {
-	struct mesh_conn_spare *ahead = &conn->home.ahead;
-	const struct mesh_conn_path path = {.pd = conn->home.spare, .port = ahead->port, .gid = ahead->gid, .gid_type = ahead->gid_type};
+	struct mesh_standby_path *standby = &conn->home.standby;
+	const struct mesh_conn_path path = {
+		.pd = conn->home.standby_pd, .port = standby->port, .gid = standby->gid, .gid_type = standby->gid_type};
 	struct ibv_qp_attr rtr, rts = conn->attr.rts;
 	int err;
 
-	if (ahead->mtu_bytes && (!action->mtu_bytes || ahead->mtu_bytes < action->mtu_bytes))
-		action->mtu_bytes = ahead->mtu_bytes;
+	if (standby->mtu_bytes && (!action->mtu_bytes || standby->mtu_bytes < action->mtu_bytes))
+		action->mtu_bytes = standby->mtu_bytes;
 	err = mesh_conn_path_attr(conn, &path, action, &rtr);
 	rtr.rq_psn = action->rq_psn;
 	rts.sq_psn = action->sq_psn;
@@ -95,13 +97,13 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 		err = mesh_live_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
 	if (err) {
 		atomic_store_explicit(&mesh_root.process->standby.at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
-		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected ahead on %s: %s", conn->mc->device, conn->qpn,
-		       path.pd->rail->device, mesh_conn_why_not_connected(conn, err));
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected in advance on %s: %s", conn->mc->device,
+		       conn->qpn, path.pd->rail->device, mesh_conn_why_not_connected(conn, err));
 		mesh_parity_forget(conn->vqp); /* a move tries again, and looks at other paths, too */
 		return;
 	}
-	mesh_count(MV_COUNT_AHEAD_CONNECTED);
-	ahead->n_told = MAX_TOLD;
+	mesh_count(MV_COUNT_ARMED_CONNECTED);
+	standby->n_told = MAX_TOLD;
 	if (action->answer)
 		tell_peer(conn, true);
 }
@@ -110,22 +112,22 @@ void mesh_conn_stands_by_again(struct mesh_conn *conn, uint64_t now_ns)
 {
 	if (!conn->move.leader)
 		return;
-	conn->home.ahead.n_told = 0;
-	conn->home.ahead.tell_ns = now_ns + TELL_AGAIN_NS;
+	conn->home.standby.n_told = 0;
+	conn->home.standby.tell_ns = now_ns + TELL_AGAIN_NS;
 }
 
 void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	const struct mesh_conn_spare *ahead = &conn->home.ahead;
+	const struct mesh_standby_path *standby = &conn->home.standby;
 	struct mv_move_action ours = *action;
 
-	if (conn->move.live || !conn->attr.rts_mask || !conn->home.spare || mesh_rail_lost(conn->home.spare->rail) ||
-	    !mesh_live_armed(conn->vqp) || !may_stand_by(mesh_now_ns()) || !mesh_conn_is_of_peer(conn,
-												 &action->peer.gid) ||
-	    mesh_conn_unproved(conn) ||
-	    action->gid_type != ahead->gid_type || !mv_gid_equal(&action->local_gid, &ahead->gid))
+	if (conn->move.live || !conn->attr.rts_mask || !conn->home.standby_pd ||
+	    mesh_rail_lost(conn->home.standby_pd->rail) || !mesh_live_armed(conn->vqp) ||
+	    !may_stand_by(mesh_now_ns()) || !mesh_conn_is_of_peer(conn, &action->peer.gid) ||
+	    mesh_conn_unproved(conn) || action->gid_type != standby->gid_type ||
+	    !mv_gid_equal(&action->local_gid, &standby->gid))
 		return;
-	connect_ahead(conn, &ours);
+	connect_standby(conn, &ours);
 }
 
 /* ---- make the standby ---------------------------------------------------------------------------------------- */
@@ -137,11 +139,11 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 	int err;
 
 	/* The rail lacks the program's P_Key, and will lack it in a move, too. */
-	if (mesh_conn_shadow_attr(conn, conn->home.spare->rail, port, gid_type, &attr))
+	if (mesh_conn_shadow_attr(conn, conn->home.standby_pd->rail, port, gid_type, &attr))
 		return 0;
-	err = mesh_live_arm(conn->vqp, conn->home.spare, &attr);
+	err = mesh_live_arm(conn->vqp, conn->home.standby_pd, &attr);
 	if (!err) {
-		mesh_count(MV_COUNT_AHEAD_QP);
+		mesh_count(MV_COUNT_ARMED_QP);
 		conn->status.told = false;
 	}
 	return err == -EOPNOTSUPP || err == -EBUSY ? 0 : err;
@@ -150,40 +152,42 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 /* Note the standby's path, of which the peer is to be told. */
 static void note_path(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
 {
-	struct mesh_conn_path end = {.pd = conn->home.spare, .port = place->port, .gid_type = path->type};
-	struct mesh_conn_spare *ahead = &conn->home.ahead;
+	struct mesh_conn_path end = {.pd = conn->home.standby_pd, .port = place->port, .gid_type = path->type};
+	struct mesh_standby_path *standby = &conn->home.standby;
 
-	*ahead = (struct mesh_conn_spare){
+	*standby = (struct mesh_standby_path){
 		.gid = path->local_gid, .peer_gid = path->remote_gid, .port = place->port, .gid_type = path->type};
-	if (mesh_conn_path_limits(conn, &end, &ahead->mtu_bytes, &ahead->lid))
-		ahead->n_told = MAX_TOLD; /* the standby's path is of no use: do not tell the peer */
+	if (mesh_conn_path_limits(conn, &end, &standby->mtu_bytes, &standby->lid))
+		standby->n_told = MAX_TOLD; /* the standby's path is of no use: do not tell the peer */
 }
 
 static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
 {
 	int err;
 
-	if (!mesh_root.config.prearm)
+	if (!mesh_root.config.arm)
 		return;
 	/* Objects of the plugin must not use up RLIMIT_MEMLOCK: the program would fail to register memory later. */
 	if (mesh_memlock_bounded()) {
-		mv_log_once(&mesh_root.log, MV_LOG_INFO,
-			    "nothing is made ahead of moves, which take longer so: the limit of locked memory (RLIMIT_MEMLOCK), "
-			    "against which it would count, is not unlimited");
+		mv_log_once(
+			&mesh_root.log, MV_LOG_INFO,
+			"nothing is made in advance of moves, which take longer so: the limit of locked memory (RLIMIT_MEMLOCK), "
+			"against which it would count, is not unlimited");
 		return;
 	}
-	mesh_mr_prereg(conn->home.spare);
+	mesh_mr_prereg(conn->home.standby_pd);
 	err = arm_qp(conn, place->port, path->type);
 	if (!err) {
 		note_path(conn, place, path);
 		return;
 	}
-	mesh_count(MV_COUNT_AHEAD_FAILED);
+	mesh_count(MV_COUNT_ARM_FAILED);
 	if (is_shortage(err))
 		mesh_mr_prereg_give_back();
-	mv_log_once(&mesh_root.log, MV_LOG_WARN,
-		    "a queue pair cannot be made on %s ahead: %s; it will be when a connection moves there, which takes longer",
-		    place->device, strerrordesc_np(-err));
+	mv_log_once(
+		&mesh_root.log, MV_LOG_WARN,
+		"a queue pair cannot be made on %s in advance: %s; it will be when a connection moves there, which takes longer",
+		place->device, strerrordesc_np(-err));
 }
 
 /* Find the path of the next move. Return: false if there is no other path now. */
@@ -207,7 +211,7 @@ void mesh_conn_rail_lost(uint64_t now_ns)
 
 static void drop_lost(struct mesh_conn *conn)
 {
-	if (!conn->home.spare || !mesh_rail_lost(conn->home.spare->rail))
+	if (!conn->home.standby_pd || !mesh_rail_lost(conn->home.standby_pd->rail))
 		return;
 	mesh_conn_disarm(conn);
 	conn->home.renews = true;
@@ -224,7 +228,7 @@ static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
 
 	if (!conn->home.renews)
 		return UINT64_MAX;
-	conn->home.spared = false;
+	conn->home.standby_tried = false;
 	process->standby.renew_at_ns = now_ns + process->standby.renew_step_ns;
 	if (process->standby.renew_step_ns < RENEW_MAX_NS)
 		process->standby.renew_step_ns *= 2;
@@ -273,7 +277,7 @@ static void learn_order(struct mesh_conn *conn)
 
 /* ---- arm ----------------------------------------------------------------------------------------------------- */
 
-uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
+uint64_t mesh_conn_arm(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
 	struct mesh_view_rail place;
@@ -285,7 +289,7 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 
 	learn_order(conn);
 	drop_lost(conn);
-	if (home->spared)
+	if (home->standby_tried)
 		return tell_of_ours(conn, now_ns);
 	if (home->renews && now_ns < mesh_root.process->standby.renew_at_ns)
 		return mesh_root.process->standby.renew_at_ns;
@@ -298,17 +302,17 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	/* Firmware that hangs would block this call with conn->lock held. At most one connection waits for such a NIC. */
 	if (mesh_device_behind(mesh_device_get(place.device)))
 		return now_ns + STUCK_NS;
-	home->spared = true;
+	home->standby_tried = true;
 	rail = mesh_rail_get(place.device, why, sizeof(why));
-	home->spare = rail ? mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why)) : NULL;
+	home->standby_pd = rail ? mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why)) : NULL;
 	mesh_rail_put(rail);
-	if (!home->spare)
+	if (!home->standby_pd)
 		return renew_later(conn, now_ns);
 	home->renews = false;
-	mesh_thread_rail(home->spare->rail); /* so that the helper thread gets the event when the NIC is lost */
-	command = mesh_command_begin(home->spare->rail->commands);
+	mesh_thread_rail(home->standby_pd->rail); /* so that the helper thread gets the event when the NIC is lost */
+	command = mesh_command_begin(home->standby_pd->rail->commands);
 	arm(conn, &place, &path);
-	mesh_command_end(home->spare->rail->commands, command);
+	mesh_command_end(home->standby_pd->rail->commands, command);
 	return tell_of_ours(conn, now_ns);
 }
 
@@ -318,10 +322,10 @@ void mesh_conn_disarm(struct mesh_conn *conn)
 
 	if (conn->vqp)
 		mesh_live_disarm(conn->vqp);
-	if (home->spare)
-		mesh_pd_put(home->spare);
-	home->spare = NULL;
-	home->spared = false;
+	if (home->standby_pd)
+		mesh_pd_put(home->standby_pd);
+	home->standby_pd = NULL;
+	home->standby_tried = false;
 }
 
 void mesh_conn_reap(struct mesh_conn *conn)

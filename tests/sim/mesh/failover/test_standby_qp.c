@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Queue pairs on another NIC, made ahead of a failover: their size, their memory, and faults. */
+/* Queue pairs on another NIC, made in advance of a failover: their size, their memory, and faults. */
 #include <errno.h>
 
 #include "armed.h"
@@ -11,7 +11,7 @@ static void test_qp(void **state)
 	struct mesh_shadow_attr other = {.port_num = 1, .qp_access_flags = 0};
 	struct end e;
 	struct mesh_vqp *h;
-	uint32_t qpn, ahead;
+	uint32_t qpn, armed;
 	struct ibv_wc wc;
 
 	(void)state;
@@ -21,21 +21,21 @@ static void test_qp(void **state)
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_true(mesh_live_armed(h));
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EBUSY);
-	ahead = h->ahead.shadow.qp->qp_num;
+	armed = h->standby.shadow.qp->qp_num;
 	/* Until it is taken up, polling looks at nothing more. */
 	assert_null(h->send_cq->shadows.polled);
 	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	assert_int_equal(qpn, ahead);
+	assert_int_equal(qpn, armed);
 	assert_false(mesh_live_armed(h));
 	assert_non_null(h->send_cq->shadows.polled);
-	assert_null(h->send_cq->shadows.ahead);
+	assert_null(h->send_cq->shadows.standby);
 	mesh_live_release(h);
 	/* One that does not fit is left, and goes with the rest. */
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	ahead = h->ahead.shadow.qp->qp_num;
+	armed = h->standby.shadow.qp->qp_num;
 	assert_int_equal(mesh_live_prepare(h, world.spd, &other, &qpn), 0);
-	assert_int_not_equal(qpn, ahead);
+	assert_int_not_equal(qpn, armed);
 	assert_true(mesh_live_armed(h));
 	mesh_vqp_destroy(h);
 	end_close(&e);
@@ -201,7 +201,7 @@ static void make_bare(struct tracked *p)
 /* As mesh_live_arm() does. */
 static void give_room(struct tracked *p)
 {
-	mesh_walker_room_ahead(p->h);
+	mesh_walker_reserve(p->h);
 }
 
 static void arm(struct tracked *p)
@@ -227,7 +227,7 @@ static size_t for_each(struct tracked *all, void (*make)(struct tracked *))
 static void check_memory(uint32_t depth)
 {
 	struct tracked all[MANY], first = {.depth = depth};
-	size_t bare, ours, room, ahead;
+	size_t bare, ours, room, armed;
 	unsigned int i;
 
 	for (i = 0; i < MANY; i++)
@@ -238,9 +238,10 @@ static void check_memory(uint32_t depth)
 	bare = for_each(all, make_bare);
 	ours = for_each(all, track) + sizeof(struct mesh_conn);
 	room = for_each(all, give_room);
-	ahead = for_each(all, arm);
-	print_message("%u work requests: queue pair and CQ %zu bytes, the ones made ahead %zu, of ours %zu, room for a move %zu\n", depth, bare,
-		      ahead, ours, room);
+	armed = for_each(all, arm);
+	print_message(
+		"%u work requests: queue pair and CQ %zu bytes, the ones made in advance %zu, of ours %zu, room for a move %zu\n",
+		depth, bare, armed, ours, room);
 	for (i = 0; i < MANY; i++) {
 		mesh_vqp_destroy(all[i].h);
 		assert_int_equal(ibv_destroy_qp(all[i].qp), 0);
@@ -252,7 +253,7 @@ static void check_memory(uint32_t depth)
 	assert_true(ours <= OUR_BYTES);
 	assert_true(room <= LITTLE_BYTES);
 	assert_int_equal(room > 0, depth == 16);
-	assert_true(ahead < bare);
+	assert_true(armed < bare);
 }
 
 static void test_qp_memory(void **state)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_PREARM_H
-#define MESH_PREARM_H
+#ifndef MESH_ARM_H
+#define MESH_ARM_H
 
 #include "conn.h"
 
 /*
  * Arms the next move of a connection (as APM): makes slow objects while the current path works.
  *
- * Without the setting prearm: opens the NIC, and allocates a protection domain there. With prearm also: registers the program's
- * memory there (mr_prereg.h), makes the standby with its CQs (live.h), and connects the standby to that of the peer.
- * The move itself makes the objects that cannot be made in advance.
+ * Without the setting arm: opens the NIC, and allocates a protection domain there. With arm also: registers the
+ * program's memory there (mr_prereg.h), makes the standby with its CQs (live.h), and connects the standby to that of
+ * the peer. The move itself makes the objects that cannot be made in advance.
  *
  * Thread, unless a function says otherwise: helper thread, with conn->lock held.
  */
 
 /**
- * mesh_conn_prearm - make the objects that are missing
+ * mesh_conn_arm - make the objects that are missing
  *
  * Return: mesh_now_ns() time of the next call; UINT64_MAX: call again when something changes. Failures are logged and counted.
  */
-uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns);
+uint64_t mesh_conn_arm(struct mesh_conn *conn, uint64_t now_ns);
 
 /**
  * mesh_conn_rail_lost - a NIC was reset

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* NICs that the plugin opens ahead of a failover, and the GID tables that it remembers of them. */
+/* NICs that the plugin opens in advance of a failover, and the GID tables that it remembers of them. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,28 +9,28 @@
 #include "connpath.h"
 #include "fault.h"
 #include "onedevice.h"
-#include "prearm.h"
+#include "arm.h"
 
 #define SECOND_NS 1000000000ull
 
 static struct ibv_qp qp = {.pd = &program_pd};
 static struct mesh_conn conn;
 
-static struct mesh_rail *ahead(void)
+static struct mesh_rail *standby(void)
 {
 	uint64_t now_ns = mesh_now_ns();
 
 	has_path = true;
 	conn = (struct mesh_conn){.qp = &qp, .mc = &mc, .state = MESH_CONN_NATIVE};
-	assert_true(mesh_conn_prearm(&conn, now_ns) == UINT64_MAX);
-	assert_non_null(conn.home.spare);
-	return conn.home.spare->rail;
+	assert_true(mesh_conn_arm(&conn, now_ns) == UINT64_MAX);
+	assert_non_null(conn.home.standby_pd);
+	return conn.home.standby_pd->rail;
 }
 
 /* What waits there for the next move is found dead, and made anew on the new one. */
-static void test_ahead(void **state)
+static void test_standby(void **state)
 {
-	struct mesh_rail *rail = ahead();
+	struct mesh_rail *rail = standby();
 	uint64_t now_ns;
 
 	(void)state;
@@ -40,23 +40,23 @@ static void test_ahead(void **state)
 	sleeps();
 	/* Not at once: one that is lost again and again is not opened all the time. */
 	now_ns = mesh_now_ns();
-	assert_in_range(mesh_conn_prearm(&conn, now_ns), now_ns, now_ns + SECOND_NS);
-	assert_null(conn.home.spare);
+	assert_in_range(mesh_conn_arm(&conn, now_ns), now_ns, now_ns + SECOND_NS);
+	assert_null(conn.home.standby_pd);
 	/* The driver takes its time. */
 	refuses = true;
 	now_ns += SECOND_NS;
-	assert_int_equal(mesh_conn_prearm(&conn, now_ns), now_ns + 2 * SECOND_NS);
-	assert_int_equal(mesh_conn_prearm(&conn, now_ns + 1), now_ns + 2 * SECOND_NS);
+	assert_int_equal(mesh_conn_arm(&conn, now_ns), now_ns + 2 * SECOND_NS);
+	assert_int_equal(mesh_conn_arm(&conn, now_ns + 1), now_ns + 2 * SECOND_NS);
 	/* Nobody announces it. */
 	has_path = false;
 	now_ns += 2 * SECOND_NS;
-	assert_true(mesh_conn_prearm(&conn, now_ns) == UINT64_MAX);
+	assert_true(mesh_conn_arm(&conn, now_ns) == UINT64_MAX);
 	has_path = true;
-	assert_int_equal(mesh_conn_prearm(&conn, now_ns), now_ns + 4 * SECOND_NS);
+	assert_int_equal(mesh_conn_arm(&conn, now_ns), now_ns + 4 * SECOND_NS);
 	refuses = false;
-	assert_true(mesh_conn_prearm(&conn, now_ns + 4 * SECOND_NS) == UINT64_MAX);
-	assert_non_null(conn.home.spare);
-	assert_ptr_not_equal(conn.home.spare->rail, rail);
+	assert_true(mesh_conn_arm(&conn, now_ns + 4 * SECOND_NS) == UINT64_MAX);
+	assert_non_null(conn.home.standby_pd);
+	assert_ptr_not_equal(conn.home.standby_pd->rail, rail);
 	assert_int_equal(n_opened, 2);
 	put_rail(rail);
 	assert_true(opened[0].closed);
@@ -77,21 +77,21 @@ static int open_path(struct mesh_conn_path *ret)
 static void test_open_path(void **state)
 {
 	struct mesh_conn_path path = {0};
-	struct mesh_rail *rail = ahead();
+	struct mesh_rail *rail = standby();
 	int ends[2], number = number_of(&opened[0], MESH_RAIL_CMD);
 
 	(void)state;
 	fault_disarm();
 	assert_int_equal(open_path(&path), 0);
 	assert_int_equal(fault_count(FAULT_FSTAT), 0); /* no look */
-	assert_ptr_equal(path.pd, conn.home.spare);
+	assert_ptr_equal(path.pd, conn.home.standby_pd);
 	assert_string_equal(path.device, DEVICE);
 	put_pd(path.pd);
 	mesh_rail_ref(rail);
 	take_number(number, ends);
 	assert_false(mesh_rail_intact(rail));
 	assert_int_equal(open_path(&path), 0);
-	assert_ptr_not_equal(path.pd, conn.home.spare);
+	assert_ptr_not_equal(path.pd, conn.home.standby_pd);
 	assert_int_equal(n_opened, 2);
 	put_pd(path.pd);
 	assert_untouched(number, ends);
@@ -107,20 +107,20 @@ static void test_open_path(void **state)
 static void test_open_path_elsewhere(void **state)
 {
 	struct mesh_conn_path path = {0};
-	struct mesh_rail *rail = ahead();
+	struct mesh_rail *rail = standby();
 
 	(void)state;
 	mesh_rail_ref(rail);
 	strcpy(rail->device, "other");
 	assert_int_equal(open_path(&path), 0);
-	assert_ptr_not_equal(path.pd, conn.home.spare);
+	assert_ptr_not_equal(path.pd, conn.home.standby_pd);
 	assert_string_equal(path.pd->rail->device, DEVICE);
 	assert_int_equal(n_opened, 2);
 	put_pd(path.pd);
 	strcpy(rail->device, DEVICE);
 	mesh_rail_lose(rail);
 	assert_int_equal(open_path(&path), 0);
-	assert_ptr_not_equal(path.pd, conn.home.spare);
+	assert_ptr_not_equal(path.pd, conn.home.standby_pd);
 	assert_int_equal(n_opened, 2);
 	put_pd(path.pd);
 	put_rail(rail);
@@ -219,17 +219,17 @@ static void test_never_there(void **state)
 	(void)state;
 	has_path = refuses = true;
 	conn = (struct mesh_conn){.qp = &qp, .mc = &mc, .state = MESH_CONN_NATIVE};
-	assert_true(mesh_conn_prearm(&conn, now_ns) == UINT64_MAX);
+	assert_true(mesh_conn_arm(&conn, now_ns) == UINT64_MAX);
 	refuses = false;
-	assert_true(mesh_conn_prearm(&conn, now_ns + 3600 * SECOND_NS) == UINT64_MAX);
-	assert_null(conn.home.spare);
+	assert_true(mesh_conn_arm(&conn, now_ns + 3600 * SECOND_NS) == UINT64_MAX);
+	assert_null(conn.home.standby_pd);
 	assert_int_equal(n_opened, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_ahead, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_standby, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_open_path, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_open_path_elsewhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_recall, setup, teardown),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Queue pairs on another NIC, connected ahead of a failover. */
+/* Queue pairs on another NIC, connected in advance of a failover. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -100,7 +100,7 @@ static void test_standby(void **state)
 	assert_int_equal(stand_by(h, to_itself(qpn, 7)), 0);
 	assert_int_equal(modify.n, 0);
 	assert_int_equal(stand_by(h, to_itself(qpn, 0xfffff0)), 0);
-	assert_connected(h->ahead.shadow.qp, 0xfffff0);
+	assert_connected(h->standby.shadow.qp, 0xfffff0);
 	mesh_live_disarm(h);
 	assert_int_equal(stand_by(h, to_itself(qpn, 7)), -ENOENT);
 
@@ -135,15 +135,15 @@ static void test_standby_taken(void **state)
 {
 	struct mesh_shadow_attr other = shadow_attr;
 	struct mesh_vqp *h;
-	uint32_t ahead;
+	uint32_t armed_qpn;
 	struct end e;
 
 	(void)state;
 	modify.real = mesh_root.lib.verbs.modify_qp;
 	mesh_root.lib.verbs.modify_qp = count_modify;
 	h = armed(&e);
-	ahead = mesh_live_armed(h);
-	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), ahead);
+	armed_qpn = mesh_live_armed(h);
+	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), armed_qpn);
 	assert_int_equal(mesh_live_could_take(h, NULL, &shadow_attr), 0);
 	other.qp_access_flags ^= IBV_ACCESS_REMOTE_READ;
 	assert_int_equal(mesh_live_could_take(h, world.spd, &other), 0);
@@ -153,33 +153,35 @@ static void test_standby_taken(void **state)
 	if (!mesh_live_could_take(h, world.spd, &shadow_attr))
 		assert_true(fault_fired());
 	fault_disarm();
-	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), ahead);
+	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), armed_qpn);
 	h->tracker->lost = "this test says so";
 	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), 0);
 	h->tracker->lost = NULL;
-	assert_int_equal(stand_by(h, to_itself(ahead, 7)), 0);
+	assert_int_equal(stand_by(h, to_itself(armed_qpn, 7)), 0);
 	assert_false(mesh_live_has_next(h));
 	assert_null(h->send_cq->shadows.polled);
-	assert_true(mesh_live_on_standby(h, &(struct mv_ctl_end){.gid = to_itself(ahead, 7).rtr.ah_attr.grh.dgid, .qpn = ahead}));
-	assert_false(mesh_live_on_standby(h, &(struct mv_ctl_end){.gid = to_itself(ahead, 7).rtr.ah_attr.grh.dgid, .qpn = ahead + 1}));
+	assert_true(mesh_live_on_standby(
+		h, &(struct mv_ctl_end){.gid = to_itself(armed_qpn, 7).rtr.ah_attr.grh.dgid, .qpn = armed_qpn}));
+	assert_false(mesh_live_on_standby(
+		h, &(struct mv_ctl_end){.gid = to_itself(armed_qpn, 7).rtr.ah_attr.grh.dgid, .qpn = armed_qpn + 1}));
 	/* Called off. */
 	mesh_live_release(h);
-	assert_int_equal(mesh_live_armed(h), ahead);
+	assert_int_equal(mesh_live_armed(h), armed_qpn);
 	/* Something cannot be moved: it stays. */
 	h->tracker->lost = "this test says so";
 	assert_int_equal(mesh_live_take_standby(h), -EOPNOTSUPP);
 	h->tracker->lost = NULL;
-	assert_int_equal(mesh_live_armed(h), ahead);
+	assert_int_equal(mesh_live_armed(h), armed_qpn);
 	modify.n = 0;
 	assert_int_equal(mesh_live_take_standby(h), 0);
 	assert_int_equal(modify.n, 0);
 	assert_int_equal(mesh_live_armed(h), 0);
 	assert_true(mesh_live_has_next(h));
 	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), 0);
-	assert_int_equal(h->next.shadow.qp->qp_num, ahead);
+	assert_int_equal(h->next.shadow.qp->qp_num, armed_qpn);
 	assert_true(h->next.shadow.rtr && h->next.shadow.rts);
-	assert_int_equal(h->next.sq_psn, to_itself(ahead, 7).rts.sq_psn);
-	assert_int_equal(h->next.mtu_bytes, mesh_mtu_bytes(to_itself(ahead, 7).rtr.path_mtu));
+	assert_int_equal(h->next.sq_psn, to_itself(armed_qpn, 7).rts.sq_psn);
+	assert_int_equal(h->next.mtu_bytes, mesh_mtu_bytes(to_itself(armed_qpn, 7).rtr.path_mtu));
 	assert_non_null(h->send_cq->shadows.polled);
 	assert_connected(h->next.shadow.qp, 7);
 	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
@@ -219,28 +221,28 @@ static void test_changed(void **state)
 	struct mesh_shadow_attr want_attr = shadow_attr;
 	struct wanted want;
 	struct mesh_vqp *h;
-	uint32_t ahead, taken;
+	uint32_t armed_qpn, taken;
 	struct end e;
 
 	(void)state;
 	modify.real = mesh_root.lib.verbs.modify_qp;
 	mesh_root.lib.verbs.modify_qp = count_modify;
 	h = armed(&e);
-	ahead = mesh_live_armed(h);
-	want = to_itself(ahead, 7);
-	assert_allows(h->ahead.shadow.qp, IBV_ACCESS_REMOTE_WRITE);
-	/* Made ahead; connected ahead, and that is as good as it was; */
+	armed_qpn = mesh_live_armed(h);
+	want = to_itself(armed_qpn, 7);
+	assert_allows(h->standby.shadow.qp, IBV_ACCESS_REMOTE_WRITE);
+	/* Made in advance; connected in advance, and that is as good as it was; */
 	change(h, &want, IBV_ACCESS_REMOTE_READ, 3);
-	assert_allows(h->ahead.shadow.qp, IBV_ACCESS_REMOTE_READ);
+	assert_allows(h->standby.shadow.qp, IBV_ACCESS_REMOTE_READ);
 	assert_int_equal(stand_by(h, want), 0);
 	change(h, &want, 0, 4);
-	assert_allows(h->ahead.shadow.qp, 0);
+	assert_allows(h->standby.shadow.qp, 0);
 	assert_int_equal(stand_by(h, want), 0);
 	assert_int_equal(modify.n, 0);
 	/* taken; */
 	want_attr.qp_access_flags = 0;
 	assert_int_equal(mesh_live_prepare(h, world.spd, &want_attr, &taken), 0);
-	assert_int_equal(taken, ahead);
+	assert_int_equal(taken, armed_qpn);
 	change(h, &want, IBV_ACCESS_REMOTE_WRITE, 5);
 	assert_int_equal(connect_next(h, want), 0);
 	assert_int_equal(modify.n, 0);
