@@ -43,7 +43,7 @@ enum mv_move_action_type {
 	 */
 	MV_DO_FLUSH,
 	/*
-	 * The peer wants to leave the path because of @reason (MV_CTL_REASON_PORT ... _HOME). Answer with
+	 * The peer wants to leave the path because of @reason (MV_CTL_REASON_PORT ... _PRIMARY). Answer with
 	 * mv_move_start() and paths, or mv_move_refuse(). Comes again until then.
 	 */
 	MV_DO_WANTED,

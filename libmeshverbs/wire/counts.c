@@ -51,7 +51,7 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	MOVED_AT(PORT, "port"),
 	MOVED_AT(PATH, "path"),
 	MOVED_AT(DRAIN, "drain"),
-	MOVED_AT(HOME, "home"),
+	MOVED_AT(PRIMARY, "home"),
 	GAVE_UP(NONE, "timeout"),
 	GAVE_UP(NATIVE, "native"),
 	GAVE_UP(NO_PATH, "no_path"),
@@ -102,7 +102,7 @@ const struct mv_pause_row *mv_pause_rows(void)
 		{"port", LIVE(MV_COUNT_LIVE_PAUSE, PORT, MV_PAUSE_PLACES)},
 		{"path", LIVE(MV_COUNT_LIVE_PAUSE, PATH, MV_PAUSE_PLACES)},
 		{"drain", LIVE(MV_COUNT_LIVE_PAUSE, DRAIN, MV_PAUSE_PLACES)},
-		{"home", LIVE(MV_COUNT_LIVE_PAUSE, HOME, MV_PAUSE_PLACES)},
+		{"home", LIVE(MV_COUNT_LIVE_PAUSE, PRIMARY, MV_PAUSE_PLACES)},
 		{0},
 	};
 

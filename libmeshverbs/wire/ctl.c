@@ -227,7 +227,7 @@ const char *mv_ctl_reason_text(unsigned int reason)
 		return "nothing gets through";
 	case MV_CTL_REASON_DRAIN:
 		return "a NIC is being drained";
-	case MV_CTL_REASON_HOME:
+	case MV_CTL_REASON_PRIMARY:
 		return "the program's own path is back";
 	}
 	return "unknown";

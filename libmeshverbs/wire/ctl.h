@@ -94,7 +94,7 @@ enum mv_ctl_reason {
 	MV_CTL_REASON_PORT, /* a port on the path went down */
 	MV_CTL_REASON_PATH, /* the ports are up, but packets do not get through: probes, or retries exceeded */
 	MV_CTL_REASON_DRAIN, /* the administrator drains a NIC */
-	MV_CTL_REASON_HOME, /* the primary path works again */
+	MV_CTL_REASON_PRIMARY, /* the primary path works again */
 	MV_CTL_REASON_END,
 };
 
@@ -242,7 +242,7 @@ enum mv_frame_type {
 /* Purposes for which a process watches a path: a mask. */
 enum mv_watch {
 	MV_WATCH_WORK = 1, /* queue pairs work on it */
-	MV_WATCH_HOME = 2, /* it is the primary path of queue pairs that want to return */
+	MV_WATCH_PRIMARY = 2, /* it is the primary path of queue pairs that want to return */
 	MV_WATCH_ALTERNATE = 4, /* queue pairs could move to it; probed only when needed */
 	MV_WATCH_ALL = 7,
 };

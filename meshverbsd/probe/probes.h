@@ -41,8 +41,8 @@
  * make rounds slow), so that they can prepare to leave. The next state that they are told ends the warning. After a
  * false alarm, warnings pause.
  *
- * Nothing is sent unless some path is watched for WORK or HOME. Alternate paths are probed as witnesses only, while a
- * path is suspect.
+ * Nothing is sent unless some path is watched for WORK or PRIMARY. Alternate paths are probed as witnesses only, while
+ * a path is suspect.
  *
  * If both ends watch a path, the probes of one end suffice. Each probe says whether the previous echo has arrived, so
  * the other end learns as much as from an echo of its own. The other end probes if the next probe is late, or says that
@@ -106,7 +106,7 @@ struct md_probe {
 	UT_hash_handle hh;
 	struct md_probe_key key;
 	LIST_HEAD(, md_probe_watch) watches;
-	unsigned int n_scheduled; /* watches for WORK or HOME */
+	unsigned int n_scheduled; /* watches for WORK or PRIMARY */
 	enum mv_probed state; /* readable by others, as are the next four */
 	bool suspect;
 	bool awaited; /* not suspect; its newest probe has had neither an answer nor a review */

@@ -37,7 +37,7 @@ static void drop(struct md_probes *probes, struct md_probe *p)
 
 static bool is_scheduled(uint8_t watch)
 {
-	return watch & (MV_WATCH_WORK | MV_WATCH_HOME);
+	return watch & (MV_WATCH_WORK | MV_WATCH_PRIMARY);
 }
 
 /* @before, @after: mask of one process for the path */

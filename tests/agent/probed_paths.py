@@ -11,7 +11,7 @@ from hosts import wait_for, wait_until_still
 class Probes(AgentTest):
     """Paths that processes have watched."""
     key_text = None
-    work, home, alternate = 1, 2, 4
+    work, primary, alternate = 1, 2, 4
 
     def setUp(self):
         super().setUp()
@@ -50,7 +50,7 @@ class Probes(AgentTest):
         lines = talk.poll()
         self.assertLess(lines.index("path 10.2.0.1 10.2.0.2 up"), lines.index("path 10.1.0.1 10.1.0.2 down"))
         self.assertEqual(self.a.metric("path_failures"), 1)
-        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.home}")
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.primary}")
         self.b.ip("addr", "add", "10.1.0.2/24", "dev", "eth0")
         wait_for("it is up", lambda: self.states()["10.1.0.1", "10.1.0.2"] == "up")
         self.assertEqual(self.a.metric("path_recoveries"), 1)
@@ -68,7 +68,7 @@ class Probes(AgentTest):
         self.give_addresses(addrs)
         talk = self.a.talk()
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2", *(f"10.1.0.1 {addr}" for addr in addrs)):
-            talk.say(f"watch {path} {self.work + self.home}")
+            talk.say(f"watch {path} {self.work + self.primary}")
         all_are_up = lambda: list(self.states().values()) == ["up"] * (2 + len(addrs))
         wait_for("all are up", all_are_up)
         for says in (True,) * 9 + (False,):
@@ -94,7 +94,7 @@ class Probes(AgentTest):
     def test_nothing_is_sent_to_a_port_that_is_down(self):
         """Its host says so. The link itself works here."""
         talk = self.a.talk()
-        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work + self.home}")
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work + self.primary}")
         talk.expect("path 10.1.0.1 10.1.0.2 up")
         sent = lambda: (self.a.metric("probes_sent"), self.b.metric("probes_received"))
         known = lambda: {rail["device"]: rail["up"] for host in self.a.get("peers")["hosts"] for rail in host["rails"]}
@@ -114,7 +114,7 @@ class Probes(AgentTest):
         talk.claim("mlx5_1", 11)
         peer.claim("mlx5_1", 22)
         for path in (*paths, other):
-            talk.say(f"watch {path} {self.work + self.home}")
+            talk.say(f"watch {path} {self.work + self.primary}")
         for path in (*paths, other):
             talk.expect(f"path {path} up")
         hosts.sh("tc", "-n", self.a.netns, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "1kbit", "burst", "1600",
@@ -155,7 +155,7 @@ class Probes(AgentTest):
     def test_agent_starts_again(self):
         talk = self.a.talk()
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
-            talk.say(f"watch {path} {self.work + self.home}")
+            talk.say(f"watch {path} {self.work + self.primary}")
             talk.expect(f"path {path} up")
         self.b.stop(signal.SIGKILL)
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
@@ -205,7 +205,7 @@ class Probes(AgentTest):
         talk.expect("path 10.1.0.1 10.1.0.2 up")
         self.b.stop(signal.SIGKILL)
         wait_for("b is forgotten", lambda: not self.a.get("peers")["hosts"])
-        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.home}")
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.primary}")
         talk.expect("path 10.1.0.1 10.1.0.2 silent")
         self.assertEqual(self.a.metric("watches_refused"), 0)
 

@@ -53,7 +53,7 @@ class Address(Obedient):
         self.hosts.address(f"{host}.0", True)
 
     def test_new_key(self):
-        """Also one that was told of while the address was gone; and the way home is found when it is back."""
+        """Also one that was told of while the address was gone; and the way back to the primary path is found when it is back."""
         for host in ENDS:
             with self.subTest(host=host):
                 self.lose(host)
@@ -67,7 +67,7 @@ class Address(Obedient):
                     self.exchange(end)
 
     def test_stays_away(self):
-        """Home is where the address is: the port alone is none."""
+        """The primary path is where the address is: the port alone is none."""
         self.lose(CLIENT)
         self.are_on("mlx5_1")
         self.hosts.link(f"{CLIENT}.0", True)
@@ -109,13 +109,13 @@ class Address(Obedient):
                 self.other_address(False)
                 for end in ENDS:
                     self.exchange(end)
-                self.is_home()
+                self.is_primary()
 
-    def is_home(self):
+    def is_primary(self):
         """The connection is on its own path, by the program's addresses: the next fault does not meet it on its way there."""
-        home = {(SERVER, "rail_gid"): "10.1.0.1", (SERVER, "rail_peer_gid"): "10.1.0.2",
+        primary = {(SERVER, "rail_gid"): "10.1.0.1", (SERVER, "rail_peer_gid"): "10.1.0.2",
                 (CLIENT, "rail_gid"): "10.1.0.2", (CLIENT, "rail_peer_gid"): "10.1.0.1"}
-        self.wait_for("it is at home", lambda: all([qp[what] for qp in self.qps(host)] == [gid] for (host, what), gid in home.items()))
+        self.wait_for("it is on the primary path", lambda: all([qp[what] for qp in self.qps(host)] == [gid] for (host, what), gid in primary.items()))
 
     def test_agent_again_key(self):
         """Likewise, and a remote key is used that is not known for the other NIC."""

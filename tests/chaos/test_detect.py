@@ -221,7 +221,7 @@ class Alone(Watched):
         self.end(0, *((SURFACED,) if self.left else ()))
 
     def test_probe_keeps_away(self):
-        """Carrier alone brings nobody home: the path has to answer."""
+        """Carrier alone brings nobody back: the path has to answer."""
         self.begin(ALL, ALL)
         self.hosts.forward("a.0", False)
         self.hosts.link("b.0", False)

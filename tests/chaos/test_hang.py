@@ -73,7 +73,7 @@ class Hang(Watched):
 
     def test_only_the_one_that_is_being_armed_waits(self):
         """All move, and the first next queue pair is made on a NIC that hangs: that command keeps the helper thread, and one connection. All
-        others go home."""
+        others return."""
         self.begin()
         ready = self.armed()
         hung = ({"mlx5_1", "mlx5_2"} - {ready}).pop()
@@ -82,7 +82,7 @@ class Hang(Watched):
         self.is_on(ready)
         self.wait_for("a command does not return", lambda: "does not answer a command" in self.hosts.world.log(SERVER))
         self.hosts.link("a.0", True)
-        self.wait_for("all but one are home", lambda: self.devices(SERVER).count("mlx5_0") == N_QPS - 1)
+        self.wait_for("all but one are back", lambda: self.devices(SERVER).count("mlx5_0") == N_QPS - 1)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class Spread(watched.Watched):
             self.assertGreaterEqual(count, before[device], "none has left a NIC that works")
         self.hosts.link("l0", True)
         self.hosts.link("l1", True)
-        self.wait_for("all are home", lambda: self.all_are_on({"mlx5_0"}))
+        self.wait_for("all are back", lambda: self.all_are_on({"mlx5_0"}))
         self.end()
 
 

@@ -78,7 +78,7 @@ struct mesh_standby_path {
 };
 
 /* The primary path: the path on which the connection was made. */
-struct mesh_conn_home {
+struct mesh_conn_primary {
 	char device[IBV_SYSFS_NAME_MAX]; /* "": not made yet */
 	uint8_t port, gid_type;
 	bool away; /* the connection is on another path now */
@@ -135,8 +135,8 @@ enum mesh_job {
 
 /* Paths of a connection that the agent watches; probed.h. Times are mesh_now_ns(). */
 struct mesh_conn_probed {
-	struct mesh_probed *work, *home; /* NULL: not watched */
-	bool home_answers; /* the primary path has answered probes, so it has to answer again before a move back */
+	struct mesh_probed *work, *primary; /* NULL: not watched */
+	bool primary_answers; /* the primary path has answered probes, so it has to answer again before a move back */
 	bool prepares; /* the move began on suspicion of @work; cleared by mesh_conn_note_sure() */
 	uint64_t dead_ns; /* a follower knows that its path is dead, since; its leader seems not to know; 0: no */
 	uint64_t suspect_ns; /* last suspicion for which the connection prepared: mesh_probed_suspect() */
@@ -338,7 +338,7 @@ struct mesh_conn {
 	struct mesh_conn_blocked blocked;
 	struct mesh_conn_moving moving;
 	struct mesh_conn_retry retry;
-	struct mesh_conn_home home;
+	struct mesh_conn_primary primary;
 	struct mesh_conn_probed probed;
 	struct mesh_conn_failures *failures; /* NULL: none so far */
 	struct mesh_conn_status status;

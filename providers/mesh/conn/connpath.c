@@ -108,7 +108,7 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
  */
 static struct mesh_pd *standby_pd_on(const struct mesh_conn *conn, const char *device)
 {
-	struct mesh_pd *standby_pd = conn->home.standby_pd;
+	struct mesh_pd *standby_pd = conn->primary.standby_pd;
 
 	if (!standby_pd || mesh_rail_lost(standby_pd->rail) || mesh_rail_taken(standby_pd->rail) ||
 	    strcmp(standby_pd->rail->device, device))

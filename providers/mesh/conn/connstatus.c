@@ -56,8 +56,9 @@ static const char *state_name(const struct mesh_conn *conn)
 /* Device of the standby; "": none. */
 static const char *standby_on(const struct mesh_conn *conn)
 {
-	return conn->vqp && conn->home.standby_pd && mesh_live_armed(conn->vqp) ? conn->home.standby_pd->rail->device
-										: "";
+	return conn->vqp && conn->primary.standby_pd && mesh_live_armed(conn->vqp)
+		       ? conn->primary.standby_pd->rail->device
+		       : "";
 }
 
 /* A connection that is not at work yet is not reported as movable. */

@@ -57,7 +57,7 @@ static bool may_stand_by(uint64_t now_ns)
 
 static void tell_peer(struct mesh_conn *conn, bool ready)
 {
-	const struct mesh_standby_path *standby = &conn->home.standby;
+	const struct mesh_standby_path *standby = &conn->primary.standby;
 	const struct mv_ctl_end mine = {.gid = standby->gid, .qpn = mesh_live_armed(conn->vqp)};
 
 	mv_move_tell_standby(&conn->move, &mine, &standby->peer_gid, standby->gid_type, standby->lid,
@@ -67,7 +67,7 @@ static void tell_peer(struct mesh_conn *conn, bool ready)
 /* Tell the peer of our standby, up to MAX_TOLD times, until the peer's answer has ours connected. Return: when to come again. */
 static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_standby_path *standby = &conn->home.standby;
+	struct mesh_standby_path *standby = &conn->primary.standby;
 
 	if (!conn->vqp || !mesh_live_armed(conn->vqp) || !conn->attr.rts_mask || standby->n_told == MAX_TOLD ||
 	    !may_stand_by(now_ns))
@@ -82,9 +82,11 @@ static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
 
 static void connect_standby(struct mesh_conn *conn, struct mv_move_action *action)
 {
-	struct mesh_standby_path *standby = &conn->home.standby;
-	const struct mesh_conn_path path = {
-		.pd = conn->home.standby_pd, .port = standby->port, .gid = standby->gid, .gid_type = standby->gid_type};
+	struct mesh_standby_path *standby = &conn->primary.standby;
+	const struct mesh_conn_path path = {.pd = conn->primary.standby_pd,
+					    .port = standby->port,
+					    .gid = standby->gid,
+					    .gid_type = standby->gid_type};
 	struct ibv_qp_attr rtr, rts = conn->attr.rts;
 	int err;
 
@@ -112,17 +114,17 @@ void mesh_conn_stands_by_again(struct mesh_conn *conn, uint64_t now_ns)
 {
 	if (!conn->move.leader)
 		return;
-	conn->home.standby.n_told = 0;
-	conn->home.standby.tell_ns = now_ns + TELL_AGAIN_NS;
+	conn->primary.standby.n_told = 0;
+	conn->primary.standby.tell_ns = now_ns + TELL_AGAIN_NS;
 }
 
 void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	const struct mesh_standby_path *standby = &conn->home.standby;
+	const struct mesh_standby_path *standby = &conn->primary.standby;
 	struct mv_move_action ours = *action;
 
-	if (conn->move.live || !conn->attr.rts_mask || !conn->home.standby_pd ||
-	    mesh_rail_lost(conn->home.standby_pd->rail) || !mesh_live_armed(conn->vqp) ||
+	if (conn->move.live || !conn->attr.rts_mask || !conn->primary.standby_pd ||
+	    mesh_rail_lost(conn->primary.standby_pd->rail) || !mesh_live_armed(conn->vqp) ||
 	    !may_stand_by(mesh_now_ns()) || !mesh_conn_is_of_peer(conn, &action->peer.gid) ||
 	    mesh_conn_unproved(conn) || action->gid_type != standby->gid_type ||
 	    !mv_gid_equal(&action->local_gid, &standby->gid))
@@ -139,9 +141,9 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 	int err;
 
 	/* The rail lacks the program's P_Key, and will lack it in a move, too. */
-	if (mesh_conn_shadow_attr(conn, conn->home.standby_pd->rail, port, gid_type, &attr))
+	if (mesh_conn_shadow_attr(conn, conn->primary.standby_pd->rail, port, gid_type, &attr))
 		return 0;
-	err = mesh_live_arm(conn->vqp, conn->home.standby_pd, &attr);
+	err = mesh_live_arm(conn->vqp, conn->primary.standby_pd, &attr);
 	if (!err) {
 		mesh_count(MV_COUNT_ARMED_QP);
 		conn->status.told = false;
@@ -152,8 +154,8 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 /* Note the standby's path, of which the peer is to be told. */
 static void note_path(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
 {
-	struct mesh_conn_path end = {.pd = conn->home.standby_pd, .port = place->port, .gid_type = path->type};
-	struct mesh_standby_path *standby = &conn->home.standby;
+	struct mesh_conn_path end = {.pd = conn->primary.standby_pd, .port = place->port, .gid_type = path->type};
+	struct mesh_standby_path *standby = &conn->primary.standby;
 
 	*standby = (struct mesh_standby_path){
 		.gid = path->local_gid, .peer_gid = path->remote_gid, .port = place->port, .gid_type = path->type};
@@ -175,7 +177,7 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, cons
 			"against which it would count, is not unlimited");
 		return;
 	}
-	mesh_mr_prereg(conn->home.standby_pd);
+	mesh_mr_prereg(conn->primary.standby_pd);
 	err = arm_qp(conn, place->port, path->type);
 	if (!err) {
 		note_path(conn, place, path);
@@ -211,10 +213,10 @@ void mesh_conn_rail_lost(uint64_t now_ns)
 
 static void drop_lost(struct mesh_conn *conn)
 {
-	if (!conn->home.standby_pd || !mesh_rail_lost(conn->home.standby_pd->rail))
+	if (!conn->primary.standby_pd || !mesh_rail_lost(conn->primary.standby_pd->rail))
 		return;
 	mesh_conn_disarm(conn);
-	conn->home.renews = true;
+	conn->primary.renews = true;
 	conn->status.told = false;
 }
 
@@ -226,9 +228,9 @@ static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_process *process = mesh_root.process;
 
-	if (!conn->home.renews)
+	if (!conn->primary.renews)
 		return UINT64_MAX;
-	conn->home.standby_tried = false;
+	conn->primary.standby_tried = false;
 	process->standby.renew_at_ns = now_ns + process->standby.renew_step_ns;
 	if (process->standby.renew_step_ns < RENEW_MAX_NS)
 		process->standby.renew_step_ns *= 2;
@@ -241,13 +243,13 @@ static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
  *
  * Return: when to come again; 0: now.
  */
-static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
+static uint64_t turn_of(struct mesh_conn_primary *primary, uint64_t now_ns)
 {
 	struct mesh_process *process = mesh_root.process;
 	uint64_t first_ns = atomic_load_explicit(&process->moves.last_ns, memory_order_relaxed) + AFTER_NS;
 
-	if (now_ns < home->turn_ns)
-		return home->turn_ns;
+	if (now_ns < primary->turn_ns)
+		return primary->turn_ns;
 	if (now_ns >= first_ns && mesh_now_ns() <= now_ns + TURN_NS)
 		return 0;
 	if (first_ns < now_ns)
@@ -255,8 +257,8 @@ static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
 	if (process->standby.turn_ns < first_ns || process->standby.turn_ns > first_ns + LAST_NS)
 		process->standby.turn_ns = first_ns;
 	process->standby.turn_ns += EACH_NS;
-	home->turn_ns = process->standby.turn_ns;
-	return home->turn_ns;
+	primary->turn_ns = process->standby.turn_ns;
+	return primary->turn_ns;
 }
 
 /* Learn how the NIC orders completions (parity.h) before anything fails: a QP in ERR cannot be asked any more. */
@@ -279,7 +281,7 @@ static void learn_order(struct mesh_conn *conn)
 
 uint64_t mesh_conn_arm(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_conn_home *home = &conn->home;
+	struct mesh_conn_primary *primary = &conn->primary;
 	struct mesh_view_rail place;
 	struct mesh_rail *rail;
 	struct mv_path path;
@@ -289,11 +291,11 @@ uint64_t mesh_conn_arm(struct mesh_conn *conn, uint64_t now_ns)
 
 	learn_order(conn);
 	drop_lost(conn);
-	if (home->standby_tried)
+	if (primary->standby_tried)
 		return tell_of_ours(conn, now_ns);
-	if (home->renews && now_ns < mesh_root.process->standby.renew_at_ns)
+	if (primary->renews && now_ns < mesh_root.process->standby.renew_at_ns)
 		return mesh_root.process->standby.renew_at_ns;
-	turn_ns = turn_of(home, now_ns);
+	turn_ns = turn_of(primary, now_ns);
 	if (turn_ns)
 		return turn_ns;
 	mesh_conn_reap(conn);
@@ -302,37 +304,37 @@ uint64_t mesh_conn_arm(struct mesh_conn *conn, uint64_t now_ns)
 	/* Firmware that hangs would block this call with conn->lock held. At most one connection waits for such a NIC. */
 	if (mesh_device_behind(mesh_device_get(place.device)))
 		return now_ns + STUCK_NS;
-	home->standby_tried = true;
+	primary->standby_tried = true;
 	rail = mesh_rail_get(place.device, why, sizeof(why));
-	home->standby_pd = rail ? mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why)) : NULL;
+	primary->standby_pd = rail ? mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why)) : NULL;
 	mesh_rail_put(rail);
-	if (!home->standby_pd)
+	if (!primary->standby_pd)
 		return renew_later(conn, now_ns);
-	home->renews = false;
-	mesh_thread_rail(home->standby_pd->rail); /* so that the helper thread gets the event when the NIC is lost */
-	command = mesh_command_begin(home->standby_pd->rail->commands);
+	primary->renews = false;
+	mesh_thread_rail(primary->standby_pd->rail); /* so that the helper thread gets the event when the NIC is lost */
+	command = mesh_command_begin(primary->standby_pd->rail->commands);
 	arm(conn, &place, &path);
-	mesh_command_end(home->standby_pd->rail->commands, command);
+	mesh_command_end(primary->standby_pd->rail->commands, command);
 	return tell_of_ours(conn, now_ns);
 }
 
 void mesh_conn_disarm(struct mesh_conn *conn)
 {
-	struct mesh_conn_home *home = &conn->home;
+	struct mesh_conn_primary *primary = &conn->primary;
 
 	if (conn->vqp)
 		mesh_live_disarm(conn->vqp);
-	if (home->standby_pd)
-		mesh_pd_put(home->standby_pd);
-	home->standby_pd = NULL;
-	home->standby_tried = false;
+	if (primary->standby_pd)
+		mesh_pd_put(primary->standby_pd);
+	primary->standby_pd = NULL;
+	primary->standby_tried = false;
 }
 
 void mesh_conn_reap(struct mesh_conn *conn)
 {
 	if (conn->vqp)
 		mesh_live_reap(conn->vqp);
-	if (conn->home.old_pd)
-		mesh_pd_put(conn->home.old_pd);
-	conn->home.old_pd = NULL;
+	if (conn->primary.old_pd)
+		mesh_pd_put(conn->primary.old_pd);
+	conn->primary.old_pd = NULL;
 }

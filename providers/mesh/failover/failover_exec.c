@@ -77,7 +77,7 @@ static bool is_barred(struct mesh_conn *conn, const struct mv_move_action *actio
 	mesh_path_failures_update(conn, now_ns);
 	if (!mesh_conn_may_go_by(conn, &action->local_gid, action->gid_type))
 		return true;
-	if (conn->move.reason == MV_CTL_REASON_HOME)
+	if (conn->move.reason == MV_CTL_REASON_PRIMARY)
 		return mesh_path_failures_has(conn, &action->local_gid, &action->remote_gid);
 	return mesh_path_failures_bar(conn, &action->local_gid, &action->remote_gid);
 }
@@ -199,7 +199,7 @@ static struct mesh_device *device_at_work(const struct mesh_conn *conn)
 /* Return: NULL if the standby there is ready. */
 static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	const struct mesh_pd *standby_pd = conn->home.standby_pd;
+	const struct mesh_pd *standby_pd = conn->primary.standby_pd;
 	struct mesh_view_rail place;
 
 	if (mesh_view_rail(&action->local_gid, action->gid_type, &place))
@@ -290,15 +290,16 @@ uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
 /* The move is over: note whether the new path is the primary path, and drop what was armed. */
 static void arrived(struct mesh_conn *conn)
 {
-	struct mesh_conn_home *home = &conn->home;
+	struct mesh_conn_primary *primary = &conn->primary;
 
-	home->away = !mv_gid_equal(&conn->path.gid, &home->gid) || !mv_gid_equal(&conn->path.peer_gid, &home->peer_gid);
+	primary->away = !mv_gid_equal(&conn->path.gid, &primary->gid) ||
+			!mv_gid_equal(&conn->path.peer_gid, &primary->peer_gid);
 	/* The peer's primary path may be another one, if only one end has stand_in = on: then two ends would move to and fro. */
-	if (home->away && conn->move.reason == MV_CTL_REASON_HOME && mesh_root.config.stand_in)
+	if (primary->away && conn->move.reason == MV_CTL_REASON_PRIMARY && mesh_root.config.stand_in)
 		mesh_conn_adopt(conn);
-	home->works_since_ns = 0;
-	home->returned_at_ns = home->away ? 0 : mesh_now_ns();
-	home->sent_back = conn->move.reason != MV_CTL_REASON_HOME;
+	primary->works_since_ns = 0;
+	primary->returned_at_ns = primary->away ? 0 : mesh_now_ns();
+	primary->sent_back = conn->move.reason != MV_CTL_REASON_PRIMARY;
 	mesh_conn_disarm(conn);
 }
 
@@ -327,7 +328,7 @@ static void before_replay(struct mesh_conn *conn)
 static bool take_over(struct mesh_conn *conn)
 {
 	conn->moving.fenced = false;
-	conn->home.old_pd = conn->path.pd;
+	conn->primary.old_pd = conn->path.pd;
 	conn->path = conn->moving.next_path;
 	conn->moving.next_path = (struct mesh_conn_path){0};
 	conn->shadow.connected = true;

@@ -27,23 +27,23 @@
 
 void mesh_conn_note_flap(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_conn_home *home = &conn->home;
+	struct mesh_conn_primary *primary = &conn->primary;
 
-	if (home->away)
+	if (primary->away)
 		return;
-	if (!home->returned_at_ns || now_ns - home->returned_at_ns >= 4 * home->hold_ns)
-		home->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
-	else if (!home->sent_back)
-		home->hold_ns = home->hold_ns < MESH_HOLD_MAX_NS / 2 ? 2 * home->hold_ns : MESH_HOLD_MAX_NS;
-	home->returned_at_ns = now_ns;
-	home->sent_back = true;
+	if (!primary->returned_at_ns || now_ns - primary->returned_at_ns >= 4 * primary->hold_ns)
+		primary->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
+	else if (!primary->sent_back)
+		primary->hold_ns = primary->hold_ns < MESH_HOLD_MAX_NS / 2 ? 2 * primary->hold_ns : MESH_HOLD_MAX_NS;
+	primary->returned_at_ns = now_ns;
+	primary->sent_back = true;
 }
 
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns)
 {
 	mesh_conn_note_begin(conn, now_ns);
 	conn->probed.prepares = false;
-	if (reason != MV_CTL_REASON_HOME)
+	if (reason != MV_CTL_REASON_PRIMARY)
 		mesh_conn_note_flap(conn, now_ns);
 	mv_move_start(&conn->move, reason, paths, n, now_ns);
 }
@@ -87,7 +87,7 @@ static const char *why_no_path(const struct mesh_conn *conn)
 static void stay_for_lack_of_path(struct mesh_conn *conn)
 {
 	conn->retry.stayed = why_no_path(conn);
-	conn->home.refused = false;
+	conn->primary.refused = false;
 }
 
 static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
@@ -101,7 +101,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 		mesh_conn_begin(conn, reason, paths, n, now_ns);
 	else if ((mesh_live_broken(conn->vqp) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
 		mesh_conn_fail(conn, why_no_path(conn));
-	else if (reason != MV_CTL_REASON_HOME)
+	else if (reason != MV_CTL_REASON_PRIMARY)
 		stay_for_lack_of_path(conn);
 }
 
@@ -153,11 +153,11 @@ static bool is_stranded(const struct mesh_conn *conn)
  */
 static bool is_proven(const struct mesh_conn *conn)
 {
-	enum mv_probed state = mesh_probed_of(conn->probed.home);
+	enum mv_probed state = mesh_probed_of(conn->probed.primary);
 
 	if (!mesh_probed_on() || !mesh_detects(MESH_DETECT_PROBE))
 		return true;
-	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.home_answers);
+	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.primary_answers);
 }
 
 /*
@@ -173,31 +173,31 @@ static uint64_t look_for_directory(uint64_t generation, uint64_t now_ns)
 }
 
 /* Move back to the primary path once it has worked for the hold-down. Return: when to look again. */
-static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
+static uint64_t check_primary(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_conn_home *home = &conn->home;
+	struct mesh_conn_primary *primary = &conn->primary;
 	struct mv_path path;
 	uint64_t generation;
 
-	if (!mesh_path_home(conn, &path, &generation) || !is_proven(conn)) {
-		home->works_since_ns = 0;
+	if (!mesh_path_primary(conn, &path, &generation) || !is_proven(conn)) {
+		primary->works_since_ns = 0;
 		return look_for_directory(generation, now_ns);
 	}
 	/*
 	 * Work failed on the primary path, and has got through nowhere since. So the fault may not be of the primary path: look
 	 * again after the hold-down.
 	 */
-	if (mesh_path_failures_has(conn, &home->gid, &home->peer_gid)) {
-		home->works_since_ns = 0;
-		return now_ns + home->hold_ns;
+	if (mesh_path_failures_has(conn, &primary->gid, &primary->peer_gid)) {
+		primary->works_since_ns = 0;
+		return now_ns + primary->hold_ns;
 	}
-	if (!home->works_since_ns)
-		home->works_since_ns = now_ns;
-	if (now_ns - home->works_since_ns < home->hold_ns)
-		return home->works_since_ns + home->hold_ns;
-	home->works_since_ns = now_ns; /* restarts the hold-down, should the move come to nothing */
-	start(conn, MV_CTL_REASON_HOME, now_ns);
-	return now_ns + home->hold_ns;
+	if (!primary->works_since_ns)
+		primary->works_since_ns = now_ns;
+	if (now_ns - primary->works_since_ns < primary->hold_ns)
+		return primary->works_since_ns + primary->hold_ns;
+	primary->works_since_ns = now_ns; /* restarts the hold-down, should the move come to nothing */
+	start(conn, MV_CTL_REASON_PRIMARY, now_ns);
+	return now_ns + primary->hold_ns;
 }
 
 /*
@@ -246,13 +246,13 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 {
 	struct mv_path_request request;
 	struct mesh_view view;
-	struct mv_path home;
+	struct mv_path primary;
 	size_t i;
 
 	if (conn->retry.stayed && now_ns < conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS)
 		return conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS;
-	if (!strcmp(device, conn->home.device) && mesh_path_home(conn, &home, NULL)) {
-		mesh_conn_begin(conn, why, &home, 1, now_ns);
+	if (!strcmp(device, conn->primary.device) && mesh_path_primary(conn, &primary, NULL)) {
+		mesh_conn_begin(conn, why, &primary, 1, now_ns);
 		return UINT64_MAX;
 	}
 	mesh_path_now(conn, &request);
@@ -299,7 +299,8 @@ static bool is_doubtful(const struct mesh_conn *conn, enum mv_path_verdict verdi
  */
 static uint64_t forget_stayed(struct mesh_conn *conn, enum mv_path_verdict verdict, uint64_t now_ns)
 {
-	if (!conn->retry.stayed || is_doubtful(conn, verdict) || (conn->home.refused && conn->home.works_since_ns))
+	if (!conn->retry.stayed || is_doubtful(conn, verdict) ||
+	    (conn->primary.refused && conn->primary.works_since_ns))
 		return UINT64_MAX;
 	if (now_ns < conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS)
 		return conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS;
@@ -360,8 +361,8 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 	if (strays(conn, &request, device, &why))
 		return follow(conn, device, why, now_ns);
 	again_ns = earlier(mesh_conn_arm(conn, now_ns), look_for_directory(view.generation, now_ns));
-	if (conn->home.away && !(conn->ends.self && mesh_conn_led(conn, device, &why)))
-		again_ns = earlier(again_ns, check_home(conn, now_ns));
+	if (conn->primary.away && !(conn->ends.self && mesh_conn_led(conn, device, &why)))
+		again_ns = earlier(again_ns, check_primary(conn, now_ns));
 	return earlier(again_ns, forget_stayed(conn, view.verdict, now_ns));
 }
 
@@ -386,14 +387,14 @@ static bool stands_in(const struct mesh_conn *conn)
 	       (conn->own_qp.verdict == MV_PATH_LOCAL_DOWN || conn->own_qp.verdict == MV_PATH_REMOTE_DOWN);
 }
 
-static void set_home(struct mesh_conn_home *home, const struct mv_path_request *request, bool away)
+static void set_primary(struct mesh_conn_primary *primary, const struct mv_path_request *request, bool away)
 {
-	snprintf(home->device, sizeof(home->device), "%s", request->device);
-	home->port = request->port_num;
-	home->gid = request->sgid;
-	home->gid_type = request->sgid_type;
-	home->peer_gid = request->dgid;
-	home->away = away;
+	snprintf(primary->device, sizeof(primary->device), "%s", request->device);
+	primary->port = request->port_num;
+	primary->gid = request->sgid;
+	primary->gid_type = request->sgid_type;
+	primary->peer_gid = request->dgid;
+	primary->away = away;
 }
 
 void mesh_conn_settled(struct mesh_conn *conn)
@@ -405,8 +406,8 @@ void mesh_conn_settled(struct mesh_conn *conn)
 		mesh_path_asked(conn, &request);
 	else
 		mesh_path_now(conn, &request);
-	set_home(&conn->home, &request, away);
-	conn->home.hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
+	set_primary(&conn->primary, &request, away);
+	conn->primary.hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
 }
 
 void mesh_conn_adopt(struct mesh_conn *conn)
@@ -414,5 +415,5 @@ void mesh_conn_adopt(struct mesh_conn *conn)
 	struct mv_path_request request;
 
 	mesh_path_now(conn, &request);
-	set_home(&conn->home, &request, false);
+	set_primary(&conn->primary, &request, false);
 }

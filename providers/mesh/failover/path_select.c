@@ -160,11 +160,11 @@ static size_t others(const struct mesh_conn *conn, const struct mv_path_request 
 	return n;
 }
 
-size_t mesh_path_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation)
+size_t mesh_path_primary(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation)
 {
-	const struct mesh_conn_home *home = &conn->home;
-	const struct mv_path_request request =
-		mesh_path_between(conn, home->device, home->port, home->gid_type, &home->gid, &home->peer_gid);
+	const struct mesh_conn_primary *primary = &conn->primary;
+	const struct mv_path_request request = mesh_path_between(conn, primary->device, primary->port,
+								 primary->gid_type, &primary->gid, &primary->peer_gid);
 	struct mesh_view view;
 	size_t i;
 
@@ -179,8 +179,8 @@ size_t mesh_path_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_
 		return 0;
 	mesh_view_paths(&request, &view);
 	for (i = 0; i < view.n_paths; i++) {
-		if (mv_gid_equal(&view.paths[i].local_gid, &home->gid) && view.paths[i].type == home->gid_type &&
-		    mv_gid_equal(&view.paths[i].remote_gid, &home->peer_gid)) {
+		if (mv_gid_equal(&view.paths[i].local_gid, &primary->gid) && view.paths[i].type == primary->gid_type &&
+		    mv_gid_equal(&view.paths[i].remote_gid, &primary->peer_gid)) {
 			*ret = view.paths[i];
 			return view.verdict == MV_PATH_WORKS;
 		}
@@ -207,9 +207,9 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 
 	if (mesh_conn_unproved(conn) || mesh_conn_unqualified(conn))
 		return 0;
-	if (reason == MV_CTL_REASON_HOME)
-		return mesh_path_home(conn, ret, NULL) &&
-		       mesh_conn_may_go_by(conn, &conn->home.gid, (uint8_t)conn->home.gid_type);
+	if (reason == MV_CTL_REASON_PRIMARY)
+		return mesh_path_primary(conn, ret, NULL) &&
+		       mesh_conn_may_go_by(conn, &conn->primary.gid, (uint8_t)conn->primary.gid_type);
 	mesh_path_now(conn, &request);
 	mesh_view_paths(&request, &view);
 	n = drop_barred(conn, view.paths, others(conn, &request, reason, &view));

@@ -45,12 +45,12 @@ unsigned int mesh_path_doubt(const struct mv_path *path, const struct mv_path *l
 size_t mesh_paths_from(const char *device, const struct mv_path *paths, size_t n);
 
 /**
- * mesh_path_home - look up the primary path
+ * mesh_path_primary - look up the primary path
  * @ret_generation: of the directory; 0: there is none now. NULL: not wanted
  *
  * Return: the number of paths in @ret: 1 if the primary path works, else 0.
  */
-size_t mesh_path_home(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation);
+size_t mesh_path_primary(const struct mesh_conn *conn, struct mv_path *ret, uint64_t *ret_generation);
 
 /**
  * mesh_conn_paths_for - the paths that the work could take for a reason, best first, without barred paths (path_failures.h)

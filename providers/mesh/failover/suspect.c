@@ -17,14 +17,14 @@
 
 void mesh_conn_unwatch(struct mesh_conn *conn)
 {
-	mesh_probed_use(&conn->probed.home, MV_WATCH_HOME, NULL, NULL);
+	mesh_probed_use(&conn->probed.primary, MV_WATCH_PRIMARY, NULL, NULL);
 	mesh_probed_use(&conn->probed.work, MV_WATCH_WORK, NULL, NULL);
 }
 
 void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view)
 {
 	struct mesh_conn_probed *probed = &conn->probed;
-	struct mesh_conn_home *home = &conn->home;
+	struct mesh_conn_primary *primary = &conn->primary;
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
 	/* No agent probes paths within its host, or InfiniBand paths: only port states are known there. */
@@ -32,9 +32,9 @@ void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *reque
 		mesh_conn_unwatch(conn);
 		return;
 	}
-	mesh_probed_use(&probed->home, MV_WATCH_HOME, home->away ? &home->gid : NULL, &home->peer_gid);
+	mesh_probed_use(&probed->primary, MV_WATCH_PRIMARY, primary->away ? &primary->gid : NULL, &primary->peer_gid);
 	mesh_probed_use(&probed->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
-	probed->home_answers |= mesh_probed_of(home->away ? probed->home : probed->work) != MV_PROBED_UNKNOWN;
+	probed->primary_answers |= mesh_probed_of(primary->away ? probed->primary : probed->work) != MV_PROBED_UNKNOWN;
 	if (mesh_probed_wants_alternates(probed->work, view->generation))
 		mesh_probed_alternates(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
 }

@@ -15,7 +15,7 @@
 #define ASK_NS     1000000000ull
 #define ASK_MAX_NS (64 * ASK_NS)
 
-enum { WORK, HOME, ALTERNATE, N_USES };
+enum { WORK, PRIMARY, ALTERNATE, N_USES };
 
 struct mesh_probed {
 	struct mesh_probed *next; /* in its hash bucket */
@@ -86,12 +86,12 @@ static struct mesh_probed *find(struct mesh_probeds *probeds, const union ibv_gi
 
 static unsigned int use_of(enum mv_watch watch)
 {
-	return watch == MV_WATCH_WORK ? WORK : watch == MV_WATCH_HOME ? HOME : ALTERNATE;
+	return watch == MV_WATCH_WORK ? WORK : watch == MV_WATCH_PRIMARY ? PRIMARY : ALTERNATE;
 }
 
 static uint8_t mask_of(const struct mesh_probed *probed)
 {
-	return (uint8_t)((probed->uses[WORK] ? MV_WATCH_WORK : 0) | (probed->uses[HOME] ? MV_WATCH_HOME : 0) |
+	return (uint8_t)((probed->uses[WORK] ? MV_WATCH_WORK : 0) | (probed->uses[PRIMARY] ? MV_WATCH_PRIMARY : 0) |
 			 (probed->uses[ALTERNATE] ? MV_WATCH_ALTERNATE : 0));
 }
 

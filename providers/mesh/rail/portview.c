@@ -40,7 +40,7 @@ static void put(const struct mesh_view_stand_in *by, struct ibv_port_attr *attr)
 {
 	attr->state = IBV_PORT_ACTIVE;
 	attr->phys_state = LINK_UP;
-	/* The connection goes home later: its MTU has to fit both ports. */
+	/* The connection returns later: its MTU has to fit both ports. */
 	if (by->mtu_bytes && (!attr->active_mtu || mtu_of(by->mtu_bytes) < attr->active_mtu))
 		attr->active_mtu = mtu_of(by->mtu_bytes);
 	mv_port_speed(by->rate_mbps, &attr->active_width, &attr->active_speed);

@@ -21,7 +21,7 @@ KEY_FILE = world.KEY_FILE
 world.PREFIX = "chaos"
 
 
-# Back home at once, so that there is somewhere to leave.
+# Back at once, so that there is somewhere to leave.
 FLAPPING = SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 100\n")
 
 

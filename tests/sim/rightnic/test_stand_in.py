@@ -193,7 +193,7 @@ class Roce(Worlds):
         after = self.on.bytes_of("a")
         self.assertGreater(after[0] - before[0], 20 * (after[1] - before[1]))
 
-    def test_connections_go_home(self):
+    def test_connections_return(self):
         world = self.on
         port = str(world.fresh_port())
         command = ["ib_write_bw", "-F", "-D", "12", "-s", "4096", "-p", port, "-d", "mlx5_0"]

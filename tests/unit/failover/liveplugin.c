@@ -25,8 +25,8 @@ size_t make_paths(const struct end *e, struct mv_path *ret)
 
 void start(unsigned int i)
 {
-	static const enum mv_ctl_reason reasons[] = {MV_CTL_REASON_PORT, MV_CTL_REASON_PATH,
-						     MV_CTL_REASON_DRAIN, MV_CTL_REASON_HOME};
+	static const enum mv_ctl_reason reasons[] = {MV_CTL_REASON_PORT, MV_CTL_REASON_PATH, MV_CTL_REASON_DRAIN,
+						     MV_CTL_REASON_PRIMARY};
 	struct end *e = &w.ends[i];
 	struct mv_path paths[N_PATHS];
 	size_t n = make_paths(e, paths);

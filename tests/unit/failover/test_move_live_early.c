@@ -265,7 +265,7 @@ static void test_wish_is_lost(void **state)
 	(void)state;
 	introduce();
 	to_ready();
-	mv_move_start(&f, MV_CTL_REASON_HOME, NULL, 0, START);
+	mv_move_start(&f, MV_CTL_REASON_PRIMARY, NULL, 0, START);
 	msg = take_message(&f, MV_CTL_HELLO);
 	hear(&l, &msg);
 	take(&l, MV_DO_WANTED); /* and our caller does nothing */

@@ -258,7 +258,7 @@ static struct mv_frame frame_of(enum mv_frame_type type)
 				 .qpn = 0x4711,
 				 .dgid = unit_gid("10.1.0.2"),
 				 .sgid = unit_gid("10.1.0.1"),
-				 .watch = MV_WATCH_WORK | MV_WATCH_HOME,
+				 .watch = MV_WATCH_WORK | MV_WATCH_PRIMARY,
 				 .probed = MV_PROBED_DOWN,
 				 .len = 5};
 
@@ -311,7 +311,7 @@ static void test_frames(void **state)
 		assert_int_equal(!mv_gid_is_zero(&got.dgid), strchr(uses[type], 'G') != NULL);
 		assert_string_equal((char *)got.payload, strchr(uses[type], 'P') ? "hello" : "");
 		assert_int_equal(!mv_gid_is_zero(&got.sgid), strchr(uses[type], 'S') != NULL);
-		assert_int_equal(got.watch, strchr(uses[type], 'W') ? MV_WATCH_WORK | MV_WATCH_HOME : 0);
+		assert_int_equal(got.watch, strchr(uses[type], 'W') ? MV_WATCH_WORK | MV_WATCH_PRIMARY : 0);
 		assert_int_equal(got.probed, strchr(uses[type], 'R') ? MV_PROBED_DOWN : 0);
 	}
 }

@@ -29,7 +29,7 @@
 #define CQE	    31u /* a CQ of so many has no room for more, but one */
 
 /* How it ends: nobody notices; the program ends it, or the path does and there is no other, where it works or where it was made. */
-enum ending { CLOSED, FLUSHED, MOVE_FAILED, MOVE_FAILED_AT_HOME, N_ENDINGS };
+enum ending { CLOSED, FLUSHED, MOVE_FAILED, MOVE_FAILED_AT_PRIMARY, N_ENDINGS };
 
 struct corner {
 	uint32_t sends, recvs, srq; /* sizes; srq 0: receives of its own */
@@ -377,7 +377,7 @@ static void try_corner(void)
 	world.mc->data.mlx5.state = known;
 	if (corner.others)
 		open_others(&others);
-	if (corner.ending != MOVE_FAILED_AT_HOME) {
+	if (corner.ending != MOVE_FAILED_AT_PRIMARY) {
 		move();
 		move();
 	}

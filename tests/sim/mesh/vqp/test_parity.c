@@ -311,7 +311,7 @@ static void test_data_in_order(void **state)
 		/* As the helper thread, when it looks after the connection for the first time. */
 		conn = as_connection(&e, h, MESH_CONN_NATIVE);
 		conn->attr.rts_mask = RTS_MASK;
-		conn->home.standby_tried = true;
+		conn->primary.standby_tried = true;
 		mesh_conn_arm(conn, 0);
 		end_connection(conn);
 		assert_true(h->parity.order_known);

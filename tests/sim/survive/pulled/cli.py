@@ -49,7 +49,7 @@ def explain(case, half, wrong, out):
 
 
 def play(place, case, half, seed, build):
-    """(verdict, row of the table, whether it was at home again)"""
+    """(verdict, row of the table, whether it was on the primary path again)"""
     begun, one = time.monotonic(), Play(place, case, randoms.Random(f"{seed} {case.name}"), build)
     try:
         out = one.go()

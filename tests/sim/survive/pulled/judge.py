@@ -52,7 +52,7 @@ def moved(case, out):
 
 
 def returned(case, out):
-    """It was at home again, by both logs and by what was carried."""
+    """It was on the primary path again, by both logs and by what was carried."""
     return out.back > SHARE * case.megabytes and all(any(device == out.nic for _, device in out.moves(host)) for host in ENDS)
 
 

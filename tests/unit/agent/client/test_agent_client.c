@@ -35,7 +35,7 @@ static void test_watch(void **state)
 	const struct mv_frame watch = {.type = MV_FRAME_WATCH,
 				       .sgid = unit_gid("10.1.0.1"),
 				       .dgid = unit_gid("10.1.0.2"),
-				       .watch = MV_WATCH_HOME};
+				       .watch = MV_WATCH_PRIMARY};
 	struct mv_frame frame;
 	int fd = registered();
 
@@ -46,7 +46,7 @@ static void test_watch(void **state)
 	probing = true;
 	fd = registered();
 	put(fd, &watch);
-	assert_int_equal(watched, MV_WATCH_HOME);
+	assert_int_equal(watched, MV_WATCH_PRIMARY);
 	assert_int_equal(clients.count.watches_refused, 0);
 	assert_true(md_clients_path(&clients, watcher->number, &watch.sgid, &watch.dgid, MV_PROBED_DOWN));
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PATH);

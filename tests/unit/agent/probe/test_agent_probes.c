@@ -134,7 +134,7 @@ static void test_never_answered(void **state)
 {
 	(void)state;
 	wires[0].mute = true;
-	watch(0, MV_WATCH_WORK | MV_WATCH_HOME);
+	watch(0, MV_WATCH_WORK | MV_WATCH_PRIMARY);
 	watch(1, MV_WATCH_WORK);
 	run(60 * MD_S);
 	assert_int_equal(state_of(0), MV_PROBED_UNKNOWN);

@@ -10,7 +10,7 @@ static void test_starved(void **state)
 		rng = seed * 7919;
 		begin();
 		wires[1].delay_ns = 1000 * (1 + rnd(300));
-		watch(0, MV_WATCH_WORK | MV_WATCH_HOME);
+		watch(0, MV_WATCH_WORK | MV_WATCH_PRIMARY);
 		watch(1, chance(50) ? MV_WATCH_WORK : MV_WATCH_ALTERNATE);
 		run(MD_S / 10);
 		for (int i = 0; i < 400; i++) {
@@ -148,9 +148,9 @@ static void stick(size_t room)
 
 	begin();
 	send_room = room;
-	watch(0, MV_WATCH_WORK | MV_WATCH_HOME);
+	watch(0, MV_WATCH_WORK | MV_WATCH_PRIMARY);
 	watch(1, MV_WATCH_WORK);
-	watch(2, MV_WATCH_WORK | MV_WATCH_HOME);
+	watch(2, MV_WATCH_WORK | MV_WATCH_PRIMARY);
 	run(MD_S);
 	wires[0].stuck = wires[2].stuck = true;
 	run(100 * MD_MS);

@@ -56,8 +56,8 @@ static void test_warned_in_vain(void **state)
 	(void)state;
 	watch(0, MV_WATCH_WORK);
 	watch(1, MV_WATCH_ALTERNATE);
-	/* Nobody works there: HOME is not warned. */
-	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_HOME, 2, 0, &others_watches, now_ns), 0);
+	/* Nobody works there: PRIMARY is not warned. */
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_PRIMARY, 2, 0, &others_watches, now_ns), 0);
 	run(MD_S);
 	n_told[0] = 0;
 	assert_false(blip(5 * MD_MS));
@@ -107,7 +107,7 @@ static void test_watched_otherwise_while_suspect(void **state)
 	while (!n_warned[0])
 		step(now_ns + MD_S);
 	n_told[0] = 0;
-	watch(0, MV_WATCH_WORK | MV_WATCH_HOME);
+	watch(0, MV_WATCH_WORK | MV_WATCH_PRIMARY);
 	assert_int_equal(n_told[0], 0);
 	/* Another process has not been warned. */
 	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_WORK, 2, 0, &others_watches, now_ns), 0);
@@ -118,7 +118,7 @@ static void test_watched_otherwise_while_suspect(void **state)
 	assert_int_equal(n_told[0], 2);
 	assert_int_equal(told[0], MV_PROBED_DOWN);
 	/* Afterwards each question has its answer. */
-	watch(0, MV_WATCH_HOME);
+	watch(0, MV_WATCH_PRIMARY);
 	assert_int_equal(n_told[0], 3);
 }
 
@@ -329,7 +329,7 @@ static void test_another_one_dies_meanwhile(void **state)
 {
 	(void)state;
 	watch(0, MV_WATCH_WORK);
-	watch(2, MV_WATCH_WORK | MV_WATCH_HOME);
+	watch(2, MV_WATCH_WORK | MV_WATCH_PRIMARY);
 	watch(1, MV_WATCH_ALTERNATE);
 	run(MD_S);
 	wires[0].there_lost = true;
@@ -352,7 +352,7 @@ static void test_all_fall_silent(void **state)
 		begin();
 		late_ns = rnd(1500000);
 		for (unsigned int path = N_NAMED; path < N_NAMED + 1 + MD_WITNESSES_MAX; path++) {
-			watch(path, MV_WATCH_WORK | MV_WATCH_HOME);
+			watch(path, MV_WATCH_WORK | MV_WATCH_PRIMARY);
 			wires[path].delay_ns = delay_ns;
 			run(rnd(INTERVAL));
 		}
@@ -395,7 +395,7 @@ static void test_no_witness(void **state)
 	(void)state;
 	watch(0, MV_WATCH_WORK);
 	watch(3, MV_WATCH_WORK); /* of another host */
-	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_HOME, 2, 0, &others_watches, now_ns), 0);
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_PRIMARY, 2, 0, &others_watches, now_ns), 0);
 	run(MD_S);
 	wires[0].there_lost = true;
 	run(5 * MD_S);
@@ -431,7 +431,7 @@ static void test_recovers(void **state)
 	run(MD_S);
 	wires[0].there_lost = true;
 	until_down(0, MD_S);
-	watch(0, MV_WATCH_HOME);
+	watch(0, MV_WATCH_PRIMARY);
 	watch(1, MV_WATCH_WORK);
 	assert_int_equal(told[0], MV_PROBED_DOWN);
 	run(30 * MD_S);

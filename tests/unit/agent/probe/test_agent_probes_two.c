@@ -517,7 +517,7 @@ static void test_what_is_untold(void **state)
 	run(MD_S);
 	for (struct end *end = ends; end < ends + N_ENDS; end++) {
 		end->cannot_tell = true;
-		watch((unsigned int)(end - ends), 0, MV_WATCH_WORK | MV_WATCH_HOME);
+		watch((unsigned int)(end - ends), 0, MV_WATCH_WORK | MV_WATCH_PRIMARY);
 		end->n_told = 0;
 	}
 	run(MD_S / 10);

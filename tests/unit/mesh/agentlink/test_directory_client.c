@@ -386,26 +386,26 @@ static void test_renewed(void **state)
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
 }
 
-/* Of thousands that are away, each asks for the way home with each news. */
-static void test_way_home(void **state)
+/* Of thousands that are away, each asks for the way back to the primary path with each news. */
+static void test_way_to_primary(void **state)
 {
 	struct mesh_conn conn = {.qp = &(struct ibv_qp){0},
 				 .state = MESH_CONN_MOVED,
-				 .home = {.device = "d0",
-					  .port = 1,
-					  .gid = unit_gid("10.1.0.1"),
-					  .gid_type = MV_GID_TYPE_ROCE_V2,
-					  .peer_gid = unit_gid("10.1.0.2")}};
+				 .primary = {.device = "d0",
+					     .port = 1,
+					     .gid = unit_gid("10.1.0.1"),
+					     .gid_type = MV_GID_TYPE_ROCE_V2,
+					     .peer_gid = unit_gid("10.1.0.2")}};
 	struct mv_path path;
 
 	(void)state;
 	publish(A_DOWN B);
-	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_HOME, &path), 0);
+	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_PRIMARY, &path), 0);
 	publish(A B_DOWN);
-	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_HOME, &path), 0);
+	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_PRIMARY, &path), 0);
 	assert_int_equal(n_searches, 0);
 	publish(A B);
-	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_HOME, &path), 1);
+	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_PRIMARY, &path), 1);
 	assert_gid(path.local_gid, "10.1.0.1");
 	assert_gid(path.remote_gid, "10.1.0.2");
 	assert_int_equal(path.type, MV_GID_TYPE_ROCE_V2);
@@ -437,7 +437,7 @@ static void test_path_works(void **state)
 /* Ranks of queue pairs go to the same few peers. */
 static void test_searched_once(void **state)
 {
-	struct mv_path_request home = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2"), now = home;
+	struct mv_path_request primary = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2"), now = primary;
 	struct mesh_view view;
 
 	(void)state;
@@ -446,10 +446,10 @@ static void test_searched_once(void **state)
 	now.dgid = unit_gid("10.2.0.2");
 	publish(A B_DOWN);
 	for (unsigned int i = 0; i < 1000; i++) {
-		mesh_view_judge(&home, &view);
+		mesh_view_judge(&primary, &view);
 		assert_int_equal(view.verdict, MV_PATH_REMOTE_DOWN);
 		assert_int_equal(view.n_paths, 1);
-		mesh_view_paths(&home, &view);
+		mesh_view_paths(&primary, &view);
 		assert_int_equal(view.n_paths, 1);
 		mesh_view_paths(&now, &view);
 		assert_int_equal(view.n_paths, 1);
@@ -457,12 +457,12 @@ static void test_searched_once(void **state)
 	assert_int_equal(n_searches, 2);
 	/* Each change is seen at once. */
 	publish(A B);
-	mesh_view_paths(&home, &view);
+	mesh_view_paths(&primary, &view);
 	assert_int_equal(n_searches, 3);
 	assert_int_equal(view.n_paths, 3);
 	assert_int_equal(view.paths[0].stays, 3);
 	publish(A B);
-	mesh_view_paths(&home, &view);
+	mesh_view_paths(&primary, &view);
 	assert_int_equal(n_searches, 4);
 }
 
@@ -603,7 +603,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_holder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_renewed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_way_to_primary, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_doubted, setup, teardown),

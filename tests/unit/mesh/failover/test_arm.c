@@ -152,7 +152,7 @@ static void test_gone(void **state)
 	(void)state;
 	process.moves.last_ns = 1000 * MS;
 	for (i = 0; i < 1000000; i++) {
-		conns[0].home.turn_ns = 0; /* another one each time */
+		conns[0].primary.turn_ns = 0; /* another one each time */
 		late_ns = mesh_conn_arm(&conns[0], 1000 * MS);
 		assert_in_range(late_ns, 1250 * MS, 11350 * MS);
 	}

@@ -28,8 +28,11 @@ int __wrap_mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_re
 	return 0;
 }
 
-static const struct mv_path home = {
-	.local_rail = 0, .remote_rail = 0, .local_gid = {.raw = {1}}, .remote_gid = {.raw = {2}}, .type = MV_GID_TYPE_ROCE_V2};
+static const struct mv_path primary = {.local_rail = 0,
+				       .remote_rail = 0,
+				       .local_gid = {.raw = {1}},
+				       .remote_gid = {.raw = {2}},
+				       .type = MV_GID_TYPE_ROCE_V2};
 static const struct mv_path other = {
 	.local_rail = 1, .remote_rail = 1, .local_gid = {.raw = {3}}, .remote_gid = {.raw = {4}}, .type = MV_GID_TYPE_ROCE_V2};
 
@@ -78,7 +81,7 @@ static void arrives(enum mv_ctl_reason reason, const struct mv_path *path)
 static void moves(enum mv_ctl_reason reason, const struct mv_path *path)
 {
 	arrives(reason, path);
-	assert_int_equal(conn.home.away, path == &other);
+	assert_int_equal(conn.primary.away, path == &other);
 }
 
 /* The port at work goes down, and leaves no choice. */
@@ -92,13 +95,13 @@ static void port_goes_down(const struct mv_path *to)
 /* Both ports are up, and stay so. */
 static void returns_after(uint64_t hold_ns)
 {
-	check(MV_PATH_WORKS, &home);
+	check(MV_PATH_WORKS, &primary);
 	now_ns += hold_ns - 1;
-	check(MV_PATH_WORKS, &home);
+	check(MV_PATH_WORKS, &primary);
 	assert_false(conn.move.live);
 	now_ns++;
-	check(MV_PATH_WORKS, &home);
-	moves(MV_CTL_REASON_HOME, &home);
+	check(MV_PATH_WORKS, &primary);
+	moves(MV_CTL_REASON_PRIMARY, &primary);
 }
 
 /* Each return after the hold-down comes too early. */
@@ -124,7 +127,7 @@ static void test_both_ports_flap(void **state)
 	(void)state;
 	for (i = 0; i < 8; i++) {
 		port_goes_down(&other);
-		port_goes_down(&home);
+		port_goes_down(&primary);
 	}
 	port_goes_down(&other);
 	returns_after(HOLD_NS);
@@ -137,11 +140,11 @@ static void test_other_port_flaps_once(void **state)
 	port_goes_down(&other);
 	returns_after(HOLD_NS);
 	port_goes_down(&other);
-	port_goes_down(&home);
+	port_goes_down(&primary);
 	port_goes_down(&other);
 	returns_after(2 * HOLD_NS);
 	port_goes_down(&other);
-	port_goes_down(&home);
+	port_goes_down(&primary);
 	now_ns += 16 * HOLD_NS;
 	port_goes_down(&other);
 	returns_after(HOLD_NS);
@@ -203,33 +206,33 @@ static void test_stood_in(void **state)
 	for (i = 0; i < 3; i++) {
 		mesh_root.config.stand_in = false;
 		made_elsewhere(verdicts[i]);
-		assert_false(conn.home.away);
-		assert_true(mv_gid_equal(&conn.home.gid, &other.local_gid));
+		assert_false(conn.primary.away);
+		assert_true(mv_gid_equal(&conn.primary.gid, &other.local_gid));
 		mesh_root.config.stand_in = true;
 		made_elsewhere(verdicts[i]);
-		assert_int_equal(conn.home.away, i < 2);
+		assert_int_equal(conn.primary.away, i < 2);
 	}
 	made_elsewhere(MV_PATH_LOCAL_DOWN);
-	assert_true(mv_gid_equal(&conn.home.gid, &home.local_gid));
-	assert_true(mv_gid_equal(&conn.home.peer_gid, &home.remote_gid));
-	assert_string_equal(conn.home.device, context.device);
+	assert_true(mv_gid_equal(&conn.primary.gid, &primary.local_gid));
+	assert_true(mv_gid_equal(&conn.primary.peer_gid, &primary.remote_gid));
+	assert_string_equal(conn.primary.device, context.device);
 	returns_after(HOLD_NS);
 }
 
 /* A peer with stand_in = off leads to the path on which the connection was made: this end does not ask again. */
-static void test_peer_has_another_home(void **state)
+static void test_peer_has_another_primary(void **state)
 {
 	(void)state;
 	mesh_root.config.stand_in = true;
 	made_elsewhere(MV_PATH_REMOTE_DOWN);
-	check(MV_PATH_WORKS, &home);
+	check(MV_PATH_WORKS, &primary);
 	now_ns += HOLD_NS;
-	check(MV_PATH_WORKS, &home);
-	arrives(MV_CTL_REASON_HOME, &other);
-	assert_false(conn.home.away);
-	assert_true(mv_gid_equal(&conn.home.gid, &other.local_gid));
+	check(MV_PATH_WORKS, &primary);
+	arrives(MV_CTL_REASON_PRIMARY, &other);
+	assert_false(conn.primary.away);
+	assert_true(mv_gid_equal(&conn.primary.gid, &other.local_gid));
 	now_ns += 100 * HOLD_NS;
-	check(MV_PATH_WORKS, &home);
+	check(MV_PATH_WORKS, &primary);
 	assert_false(conn.move.live);
 }
 
@@ -241,7 +244,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_other_port_flaps_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_move_comes_to_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stood_in, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_peer_has_another_home, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_peer_has_another_primary, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

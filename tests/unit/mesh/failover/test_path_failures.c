@@ -200,7 +200,7 @@ static void test_answers_again(void **state)
 	fails_with_paths(2);
 	frame.sgid = path_of(0).local_gid;
 	frame.dgid = path_of(0).remote_gid;
-	mesh_probed_use(&probed, MV_WATCH_HOME, &frame.sgid, &frame.dgid);
+	mesh_probed_use(&probed, MV_WATCH_PRIMARY, &frame.sgid, &frame.dgid);
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
 	mesh_probed_told(&frame, now_ns);
@@ -213,22 +213,22 @@ static void test_answers_again(void **state)
 	mesh_probed_told(&frame, now_ns);
 	assert_int_equal(goes_to(2), 0);
 	conn.move.live = false;
-	mesh_probed_use(&probed, MV_WATCH_HOME, NULL, NULL);
+	mesh_probed_use(&probed, MV_WATCH_PRIMARY, NULL, NULL);
 	mesh_probed_run(now_ns);
 	free(process.probed.all);
 	process.probed.all = NULL;
 }
 
-/* Home seems to work, and did not carry the work: it returns when some has got through elsewhere. */
-static void test_home(void **state)
+/* The primary path seems to work, and did not carry the work: it returns when some has got through elsewhere. */
+static void test_primary(void **state)
 {
 	(void)state;
 	fails_with_paths(2);
-	conn.home = (struct mesh_conn_home){.away = true,
-					    .hold_ns = 100 * MS,
-					    .gid = path_of(0).local_gid,
-					    .gid_type = MV_GID_TYPE_ROCE_V2,
-					    .peer_gid = path_of(0).remote_gid};
+	conn.primary = (struct mesh_conn_primary){.away = true,
+						  .hold_ns = 100 * MS,
+						  .gid = path_of(0).local_gid,
+						  .gid_type = MV_GID_TYPE_ROCE_V2,
+						  .peer_gid = path_of(0).remote_gid};
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
 	view.verdict = MV_PATH_WORKS;
@@ -240,7 +240,7 @@ static void test_home(void **state)
 	mesh_conn_check(&conn, now_ns, now_ns);
 	now_ns += 100 * MS;
 	assert_int_equal(goes_to(2), 0);
-	assert_int_equal(conn.move.reason, MV_CTL_REASON_HOME);
+	assert_int_equal(conn.move.reason, MV_CTL_REASON_PRIMARY);
 	conn.move.live = false;
 }
 
@@ -272,9 +272,8 @@ static void test_declines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_schedules), T(test_got_through),	  T(test_port_down),
-		T(test_came_back), T(test_answers_again), T(test_declines),
-		T(test_home),
+		T(test_schedules),     T(test_got_through), T(test_port_down), T(test_came_back),
+		T(test_answers_again), T(test_declines),    T(test_primary),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,8 @@
 
 #define SECOND_NS (1000 * MS)
 
-static const struct mv_path home = {.local_gid = {.raw = {1}}, .remote_gid = {.raw = {2}}, .type = MV_GID_TYPE_ROCE_V2};
+static const struct mv_path primary = {
+	.local_gid = {.raw = {1}}, .remote_gid = {.raw = {2}}, .type = MV_GID_TYPE_ROCE_V2};
 static struct mesh_helper helper;
 
 static int setup(void **state)
@@ -58,9 +59,9 @@ static void is_away(void)
 {
 	conn.state = MESH_CONN_MOVED;
 	conn.path = (struct mesh_conn_path){.gid = {.raw = {3}}, .peer_gid = {.raw = {4}}, .gid_type = MV_GID_TYPE_ROCE_V2};
-	conn.home.away = true;
+	conn.primary.away = true;
 	view.n_paths = 1;
-	view.paths[0] = home;
+	view.paths[0] = primary;
 }
 
 /* The port comes up again before there was another path. */
@@ -123,7 +124,7 @@ static void test_return_is_refused(void **state)
 	(void)state;
 	is_away();
 	check(MV_PATH_WORKS, 1);
-	conn.move.reason = MV_CTL_REASON_HOME;
+	conn.move.reason = MV_CTL_REASON_PRIMARY;
 	stay(MV_CTL_REASON_UNSUPPORTED);
 	assert_true(says("why"));
 	now_ns += 2 * SECOND_NS;

@@ -278,10 +278,10 @@ static void assert_is_off(void)
 
 static void test_well(void **state)
 {
-	uint64_t hold_ns = conn.home.hold_ns;
+	uint64_t hold_ns = conn.primary.hold_ns;
 
 	(void)state;
-	conn.home.returned_at_ns = now_ns;
+	conn.primary.returned_at_ns = now_ns;
 	prepare();
 	found(MV_PROBED_UP);
 	/* There may be another reason. */
@@ -292,14 +292,14 @@ static void test_well(void **state)
 	check();
 	assert_false(conn.move.live);
 	/* It was no flap. */
-	assert_int_equal(conn.home.hold_ns, hold_ns);
-	assert_true(conn.home.returned_at_ns);
+	assert_int_equal(conn.primary.hold_ns, hold_ns);
+	assert_true(conn.primary.returned_at_ns);
 	/* The next one. */
 	now_ns += 20 * MS;
 	prepare();
 	found(MV_PROBED_DOWN);
 	assert_goes(MV_CTL_REASON_PATH);
-	assert_true(conn.home.hold_ns > hold_ns);
+	assert_true(conn.primary.hold_ns > hold_ns);
 }
 
 /* The agent is stopped; what its doubts have held back at the peer goes on. Once for each. */
@@ -322,10 +322,10 @@ static void test_nothing_comes_of_it(void **state)
 /* It is over before what is under way can be called off; and then it is sure. */
 static void test_called_off_late(void **state)
 {
-	uint64_t hold_ns = conn.home.hold_ns;
+	uint64_t hold_ns = conn.primary.hold_ns;
 
 	(void)state;
-	conn.home.returned_at_ns = now_ns;
+	conn.primary.returned_at_ns = now_ns;
 	prepare();
 	conn.move.state = MV_MOVE_CONNECTING;
 	found(MV_PROBED_UP);
@@ -338,7 +338,7 @@ static void test_called_off_late(void **state)
 	mv_move_connected(&conn.move, true, now_ns);
 	carry_out();
 	assert_false(conn.move.live);
-	assert_int_equal(conn.home.hold_ns, 2 * hold_ns); /* one flap */
+	assert_int_equal(conn.primary.hold_ns, 2 * hold_ns); /* one flap */
 }
 
 static void test_peers_word(void **state)
@@ -422,34 +422,34 @@ static void test_follower_cannot_move(void **state)
 static void test_stands_by_again(void **state)
 {
 	(void)state;
-	conn.home.standby.n_told = 99;
+	conn.primary.standby.n_told = 99;
 	prepare();
 	found(MV_PROBED_UP);
 	check();
-	assert_int_equal(conn.home.standby.n_told, 0);
-	assert_true(conn.home.standby.tell_ns > now_ns);
-	conn.home.standby.n_told = 99;
+	assert_int_equal(conn.primary.standby.n_told, 0);
+	assert_true(conn.primary.standby.tell_ns > now_ns);
+	conn.primary.standby.n_told = 99;
 	conn.move.leader = false;
 	mesh_conn_stands_by_again(&conn, now_ns);
-	assert_int_equal(conn.home.standby.n_told, 99);
+	assert_int_equal(conn.primary.standby.n_told, 99);
 }
 
 /* The peer wants to leave for a reason of its own, which is none to note twice. */
 static void test_flap_is_noted_once(void **state)
 {
 	const struct mv_move_action wanted = {.type = MV_DO_WANTED, .reason = MV_CTL_REASON_DRAIN};
-	uint64_t hold_ns = conn.home.hold_ns;
+	uint64_t hold_ns = conn.primary.hold_ns;
 
 	(void)state;
-	conn.home.returned_at_ns = now_ns;
+	conn.primary.returned_at_ns = now_ns;
 	prepare();
 	conn.move.attempts.peer = 0;
 	assert_true(mesh_conn_live(&conn, &wanted, now_ns));
 	assert_false(conn.probed.prepares || conn.move.unsure);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_DRAIN);
-	assert_int_equal(conn.home.hold_ns, 2 * hold_ns);
+	assert_int_equal(conn.primary.hold_ns, 2 * hold_ns);
 	mesh_conn_note_sure(&conn, now_ns);
-	assert_int_equal(conn.home.hold_ns, 2 * hold_ns);
+	assert_int_equal(conn.primary.hold_ns, 2 * hold_ns);
 }
 
 static void test_follower_is_sure(void **state)

@@ -124,7 +124,7 @@ static enum mesh_probed_news suspected(const char *local, const char *remote, ui
 	return mesh_probed_told(&frame, now_ns);
 }
 
-#define HOME_PATH  "10.1.0.1", "10.1.0.2"
+#define PRIMARY_PATH "10.1.0.1", "10.1.0.2"
 #define OTHER_PATH "10.2.0.1", "10.2.0.2"
 
 /* An agent that knows nothing of paths would end the connection. */
@@ -133,7 +133,7 @@ static void test_agent_without_probes(void **state)
 	struct mesh_probed *work = NULL;
 
 	(void)state;
-	use(&work, MV_WATCH_WORK, HOME_PATH);
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	assert_true(mesh_probed_run(0) == NEVER);
 	mesh_probed_agent(false);
 	assert_true(mesh_probed_run(0) == NEVER);
@@ -142,7 +142,7 @@ static void test_agent_without_probes(void **state)
 	mesh_probed_agent(true);
 	assert_true(mesh_probed_on());
 	mesh_probed_run(0);
-	assert_int_equal(asked(HOME_PATH), MV_WATCH_WORK);
+	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_WORK);
 	/* It goes, and what it did not hear is nothing to the next. */
 	mesh_probed_lost();
 	assert_true(mesh_probed_on());
@@ -153,65 +153,65 @@ static void test_agent_without_probes(void **state)
 
 static void test_one_for_many(void **state)
 {
-	struct mesh_probed *work[100] = {NULL}, *home = NULL;
+	struct mesh_probed *work[100] = {NULL}, *primary = NULL;
 	unsigned int i;
 
 	(void)state;
 	mesh_probed_agent(true);
 	for (i = 0; i < 100; i++)
-		use(&work[i], MV_WATCH_WORK, HOME_PATH);
+		use(&work[i], MV_WATCH_WORK, PRIMARY_PATH);
 	mesh_probed_run(0);
 	mesh_probed_run(0);
 	assert_int_equal(n_sent, 1);
-	use(&home, MV_WATCH_HOME, HOME_PATH);
+	use(&primary, MV_WATCH_PRIMARY, PRIMARY_PATH);
 	mesh_probed_run(0);
-	assert_int_equal(asked(HOME_PATH), MV_WATCH_WORK | MV_WATCH_HOME);
+	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_WORK | MV_WATCH_PRIMARY);
 	for (i = 0; i < 100; i++)
 		drop(&work[i], MV_WATCH_WORK);
 	mesh_probed_run(0);
-	assert_int_equal(asked(HOME_PATH), MV_WATCH_HOME);
-	drop(&home, MV_WATCH_HOME);
+	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_PRIMARY);
+	drop(&primary, MV_WATCH_PRIMARY);
 	n_woken = 0;
-	drop(&home, MV_WATCH_HOME);
+	drop(&primary, MV_WATCH_PRIMARY);
 	assert_int_equal(n_woken, 0);
 	mesh_probed_run(0);
-	assert_int_equal(asked(HOME_PATH), 0);
+	assert_int_equal(asked(PRIMARY_PATH), 0);
 	assert_int_equal(n_sent, 4);
-	assert_false(told(HOME_PATH, MV_PROBED_UP)); /* nobody's any more */
+	assert_false(told(PRIMARY_PATH, MV_PROBED_UP)); /* nobody's any more */
 }
 
 /* What is known of a path outlives the reason for which it is watched. */
 static void test_moves_away(void **state)
 {
-	struct mesh_probed *work = NULL, *home = NULL;
+	struct mesh_probed *work = NULL, *primary = NULL;
 	union ibv_gid a = gid("10.1.0.1"), b = gid("10.1.0.2");
 
 	(void)state;
 	mesh_probed_agent(true);
-	use(&work, MV_WATCH_WORK, HOME_PATH);
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	mesh_probed_run(0);
 	assert_int_equal(mesh_probed_of(work), MV_PROBED_UNKNOWN);
-	assert_false(told(HOME_PATH, MV_PROBED_UNKNOWN));
-	assert_true(told(HOME_PATH, MV_PROBED_DOWN));
-	assert_false(told(HOME_PATH, MV_PROBED_DOWN));
-	use(&home, MV_WATCH_HOME, HOME_PATH);
+	assert_false(told(PRIMARY_PATH, MV_PROBED_UNKNOWN));
+	assert_true(told(PRIMARY_PATH, MV_PROBED_DOWN));
+	assert_false(told(PRIMARY_PATH, MV_PROBED_DOWN));
+	use(&primary, MV_WATCH_PRIMARY, PRIMARY_PATH);
 	use(&work, MV_WATCH_WORK, OTHER_PATH);
 	mesh_probed_run(0);
 	assert_int_equal(mesh_probed_of(work), MV_PROBED_UNKNOWN);
-	assert_int_equal(mesh_probed_of(home), MV_PROBED_DOWN);
+	assert_int_equal(mesh_probed_of(primary), MV_PROBED_DOWN);
 	assert_int_equal(mesh_probed_find(&a, &b), MV_PROBED_DOWN);
 	assert_int_equal(mesh_probed_of(NULL), MV_PROBED_UNKNOWN);
-	assert_int_equal(asked(HOME_PATH), MV_WATCH_HOME);
+	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_PRIMARY);
 	assert_int_equal(asked(OTHER_PATH), MV_WATCH_WORK);
 	/* Another agent has to find out for itself. */
 	mesh_probed_lost();
-	assert_int_equal(mesh_probed_of(home), MV_PROBED_UNKNOWN);
+	assert_int_equal(mesh_probed_of(primary), MV_PROBED_UNKNOWN);
 	n_sent = 0;
 	mesh_probed_agent(true);
 	mesh_probed_run(0);
 	assert_int_equal(n_sent, 2);
 	drop(&work, MV_WATCH_WORK);
-	drop(&home, MV_WATCH_HOME);
+	drop(&primary, MV_WATCH_PRIMARY);
 }
 
 static void test_alternates(void **state)
@@ -223,7 +223,7 @@ static void test_alternates(void **state)
 	(void)state;
 	mesh_probed_agent(true);
 	assert_false(mesh_probed_wants_alternates(NULL, 1));
-	use(&work, MV_WATCH_WORK, HOME_PATH);
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	assert_true(mesh_probed_wants_alternates(work, 1));
 	assert_false(mesh_probed_wants_alternates(work, 1));
 	memset(paths, 0, sizeof(paths));
@@ -236,7 +236,7 @@ static void test_alternates(void **state)
 	mesh_probed_run(0);
 	assert_int_equal(n_sent, 1 + MESH_ALTERNATES);
 	assert_int_equal(asked(OTHER_PATH), MV_WATCH_ALTERNATE);
-	assert_false(told(HOME_PATH, MV_PROBED_UNKNOWN)); /* it has taken them */
+	assert_false(told(PRIMARY_PATH, MV_PROBED_UNKNOWN)); /* it has taken them */
 	assert_false(told(OTHER_PATH, MV_PROBED_UNKNOWN));
 	/* Another directory: one stays, the others go. */
 	assert_true(mesh_probed_wants_alternates(work, 2));
@@ -249,7 +249,7 @@ static void test_alternates(void **state)
 	use(&work, MV_WATCH_WORK, OTHER_PATH);
 	mesh_probed_run(0);
 	assert_int_equal(asked(OTHER_PATH), MV_WATCH_WORK);
-	assert_int_equal(asked(HOME_PATH), 0);
+	assert_int_equal(asked(PRIMARY_PATH), 0);
 	drop(&work, MV_WATCH_WORK);
 }
 
@@ -260,7 +260,7 @@ static void test_again(void **state)
 
 	(void)state;
 	mesh_probed_agent(true);
-	use(&work, MV_WATCH_WORK, HOME_PATH);
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	send_result = -EAGAIN;
 	assert_true(mesh_probed_run(1000) < 1000000000);
 	send_result = 0;
@@ -269,17 +269,17 @@ static void test_again(void **state)
 	mesh_probed_changed();
 	mesh_probed_run(0);
 	assert_int_equal(n_sent, 2);
-	told(HOME_PATH, MV_PROBED_UP);
+	told(PRIMARY_PATH, MV_PROBED_UP);
 	mesh_probed_changed();
 	mesh_probed_run(0);
 	assert_int_equal(n_sent, 2);
 	drop(&work, MV_WATCH_WORK);
 	send_result = -EAGAIN;
 	assert_true(mesh_probed_run(0) != NEVER);
-	use(&work, MV_WATCH_WORK, HOME_PATH); /* wanted again before that was said */
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH); /* wanted again before that was said */
 	send_result = 0;
 	mesh_probed_run(0);
-	assert_int_equal(asked(HOME_PATH), MV_WATCH_WORK);
+	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_WORK);
 	drop(&work, MV_WATCH_WORK);
 }
 
@@ -342,12 +342,12 @@ static void test_many_refused(void **state)
 static void test_ever_more_seldom(void **state)
 {
 	uint64_t now, asked_at = 0, wait = 0;
-	struct mesh_probed *work = NULL, *home = NULL;
+	struct mesh_probed *work = NULL, *primary = NULL;
 	unsigned int n = 1;
 
 	(void)state;
 	mesh_probed_agent(true);
-	use(&work, MV_WATCH_WORK, HOME_PATH);
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	mesh_probed_run(0);
 	for (now = SECOND / 10; now < 3600 * SECOND; now += SECOND / 10) {
 		mesh_probed_changed();
@@ -361,10 +361,10 @@ static void test_ever_more_seldom(void **state)
 	}
 	assert_in_range(n, 55, 65);
 	/* What is new goes out at once all the same. */
-	use(&home, MV_WATCH_HOME, HOME_PATH);
+	use(&primary, MV_WATCH_PRIMARY, PRIMARY_PATH);
 	mesh_probed_run(asked_at + 1);
 	assert_int_equal(n_sent, n + 1);
-	drop(&home, MV_WATCH_HOME);
+	drop(&primary, MV_WATCH_PRIMARY);
 	mesh_probed_run(asked_at + 2);
 	assert_int_equal(n_sent, n + 2);
 	/* Another agent is another matter. */
@@ -376,7 +376,7 @@ static void test_ever_more_seldom(void **state)
 	mesh_probed_changed();
 	assert_true(mesh_probed_run(asked_at + 5) <= asked_at + 2 * SECOND);
 	/* It has said something. */
-	told(HOME_PATH, MV_PROBED_UNKNOWN);
+	told(PRIMARY_PATH, MV_PROBED_UNKNOWN);
 	assert_true(mesh_probed_run(asked_at + 100 * SECOND) == NEVER);
 	assert_int_equal(n_sent, n + 4);
 	drop(&work, MV_WATCH_WORK);
@@ -389,12 +389,12 @@ static void test_refused_or_not(void **state)
 
 	(void)state;
 	mesh_probed_agent(true);
-	use(&work, MV_WATCH_WORK, HOME_PATH);
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	mesh_probed_run(0);
 	drop(&work, MV_WATCH_WORK);
 	mesh_probed_changed();
 	mesh_probed_run(0);
-	assert_int_equal(asked(HOME_PATH), 0);
+	assert_int_equal(asked(PRIMARY_PATH), 0);
 }
 
 /* Times that lie close together are one. */
@@ -453,7 +453,7 @@ static void test_host_comes_late(void **state)
 	(void)state;
 	mesh_probed_agent(true);
 	has_path = false;
-	use(&work, MV_WATCH_WORK, HOME_PATH);
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	assert_true(mesh_probed_run(now) == NEVER);
 	assert_int_equal(n_sent, 1);
 	for (i = 0; i < 100; i++) {
@@ -465,7 +465,7 @@ static void test_host_comes_late(void **state)
 	mesh_probed_changed();
 	mesh_probed_run(now);
 	assert_int_equal(n_sent, 2);
-	assert_false(told(HOME_PATH, MV_PROBED_UNKNOWN));
+	assert_false(told(PRIMARY_PATH, MV_PROBED_UNKNOWN));
 	drop(&work, MV_WATCH_WORK);
 	mesh_probed_run(now);
 }
@@ -479,7 +479,7 @@ static void test_room_is_made(void **state)
 	(void)state;
 	for (which = 0; which < 2; which++) {
 		mesh_probed_agent(true);
-		use(&works[0], MV_WATCH_WORK, HOME_PATH);
+		use(&works[0], MV_WATCH_WORK, PRIMARY_PATH);
 		use(&works[1], MV_WATCH_WORK, OTHER_PATH);
 		mesh_probed_run(SECOND);
 		n_sent = 0;
@@ -501,13 +501,13 @@ static void test_suspect(void **state)
 
 	(void)state;
 	assert_int_equal(mesh_probed_suspect(NULL, SECOND), 0);
-	assert_int_equal(suspected(HOME_PATH, SECOND), MESH_PROBED_NOTHING);
+	assert_int_equal(suspected(PRIMARY_PATH, SECOND), MESH_PROBED_NOTHING);
 	mesh_probed_agent(true);
-	use(&work, MV_WATCH_WORK, HOME_PATH);
+	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	assert_int_equal(mesh_probed_told(&frame, SECOND), MESH_PROBED_NEWS);
 	assert_int_equal(mesh_probed_told(&frame, SECOND), MESH_PROBED_NOTHING);
 	assert_int_equal(mesh_probed_suspect(work, SECOND), 0);
-	assert_int_equal(suspected(HOME_PATH, SECOND), MESH_PROBED_NEWS);
+	assert_int_equal(suspected(PRIMARY_PATH, SECOND), MESH_PROBED_NEWS);
 	assert_int_equal(mesh_probed_of(work), MV_PROBED_UP);
 	assert_int_equal(mesh_probed_suspect(work, SECOND + 1), SECOND);
 	/* All is well. */
@@ -515,12 +515,12 @@ static void test_suspect(void **state)
 	assert_int_equal(mesh_probed_suspect(work, SECOND + 2), 0);
 	assert_int_equal(mesh_probed_told(&frame, SECOND + 2), MESH_PROBED_NOTHING);
 	/* It is not. */
-	suspected(HOME_PATH, 2 * SECOND);
+	suspected(PRIMARY_PATH, 2 * SECOND);
 	frame.probed = MV_PROBED_DOWN;
 	assert_int_equal(mesh_probed_told(&frame, 2 * SECOND), MESH_PROBED_URGENT);
 	assert_int_equal(mesh_probed_suspect(work, 2 * SECOND), 0);
 	/* Nothing is heard any more. */
-	suspected(HOME_PATH, 3 * SECOND);
+	suspected(PRIMARY_PATH, 3 * SECOND);
 	assert_int_equal(mesh_probed_suspect(work, 3 * SECOND + MESH_SUSPECT_NS - 1), 3 * SECOND);
 	assert_int_equal(mesh_probed_suspect(work, 3 * SECOND + MESH_SUSPECT_NS), 0);
 	mesh_probed_lost();

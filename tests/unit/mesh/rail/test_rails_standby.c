@@ -23,8 +23,8 @@ static struct mesh_rail *standby(void)
 	has_path = true;
 	conn = (struct mesh_conn){.qp = &qp, .mc = &mc, .state = MESH_CONN_NATIVE};
 	assert_true(mesh_conn_arm(&conn, now_ns) == UINT64_MAX);
-	assert_non_null(conn.home.standby_pd);
-	return conn.home.standby_pd->rail;
+	assert_non_null(conn.primary.standby_pd);
+	return conn.primary.standby_pd->rail;
 }
 
 /* What waits there for the next move is found dead, and made anew on the new one. */
@@ -41,7 +41,7 @@ static void test_standby(void **state)
 	/* Not at once: one that is lost again and again is not opened all the time. */
 	now_ns = mesh_now_ns();
 	assert_in_range(mesh_conn_arm(&conn, now_ns), now_ns, now_ns + SECOND_NS);
-	assert_null(conn.home.standby_pd);
+	assert_null(conn.primary.standby_pd);
 	/* The driver takes its time. */
 	refuses = true;
 	now_ns += SECOND_NS;
@@ -55,8 +55,8 @@ static void test_standby(void **state)
 	assert_int_equal(mesh_conn_arm(&conn, now_ns), now_ns + 4 * SECOND_NS);
 	refuses = false;
 	assert_true(mesh_conn_arm(&conn, now_ns + 4 * SECOND_NS) == UINT64_MAX);
-	assert_non_null(conn.home.standby_pd);
-	assert_ptr_not_equal(conn.home.standby_pd->rail, rail);
+	assert_non_null(conn.primary.standby_pd);
+	assert_ptr_not_equal(conn.primary.standby_pd->rail, rail);
 	assert_int_equal(n_opened, 2);
 	put_rail(rail);
 	assert_true(opened[0].closed);
@@ -84,14 +84,14 @@ static void test_open_path(void **state)
 	fault_disarm();
 	assert_int_equal(open_path(&path), 0);
 	assert_int_equal(fault_count(FAULT_FSTAT), 0); /* no look */
-	assert_ptr_equal(path.pd, conn.home.standby_pd);
+	assert_ptr_equal(path.pd, conn.primary.standby_pd);
 	assert_string_equal(path.device, DEVICE);
 	put_pd(path.pd);
 	mesh_rail_ref(rail);
 	take_number(number, ends);
 	assert_false(mesh_rail_intact(rail));
 	assert_int_equal(open_path(&path), 0);
-	assert_ptr_not_equal(path.pd, conn.home.standby_pd);
+	assert_ptr_not_equal(path.pd, conn.primary.standby_pd);
 	assert_int_equal(n_opened, 2);
 	put_pd(path.pd);
 	assert_untouched(number, ends);
@@ -113,14 +113,14 @@ static void test_open_path_elsewhere(void **state)
 	mesh_rail_ref(rail);
 	strcpy(rail->device, "other");
 	assert_int_equal(open_path(&path), 0);
-	assert_ptr_not_equal(path.pd, conn.home.standby_pd);
+	assert_ptr_not_equal(path.pd, conn.primary.standby_pd);
 	assert_string_equal(path.pd->rail->device, DEVICE);
 	assert_int_equal(n_opened, 2);
 	put_pd(path.pd);
 	strcpy(rail->device, DEVICE);
 	mesh_rail_lose(rail);
 	assert_int_equal(open_path(&path), 0);
-	assert_ptr_not_equal(path.pd, conn.home.standby_pd);
+	assert_ptr_not_equal(path.pd, conn.primary.standby_pd);
 	assert_int_equal(n_opened, 2);
 	put_pd(path.pd);
 	put_rail(rail);
@@ -222,7 +222,7 @@ static void test_never_there(void **state)
 	assert_true(mesh_conn_arm(&conn, now_ns) == UINT64_MAX);
 	refuses = false;
 	assert_true(mesh_conn_arm(&conn, now_ns + 3600 * SECOND_NS) == UINT64_MAX);
-	assert_null(conn.home.standby_pd);
+	assert_null(conn.primary.standby_pd);
 	assert_int_equal(n_opened, 0);
 }
 
