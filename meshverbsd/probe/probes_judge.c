@@ -2,7 +2,10 @@
 /* Sends probes, and judges paths that do not answer. */
 #include "probes_internal.h"
 
-/* No warning before DOWN can follow within this time: a warned process waits for a limited time (providers/mesh/pathmon/probed.h). */
+/*
+ * No warning before DOWN can follow within this time: a warned process waits for a limited time
+ * (providers/mesh/pathmon/path_monitor.h).
+ */
 #define WARN_AHEAD_NS (MD_S / 10)
 
 /* Return: the first remembered turn >= @from in which the path was probed as suspect or witness; 0: none. */

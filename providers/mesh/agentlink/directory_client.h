@@ -113,7 +113,7 @@ bool mesh_view_alive(const union ibv_gid *gid);
 /**
  * mesh_view_has_path - does the directory have both ends of a path: a GID of this host, and a GID of a host with an agent?
  *
- * True also if the directory cannot be read: then the caller asks the agent. process->probed.lock may be held.
+ * True also if the directory cannot be read: then the caller asks the agent. process->monitor.lock may be held.
  */
 bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
 

@@ -133,13 +133,13 @@ enum mesh_job {
 	MESH_JOB_AGAIN, /* at work, and to be queued again */
 };
 
-/* Paths of a connection that the agent watches; probed.h. Times are mesh_now_ns(). */
-struct mesh_conn_probed {
-	struct mesh_probed *work, *primary; /* NULL: not watched */
+/* Paths of a connection that the agent watches; path_monitor.h. Times are mesh_now_ns(). */
+struct mesh_conn_watched {
+	struct mesh_path_watch *work, *primary; /* NULL: not watched */
 	bool primary_answers; /* the primary path has answered probes, so it has to answer again before a move back */
 	bool prepares; /* the move began on suspicion of @work; cleared by mesh_conn_note_sure() */
 	uint64_t dead_ns; /* a follower knows that its path is dead, since; its leader seems not to know; 0: no */
-	uint64_t suspect_ns; /* last suspicion for which the connection prepared: mesh_probed_suspect() */
+	uint64_t suspect_ns; /* last suspicion for which the connection prepared: mesh_path_monitor_suspect() */
 };
 
 /* The connection in the table: conn.c. process->conns.lock. */
@@ -339,7 +339,7 @@ struct mesh_conn {
 	struct mesh_conn_moving moving;
 	struct mesh_conn_retry retry;
 	struct mesh_conn_primary primary;
-	struct mesh_conn_probed probed;
+	struct mesh_conn_watched watched;
 	struct mesh_conn_failures *failures; /* NULL: none so far */
 	struct mesh_conn_status status;
 

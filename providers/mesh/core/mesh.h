@@ -75,11 +75,12 @@ struct mesh_process {
 		MESH_LOCK(STRANGERS) lock; /* innermost */
 		struct mesh_strangers *all; /* NULL: none yet */
 	} strangers;
-	/* Paths that the agent watches: probed.c. @lock guards the rest. */
-	struct mesh_process_probed {
-		MESH_LOCK(PROBED) lock; /* taken before link_lock and view.lock only */
-		struct mesh_probeds *all; /* NULL: none yet */
-	} probed;
+	/* Paths that the agent watches: path_monitor.c. @lock guards the rest. */
+	struct mesh_process_monitor {
+		MESH_LOCK(MONITOR)
+		lock; /* taken before link_lock and view.lock only */
+		struct mesh_path_monitor *all; /* NULL: none yet */
+	} monitor;
 	/* Connections: conn.c, connect.c. @lock guards the table. */
 	struct mesh_process_conns {
 		MESH_LOCK(CONNS) lock;

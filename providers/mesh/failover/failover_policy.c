@@ -11,7 +11,7 @@
 #include "path_failures.h"
 #include "path_select.h"
 #include "arm.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "proved.h"
 #include "suspect.h"
 #include "unqualified.h"
@@ -42,7 +42,7 @@ void mesh_conn_note_flap(struct mesh_conn *conn, uint64_t now_ns)
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns)
 {
 	mesh_conn_note_begin(conn, now_ns);
-	conn->probed.prepares = false;
+	conn->watched.prepares = false;
 	if (reason != MV_CTL_REASON_PRIMARY)
 		mesh_conn_note_flap(conn, now_ns);
 	mv_move_start(&conn->move, reason, paths, n, now_ns);
@@ -121,7 +121,8 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (has_reason(conn) || mesh_live_broken(conn->vqp) || mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
+	if (has_reason(conn) || mesh_live_broken(conn->vqp) ||
+	    mesh_path_monitor_state(conn->watched.work) == MV_PROBED_DOWN)
 		return false;
 	mesh_path_now(conn, &request);
 	mesh_view_verdict(&request, &view);
@@ -153,11 +154,11 @@ static bool is_stranded(const struct mesh_conn *conn)
  */
 static bool is_proven(const struct mesh_conn *conn)
 {
-	enum mv_probed state = mesh_probed_of(conn->probed.primary);
+	enum mv_probed state = mesh_path_monitor_state(conn->watched.primary);
 
-	if (!mesh_probed_on() || !mesh_detects(MESH_DETECT_PROBE))
+	if (!mesh_path_monitor_on() || !mesh_detects(MESH_DETECT_PROBE))
 		return true;
-	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.primary_answers);
+	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->watched.primary_answers);
 }
 
 /*
@@ -290,7 +291,7 @@ static bool may_move_now(struct mesh_conn *conn, bool path_failed, uint64_t now_
 static bool is_doubtful(const struct mesh_conn *conn, enum mv_path_verdict verdict)
 {
 	return verdict == MV_PATH_UNKNOWN || verdict == MV_PATH_LOCAL_DOWN || verdict == MV_PATH_REMOTE_DOWN ||
-	       mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN;
+	       mesh_path_monitor_state(conn->watched.work) == MV_PROBED_DOWN;
 }
 
 /*
@@ -329,7 +330,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 	}
 	if (conn->move.unsure)
 		return mesh_conn_check_suspicion(conn, now_ns, silent_ns);
-	conn->probed.dead_ns = 0;
+	conn->watched.dead_ns = 0;
 	if (!may_move(conn)) {
 		if (!conn->move.live)
 			mesh_conn_unwatch(conn);

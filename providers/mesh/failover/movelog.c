@@ -132,7 +132,7 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	const char *why = why_stays(conn, action);
 
 	mesh_conn_count_stayed(conn, action);
-	conn->probed.prepares = false;
+	conn->watched.prepares = false;
 	/*
 	 * The move began on suspicion, ours or the peer's. The program could not notice anything, so the log has one line for
 	 * debugging only.

@@ -7,7 +7,7 @@
 
 #include "live.h"
 #include "path_select.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "proved.h"
 
 /* ---- the list ------------------------------------------------------------------------------------------------ */
@@ -69,14 +69,14 @@ static bool port_is_down(const struct mesh_conn *conn, const struct mesh_conn_fa
  */
 static bool has_come_back(const struct mesh_conn *conn, struct mesh_conn_failure *failure)
 {
-	enum mv_probed probed = mesh_probed_find(&failure->gid, &failure->peer_gid);
+	enum mv_probed watched = mesh_path_monitor_find(&failure->gid, &failure->peer_gid);
 	bool down = port_is_down(conn, failure);
 
 	failure->was_down |= down;
-	failure->was_silent |= probed == MV_PROBED_DOWN;
-	if (down || probed == MV_PROBED_DOWN)
+	failure->was_silent |= watched == MV_PROBED_DOWN;
+	if (down || watched == MV_PROBED_DOWN)
 		return false;
-	return failure->was_silent ? probed == MV_PROBED_UP : failure->was_down;
+	return failure->was_silent ? watched == MV_PROBED_UP : failure->was_down;
 }
 
 static void drop_those_back(struct mesh_conn *conn)

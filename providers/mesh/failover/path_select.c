@@ -6,7 +6,7 @@
 #include "detect.h"
 #include "path_failures.h"
 #include "ports.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "proved.h"
 #include "unqualified.h"
 
@@ -71,7 +71,7 @@ static size_t current(const struct mv_path_request *request, const struct mesh_v
 /* Which end of @left is broken is not known, so a path that shares either end with @left is trusted less. */
 unsigned int mesh_path_doubt(const struct mv_path *path, const struct mv_path *left)
 {
-	switch (mesh_probed_find(&path->local_gid, &path->remote_gid)) {
+	switch (mesh_path_monitor_find(&path->local_gid, &path->remote_gid)) {
 	case MV_PROBED_UP:
 		return 0;
 	case MV_PROBED_UNKNOWN:

@@ -7,7 +7,7 @@
 #include "live.h"
 #include "move_live.h"
 #include "path_select.h"
-#include "probed.h"
+#include "path_monitor.h"
 
 /*
  * A follower knows that its path is dead, and its leader, which has prepared to move, does not seem to know: so long later the
@@ -17,26 +17,29 @@
 
 void mesh_conn_unwatch(struct mesh_conn *conn)
 {
-	mesh_probed_use(&conn->probed.primary, MV_WATCH_PRIMARY, NULL, NULL);
-	mesh_probed_use(&conn->probed.work, MV_WATCH_WORK, NULL, NULL);
+	mesh_path_monitor_use(&conn->watched.primary, MV_WATCH_PRIMARY, NULL, NULL);
+	mesh_path_monitor_use(&conn->watched.work, MV_WATCH_WORK, NULL, NULL);
 }
 
 void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view)
 {
-	struct mesh_conn_probed *probed = &conn->probed;
+	struct mesh_conn_watched *watched = &conn->watched;
 	struct mesh_conn_primary *primary = &conn->primary;
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
 	/* No agent probes paths within its host, or InfiniBand paths: only port states are known there. */
-	if (!mesh_probed_on() || conn->ends.own_host || request->sgid_type == MV_GID_TYPE_IB) {
+	if (!mesh_path_monitor_on() || conn->ends.own_host || request->sgid_type == MV_GID_TYPE_IB) {
 		mesh_conn_unwatch(conn);
 		return;
 	}
-	mesh_probed_use(&probed->primary, MV_WATCH_PRIMARY, primary->away ? &primary->gid : NULL, &primary->peer_gid);
-	mesh_probed_use(&probed->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
-	probed->primary_answers |= mesh_probed_of(primary->away ? probed->primary : probed->work) != MV_PROBED_UNKNOWN;
-	if (mesh_probed_wants_alternates(probed->work, view->generation))
-		mesh_probed_alternates(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
+	mesh_path_monitor_use(&watched->primary, MV_WATCH_PRIMARY, primary->away ? &primary->gid : NULL,
+			      &primary->peer_gid);
+	mesh_path_monitor_use(&watched->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
+	watched->primary_answers |=
+		mesh_path_monitor_state(primary->away ? watched->primary : watched->work) != MV_PROBED_UNKNOWN;
+	if (mesh_path_monitor_wants_alternates(watched->work, view->generation))
+		mesh_path_monitor_alternates(watched->work, paths,
+					     mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
 }
 
 /*
@@ -47,14 +50,14 @@ static bool next_answers(const struct mesh_conn *conn)
 {
 	const struct mv_move_path *next = &conn->move.next;
 
-	return conn->move.unsure && mesh_probed_find(&next->mine.gid, &next->peer.gid) == MV_PROBED_UP;
+	return conn->move.unsure && mesh_path_monitor_find(&next->mine.gid, &next->peer.gid) == MV_PROBED_UP;
 }
 
 bool mesh_conn_is_dead(const struct mesh_conn *conn)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
-	if (!mesh_detects(MESH_DETECT_PROBE) || mesh_probed_of(conn->probed.work) != MV_PROBED_DOWN)
+	if (!mesh_detects(MESH_DETECT_PROBE) || mesh_path_monitor_state(conn->watched.work) != MV_PROBED_DOWN)
 		return false;
 	return next_answers(conn) || (mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) &&
 				      mesh_path_doubt(&paths[0], NULL) < 3);
@@ -71,8 +74,8 @@ static bool prepare_to_leave(struct mesh_conn *conn, uint64_t suspect_ns, uint64
 
 	if (!n || mesh_path_doubt(&paths[0], NULL))
 		return false;
-	conn->probed.suspect_ns = suspect_ns;
-	conn->probed.prepares = true;
+	conn->watched.suspect_ns = suspect_ns;
+	conn->watched.prepares = true;
 	mesh_conn_note_begin(conn, now_ns);
 	mv_move_expect(&conn->move, paths, n, now_ns);
 	return true;
@@ -81,9 +84,10 @@ static bool prepare_to_leave(struct mesh_conn *conn, uint64_t suspect_ns, uint64
 /* Return: since when there is a suspicion for which the leader has not prepared yet, and may; 0: none. */
 static uint64_t new_suspicion(const struct mesh_conn *conn, uint64_t now_ns)
 {
-	uint64_t suspect_ns = mesh_detects(MESH_DETECT_PROBE) ? mesh_probed_suspect(conn->probed.work, now_ns) : 0;
+	uint64_t suspect_ns =
+		mesh_detects(MESH_DETECT_PROBE) ? mesh_path_monitor_suspect(conn->watched.work, now_ns) : 0;
 
-	if (!conn->move.leader || suspect_ns == conn->probed.suspect_ns ||
+	if (!conn->move.leader || suspect_ns == conn->watched.suspect_ns ||
 	    (conn->retry.stayed && now_ns < conn->retry.stayed_ns + MESH_LEAVE_AGAIN_NS))
 		return 0;
 	return mesh_may_prepare() ? suspect_ns : 0;
@@ -98,9 +102,9 @@ uint64_t mesh_conn_suspect(struct mesh_conn *conn, uint64_t now_ns)
 
 void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns)
 {
-	if (!conn->probed.prepares)
+	if (!conn->watched.prepares)
 		return;
-	conn->probed.prepares = false;
+	conn->watched.prepares = false;
 	conn->moving.since_ns = now_ns;
 	mesh_conn_note_flap(conn, now_ns);
 }
@@ -131,11 +135,11 @@ static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint
 {
 	uint64_t tell_ns = TELL_NS + (now_ns - silent_ns);
 
-	if (!conn->probed.dead_ns)
-		conn->probed.dead_ns = now_ns;
-	if (now_ns < conn->probed.dead_ns + tell_ns)
-		return conn->probed.dead_ns + tell_ns;
-	conn->probed.dead_ns = now_ns;
+	if (!conn->watched.dead_ns)
+		conn->watched.dead_ns = now_ns;
+	if (now_ns < conn->watched.dead_ns + tell_ns)
+		return conn->watched.dead_ns + tell_ns;
+	conn->watched.dead_ns = now_ns;
 	mv_move_start(&conn->move, why, NULL, 0, now_ns);
 	return now_ns + tell_ns;
 }
@@ -163,10 +167,10 @@ uint64_t mesh_conn_check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint
 		mesh_conn_note_sure(conn, now_ns);
 		return UINT64_MAX;
 	}
-	conn->probed.dead_ns = 0;
+	conn->watched.dead_ns = 0;
 	if (!conn->move.leader)
 		return UINT64_MAX;
-	suspect_ns = mesh_probed_suspect(conn->probed.work, now_ns);
+	suspect_ns = mesh_path_monitor_suspect(conn->watched.work, now_ns);
 	if (suspect_ns)
 		return suspect_ns + MESH_SUSPECT_NS;
 	mv_move_cancel(&conn->move, now_ns);

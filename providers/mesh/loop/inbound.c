@@ -6,7 +6,7 @@
 
 #include "fetch.h"
 #include "paths.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "proof.h"
 #include "ud.h"
 
@@ -108,9 +108,9 @@ static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, 
 {
 	if (frame->type == MV_FRAME_CHANGED) {
 		mesh_view_forget();
-		mesh_probed_changed();
+		mesh_path_monitor_changed();
 	} else {
-		mesh_probed_agent(frame->type == MV_FRAME_PROBES);
+		mesh_path_monitor_agent(frame->type == MV_FRAME_PROBES);
 	}
 	if (frame->type != MV_FRAME_WELCOME) {
 		note_news(thread, false, now_ns);
@@ -123,10 +123,10 @@ static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, 
 /* A frame that concerns the connections on a path. */
 static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
 {
-	enum mesh_probed_news news = mesh_probed_told(frame, now_ns);
+	enum mesh_path_monitor_change news = mesh_path_monitor_told(frame, now_ns);
 
-	if (news != MESH_PROBED_NOTHING)
-		note_news(thread, news == MESH_PROBED_URGENT && mesh_some_prepare(), now_ns);
+	if (news != MESH_MONITOR_NOTHING)
+		note_news(thread, news == MESH_MONITOR_URGENT && mesh_some_prepare(), now_ns);
 }
 
 static void take_packs(struct mesh_thread *thread)
@@ -149,7 +149,7 @@ void mesh_thread_close_link(struct mesh_thread *thread)
 	mesh_agentlink_close(&thread->helper.link);
 	mesh_pending_unregister_drop(&thread->helper.pending_unregister);
 	mesh_unlock(&thread->helper.link_lock);
-	mesh_probed_lost();
+	mesh_path_monitor_lost();
 }
 
 static void look_up_inbound(struct inbound *in)

@@ -9,7 +9,7 @@
 #include "ourthreads.h"
 #include "paths.h"
 #include "arm.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "railevents.h"
 #include "srq.h"
 #include "survives.h"
@@ -340,7 +340,7 @@ static uint64_t run_section(struct lead *lead, enum section section, uint64_t (*
 static void run(struct mesh_thread *thread)
 {
 	struct lead lead = {.thread = thread};
-	uint64_t now, next, news, probed, ud, srqs, work, unregister, brisk, gather;
+	uint64_t now, next, news, watches, ud, srqs, work, unregister, brisk, gather;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -367,9 +367,9 @@ static void run(struct mesh_thread *thread)
 			break;
 		if (news < next)
 			next = news;
-		probed = mesh_probed_run(now);
-		if (probed < next)
-			next = probed;
+		watches = mesh_path_monitor_run(now);
+		if (watches < next)
+			next = watches;
 		ud = run_section(&lead, SECTION_UD, mesh_ud_run, now);
 		if (ud < next)
 			next = ud;

@@ -8,45 +8,45 @@
  * The locks of the plugin, in the order of docs/locking.md, which tells what each guards. A thread that holds one may wait only
  * for later ones. X(class, name, rule for two of that class); Y: innermost.
  */
-#define MESH_LOCKS(X, Y)                                                             \
-	X(UD, "process->ud_lock", ALONE)                                             \
-	X(CONN, "conn->lock", ALONE)                                                 \
-	X(POST, "vqp->posting.lock", ALONE)                                          \
-	X(SRQ_JOIN, "srq->join_lock", ALONE)                                         \
-	X(POLL, "cq->poll_lock", ALONE)                                              \
-	X(CLAIMED, "cq->claimed", ANY_TWO)                                           \
-	X(MLX5_CQ, "lock of libmlx5's CQ", ALONE)                                    \
-	X(CQ, "cq->lock", BY_ADDRESS)                                                \
-	X(SRQ, "srq->lock", ALONE)                                                   \
-	X(DATA, "data->lock", ALONE)                                                 \
-	X(VQP, "vqp->lock", ALONE)                                                   \
-	X(DEVICE_OPEN, "device->open_lock", ALONE)                                   \
-	X(READ_RAILS, "process->read_rails.lock", ALONE)                             \
-	X(RAILS, "process->rails_lock", ALONE)                                       \
-	X(OPEN, "process->open_lock", ALONE)                                         \
-	X(HOOK, "process->hook_lock", ALONE)                                         \
-	X(GID, "rail->gid_lock", ALONE)                                              \
-	X(PATHS, "process->paths.lock", ALONE)                                       \
-	X(CONNS, "process->conns.lock", ALONE)                                       \
-	X(PROBED, "process->probed.lock", ALONE)                                     \
-	X(KEY, "conn->keys.lock", ALONE)                                             \
-	X(LINK, "helper->link_lock", ALONE)                                          \
-	X(VIEW, "process->view.lock", ALONE)                                         \
-	X(PREREG, "process->keys.prereg_lock", ALONE)                                \
-	X(KEYS, "process->keys.lock", ALONE)                                         \
-	Y(DROPS, "process->drops.lock")                                              \
-	Y(SRQS, "process->srqs.lock")                                                \
-	Y(STRANGERS, "process->strangers.lock")                                      \
-	Y(COUNTS, "process->counts.lock")                                            \
-	Y(DEVICES, "process->devices.lock")                                          \
-	Y(DEVICE, "device->lock")                                                    \
-	Y(DMABUFS, "process->dmabufs_lock")                                          \
-	Y(LAST_WQE, "last_wqe->lock")                                                \
-	Y(NOTIFY, "cq->notify.lock")                                                   \
-	Y(SRQ_TABLE, "srq_table_lock")                                               \
-	Y(MADE, "data->made_lock")                                                   \
-	Y(WORKERS, "workers->lock")                                                  \
-	Y(HANDOFF, "thread->handoff_lock")                                           \
+#define MESH_LOCKS(X, Y)                                                                                               \
+	X(UD, "process->ud_lock", ALONE)                                                                               \
+	X(CONN, "conn->lock", ALONE)                                                                                   \
+	X(POST, "vqp->posting.lock", ALONE)                                                                            \
+	X(SRQ_JOIN, "srq->join_lock", ALONE)                                                                           \
+	X(POLL, "cq->poll_lock", ALONE)                                                                                \
+	X(CLAIMED, "cq->claimed", ANY_TWO)                                                                             \
+	X(MLX5_CQ, "lock of libmlx5's CQ", ALONE)                                                                      \
+	X(CQ, "cq->lock", BY_ADDRESS)                                                                                  \
+	X(SRQ, "srq->lock", ALONE)                                                                                     \
+	X(DATA, "data->lock", ALONE)                                                                                   \
+	X(VQP, "vqp->lock", ALONE)                                                                                     \
+	X(DEVICE_OPEN, "device->open_lock", ALONE)                                                                     \
+	X(READ_RAILS, "process->read_rails.lock", ALONE)                                                               \
+	X(RAILS, "process->rails_lock", ALONE)                                                                         \
+	X(OPEN, "process->open_lock", ALONE)                                                                           \
+	X(HOOK, "process->hook_lock", ALONE)                                                                           \
+	X(GID, "rail->gid_lock", ALONE)                                                                                \
+	X(PATHS, "process->paths.lock", ALONE)                                                                         \
+	X(CONNS, "process->conns.lock", ALONE)                                                                         \
+	X(MONITOR, "process->monitor.lock", ALONE)                                                                     \
+	X(KEY, "conn->keys.lock", ALONE)                                                                               \
+	X(LINK, "helper->link_lock", ALONE)                                                                            \
+	X(VIEW, "process->view.lock", ALONE)                                                                           \
+	X(PREREG, "process->keys.prereg_lock", ALONE)                                                                  \
+	X(KEYS, "process->keys.lock", ALONE)                                                                           \
+	Y(DROPS, "process->drops.lock")                                                                                \
+	Y(SRQS, "process->srqs.lock")                                                                                  \
+	Y(STRANGERS, "process->strangers.lock")                                                                        \
+	Y(COUNTS, "process->counts.lock")                                                                              \
+	Y(DEVICES, "process->devices.lock")                                                                            \
+	Y(DEVICE, "device->lock")                                                                                      \
+	Y(DMABUFS, "process->dmabufs_lock")                                                                            \
+	Y(LAST_WQE, "last_wqe->lock")                                                                                  \
+	Y(NOTIFY, "cq->notify.lock")                                                                                   \
+	Y(SRQ_TABLE, "srq_table_lock")                                                                                 \
+	Y(MADE, "data->made_lock")                                                                                     \
+	Y(WORKERS, "workers->lock")                                                                                    \
+	Y(HANDOFF, "thread->handoff_lock")                                                                             \
 	Y(WAKER, "waker->lock")
 
 #define MESH_LOCK_ENUM(class, ...) MESH_LOCK_##class,

@@ -6,7 +6,7 @@
 #include "failing_over.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "sealed.h"
 
 static void test_no_path(void **state)
@@ -158,11 +158,11 @@ static void test_failed_one_is_not_watched(void **state)
 
 	(void)state;
 	mesh_lock_init(&conn.lock);
-	mesh_probed_use(&conn.probed.work, MV_WATCH_WORK, &local, &remote);
-	assert_non_null(conn.probed.work);
+	mesh_path_monitor_use(&conn.watched.work, MV_WATCH_WORK, &local, &remote);
+	assert_non_null(conn.watched.work);
 	conn.state = MESH_CONN_FAILED;
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_null(conn.probed.work);
+	assert_null(conn.watched.work);
 }
 
 /* One that has not failed leaves a port that is down again soon, then less and less often. */

@@ -13,7 +13,7 @@
 #include "failover_policy.h"
 #include "oneconn.h"
 #include "path_failures.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "random.h"
 
 #define MAX_PATHS 8
@@ -194,29 +194,29 @@ static void test_came_back(void **state)
 static void test_answers_again(void **state)
 {
 	struct mv_frame frame = {.type = MV_FRAME_PATH, .probed = MV_PROBED_DOWN};
-	struct mesh_probed *probed = NULL;
+	struct mesh_path_watch *probed = NULL;
 
 	(void)state;
 	fails_with_paths(2);
 	frame.sgid = path_of(0).local_gid;
 	frame.dgid = path_of(0).remote_gid;
-	mesh_probed_use(&probed, MV_WATCH_PRIMARY, &frame.sgid, &frame.dgid);
+	mesh_path_monitor_use(&probed, MV_WATCH_PRIMARY, &frame.sgid, &frame.dgid);
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
-	mesh_probed_told(&frame, now_ns);
+	mesh_path_monitor_told(&frame, now_ns);
 	mesh_path_failures_update(&conn, now_ns);
 	frame.probed = MV_PROBED_UNKNOWN;
-	mesh_probed_told(&frame, now_ns);
+	mesh_path_monitor_told(&frame, now_ns);
 	fails(3000 * MS);
 	assert_int_equal(goes_to(2), -1);
 	frame.probed = MV_PROBED_UP;
-	mesh_probed_told(&frame, now_ns);
+	mesh_path_monitor_told(&frame, now_ns);
 	assert_int_equal(goes_to(2), 0);
 	conn.move.live = false;
-	mesh_probed_use(&probed, MV_WATCH_PRIMARY, NULL, NULL);
-	mesh_probed_run(now_ns);
-	free(process.probed.all);
-	process.probed.all = NULL;
+	mesh_path_monitor_use(&probed, MV_WATCH_PRIMARY, NULL, NULL);
+	mesh_path_monitor_run(now_ns);
+	free(process.monitor.all);
+	process.monitor.all = NULL;
 }
 
 /* The primary path seems to work, and did not carry the work: it returns when some has got through elsewhere. */

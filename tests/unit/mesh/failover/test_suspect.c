@@ -16,7 +16,7 @@
 #include "move_internal.h"
 #include "oneconn.h"
 #include "arm.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "failover_policy.h"
 #include "failover_exec.h"
 #include "suspect.h"
@@ -41,7 +41,7 @@ static void hear(uint8_t type, const union ibv_gid *from, const union ibv_gid *t
 {
 	const struct mv_frame frame = {.type = type, .sgid = *from, .dgid = *to, .probed = (uint8_t)state};
 
-	mesh_probed_told(&frame, now_ns);
+	mesh_path_monitor_told(&frame, now_ns);
 }
 
 static void suspected(void)
@@ -83,7 +83,7 @@ static int setup(void **state)
 	view.generation = 1;
 	mesh_conn_settled(&conn);
 	assert_true(conn.move.leader);
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	mesh_conn_check(&conn, now_ns, now_ns);
 	found(MV_PROBED_UP);
 	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_UP);
@@ -96,9 +96,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	mesh_conn_unwatch(&conn);
-	mesh_probed_lost();
-	mesh_probed_run(now_ns);
-	free(process.probed.all);
+	mesh_path_monitor_lost();
+	mesh_path_monitor_run(now_ns);
+	free(process.monitor.all);
 	return oneconn_teardown(state);
 }
 
@@ -139,7 +139,7 @@ static void assert_goes(enum mv_ctl_reason why)
 	assert_false(conn.move.unsure);
 	assert_int_equal(conn.move.reason, why);
 	assert_int_equal(conn.moving.since_ns, now_ns); /* until then the program has noticed nothing */
-	assert_false(conn.probed.prepares);
+	assert_false(conn.watched.prepares);
 	assert_int_equal(n_taken, 0);
 	quiesce();
 	assert_int_equal(n_taken, 1);
@@ -268,7 +268,7 @@ static void test_no_path_any_more(void **state)
 static void assert_is_off(void)
 {
 	assert_false(conn.move.live);
-	assert_false(conn.probed.prepares);
+	assert_false(conn.watched.prepares);
 	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
 	assert_int_equal(conn.moving.since_ns, 0);
 	assert_null(conn.retry.stayed);
@@ -316,7 +316,7 @@ static void test_nothing_comes_of_it(void **state)
 	found(MV_PROBED_DOWN);
 	check();
 	assert_true(conn.move.live);
-	assert_false(conn.probed.prepares);
+	assert_false(conn.watched.prepares);
 }
 
 /* It is over before what is under way can be called off; and then it is sure. */
@@ -347,11 +347,11 @@ static void test_peers_word(void **state)
 	prepare();
 	mv_move_sure(&conn.move, MV_CTL_REASON_PORT, now_ns); /* so the transaction has heard */
 	now_ns += 5 * MS;
-	assert_true(conn.probed.prepares);
+	assert_true(conn.watched.prepares);
 	quiesce();
 	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
 	assert_int_equal(conn.moving.since_ns, now_ns);
-	assert_false(conn.probed.prepares);
+	assert_false(conn.watched.prepares);
 }
 
 /* A follower that is sure lets its leader find out itself; but not for long. */
@@ -445,7 +445,7 @@ static void test_flap_is_noted_once(void **state)
 	prepare();
 	conn.move.attempts.peer = 0;
 	assert_true(mesh_conn_live(&conn, &wanted, now_ns));
-	assert_false(conn.probed.prepares || conn.move.unsure);
+	assert_false(conn.watched.prepares || conn.move.unsure);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_DRAIN);
 	assert_int_equal(conn.primary.hold_ns, 2 * hold_ns);
 	mesh_conn_note_sure(&conn, now_ns);
@@ -468,9 +468,9 @@ static void test_follower_has_said_so(void **state)
 static void test_follower_forgets(void **state)
 {
 	(void)state;
-	conn.probed.dead_ns = 1;
+	conn.watched.dead_ns = 1;
 	check();
-	assert_int_equal(conn.probed.dead_ns, 0);
+	assert_int_equal(conn.watched.dead_ns, 0);
 }
 
 /* The follower's QP comes into its place with the fence. */

@@ -12,7 +12,7 @@
 
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "proved.h"
 #include "srq.h"
 

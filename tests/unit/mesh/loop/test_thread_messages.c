@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "loopagent.h"
-#include "probed.h"
+#include "path_monitor.h"
 #include "realagent.h"
 
 #define MS 1000000ull
@@ -207,10 +207,10 @@ static void test_suspicion_is_urgent(void **state)
 	const union ibv_gid local = {.raw = {1}}, remote = {.raw = {2}};
 	struct mv_frame suspect = {.type = MV_FRAME_SUSPECT, .sgid = local, .dgid = remote},
 			path = {.type = MV_FRAME_PATH, .sgid = local, .dgid = remote, .probed = MV_PROBED_UP};
-	struct mesh_probed *probed = NULL;
+	struct mesh_path_watch *probed = NULL;
 
 	(void)state;
-	mesh_probed_use(&probed, MV_WATCH_WORK, &local, &remote);
+	mesh_path_monitor_use(&probed, MV_WATCH_WORK, &local, &remote);
 	assert_looks(true);
 	atomic_store(&mesh_root.process->moves.n_fresh, MESH_MANY_MOVING);
 	send_frames(&path, 1, 0);
@@ -236,7 +236,7 @@ static void test_suspicion_is_urgent(void **state)
 	atomic_fetch_add(&now_ns, 100 * MS);
 	assert_looks(false);
 	atomic_store(&mesh_root.process->moves.n_fresh, 0);
-	mesh_probed_use(&probed, MV_WATCH_WORK, NULL, NULL);
+	mesh_path_monitor_use(&probed, MV_WATCH_WORK, NULL, NULL);
 	settle();
 	atomic_store(&n_looks, 0);
 }

@@ -10,7 +10,7 @@
 #include "conn.h"
 #include "detect.h"
 #include "ports.h"
-#include "probed.h"
+#include "path_monitor.h"
 
 #define NEVER UINT64_MAX
 
@@ -77,9 +77,9 @@ static int teardown(void **state)
 {
 	(void)state;
 	send_result = 0;
-	mesh_probed_lost();
-	assert_true(mesh_probed_run(0) == NEVER);
-	free(process.probed.all);
+	mesh_path_monitor_lost();
+	assert_true(mesh_path_monitor_run(0) == NEVER);
+	free(process.monitor.all);
 	return 0;
 }
 
@@ -97,16 +97,16 @@ static int asked(const char *local, const char *remote)
 	return watch;
 }
 
-static void use(struct mesh_probed **place, enum mv_watch watch, const char *local, const char *remote)
+static void use(struct mesh_path_watch **place, enum mv_watch watch, const char *local, const char *remote)
 {
 	union ibv_gid a = gid(local), b = gid(remote);
 
-	mesh_probed_use(place, watch, &a, &b);
+	mesh_path_monitor_use(place, watch, &a, &b);
 }
 
-static void drop(struct mesh_probed **place, enum mv_watch watch)
+static void drop(struct mesh_path_watch **place, enum mv_watch watch)
 {
-	mesh_probed_use(place, watch, NULL, NULL);
+	mesh_path_monitor_use(place, watch, NULL, NULL);
 	assert_null(*place);
 }
 
@@ -114,14 +114,14 @@ static bool told(const char *local, const char *remote, enum mv_probed state)
 {
 	struct mv_frame frame = {.type = MV_FRAME_PATH, .sgid = gid(local), .dgid = gid(remote), .probed = (uint8_t)state};
 
-	return mesh_probed_told(&frame, 0) != MESH_PROBED_NOTHING;
+	return mesh_path_monitor_told(&frame, 0) != MESH_MONITOR_NOTHING;
 }
 
-static enum mesh_probed_news suspected(const char *local, const char *remote, uint64_t now_ns)
+static enum mesh_path_monitor_change suspected(const char *local, const char *remote, uint64_t now_ns)
 {
 	struct mv_frame frame = {.type = MV_FRAME_SUSPECT, .sgid = gid(local), .dgid = gid(remote)};
 
-	return mesh_probed_told(&frame, now_ns);
+	return mesh_path_monitor_told(&frame, now_ns);
 }
 
 #define PRIMARY_PATH "10.1.0.1", "10.1.0.2"
@@ -130,51 +130,51 @@ static enum mesh_probed_news suspected(const char *local, const char *remote, ui
 /* An agent that knows nothing of paths would end the connection. */
 static void test_agent_without_probes(void **state)
 {
-	struct mesh_probed *work = NULL;
+	struct mesh_path_watch *work = NULL;
 
 	(void)state;
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
-	assert_true(mesh_probed_run(0) == NEVER);
-	mesh_probed_agent(false);
-	assert_true(mesh_probed_run(0) == NEVER);
-	assert_false(mesh_probed_on());
+	assert_true(mesh_path_monitor_run(0) == NEVER);
+	mesh_path_monitor_agent(false);
+	assert_true(mesh_path_monitor_run(0) == NEVER);
+	assert_false(mesh_path_monitor_on());
 	assert_int_equal(n_sent, 0);
-	mesh_probed_agent(true);
-	assert_true(mesh_probed_on());
-	mesh_probed_run(0);
+	mesh_path_monitor_agent(true);
+	assert_true(mesh_path_monitor_on());
+	mesh_path_monitor_run(0);
 	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_WORK);
 	/* It goes, and what it did not hear is nothing to the next. */
-	mesh_probed_lost();
-	assert_true(mesh_probed_on());
+	mesh_path_monitor_lost();
+	assert_true(mesh_path_monitor_on());
 	drop(&work, MV_WATCH_WORK);
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
 	assert_int_equal(n_sent, 1);
 }
 
 static void test_one_for_many(void **state)
 {
-	struct mesh_probed *work[100] = {NULL}, *primary = NULL;
+	struct mesh_path_watch *work[100] = {NULL}, *primary = NULL;
 	unsigned int i;
 
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	for (i = 0; i < 100; i++)
 		use(&work[i], MV_WATCH_WORK, PRIMARY_PATH);
-	mesh_probed_run(0);
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
+	mesh_path_monitor_run(0);
 	assert_int_equal(n_sent, 1);
 	use(&primary, MV_WATCH_PRIMARY, PRIMARY_PATH);
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
 	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_WORK | MV_WATCH_PRIMARY);
 	for (i = 0; i < 100; i++)
 		drop(&work[i], MV_WATCH_WORK);
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
 	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_PRIMARY);
 	drop(&primary, MV_WATCH_PRIMARY);
 	n_woken = 0;
 	drop(&primary, MV_WATCH_PRIMARY);
 	assert_int_equal(n_woken, 0);
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
 	assert_int_equal(asked(PRIMARY_PATH), 0);
 	assert_int_equal(n_sent, 4);
 	assert_false(told(PRIMARY_PATH, MV_PROBED_UP)); /* nobody's any more */
@@ -183,32 +183,32 @@ static void test_one_for_many(void **state)
 /* What is known of a path outlives the reason for which it is watched. */
 static void test_moves_away(void **state)
 {
-	struct mesh_probed *work = NULL, *primary = NULL;
+	struct mesh_path_watch *work = NULL, *primary = NULL;
 	union ibv_gid a = gid("10.1.0.1"), b = gid("10.1.0.2");
 
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
-	mesh_probed_run(0);
-	assert_int_equal(mesh_probed_of(work), MV_PROBED_UNKNOWN);
+	mesh_path_monitor_run(0);
+	assert_int_equal(mesh_path_monitor_state(work), MV_PROBED_UNKNOWN);
 	assert_false(told(PRIMARY_PATH, MV_PROBED_UNKNOWN));
 	assert_true(told(PRIMARY_PATH, MV_PROBED_DOWN));
 	assert_false(told(PRIMARY_PATH, MV_PROBED_DOWN));
 	use(&primary, MV_WATCH_PRIMARY, PRIMARY_PATH);
 	use(&work, MV_WATCH_WORK, OTHER_PATH);
-	mesh_probed_run(0);
-	assert_int_equal(mesh_probed_of(work), MV_PROBED_UNKNOWN);
-	assert_int_equal(mesh_probed_of(primary), MV_PROBED_DOWN);
-	assert_int_equal(mesh_probed_find(&a, &b), MV_PROBED_DOWN);
-	assert_int_equal(mesh_probed_of(NULL), MV_PROBED_UNKNOWN);
+	mesh_path_monitor_run(0);
+	assert_int_equal(mesh_path_monitor_state(work), MV_PROBED_UNKNOWN);
+	assert_int_equal(mesh_path_monitor_state(primary), MV_PROBED_DOWN);
+	assert_int_equal(mesh_path_monitor_find(&a, &b), MV_PROBED_DOWN);
+	assert_int_equal(mesh_path_monitor_state(NULL), MV_PROBED_UNKNOWN);
 	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_PRIMARY);
 	assert_int_equal(asked(OTHER_PATH), MV_WATCH_WORK);
 	/* Another agent has to find out for itself. */
-	mesh_probed_lost();
-	assert_int_equal(mesh_probed_of(primary), MV_PROBED_UNKNOWN);
+	mesh_path_monitor_lost();
+	assert_int_equal(mesh_path_monitor_state(primary), MV_PROBED_UNKNOWN);
 	n_sent = 0;
-	mesh_probed_agent(true);
-	mesh_probed_run(0);
+	mesh_path_monitor_agent(true);
+	mesh_path_monitor_run(0);
 	assert_int_equal(n_sent, 2);
 	drop(&work, MV_WATCH_WORK);
 	drop(&primary, MV_WATCH_PRIMARY);
@@ -216,38 +216,38 @@ static void test_moves_away(void **state)
 
 static void test_alternates(void **state)
 {
-	struct mesh_probed *work = NULL;
+	struct mesh_path_watch *work = NULL;
 	struct mv_path paths[6];
 	unsigned int i;
 
 	(void)state;
-	mesh_probed_agent(true);
-	assert_false(mesh_probed_wants_alternates(NULL, 1));
+	mesh_path_monitor_agent(true);
+	assert_false(mesh_path_monitor_wants_alternates(NULL, 1));
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
-	assert_true(mesh_probed_wants_alternates(work, 1));
-	assert_false(mesh_probed_wants_alternates(work, 1));
+	assert_true(mesh_path_monitor_wants_alternates(work, 1));
+	assert_false(mesh_path_monitor_wants_alternates(work, 1));
 	memset(paths, 0, sizeof(paths));
 	for (i = 0; i < 6; i++) {
 		paths[i].local_gid = gid("10.2.0.1");
 		paths[i].remote_gid = gid("10.2.0.2");
 		paths[i].remote_gid.raw[15] = (uint8_t)(2 + i);
 	}
-	mesh_probed_alternates(work, paths, 6);
-	mesh_probed_run(0);
+	mesh_path_monitor_alternates(work, paths, 6);
+	mesh_path_monitor_run(0);
 	assert_int_equal(n_sent, 1 + MESH_ALTERNATES);
 	assert_int_equal(asked(OTHER_PATH), MV_WATCH_ALTERNATE);
 	assert_false(told(PRIMARY_PATH, MV_PROBED_UNKNOWN)); /* it has taken them */
 	assert_false(told(OTHER_PATH, MV_PROBED_UNKNOWN));
 	/* Another directory: one stays, the others go. */
-	assert_true(mesh_probed_wants_alternates(work, 2));
+	assert_true(mesh_path_monitor_wants_alternates(work, 2));
 	n_sent = 0;
-	mesh_probed_alternates(work, paths, 1);
-	mesh_probed_run(0);
+	mesh_path_monitor_alternates(work, paths, 1);
+	mesh_path_monitor_run(0);
 	assert_int_equal(n_sent, MESH_ALTERNATES - 1);
 	assert_int_equal(asked(OTHER_PATH), -1);
 	/* The work goes there: it stays watched, and has no use for alternates of the former one. */
 	use(&work, MV_WATCH_WORK, OTHER_PATH);
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
 	assert_int_equal(asked(OTHER_PATH), MV_WATCH_WORK);
 	assert_int_equal(asked(PRIMARY_PATH), 0);
 	drop(&work, MV_WATCH_WORK);
@@ -256,29 +256,29 @@ static void test_alternates(void **state)
 /* The agent's socket is full; it had no such host yet. */
 static void test_again(void **state)
 {
-	struct mesh_probed *work = NULL;
+	struct mesh_path_watch *work = NULL;
 
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
 	send_result = -EAGAIN;
-	assert_true(mesh_probed_run(1000) < 1000000000);
+	assert_true(mesh_path_monitor_run(1000) < 1000000000);
 	send_result = 0;
-	assert_true(mesh_probed_run(1000) == NEVER);
+	assert_true(mesh_path_monitor_run(1000) == NEVER);
 	assert_int_equal(n_sent, 1);
-	mesh_probed_changed();
-	mesh_probed_run(0);
+	mesh_path_monitor_changed();
+	mesh_path_monitor_run(0);
 	assert_int_equal(n_sent, 2);
 	told(PRIMARY_PATH, MV_PROBED_UP);
-	mesh_probed_changed();
-	mesh_probed_run(0);
+	mesh_path_monitor_changed();
+	mesh_path_monitor_run(0);
 	assert_int_equal(n_sent, 2);
 	drop(&work, MV_WATCH_WORK);
 	send_result = -EAGAIN;
-	assert_true(mesh_probed_run(0) != NEVER);
+	assert_true(mesh_path_monitor_run(0) != NEVER);
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH); /* wanted again before that was said */
 	send_result = 0;
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
 	assert_int_equal(asked(PRIMARY_PATH), MV_WATCH_WORK);
 	drop(&work, MV_WATCH_WORK);
 }
@@ -288,7 +288,7 @@ static void test_again(void **state)
 #define SECOND 1000000000ull
 #define N_MANY 2000 /* beyond what an agent watches for one process */
 
-static struct mesh_probed *many[N_MANY];
+static struct mesh_path_watch *many[N_MANY];
 
 static void use_many(void)
 {
@@ -298,7 +298,7 @@ static void use_many(void)
 	for (i = 0; i < N_MANY; i++) {
 		b.raw[14] = (uint8_t)(i >> 8);
 		b.raw[15] = (uint8_t)i;
-		mesh_probed_use(&many[i], MV_WATCH_WORK, &a, &b);
+		mesh_path_monitor_use(&many[i], MV_WATCH_WORK, &a, &b);
 	}
 }
 
@@ -317,23 +317,23 @@ static void test_many_refused(void **state)
 	unsigned int i;
 
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	use_many();
-	assert_true(mesh_probed_run(now) == NEVER);
+	assert_true(mesh_path_monitor_run(now) == NEVER);
 	assert_int_equal(n_sent, N_MANY);
 	/* A hundred changes in less than a second; the first may be what it waited for. */
 	for (i = 0; i < 100; i++) {
-		mesh_probed_changed();
-		next = mesh_probed_run(now + i * SECOND / 101);
+		mesh_path_monitor_changed();
+		next = mesh_path_monitor_run(now + i * SECOND / 101);
 		assert_int_equal(n_sent, 2 * N_MANY);
 		assert_true(!i || (next >= now + SECOND && next <= now + 2 * SECOND));
 	}
 	/* Nothing changes any more; the others have not been in vain. */
-	assert_true(mesh_probed_run(next - 1) == next);
+	assert_true(mesh_path_monitor_run(next - 1) == next);
 	assert_int_equal(n_sent, 2 * N_MANY);
-	assert_true(mesh_probed_run(next) == NEVER);
+	assert_true(mesh_path_monitor_run(next) == NEVER);
 	assert_int_equal(n_sent, 3 * N_MANY);
-	assert_true(mesh_probed_run(next + 1000 * SECOND) == NEVER);
+	assert_true(mesh_path_monitor_run(next + 1000 * SECOND) == NEVER);
 	assert_int_equal(n_sent, 3 * N_MANY);
 	drop_many();
 }
@@ -342,16 +342,16 @@ static void test_many_refused(void **state)
 static void test_ever_more_seldom(void **state)
 {
 	uint64_t now, asked_at = 0, wait = 0;
-	struct mesh_probed *work = NULL, *primary = NULL;
+	struct mesh_path_watch *work = NULL, *primary = NULL;
 	unsigned int n = 1;
 
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
 	for (now = SECOND / 10; now < 3600 * SECOND; now += SECOND / 10) {
-		mesh_probed_changed();
-		mesh_probed_run(now);
+		mesh_path_monitor_changed();
+		mesh_path_monitor_run(now);
 		if (n_sent == n)
 			continue;
 		assert_int_equal(n_sent, ++n);
@@ -362,22 +362,22 @@ static void test_ever_more_seldom(void **state)
 	assert_in_range(n, 55, 65);
 	/* What is new goes out at once all the same. */
 	use(&primary, MV_WATCH_PRIMARY, PRIMARY_PATH);
-	mesh_probed_run(asked_at + 1);
+	mesh_path_monitor_run(asked_at + 1);
 	assert_int_equal(n_sent, n + 1);
 	drop(&primary, MV_WATCH_PRIMARY);
-	mesh_probed_run(asked_at + 2);
+	mesh_path_monitor_run(asked_at + 2);
 	assert_int_equal(n_sent, n + 2);
 	/* Another agent is another matter. */
-	mesh_probed_agent(true);
-	mesh_probed_run(asked_at + 3);
-	mesh_probed_changed();
-	mesh_probed_run(asked_at + 4);
+	mesh_path_monitor_agent(true);
+	mesh_path_monitor_run(asked_at + 3);
+	mesh_path_monitor_changed();
+	mesh_path_monitor_run(asked_at + 4);
 	assert_int_equal(n_sent, n + 4);
-	mesh_probed_changed();
-	assert_true(mesh_probed_run(asked_at + 5) <= asked_at + 2 * SECOND);
+	mesh_path_monitor_changed();
+	assert_true(mesh_path_monitor_run(asked_at + 5) <= asked_at + 2 * SECOND);
 	/* It has said something. */
 	told(PRIMARY_PATH, MV_PROBED_UNKNOWN);
-	assert_true(mesh_probed_run(asked_at + 100 * SECOND) == NEVER);
+	assert_true(mesh_path_monitor_run(asked_at + 100 * SECOND) == NEVER);
 	assert_int_equal(n_sent, n + 4);
 	drop(&work, MV_WATCH_WORK);
 }
@@ -385,15 +385,15 @@ static void test_ever_more_seldom(void **state)
 /* Whatever it has not said, it hears that a path need not be watched any more. */
 static void test_refused_or_not(void **state)
 {
-	struct mesh_probed *work = NULL;
+	struct mesh_path_watch *work = NULL;
 
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
-	mesh_probed_run(0);
+	mesh_path_monitor_run(0);
 	drop(&work, MV_WATCH_WORK);
-	mesh_probed_changed();
-	mesh_probed_run(0);
+	mesh_path_monitor_changed();
+	mesh_path_monitor_run(0);
 	assert_int_equal(asked(PRIMARY_PATH), 0);
 }
 
@@ -404,25 +404,25 @@ static void test_one_turn_for_many(void **state)
 	unsigned int i, n_turns = 0;
 
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	use_many();
-	mesh_probed_run(now);
+	mesh_path_monitor_run(now);
 	/* They are asked one after another, each at another time. */
 	for (i = 0; i < N_MANY; i++) {
 		union ibv_gid a = gid("10.1.0.1"), b = gid("10.1.0.2");
 
-		mesh_probed_use(&many[i], MV_WATCH_WORK, NULL, NULL);
-		mesh_probed_run(now);
+		mesh_path_monitor_use(&many[i], MV_WATCH_WORK, NULL, NULL);
+		mesh_path_monitor_run(now);
 		b.raw[14] = (uint8_t)(i >> 8);
 		b.raw[15] = (uint8_t)i;
-		mesh_probed_use(&many[i], MV_WATCH_WORK, &a, &b);
-		mesh_probed_run(now);
-		mesh_probed_changed();
-		mesh_probed_run(now += SECOND / N_MANY);
+		mesh_path_monitor_use(&many[i], MV_WATCH_WORK, &a, &b);
+		mesh_path_monitor_run(now);
+		mesh_path_monitor_changed();
+		mesh_path_monitor_run(now += SECOND / N_MANY);
 	}
 	for (next = now; next < end; n_turns++) {
 		now = next;
-		next = mesh_probed_run(now);
+		next = mesh_path_monitor_run(now);
 	}
 	assert_true(n_turns <= 4);
 	drop_many();
@@ -432,13 +432,13 @@ static void test_one_turn_for_many(void **state)
 static void test_no_room_for_many(void **state)
 {
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	use_many();
 	send_result = -EAGAIN;
-	assert_true(mesh_probed_run(SECOND) != NEVER);
+	assert_true(mesh_path_monitor_run(SECOND) != NEVER);
 	assert_int_equal(n_refused, 1);
 	send_result = 0;
-	assert_true(mesh_probed_run(SECOND) == NEVER);
+	assert_true(mesh_path_monitor_run(SECOND) == NEVER);
 	assert_int_equal(n_sent, N_MANY);
 	drop_many();
 }
@@ -446,87 +446,87 @@ static void test_no_room_for_many(void **state)
 /* The host at the other end comes when much else has changed: it is asked for with the first directory that has it. */
 static void test_host_comes_late(void **state)
 {
-	struct mesh_probed *work = NULL;
+	struct mesh_path_watch *work = NULL;
 	uint64_t now = 5 * SECOND;
 	unsigned int i;
 
 	(void)state;
-	mesh_probed_agent(true);
+	mesh_path_monitor_agent(true);
 	has_path = false;
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
-	assert_true(mesh_probed_run(now) == NEVER);
+	assert_true(mesh_path_monitor_run(now) == NEVER);
 	assert_int_equal(n_sent, 1);
 	for (i = 0; i < 100; i++) {
-		mesh_probed_changed();
-		assert_true(mesh_probed_run(now += SECOND) == NEVER);
+		mesh_path_monitor_changed();
+		assert_true(mesh_path_monitor_run(now += SECOND) == NEVER);
 	}
 	assert_int_equal(n_sent, 1);
 	has_path = true;
-	mesh_probed_changed();
-	mesh_probed_run(now);
+	mesh_path_monitor_changed();
+	mesh_path_monitor_run(now);
 	assert_int_equal(n_sent, 2);
 	assert_false(told(PRIMARY_PATH, MV_PROBED_UNKNOWN));
 	drop(&work, MV_WATCH_WORK);
-	mesh_probed_run(now);
+	mesh_path_monitor_run(now);
 }
 
 /* The agent takes no more of this process, which then gives some up: whatever the order, what was refused is asked for again. */
 static void test_room_is_made(void **state)
 {
-	struct mesh_probed *works[2] = {NULL};
+	struct mesh_path_watch *works[2] = {NULL};
 	unsigned int which;
 
 	(void)state;
 	for (which = 0; which < 2; which++) {
-		mesh_probed_agent(true);
+		mesh_path_monitor_agent(true);
 		use(&works[0], MV_WATCH_WORK, PRIMARY_PATH);
 		use(&works[1], MV_WATCH_WORK, OTHER_PATH);
-		mesh_probed_run(SECOND);
+		mesh_path_monitor_run(SECOND);
 		n_sent = 0;
 		drop(&works[which], MV_WATCH_WORK);
-		mesh_probed_run(SECOND);
+		mesh_path_monitor_run(SECOND);
 		assert_int_equal(n_sent, 2);
 		assert_int_equal(sent[0].watch, 0);
 		assert_int_equal(sent[1].watch, MV_WATCH_WORK);
 		drop(&works[!which], MV_WATCH_WORK);
-		mesh_probed_run(SECOND);
+		mesh_path_monitor_run(SECOND);
 	}
 }
 
 /* The agent has doubts, and says in a moment what comes of them; or ends before that. */
 static void test_suspect(void **state)
 {
-	struct mesh_probed *work = NULL;
+	struct mesh_path_watch *work = NULL;
 	struct mv_frame frame = {.type = MV_FRAME_PATH, .sgid = gid("10.1.0.1"), .dgid = gid("10.1.0.2"), .probed = MV_PROBED_UP};
 
 	(void)state;
-	assert_int_equal(mesh_probed_suspect(NULL, SECOND), 0);
-	assert_int_equal(suspected(PRIMARY_PATH, SECOND), MESH_PROBED_NOTHING);
-	mesh_probed_agent(true);
+	assert_int_equal(mesh_path_monitor_suspect(NULL, SECOND), 0);
+	assert_int_equal(suspected(PRIMARY_PATH, SECOND), MESH_MONITOR_NOTHING);
+	mesh_path_monitor_agent(true);
 	use(&work, MV_WATCH_WORK, PRIMARY_PATH);
-	assert_int_equal(mesh_probed_told(&frame, SECOND), MESH_PROBED_NEWS);
-	assert_int_equal(mesh_probed_told(&frame, SECOND), MESH_PROBED_NOTHING);
-	assert_int_equal(mesh_probed_suspect(work, SECOND), 0);
-	assert_int_equal(suspected(PRIMARY_PATH, SECOND), MESH_PROBED_NEWS);
-	assert_int_equal(mesh_probed_of(work), MV_PROBED_UP);
-	assert_int_equal(mesh_probed_suspect(work, SECOND + 1), SECOND);
+	assert_int_equal(mesh_path_monitor_told(&frame, SECOND), MESH_MONITOR_CHANGED);
+	assert_int_equal(mesh_path_monitor_told(&frame, SECOND), MESH_MONITOR_NOTHING);
+	assert_int_equal(mesh_path_monitor_suspect(work, SECOND), 0);
+	assert_int_equal(suspected(PRIMARY_PATH, SECOND), MESH_MONITOR_CHANGED);
+	assert_int_equal(mesh_path_monitor_state(work), MV_PROBED_UP);
+	assert_int_equal(mesh_path_monitor_suspect(work, SECOND + 1), SECOND);
 	/* All is well. */
-	assert_int_equal(mesh_probed_told(&frame, SECOND + 2), MESH_PROBED_URGENT);
-	assert_int_equal(mesh_probed_suspect(work, SECOND + 2), 0);
-	assert_int_equal(mesh_probed_told(&frame, SECOND + 2), MESH_PROBED_NOTHING);
+	assert_int_equal(mesh_path_monitor_told(&frame, SECOND + 2), MESH_MONITOR_URGENT);
+	assert_int_equal(mesh_path_monitor_suspect(work, SECOND + 2), 0);
+	assert_int_equal(mesh_path_monitor_told(&frame, SECOND + 2), MESH_MONITOR_NOTHING);
 	/* It is not. */
 	suspected(PRIMARY_PATH, 2 * SECOND);
 	frame.probed = MV_PROBED_DOWN;
-	assert_int_equal(mesh_probed_told(&frame, 2 * SECOND), MESH_PROBED_URGENT);
-	assert_int_equal(mesh_probed_suspect(work, 2 * SECOND), 0);
+	assert_int_equal(mesh_path_monitor_told(&frame, 2 * SECOND), MESH_MONITOR_URGENT);
+	assert_int_equal(mesh_path_monitor_suspect(work, 2 * SECOND), 0);
 	/* Nothing is heard any more. */
 	suspected(PRIMARY_PATH, 3 * SECOND);
-	assert_int_equal(mesh_probed_suspect(work, 3 * SECOND + MESH_SUSPECT_NS - 1), 3 * SECOND);
-	assert_int_equal(mesh_probed_suspect(work, 3 * SECOND + MESH_SUSPECT_NS), 0);
-	mesh_probed_lost();
-	assert_int_equal(mesh_probed_suspect(work, 3 * SECOND), 0);
+	assert_int_equal(mesh_path_monitor_suspect(work, 3 * SECOND + MESH_SUSPECT_NS - 1), 3 * SECOND);
+	assert_int_equal(mesh_path_monitor_suspect(work, 3 * SECOND + MESH_SUSPECT_NS), 0);
+	mesh_path_monitor_lost();
+	assert_int_equal(mesh_path_monitor_suspect(work, 3 * SECOND), 0);
 	drop(&work, MV_WATCH_WORK);
-	mesh_probed_run(4 * SECOND);
+	mesh_path_monitor_run(4 * SECOND);
 }
 
 static void test_detect(void **state)
