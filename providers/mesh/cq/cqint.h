@@ -18,7 +18,7 @@
  */
 struct mesh_cq_clients {
 	void (*srq_consumed)(struct mesh_srq_home *home, uint64_t wr_id);
-	void (*srq_keep)(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
+	void (*srq_withhold)(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
 	void (*srq_return)(struct mesh_srq_home *home, uint64_t wr_id);
 	void (*post_drain)(struct mesh_vqp *h);
 	void (*post_drain_all)(struct mesh_context *mc);

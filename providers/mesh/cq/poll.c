@@ -22,16 +22,16 @@ static bool is_of_receives(const struct mesh_vqp *h, const struct mesh_cq *cq)
 }
 
 /*
- * A receive of an SRQ has failed, and has left its home. If the program does not see the failure (late, kept), the receive is
- * stored for the end of the move. A failure in QUEUING, before the QP did any work, is not shown: the receive stays in
- * the log, for other QPs.
+ * A receive of an SRQ has failed, and has left its home. If the program does not see the failure (late, withheld), the
+ * receive is stored for the end of the move. A failure in QUEUING, before the QP did any work, is not shown: the
+ * receive stays in the log, for other QPs.
  */
 static void receive_failed(struct mesh_srq_home *home, struct mesh_vqp *h, const struct mesh_completion *c)
 {
 	if (c->late)
 		mesh_cq_clients.srq_return(home, c->wr_id);
-	else if (c->kept)
-		mesh_cq_clients.srq_keep(home, c->wr_id, h->tracker->begun);
+	else if (c->withheld)
+		mesh_cq_clients.srq_withhold(home, c->wr_id, h->tracker->begun);
 	else if (mesh_vqp_mode(h) != MESH_VQP_QUEUING)
 		mesh_cq_clients.srq_consumed(home, c->wr_id);
 }

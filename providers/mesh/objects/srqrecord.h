@@ -53,7 +53,7 @@ struct mesh_srq {
 	struct mesh_srq_home base, *shadows;
 	struct mesh_srq_home reserve; /* no SRQ; n_qps is 1 while there is to be a reserve */
 	struct mesh_srqlog pool; /* receives at no home */
-	uint32_t n_kept; /* receives in no log: mesh_srq_keep() */
+	uint32_t n_withheld; /* receives in no log: mesh_srq_withhold() */
 	/*
 	 * Receives that the base's log had at the first move, and its SRQ did not: consumed, or being filled by QPs of the base.
 	 * They are not counted. If one of them fails and is withheld, its entry is found here. Entries of consumed receives stay;

@@ -259,7 +259,7 @@ struct mesh_vqp_keys {
 struct mesh_vqp_last_wqe {
 	enum mesh_last_wqe_state {
 		MESH_LAST_WQE_NONE,
-		MESH_LAST_WQE_KEPT, /* was read, and is withheld and unacknowledged */
+		MESH_LAST_WQE_WITHHELD, /* was read, and is withheld and unacknowledged */
 		MESH_LAST_WQE_DUE, /* the same, but the program gets it with its next read */
 	} state;
 	TAILQ_ENTRY(mesh_vqp) next_due;

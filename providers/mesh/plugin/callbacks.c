@@ -22,7 +22,7 @@ __attribute__((constructor(101))) static void fill(void)
 	};
 	mesh_cq_clients = (struct mesh_cq_clients){
 		.srq_consumed = mesh_srq_consumed,
-		.srq_keep = mesh_srq_keep,
+		.srq_withhold = mesh_srq_withhold,
 		.srq_return = mesh_srq_return,
 		.post_drain = mesh_post_drain,
 		.post_drain_all = mesh_post_drain_all,

@@ -63,22 +63,23 @@ void mesh_srq_leave_shadow(struct mesh_srq_home *home);
  */
 void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id);
 /**
- * mesh_srq_keep - a receive has failed, and the program does not see that yet
+ * mesh_srq_withhold - a receive has failed, and the program does not see that yet
  * @place: of mesh_srq_place(); holds the receive, which is at no home any more
  *
  * A place holds one receive. No effect if it has one, or if the receive is not known. cq->lock, not vqp->lock.
  */
-void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
+void mesh_srq_withhold(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
 /**
- * mesh_srq_unkeep - the end of mesh_srq_keep()
+ * mesh_srq_end_withheld - the end of mesh_srq_withhold()
  * @place: may be empty, or NULL
  * @shown: true: the program sees the failure; false: post the receive again
  *
  * Any locks may be held but vqp->lock, data->lock, and those after them.
  */
-void mesh_srq_unkeep(struct mesh_srq *srq, struct mesh_srq_recv *place, bool shown);
+void mesh_srq_end_withheld(struct mesh_srq *srq, struct mesh_srq_recv *place, bool shown);
 /**
- * mesh_srq_return - post a receive again that failed without the program's knowledge; locks as for mesh_srq_unkeep()
+ * mesh_srq_return - post a receive again that failed without the program's knowledge; locks as for
+ * mesh_srq_end_withheld()
  * @home: where the receive was; no effect if it is not in the log of @home any more, because it was redistributed
  */
 void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id);

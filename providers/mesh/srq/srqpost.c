@@ -46,7 +46,7 @@ static bool move_to(struct mesh_srq_recv *place, struct mesh_srqlog *log, uint64
 	return true;
 }
 
-void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place)
+void mesh_srq_withhold(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place)
 {
 	struct mesh_srq *m = home->owner;
 	bool wake;
@@ -59,8 +59,8 @@ void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_r
 	 * to_pool().
 	 */
 	if (place->gone)
-		m->n_kept += move_to(place, &home->log, wr_id, false) ||
-			     (home == &m->base && move_to(place, &m->begun, wr_id, true));
+		m->n_withheld += move_to(place, &home->log, wr_id, false) ||
+				 (home == &m->base && move_to(place, &m->begun, wr_id, true));
 	wake = is_to_be_fed(home);
 	mesh_unlock(&m->lock);
 	if (wake)
@@ -77,14 +77,14 @@ static void post_again(struct mesh_srq *m, const struct mesh_srq_recv *recv)
 		mesh_srq_distribute(m);
 }
 
-void mesh_srq_unkeep(struct mesh_srq *m, struct mesh_srq_recv *place, bool shown)
+void mesh_srq_end_withheld(struct mesh_srq *m, struct mesh_srq_recv *place, bool shown)
 {
 	if (!m || !place)
 		return;
 	mesh_lock(&m->lock);
 	if (!place->gone) {
 		place->gone = true;
-		m->n_kept--;
+		m->n_withheld--;
 		if (!shown && !m->dead)
 			post_again(m, place);
 	}
@@ -128,7 +128,7 @@ struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *m)
 static uint32_t outstanding(const struct mesh_srq *m)
 {
 	const struct mesh_srq_home *home;
-	uint32_t n = m->base.log.n_left + m->reserve.log.n_left + m->pool.n_left + m->n_kept;
+	uint32_t n = m->base.log.n_left + m->reserve.log.n_left + m->pool.n_left + m->n_withheld;
 
 	for (home = m->shadows; home; home = home->next)
 		n += home->log.n_left;
@@ -151,8 +151,8 @@ static int refuse_full(struct mesh_srq *m, const struct mesh_srq_home *home)
 	mv_log(&mesh_root.log, MV_LOG_INFO,
 	       "%s: a receive does not fit into an SRQ of %u: %s; there are %u on the program's NIC, %u on %u other NICs, %u nowhere yet, "
 	       "%u withheld while a connection moves",
-	       m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->base.log.n_left, n_there, n_shadows,
-	       m->pool.n_left + m->reserve.log.n_left, m->n_kept);
+	       m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->base.log.n_left, n_there,
+	       n_shadows, m->pool.n_left + m->reserve.log.n_left, m->n_withheld);
 	return ENOMEM;
 }
 

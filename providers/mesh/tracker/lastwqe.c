@@ -143,7 +143,7 @@ static void note_read(struct mesh_vqp *h, const struct ibv_qp *qp)
 static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
 {
 	struct mesh_vqp *h = mesh_vqp_find(mc, event->element.qp);
-	struct ibv_async_event kept = *event;
+	struct ibv_async_event withheld = *event;
 	bool again = false;
 
 	if (!h)
@@ -156,13 +156,13 @@ static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
 		mesh_lock(&mc->data.last_wqe.lock);
 		again = h->last_wqe.state != MESH_LAST_WQE_NONE;
 		if (!again)
-			h->last_wqe.state = MESH_LAST_WQE_KEPT;
+			h->last_wqe.state = MESH_LAST_WQE_WITHHELD;
 		mesh_unlock(&mc->data.last_wqe.lock);
 		say_nothing(event, h->made.port_num);
 	}
 	mesh_unlock(&h->lock);
 	if (again)
-		mesh_root.lib.verbs.ack_async_event(&kept);
+		mesh_root.lib.verbs.ack_async_event(&withheld);
 }
 
 /* The program reads an event which says that the QP went to ERR. */
@@ -222,7 +222,7 @@ void mesh_last_wqe_due(struct mesh_vqp *h)
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
 
 	mesh_lock(&own->lock);
-	if (h->last_wqe.state == MESH_LAST_WQE_KEPT) {
+	if (h->last_wqe.state == MESH_LAST_WQE_WITHHELD) {
 		h->last_wqe.state = MESH_LAST_WQE_DUE;
 		TAILQ_INSERT_TAIL(&own->due, h, last_wqe.next_due);
 	}
@@ -240,7 +240,7 @@ void mesh_last_wqe_ended(struct mesh_vqp *h)
 
 void mesh_last_wqe_forget(struct mesh_vqp *h)
 {
-	struct ibv_async_event kept = {.event_type = IBV_EVENT_QP_LAST_WQE_REACHED, .element.qp = h->qp};
+	struct ibv_async_event withheld = {.event_type = IBV_EVENT_QP_LAST_WQE_REACHED, .element.qp = h->qp};
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
 	enum mesh_last_wqe_state was;
 
@@ -252,7 +252,7 @@ void mesh_last_wqe_forget(struct mesh_vqp *h)
 	h->last_wqe.of_base = false;
 	mesh_unlock(&own->lock);
 	if (was != MESH_LAST_WQE_NONE)
-		mesh_root.lib.verbs.ack_async_event(&kept); /* otherwise destroying the QP would block */
+		mesh_root.lib.verbs.ack_async_event(&withheld); /* otherwise destroying the QP would block */
 }
 
 void mesh_last_wqe_open(struct mesh_context *mc)

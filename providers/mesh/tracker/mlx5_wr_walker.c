@@ -288,7 +288,7 @@ void mesh_walker_settle(struct mesh_wr_tracker *tracker)
 	if (!walker || walker->ended)
 		return;
 	/* Each withheld completion has to be logged once: otherwise work would be done twice, or not at all. */
-	if (mv_wrlog_count(&tracker->sends.log) + tracker->receives.n_left + walker->n_shared != tracker->n_kept)
+	if (mv_wrlog_count(&tracker->sends.log) + tracker->receives.n_left + walker->n_shared != tracker->n_withheld)
 		lose(tracker, "what was not done is not what its log has");
 	if (tracker->shared)
 		return;

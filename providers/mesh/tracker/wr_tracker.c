@@ -18,7 +18,7 @@ struct mesh_wr_tracker *mesh_tracker_new(const struct ibv_qp_cap *cap, bool sq_s
 		return NULL;
 	tracker->shared = shared;
 	/* One receive of an SRQ may be partly filled. */
-	tracker->max_kept = cap->max_send_wr + (shared ? 1 : cap->max_recv_wr);
+	tracker->max_withheld = cap->max_send_wr + (shared ? 1 : cap->max_recv_wr);
 	mv_wrring_init(&tracker->sends, cap, sq_sig_all);
 	return tracker;
 }
@@ -39,7 +39,7 @@ void mesh_tracker_free(struct mesh_wr_tracker *tracker)
 	mv_wrring_fini(&tracker->sends);
 	mesh_srqlog_fini(&tracker->receives);
 	free(tracker->begun);
-	free(tracker->kept);
+	free(tracker->withheld);
 	free(tracker);
 }
 
@@ -52,7 +52,7 @@ void mesh_tracker_rtr(struct mesh_wr_tracker *tracker, uint32_t mtu_bytes)
 
 void mesh_tracker_rts(struct mesh_wr_tracker *tracker, uint32_t sq_psn)
 {
-	tracker->n_kept = 0;
+	tracker->n_withheld = 0;
 	tracker->acknowledged = false;
 	tracker->unlogged = false;
 	tracker->broken = false;
@@ -177,12 +177,12 @@ static bool is_of_path(enum ibv_wc_status status)
 
 static bool keep(struct mesh_wr_tracker *tracker, struct mesh_completion *c)
 {
-	if (!tracker->kept)
-		tracker->kept = calloc(tracker->max_kept, sizeof(*tracker->kept));
-	if (!tracker->kept || tracker->n_kept == tracker->max_kept)
+	if (!tracker->withheld)
+		tracker->withheld = calloc(tracker->max_withheld, sizeof(*tracker->withheld));
+	if (!tracker->withheld || tracker->n_withheld == tracker->max_withheld)
 		return false;
-	tracker->kept[tracker->n_kept++] = *c;
-	c->kept = true;
+	tracker->withheld[tracker->n_withheld++] = *c;
+	c->withheld = true;
 	atomic_store_explicit(&c->cq->fast, false, memory_order_relaxed); /* for mesh_helper_stalled() */
 	return true;
 }
@@ -255,7 +255,7 @@ static bool wait_turn(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	const struct ibv_wc wc = {.wr_id = c->wr_id, .status = c->status, .qp_num = h->qp->qp_num};
 
-	if (h->tracker->n_kept)
+	if (h->tracker->n_withheld)
 		return keep(h->tracker, c);
 	if (!c->cq->sw_cq.n || mesh_sw_cq_reserve(&c->cq->sw_cq, 1))
 		return false;
@@ -281,7 +281,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_vqp *h, struct
 		return !wait_turn(h, c);
 	if (h->mode == MESH_VQP_FENCED) {
 		tracker->n_flushed++; /* mesh_live_flush_errors() gives the errors itself */
-		c->kept = true;
+		c->withheld = true;
 		return false;
 	}
 	if (h->mode != MESH_VQP_FENCING && !is_of_path(c->status)) {
@@ -323,7 +323,7 @@ static bool completed_late(struct mesh_completion *c)
 {
 	if (c->status == IBV_WC_SUCCESS)
 		return true;
-	c->failed_receive = c->kept = c->late = true;
+	c->failed_receive = c->withheld = c->late = true;
 	return false;
 }
 

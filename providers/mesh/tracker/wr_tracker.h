@@ -16,7 +16,7 @@ struct mesh_completion {
 	enum ibv_wc_status status;
 	bool receive; /* with status SUCCESS only */
 	bool failed_receive; /* certainly an error of a receive; the verbs do not tell which queue an error is of */
-	bool kept; /* withheld, and possibly posted again; written by mesh_tracker_completed() */
+	bool withheld; /* not shown, and possibly posted again; written by mesh_tracker_completed() */
 	bool late; /* a receive of an SRQ that a QP flushed after it was drained; written by mesh_tracker_completed() */
 	const enum ibv_wc_opcode *opcode; /* opcode to show; NULL: that of the device */
 };
@@ -56,9 +56,11 @@ struct mesh_wr_tracker {
 	 * error are withheld until the end of the move.
 	 */
 	bool broken;
-	struct mesh_completion *kept; /* withheld completions, in their order, for all outstanding work. NULL: none yet */
-	uint32_t n_kept, max_kept;
-	struct mesh_srq_recv *begun; /* withheld receive of an SRQ, in no home's log: mesh_srq_keep(); lock of the SRQ. NULL: no SRQ */
+	/* withheld completions, in their order, for all outstanding work. NULL: none yet */
+	struct mesh_completion *withheld;
+	uint32_t n_withheld, max_withheld;
+	/* withheld receive of an SRQ, in no home's log: mesh_srq_withhold(); lock of the SRQ. NULL: no SRQ */
+	struct mesh_srq_recv *begun;
 	bool unlogged; /* a send was posted to the QP that does the work without being logged */
 	uint32_t next_failed; /* where to search @sends for the next failed one */
 	/*
@@ -130,7 +132,7 @@ enum ibv_wc_opcode mesh_tracker_wc_opcode(const struct ibv_send_wr *wr);
 
 /**
  * mesh_tracker_completed - a completion of the QP that does the work was polled; c->cq->lock; hot
- * @c: opcode and kept are written, and failed_receive if the log tells
+ * @c: opcode and withheld are written, and failed_receive if the log tells
  *
  * Return: should the program see it?
  */

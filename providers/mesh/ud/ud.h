@@ -26,8 +26,8 @@
  * QP of this host with that QPN.
  *
  * All datagrams are solicited. Both ports have to be up, because loopback needs that. Datagrams posted without libibverbs
- * (mlx5dv) are lost. Limits: UD_MAX_PEERS peers, UD_RECEIVES datagrams in flight per NIC, and UD_MAX_KEPT until the peer has
- * answered. Further datagrams are lost, as datagrams may be.
+ * (mlx5dv) are lost. Limits: UD_MAX_PEERS peers, UD_RECEIVES datagrams in flight per NIC, and UD_MAX_QUEUED until the
+ * peer has answered. Further datagrams are lost, as datagrams may be.
  *
  * Locks: process->ud_lock guards everything but look-ups of the data path. It is taken before rails_lock, data->lock and
  * process->conns.lock, and held over verbs calls that take long. Only posts to a remote peer wait for it.

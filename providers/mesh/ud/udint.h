@@ -12,7 +12,7 @@
 #define UD_MAX_OF_A_HOST 128u /* such peers of one host */
 #define UD_RECEIVES  256u /* buffers of each NIC */
 #define UD_SENDS     128u
-#define UD_MAX_KEPT  128u
+#define UD_MAX_QUEUED    128u
 #define UD_GRH_BYTES 40u
 #define UD_BYTES     (UD_GRH_BYTES + 4096u) /* a datagram with its GRH */
 
@@ -81,7 +81,7 @@ struct mesh_ud_asking {
 
 /* Datagrams that wait until their peer is READY. Owner: udrelay.c. */
 struct mesh_ud_waiting {
-	struct mesh_ud_kept *oldest;
+	struct mesh_ud_queued *oldest;
 	unsigned int n;
 };
 
@@ -110,7 +110,7 @@ struct mesh_ud_peer {
 	struct mv_host_id host_id; /* host on which the peer was found; zero: not known */
 	struct mesh_ud_asking asking;
 	uint64_t used_at_ns;
-	struct mesh_ud_waiting kept;
+	struct mesh_ud_waiting queued;
 };
 
 /* A UD QP of the program that peers can reach through other rails. */
@@ -127,8 +127,8 @@ struct mesh_ud_qp {
 };
 
 /* A datagram that waits until its peer is READY. */
-struct mesh_ud_kept {
-	struct mesh_ud_kept *next;
+struct mesh_ud_queued {
+	struct mesh_ud_queued *next;
 	struct mesh_ud_datagram {
 		const uint8_t *bytes; /* without GRH */
 		uint32_t length;
@@ -291,8 +291,8 @@ void mesh_ud_spent_time(bool spoken, uint64_t began_ns);
 bool mesh_ud_poll(struct mesh_ud_rail *rail);
 /** mesh_ud_sending - do outlets of that QP have sends outstanding? */
 bool mesh_ud_sending(const struct mesh_ud_qp *u);
-/** mesh_ud_flush_kept - send the datagrams that wait for a peer, or drop them if the peer is not READY */
-void mesh_ud_flush_kept(struct mesh_ud_peer *peer);
+/** mesh_ud_flush_queued - send the datagrams that wait for a peer, or drop them if the peer is not READY */
+void mesh_ud_flush_queued(struct mesh_ud_peer *peer);
 
 /* udsilent.c: called with ud_lock held. @from: object for which a handle is wanted; only compared. */
 

@@ -40,7 +40,7 @@ void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 	mesh_ud_free_ah(peer->relay, peer->relay_ah);
 	mesh_ud_free_ah(peer->outlet, peer->path_ah);
 	mesh_ud_port_free(peer->relay);
-	mesh_ud_flush_kept(peer);
+	mesh_ud_flush_queued(peer);
 	free(peer);
 }
 

@@ -207,7 +207,7 @@ static void ready(struct mesh_ud_peer *peer, uint64_t now_ns)
 	peer->state = MESH_UD_READY;
 	peer->asking.n = 0;
 	peer->asking.refresh_at_ns = now_ns + REFRESH_NS;
-	mesh_ud_flush_kept(peer);
+	mesh_ud_flush_queued(peer);
 	if (fresh)
 		tell_status(peer);
 }
@@ -221,7 +221,7 @@ static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
 		    peer->owner->mc->device, mv_gid_format(&peer->end.gid, to), why);
 	peer->state = MESH_UD_FAILED;
 	peer->asking.resend_at_ns = now_ns + AGAIN_NS;
-	mesh_ud_flush_kept(peer);
+	mesh_ud_flush_queued(peer);
 	tell_status(peer);
 }
 

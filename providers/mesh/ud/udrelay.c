@@ -54,25 +54,25 @@ static void send_datagram(struct mesh_ud_port *from, struct ibv_ah *ah, uint32_t
 
 static void keep(struct mesh_ud_peer *peer, const struct mesh_ud_datagram *d)
 {
-	struct mesh_ud_kept *kept, **at;
+	struct mesh_ud_queued *queued, **at;
 
-	if (peer->kept.n == UD_MAX_KEPT) {
-		kept = peer->kept.oldest;
-		peer->kept.oldest = kept->next;
-		peer->kept.n--;
-		free(kept);
+	if (peer->queued.n == UD_MAX_QUEUED) {
+		queued = peer->queued.oldest;
+		peer->queued.oldest = queued->next;
+		peer->queued.n--;
+		free(queued);
 	}
-	kept = malloc(sizeof(*kept) + d->length);
-	if (!kept)
+	queued = malloc(sizeof(*queued) + d->length);
+	if (!queued)
 		return;
-	memcpy(kept->bytes, d->bytes, d->length);
-	kept->datagram = *d;
-	kept->datagram.bytes = kept->bytes;
-	kept->next = NULL;
-	for (at = &peer->kept.oldest; *at; at = &(*at)->next)
+	memcpy(queued->bytes, d->bytes, d->length);
+	queued->datagram = *d;
+	queued->datagram.bytes = queued->bytes;
+	queued->next = NULL;
+	for (at = &peer->queued.oldest; *at; at = &(*at)->next)
 		;
-	*at = kept;
-	peer->kept.n++;
+	*at = queued;
+	peer->queued.n++;
 }
 
 static void to_peer(struct mesh_ud_peer *peer, const struct mesh_ud_datagram *d)
@@ -80,17 +80,17 @@ static void to_peer(struct mesh_ud_peer *peer, const struct mesh_ud_datagram *d)
 	send_datagram(peer->outlet, peer->path_ah, peer->path.qpn, peer->qkey, d);
 }
 
-void mesh_ud_flush_kept(struct mesh_ud_peer *peer)
+void mesh_ud_flush_queued(struct mesh_ud_peer *peer)
 {
-	struct mesh_ud_kept *kept;
+	struct mesh_ud_queued *queued;
 
-	while ((kept = peer->kept.oldest)) {
-		peer->kept.oldest = kept->next;
+	while ((queued = peer->queued.oldest)) {
+		peer->queued.oldest = queued->next;
 		if (peer->state == MESH_UD_READY)
-			to_peer(peer, &kept->datagram);
-		free(kept);
+			to_peer(peer, &queued->datagram);
+		free(queued);
 	}
-	peer->kept.n = 0;
+	peer->queued.n = 0;
 }
 
 static void relay_out(struct mesh_ud_peer *peer, uint32_t src_qpn, const struct mesh_ud_datagram *d)

@@ -347,9 +347,9 @@ static uint32_t count_flushed_sends(const struct mesh_vqp *h)
 	if (!tracker->shared)
 		receives = tracker->receives.n_left - h->paused.n_new_receives;
 	/* Of an SRQ only a receive that was being filled completes in error. */
-	for (i = 0; tracker->shared && i < tracker->n_kept; i++)
-		receives += tracker->kept[i].failed_receive;
-	return tracker->n_kept - receives;
+	for (i = 0; tracker->shared && i < tracker->n_withheld; i++)
+		receives += tracker->withheld[i].failed_receive;
+	return tracker->n_withheld - receives;
 }
 
 static int start_fence(struct mesh_vqp *h, uint64_t limit_ns)
@@ -403,7 +403,7 @@ static int finish_fence(struct mesh_vqp *h, struct mv_move_sync *ret)
 		return err;
 	leave_srq(h);
 	/* From here on no completion of the old QP goes to the program, however the move ends: flush_errors(). */
-	mesh_srq_unkeep(h->srq, h->tracker->begun, false);
+	mesh_srq_end_withheld(h->srq, h->tracker->begun, false);
 	return 0;
 }
 

@@ -23,13 +23,13 @@ static void append_error(struct mesh_vqp *h, struct mesh_cq *cq, uint64_t wr_id,
 }
 
 /* Give the withheld errors in their order. The QP itself flushes all other outstanding work. */
-static void give_kept(struct mesh_vqp *h)
+static void give_withheld(struct mesh_vqp *h)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 	uint32_t i;
 
-	for (i = 0; i < tracker->n_kept; i++)
-		append_error(h, tracker->kept[i].cq, tracker->kept[i].wr_id, tracker->kept[i].status);
+	for (i = 0; i < tracker->n_withheld; i++)
+		append_error(h, tracker->withheld[i].cq, tracker->withheld[i].wr_id, tracker->withheld[i].status);
 }
 
 /* Flush the last @n receives of the log, which no QP has. */
@@ -81,9 +81,9 @@ static void give_sends(struct mesh_vqp *h)
 	struct replay r = {0};
 	size_t i, end;
 
-	for (i = 0; i < tracker->n_kept; i++)
-		if (tracker->kept[i].status != IBV_WC_WR_FLUSH_ERR)
-			status = tracker->kept[i].status;
+	for (i = 0; i < tracker->n_withheld; i++)
+		if (tracker->withheld[i].status != IBV_WC_WR_FLUSH_ERR)
+			status = tracker->withheld[i].status;
 	end = mesh_replay_read_log(h, &r) ? 0 : r.n;
 	for (i = 0; i < end; i++) {
 		if (i < mesh_replay_n_done(h, &r) && !mesh_vqp_signals(h, &r.wrs[i].wr))
@@ -241,7 +241,7 @@ static void hide_receives_of_base(struct mesh_vqp *h)
 MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 {
 	struct mesh_shadow gone = take_gone(h);
-	bool base = gone.qp, kept_given;
+	bool base = gone.qp, withheld_given;
 
 	if (base)
 		hide_receives_of_base(h);
@@ -252,19 +252,19 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 	lock_cqs(h);
 	if (mesh_tracker_reads(h->tracker))
 		mesh_walker_settle(h->tracker);
-	kept_given = h->mode != MESH_VQP_FENCED && !gone.qp;
-	if (!kept_given) {
+	withheld_given = h->mode != MESH_VQP_FENCED && !gone.qp;
+	if (!withheld_given) {
 		/* The old QP is empty, or gone, and the next QP may have completed some of its work. */
 		give_sends(h);
 		give_receives(h, h->tracker->receives.n_left);
 		if (h->next.shadow.qp)
 			mesh_shadow_disown(&h->next.shadow); /* the next QP has the same receives, and may flush them later */
 	} else {
-		give_kept(h);
+		give_withheld(h);
 		if (h->mode == MESH_VQP_FENCING)
 			give_new_receives(h);
 	}
-	h->tracker->n_kept = 0;
+	h->tracker->n_withheld = 0;
 	h->tracker->broken = false;
 	h->tracker->lost = "it failed";
 	h->failure.ended = true;
@@ -280,7 +280,7 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 	mesh_post_drain(h);
 	mesh_unlock(&h->lock);
 	/* Before the program can poll a receive, and post the same one again. */
-	mesh_srq_unkeep(h->srq, h->tracker->begun, kept_given);
+	mesh_srq_end_withheld(h->srq, h->tracker->begun, withheld_given);
 	unlock_cqs(h);
 	mesh_live_release(h);
 	if (base)

@@ -217,7 +217,7 @@ static struct mesh_shadow take_over(struct mesh_vqp *h, struct replay *r, const 
 		h->tracker->lost_atomic = "the result of an atomic is lost";
 		h->tracker->lost_wr_id = r->lost->wr_id;
 	}
-	h->tracker->n_kept = 0;
+	h->tracker->n_withheld = 0;
 	h->tracker->broken = false;
 	h->mode = MESH_VQP_ACTIVE;
 	mesh_post_drain(h);

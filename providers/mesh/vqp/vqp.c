@@ -263,7 +263,7 @@ void mesh_vqp_destroy(struct mesh_vqp *h)
 	forget_withheld(h->recv_cq, h);
 	/* No completion leads to this record any more. */
 	if (h->tracker)
-		mesh_srq_unkeep(h->srq, h->tracker->begun, false);
+		mesh_srq_end_withheld(h->srq, h->tracker->begun, false);
 	leave(h);
 }
 

@@ -80,7 +80,7 @@ static void one_between_the_other(bool send_first)
 	assert_int_equal(ibv_poll_cq(send_first ? a.cq : a.recv_cq, 1, &wc), 0);
 	world.mc->lower.io.poll_cq = between.real;
 	assert_true(between.inside);
-	assert_int_equal(h->tracker->n_kept, 10);
+	assert_int_equal(h->tracker->n_withheld, 10);
 	check_two_cqs(5);
 }
 

@@ -170,7 +170,7 @@ static void test_last_wqe_of_many(void **state)
 	live_close(l);
 }
 
-/* It goes as it is: kept, due, and not read at all. */
+/* It goes as it is: withheld, due, and not read at all. */
 static void test_last_wqe_destroyed(void **state)
 {
 	struct live *l = live_open(3);

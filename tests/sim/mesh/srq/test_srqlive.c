@@ -119,7 +119,7 @@ static void half_open(struct end *from, struct end *to)
 static uint32_t n_counted(const struct mesh_srq *srq)
 {
 	const struct mesh_srq_home *home;
-	uint32_t n = srq->base.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_kept;
+	uint32_t n = srq->base.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_withheld;
 
 	for (home = srq->shadows; home; home = home->next)
 		n += home->log.n_left;
@@ -201,12 +201,12 @@ static void test_begun_destroyed(void **state)
 		assert_false(end_poll(&l->hub.end, &wc));
 		usleep(1000);
 	}
-	assert_int_equal(srq->n_kept, 1);
+	assert_int_equal(srq->n_withheld, 1);
 	for (i = 20; i < l->hub.end.srq_size; i++)
 		assert_int_equal(ibv_post_srq_recv(l->hub.end.srq, &wr, &bad), 0);
 	assert_int_equal(ibv_post_srq_recv(l->hub.end.srq, &wr, &bad), ENOMEM);
 	end_close(&to);
-	assert_int_equal(srq->n_kept, 0);
+	assert_int_equal(srq->n_withheld, 0);
 	assert_int_equal(n_counted(srq), l->hub.end.srq_size);
 	end_close(&from);
 	live_close(l);

@@ -196,7 +196,7 @@ static void under_way(unsigned int n_sends)
 	check_log(n_sends);
 	/* The program is not told of it, so somebody has to have it: nobody receives but the next one. */
 	srq = mesh_srq_find(world.mc, a.srq);
-	assert_int_equal(srq->base.log.n_left + srq->begun.n_left + srq->pool.n_left + srq->n_kept, 0);
+	assert_int_equal(srq->base.log.n_left + srq->begun.n_left + srq->pool.n_left + srq->n_withheld, 0);
 	assert_int_equal(srq->shadows->log.n_left, 1);
 }
 
@@ -462,7 +462,7 @@ static void test_no_room_for_errors(void **state)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EOPNOTSUPP);
 }
 
-/* A log that does not have what was kept is of no use to anybody. */
+/* A log that does not have what was withheld is of no use to anybody. */
 static void test_log_is_short(void **state)
 {
 	struct mv_move_sync sync;

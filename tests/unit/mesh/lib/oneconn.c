@@ -359,5 +359,5 @@ void is_well(void)
 	is_to_move();
 	conn.flags.path_failed = false;
 	vqp.tracker->broken = false;
-	vqp.tracker->n_kept = 0;
+	vqp.tracker->n_withheld = 0;
 }

@@ -213,7 +213,7 @@ static void test_outlet_is_lost(void **state)
 	assert_int_not_equal(asked.path.qpn, late.path.qpn);
 	before = sent.n;
 	answer(MV_CTL_REASON_NONE);
-	assert_int_equal(sent.n, before + 1); /* what was kept */
+	assert_int_equal(sent.n, before + 1); /* what was queued */
 	assert_true(talk(peer));
 	assert_int_equal(sent.from, asked.path.qpn);
 }

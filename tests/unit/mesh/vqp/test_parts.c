@@ -267,7 +267,7 @@ static void test_srqlog(void **state)
 	fault_disarm();
 }
 
-/* ---- errors that are kept back and given back ----------------------------------------------------------------------- */
+/* ---- errors that are withheld and given back -------------------------------------------------------------------- */
 
 static unsigned int n_path_failed;
 
@@ -277,9 +277,9 @@ static void path_failed(void *arg)
 	n_path_failed++;
 }
 
-static const struct mesh_vqp_ops kept_ops = {.path_failed = path_failed};
+static const struct mesh_vqp_ops withheld_ops = {.path_failed = path_failed};
 
-struct kept_world {
+struct withheld_world {
 	struct ibv_cq ibv[2];
 	struct ibv_qp qp;
 	struct mesh_cq send_cq, recv_cq;
@@ -296,10 +296,10 @@ static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
 }
 
 /* A tracked QP that can send. */
-static struct kept_world *kept_begin_as(bool shared)
+static struct withheld_world *withheld_begin_as(bool shared)
 {
 	const struct ibv_qp_cap limits = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
-	struct kept_world *w = calloc(1, sizeof(*w));
+	struct withheld_world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
 	init_cq(&w->send_cq, &w->ibv[0]);
@@ -308,7 +308,7 @@ static struct kept_world *kept_begin_as(bool shared)
 	w->h = (struct mesh_vqp){.mc = &w->mc,
 				 .qp = &w->qp,
 				 .mode = MESH_VQP_TRACKED,
-				 .client.ops = &kept_ops,
+				 .client.ops = &withheld_ops,
 				 .made.cap = limits,
 				 .send_cq = &w->send_cq,
 				 .recv_cq = &w->recv_cq,
@@ -323,12 +323,12 @@ static struct kept_world *kept_begin_as(bool shared)
 	return w;
 }
 
-static struct kept_world *kept_begin(void)
+static struct withheld_world *withheld_begin(void)
 {
-	return kept_begin_as(false);
+	return withheld_begin_as(false);
 }
 
-static void kept_end(struct kept_world *w)
+static void withheld_end(struct withheld_world *w)
 {
 	mesh_tracker_free(w->h.tracker);
 	free(w->send_cq.sw_cq.wcs);
@@ -337,7 +337,7 @@ static void kept_end(struct kept_world *w)
 }
 
 /* Whether the program is shown it. */
-static bool kept_poll(struct kept_world *w, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+static bool withheld_poll(struct withheld_world *w, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct mesh_completion c = {.wr_id = wr_id, .cq = cq, .status = status};
 	bool show;
@@ -363,55 +363,55 @@ static void assert_sw_cq(const struct mesh_cq *cq, uint64_t first, size_t n)
 /* The helper gives them back while the program is in the middle of what it has polled. */
 static void test_errors_keep_their_order(void **state)
 {
-	struct kept_world *w = kept_begin();
+	struct withheld_world *w = withheld_begin();
 
 	(void)state;
-	assert_false(kept_poll(w, &w->recv_cq, 1, IBV_WC_WR_FLUSH_ERR));
-	assert_false(kept_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
+	assert_false(withheld_poll(w, &w->recv_cq, 1, IBV_WC_WR_FLUSH_ERR));
+	assert_false(withheld_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
 	assert_int_equal(n_path_failed, 1);
 	mesh_live_flush_errors(&w->h);
-	assert_false(kept_poll(w, &w->recv_cq, 3, IBV_WC_WR_FLUSH_ERR));
+	assert_false(withheld_poll(w, &w->recv_cq, 3, IBV_WC_WR_FLUSH_ERR));
 	assert_sw_cq(&w->recv_cq, 1, 3);
 	mesh_sw_cq_remove(&w->recv_cq, 3);
-	assert_true(kept_poll(w, &w->recv_cq, 4, IBV_WC_WR_FLUSH_ERR));
+	assert_true(withheld_poll(w, &w->recv_cq, 4, IBV_WC_WR_FLUSH_ERR));
 	assert_int_equal(w->send_cq.sw_cq.n, 0);
-	kept_end(w);
+	withheld_end(w);
 }
 
 /* What failed is polled after some of what it flushed, and no other path would help. */
 static void test_errors_of_another_kind(void **state)
 {
-	struct kept_world *w = kept_begin();
+	struct withheld_world *w = withheld_begin();
 
 	(void)state;
-	assert_false(kept_poll(w, &w->recv_cq, 1, IBV_WC_WR_FLUSH_ERR));
-	assert_true(kept_poll(w, &w->send_cq, 9, IBV_WC_REM_ACCESS_ERR));
-	assert_false(kept_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
+	assert_false(withheld_poll(w, &w->recv_cq, 1, IBV_WC_WR_FLUSH_ERR));
+	assert_true(withheld_poll(w, &w->send_cq, 9, IBV_WC_REM_ACCESS_ERR));
+	assert_false(withheld_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
 	mesh_live_flush_errors(&w->h);
 	assert_sw_cq(&w->recv_cq, 1, 2);
-	kept_end(w);
+	withheld_end(w);
 }
 
 /* Its send queue was full, and one receive of the SRQ was being filled. */
 static void test_errors_with_srq(void **state)
 {
-	struct kept_world *w = kept_begin_as(true);
+	struct withheld_world *w = withheld_begin_as(true);
 	unsigned int i;
 
 	(void)state;
 	w->h.mode = MESH_VQP_FENCING;
-	assert_false(kept_poll(w, &w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
+	assert_false(withheld_poll(w, &w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	for (i = 0; i < 4; i++)
-		assert_false(kept_poll(w, &w->send_cq, i, IBV_WC_WR_FLUSH_ERR));
+		assert_false(withheld_poll(w, &w->send_cq, i, IBV_WC_WR_FLUSH_ERR));
 	assert_null(w->h.tracker->lost);
-	kept_end(w);
+	withheld_end(w);
 }
 
 /* ---- receives of an SRQ that fail -------------------------------------------------------------------------------- */
 
 /* Receive 100 is at the base, whose QP @w is; nobody takes what is distributed. */
 struct shared_world {
-	struct kept_world *w;
+	struct withheld_world *w;
 	struct mesh_srq m;
 	struct mesh_cq_qp qp;
 };
@@ -422,7 +422,7 @@ static struct shared_world *shared_begin(enum mesh_vqp_mode mode, bool one_cq)
 	struct ibv_sge sge = {.addr = 4096, .length = 64};
 
 	assert_non_null(s);
-	s->w = kept_begin_as(true);
+	s->w = withheld_begin_as(true);
 	s->m = (struct mesh_srq){.mc = &s->w->mc, .max_wr = 4, .max_sge = 1, .split = true, .base.owner = &s->m};
 	mesh_lock_init(&s->m.lock);
 	assert_int_equal(mesh_srqlog_init(&s->m.base.log, 4, 1), 0);
@@ -441,7 +441,7 @@ static struct shared_world *shared_begin(enum mesh_vqp_mode mode, bool one_cq)
 
 static void shared_end(struct shared_world *s)
 {
-	kept_end(s->w);
+	withheld_end(s->w);
 	mesh_srqlog_fini(&s->m.base.log);
 	mesh_srqlog_fini(&s->m.begun);
 	mesh_srqlog_fini(&s->m.pool);
@@ -464,15 +464,15 @@ static bool shared_poll(struct shared_world *s, struct mesh_cq *cq, uint64_t wr_
 	return shared_poll_as(s, cq, wr_id, status, false);
 }
 
-static void assert_where(const struct shared_world *s, uint32_t n_base, uint32_t n_kept, uint32_t n_pool)
+static void assert_where(const struct shared_world *s, uint32_t n_base, uint32_t n_withheld, uint32_t n_pool)
 {
 	assert_int_equal(s->m.base.log.n_left, n_base);
-	assert_int_equal(s->m.n_kept, n_kept);
+	assert_int_equal(s->m.n_withheld, n_withheld);
 	assert_int_equal(s->m.pool.n_left, n_pool);
 }
 
-/* A CQ for nothing but receives. What becomes of one that is kept depends on whether the program is told of it. */
-static void test_kept_of_srq(void **state)
+/* A CQ for nothing but receives. What becomes of one that is withheld depends on whether the program is told of it. */
+static void test_withheld_of_srq(void **state)
 {
 	static const struct {
 		enum mesh_vqp_mode polled_in, ends_in;
@@ -610,7 +610,7 @@ static int base_post(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
 }
 
 /* Before anything was moved: the base's SRQ has all, and if that takes no more, who moves first does. */
-static void test_kept_before_moves(void **state)
+static void test_withheld_before_moves(void **state)
 {
 	struct shared_world *s;
 	struct ibv_sge sge;
@@ -624,7 +624,7 @@ static void test_kept_before_moves(void **state)
 		s->w->mc.lower.io.post_srq_recv = base_post;
 		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 		assert_where(s, 0, 1, 0);
-		mesh_srq_unkeep(&s->m, s->w->h.tracker->begun, false);
+		mesh_srq_end_withheld(&s->m, s->w->h.tracker->begun, false);
 		assert_where(s, !base_posts.err, 0, !!base_posts.err);
 		shared_end(s);
 	}
@@ -636,12 +636,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_errors_keep_their_order),
 		cmocka_unit_test(test_errors_of_another_kind),
-		cmocka_unit_test(test_errors_with_srq),	cmocka_unit_test(test_kept_of_srq), cmocka_unit_test(test_late_of_srq),
-		cmocka_unit_test(test_errors_of_srq),	cmocka_unit_test(test_errors_in_one_cq),
-		cmocka_unit_test(test_errors_that_were_read), cmocka_unit_test(test_kept_before_moves),
-		cmocka_unit_test(test_map),	cmocka_unit_test(test_map_without_memory),
-		cmocka_unit_test(test_map_looked_at), cmocka_unit_test(test_sendq),
-		cmocka_unit_test(test_recvlog),	cmocka_unit_test(test_srqlog),
+		cmocka_unit_test(test_errors_with_srq),
+		cmocka_unit_test(test_withheld_of_srq),
+		cmocka_unit_test(test_late_of_srq),
+		cmocka_unit_test(test_errors_of_srq),
+		cmocka_unit_test(test_errors_in_one_cq),
+		cmocka_unit_test(test_errors_that_were_read),
+		cmocka_unit_test(test_withheld_before_moves),
+		cmocka_unit_test(test_map),
+		cmocka_unit_test(test_map_without_memory),
+		cmocka_unit_test(test_map_looked_at),
+		cmocka_unit_test(test_sendq),
+		cmocka_unit_test(test_recvlog),
+		cmocka_unit_test(test_srqlog),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

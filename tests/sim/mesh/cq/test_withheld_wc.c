@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Errors that are kept from the program until it is known how a move ends, in a host of the simulator, where nothing
- * was made in advance: who sleeps until there is a completion event is woken when they are given, and what the program
- * is told of the state fits.
+ * Errors that are withheld from the program until it is known how a move ends, in a host of the simulator, where
+ * nothing was made in advance: who sleeps until there is a completion event is woken when they are given, and what the
+ * program is told of the state fits.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -115,7 +115,7 @@ static void break_it(void)
 		assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
 		usleep(1000);
 	}
-	assert_int_equal(h->tracker->n_kept, 2);
+	assert_int_equal(h->tracker->n_withheld, 2);
 	assert_int_equal(n_failed, 1);
 	assert_null(h->send_cq->notify.qp); /* nothing was made in advance */
 }
@@ -285,7 +285,7 @@ static void wait_until_it_failed(void)
 	assert_int_equal(state_of(true), IBV_QPS_ERR);
 }
 
-static void test_state_of_kept(void **state)
+static void test_state_of_withheld(void **state)
 {
 	struct mesh_conn *conn;
 	struct ibv_wc wc;
@@ -728,14 +728,28 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_wakes), T(test_wakes_srq), T(test_wakes_who_ends_it), T(test_wakes_who_arms_late), T(test_nothing_is_left),
-		T(test_no_more_than_needed), T(test_woken_later),
-		T(test_state_of_kept), T(test_state_while_fenced), T(test_state_of_the_programs),
-		T(test_peer_leaves), T(test_peer_is_silent), T(test_peer_leaves_with_a_word), T(test_peer_leaves_a_send),
+		T(test_wakes),
+		T(test_wakes_srq),
+		T(test_wakes_who_ends_it),
+		T(test_wakes_who_arms_late),
+		T(test_nothing_is_left),
+		T(test_no_more_than_needed),
+		T(test_woken_later),
+		T(test_state_of_withheld),
+		T(test_state_while_fenced),
+		T(test_state_of_the_programs),
+		T(test_peer_leaves),
+		T(test_peer_is_silent),
+		T(test_peer_leaves_with_a_word),
+		T(test_peer_leaves_a_send),
 		T(test_peer_leaves_after_silent_sends),
 		T(test_peer_leaves_a_send_after_silent_ones),
-		T(test_last_word), T(test_last_word_while_fencing), T(test_leaves_by_reset), T(test_leaves_by_error),
-		T(test_full_behind_an_open_poll), T(test_posts_in_a_poll_while_ended),
+		T(test_last_word),
+		T(test_last_word_while_fencing),
+		T(test_leaves_by_reset),
+		T(test_leaves_by_error),
+		T(test_full_behind_an_open_poll),
+		T(test_posts_in_a_poll_while_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
