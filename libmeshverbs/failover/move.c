@@ -467,10 +467,10 @@ const char *mv_move_state_name(enum mv_move_state state)
 		return "native";
 	case MV_MOVE_QUIESCING:
 		return "quiescing";
-	case MV_MOVE_FENCING:
-		return "fencing";
-	case MV_MOVE_FENCED:
-		return "fenced";
+	case MV_MOVE_DRAINING:
+		return "draining";
+	case MV_MOVE_DRAINED:
+		return "drained";
 	case MV_MOVE_FAILED:
 		return "failed";
 	}

@@ -62,8 +62,8 @@ enum mv_move_state {
 	MV_MOVE_NATIVE, /* given up, or not needed: connected as the program asked (see action MV_DO_NATIVE) */
 	/* Only for a QP at work (ASKING to ANSWERED as above): */
 	MV_MOVE_QUIESCING, /* connected; QUIESCE given out. Follows CONNECTING at either end */
-	MV_MOVE_FENCING, /* FENCE given out */
-	MV_MOVE_FENCED, /* waiting for the peer's SYNC */
+	MV_MOVE_DRAINING, /* DRAIN given out */
+	MV_MOVE_DRAINED, /* waiting for the peer's SYNC */
 	MV_MOVE_FAILED, /* FLUSH given out: this QP no longer works */
 };
 
@@ -113,14 +113,14 @@ struct mv_move_call_off {
 	uint8_t reason; /* enum mv_ctl_reason for which the last move was called off */
 };
 
-/* What the old QPs had executed: those before mv_move.now; in FENCED before mv_move.next. The caller serialises. */
+/* What the old QPs had executed: those before mv_move.now; in DRAINED before mv_move.next. The caller serialises. */
 struct mv_move_syncs {
 	struct mv_move_sync mine, peer; /* mine: readable */
 	bool mine_is_for_now; /* @mine is of the move that led to mv_move.now; the peer may still ask for it */
 	bool peer_valid; /* @peer is valid */
 };
 
-/* To be done when the outcome of PREPARE, CONNECT or FENCE is known. The caller serialises. */
+/* To be done when the outcome of PREPARE, CONNECT or DRAIN is known. The caller serialises. */
 struct mv_move_to_do {
 	uint8_t what; /* enum mv_move_pending of move_internal.h */
 	uint8_t reason; /* enum mv_ctl_reason */
@@ -134,7 +134,7 @@ struct mv_move_timers {
 	uint64_t patience_ns; /* from mv_move_patience(); 0: not known */
 	/* After a refused try of the own path: earliest next try, and the step to it. 0: not refused. */
 	uint64_t try_at, try_step;
-	uint64_t phase_since; /* at work: when PREPARE or FENCE began */
+	uint64_t phase_since; /* at work: when PREPARE or DRAIN began */
 };
 
 /* Actions that the caller has not taken yet: list[next] to list[n - 1]. The caller serialises. */

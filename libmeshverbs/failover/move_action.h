@@ -22,7 +22,7 @@ enum mv_move_action_type {
 	MV_DO_NATIVE, /* connect the program's own QP; use @gid_type if it differs from its entry's */
 	MV_DO_RELEASE, /* release the QP made by PREPARE; post what QUIESCE withheld */
 	/*
-	 * Until RELEASE or FENCE, post no atomics, and nothing behind a withheld one, except work whose completion
+	 * Until RELEASE or DRAIN, post no atomics, and nothing behind a withheld one, except work whose completion
 	 * shows that outstanding atomics are done. Call mv_move_quiesced() when none is outstanding, or the path no
 	 * longer works; else this action comes again later.
 	 */
@@ -31,12 +31,12 @@ enum mv_move_action_type {
 	 * Drain the old QP: put it into ERR, poll its flushed completions, read its rq_psn, and post its unconsumed
 	 * receives to the new QP. From now on the program's sends wait, and completions of flushed sends are withheld.
 	 * Completions of the old QP's receives come before those of the new QP, which may receive as soon as the peer
-	 * has our SYNC. Report with mv_move_fenced(), soon.
+	 * has our SYNC. Report with mv_move_drained(), soon.
 	 */
-	MV_DO_FENCE,
-	MV_DO_STAY, /* the move is off before FENCE: the QP goes on as it is; @reason */
+	MV_DO_DRAIN,
+	MV_DO_STAY, /* the move is off before DRAIN: the QP goes on as it is; @reason */
 	/*
-	 * The move failed after FENCE. Give the program the errors of a QP without a move: for outstanding work, in
+	 * The move failed after DRAIN. Give the program the errors of a QP without a move: for outstanding work, in
 	 * order, and for all later work. Completions of receives that the new QP has consumed come first. If no send is
 	 * outstanding, the peer's SYNC is not needed, and the work may go to the new QP instead, for good; the state is
 	 * FAILED all the same. @reason

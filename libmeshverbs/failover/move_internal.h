@@ -9,7 +9,7 @@
  * (timers), move_message.c (messages of a connect), move_live.c and move_live_message.c (the same for a QP at work).
  */
 
-/* To be done when the outcome of PREPARE, CONNECT or FENCE is known. */
+/* To be done when the outcome of PREPARE, CONNECT or DRAIN is known. */
 enum mv_move_pending {
 	MV_PENDING_NONE,
 	MV_PENDING_NATIVE,
@@ -17,11 +17,10 @@ enum mv_move_pending {
 	MV_PENDING_OFF, /* at work: STAY, or FLUSH */
 };
 
-/* PREPARE, CONNECT or FENCE is under way: the state does not change before the outcome. */
+/* PREPARE, CONNECT or DRAIN is under way: the state does not change before the outcome. */
 static inline bool mv_move_busy(const struct mv_move *m)
 {
-	return m->state == MV_MOVE_PREPARING || m->state == MV_MOVE_CONNECTING ||
-	       m->state == MV_MOVE_FENCING;
+	return m->state == MV_MOVE_PREPARING || m->state == MV_MOVE_CONNECTING || m->state == MV_MOVE_DRAINING;
 }
 
 /* When the present state ends, whatever it waits for; UINT64_MAX: never. */
@@ -34,12 +33,12 @@ static inline bool mv_move_settled(const struct mv_move *m)
 }
 
 /*
- * The peer's SYNC came before our fence is done. Then it is known what the peer has executed, and the move goes on
+ * The peer's SYNC came before our drain is done. Then it is known what the peer has executed, and the move goes on
  * whatever happens to the peer.
  */
 static inline bool mv_move_knows_enough(const struct mv_move *m)
 {
-	return m->state == MV_MOVE_FENCING && m->sync.peer_valid;
+	return m->state == MV_MOVE_DRAINING && m->sync.peer_valid;
 }
 
 /* Serial numbers: is @a later than @b? */
@@ -77,7 +76,7 @@ struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type 
 /* Changes the state, and stops repetition. */
 void mv_move_set_state(struct mv_move *m, enum mv_move_state state);
 
-/* Sends the message of the state: HELLO, OFFER, ANSWER, CONFIRM (FENCING) or SYNC. Does not touch the timer. */
+/* Sends the message of the state: HELLO, OFFER, ANSWER, CONFIRM (DRAINING) or SYNC. Does not touch the timer. */
 void mv_move_say(struct mv_move *m);
 
 /* Sends a message that no timer repeats. OFFER, ANSWER and CONFIRM are about @next. During a move, all have MV_CTL_MOVE. */
@@ -136,7 +135,7 @@ void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_w
 void mv_move_answer_self(struct mv_move *m);
 
 /*
- * Calls the move off: STAY, or after FENCE FLUSH; now or when a pending outcome is known.
+ * Calls the move off: STAY, or after DRAIN FLUSH; now or when a pending outcome is known.
  * @tell: reason for the peer; REASON_NONE: tell nothing
  */
 void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,
@@ -153,7 +152,7 @@ void mv_move_decline_live(struct mv_move *m, uint64_t now_ns);
 
 /* Both QPs of @next are connected, as far as this end knows: requests QUIESCE, repeatedly. */
 void mv_move_quiesce(struct mv_move *m, uint64_t now_ns);
-void mv_move_fence(struct mv_move *m, uint64_t now_ns); /* requests FENCE */
+void mv_move_drain(struct mv_move *m, uint64_t now_ns); /* requests DRAIN */
 void mv_move_activate_live(struct mv_move *m);
 void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags);
 void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt, uint64_t to_nonce); /* to any life of the peer */

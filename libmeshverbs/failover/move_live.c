@@ -29,7 +29,7 @@ void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags)
 
 bool mv_move_owes_sync(const struct mv_move *m)
 {
-	bool confirmed = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
+	bool confirmed = m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED;
 
 	return m->live && !m->self && m->attempts.peer &&
 	       (confirmed || (!m->leader && m->state == MV_MOVE_ANSWERED));
@@ -166,7 +166,7 @@ void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_
 		m->pending.what = MV_PENDING_OFF;
 		m->pending.reason = (uint8_t)reason;
 		m->pending.timed_out = timed_out;
-	} else if (m->state == MV_MOVE_FENCED) {
+	} else if (m->state == MV_MOVE_DRAINED) {
 		flush(m, reason, timed_out);
 	} else {
 		stay(m, reason, timed_out);
@@ -254,29 +254,29 @@ void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns)
 		return;
 	}
 	/*
-	 * CONFIRM first: the peer can fence at the same time. If many QPs move, messages are scarce, and our SYNC
+	 * CONFIRM first: the peer can drain at the same time. If many QPs move, messages are scarce, and our SYNC
 	 * implies CONFIRM.
 	 */
 	if (!m->self && !many)
 		mv_move_say_confirm(m);
-	mv_move_fence(m, now_ns);
+	mv_move_drain(m, now_ns);
 	if (!m->self && many)
 		mv_move_start_timer(m, now_ns);
 }
 
-void mv_move_fence(struct mv_move *m, uint64_t now_ns)
+void mv_move_drain(struct mv_move *m, uint64_t now_ns)
 {
-	mv_move_set_state(m, MV_MOVE_FENCING);
+	mv_move_set_state(m, MV_MOVE_DRAINING);
 	m->unsure = false;
 	m->timers.phase_since = now_ns;
-	mv_move_push(m, MV_DO_FENCE);
+	mv_move_push(m, MV_DO_DRAIN);
 }
 
-void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t now_ns)
+void mv_move_drained(struct mv_move *m, const struct mv_move_sync *sync, uint64_t now_ns)
 {
-	if (m->state != MV_MOVE_FENCING)
+	if (m->state != MV_MOVE_DRAINING)
 		return;
-	mv_move_set_state(m, MV_MOVE_FENCED);
+	mv_move_set_state(m, MV_MOVE_DRAINED);
 	if (m->pending.what == MV_PENDING_OFF) {
 		m->pending.what = MV_PENDING_NONE;
 		flush(m, m->pending.reason, m->pending.timed_out);
@@ -294,7 +294,7 @@ void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t
 		return;
 	}
 	if (!m->sync.peer_valid) {
-		mv_move_enter(m, MV_MOVE_FENCED, now_ns);
+		mv_move_enter(m, MV_MOVE_DRAINED, now_ns);
 		return;
 	}
 	mv_move_send_sync(m, m->next.offer, MV_CTL_READY);
@@ -380,8 +380,7 @@ int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_
 {
 	if (m->state == MV_MOVE_IDLE || m->state == MV_MOVE_FAILED)
 		return -EINVAL;
-	if (!mv_move_settled(m) &&
-	    (!m->live || m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED))
+	if (!mv_move_settled(m) && (!m->live || m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED))
 		return -EBUSY;
 	mv_move_take_paths(m, paths, n_paths);
 	if (m->live) {
@@ -433,7 +432,7 @@ void mv_move_early_failed(struct mv_move *m)
 void mv_move_cancel(struct mv_move *m, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!m->live || !m->wish.own || m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
+	if (!m->live || !m->wish.own || m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED)
 		return;
 	m->wish.own = false;
 	if (m->leader) {

@@ -93,7 +93,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 			mv_move_send_hello_live(m, m->attempts.peer, m->attempts.peer_nonce);
 		return;
 	}
-	if (m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
+	if (m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED)
 		return;
 	if (msg->reason != MV_CTL_REASON_NONE && !mv_move_settled(m)) {
 		m->wish.peer = true;
@@ -126,7 +126,7 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (m->leader || !n)
 		return;
 	/* The leader has our SYNC and already leaves the path on which we are not yet, because its SYNC was lost. */
-	if (m->state == MV_MOVE_FENCED && msg->base == m->next.offer)
+	if (m->state == MV_MOVE_DRAINED && msg->base == m->next.offer)
 		mv_move_say(m);
 	if (!idle && !answered && !quiescing)
 		return;
@@ -172,9 +172,9 @@ static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
 		mv_move_release(m);
 		m->paths.current++;
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
-	} else if (m->state == MV_MOVE_FENCING && ready) {
+	} else if (m->state == MV_MOVE_DRAINING && ready) {
 		mv_move_say_confirm(m);
-	} else if (m->state == MV_MOVE_FENCED && ready) {
+	} else if (m->state == MV_MOVE_DRAINED && ready) {
 		mv_move_say(m);
 	}
 }
@@ -184,7 +184,7 @@ static void on_confirm(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t
 	if (m->leader || !(msg->flags & MV_CTL_READY))
 		return;
 	if (m->live && m->state == MV_MOVE_ANSWERED && msg->request_id == m->next.offer)
-		mv_move_fence(m, now_ns);
+		mv_move_drain(m, now_ns);
 	else if (mv_move_settled(m) && msg->request_id != m->now.offer)
 		refuse(m, msg);
 }
@@ -192,7 +192,7 @@ static void on_confirm(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t
 static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	uint32_t n = msg->request_id;
-	bool fencing = m->state == MV_MOVE_FENCING, fenced = m->state == MV_MOVE_FENCED;
+	bool draining = m->state == MV_MOVE_DRAINING, drained = m->state == MV_MOVE_DRAINED;
 
 	if (m->sync.mine_is_for_now && n == m->now.offer) {
 		if (!(msg->flags & MV_CTL_READY))
@@ -208,29 +208,29 @@ static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t no
 		return;
 	/* A SYNC of the leader to a follower that has not got CONFIRM. */
 	if (!m->leader && m->state == MV_MOVE_ANSWERED)
-		mv_move_fence(m, now_ns);
-	else if (!fencing && !fenced)
+		mv_move_drain(m, now_ns);
+	else if (!draining && !drained)
 		return;
 	m->sync.peer = (struct mv_move_sync){msg->next_psn, msg->n_received};
 	m->sync.peer_valid = true;
-	if (fenced)
+	if (drained)
 		mv_move_activate_live(m);
 }
 
 /* The follower withdraws its wish. */
 static void on_healed(struct mv_move *m)
 {
-	bool fenced = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
+	bool drained = m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED;
 
 	m->wish.peer = false;
-	if (m->live && !fenced && !m->wish.own)
+	if (m->live && !drained && !m->wish.own)
 		mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_HEALED, false);
 }
 
 static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	uint32_t n = msg->request_id;
-	bool fenced = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
+	bool drained = m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED;
 	bool current = n == m->last_offer && m->state != MV_MOVE_ASKING &&
 		       !(m->leader && m->state == MV_MOVE_PREPARING);
 
@@ -242,7 +242,7 @@ static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 	if (m->leader && m->state == MV_MOVE_ASKING)
 		current = true;
 	/* From the leader: neither this offer nor an earlier one will come. */
-	if (!m->leader && n && !fenced && (!m->last_offer || mv_move_later(n, m->last_offer))) {
+	if (!m->leader && n && !drained && (!m->last_offer || mv_move_later(n, m->last_offer))) {
 		m->last_offer = n;
 		current = true;
 	}

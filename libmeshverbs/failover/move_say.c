@@ -89,8 +89,8 @@ void mv_move_say(struct mv_move *m)
 		mv_move_send(m, MV_CTL_ANSWER, MV_CTL_READY, MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_QUIESCING)
 		mv_move_push(m, MV_DO_QUIESCE);
-	else if (m->state == MV_MOVE_FENCING)
+	else if (m->state == MV_MOVE_DRAINING)
 		mv_move_say_confirm(m);
-	else if (m->state == MV_MOVE_FENCED)
+	else if (m->state == MV_MOVE_DRAINED)
 		mv_move_send_sync(m, m->next.offer, 0);
 }

@@ -18,7 +18,7 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 /* The leader gives up first, so that the follower still waits when CONFIRM arrives. */
 static uint64_t live_limit(const struct mv_move *m)
 {
-	bool agreeing = m->state != MV_MOVE_FENCING && m->state != MV_MOVE_FENCED;
+	bool agreeing = m->state != MV_MOVE_DRAINING && m->state != MV_MOVE_DRAINED;
 
 	return agreeing && m->leader && !m->self ? m->times->move_ns / 16 * 7 : m->times->move_ns / 2;
 }
@@ -103,7 +103,7 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 {
 	if (now_ns >= mv_move_give_up_at(m))
 		give_up(m);
-	/* While FENCE is under way, the end of the move waits for its outcome, and the message is still repeated. */
+	/* While DRAIN is under way, the end of the move waits for its outcome, and the message is still repeated. */
 	if (!m->timers.resend_at || now_ns < m->timers.resend_at)
 		return;
 	m->timers.resend_step = earlier_of(2 * m->timers.resend_step, m->live ? m->times->live_resend_max_ns

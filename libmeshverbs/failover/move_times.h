@@ -34,7 +34,10 @@ struct mv_move_times {
 	 * the end a sixteenth of the time is blocked. Verdict OTHER_SUBNET: try_max_ns from the start.
 	 */
 	uint64_t try_ns, try_max_ns;
-	/* for the move of a QP at work: half of it before FENCE, half after; a follower's asking is not counted. Default 4 s */
+	/*
+	 * for the move of a QP at work: half of it before DRAIN, half after; a follower's asking is not counted.
+	 * Default 4 s
+	 */
 	uint64_t move_ns;
 };
 

@@ -85,7 +85,7 @@ class Alone(Watched):
         return int(re.search(rf"^meshverbs_{name}(?:_total)? (\d+)$", said, re.MULTILINE).group(1))
 
     def healed(self):
-        """Moves that were called off before anything was fenced, of both ends."""
+        """Moves that were called off before anything was drained, of both ends."""
         return sum(self.counted(host, "moves_given_up", 'reason="healed"') for host in ENDS)
 
     def counted(self, host, name, label):

@@ -178,7 +178,7 @@ class Limits(Obedient):
         self.survives()
 
     def test_unseen_keys(self):
-        """Of keys that nobody saw being made no other NIC is asked: each end finds its own before anything is fenced, and the connection goes on."""
+        """Of keys that nobody saw being made no other NIC is asked: each end finds its own before anything is drained, and the connection goes on."""
         for unseen in ("own", "given"):
             with self.subTest(unseen=unseen):
                 self.begin(f"unseen={unseen}")

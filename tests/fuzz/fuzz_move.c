@@ -29,36 +29,36 @@ static uint8_t take(struct input *in)
 /* What the caller has on its hands. */
 struct caller {
 	struct mv_move m;
-	bool preparing, connecting, fencing;
+	bool preparing, connecting, draining;
 	bool has_next; /* a QP that nothing has been posted to */
-	bool at_work, fenced, failed;
+	bool at_work, drained, failed;
 };
 
 static void act_live(struct caller *c, const struct mv_move_action *action)
 {
 	switch (action->type) {
 	case MV_DO_QUIESCE:
-		FUZZ_CHECK(c->at_work && c->has_next && !c->fenced);
+		FUZZ_CHECK(c->at_work && c->has_next && !c->drained);
 		break;
-	case MV_DO_FENCE:
-		FUZZ_CHECK(c->at_work && c->has_next && !c->fenced);
-		c->fencing = true;
-		c->fenced = true;
+	case MV_DO_DRAIN:
+		FUZZ_CHECK(c->at_work && c->has_next && !c->drained);
+		c->draining = true;
+		c->drained = true;
 		break;
 	case MV_DO_STAY:
-		FUZZ_CHECK(c->at_work && !c->has_next && !c->fenced);
+		FUZZ_CHECK(c->at_work && !c->has_next && !c->drained);
 		FUZZ_CHECK(action->reason < MV_CTL_REASON_END);
 		break;
 	case MV_DO_FLUSH:
-		FUZZ_CHECK(c->fenced && !c->fencing && c->has_next);
+		FUZZ_CHECK(c->drained && !c->draining && c->has_next);
 		c->at_work = c->has_next = false;
 		c->failed = true;
 		break;
 	case MV_DO_WANTED:
-		FUZZ_CHECK(c->at_work && !c->fenced && c->m.leader);
+		FUZZ_CHECK(c->at_work && !c->drained && c->m.leader);
 		break;
 	case MV_DO_STANDBY:
-		FUZZ_CHECK(c->at_work && !c->fenced && action->sq_psn <= 0xffffff && action->rq_psn <= 0xffffff);
+		FUZZ_CHECK(c->at_work && !c->drained && action->sq_psn <= 0xffffff && action->rq_psn <= 0xffffff);
 		if (action->answer)
 			mv_move_tell_standby(&c->m, &action->peer, &action->remote_gid, action->gid_type, 0, 0, true);
 		break;
@@ -87,8 +87,8 @@ static void act(struct caller *c, const struct mv_move_action *action)
 		break;
 	case MV_DO_ACTIVATE:
 		FUZZ_CHECK(c->has_next && action->replay == c->at_work);
-		FUZZ_CHECK(c->fenced == action->replay && action->next_psn <= 0xffffff);
-		c->has_next = c->fenced = false;
+		FUZZ_CHECK(c->drained == action->replay && action->next_psn <= 0xffffff);
+		c->has_next = c->drained = false;
 		c->at_work = true;
 		break;
 	case MV_DO_NATIVE:
@@ -97,11 +97,11 @@ static void act(struct caller *c, const struct mv_move_action *action)
 		c->at_work = true;
 		return;
 	case MV_DO_RELEASE:
-		FUZZ_CHECK(c->has_next && !c->fenced);
+		FUZZ_CHECK(c->has_next && !c->drained);
 		c->has_next = false;
 		break;
 	case MV_DO_QUIESCE:
-	case MV_DO_FENCE:
+	case MV_DO_DRAIN:
 	case MV_DO_STAY:
 	case MV_DO_FLUSH:
 	case MV_DO_WANTED:
@@ -128,8 +128,8 @@ static void drain(struct caller *c)
 				  (state == MV_MOVE_FAILED && !c->failed)));
 	FUZZ_CHECK(c->preparing == (state == MV_MOVE_PREPARING));
 	FUZZ_CHECK(c->connecting == (state == MV_MOVE_CONNECTING));
-	FUZZ_CHECK(c->fencing == (state == MV_MOVE_FENCING));
-	FUZZ_CHECK((c->fenced && !c->failed) == (c->fencing || state == MV_MOVE_FENCED));
+	FUZZ_CHECK(c->draining == (state == MV_MOVE_DRAINING));
+	FUZZ_CHECK((c->drained && !c->failed) == (c->draining || state == MV_MOVE_DRAINED));
 	FUZZ_CHECK(!c->failed || state == MV_MOVE_FAILED);
 }
 
@@ -179,11 +179,11 @@ static void outcome(struct caller *c, bool ok, bool many, uint64_t now_ns)
 	} else if (c->connecting) {
 		c->connecting = false;
 		mv_move_connected(&c->m, ok, now_ns);
-	} else if (c->fencing) {
+	} else if (c->draining) {
 		struct mv_move_sync sync = {.next_psn = 7, .n_received = 8};
 
-		c->fencing = false;
-		mv_move_fenced(&c->m, ok ? &sync : NULL, now_ns);
+		c->draining = false;
+		mv_move_drained(&c->m, ok ? &sync : NULL, now_ns);
 	} else if (ok) {
 		mv_move_quiesced(&c->m, many, now_ns);
 	}

@@ -20,7 +20,7 @@ static enum mv_trial_verdict one(struct q_bench *b, struct stream *s, bool wait_
 	/* Memory that agreed must not change later. */
 	q_sleep_ns(wait_long ? 100000000ull : 10000000ull);
 	if (stream_compare(s, executed, &packet))
-		return q_fail(t, "packet %u of a pass of %u landed in memory after the fence", packet, s->packets);
+		return q_fail(t, "packet %u of a pass of %u landed in memory after the drain", packet, s->packets);
 	*ret_executed = executed;
 	return MV_TRIAL_PASS;
 }

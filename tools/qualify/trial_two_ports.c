@@ -101,7 +101,8 @@ static enum mv_trial_verdict run(struct q_bench *b, struct mv_qualified_trial *t
 
 const struct q_trial trial_two_ports = {
 	.name = "two-ports",
-	.assumption = "What a fenced device had executed is in host memory before anything that another device writes after the fence.",
+	.assumption =
+		"What a drained device had executed is in host memory before anything that another device writes after the drain.",
 	.source = "PCIe orders posted writes of one requester only; host memory. GPU memory is not tried",
 	.run = run,
 };

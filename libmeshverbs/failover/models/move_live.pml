@@ -9,42 +9,43 @@
  * effect are left out, so when nothing is left to do everything that was waited for has arrived, and the process judge
  * looks at the outcome.
  *
- * Each end executes what the other has posted, until its own old QP is fenced, whatever the other does: packets are under
- * way. What it has executed is counted, and SYNC carries the count. Who ACTIVATEs posts everything beyond the count
- * that it was told, so that must be what was executed, and final.
+ * Each end executes what the other has posted, until its own old QP is drained, whatever the other does: packets are
+ * under way. What it has executed is counted, and SYNC carries the count. Who ACTIVATEs posts everything beyond the
+ * count that it was told, so that must be what was executed, and final.
  *
- * In a calm run, one of the ends may have an atomic outstanding, which comes to its end only while neither QP is fenced; none may be
- * outstanding when either QP is.
+ * In a calm run, one of the ends may have an atomic outstanding, which comes to its end only while neither QP is
+ * drained; none may be outstanding when either QP is.
  *
  * What is agreed upon on a suspicion is a move whose leader stays in QUIESCING for as long as it likes, and whose atomics are not waited for:
  * it goes on only if the path is dead, so that is a run that is not calm, in which there are none.
  *
- * A run is calm (nobody dies, nobody's patience ends once he may have made the other one fence), or it is not. Calm, no QP may
- * fail and both ends must be on the same path in the end; otherwise, an end may fail, but not the rest of what is claimed.
+ * A run is calm (nobody dies, nobody's patience ends once he may have made the other one drain), or it is not. Calm, no
+ * QP may fail and both ends must be on the same path in the end; otherwise, an end may fail, but not the rest of what
+ * is claimed.
  *
  * Mistakes, each of which must be found:
- *   1 BUG_FENCE_EARLY    the leader fences on ANSWER, before its own QP is connected
- *   2 BUG_NO_WAIT        an end activates as soon as it has fenced, without the peer's SYNC
+ *   1 BUG_DRAIN_EARLY    the leader drains on ANSWER, before its own QP is connected
+ *   2 BUG_NO_WAIT        an end activates as soon as it has drained, without the peer's SYNC
  *   3 BUG_STALE_SYNC     a SYNC of an earlier move is taken
  *   4 BUG_SYNC_ONCE      an end that is ACTIVE does not repeat its SYNC
  *   5 BUG_READ_EARLY     what was executed is read before the QP is in ERR
  *   6 BUG_WALK_OFF       the follower calls off after ANSWER without a word
- *   7 BUG_UNFENCE        after FENCE an end goes back to the old path when time is up
+ *   7 BUG_UNDRAIN        after DRAIN an end goes back to the old path when time is up
  *   8 BUG_REFUSE_ANY     a REFUSE is taken for whatever is going on
  *   9 BUG_DEAF           the leader does not repeat CONFIRM, and the follower waits for that alone
- *  10 BUG_PENDING        what comes up during PREPARE, CONNECT and FENCE is forgotten
+ *  10 BUG_PENDING        what comes up during PREPARE, CONNECT and DRAIN is forgotten
  *  11 BUG_HASTY          the leader does not wait for its atomics
  *  12 BUG_HASTY_ANSWER   the follower does not
  * And GOAL_MOVED, GOAL_TWICE, GOAL_FLUSHED claim that nothing is ever moved, moved again, fails: found to be wrong, too.
  */
 
-#define BUG_FENCE_EARLY 1
+#define BUG_DRAIN_EARLY 1
 #define BUG_NO_WAIT     2
 #define BUG_STALE_SYNC  3
 #define BUG_SYNC_ONCE   4
 #define BUG_READ_EARLY  5
 #define BUG_WALK_OFF    6
-#define BUG_UNFENCE     7
+#define BUG_UNDRAIN     7
 #define BUG_REFUSE_ANY  8
 #define BUG_DEAF        9
 #define BUG_PENDING     10
@@ -77,12 +78,12 @@ hidden byte bug; /* from the environment: one program for all mistakes */
 #define OFFERED    4
 #define CONNECTING 5
 #define ANSWERED   6
-#define FENCING    7
-#define FENCED     8
+#define DRAINING    7
+#define DRAINED     8
 #define FAILED     9
 #define QUIESCING  10
 
-/* What comes up while PREPARE, CONNECT or FENCE is out. */
+/* What comes up while PREPARE, CONNECT or DRAIN is out. */
 #define NONE    0
 #define OFF     1
 #define AGAIN   2
@@ -97,12 +98,12 @@ byte base[N];
 bool l_refuse[N], f_refuse[N], l_sync[N], f_sync[N];
 byte l_told[N], f_told[N]; /* what SYNC says */
 
-/* State; path in use, being negotiated; latest number; may be at work: not fenced. */
+/* State; path in use, being negotiated; latest number; may be at work: not drained. */
 byte l_state = SETTLED, l_now, l_next, l_last, l_pending, l_starts, l_heard, l_count;
 byte f_state = SETTLED, f_now, f_next, f_last, f_pending, f_starts, f_heard, f_count, f_declined;
 bool l_own, l_peer, l_dead, l_has, f_own, f_dead, f_has; /* wishes; has: the peer's SYNC */
 bool l_up, f_up; /* the QP of next is connected */
-bool l_fenced, f_fenced; /* the QP of now is in ERR */
+bool l_drained, f_drained; /* the QP of now is in ERR */
 byte l_done, f_done; /* executed of the leader's work, by the follower, and the other way round */
 byte moves;
 
@@ -114,13 +115,13 @@ inline maybe_send(bit_)
 	fi
 }
 
-#define L_FENCE_OUT (l_state == FENCING || l_state == FENCED)
-#define F_FENCE_OUT (f_state == FENCING || f_state == FENCED)
-#define L_BUSY (l_state == PREPARING || l_state == CONNECTING || l_state == FENCING)
-#define F_BUSY (f_state == PREPARING || f_state == CONNECTING || f_state == FENCING)
-#define L_QUIET (l_state == QUIESCING || L_FENCE_OUT)
-#define F_QUIET (f_state == QUIESCING || f_state == ANSWERED || F_FENCE_OUT)
-#define BOTH_AT_WORK (!l_fenced && !f_fenced && !l_dead && !f_dead && l_now == f_now)
+#define L_DRAIN_OUT (l_state == DRAINING || l_state == DRAINED)
+#define F_DRAIN_OUT (f_state == DRAINING || f_state == DRAINED)
+#define L_BUSY (l_state == PREPARING || l_state == CONNECTING || l_state == DRAINING)
+#define F_BUSY (f_state == PREPARING || f_state == CONNECTING || f_state == DRAINING)
+#define L_QUIET (l_state == QUIESCING || L_DRAIN_OUT)
+#define F_QUIET (f_state == QUIESCING || f_state == ANSWERED || F_DRAIN_OUT)
+#define BOTH_AT_WORK (!l_drained && !f_drained && !l_dead && !f_dead && l_now == f_now)
 #define L_LIVE (l_state != SETTLED && l_state != FAILED)
 #define F_LIVE (f_state != SETTLED && f_state != FAILED)
 
@@ -149,8 +150,8 @@ inline l_call_off()
 	if
 	:: L_BUSY && bug == BUG_PENDING -> skip
 	:: L_BUSY && bug != BUG_PENDING -> l_pending = OFF
-	:: l_state == FENCED && bug == BUG_UNFENCE -> l_end(SETTLED)
-	:: l_state == FENCED && bug != BUG_UNFENCE -> l_end(FAILED)
+	:: l_state == DRAINED && bug == BUG_UNDRAIN -> l_end(SETTLED)
+	:: l_state == DRAINED && bug != BUG_UNDRAIN -> l_end(FAILED)
 	:: else -> l_end(SETTLED)
 	fi
 }
@@ -163,31 +164,31 @@ inline l_try_path()
 	fi
 }
 
-inline l_fence()
+inline l_drain()
 {
-	/* Nothing is fenced before both have a QP to go on with. */
+	/* Nothing is drained before both have a QP to go on with. */
 	assert(l_up && (!calm || (f_up && f_next == l_next)));
 	assert(!calm || (!l_out && !f_out));
 	l_count = f_done; /* as it is now: to be wrong, with BUG_READ_EARLY */
-	l_state = FENCING
+	l_state = DRAINING
 }
 
 inline l_activate()
 {
-	assert(l_fenced && (f_fenced || f_now == l_next || f_state == FAILED || f_dead));
+	assert(l_drained && (f_drained || f_now == l_next || f_state == FAILED || f_dead));
 	assert(l_heard == l_done);
-	l_now = l_next; l_fenced = false; l_end(SETTLED); moves++
+	l_now = l_next; l_drained = false; l_end(SETTLED); moves++
 }
 
 inline l_outcome()
 {
 	if
-	:: l_state == FENCING ->
+	:: l_state == DRAINING ->
 		if
 		:: bug == BUG_READ_EARLY -> skip
 		:: else -> l_count = f_done
 		fi;
-		l_fenced = true; l_state = FENCED;
+		l_drained = true; l_state = DRAINED;
 		if
 		:: l_pending == OFF -> l_call_off()
 		:: else ->
@@ -198,19 +199,19 @@ inline l_outcome()
 			:: else
 			fi
 		fi
-	:: l_state != FENCING && l_pending == OFF -> l_end(SETTLED)
-	:: l_state != FENCING && l_pending == AGAIN -> l_pending = NONE; l_up = false; l_try_path()
+	:: l_state != DRAINING && l_pending == OFF -> l_end(SETTLED)
+	:: l_state != DRAINING && l_pending == AGAIN -> l_pending = NONE; l_up = false; l_try_path()
 	:: l_state == PREPARING && l_pending == NONE ->
 		l_last++; l_next = l_last; l_state = OFFERED; base[l_next] = l_now; offer[l_next] = true
 	:: l_state == CONNECTING && l_pending == NONE -> l_up = true; l_state = QUIESCING
-	:: l_state != FENCING && l_pending == NONE -> l_up = false; l_try_path() /* it failed */
+	:: l_state != DRAINING && l_pending == NONE -> l_up = false; l_try_path() /* it failed */
 	fi
 }
 
 inline l_take_ready()
 {
 	if
-	:: bug == BUG_FENCE_EARLY -> confirm[l_next] = true; l_fence()
+	:: bug == BUG_DRAIN_EARLY -> confirm[l_next] = true; l_drain()
 	:: else -> l_state = CONNECTING
 	fi
 }
@@ -231,14 +232,14 @@ inline l_start()
 
 #define L_ON(n)                                                                                     \
 	:: atomic { ready[n] && L_MINE(n) && l_state == OFFERED -> l_take_ready() }                 \
-	:: atomic { ready[n] && L_MINE(n) && L_FENCE_OUT && !confirm[n] && bug != BUG_DEAF ->       \
+	:: atomic { ready[n] && L_MINE(n) && L_DRAIN_OUT && !confirm[n] && bug != BUG_DEAF ->       \
 			confirm[n] = true }                                                         \
 	:: atomic { ready[n] && L_GONE(n) -> l_refuse[n] = true }                                   \
 	:: atomic { decline[n] && L_MINE(n) && l_state == OFFERED -> l_try_path() }                 \
-	:: atomic { f_sync[n] && L_FENCE_OUT && !l_has && (n == l_next || bug == BUG_STALE_SYNC) -> \
+	:: atomic { f_sync[n] && L_DRAIN_OUT && !l_has && (n == l_next || bug == BUG_STALE_SYNC) -> \
 			l_heard = f_told[n]; l_has = true;                                          \
 			if                                                                          \
-			:: l_state == FENCED -> l_activate()                                        \
+			:: l_state == DRAINED -> l_activate()                                        \
 			:: else                                                                     \
 			fi }                                                                        \
 	:: atomic { f_sync[n] && l_now == n && bug != BUG_SYNC_ONCE && !l_sync[n] ->                \
@@ -253,7 +254,7 @@ inline l_start()
 			:: l_peer = true; l_try_path()                                              \
 			:: l_tell_refusal()                                                         \
 			fi }                                                                        \
-	:: atomic { wish[n] && n == l_now && L_LIVE && !L_FENCE_OUT && !l_peer && !healed ->        \
+	:: atomic { wish[n] && n == l_now && L_LIVE && !L_DRAIN_OUT && !l_peer && !healed ->        \
 			l_peer = true }
 
 proctype leader()
@@ -271,17 +272,17 @@ end:	do
 	:: atomic { l_may && !L_QUIET && BOTH_AT_WORK -> l_may = false; l_out = true }
 	:: atomic { l_out && BOTH_AT_WORK -> l_out = false }
 	:: atomic { l_state == QUIESCING && !l_dead && (!l_out || bug == BUG_HASTY) ->
-			maybe_send(confirm[l_next]); l_fence() }
-	:: atomic { l_state == FENCED && !l_sync[l_next] -> l_sync[l_next] = true } /* again and again */
+			maybe_send(confirm[l_next]); l_drain() }
+	:: atomic { l_state == DRAINED && !l_sync[l_next] -> l_sync[l_next] = true } /* again and again */
 	/* A path is bad, and then another one; it heals. */
-	:: atomic { l_starts < STARTS && !l_dead && !L_FENCE_OUT && l_state != FAILED -> l_start() }
-	:: atomic { l_own && !L_FENCE_OUT && l_pending != OFF ->
+	:: atomic { l_starts < STARTS && !l_dead && !L_DRAIN_OUT && l_state != FAILED -> l_start() }
+	:: atomic { l_own && !L_DRAIN_OUT && l_pending != OFF ->
 			l_own = false;
 			if
 			:: l_peer
 			:: else -> l_tell_refusal(); l_call_off()
 			fi }
-	:: atomic { healed && l_peer && !L_FENCE_OUT && l_pending != OFF ->
+	:: atomic { healed && l_peer && !L_DRAIN_OUT && l_pending != OFF ->
 			l_peer = false;
 			if
 			:: l_own
@@ -291,12 +292,12 @@ end:	do
 	:: atomic { !calm && L_LIVE && !l_dead && l_pending != OFF -> l_tell_refusal(); l_call_off() }
 	:: atomic { !calm && L_LIVE && !l_dead -> l_dead = true; break }
 	/* It leaves, and says how far it came: the follower may wait for that. */
-	:: atomic { !calm && L_FENCE_OUT && !l_dead ->
-			l_fenced = true; l_told[l_next] = f_done; maybe_send(l_sync[l_next]);
+	:: atomic { !calm && L_DRAIN_OUT && !l_dead ->
+			l_drained = true; l_told[l_next] = f_done; maybe_send(l_sync[l_next]);
 			l_dead = true; break }
 	/* The follower executes our work: its QPs may be on either path, ours need not be at work. */
 	:: atomic { l_done < WORK && !f_dead && f_state != FAILED &&
-			((!f_fenced && f_now == l_now) || (f_up && f_next == l_now && !l_fenced)) ->
+			((!f_drained && f_now == l_now) || (f_up && f_next == l_now && !l_drained)) ->
 			l_done++ }
 	od
 }
@@ -313,36 +314,36 @@ inline f_call_off()
 	if
 	:: F_BUSY && bug == BUG_PENDING -> skip
 	:: F_BUSY && bug != BUG_PENDING -> f_pending = OFF
-	:: f_state == FENCED && bug == BUG_UNFENCE -> f_end(SETTLED)
-	:: f_state == FENCED && bug != BUG_UNFENCE -> f_end(FAILED)
+	:: f_state == DRAINED && bug == BUG_UNDRAIN -> f_end(SETTLED)
+	:: f_state == DRAINED && bug != BUG_UNDRAIN -> f_end(FAILED)
 	:: else -> f_end(SETTLED)
 	fi
 }
 
-inline f_fence()
+inline f_drain()
 {
 	assert(f_up && l_up && l_next == f_next || !calm || l_now == f_next);
 	assert(!calm || (!l_out && !f_out));
 	f_count = l_done;
-	f_state = FENCING
+	f_state = DRAINING
 }
 
 inline f_activate()
 {
-	assert(f_fenced && (l_fenced || l_now == f_next || l_state == FAILED || l_dead));
+	assert(f_drained && (l_drained || l_now == f_next || l_state == FAILED || l_dead));
 	assert(f_heard == f_done);
-	f_now = f_next; f_fenced = false; f_end(SETTLED)
+	f_now = f_next; f_drained = false; f_end(SETTLED)
 }
 
 inline f_outcome()
 {
 	if
-	:: f_state == FENCING ->
+	:: f_state == DRAINING ->
 		if
 		:: bug == BUG_READ_EARLY -> skip
 		:: else -> f_count = l_done
 		fi;
-		f_fenced = true; f_state = FENCED;
+		f_drained = true; f_state = DRAINED;
 		if
 		:: f_pending == OFF -> f_call_off()
 		:: else ->
@@ -353,10 +354,10 @@ inline f_outcome()
 			:: else
 			fi
 		fi
-	:: f_state != FENCING && f_pending == OFF -> f_end(SETTLED)
+	:: f_state != DRAINING && f_pending == OFF -> f_end(SETTLED)
 	:: f_state == PREPARING && f_pending == NONE -> f_state = CONNECTING
 	:: f_state == CONNECTING && f_pending == NONE -> f_up = true; f_state = QUIESCING
-	:: f_state != FENCING && f_pending == NONE ->
+	:: f_state != DRAINING && f_pending == NONE ->
 		f_declined = f_next; maybe_send(decline[f_next]); f_up = false;
 		if
 		:: f_own -> f_state = ASKING
@@ -373,12 +374,12 @@ inline f_take_offer(n)
 inline f_take_sync(n)
 {
 	if
-	:: f_state == ANSWERED -> f_fence()
+	:: f_state == ANSWERED -> f_drain()
 	:: else
 	fi;
 	f_heard = l_told[n]; f_has = true;
 	if
-	:: f_state == FENCED -> f_activate()
+	:: f_state == DRAINED -> f_activate()
 	:: else
 	fi
 }
@@ -395,16 +396,16 @@ inline f_take_sync(n)
 	:: atomic { offer[n] && F_IDLE && n == f_last && n != f_declined && n != f_now &&           \
 			!f_refuse[n] -> f_refuse[n] = true }                                        \
 	:: atomic { offer[n] && f_state == FAILED && !f_refuse[n] -> f_refuse[n] = true }           \
-	:: atomic { confirm[n] && F_MINE(n) && f_state == ANSWERED -> f_fence() }                   \
+	:: atomic { confirm[n] && F_MINE(n) && f_state == ANSWERED -> f_drain() }                   \
 	:: atomic { confirm[n] && F_GONE(n) -> f_refuse[n] = true }                                 \
-	:: atomic { l_sync[n] && !f_has && (F_FENCE_OUT || (f_state == ANSWERED && bug != BUG_DEAF)) && \
-			(n == f_next || (bug == BUG_STALE_SYNC && F_FENCE_OUT)) -> f_take_sync(n) } \
+	:: atomic { l_sync[n] && !f_has && (F_DRAIN_OUT || (f_state == ANSWERED && bug != BUG_DEAF)) && \
+			(n == f_next || (bug == BUG_STALE_SYNC && F_DRAIN_OUT)) -> f_take_sync(n) } \
 	:: atomic { l_sync[n] && f_now == n && bug != BUG_SYNC_ONCE && !f_sync[n] ->                \
 			f_sync[n] = true }                                                          \
 	:: atomic { l_sync[n] && F_GONE(n) -> f_refuse[n] = true }                                  \
 	:: atomic { l_refuse[n] && ((F_MINE(n) && f_pending != OFF) ||                              \
 			(bug == BUG_REFUSE_ANY && F_LIVE && f_pending != OFF)) -> f_call_off() }    \
-	:: atomic { l_refuse[n] && n > f_last && !F_FENCE_OUT && f_state != FAILED ->               \
+	:: atomic { l_refuse[n] && n > f_last && !F_DRAIN_OUT && f_state != FAILED ->               \
 			f_last = n;                                                                 \
 			if                                                                          \
 			:: F_LIVE && f_pending != OFF -> f_call_off()                               \
@@ -424,12 +425,12 @@ end:	do
 	:: atomic { f_out && BOTH_AT_WORK -> f_out = false }
 	:: atomic { f_state == QUIESCING && !f_dead && (!f_out || bug == BUG_HASTY_ANSWER) ->
 			f_state = ANSWERED; ready[f_next] = true }
-	:: atomic { f_state == FENCED && !f_sync[f_next] -> f_sync[f_next] = true }
+	:: atomic { f_state == DRAINED && !f_sync[f_next] -> f_sync[f_next] = true }
 	:: atomic { f_starts < STARTS && !f_dead && f_state == SETTLED ->
 			f_starts++; f_own = true; f_state = ASKING; wish[f_now] = true }
 	:: atomic { f_starts < STARTS && !f_dead && f_state == ANSWERED && !f_own -> /* it knows what the leader suspects */
 			f_starts++; f_own = true; wish[f_now] = true }
-	:: atomic { f_own && !F_FENCE_OUT ->
+	:: atomic { f_own && !F_DRAIN_OUT ->
 			f_own = false; maybe_send(healed);
 			if
 			:: f_state == ASKING -> f_end(SETTLED)
@@ -443,11 +444,11 @@ end:	do
 			fi;
 			f_call_off() }
 	:: atomic { !calm && F_LIVE && !f_dead -> f_dead = true; break }
-	:: atomic { !calm && (f_state == ANSWERED || F_FENCE_OUT) && !f_dead ->
-			f_fenced = true; f_told[f_next] = l_done; maybe_send(f_sync[f_next]);
+	:: atomic { !calm && (f_state == ANSWERED || F_DRAIN_OUT) && !f_dead ->
+			f_drained = true; f_told[f_next] = l_done; maybe_send(f_sync[f_next]);
 			f_dead = true; break }
 	:: atomic { f_done < WORK && !l_dead && l_state != FAILED &&
-			((!l_fenced && l_now == f_now) || (l_up && l_next == f_now && !f_fenced)) ->
+			((!l_drained && l_now == f_now) || (l_up && l_next == f_now && !f_drained)) ->
 			f_done++ }
 	od
 }
@@ -468,9 +469,9 @@ proctype judge()
 		assert(l_dead || OVER(l_state));
 		assert(f_dead || OVER(f_state) || f_state == ASKING);
 		assert(!calm || (l_state != FAILED && f_state != FAILED && l_now == f_now));
-		/* Who is at work is not fenced, and is where the other one is if that is at work, too. */
-		assert(l_dead || l_state != SETTLED || !l_fenced);
-		assert(f_dead || f_state != SETTLED || !f_fenced);
+		/* Who is at work is not drained, and is where the other one is if that is at work, too. */
+		assert(l_dead || l_state != SETTLED || !l_drained);
+		assert(f_dead || f_state != SETTLED || !f_drained);
 		assert(l_dead || f_dead || l_state == FAILED || f_state == FAILED || l_now == f_now)
 	fi
 }

@@ -120,7 +120,7 @@ struct mesh_conn_failures {
 
 /* When each step of the last move at work was done, ns of mesh_now_ns(). */
 struct mesh_conn_steps {
-	uint64_t prepared_ns, connected_ns, fencing_ns, fenced_ns;
+	uint64_t prepared_ns, connected_ns, draining_ns, drained_ns;
 };
 
 #define MESH_KEY_BITS 10 /* bits of a hash of remote keys */
@@ -241,9 +241,9 @@ struct mesh_conn_moving {
 	struct mesh_conn_steps steps;
 	struct mesh_conn_path next_path; /* of the next QP */
 	struct mesh_conn_move_keys keys;
-	bool fencing; /* MV_DO_FENCE is under way */
-	bool fence_waits; /* the fence has not begun yet, because a thread is in a batch */
-	bool fenced; /* from the end of the fence to ACTIVATE */
+	bool draining; /* MV_DO_DRAIN is under way */
+	bool drain_waits; /* the drain has not begun yet, because a thread is in a batch */
+	bool drained; /* from the end of the drain to ACTIVATE */
 	bool counted, fresh, prepared; /* counts in n_moving; n_fresh; n_prepared of struct mesh_process */
 	uint64_t counted_ns; /* since when */
 };

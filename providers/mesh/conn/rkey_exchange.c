@@ -201,8 +201,8 @@ uint32_t mesh_conn_next_request(struct mesh_conn *conn)
 /* PD in which keys for the peer have to be valid; NULL: not known yet. */
 static struct mesh_pd *key_pd(const struct mesh_conn *conn)
 {
-	/* A peer that knows that the old path is fenced may be on the next one already. */
-	return conn->moving.fenced ? conn->moving.next_path.pd : conn->path.pd;
+	/* A peer that knows that the old path is drained may be on the next one already. */
+	return conn->moving.drained ? conn->moving.next_path.pd : conn->path.pd;
 }
 
 static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)

@@ -22,7 +22,7 @@
  * overtake the answer.
  *
  * A key that this end has never seen is not answered. Then the connection stays (pdstay.h), and both ends know that before any
- * fence. For that reason recently used keys are asked for, too, even if no work is outstanding.
+ * drain. For that reason recently used keys are asked for, too, even if no work is outstanding.
  *
  * A key that was deregistered is not answered. The program may have used the key before, and may use it again after a new
  * registration; a peer that was told "invalid" would not ask then. A key whose memory is not registered on the rail yet is not
@@ -107,7 +107,7 @@ static void take(struct mesh_conn_move_key *ours, const struct mv_ctl_key *given
 }
 
 /*
- * Check keys that the peer asks for, before any fence. A key that was never seen here cannot be had on another NIC:
+ * Check keys that the peer asks for, before any drain. A key that was never seen here cannot be had on another NIC:
  * mesh_live_lost() says so from now on.
  */
 static void check_asked(const struct mesh_conn *conn, const struct mv_ctl_key *asked)

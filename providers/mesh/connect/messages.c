@@ -158,7 +158,7 @@ static uint64_t look_after_message(struct mesh_conn *conn, uint64_t now_ns, uint
 {
 	uint64_t at_ns;
 
-	if (!mesh_many_move() || !mesh_conn_negotiates(conn) || conn->moving.fencing || mv_move_peek(&conn->move) ||
+	if (!mesh_many_move() || !mesh_conn_negotiates(conn) || conn->moving.draining || mv_move_peek(&conn->move) ||
 	    mesh_live_lost(conn->vqp))
 		return now_ns;
 	if (!conn->move.live)

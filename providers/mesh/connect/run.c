@@ -35,7 +35,7 @@ static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t sile
 
 uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
-	uint64_t deadline = UINT64_MAX, keys, tell, fence, move, again, back, await;
+	uint64_t deadline = UINT64_MAX, keys, tell, drain, move, again, back, await;
 	bool ticked;
 
 	if (!mesh_conn_enter(conn)) {
@@ -57,7 +57,7 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 		/* A move must be over before the next begins. After a worker's step the connection is queued again. */
 		if (mesh_conn_negotiates(conn) && !(ticked && mv_move_peek(&conn->move)))
 			deadline = mesh_conn_check(conn, now_ns, silent_ns);
-		mesh_conn_fence(conn, now_ns);
+		mesh_conn_drain(conn, now_ns);
 		mesh_conn_act(conn, now_ns, false);
 	}
 	if (mesh_conn_negotiates(conn)) {
@@ -76,9 +76,9 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 			move += now_ns - silent_ns;
 		if (move < deadline)
 			deadline = move;
-		fence = mesh_conn_fence_at(conn);
-		if (fence < deadline)
-			deadline = fence;
+		drain = mesh_conn_drain_at(conn);
+		if (drain < deadline)
+			deadline = drain;
 		/* A move that has just begun may have come to nothing already. */
 		again = mesh_conn_again_at(conn, now_ns);
 		if (again < deadline)

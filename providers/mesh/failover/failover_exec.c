@@ -20,9 +20,12 @@
 #include "suspect.h"
 #include "unqualified.h"
 
-/* Interval between two polls of a QP that is being fenced. With many moves the device needs longer, so the interval is longer. */
-#define FENCE_STEP_NS      20000ull
-#define FENCE_STEP_MANY_NS 300000ull
+/*
+ * Interval between two polls of a QP that is being drained. With many moves the device needs longer, so the interval is
+ * longer.
+ */
+#define DRAIN_STEP_NS      20000ull
+#define DRAIN_STEP_MANY_NS 300000ull
 
 /* ---- steps --------------------------------------------------------------------------------------------------- */
 
@@ -171,7 +174,7 @@ static void do_quiesce(struct mesh_conn *conn)
 
 	mesh_conn_note_sure(conn, now_ns);
 	mesh_live_check_keys(conn->vqp);
-	/* Keys may have been lost since MV_DO_PREPARE. Nothing is fenced yet, so the move can still be refused. */
+	/* Keys may have been lost since MV_DO_PREPARE. Nothing is drained yet, so the move can still be refused. */
 	if (mesh_live_lost(conn->vqp))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	else if (make_next(conn, now_ns) && (mesh_live_quiesce(conn->vqp) || !mesh_conn_path_works(conn)))
@@ -184,9 +187,9 @@ static int take_standby(struct mesh_conn *conn)
 	int err = conn->move.early && !mesh_live_has_next(conn->vqp) ? mesh_live_take_standby(conn->vqp) : 0;
 
 	/* The leader waits for half of move_timeout. Give up after 45 % of it, so that the leader gets our answer in time. */
-	if (err == -EBUSY && mesh_now_ns() >= conn->moving.steps.fencing_ns + mesh_root.move_times.move_ns / 20 * 9)
+	if (err == -EBUSY && mesh_now_ns() >= conn->moving.steps.draining_ns + mesh_root.move_times.move_ns / 20 * 9)
 		err = -ETIMEDOUT;
-	conn->moving.fence_waits = err == -EBUSY;
+	conn->moving.drain_waits = err == -EBUSY;
 	return err;
 }
 
@@ -217,7 +220,7 @@ struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const str
 	case MV_DO_PREPARE:
 		return device_to_prepare(conn, action);
 	case MV_DO_QUIESCE:
-	case MV_DO_FENCE:
+	case MV_DO_DRAIN:
 	case MV_DO_FLUSH:
 		return device_at_work(conn);
 	default:
@@ -225,66 +228,66 @@ struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const str
 	}
 }
 
-static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
+static void drain(struct mesh_conn *conn, bool first, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
 	int err = first ? take_standby(conn) : 0;
 
-	conn->moving.fencing = conn->moving.fence_waits; /* a thread of the program is in a batch */
-	if (conn->moving.fencing)
+	conn->moving.draining = conn->moving.drain_waits; /* a thread of the program is in a batch */
+	if (conn->moving.draining)
 		return;
 	if (err) {
 		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: the queue pair on %s that it was to go on with cannot be had: %s",
 		       conn->mc->device, conn->qpn, conn->moving.next_path.device, strerrordesc_np(-err));
-		mv_move_fenced(&conn->move, NULL, now_ns);
+		mv_move_drained(&conn->move, NULL, now_ns);
 		return;
 	}
-	err = mesh_live_fence(conn->vqp, first, &sync);
-	conn->moving.fencing = err == -EAGAIN;
-	if (conn->moving.fencing)
+	err = mesh_live_drain(conn->vqp, first, &sync);
+	conn->moving.draining = err == -EAGAIN;
+	if (conn->moving.draining)
 		return;
-	conn->moving.steps.fenced_ns = mesh_now_ns();
-	conn->moving.fenced = true;
-	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: fenced: next PSN 0x%x, %u received", conn->mc->device, conn->qpn,
-	       sync.next_psn, sync.n_received);
+	conn->moving.steps.drained_ns = mesh_now_ns();
+	conn->moving.drained = true;
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: drained: next PSN 0x%x, %u received", conn->mc->device,
+	       conn->qpn, sync.next_psn, sync.n_received);
 	if (err)
 		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: what it has executed cannot be found out: %s", conn->mc->device,
 		       conn->qpn, err == -EOPNOTSUPP ? mesh_live_lost(conn->vqp) : strerrordesc_np(-err));
-	mv_move_fenced(&conn->move, err ? NULL : &sync, now_ns);
+	mv_move_drained(&conn->move, err ? NULL : &sync, now_ns);
 }
 
-static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
+static void do_drain(struct mesh_conn *conn, uint64_t now_ns)
 {
-	conn->moving.steps.fencing_ns = mesh_now_ns();
+	conn->moving.steps.draining_ns = mesh_now_ns();
 	/* For a follower the move begins now. For the leader it began when it was sure (mesh_conn_note_sure()). */
 	if (conn->move.early && !conn->move.leader)
-		conn->moving.since_ns = conn->moving.steps.fencing_ns;
+		conn->moving.since_ns = conn->moving.steps.draining_ns;
 	if (conn->ends.self)
 		mesh_conn_leaves(conn, conn->state == MESH_CONN_MOVED ? conn->path.device : conn->mc->device);
 	else
 		mesh_conn_goes(conn, conn->moving.next_path.device, conn->move.reason);
-	fence(conn, true, now_ns);
+	drain(conn, true, now_ns);
 }
 
-void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns)
+void mesh_conn_drain(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_device *device = conn->moving.fencing ? device_at_work(conn) : NULL;
+	struct mesh_device *device = conn->moving.draining ? device_at_work(conn) : NULL;
 	int command;
 
-	if (!conn->moving.fencing || mesh_device_stuck(device))
+	if (!conn->moving.draining || mesh_device_stuck(device))
 		return;
 	command = mesh_command_begin(device);
-	fence(conn, conn->moving.fence_waits, now_ns);
+	drain(conn, conn->moving.drain_waits, now_ns);
 	mesh_command_end(device, command);
 }
 
-uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
+uint64_t mesh_conn_drain_at(const struct mesh_conn *conn)
 {
-	if (!conn->moving.fencing)
+	if (!conn->moving.draining)
 		return UINT64_MAX;
 	if (mesh_device_stuck(device_at_work(conn)))
 		return mesh_now_ns() + MESH_STUCK_AGAIN_NS;
-	return mesh_now_ns() + (mesh_many_move() ? FENCE_STEP_MANY_NS : FENCE_STEP_NS);
+	return mesh_now_ns() + (mesh_many_move() ? DRAIN_STEP_MANY_NS : DRAIN_STEP_NS);
 }
 
 /* The move is over: note whether the new path is the primary path, and drop what was armed. */
@@ -327,7 +330,7 @@ static void before_replay(struct mesh_conn *conn)
 /* The next QP takes over the work. Return: false if it could not be brought to RTS, and the connection has failed. */
 static bool take_over(struct mesh_conn *conn)
 {
-	conn->moving.fenced = false;
+	conn->moving.drained = false;
 	conn->primary.old_pd = conn->path.pd;
 	conn->path = conn->moving.next_path;
 	conn->moving.next_path = (struct mesh_conn_path){0};
@@ -434,8 +437,8 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 	case MV_DO_QUIESCE:
 		do_quiesce(conn);
 		return true;
-	case MV_DO_FENCE:
-		do_fence(conn, now_ns);
+	case MV_DO_DRAIN:
+		do_drain(conn, now_ns);
 		return true;
 	case MV_DO_STAY:
 		mesh_conn_stay(conn, action);

@@ -31,10 +31,10 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
  */
 struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const struct mv_move_action *action);
 
-/** mesh_conn_fence - continue a fence that is under way; helper thread */
-void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns);
-/** mesh_conn_fence_at - when to call mesh_conn_fence(); UINT64_MAX: no fence is under way */
-uint64_t mesh_conn_fence_at(const struct mesh_conn *conn);
+/** mesh_conn_drain - continue a drain that is under way; helper thread */
+void mesh_conn_drain(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_drain_at - when to call mesh_conn_drain(); UINT64_MAX: no drain is under way */
+uint64_t mesh_conn_drain_at(const struct mesh_conn *conn);
 
 /** mesh_conn_note_begin - a move begins, on the wish of this end or of the peer */
 void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns);
@@ -51,8 +51,8 @@ void mesh_conn_peer_gone(struct mesh_conn *conn);
 /**
  * mesh_conn_last_word - the program destroys or resets its QP, or is about to bring it to ERR; program's thread
  *
- * If the peer may have fenced its QP for a move, this end sends its last state (PSN, number of receives). Without that message
- * the peer would fail sends that have completed on a bare NIC.
+ * If the peer may have drained its QP for a move, this end sends its last state (PSN, number of receives). Without that
+ * message the peer would fail sends that have completed on a bare NIC.
  */
 void mesh_conn_last_word(struct mesh_conn *conn);
 

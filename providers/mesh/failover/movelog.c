@@ -49,10 +49,10 @@ void mesh_conn_log_steps(const struct mesh_conn *conn)
 {
 	const struct mesh_conn_steps *steps = &conn->moving.steps;
 
-	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: steps: %llu %llu %llu %llu %llu %llu ns", conn->mc->device, conn->qpn,
-	       (unsigned long long)conn->moving.since_ns, (unsigned long long)steps->prepared_ns,
-	       (unsigned long long)steps->connected_ns, (unsigned long long)steps->fencing_ns,
-	       (unsigned long long)steps->fenced_ns, (unsigned long long)mesh_now_ns());
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: steps: %llu %llu %llu %llu %llu %llu ns", conn->mc->device,
+	       conn->qpn, (unsigned long long)conn->moving.since_ns, (unsigned long long)steps->prepared_ns,
+	       (unsigned long long)steps->connected_ns, (unsigned long long)steps->draining_ns,
+	       (unsigned long long)steps->drained_ns, (unsigned long long)mesh_now_ns());
 }
 
 void mesh_conn_count_moved(struct mesh_conn *conn)
@@ -183,7 +183,7 @@ void mesh_conn_last_word(struct mesh_conn *conn)
 
 	if (!conn->vqp || !mv_move_owes_sync(&conn->move))
 		return;
-	if (conn->move.state != MV_MOVE_FENCED && mesh_live_last_word(conn->vqp, &sync))
+	if (conn->move.state != MV_MOVE_DRAINED && mesh_live_last_word(conn->vqp, &sync))
 		return;
 	mv_move_last_sync(&conn->move, &sync, &msg);
 	mesh_thread_send(&msg);

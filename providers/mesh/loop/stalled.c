@@ -14,7 +14,7 @@
 
 static const char why[] = "none of our threads gets a processor";
 
-/* A move holds work back, before its fence or before its begin, so calling it off is free. conn->lock */
+/* A move holds work back, before its drain or before its begin, so calling it off is free. conn->lock */
 static void call_off(struct mesh_conn *conn)
 {
 	mv_move_abort(&conn->move, mesh_now_ns());

@@ -73,8 +73,8 @@ enum mesh_vqp_mode {
 	MESH_VQP_TRACKED, /* all work goes to the program's own QP, and is logged */
 	MESH_VQP_QUEUING, /* sends wait in the queue */
 	MESH_VQP_ACTIVE, /* all work goes to the shadow */
-	MESH_VQP_FENCING, /* the QP at work is being drained: sends wait in the queue, receives in the log */
-	MESH_VQP_FENCED, /* that QP is empty: sends wait, receives go to the next QP */
+	MESH_VQP_DRAINING, /* the QP at work is being drained: sends wait in the queue, receives in the log */
+	MESH_VQP_DRAINED, /* that QP is empty: sends wait, receives go to the next QP */
 	MESH_VQP_FAILING, /* the next send fails */
 	MESH_VQP_FLUSHING, /* the QP that has the work is in ERR */
 	MESH_VQP_NATIVE, /* all work goes to the program's own QP */
@@ -141,15 +141,15 @@ struct mesh_standby {
 	int rtr_mask, rts_mask;
 };
 
-/* State of a fence: fence.c. conn->lock. */
-struct mesh_fence {
+/* State of a drain: drain.c. conn->lock. */
+struct mesh_drain {
 	bool on;
 	bool in_err; /* the QP has been brought to ERR */
 	bool drained; /* all receives taken from an SRQ have completed: mesh_vqp_drained() */
 	bool received; /* and have been polled */
 	uint64_t err_ns; /* in ERR since, mesh_now_ns() */
 	uint64_t until_ns, again_ns, step_ns;
-	uint64_t limit_ns; /* from the begin of the fence to @until_ns */
+	uint64_t limit_ns; /* from the begin of the drain to @until_ns */
 };
 
 /* Lists of records: data.c. */
@@ -218,14 +218,15 @@ struct mesh_vqp_standby {
 	struct mesh_shadow_attr attr;
 };
 
-/* Work that the QP at work does not get, while it is brought to rest: fence.c, post.c, postrecv.c. vqp->lock. */
+/* Work that the QP at work does not get, while it is brought to rest: drain.c, post.c, postrecv.c. vqp->lock. */
 struct mesh_vqp_paused {
 	enum {
 		MESH_QUIET_NO,
 		MESH_QUIET_SOON, /* once a signaled request is posted, which tells that earlier atomics are done */
 		MESH_QUIET_YES, /* atomics, and work behind them, wait in the queue */
 	} quiet;
-	uint32_t n_new_receives; /* logged receives that no QP has; FENCING: not yet; FENCED: refused by the next QP */
+	/* logged receives that no QP has; DRAINING: not yet; DRAINED: refused by the next QP */
+	uint32_t n_new_receives;
 };
 
 /* Properties that a QP on another rail has to have: parity.c. conn->lock. */
@@ -286,7 +287,7 @@ struct mesh_vqp {
 	struct mesh_shadow now; /* does the work, or will once the connection is made */
 	struct mesh_vqp_next next;
 	struct mesh_shadow old; /* did the work before; conn->lock, as the next two */
-	struct mesh_fence fence;
+	struct mesh_drain drain;
 	struct mesh_vqp_standby standby;
 	struct mesh_wr_tracker *tracker; /* the log; NULL: none, so the QP cannot move at work */
 	struct mesh_vqp_paused paused;

@@ -354,7 +354,7 @@ bool mesh_post_is_left(const struct mesh_vqp *h)
 /* The queue has grown. If sends can be posted, they wait for room, which polls make: note the backlog. */
 static void waits(struct mesh_vqp *h, bool first)
 {
-	if ((h->mode == MESH_VQP_QUEUING || h->mode == MESH_VQP_FENCED || h->mode == MESH_VQP_TRACKED) && first &&
+	if ((h->mode == MESH_VQP_QUEUING || h->mode == MESH_VQP_DRAINED || h->mode == MESH_VQP_TRACKED) && first &&
 	    h->client.ops->work_waits)
 		h->client.ops->work_waits(h->client.arg);
 	if (h->mode == MESH_VQP_QUEUING)

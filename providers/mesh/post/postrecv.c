@@ -98,7 +98,7 @@ static int recv_logged(struct mesh_vqp *h, const struct ibv_recv_wr *wr)
 			mesh_recvlog_add(&h->early.log, wr);
 		return err;
 	}
-	if (mesh_tracker_reads(h->tracker) && h->mode == MESH_VQP_FENCING)
+	if (mesh_tracker_reads(h->tracker) && h->mode == MESH_VQP_DRAINING)
 		log = &h->tracker->walker->later;
 	if (log->n_left == log->size)
 		return ENOMEM;
@@ -106,7 +106,7 @@ static int recv_logged(struct mesh_vqp *h, const struct ibv_recv_wr *wr)
 		return EINVAL;
 	if (h->mode == MESH_VQP_TRACKED)
 		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
-	else if (h->mode == MESH_VQP_FENCED && !h->paused.n_new_receives)
+	else if (h->mode == MESH_VQP_DRAINED && !h->paused.n_new_receives)
 		err = mesh_live_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
 	else
 		h->paused.n_new_receives++;
@@ -125,7 +125,7 @@ static bool has_receives(const struct mesh_vqp *h)
 static int post_one_recv(struct mesh_vqp *h, const struct ibv_recv_wr *wr) MV_REQUIRES(&h->lock);
 static int post_one_recv(struct mesh_vqp *h, const struct ibv_recv_wr *wr)
 {
-	if (h->mode == MESH_VQP_TRACKED || h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED)
+	if (h->mode == MESH_VQP_TRACKED || h->mode == MESH_VQP_DRAINING || h->mode == MESH_VQP_DRAINED)
 		return recv_logged(h, wr);
 	if (!has_receives(h))
 		return recv_both(h, wr);

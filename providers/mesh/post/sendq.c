@@ -6,8 +6,8 @@
 #include "postint.h"
 
 /*
- * Queue of waiting sends: before the connection is agreed, while a remote key is asked for, and during a fence. All memory is
- * allocated in advance, so that no post fails for lack of memory.
+ * Queue of waiting sends: before the connection is agreed, while a remote key is asked for, and during a drain. All
+ * memory is allocated in advance, so that no post fails for lack of memory.
  */
 
 int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap)

@@ -8,9 +8,9 @@
  * IBV_EVENT_QP_LAST_WQE_REACHED: a queue pair with an SRQ is in ERR.
  *
  * For a program that did not bring the QP to ERR, the event means a fault of the connection. A program that did waits for the
- * event before it destroys the QP. The program's own QP reports the event once, on the transition to ERR, which a fence or a
- * broken path may cause. So an event that the program reads before it knows of ERR is withheld, and not acknowledged. The program
- * gets a harmless event instead, because it may be blocked until it gets one.
+ * event before it destroys the QP. The program's own QP reports the event once, on the transition to ERR, which a drain
+ * or a broken path may cause. So an event that the program reads before it knows of ERR is withheld, and not
+ * acknowledged. The program gets a harmless event instead, because it may be blocked until it gets one.
  *
  * Later, when the program knows of ERR, the event has to come. An event that was read cannot be put back. But a QP of the plugin
  * on the same device can cause one, which is translated into the withheld event, and which the program acknowledges.

@@ -35,9 +35,10 @@ struct mesh_staged {
  * Everything is checked: each WQE names its index and QP, CQEs have to be of the next WQEs, and libmlx5 has to consume exactly
  * the CQEs that were read. Otherwise the log is lost, and the QP cannot move.
  *
- * *Posts that bypass the plugin.* Before a fence the plugin's functions are installed, so that later posts wait. A thread that
- * was about to call libmlx5's function cannot be stopped. Its post before the end of the fence counts as posted earlier. A later
- * post is found by the next post or poll, because the producer index has moved. Then the connection fails.
+ * *Posts that bypass the plugin.* Before a drain the plugin's functions are installed, so that later posts wait. A
+ * thread that was about to call libmlx5's function cannot be stopped. Its post before the end of the drain counts as
+ * posted earlier. A later post is found by the next post or poll, because the producer index has moved. Then the
+ * connection fails.
  */
 struct mesh_walker {
 	struct mv_mlx5_ring sq, rq; /* constant */
@@ -61,7 +62,7 @@ struct mesh_walker {
 	 */
 	struct mesh_staged staged[2];
 	uint32_t n_shared; /* completions in error, of receives of an SRQ */
-	struct mesh_srqlog later; /* receives posted since the begin of the fence; allocated once engaged */
+	struct mesh_srqlog later; /* receives posted since the begin of the drain; allocated once engaged */
 };
 
 /* Walker of a program's own QP; NULL: none. */
@@ -99,7 +100,7 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 void mesh_walker_keep(struct mesh_vqp *h, const struct mesh_completion *c);
 
 /**
- * mesh_walker_settle - append receives posted since the begin of the fence to those that it flushed; vqp->lock
+ * mesh_walker_settle - append receives posted since the begin of the drain to those that it flushed; vqp->lock
  *
  * If the log differs from the withheld completions, the log is lost.
  */
@@ -109,23 +110,23 @@ void mesh_walker_settle(struct mesh_wr_tracker *tracker);
  * mesh_walker_through - has all posted work been read? vqp->lock. Return: false: there is work behind the sentinels.
  */
 bool mesh_walker_through(const struct mesh_wr_tracker *tracker);
-/** mesh_walker_end - the fence is over: from now on nothing may be posted; vqp->lock */
+/** mesh_walker_end - the drain is over: from now on nothing may be posted; vqp->lock */
 void mesh_walker_end(struct mesh_wr_tracker *tracker);
 
-/** mesh_walker_stray - a post has bypassed the plugin after the fence: the connection fails; vqp->lock */
+/** mesh_walker_stray - a post has bypassed the plugin after the drain: the connection fails; vqp->lock */
 void mesh_walker_stray(struct mesh_vqp *h);
-/** mesh_walker_strayed - has a post bypassed the plugin since the fence? vqp->lock */
+/** mesh_walker_strayed - has a post bypassed the plugin since the drain? vqp->lock */
 static inline bool mesh_walker_strayed(const struct mesh_walker *walker)
 {
 	return walker && walker->ended &&
 	       (mv_mlx5_sq_end(&walker->sq) != walker->sq_end || mv_mlx5_rq_end(&walker->rq) != walker->rq_end);
 }
 
-/** mesh_walker_atomics - mv_wrring_atomics() of an engaged QP that is not fenced; vqp->lock */
+/** mesh_walker_atomics - mv_wrring_atomics() of an engaged QP that is not drained; vqp->lock */
 enum mv_atomics mesh_walker_atomics(struct mesh_vqp *h);
 
 /**
- * mesh_walker_send - an outstanding send of an engaged QP that is not fenced; vqp->lock
+ * mesh_walker_send - an outstanding send of an engaged QP that is not drained; vqp->lock
  * @at: its index, at first @walker->sq_at; written: that of the next
  * @ret: without SGEs and inline data
  *

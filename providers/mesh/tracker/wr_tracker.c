@@ -206,14 +206,14 @@ static bool is_no_send(const struct mesh_vqp *h, uint64_t wr_id)
 
 /*
  * The request in place of a lost atomic has failed: it gets the error of an atomic whose path is gone. Completions of later work
- * may come first. During a fence, because the NIC is lost, errors are withheld, and flush_errors() gives them from the
+ * may come first. During a drain, because the NIC is lost, errors are withheld, and flush_errors() gives them from the
  * log.
  */
 static void fail_lost(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 
-	if (!tracker->lost && h->mode != MESH_VQP_FENCING)
+	if (!tracker->lost && h->mode != MESH_VQP_DRAINING)
 		tracker->lost = tracker->lost_atomic; /* if lost before, the program has brought the QP to ERR since */
 	if (c->wr_id == tracker->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
 		c->status = IBV_WC_RETRY_EXC_ERR;
@@ -279,12 +279,12 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_vqp *h, struct
 	}
 	if (tracker->lost)
 		return !wait_turn(h, c);
-	if (h->mode == MESH_VQP_FENCED) {
+	if (h->mode == MESH_VQP_DRAINED) {
 		tracker->n_flushed++; /* mesh_live_flush_errors() gives the errors itself */
 		c->withheld = true;
 		return false;
 	}
-	if (h->mode != MESH_VQP_FENCING && !is_of_path(c->status)) {
+	if (h->mode != MESH_VQP_DRAINING && !is_of_path(c->status)) {
 		tracker->lost = "a work request failed";
 		return true;
 	}
@@ -294,7 +294,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_vqp *h, struct
 		tracker->lost = "out of memory";
 		return true;
 	}
-	if (!tracker->broken && h->mode != MESH_VQP_FENCING)
+	if (!tracker->broken && h->mode != MESH_VQP_DRAINING)
 		h->client.ops->path_failed(h->client.arg);
 	tracker->broken = true;
 	return false;
@@ -310,9 +310,9 @@ static bool is_late(const struct mesh_vqp *h, const struct mesh_completion *c)
 
 	if (!h->tracker->shared)
 		return false;
-	if (h->mode == MESH_VQP_FENCED)
+	if (h->mode == MESH_VQP_DRAINED)
 		return works;
-	return !works && (h->mode == MESH_VQP_ACTIVE || h->mode == MESH_VQP_FENCING);
+	return !works && (h->mode == MESH_VQP_ACTIVE || h->mode == MESH_VQP_DRAINING);
 }
 
 /*

@@ -29,10 +29,10 @@ struct mesh_completion {
  */
 struct mesh_wr_tracker {
 	struct mv_wrring sends; /* of the QP that does the work, with the program's keys */
-	struct mesh_srqlog receives; /* of the QP that does the work; during a fence: of the next QP */
+	struct mesh_srqlog receives; /* of the QP that does the work; during a drain: of the next QP */
 	/*
-	 * NULL: posts write both logs. Otherwise, until the end of a fence, the logs only have flushed work, and the rest is in
-	 * mlx5's queues.
+	 * NULL: posts write both logs. Otherwise, until the end of a drain, the logs only have flushed work, and the
+	 * rest is in mlx5's queues.
 	 */
 	struct mesh_walker *walker;
 	bool shared; /* receives are of an SRQ, and not logged here */
@@ -41,7 +41,7 @@ struct mesh_wr_tracker {
 	bool rts; /* it can send */
 	/* the peer has acknowledged a send of the QP that does the work; not written with a walker */
 	bool acknowledged;
-	uint32_t n_flushed; /* FENCED: receives that the next QP has flushed, so the move fails */
+	uint32_t n_flushed; /* DRAINED: receives that the next QP has flushed, so the move fails */
 	bool placeholders; /* @sends has, or had, no-ops; a later move may post them again */
 	/*
 	 * @sends has an atomic whose result is lost, with @lost_wr_id: it will fail in its turn, and all work behind it. NULL:
@@ -49,11 +49,11 @@ struct mesh_wr_tracker {
 	 */
 	const char *lost_atomic;
 	uint64_t lost_wr_id;
-	uint32_t n_undone; /* FENCED: number of the last of @sends that were flushed; all earlier ones are done */
+	uint32_t n_undone; /* DRAINED: number of the last of @sends that were flushed; all earlier ones are done */
 
 	/*
-	 * The QP that does the work is being fenced, or went to ERR for a reason that another path may cure. Its completions in
-	 * error are withheld until the end of the move.
+	 * The QP that does the work is being drained, or went to ERR for a reason that another path may cure. Its
+	 * completions in error are withheld until the end of the move.
 	 */
 	bool broken;
 	/* withheld completions, in their order, for all outstanding work. NULL: none yet */

@@ -169,7 +169,7 @@ static void fail_active(struct mesh_vqp *h, enum ibv_wc_status status)
 /* For a QP that moves, or has failed, the move decides, and gives the withheld errors. vqp->lock */
 static bool is_moving(const struct mesh_vqp *h)
 {
-	return h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED || (h->tracker && h->tracker->broken);
+	return h->mode == MESH_VQP_DRAINING || h->mode == MESH_VQP_DRAINED || (h->tracker && h->tracker->broken);
 }
 
 bool mesh_vqp_fail(struct mesh_vqp *h, enum ibv_wc_status status)

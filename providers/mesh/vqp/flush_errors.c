@@ -51,7 +51,7 @@ static void give_receives(struct mesh_vqp *h, uint32_t n)
 }
 
 /*
- * Flush receives posted since the fence began, which no QP has. If the log was lost, they are in walker->later only:
+ * Flush receives posted since the drain began, which no QP has. If the log was lost, they are in walker->later only:
  * mesh_walker_settle().
  */
 static void give_new_receives(struct mesh_vqp *h)
@@ -120,7 +120,7 @@ static bool is_flushed(struct mesh_vqp *h, uint64_t err_ns)
 	if (h->next.shadow.rtr && !mesh_shadow_drained(h, &h->next.shadow, err_ns))
 		return false;
 	mesh_lock(&h->lock);
-	flushed = h->mode != MESH_VQP_FENCED || h->tracker->shared ||
+	flushed = h->mode != MESH_VQP_DRAINED || h->tracker->shared ||
 		  h->tracker->n_flushed + h->paused.n_new_receives >= h->tracker->receives.n_left;
 	mesh_unlock(&h->lock);
 	return flushed;
@@ -195,12 +195,12 @@ bool mesh_live_wake(struct mesh_vqp *h)
 
 static bool works(const struct mesh_vqp *h)
 {
-	return h->mode == MESH_VQP_ACTIVE || h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED;
+	return h->mode == MESH_VQP_ACTIVE || h->mode == MESH_VQP_DRAINING || h->mode == MESH_VQP_DRAINED;
 }
 
 /*
  * Take the QP at work away if its NIC was reset. Such a NIC flushes nothing, so only the log tells what is outstanding. From now
- * on no work is posted there, and its errors are withheld, as in a fence. conn->lock
+ * on no work is posted there, and its errors are withheld, as in a drain. conn->lock
  */
 static struct mesh_shadow take_gone(struct mesh_vqp *h)
 {
@@ -210,7 +210,7 @@ static struct mesh_shadow take_gone(struct mesh_vqp *h)
 	if (h->now.qp && works(h) && !h->tracker->lost && mesh_rail_lost(h->now.spd->rail)) {
 		gone = h->now;
 		if (h->mode == MESH_VQP_ACTIVE) {
-			h->mode = MESH_VQP_FENCING;
+			h->mode = MESH_VQP_DRAINING;
 			h->paused.n_new_receives = 0;
 		}
 	}
@@ -220,7 +220,7 @@ static struct mesh_shadow take_gone(struct mesh_vqp *h)
 
 /*
  * The program's own QP will flush later work. Before that it flushes the receives that it got before RTR, when it was open which
- * QP would do the work: hide those. After a fence it has none.
+ * QP would do the work: hide those. After a drain it has none.
  */
 static void hide_receives_of_base(struct mesh_vqp *h)
 {
@@ -252,7 +252,7 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 	lock_cqs(h);
 	if (mesh_tracker_reads(h->tracker))
 		mesh_walker_settle(h->tracker);
-	withheld_given = h->mode != MESH_VQP_FENCED && !gone.qp;
+	withheld_given = h->mode != MESH_VQP_DRAINED && !gone.qp;
 	if (!withheld_given) {
 		/* The old QP is empty, or gone, and the next QP may have completed some of its work. */
 		give_sends(h);
@@ -261,7 +261,7 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 			mesh_shadow_disown(&h->next.shadow); /* the next QP has the same receives, and may flush them later */
 	} else {
 		give_withheld(h);
-		if (h->mode == MESH_VQP_FENCING)
+		if (h->mode == MESH_VQP_DRAINING)
 			give_new_receives(h);
 	}
 	h->tracker->n_withheld = 0;
@@ -291,14 +291,14 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 
 bool mesh_live_goes_on(struct mesh_vqp *h)
 {
-	bool looked = false, fenced, may, on;
+	bool looked = false, drained, may, on;
 
 	for (;;) {
 		mesh_lock(&h->lock);
-		fenced = h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED;
+		drained = h->mode == MESH_VQP_DRAINING || h->mode == MESH_VQP_DRAINED;
 		may = h->tracker && !h->tracker->lost &&
-		      (fenced || h->mode == MESH_VQP_TRACKED || h->mode == MESH_VQP_ACTIVE);
-		on = may && (fenced || h->tracker->broken);
+		      (drained || h->mode == MESH_VQP_TRACKED || h->mode == MESH_VQP_ACTIVE);
+		on = may && (drained || h->tracker->broken);
 		mesh_unlock(&h->lock);
 		if (on || !may || looked || mesh_vqp_is_own_poll(h))
 			return on;
@@ -336,7 +336,7 @@ bool mesh_live_give_up(struct mesh_vqp *h)
 
 	if (!h->tracker)
 		return false;
-	mesh_live_end_fence(h);
+	mesh_live_end_drain(h);
 	end_now(h);
 	flush_errors(h);
 	mesh_lock(&h->lock);

@@ -47,7 +47,7 @@ static uint64_t patience_ns(struct mesh_vqp *h)
 	bool reads = atomic_load_explicit(&h->mc->data.last_wqe.program_reads, memory_order_relaxed);
 	uint64_t ns = reads && mesh_mlx5_is_base(h->mc) ? PROGRAM_NS : GRACE_NS;
 
-	return ns < h->fence.limit_ns / 2 ? ns : h->fence.limit_ns / 2;
+	return ns < h->drain.limit_ns / 2 ? ns : h->drain.limit_ns / 2;
 }
 
 bool mesh_vqp_drained(struct mesh_vqp *h)
@@ -58,9 +58,9 @@ bool mesh_vqp_drained(struct mesh_vqp *h)
 	if (!h->srq)
 		return true;
 	if (h->now.qp)
-		return mesh_shadow_drained(h, &h->now, h->fence.err_ns);
+		return mesh_shadow_drained(h, &h->now, h->drain.err_ns);
 	mesh_lock(&own->lock);
 	read = h->last_wqe.of_base;
 	mesh_unlock(&own->lock);
-	return read || mesh_now_ns() > h->fence.err_ns + patience_ns(h);
+	return read || mesh_now_ns() > h->drain.err_ns + patience_ns(h);
 }

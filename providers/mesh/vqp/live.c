@@ -12,7 +12,7 @@
 #include "srq.h"
 #include "vqp_int.h"
 
-/* From the log to the next QP. fence.c and replay.c do the steps after that. */
+/* From the log to the next QP. drain.c and replay.c do the steps after that. */
 
 /* ---- the log of the program's own QP ------------------------------------------------------------------------- */
 
@@ -72,14 +72,14 @@ void mesh_live_untrack(struct mesh_vqp *h)
 
 int mesh_live_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
-	bool fenced;
+	bool drained;
 
 	mesh_lock(&h->lock);
-	fenced = h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED;
-	if (!fenced)
+	drained = h->mode == MESH_VQP_DRAINING || h->mode == MESH_VQP_DRAINED;
+	if (!drained)
 		mesh_tracker_rts(h->tracker, attr->sq_psn);
 	mesh_unlock(&h->lock);
-	if (fenced)
+	if (drained)
 		return 0;
 	return mesh_vqp_modify_base(h, attr, attr_mask);
 }
@@ -88,7 +88,7 @@ void mesh_live_end(struct mesh_vqp *h)
 {
 	if (!h->tracker)
 		return;
-	mesh_live_end_fence(h);
+	mesh_live_end_drain(h);
 	mesh_live_release(h);
 	mesh_live_disarm(h);
 	mesh_live_reap(h);
@@ -117,14 +117,14 @@ const char *mesh_live_lost(struct mesh_vqp *h)
 
 void mesh_live_end_of_peer(struct mesh_vqp *h)
 {
-	bool fenced;
+	bool drained;
 
 	if (!h)
 		return;
 	mesh_lock(&h->lock);
-	fenced = h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED;
+	drained = h->mode == MESH_VQP_DRAINING || h->mode == MESH_VQP_DRAINED;
 	/* An atomic whose error is still to come keeps waiting for its turn: post.c. */
-	if (h->tracker && !h->tracker->broken && !h->tracker->lost && !h->tracker->lost_atomic && !fenced)
+	if (h->tracker && !h->tracker->broken && !h->tracker->lost && !h->tracker->lost_atomic && !drained)
 		h->tracker->lost = "the peer's QP is gone";
 	mesh_unlock(&h->lock);
 }
@@ -273,7 +273,7 @@ static struct mesh_shadow take_standby(struct mesh_vqp *h)
 	return armed;
 }
 
-/* Intercept posts, and make room in the CQs for the flush of a fence. */
+/* Intercept posts, and make room in the CQs for the flush of a drain. */
 static int get_ready(struct mesh_vqp *h)
 {
 	int err;

@@ -12,10 +12,10 @@
  *   RTS       mesh_live_base_rts()
  *   a move    mesh_live_prepare(), mesh_live_connect()   makes the next QP, on the agreed rail
  *             mesh_live_quiesce()    if the path works: waits for outstanding atomics, and holds new atomics back
- *             mesh_live_fence()      brings the QP at work to ERR and drains it; posts the receives to the next QP
+ *             mesh_live_drain()      brings the QP at work to ERR and drains it; posts the receives to the next QP
  *             mesh_live_replay()     the peer has said how far it came: posts the remaining work again, and work goes on
  *             or mesh_live_flush_errors() the move failed: the program gets its errors
- *             or mesh_live_release() the move was called off before the fence
+ *             or mesh_live_release() the move was called off before the drain
  *
  * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. mesh_live_track(),
  * mesh_live_untrack() and mesh_live_base_rts(): the program's thread, with conn->lock held.
@@ -120,7 +120,7 @@ int mesh_live_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask,
 int mesh_live_change(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int attr_mask);
 
 /**
- * mesh_live_quiesce - hold new atomics back until mesh_live_fence() or mesh_live_release()
+ * mesh_live_quiesce - hold new atomics back until mesh_live_drain() or mesh_live_release()
  *
  * Work that the program posts behind such an atomic waits, too. Exception: the last outstanding atomic is unsignaled, and no
  * signaled work request follows. Then posting goes on until the program has posted a signaled one, whose completion tells that
@@ -132,7 +132,7 @@ int mesh_live_change(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int att
 bool mesh_live_quiesce(struct mesh_vqp *h);
 
 /**
- * mesh_live_fence - bring the QP at work to ERR, drain it, and read how far it came
+ * mesh_live_drain - bring the QP at work to ERR, drain it, and read how far it came
  * @first: true: begin; false: continue
  *
  * Does not block, so that the device can flush hundreds of QPs at the same time.
@@ -140,13 +140,14 @@ bool mesh_live_quiesce(struct mesh_vqp *h);
  * Return: 0; -EAGAIN: not all work is flushed yet, call again soon; -EOPNOTSUPP: see mesh_live_lost(), or the program has ended
  * the QP; -ETIMEDOUT: not all work was flushed; -errno of the verbs.
  */
-int mesh_live_fence(struct mesh_vqp *h, bool first, struct mv_move_sync *ret);
+int mesh_live_drain(struct mesh_vqp *h, bool first, struct mv_move_sync *ret);
 
 /**
  * mesh_live_last_word - the program ends its QP during a move: read how far the QP came
  *
- * Begins the fence if needed, and waits for its end: up to 100 ms, or as long as the running fence may take. The QP does no work
- * any more: only mesh_vqp_destroy(), or mesh_vqp_modify() to ERR, may follow. Locks: conn->lock, and no other.
+ * Begins the drain if needed, and waits for its end: up to 100 ms, or as long as the running drain may take. The QP
+ * does no work any more: only mesh_vqp_destroy(), or mesh_vqp_modify() to ERR, may follow. Locks: conn->lock, and no
+ * other.
  *
  * Return: 0; -errno: not known.
  */
@@ -154,7 +155,7 @@ int mesh_live_last_word(struct mesh_vqp *h, struct mv_move_sync *ret);
 
 /**
  * mesh_live_replay - the next QP takes over the work
- * @next_psn, @n_received: state of the peer's fenced QP: the next PSN that it expects, and its number of receives
+ * @next_psn, @n_received: state of the peer's drained QP: the next PSN that it expects, and its number of receives
  * @max_rd_atomic: as the program set it
  * @keys: remote keys that are known for the next QP already; NULL: none
  *
@@ -171,7 +172,7 @@ int mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received,
  * mesh_live_remote_keys - collect the remote keys that the oldest outstanding work requests use
  * @ret: the program's rkeys, all different
  *
- * Call between mesh_live_prepare() and the fence. Return: the number of keys.
+ * Call between mesh_live_prepare() and the drain. Return: the number of keys.
  */
 size_t mesh_live_remote_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS]);
 
@@ -225,7 +226,7 @@ int mesh_live_alone(struct mesh_vqp *h);
 /**
  * mesh_live_end_of_peer - the peer's QP is gone: later errors go to the program; NULL is fine
  *
- * No effect during or after a fence, whose flush errors stay withheld: call again after mesh_live_replay().
+ * No effect during or after a drain, whose flush errors stay withheld: call again after mesh_live_replay().
  */
 void mesh_live_end_of_peer(struct mesh_vqp *h);
 
@@ -256,7 +257,7 @@ bool mesh_live_is_failing(struct mesh_vqp *h);
  * mesh_live_waits_to_fail - as mesh_live_is_failing(), and does the failing work request possibly wait for earlier work?
  *
  * The completion of earlier work may lie in a CQ that the program has no reason to poll, so this function polls that CQ, as a
- * fence does. Locks: conn->lock.
+ * drain does. Locks: conn->lock.
  */
 bool mesh_live_waits_to_fail(struct mesh_vqp *h);
 /** mesh_live_has_done_all - has the QP of the plugin that does the work nothing outstanding, as far as is known? Thread: any. */

@@ -9,9 +9,9 @@
 #include "vqp_int.h"
 
 /*
- * Replay: what becomes of the work of a fenced queue pair. Each work request is done, is posted again, or fails.
+ * Replay: what becomes of the work of a drained queue pair. Each work request is done, is posted again, or fails.
  *
- * Completions that no poll will find any more are made here, and go to the software CQ behind those that the fence has
+ * Completions that no poll will find any more are made here, and go to the software CQ behind those that the drain has
  * collected: the order of each queue pair is kept.
  */
 
@@ -45,10 +45,10 @@ int mesh_replay_read_log(struct mesh_vqp *h, struct replay *r)
 	return err;
 }
 
-/* Number of the first sends that were not flushed, so are done. Known only after the fence. vqp->lock */
+/* Number of the first sends that were not flushed, so are done. Known only after the drain. vqp->lock */
 size_t mesh_replay_n_done(const struct mesh_vqp *h, const struct replay *r)
 {
-	return h->mode == MESH_VQP_FENCED && h->tracker->n_undone < r->n ? r->n - h->tracker->n_undone : 0;
+	return h->mode == MESH_VQP_DRAINED && h->tracker->n_undone < r->n ? r->n - h->tracker->n_undone : 0;
 }
 
 /* ---- faults for tests/chaos; never in the product ------------------------------------------------------------ */
@@ -243,7 +243,7 @@ static int go_on(struct mesh_vqp *h, const struct mv_move_sync *peer, uint32_t m
 
 	mesh_lock(&h->send_cq->lock);
 	mesh_lock(&h->lock);
-	err = h->mode == MESH_VQP_FENCED ? mesh_replay_read_log(h, &r) : -EINVAL;
+	err = h->mode == MESH_VQP_DRAINED ? mesh_replay_read_log(h, &r) : -EINVAL;
 	/*
 	 * The next QP has failed already, and its errors were not shown: so the program has to get errors from
 	 * flush_errors().

@@ -5,9 +5,9 @@
 #include "psn.h"
 #include "vqp_int.h"
 
-/* Shared by replay.c and flush_errors.c: the work of a fenced queue pair. */
+/* Shared by replay.c and flush_errors.c: the work of a drained queue pair. */
 
-/* Sends of a fenced QP, oldest first, with their fates. */
+/* Sends of a drained QP, oldest first, with their fates. */
 struct replay {
 	size_t n;
 	struct mv_wr *wrs; /* one allocation for all arrays: hundreds of QPs replay at once; sg_list of each has max_sge entries in @sges */

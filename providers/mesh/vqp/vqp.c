@@ -250,8 +250,8 @@ void mesh_vqp_destroy(struct mesh_vqp *h)
 {
 	if (!h)
 		return;
-	/* The fence waits for completions of QPs that are destroyed below: end it first. */
-	mesh_live_end_fence(h);
+	/* The drain waits for completions of QPs that are destroyed below: end it first. */
+	mesh_live_end_drain(h);
 	mesh_shadow_destroy(h);
 	mesh_live_end(h);
 	mesh_lock(&h->posting.lock);

@@ -161,7 +161,8 @@ int mesh_vqp_native(struct mesh_vqp *h);
  * @status: of the first send, queued now or posted later; all other work is flushed
  *
  * Without a send nothing happens, as with a peer that does not answer. If the shadow is in use, the first send that waits for a
- * key fails there, after all earlier work. No effect on a QP that is being fenced, has failed, or was ended by the program.
+ * key fails there, after all earlier work. No effect on a QP that is being drained, has failed, or was ended by the
+ * program.
  *
  * Return: true: the QP fails for this reason.
  */
@@ -209,7 +210,7 @@ bool mesh_vqp_awaits_key(struct mesh_vqp *h);
 /* Work of the program that only the helper thread can continue, and that would be visible to the program on a bare HCA. */
 enum mesh_withheld {
 	MESH_WITHHELD_NOTHING,
-	MESH_WITHHELD_ERRORS, /* the QP at work has errors, or is being fenced */
+	MESH_WITHHELD_ERRORS, /* the QP at work has errors, or is being drained */
 	MESH_WITHHELD_SENDS, /* sends without a QP that takes them, or without a key */
 	MESH_WITHHELD_BY_QUIESCE, /* sends that wait for outstanding atomics */
 };

@@ -51,8 +51,8 @@ void mesh_vqp_begin_again(struct mesh_vqp *h);
  * Locks: conn->lock only. Return: true: the program's own QP does the work; the caller brings it to ERR.
  */
 bool mesh_live_give_up(struct mesh_vqp *h);
-/** mesh_live_end_fence - wait for the end of a fence, if one is under way; conn->lock */
-void mesh_live_end_fence(struct mesh_vqp *h);
+/** mesh_live_end_drain - wait for the end of a drain, if one is under way; conn->lock */
+void mesh_live_end_drain(struct mesh_vqp *h);
 /** mesh_live_end - the QP ends: destroy its standby, next and old QPs, and ignore its number in the program's CQs */
 void mesh_live_end(struct mesh_vqp *h);
 
@@ -112,7 +112,7 @@ void mesh_shadow_destroy(struct mesh_vqp *h);
 bool mesh_shadow_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow, uint64_t err_ns);
 /** mesh_shadow_wait_drained - wait for mesh_shadow_drained(), 0.5 s at most; the shadow has just been brought to ERR */
 void mesh_shadow_wait_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow);
-/** mesh_vqp_drained - mesh_shadow_drained() for the QP at work, the program's own or a shadow, while it is fenced */
+/** mesh_vqp_drained - mesh_shadow_drained() for the QP at work, the program's own or a shadow, while it is drained */
 bool mesh_vqp_drained(struct mesh_vqp *h);
 
 /* ---- reaper.c ---------------------------------------------------------------------------------------------------- */

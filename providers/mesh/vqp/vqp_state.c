@@ -15,7 +15,7 @@ enum mesh_withheld mesh_vqp_withholds(struct mesh_vqp *h)
 	enum mesh_withheld withheld = MESH_WITHHELD_NOTHING;
 
 	mesh_lock(&h->lock);
-	if ((h->tracker && h->tracker->broken) || h->mode == MESH_VQP_FENCING || h->mode == MESH_VQP_FENCED)
+	if ((h->tracker && h->tracker->broken) || h->mode == MESH_VQP_DRAINING || h->mode == MESH_VQP_DRAINED)
 		withheld = MESH_WITHHELD_ERRORS;
 	else if (h->mode == MESH_VQP_QUEUING && h->queue.n)
 		withheld = MESH_WITHHELD_SENDS;
@@ -34,7 +34,7 @@ int mesh_vqp_modify(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
 		return mesh_vqp_flush(h);
-	if (mode == MESH_VQP_FENCING || mode == MESH_VQP_FENCED || mesh_live_broken(h))
+	if (mode == MESH_VQP_DRAINING || mode == MESH_VQP_DRAINED || mesh_live_broken(h))
 		return 0; /* a QP in ERR would refuse the change */
 	if (mode == MESH_VQP_TRACKED)
 		return -mesh_positive(mesh_vqp_modify_base(h, attr, attr_mask));

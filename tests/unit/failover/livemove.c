@@ -177,7 +177,7 @@ struct mv_ctl_msg to_confirm(void)
 	assert_int_not_equal(action.sq_psn, LEADER_PSN);
 	quiesced(&l);
 	msg = take_message(&l, MV_CTL_CONFIRM);
-	take(&l, MV_DO_FENCE);
+	take(&l, MV_DO_DRAIN);
 	assert_quiet(&l);
 	return msg;
 }
@@ -199,16 +199,16 @@ void move_once(void)
 	struct mv_ctl_msg confirm = to_confirm(), sync;
 
 	hear(&f, &confirm);
-	take(&f, MV_DO_FENCE);
+	take(&f, MV_DO_DRAIN);
 	assert_quiet(&f);
-	mv_move_fenced(&l, &l_sync, START);
+	mv_move_drained(&l, &l_sync, START);
 	sync = take_message(&l, MV_CTL_SYNC);
 	assert_int_equal(sync.next_psn, l_sync.next_psn);
 	assert_int_equal(sync.n_received, l_sync.n_received);
-	assert_quiet(&l); /* not before the peer has fenced */
+	assert_quiet(&l); /* not before the peer has drained */
 	hear(&f, &sync);
 	assert_quiet(&f); /* not before we have */
-	mv_move_fenced(&f, &f_sync, START);
+	mv_move_drained(&f, &f_sync, START);
 	sync = take_message(&f, MV_CTL_SYNC);
 	assert_int_equal(sync.flags, MV_CTL_READY);
 	check_replay(&f, &l_sync);

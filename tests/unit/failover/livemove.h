@@ -24,7 +24,7 @@
 extern struct mv_path paths[2]; /* of the leader: by 10.2.0.1, and 10.3.0.1 */
 extern struct mv_move l, f; /* leader, follower */
 extern struct mv_ctl_end ends[2]; /* theirs */
-extern const struct mv_move_sync l_sync, f_sync; /* what they have executed when they fence */
+extern const struct mv_move_sync l_sync, f_sync; /* what they have executed when they drain */
 
 /** begin - both are at work, and have not heard of each other */
 void begin(void);
@@ -54,7 +54,7 @@ struct mv_ctl_msg to_offer(void);
 void to_quiesce(void);
 /** to_answer - returns ANSWER */
 struct mv_ctl_msg to_answer(void);
-/** to_confirm - returns CONFIRM; the leader is fencing */
+/** to_confirm - returns CONFIRM; the leader is draining */
 struct mv_ctl_msg to_confirm(void);
 /** move_once - to the end */
 void move_once(void);

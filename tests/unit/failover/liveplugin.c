@@ -192,7 +192,7 @@ static void do_quiesce(unsigned int i)
 		mv_move_quiesced(&e->m, chance(50), w.now);
 }
 
-static void do_fence(unsigned int i)
+static void do_drain(unsigned int i)
 {
 	struct end *e = &w.ends[i];
 
@@ -200,7 +200,7 @@ static void do_fence(unsigned int i)
 	if (e->m.early && !e->m.leader)
 		e->quiet = e->lossy = true;
 	take_early(e);
-	/* Nothing is fenced before both can go on. */
+	/* Nothing is drained before both can go on. */
 	CHECK(e->next && e->next->connected && e->work && !e->work->err);
 	/* (The follower may have given up since it answered, by time or because its program did.) */
 	CHECK(!w.calm || peer_of(i, e->next));
@@ -214,13 +214,13 @@ static void replay(unsigned int i, const struct mv_move_action *action)
 	struct qp *old = e->work, *peer = peer_of(i, old);
 	unsigned int done;
 
-	/* Nothing is posted on the new path before both have fenced. */
+	/* Nothing is posted on the new path before both have drained. */
 	CHECK(peer && old->err && peer->err);
 	CHECK(action->next_psn == mv_psn_add(old->my_psn, peer->executed));
 	CHECK(action->n_received == peer->executed);
 	done = old->first_wr + mv_psn_ahead(old->my_psn, action->next_psn);
 	CHECK(done >= e->completed && done <= e->posted);
-	/* What was waited for is through, so the peer's fence has not cut it off either. */
+	/* What was waited for is through, so the peer's drain has not cut it off either. */
 	CHECK(e->lossy || done == e->completed);
 	e->completed = done;
 	e->next->first_wr = done;
@@ -288,10 +288,8 @@ void do_native(unsigned int i)
 
 static void do_action(unsigned int i, const struct mv_move_action *action)
 {
-	static const char *const names[] = {"nothing",  "send",    "prepare", "connect",
-					    "activate", "native",  "release",
-					    "quiesce",  "fence",   "stay",    "flush",
-					    "decide",   "stand by"};
+	static const char *const names[] = {"nothing", "send",  "prepare", "connect", "activate", "native",  "release",
+					    "quiesce", "drain", "stay",    "flush",   "decide",   "stand by"};
 	struct end *e = &w.ends[i];
 
 	if (action->type != MV_DO_SEND)
@@ -310,8 +308,8 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 	case MV_DO_QUIESCE:
 		do_quiesce(i);
 		break;
-	case MV_DO_FENCE:
-		do_fence(i);
+	case MV_DO_DRAIN:
+		do_drain(i);
 		break;
 	case MV_DO_ACTIVATE:
 		do_activate(i, action);

@@ -113,7 +113,7 @@ struct qp *peer_of(unsigned int i, const struct qp *qp)
 	return NULL;
 }
 
-/* What was sent may arrive until the receiver is fenced, whatever the sender does. */
+/* What was sent may arrive until the receiver is drained, whatever the sender does. */
 static void arrive(unsigned int i, struct qp *qp)
 {
 	struct qp *peer = peer_of(i, qp);

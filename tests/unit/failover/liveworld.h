@@ -14,7 +14,7 @@
 
 #define MS 1000000ull
 #define START (1000 * MS)
-#define SLACK (60 * MS) /* what PREPARE, CONNECT and FENCE take here */
+#define SLACK (60 * MS) /* what PREPARE, CONNECT and DRAIN take here */
 
 #define N_PATHS 5 /* 0: the program's own */
 #define MAX_QPS 400

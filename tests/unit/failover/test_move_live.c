@@ -119,7 +119,7 @@ static void test_wish_crosses_offer(void **state)
 	assert_quiet(&l);
 }
 
-/* ---- after FENCE -------------------------------------------------------------------------------
+/* ---- after DRAIN -------------------------------------------------------------------------------
  */
 
 static void test_lost_messages(void **state)
@@ -130,14 +130,14 @@ static void test_lost_messages(void **state)
 	introduce();
 	confirm = to_confirm();
 	/* The leader's SYNC says what CONFIRM does. */
-	mv_move_fenced(&l, &l_sync, START);
+	mv_move_drained(&l, &l_sync, START);
 	sync = take_message(&l, MV_CTL_SYNC);
 	hear(&f, &sync);
-	take(&f, MV_DO_FENCE);
+	take(&f, MV_DO_DRAIN);
 	hear(&f, &confirm);
 	hear(&f, &sync);
 	assert_quiet(&f);
-	mv_move_fenced(&f, &f_sync, START);
+	mv_move_drained(&f, &f_sync, START);
 	take_message(&f, MV_CTL_SYNC);
 	check_replay(&f, &l_sync);
 	/* The follower's is lost: the leader repeats its own and gets the other once more. */
@@ -154,32 +154,32 @@ static void test_lost_messages(void **state)
 	assert_quiet(&l);
 }
 
-static void leader_fences_untold(void)
+static void leader_drains_untold(void)
 {
 	struct mv_ctl_msg answer = to_answer();
 
 	leader_connects(&answer);
 	take(&l, MV_DO_QUIESCE);
 	mv_move_quiesced(&l, true, START);
-	take(&l, MV_DO_FENCE);
+	take(&l, MV_DO_DRAIN);
 	assert_quiet(&l);
 }
 
-/* Where many move, the leader says by its SYNC alone that both fence. */
+/* Where many move, the leader says by its SYNC alone that both drain. */
 static void test_many_move(void **state)
 {
 	struct mv_ctl_msg sync;
 
 	(void)state;
 	introduce();
-	leader_fences_untold();
-	mv_move_fenced(&l, &l_sync, START);
+	leader_drains_untold();
+	mv_move_drained(&l, &l_sync, START);
 	sync = take_message(&l, MV_CTL_SYNC);
 	assert_quiet(&l);
 	hear(&f, &sync);
-	take(&f, MV_DO_FENCE);
+	take(&f, MV_DO_DRAIN);
 	assert_quiet(&f);
-	mv_move_fenced(&f, &f_sync, START);
+	mv_move_drained(&f, &f_sync, START);
 	sync = take_message(&f, MV_CTL_SYNC);
 	check_replay(&f, &l_sync);
 	hear(&l, &sync);
@@ -193,20 +193,20 @@ static void test_many_move_slowly(void **state)
 
 	(void)state;
 	introduce();
-	leader_fences_untold();
+	leader_drains_untold();
 	assert_int_equal(mv_move_deadline(&l), START + T->live_resend_ns);
 	mv_move_tick(&l, START + T->live_resend_ns);
 	confirm = take_message(&l, MV_CTL_CONFIRM);
 	assert_int_equal(confirm.flags, MV_CTL_MOVE | MV_CTL_READY);
 	assert_quiet(&l);
 	hear(&f, &confirm);
-	take(&f, MV_DO_FENCE);
-	mv_move_fenced(&l, &l_sync, START + T->live_resend_ns);
+	take(&f, MV_DO_DRAIN);
+	mv_move_drained(&l, &l_sync, START + T->live_resend_ns);
 	take_message(&l, MV_CTL_SYNC);
 	assert_quiet(&l);
 }
 
-static void test_fence_fails(void **state)
+static void test_drain_fails(void **state)
 {
 	struct mv_ctl_msg confirm, msg;
 
@@ -214,13 +214,13 @@ static void test_fence_fails(void **state)
 	introduce();
 	confirm = to_confirm();
 	hear(&f, &confirm);
-	take(&f, MV_DO_FENCE);
-	mv_move_fenced(&f, NULL, START);
+	take(&f, MV_DO_DRAIN);
+	mv_move_drained(&f, NULL, START);
 	msg = take_message(&f, MV_CTL_REFUSE);
 	assert_flushes(&f, MV_CTL_REASON_UNREADABLE, false);
 	hear(&l, &msg);
-	assert_quiet(&l); /* FENCE is out */
-	mv_move_fenced(&l, &l_sync, START);
+	assert_quiet(&l); /* DRAIN is out */
+	mv_move_drained(&l, &l_sync, START);
 	assert_flushes(&l, MV_CTL_REASON_UNREADABLE, false);
 	assert_int_equal(start_leader(), -EINVAL);
 	/* Whatever is said to it: it is gone. */
@@ -235,7 +235,7 @@ static void test_peer_is_gone(void **state)
 	(void)state;
 	introduce();
 	confirm = to_confirm();
-	mv_move_fenced(&l, &l_sync, START);
+	mv_move_drained(&l, &l_sync, START);
 	take_message(&l, MV_CTL_SYNC);
 	assert_int_equal(start_leader(), -EBUSY);
 	mv_move_tick(&l, START + T->move_ns / 2);
@@ -245,12 +245,12 @@ static void test_peer_is_gone(void **state)
 	/* It says so. */
 	introduce();
 	to_confirm();
-	mv_move_fenced(&l, &l_sync, START);
+	mv_move_drained(&l, &l_sync, START);
 	take_message(&l, MV_CTL_SYNC);
 	assert_true(mv_move_bye(&f, &bye));
 	hear(&l, &bye);
 	assert_flushes(&l, MV_CTL_REASON_GONE, false);
-	/* Before FENCE nothing has happened. */
+	/* Before DRAIN nothing has happened. */
 	introduce();
 	to_offer();
 	assert_true(mv_move_bye(&f, &bye));
@@ -259,7 +259,7 @@ static void test_peer_is_gone(void **state)
 	assert_stays(&l, MV_CTL_REASON_GONE, false);
 }
 
-/* It says what it executed, and then that it goes, before we have fenced. */
+/* It says what it executed, and then that it goes, before we have drained. */
 static void test_peer_leaves_with_a_word(void **state)
 {
 	struct mv_ctl_msg confirm, sync, last;
@@ -270,8 +270,8 @@ static void test_peer_leaves_with_a_word(void **state)
 		introduce();
 		confirm = to_confirm();
 		hear(&f, &confirm);
-		take(&f, MV_DO_FENCE);
-		mv_move_fenced(&f, &f_sync, START);
+		take(&f, MV_DO_DRAIN);
+		mv_move_drained(&f, &f_sync, START);
 		sync = take_message(&f, MV_CTL_SYNC);
 		if (i) {
 			mv_move_abort(&f, START);
@@ -282,13 +282,13 @@ static void test_peer_leaves_with_a_word(void **state)
 		hear(&l, &sync);
 		hear(&l, &last);
 		assert_quiet(&l);
-		mv_move_fenced(&l, &l_sync, START);
+		mv_move_drained(&l, &l_sync, START);
 		assert_int_equal(take_message(&l, MV_CTL_SYNC).flags, MV_CTL_READY);
 		check_replay(&l, &f_sync);
 	}
 }
 
-/* Who leaves says what it executed wherever the peer may have fenced, and nowhere else. */
+/* Who leaves says what it executed wherever the peer may have drained, and nowhere else. */
 static void test_last_word(void **state)
 {
 	struct mv_ctl_msg confirm, word, bye;
@@ -305,7 +305,7 @@ static void test_last_word(void **state)
 	introduce();
 	confirm = to_confirm();
 	assert_true(mv_move_owes_sync(&l));
-	mv_move_fenced(&l, &l_sync, START);
+	mv_move_drained(&l, &l_sync, START);
 	take_message(&l, MV_CTL_SYNC);
 	assert_true(mv_move_owes_sync(&l));
 	/* The follower has not had it, and leaves. */
@@ -319,7 +319,7 @@ static void test_last_word(void **state)
 	assert_int_equal(l.state, MV_MOVE_ACTIVE);
 	assert_false(mv_move_owes_sync(&l));
 	(void)confirm;
-	/* The leader had not confirmed: nothing was fenced there. */
+	/* The leader had not confirmed: nothing was drained there. */
 	introduce();
 	confirm = to_answer();
 	mv_move_last_sync(&f, &f_sync, &word);
@@ -342,7 +342,7 @@ static void test_peer_leaves_without_a_word(void **state)
 	assert_true(mv_move_bye(&f, &bye));
 	hear(&l, &bye);
 	assert_quiet(&l);
-	mv_move_fenced(&l, &l_sync, START);
+	mv_move_drained(&l, &l_sync, START);
 	assert_flushes(&l, MV_CTL_REASON_GONE, false);
 }
 
@@ -405,9 +405,9 @@ static void test_self(void **state)
 	assert_int_equal(action.sq_psn, action.rq_psn);
 	mv_move_connected(&l, true, START);
 	quiesced(&l);
-	take(&l, MV_DO_FENCE);
+	take(&l, MV_DO_DRAIN);
 	assert_quiet(&l);
-	mv_move_fenced(&l, &sync, START);
+	mv_move_drained(&l, &sync, START);
 	action = take(&l, MV_DO_ACTIVATE);
 	assert_true(action.replay);
 	assert_int_equal(action.next_psn, 0x77);
@@ -420,7 +420,7 @@ static void test_self(void **state)
 	take_prepare(&l, "10.2.0.1");
 }
 
-/* Whatever comes to nothing before the fence leaves it where it is, and whatever comes of others does nothing. */
+/* Whatever comes to nothing before the drain leaves it where it is, and whatever comes of others does nothing. */
 static void test_self_stays(void **state)
 {
 	struct mv_ctl_msg msg, bye;
@@ -463,8 +463,8 @@ static void test_self_stays(void **state)
 	take(&l, MV_DO_CONNECT);
 	mv_move_connected(&l, true, START);
 	quiesced(&l);
-	take(&l, MV_DO_FENCE);
-	mv_move_fenced(&l, NULL, START);
+	take(&l, MV_DO_DRAIN);
+	mv_move_drained(&l, NULL, START);
 	assert_flushes(&l, MV_CTL_REASON_UNREADABLE, false);
 }
 
@@ -506,7 +506,7 @@ int main(void)
 		cmocka_unit_test(test_lost_messages),
 		cmocka_unit_test(test_many_move),
 		cmocka_unit_test(test_many_move_slowly),
-		cmocka_unit_test(test_fence_fails),
+		cmocka_unit_test(test_drain_fails),
 		cmocka_unit_test(test_peer_is_gone),
 		cmocka_unit_test(test_peer_leaves_with_a_word),
 		cmocka_unit_test(test_last_word),

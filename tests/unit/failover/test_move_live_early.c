@@ -55,16 +55,16 @@ static void to_the_end(bool many)
 	if (!many) {
 		msg = take_message(&l, MV_CTL_CONFIRM);
 		hear(&f, &msg);
-		take(&f, MV_DO_FENCE);
+		take(&f, MV_DO_DRAIN);
 	}
-	take(&l, MV_DO_FENCE);
-	mv_move_fenced(&l, &l_sync, START);
+	take(&l, MV_DO_DRAIN);
+	mv_move_drained(&l, &l_sync, START);
 	msg = take_message(&l, MV_CTL_SYNC);
 	hear(&f, &msg);
 	if (many)
-		take(&f, MV_DO_FENCE);
+		take(&f, MV_DO_DRAIN);
 	assert_true(f.early && !f.unsure);
-	mv_move_fenced(&f, &f_sync, START);
+	mv_move_drained(&f, &f_sync, START);
 	msg = take_message(&f, MV_CTL_SYNC);
 	check_replay(&f, &l_sync);
 	hear(&l, &msg);

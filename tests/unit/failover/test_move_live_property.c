@@ -40,11 +40,11 @@ static void outcome(unsigned int i, bool ok)
 		(e->next ? e->next : e->standby)->connected = true;
 		mv_move_connected(&e->m, true, w.now);
 		break;
-	case MV_MOVE_FENCING:
+	case MV_MOVE_DRAINING:
 		e->work->err = true;
 		sync.next_psn = mv_psn_add(e->work->peer_psn, e->work->executed);
 		sync.n_received = e->work->executed;
-		mv_move_fenced(&e->m, ok ? &sync : NULL, w.now);
+		mv_move_drained(&e->m, ok ? &sync : NULL, w.now);
 		break;
 	default:
 		CHECK(false);

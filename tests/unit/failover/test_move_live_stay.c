@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The move of a live QP that comes to nothing before anything is fenced: both ends stay, and may try again. */
+/* The move of a live QP that comes to nothing before anything is drained: both ends stay, and may try again. */
 #include "livemove.h"
 
 static void test_no_paths(void **state)
@@ -68,7 +68,7 @@ static void test_cancel(void **state)
 	to_confirm();
 	mv_move_cancel(&l, START);
 	assert_quiet(&l);
-	assert_int_equal(l.state, MV_MOVE_FENCING);
+	assert_int_equal(l.state, MV_MOVE_DRAINING);
 }
 
 static void test_refused_by_kind(void **state)
@@ -198,7 +198,7 @@ static void test_confirms_in_time(void **state)
 	assert_stays(&l, MV_CTL_REASON_BUSY, false);
 }
 
-/* What cannot be moved any more is found before anything is fenced. */
+/* What cannot be moved any more is found before anything is drained. */
 static void test_refuses_to_quiesce(void **state)
 {
 	struct mv_ctl_msg msg;
@@ -217,7 +217,7 @@ static void test_refuses_to_quiesce(void **state)
 	assert_stays(&l, MV_CTL_REASON_UNSUPPORTED, false);
 }
 
-/* Nobody is told of a path, and nothing is fenced, before atomics have finished; that is asked for again and again. */
+/* Nobody is told of a path, and nothing is drained, before atomics have finished; that is asked for again and again. */
 static void test_quiesce(void **state)
 {
 	struct mv_ctl_msg answer, msg;

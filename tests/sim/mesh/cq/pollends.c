@@ -130,12 +130,12 @@ int in_a_thread(void *(*fn)(void *arg))
 	return (int)(intptr_t)result;
 }
 
-struct mv_move_sync sync_of_fence;
+struct mv_move_sync sync_of_drain;
 
-void *fence_elsewhere(void *arg)
+void *drain_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_fence(tracked.vqp, true, &sync_of_fence);
+	return (void *)(intptr_t)mesh_live_drain(tracked.vqp, true, &sync_of_drain);
 }
 
 void *wait_elsewhere(void *arg)

@@ -37,9 +37,9 @@ void start_poll(uint64_t wr_id);
 void end_poll_ex(void);
 int in_a_thread(void *(*fn)(void *arg));
 
-extern struct mv_move_sync sync_of_fence;
+extern struct mv_move_sync sync_of_drain;
 
-void *fence_elsewhere(void *arg);
+void *drain_elsewhere(void *arg);
 void *wait_elsewhere(void *arg);
 
 #define RECEIVE 4711u /* wr_id of all receives */

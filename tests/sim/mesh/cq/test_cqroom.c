@@ -64,7 +64,7 @@ static void test_room_beside_srq(void **state)
 		assert_int_equal(end_wait(&d).status, IBV_WC_SUCCESS);
 	}
 	tracked_prepare(h);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_false(has_overrun());
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), n_sends);
 	for (i = 0; i < n_recvs; i++) {
@@ -145,7 +145,10 @@ static void test_room_refused(void **state)
 	world.mc->lower.cq.resize_cq = resizes.real;
 }
 
-/* On the other NIC marks are posted beside what may be as much as was asked for; the next fence completes all of it at once. */
+/*
+ * On the other NIC marks are posted beside what may be as much as was asked for; the next drain completes all of it at
+ * once.
+ */
 static void test_room_for_marks(void **state)
 {
 	uint32_t work;

@@ -202,7 +202,7 @@ static void test_grows_shadow(void **state)
 }
 
 /* libmlx5 looks at the CQ when it is to take a mark in a queue that is full. */
-static void test_fence_of_a_full_one(void **state)
+static void test_drain_of_a_full_one(void **state)
 {
 	struct mv_move_sync sync;
 
@@ -219,7 +219,7 @@ static void test_fence_of_a_full_one(void **state)
 	alarm(PATIENCE_S);
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	ibv_end_poll(hub.cq_ex);
-	tracked_fence(tracked.vqp, false, &sync);
+	tracked_drain(tracked.vqp, false, &sync);
 }
 
 static void *end_elsewhere(void *arg)
@@ -239,8 +239,8 @@ static void *receive_elsewhere(void *arg)
 }
 
 /*
- * Nobody posts to a queue that may be full: not what waited since the fence began, nor what comes now, whoever ends it, or looks whether
- * something waits. When the poll is over all is flushed.
+ * Nobody posts to a queue that may be full: not what waited since the drain began, nor what comes now, whoever ends it,
+ * or looks whether something waits. When the poll is over all is flushed.
  */
 static void ends_a_full_one(bool elsewhere)
 {
@@ -250,7 +250,7 @@ static void ends_a_full_one(bool elsewhere)
 
 	assert_int_equal(cq_of_hub()->walk.open, MESH_FROM_BASE);
 	mesh_root.move_times.move_ns = 200000000;
-	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
+	assert_int_equal(in_a_thread(drain_elsewhere), -EAGAIN);
 	assert_int_equal(end_send_empty(&tracked, n++, IBV_SEND_SIGNALED), 0);
 	if (elsewhere)
 		in_a_thread(end_elsewhere);
@@ -302,7 +302,7 @@ int main(void)
 		T(test_left_until_destroyed),
 		T(test_grows),
 		T(test_grows_shadow),
-		T(test_fence_of_a_full_one),
+		T(test_drain_of_a_full_one),
 		T(test_ends_a_full_one),
 		T(test_full_one_is_ended),
 	};

@@ -8,27 +8,27 @@
 
 static const struct manner moved_builders = {.how = MOVED, .builders = true};
 
-static void *fence_on_elsewhere(void *arg)
+static void *drain_on_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_fence(tracked.vqp, false, &sync_of_fence);
+	return (void *)(intptr_t)mesh_live_drain(tracked.vqp, false, &sync_of_drain);
 }
 
 static void *replay_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_replay(tracked.vqp, sync_of_fence.next_psn, sync_of_fence.n_received, 4,
+	return (void *)(intptr_t)mesh_live_replay(tracked.vqp, sync_of_drain.next_psn, sync_of_drain.n_received, 4,
 						  NULL);
 }
 
-/* @err: what the fence said when it was begun. */
-static void fence_is_done_elsewhere(int err)
+/* @err: what the drain said when it was begun. */
+static void drain_is_done_elsewhere(int err)
 {
 	unsigned int i;
 
 	for (i = 0; err == -EAGAIN && i < PATIENCE_S * 100; i++) {
 		usleep(1000);
-		err = in_a_thread(fence_on_elsewhere);
+		err = in_a_thread(drain_on_elsewhere);
 	}
 	assert_int_equal(err, 0);
 }
@@ -61,7 +61,10 @@ static void assert_written(uint64_t wr_id, uint64_t what)
 	assert_int_equal(*(uint64_t *)(void *)&tracked.buf[8 * wr_id], what);
 }
 
-/* Whoever fences, or puts another queue in the place of the one in which the batch is being built, does not wait for its end. */
+/*
+ * Whoever drains, or puts another queue in the place of the one in which the batch is being built, does not wait for
+ * its end.
+ */
 static void test_batch_through_a_move(void **state)
 {
 	unsigned int i;
@@ -70,11 +73,11 @@ static void test_batch_through_a_move(void **state)
 	open_builders();
 	ibv_wr_start(tracked.qp_ex);
 	build_write(1, 0x1111);
-	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
-	assert_int_equal(in_a_thread(fence_on_elsewhere), -EAGAIN);
+	assert_int_equal(in_a_thread(drain_elsewhere), -EAGAIN);
+	assert_int_equal(in_a_thread(drain_on_elsewhere), -EAGAIN);
 	build_write(2, 0x2222);
 	assert_int_equal(ibv_wr_complete(tracked.qp_ex), 0);
-	fence_is_done_elsewhere(-EAGAIN);
+	drain_is_done_elsewhere(-EAGAIN);
 	ibv_wr_start(tracked.qp_ex);
 	build_write(3, 0x3333);
 	assert_int_equal(in_a_thread(replay_elsewhere), 0);
@@ -97,7 +100,7 @@ static void test_batch_aborted(void **state)
 {
 	(void)state;
 	open_builders();
-	fence_is_done_elsewhere(in_a_thread(fence_elsewhere));
+	drain_is_done_elsewhere(in_a_thread(drain_elsewhere));
 	ibv_wr_start(tracked.qp_ex);
 	build_write(1, 0x1111);
 	assert_int_equal(in_a_thread(replay_elsewhere), 0);

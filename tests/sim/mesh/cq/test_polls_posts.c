@@ -43,7 +43,7 @@ static void test_begins_while_posted(void **state)
 
 	(void)state;
 	n = open_full();
-	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
+	assert_int_equal(in_a_thread(drain_elsewhere), -EAGAIN);
 	for (i = 0; i < 2; i++)
 		assert_int_equal(end_send_empty(&tracked, n++, IBV_SEND_SIGNALED), 0);
 	end_err(&tracked);
@@ -99,7 +99,7 @@ static void posts_unnoted(bool ended)
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_tracked(&moved_ex, 0);
 	tracked_prepare_loop(tracked.vqp, PSN);
-	tracked_fence(tracked.vqp, true, &sync);
+	tracked_drain(tracked.vqp, true, &sync);
 	assert_int_equal(mesh_live_replay(tracked.vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 	if (ended) {
 		end_err(&tracked);
@@ -256,7 +256,7 @@ static void test_window(void **state)
 	assert_int_equal(n_locked, 1);
 	assert_int_equal(n_bound, 2);
 	assert_ptr_equal(tracked.vqp->tracker->lost, mesh_tracker_kind);
-	assert_int_equal(tracked_fence_ends(tracked.vqp, true, &sync), -EOPNOTSUPP);
+	assert_int_equal(tracked_drain_ends(tracked.vqp, true, &sync), -EOPNOTSUPP);
 	open_moved();
 	assert_int_equal(bind_window(from.qp), EOPNOTSUPP);
 	assert_int_equal(n_bound, 2);

@@ -176,7 +176,7 @@ static void test_errors_extended(void **state)
 }
 
 /* It began to move, and its threads were kept from running then. */
-static void test_fenced(void **state)
+static void test_drained(void **state)
 {
 	struct mv_move_sync sync;
 
@@ -184,7 +184,7 @@ static void test_fenced(void **state)
 	tracked(&plain);
 	send_two();
 	tracked_prepare(conn->vqp);
-	tracked_fence(conn->vqp, true, &sync);
+	tracked_drain(conn->vqp, true, &sync);
 	gives();
 }
 
@@ -270,8 +270,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_errors), T(test_errors_extended), T(test_fenced), T(test_held), T(test_held_without_sends), T(test_quiesce),
-		T(test_not_stalled), T(test_sleeps),
+		T(test_errors),  T(test_errors_extended), T(test_drained), T(test_held), T(test_held_without_sends),
+		T(test_quiesce), T(test_not_stalled),     T(test_sleeps),
 	};
 #undef T
 

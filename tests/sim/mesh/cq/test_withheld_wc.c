@@ -312,7 +312,7 @@ static void test_state_of_withheld(void **state)
 	mesh_conn_put(conn);
 }
 
-static void test_state_while_fenced(void **state)
+static void test_state_while_drained(void **state)
 {
 	struct mv_move_sync sync;
 	struct mesh_conn *conn;
@@ -329,7 +329,7 @@ static void test_state_while_fenced(void **state)
 		assert_int_equal(state_of(true), IBV_QPS_ERR);
 		assert_int_equal(state_of(false), IBV_QPS_RTS);
 		usleep(1000);
-		err = mesh_live_fence(conn->vqp, false, &sync);
+		err = mesh_live_drain(conn->vqp, false, &sync);
 	}
 	assert_int_equal(err, 0);
 	assert_int_equal(state_of(false), IBV_QPS_RTS);
@@ -339,13 +339,13 @@ static void test_state_while_fenced(void **state)
 }
 
 /* The next one is its own peer, so that what it does shows. */
-static struct mesh_conn *fenced_connection(void)
+static struct mesh_conn *drained_connection(void)
 {
 	struct mesh_conn *conn = connection();
 	struct mv_move_sync sync;
 
 	tracked_prepare_loop(conn->vqp, 0x77);
-	tracked_fence(conn->vqp, true, &sync);
+	tracked_drain(conn->vqp, true, &sync);
 	return conn;
 }
 
@@ -368,8 +368,8 @@ static void assert_works_without_a_peer(struct mesh_conn *conn)
 	end_quiet(&e);
 }
 
-/* The peer leaves, or is killed, between fence and SYNC: who has nothing under way but receives does not notice. */
-static void leaves_fenced(enum mv_ctl_reason reason, bool timed_out)
+/* The peer leaves, or is killed, between drain and SYNC: who has nothing under way but receives does not notice. */
+static void leaves_drained(enum mv_ctl_reason reason, bool timed_out)
 {
 	const struct mv_move_action flush = {
 		.type = MV_DO_FLUSH, .reason = reason, .timed_out = timed_out};
@@ -377,7 +377,7 @@ static void leaves_fenced(enum mv_ctl_reason reason, bool timed_out)
 
 	begin(&(struct shape){0});
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
-	conn = fenced_connection();
+	conn = drained_connection();
 	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
@@ -386,16 +386,16 @@ static void leaves_fenced(enum mv_ctl_reason reason, bool timed_out)
 static void test_peer_leaves(void **state)
 {
 	(void)state;
-	leaves_fenced(MV_CTL_REASON_GONE, false);
+	leaves_drained(MV_CTL_REASON_GONE, false);
 }
 
 static void test_peer_is_silent(void **state)
 {
 	(void)state;
-	leaves_fenced(MV_CTL_REASON_TIMEOUT, true);
+	leaves_drained(MV_CTL_REASON_TIMEOUT, true);
 }
 
-/* It said how far it came, and left while we were fencing. */
+/* It said how far it came, and left while we were draining. */
 static void test_peer_leaves_with_a_word(void **state)
 {
 	struct mv_move_action activate = {.type = MV_DO_ACTIVATE, .replay = true};
@@ -404,9 +404,9 @@ static void test_peer_leaves_with_a_word(void **state)
 	(void)state;
 	begin(&(struct shape){0});
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
-	conn = fenced_connection();
+	conn = drained_connection();
 	mesh_conn_peer_gone(conn);
-	assert_null(mesh_live_lost(conn->vqp)); /* else the fence would not be hidden */
+	assert_null(mesh_live_lost(conn->vqp)); /* else the drain would not be hidden */
 	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
@@ -421,7 +421,7 @@ static void test_peer_leaves_a_send(void **state)
 
 	(void)state;
 	begin(&(struct shape){0});
-	conn = fenced_connection();
+	conn = drained_connection();
 	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0); /* it waits */
 	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
 	wc = end_wait(&e);
@@ -448,7 +448,7 @@ static void test_peer_leaves_after_silent_sends(void **state)
 	assert_int_equal(end_send_empty(&e, 8, 0), 0);
 	assert_int_equal(end_wait(&e).wr_id, 9);
 	tracked_prepare_loop(h, 0x77);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 1);
 	conn = connection();
 	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
@@ -476,7 +476,7 @@ static void test_peer_leaves_a_send_after_silent_ones(void **state)
 	}
 	assert_int_equal(end_send_empty(&e, 14, IBV_SEND_SIGNALED), 0); /* there is no receive for it */
 	tracked_prepare_loop(h, 0x77);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 4);
 	assert_int_equal(h->tracker->n_undone, 1);
 	conn = connection();
@@ -488,7 +488,10 @@ static void test_peer_leaves_a_send_after_silent_ones(void **state)
 	mesh_conn_put(conn);
 }
 
-/* A SEND to itself has arrived, and a receive is left. The peer, if it is another, may have fenced, and asks what was executed. */
+/*
+ * A SEND to itself has arrived, and a receive is left. The peer, if it is another, may have drained, and asks what was
+ * executed.
+ */
 static struct mesh_conn *one_received(void)
 {
 	struct ibv_wc wc;
@@ -528,7 +531,7 @@ static void ends_with_a_word(bool begun)
 	struct ibv_wc wc;
 
 	if (begun)
-		assert_int_equal(mesh_live_fence(conn->vqp, true, &sync), -EAGAIN);
+		assert_int_equal(mesh_live_drain(conn->vqp, true, &sync), -EAGAIN);
 	assert_last_word(conn);
 	assert_int_equal(mesh_vqp_modify(conn->vqp, &attr, IBV_QP_STATE), 0);
 	wc = end_wait(&e);
@@ -545,13 +548,13 @@ static void test_last_word(void **state)
 	ends_with_a_word(false);
 }
 
-static void test_last_word_while_fencing(void **state)
+static void test_last_word_while_draining(void **state)
 {
 	(void)state;
 	ends_with_a_word(true);
 }
 
-/* The peer has our answer, and may have fenced; here nothing has been yet. */
+/* The peer has our answer, and may have drained; here nothing has been yet. */
 static void leaves(enum ibv_qp_state to)
 {
 	const struct mv_move_begin move = {.local.qpn = 2, .peer.qpn = 1, .attempt = 1};
@@ -687,7 +690,7 @@ static struct mesh_conn *next_has_received(void)
 	assert_int_equal(end_send_empty(&e, 4, IBV_SEND_SIGNALED), 0);
 	cq_wait_arrived(e.cq, 2);
 	tracked_prepare_loop(h, 0x77);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(ibv_start_poll(e.cq_ex, &attr), 0);
 	assert_int_equal(ibv_post_send(h->next.shadow.qp, &silent, &bad), 0);
 	cq_wait_arrived(h->next.shadow.qp->recv_cq, 1);
@@ -736,7 +739,7 @@ int main(void)
 		T(test_no_more_than_needed),
 		T(test_woken_later),
 		T(test_state_of_withheld),
-		T(test_state_while_fenced),
+		T(test_state_while_drained),
 		T(test_state_of_the_programs),
 		T(test_peer_leaves),
 		T(test_peer_is_silent),
@@ -745,7 +748,7 @@ int main(void)
 		T(test_peer_leaves_after_silent_sends),
 		T(test_peer_leaves_a_send_after_silent_ones),
 		T(test_last_word),
-		T(test_last_word_while_fencing),
+		T(test_last_word_while_draining),
 		T(test_leaves_by_reset),
 		T(test_leaves_by_error),
 		T(test_full_behind_an_open_poll),

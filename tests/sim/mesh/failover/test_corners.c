@@ -231,12 +231,12 @@ static void prepare_both(void)
 	connect_next(&y, x_qpn);
 }
 
-static void must_be_fenced(struct side *s, struct mv_move_sync *sync)
+static void must_be_drained(struct side *s, struct mv_move_sync *sync)
 {
-	int err = tracked_fence_ends(s->e.vqp, true, sync);
+	int err = tracked_drain_ends(s->e.vqp, true, sync);
 
 	if (err)
-		fail_msg("not fenced: %s; lost: %s", strerrordesc_np(-err),
+		fail_msg("not drained: %s; lost: %s", strerrordesc_np(-err),
 			 mesh_live_lost(s->e.vqp) ? mesh_live_lost(s->e.vqp) : "no");
 }
 
@@ -257,9 +257,9 @@ static void move(void)
 
 	fill_queues();
 	prepare_both();
-	must_be_fenced(&x, &x_sync);
+	must_be_drained(&x, &x_sync);
 	must_refuse(&x);
-	must_be_fenced(&y, &y_sync);
+	must_be_drained(&y, &y_sync);
 	assert_int_equal(mesh_live_replay(x.e.vqp, y_sync.next_psn, y_sync.n_received, 4, NULL), 0);
 	assert_int_equal(mesh_live_replay(y.e.vqp, x_sync.next_psn, x_sync.n_received, 4, NULL), 0);
 	simhost_unmute();
@@ -313,7 +313,7 @@ static void end_it(void)
 		end_err(&x.e);
 	} else {
 		prepare_both();
-		must_be_fenced(&x, &sync);
+		must_be_drained(&x, &sync);
 		mesh_live_flush_errors(x.e.vqp);
 	}
 	must_fail_all(&x);

@@ -69,7 +69,7 @@ static int teardown(void **state)
 	return world_teardown(state);
 }
 
-/* One of a single packet that was posted before the fence, and flushed. */
+/* One of a single packet that was posted before the drain, and flushed. */
 static void was_posted(struct ibv_send_wr wr)
 {
 	struct mesh_wr_tracker *tracker = conn->vqp->tracker;
@@ -99,7 +99,7 @@ static void moves(enum before before)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &qpn), 0);
 	rtr = world_rtr(&world, true, qpn, PSN);
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	mesh_lock(&h->lock);
 	if (before != NOTHING)
 		was_posted(read);

@@ -181,16 +181,16 @@ void live_works(struct live *l, struct end *e)
 	}
 }
 
-void live_fence(struct end *e, struct mv_move_sync *sync)
+void live_drain(struct end *e, struct mv_move_sync *sync)
 {
 	tracked_prepare_loop(e->vqp, PSN);
-	tracked_fence(e->vqp, true, sync);
+	tracked_drain(e->vqp, true, sync);
 }
 
 void live_move(struct end *e)
 {
 	struct mv_move_sync sync;
 
-	live_fence(e, &sync);
+	live_drain(e, &sync);
 	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 }

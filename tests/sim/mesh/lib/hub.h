@@ -75,8 +75,8 @@ void live_close(struct live *l);
 void live_connect(struct end *e);
 /** live_works - what it sends arrives, and takes one of the SRQ's receives */
 void live_works(struct live *l, struct end *e);
-/** live_fence - nothing of it is done at the base any more; live_move - and it goes on at the rail */
-void live_fence(struct end *e, struct mv_move_sync *sync);
+/** live_drain - nothing of it is done at the base any more; live_move - and it goes on at the rail */
+void live_drain(struct end *e, struct mv_move_sync *sync);
 void live_move(struct end *e);
 
 #endif

@@ -44,21 +44,21 @@ void tracked_prepare_loop(struct mesh_vqp *h, uint32_t psn)
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
-int tracked_fence_ends(struct mesh_vqp *h, bool first, struct mv_move_sync *sync)
+int tracked_drain_ends(struct mesh_vqp *h, bool first, struct mv_move_sync *sync)
 {
-	int err = mesh_live_fence(h, first, sync);
+	int err = mesh_live_drain(h, first, sync);
 	unsigned int ms;
 
 	for (ms = 0; err == -EAGAIN && ms < PATIENCE_MS; ms++) {
 		usleep(1000);
-		err = mesh_live_fence(h, false, sync);
+		err = mesh_live_drain(h, false, sync);
 	}
 	return err;
 }
 
-void tracked_fence(struct mesh_vqp *h, bool first, struct mv_move_sync *sync)
+void tracked_drain(struct mesh_vqp *h, bool first, struct mv_move_sync *sync)
 {
-	assert_int_equal(tracked_fence_ends(h, first, sync), 0);
+	assert_int_equal(tracked_drain_ends(h, first, sync), 0);
 }
 
 struct mesh_conn *as_connection(struct end *e, struct mesh_vqp *h, enum mesh_conn_state state)

@@ -86,7 +86,7 @@ static void prepare(void)
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
-/* In the base's queue, in the log when that is fenced, and in the log of the QP that it moves to. */
+/* In the base's queue, in the log when that is drained, and in the log of the QP that it moves to. */
 static void test_found_and_known(void **state)
 {
 	static const struct mesh_live_keys keys = {.n = 2, .keys = {{INLINED, INLINED + PATH}, {OTHER, OTHER + PATH}}};
@@ -100,7 +100,7 @@ static void test_found_and_known(void **state)
 	assert_found(0, 0, 0);
 	post_all();
 	assert_found(INLINED, OTHER, 2);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_found(INLINED, OTHER, 2);
 	assert_int_equal(n_asked, 0);
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, &keys), 0);
@@ -142,7 +142,7 @@ static void test_not_for_ever(void **state)
 	n_asked = 0;
 	prepare();
 	post_all();
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, &none), 0);
 	assert_int_equal(n_asked, 1);
 	assert_int_equal(asked, INLINED);

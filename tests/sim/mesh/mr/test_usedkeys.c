@@ -117,7 +117,7 @@ static void test_done(void **state)
 	assert_true(is_found());
 }
 
-/* From the next one's being made on posts pass by, and are looked at again before the fence. */
+/* From the next one's being made on posts pass by, and are looked at again before the drain. */
 static void test_later(void **state)
 {
 	(void)state;
@@ -213,7 +213,7 @@ static void test_moved(void **state)
 	mv_log_init(&mesh_root.log, path, MV_LOG_WARN);
 	connect_a();
 	tracked_prepare_loop(h, SQ_PSN);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
 	mesh_pd_stay(world.pd, "this test says so");
 	assert_null(mesh_live_lost(h)); /* elsewhere it is no worse off */

@@ -102,7 +102,7 @@ static void test_last_wqe_late(void **state)
 	live_close(l);
 }
 
-/* It failed: the program gets errors of it, before or after it has read what the fence made. */
+/* It failed: the program gets errors of it, before or after it has read what the drain made. */
 static void test_last_wqe_move_failed(void **state)
 {
 	struct mv_move_sync sync;
@@ -110,11 +110,11 @@ static void test_last_wqe_move_failed(void **state)
 	struct ibv_wc wc;
 
 	(void)state;
-	live_fence(&l->ends[0], &sync);
+	live_drain(&l->ends[0], &sync);
 	reads_nothing();
 	mesh_live_flush_errors(l->ends[0].vqp);
 	reads_last_wqe(&l->ends[0]);
-	live_fence(&l->ends[1], &sync);
+	live_drain(&l->ends[1], &sync);
 	mesh_live_flush_errors(l->ends[1].vqp);
 	reads_last_wqe(&l->ends[1]);
 	/* They are there, and the program knows. */

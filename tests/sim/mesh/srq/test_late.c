@@ -85,7 +85,7 @@ static void take_one_of(struct live *l, const struct end *e)
 	take_slot(&l->hub, &wc);
 }
 
-/* ---- fences ------------------------------------------------------------------------------------------------------ */
+/* ---- drains ------------------------------------------------------------------------------------------------------ */
 
 /* @e goes elsewhere while a receive of it is on its way. */
 static void move_with_one(struct live *l, struct end *e)
@@ -93,7 +93,7 @@ static void move_with_one(struct live *l, struct end *e)
 	struct mv_move_sync sync;
 
 	send_one(l, e);
-	live_fence(e, &sync);
+	live_drain(e, &sync);
 	assert_int_equal(sync.n_received, 1);
 	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 	take_one_of(l, e);
@@ -110,7 +110,7 @@ static void use_all(struct live *l, uint32_t n)
 }
 
 /* From where it was made, and once more from where it went. */
-static void test_fence(void **state)
+static void test_drain(void **state)
 {
 	struct live *l = live_open(1);
 
@@ -137,7 +137,7 @@ static void test_given_up(void **state)
 	tracked_prepare_loop(e->vqp, PSN);
 	simhost_late(VERY_LATE_US);
 	send_one(l, e);
-	tracked_fence(e->vqp, true, &sync);
+	tracked_drain(e->vqp, true, &sync);
 	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, 1, 4, NULL), 0);
 	simhost_late(0);
 	take_one_of(l, e);
@@ -194,7 +194,7 @@ static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 	if (read)
 		start_reader();
 	simhost_late(late_us);
-	live_fence(&to, &sync);
+	live_drain(&to, &sync);
 	assert_int_equal(sync.n_received, 0);
 	assert_int_equal(to.vqp->tracker->n_undone, 0); /* sends */
 	assert_int_equal(mesh_live_replay(to.vqp, PSN, 0, 4, NULL), 0); /* its peer has got nothing */
@@ -287,7 +287,7 @@ static void test_failed(void **state)
 	struct ibv_wc wc;
 
 	(void)state;
-	live_fence(e, &sync);
+	live_drain(e, &sync);
 	simhost_late(4 * LATE_US);
 	assert_int_equal(ibv_post_send(e->vqp->next.shadow.qp, &wr, &bad), 0);
 	while (attr.rq_psn == PSN)
@@ -351,8 +351,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_fence), T(test_given_up), T(test_begun), T(test_begun_given_up),
-		T(test_collected), T(test_ended), T(test_failed), T(test_unprepared),
+		T(test_drain),     T(test_given_up), T(test_begun),  T(test_begun_given_up),
+		T(test_collected), T(test_ended),    T(test_failed), T(test_unprepared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void sends_one(struct hub *h, struct end *e)
  * Somebody polls the CQ of the receives, which is not that of the sends, while all the sends are through: what has been received and is
  * still there is not taken once more.
  */
-static void test_fence_unpolled(void **state)
+static void test_drain_unpolled(void **state)
 {
 	const struct manner noted = {.how = MOVED};
 	struct hub *h = calloc(1, sizeof(*h));
@@ -74,9 +74,9 @@ static void test_fence_unpolled(void **state)
 	cq = mesh_map_get(&world.mc->data.cqs, recv_cq);
 	assert_non_null(cq);
 	mesh_lock(&cq->poll_lock);
-	err = mesh_live_fence(e.vqp, true, &sync);
+	err = mesh_live_drain(e.vqp, true, &sync);
 	for (i = 0; i < 3 && err == -EAGAIN; i++)
-		err = mesh_live_fence(e.vqp, false, &sync);
+		err = mesh_live_drain(e.vqp, false, &sync);
 	mesh_unlock(&cq->poll_lock);
 	if (err == -EAGAIN)
 		err = tracked_fence_ends(e.vqp, false, &sync);
@@ -148,7 +148,10 @@ static void half_received(struct live *l, struct end *from, struct end *to, bool
 	tracked_prepare(to->vqp);
 }
 
-/* Somebody stays at the base. All of the SRQ's receives can be had, each once, also that which was being filled at the fence. */
+/*
+ * Somebody stays at the base. All of the SRQ's receives can be had, each once, also that which was being filled at the
+ * drain.
+ */
 static void begun(bool first_move, bool noted)
 {
 	struct live *l = live_open(2);
@@ -160,7 +163,7 @@ static void begun(bool first_move, bool noted)
 		live_move(&l->ends[0]);
 	half_received(l, &from, &to, noted);
 	assert_true(mesh_tracker_reads(to.vqp->tracker) != noted);
-	tracked_fence(to.vqp, true, &sync);
+	tracked_drain(to.vqp, true, &sync);
 	assert_int_equal(sync.n_received, 0);
 	assert_int_equal(to.vqp->tracker->n_undone, 0); /* sends */
 	for (i = 0; i < 20; i++)
@@ -181,7 +184,7 @@ static void test_begun(void **state)
 	begun(false, true);
 }
 
-/* The fence is not through yet, and the program posts as many as its SRQ takes; then it destroys the queue pair. */
+/* The drain is not through yet, and the program posts as many as its SRQ takes; then it destroys the queue pair. */
 static void test_begun_destroyed(void **state)
 {
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
@@ -311,7 +314,7 @@ static void test_flushed_without_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_fence_unpolled, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_drain_unpolled, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_begun, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_begun_destroyed, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_too_long, world_setup, world_teardown),

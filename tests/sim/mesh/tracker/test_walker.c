@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Work that is read from mlx5's own queues (mlx5_wr_walker.h), in a host of the simulator, with the distribution's
- * libmlx5: that posting is the base's, that the count of PSNs is right whatever was posted, that after a fence the log
+ * libmlx5: that posting is the base's, that the count of PSNs is right whatever was posted, that after a drain the log
  * has what is outstanding, that who posts past us is found, and what becomes of it all without memory. Seeded:
  * TEST_SEED=n
  */
@@ -94,7 +94,7 @@ static void test_outstanding(void **state)
 	for (i = 0; i < 30; i++)
 		assert_int_equal(post_one(false), 0);
 	tracked_prepare(h);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
 	assert_int_equal(h->tracker->sends.first_psn, SQ_PSN);
 	assert_int_equal(sync.next_psn, RQ_PSN);
@@ -133,7 +133,7 @@ static void test_receives_only(void **state)
 		assert_int_equal(end_wait(&a).wr_id, 100 + i);
 	}
 	tracked_prepare(h);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_null(mesh_live_lost(h));
 	assert_int_equal(sync.n_received, 2);
 	assert_int_equal(h->tracker->receives.n_left, 3);
@@ -189,7 +189,7 @@ static void under_way(unsigned int n_sends)
 	for (i = 0; i < n_sends; i++)
 		assert_int_equal(post_one(true), 0);
 	tracked_prepare(h);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
 	assert_null(h->tracker->lost);
 	assert_int_equal(sync.n_received, 0);
@@ -257,7 +257,7 @@ static void test_not_flushed(void **state)
 	mesh_root.move_times.move_ns = 2 * 2500000000ull;
 	world.mc->lower.io.post_send = no_room;
 	begun_ns = mesh_now_ns();
-	err = tracked_fence_ends(h, true, &sync);
+	err = tracked_drain_ends(h, true, &sync);
 	begun_ns = mesh_now_ns() - begun_ns;
 	world.mc->lower.io.post_send = post_send;
 	mesh_root.move_times = times;
@@ -297,7 +297,7 @@ static void test_next_one_is_full(void **state)
 	takes.real = world.rail->context->ops.post_recv;
 	takes.n_left = 2;
 	world.rail->context->ops.post_recv = take_some;
-	assert_int_equal(tracked_fence_ends(h, true, &sync), -ENOMEM);
+	assert_int_equal(tracked_drain_ends(h, true, &sync), -ENOMEM);
 	assert_int_equal(end_recv(&a, 105, 0, 64), 0);
 	world.rail->context->ops.post_recv = takes.real;
 	mesh_live_flush_errors(h);
@@ -319,11 +319,11 @@ static void test_past_us(void **state)
 	connect_a();
 	assert_int_equal(post_one(false), 0);
 	tracked_prepare(h);
-	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
+	assert_int_equal(mesh_live_drain(h, true, &sync), -EAGAIN);
 	/* Behind the marks: it is as what was posted before. */
 	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
 	posted.wrs[1] = late;
-	tracked_fence(h, false, &sync);
+	tracked_drain(h, false, &sync);
 	check_log(2);
 	assert_false(mesh_walker_strayed(h->tracker->walker));
 	/* Too late: nothing may overtake it. */
@@ -344,8 +344,8 @@ static void test_next_one_fails(void **state)
 	(void)state;
 	connect_a();
 	tracked_prepare(h);
-	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
-	tracked_fence(h, false, &sync);
+	assert_int_equal(mesh_live_drain(h, true, &sync), -EAGAIN);
+	tracked_drain(h, false, &sync);
 	c.cq = h->recv_cq;
 	assert_false(mesh_tracker_completed(h, &c));
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
@@ -353,7 +353,7 @@ static void test_next_one_fails(void **state)
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-/* Keys, the queue of sends that wait, the log's two sides, receives that come while it is fenced. */
+/* Keys, the queue of sends that wait, the log's two sides, receives that come while it is drained. */
 static unsigned int n_rooms(void)
 {
 	return !!h->keys.places + !!h->queue.places + !!h->tracker->sends.places + !!h->tracker->receives.places +
@@ -402,7 +402,7 @@ static void test_no_room_for_a_move(void **state)
 		assert_true(mesh_live_armed(h));
 	}
 	assert_int_equal(failed, ALL_ROOMS);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	check_log(failed + 1);
 }
 
@@ -428,7 +428,7 @@ static void test_errors_come_first(void **state)
 	end_quiet(&a);
 	assert_true(h->tracker->broken);
 	tracked_prepare(h);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	check_log(3);
 	assert_int_equal(h->tracker->receives.n_left, 1);
 }
@@ -473,11 +473,11 @@ static void test_log_is_short(void **state)
 	end_quiet(&a);
 	mv_wrring_undo(&h->tracker->sends, 1);
 	tracked_prepare(h);
-	assert_int_equal(tracked_fence_ends(h, true, &sync), -EOPNOTSUPP);
+	assert_int_equal(tracked_drain_ends(h, true, &sync), -EOPNOTSUPP);
 	assert_non_null(mesh_live_lost(h));
 }
 
-/* Then the program gets all, each once: what the fence flushed, and what was posted since that began. */
+/* Then the program gets all, each once: what the drain flushed, and what was posted since that began. */
 static void test_log_is_short_of_receives(void **state)
 {
 	struct mv_move_sync sync;
@@ -492,10 +492,10 @@ static void test_log_is_short_of_receives(void **state)
 	end_quiet(&a);
 	mv_wrring_undo(&h->tracker->sends, 1);
 	tracked_prepare(h);
-	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
+	assert_int_equal(mesh_live_drain(h, true, &sync), -EAGAIN);
 	for (; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
-	assert_int_equal(tracked_fence_ends(h, false, &sync), -EOPNOTSUPP);
+	assert_int_equal(tracked_drain_ends(h, false, &sync), -EOPNOTSUPP);
 	mesh_live_flush_errors(h);
 	for (i = 0; i < 3 + 5; i++) {
 		wc = end_wait(&a);
@@ -531,12 +531,12 @@ static void test_psn_cannot_be_read(void **state)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	connect_a();
 	tracked_prepare(h);
-	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
+	assert_int_equal(mesh_live_drain(h, true, &sync), -EAGAIN);
 	for (; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	query_qp = world.mc->lower.qp.query_qp;
 	world.mc->lower.qp.query_qp = no_query;
-	assert_int_equal(tracked_fence_ends(h, false, &sync), -EIO);
+	assert_int_equal(tracked_drain_ends(h, false, &sync), -EIO);
 	world.mc->lower.qp.query_qp = query_qp;
 	mesh_live_flush_errors(h);
 	for (i = 0; i < 5; i++) {
@@ -549,7 +549,10 @@ static void test_psn_cannot_be_read(void **state)
 	end_quiet(&a);
 }
 
-/* What the program changes in RTS: of the QP that does the work, and when that is fenced, of the next one, which it does not know. */
+/*
+ * What the program changes in RTS: of the QP that does the work, and when that is drained, of the next one, which it
+ * does not know.
+ */
 static void test_changed(void **state)
 {
 	struct ibv_qp_attr none = {.qp_access_flags = 0}, reads = {.qp_access_flags = IBV_ACCESS_REMOTE_READ}, next_rts = reading_rts(SQ_PSN);
@@ -565,14 +568,14 @@ static void test_changed(void **state)
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);
 	assert_int_equal(mesh_live_connect(h, &next_rtr, RTR_MASK, &next_rts, RTS_MASK), 0);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(mesh_vqp_modify(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), IBV_ACCESS_REMOTE_READ);
 	/* A further one: what does the work now is ours. */
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
 	tracked_prepare(h);
-	tracked_fence(h, true, &sync);
+	tracked_drain(h, true, &sync);
 	assert_int_equal(mesh_vqp_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);

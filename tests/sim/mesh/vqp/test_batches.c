@@ -99,14 +99,14 @@ static int prepare(struct end *e, struct mv_move_sync *sync)
 	return mesh_live_connect(e->vqp, &rtr, RTR_MASK, &rts, RTS_MASK);
 }
 
-static int fence(struct end *e, struct mv_move_sync *sync)
+static int drain(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_fence(e->vqp, true, sync);
+	return mesh_live_drain(e->vqp, true, sync);
 }
 
-static int fence_on(struct end *e, struct mv_move_sync *sync)
+static int drain_on(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_fence(e->vqp, false, sync);
+	return mesh_live_drain(e->vqp, false, sync);
 }
 
 static int replay(struct end *e, struct mv_move_sync *sync)
@@ -114,14 +114,14 @@ static int replay(struct end *e, struct mv_move_sync *sync)
 	return mesh_live_replay(e->vqp, sync->next_psn, sync->n_received, 4, NULL);
 }
 
-static int fenced(struct end *e, struct mv_move_sync *sync)
+static int drained(struct end *e, struct mv_move_sync *sync)
 {
 	unsigned int i;
 	int err = -EAGAIN;
 
 	for (i = 0; err == -EAGAIN && i < PATIENCE_S * 100; i++) {
 		usleep(1000);
-		err = elsewhere(fence_on, e, sync);
+		err = elsewhere(drain_on, e, sync);
 	}
 	return err;
 }
@@ -132,8 +132,8 @@ static void move(struct end *e)
 	int err;
 
 	assert_int_equal(elsewhere(prepare, e, &sync), 0);
-	err = elsewhere(fence, e, &sync);
-	assert_int_equal(err == -EAGAIN ? fenced(e, &sync) : err, 0);
+	err = elsewhere(drain, e, &sync);
+	assert_int_equal(err == -EAGAIN ? drained(e, &sync) : err, 0);
 	assert_int_equal(elsewhere(replay, e, &sync), 0);
 }
 
@@ -258,7 +258,10 @@ static void test_poster_waits(void **state)
 	write_one(&first, 3, 0x3333);
 }
 
-/* A thread was about to begin one when our functions came in. What others post meanwhile comes behind it, and so does the fence. */
+/*
+ * A thread was about to begin one when our functions came in. What others post meanwhile comes behind it, and so does
+ * the drain.
+ */
 static void test_begun_late(void **state)
 {
 	struct mv_move_sync sync;
@@ -281,13 +284,13 @@ static void test_begun_late(void **state)
 	assert_int_equal(end_wait(&first).wr_id, 9);
 	start(first.qp_ex);
 	build_write(&first, 1, 0x1111);
-	assert_int_equal(elsewhere(fence, &first, &sync), -EAGAIN);
-	assert_int_equal(elsewhere(fence_on, &first, &sync), -EAGAIN);
+	assert_int_equal(elsewhere(drain, &first, &sync), -EAGAIN);
+	assert_int_equal(elsewhere(drain_on, &first, &sync), -EAGAIN);
 	query(&first, IBV_QPS_ERR); /* nothing here hides it */
 	move(&second);
 	build_write(&first, 2, 0x2222);
 	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
-	assert_int_equal(fenced(&first, &sync), 0);
+	assert_int_equal(drained(&first, &sync), 0);
 	assert_int_equal(elsewhere(replay, &first, &sync), 0);
 	assert_written(&first, 1, 0x1111);
 	assert_written(&first, 2, 0x2222);
@@ -305,10 +308,10 @@ static void test_cannot_be_told(void **state)
 	ibv_wr_start(first.qp_ex);
 	build_write(&first, 1, 0x1111);
 	assert_int_equal(elsewhere(prepare, &first, &sync), 0);
-	assert_int_equal(elsewhere(fence, &first, &sync), -EAGAIN);
+	assert_int_equal(elsewhere(drain, &first, &sync), -EAGAIN);
 	move(&second);
 	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
-	assert_int_equal(fenced(&first, &sync), 0);
+	assert_int_equal(drained(&first, &sync), 0);
 	assert_int_equal(elsewhere(replay, &first, &sync), 0);
 	assert_written(&first, 1, 0x1111);
 }

@@ -289,13 +289,13 @@ static void test_changed(void **state)
 	assert_int_equal(at_next.n, 1);
 	assert_int_equal(at_next.mask, both);
 	assert_int_equal(at_next.access, WRITES);
-	/* while the last one is in ERR, of which the program does not know: before the fence and behind it. */
+	/* while the last one is in ERR, of which the program does not know: before the drain and behind it. */
 	tracker.broken = true;
 	assert_int_equal(change(READS, 5, both), 0);
 	assert_int_equal(at_base.n, 0);
 	assert_int_equal(at_next.access, READS);
 	tracker.broken = false;
-	vqp.mode = MESH_VQP_FENCED;
+	vqp.mode = MESH_VQP_DRAINED;
 	assert_int_equal(change(0, 6, both), 0);
 	assert_int_equal(at_base.n, 0);
 	assert_int_equal(at_next.n, 1);

@@ -84,7 +84,7 @@ static void confirms(unsigned int n_fresh, enum mv_move_action_type first)
 	conn.move.timers.phase_since = now_ns;
 	process.moves.n_fresh = n_fresh;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
-	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	assert_int_equal(conn.move.state, MV_MOVE_DRAINING);
 	assert_int_equal(mv_move_peek(&conn.move)->type, first);
 	conn.move.live = false;
 }
@@ -98,7 +98,7 @@ static void test_confirms(void **state)
 static void test_sync_confirms(void **state)
 {
 	(void)state;
-	confirms(16, MV_DO_FENCE);
+	confirms(16, MV_DO_DRAIN);
 }
 
 static void test_follows_for_few(void **state)
@@ -216,19 +216,19 @@ static void test_standby_is_passed(void **state)
 }
 
 /* The program goes to RTS while the old one is in ERR: that is for the next one, and nothing of the old one's log is forgotten. */
-static void test_rts_behind_the_fence(void **state)
+static void test_rts_behind_the_drain(void **state)
 {
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = 77};
 
 	(void)state;
-	vqp.mode = MESH_VQP_FENCED;
+	vqp.mode = MESH_VQP_DRAINED;
 	assert_int_equal(mesh_live_base_rts(&vqp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
 	assert_true(vqp.tracker->broken);
 	assert_int_equal(vqp.tracker->sends.first_psn, 0);
 	assert_false(mesh_live_sends(&vqp));
 }
 
-/* The program has posted, since its next one was prepared, what cannot be moved: nothing is fenced. */
+/* The program has posted, since its next one was prepared, what cannot be moved: nothing is drained. */
 static void test_lost_meanwhile(void **state)
 {
 	const struct mv_move_action action = {.type = MV_DO_QUIESCE};
@@ -343,7 +343,7 @@ int main(void)
 		T(test_leaves_again_at_once),
 		T(test_turn_is_kept),
 		T(test_standby_is_passed),
-		T(test_rts_behind_the_fence),
+		T(test_rts_behind_the_drain),
 		T(test_follows),
 		T(test_follows_for_few),
 		T(test_leads_by_failing),

@@ -62,9 +62,9 @@ static void test_look_after_message(void **state)
 	conn.move.state = MV_MOVE_QUIESCING; /* what it holds back is looked at more often */
 	assert_int_equal(say_bye(2), now_ns);
 	conn.move.state = MV_MOVE_NATIVE;
-	conn.moving.fencing = true;
+	conn.moving.draining = true;
 	assert_int_equal(say_bye(2), now_ns);
-	conn.moving.fencing = false;
+	conn.moving.draining = false;
 	conn.move.actions.list[conn.move.actions.n++] = (struct mv_move_action){.type = MV_DO_CONNECT}; /* a worker's */
 	assert_int_equal(say_bye(2), now_ns);
 	conn.move.actions.n = conn.move.actions.next = 0;
@@ -143,15 +143,15 @@ static void test_late_bye_of_another_host(void **state)
 	said_by.bytes[0] = 0;
 }
 
-/* It goes while ours is being fenced: what that flushes is not the program's to see. */
-static void test_bye_while_fencing(void **state)
+/* It goes while ours is being drained: what that flushes is not the program's to see. */
+static void test_bye_while_draining(void **state)
 {
 	struct mesh_completion flushed = {.wr_id = 1, .cq = &cq, .status = IBV_WC_WR_FLUSH_ERR};
 
 	(void)state;
 	is_well();
 	conn.move.attempts.peer = 3;
-	vqp.mode = MESH_VQP_FENCING;
+	vqp.mode = MESH_VQP_DRAINING;
 	say_bye(3);
 	assert_true(conn.ends.peer_gone);
 	assert_null(vqp.tracker->lost);
@@ -168,7 +168,7 @@ static void test_last_word(void **state)
 	assert_int_equal(sent.type, 0); /* nothing moves */
 	conn.move.attempts.peer = 3;
 	conn.move.live = true;
-	conn.move.state = MV_MOVE_FENCED;
+	conn.move.state = MV_MOVE_DRAINED;
 	conn.move.next.offer = 5;
 	conn.move.sync.mine = (struct mv_move_sync){0x123, 4};
 	mesh_conn_last_word(&conn);
@@ -178,8 +178,8 @@ static void test_last_word(void **state)
 	assert_int_equal(sent.n_received, 4);
 	/* It cannot be known any more: better nothing than something wrong. */
 	sent = (struct mv_ctl_msg){0};
-	conn.move.state = MV_MOVE_FENCING;
-	vqp.mode = MESH_VQP_FENCING;
+	conn.move.state = MV_MOVE_DRAINING;
+	vqp.mode = MESH_VQP_DRAINING;
 	mesh_conn_last_word(&conn);
 	assert_int_equal(sent.type, 0);
 	conn.move.live = false;
@@ -193,7 +193,7 @@ int main(void)
 		T(test_look_after_message),
 		T(test_late_bye_of_another),
 		T(test_late_bye_of_another_host),
-		T(test_bye_while_fencing),
+		T(test_bye_while_draining),
 		T(test_last_word),
 	};
 

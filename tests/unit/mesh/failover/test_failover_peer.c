@@ -33,7 +33,7 @@ static void test_peer_does_not_answer(void **state)
 	assert_int_equal(process.moves.n_more, 50);
 }
 
-/* Nor after the fence. */
+/* Nor after the drain. */
 static void test_peer_does_not_say(void **state)
 {
 	const struct mv_move_action action = {.type = MV_DO_FLUSH, .timed_out = true};

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The agent has doubts about a path: connections agree on another one meanwhile, and nothing is fenced before it is sure. */
+/*
+ * The agent has doubts about a path: connections agree on another one meanwhile, and nothing is drained before it is
+ * sure.
+ */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,7 +125,7 @@ static void prepare(void)
 	both_are_ready();
 }
 
-/* Not the fence itself. */
+/* Not the drain itself. */
 static void quiesce(void)
 {
 	const struct mv_move_action action = {.type = MV_DO_QUIESCE};
@@ -143,7 +146,7 @@ static void assert_goes(enum mv_ctl_reason why)
 	assert_int_equal(n_taken, 0);
 	quiesce();
 	assert_int_equal(n_taken, 1);
-	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	assert_int_equal(conn.move.state, MV_MOVE_DRAINING);
 }
 
 static void test_dead(void **state)
@@ -197,7 +200,7 @@ static void test_dead_soon(void **state)
 	assert_false(conn.move.unsure);
 	mv_move_connected(&conn.move, true, now_ns);
 	quiesce();
-	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	assert_int_equal(conn.move.state, MV_MOVE_DRAINING);
 }
 
 /*
@@ -234,7 +237,7 @@ static void test_in_a_batch(void **state)
 	take_error = 0;
 	mv_move_tick(&conn.move, now_ns + 10 * MS);
 	quiesce();
-	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	assert_int_equal(conn.move.state, MV_MOVE_DRAINING);
 }
 
 static void test_better_path(void **state)
@@ -349,7 +352,7 @@ static void test_peers_word(void **state)
 	now_ns += 5 * MS;
 	assert_true(conn.watched.prepares);
 	quiesce();
-	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	assert_int_equal(conn.move.state, MV_MOVE_DRAINING);
 	assert_int_equal(conn.moving.since_ns, now_ns);
 	assert_false(conn.watched.prepares);
 }
@@ -473,46 +476,46 @@ static void test_follower_forgets(void **state)
 	assert_int_equal(conn.watched.dead_ns, 0);
 }
 
-/* The follower's QP comes into its place with the fence. */
-static void follower_fences(int error)
+/* The follower's QP comes into its place with the drain. */
+static void follower_drains(int error)
 {
-	const struct mv_move_action fence = {.type = MV_DO_FENCE};
+	const struct mv_move_action drain = {.type = MV_DO_DRAIN};
 
 	conn.move.leader = false;
 	conn.move.call_off.settled = conn.move.state;
 	conn.move.live = conn.move.early = true;
-	conn.move.state = MV_MOVE_FENCING;
+	conn.move.state = MV_MOVE_DRAINING;
 	conn.moving.since_ns = now_ns;
 	now_ns += 15 * MS;
 	take_error = error;
 	/* The turn began somewhat earlier. */
-	assert_true(mesh_conn_live(&conn, &fence, now_ns - 5 * MS));
+	assert_true(mesh_conn_live(&conn, &drain, now_ns - 5 * MS));
 	assert_int_equal(n_taken, 1);
 }
 
 static void test_follower_in_a_batch(void **state)
 {
 	(void)state;
-	follower_fences(-EBUSY);
+	follower_drains(-EBUSY);
 	assert_int_equal(conn.moving.since_ns, now_ns);
-	assert_true(conn.moving.fencing);
-	assert_true(mesh_conn_fence_at(&conn) < now_ns + MS);
+	assert_true(conn.moving.draining);
+	assert_true(mesh_conn_drain_at(&conn) < now_ns + MS);
 	now_ns += 1700 * MS;
-	mesh_conn_fence(&conn, now_ns);
+	mesh_conn_drain(&conn, now_ns);
 	assert_int_equal(n_taken, 2);
-	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	assert_int_equal(conn.move.state, MV_MOVE_DRAINING);
 	/* Whoever is in it does not end it. */
 	now_ns += 101 * MS;
-	mesh_conn_fence(&conn, now_ns);
-	assert_false(conn.moving.fencing);
+	mesh_conn_drain(&conn, now_ns);
+	assert_false(conn.moving.draining);
 	assert_int_equal(conn.move.state, MV_MOVE_FAILED);
 }
 
 static void test_follower_has_none(void **state)
 {
 	(void)state;
-	follower_fences(-ENOENT);
-	assert_false(conn.moving.fencing);
+	follower_drains(-ENOENT);
+	assert_false(conn.moving.draining);
 	assert_int_equal(conn.move.state, MV_MOVE_FAILED);
 }
 

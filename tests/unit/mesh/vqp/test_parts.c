@@ -399,7 +399,7 @@ static void test_errors_with_srq(void **state)
 	unsigned int i;
 
 	(void)state;
-	w->h.mode = MESH_VQP_FENCING;
+	w->h.mode = MESH_VQP_DRAINING;
 	assert_false(withheld_poll(w, &w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	for (i = 0; i < 4; i++)
 		assert_false(withheld_poll(w, &w->send_cq, i, IBV_WC_WR_FLUSH_ERR));
@@ -477,17 +477,17 @@ static void test_withheld_of_srq(void **state)
 	static const struct {
 		enum mesh_vqp_mode polled_in, ends_in;
 		uint32_t n_pool;
-	} ends[] = {{MESH_VQP_FENCING, MESH_VQP_FENCING, 0},
+	} ends[] = {{MESH_VQP_DRAINING, MESH_VQP_DRAINING, 0},
 		    {MESH_VQP_TRACKED, MESH_VQP_TRACKED, 0},
-		    {MESH_VQP_FENCING, MESH_VQP_FENCED, 1},
-		    {MESH_VQP_FENCED, MESH_VQP_FENCED, 1}};
+		    {MESH_VQP_DRAINING, MESH_VQP_DRAINED, 1},
+		    {MESH_VQP_DRAINED, MESH_VQP_DRAINED, 1}};
 	struct shared_world *s;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		s = shared_begin(ends[i].polled_in, false);
-		if (ends[i].polled_in == MESH_VQP_FENCED)
+		if (ends[i].polled_in == MESH_VQP_DRAINED)
 			s->qp.key++; /* that comes next: this one has been drained */
 		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 		assert_where(s, 0, 1, 0);
@@ -508,7 +508,7 @@ static void test_withheld_of_srq(void **state)
 static void test_late_of_srq(void **state)
 {
 	struct ibv_qp next = {.qp_num = 8};
-	struct shared_world *s = shared_begin(MESH_VQP_FENCED, true);
+	struct shared_world *s = shared_begin(MESH_VQP_DRAINED, true);
 
 	(void)state;
 	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
@@ -540,7 +540,7 @@ static void test_errors_of_srq(void **state)
 	assert_true(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_LOC_LEN_ERR));
 	assert_where(s, 0, 0, 0);
 	shared_end(s);
-	s = shared_begin(MESH_VQP_FENCING, false);
+	s = shared_begin(MESH_VQP_DRAINING, false);
 	assert_false(shared_poll(s, &s->w->recv_cq, 99, IBV_WC_WR_FLUSH_ERR));
 	mesh_live_flush_errors(&s->w->h);
 	assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
@@ -553,7 +553,7 @@ static void test_errors_of_srq(void **state)
 static void test_errors_in_one_cq(void **state)
 {
 	struct ibv_send_wr wr = {.wr_id = 100, .opcode = IBV_WR_SEND};
-	struct shared_world *s = shared_begin(MESH_VQP_FENCING, true);
+	struct shared_world *s = shared_begin(MESH_VQP_DRAINING, true);
 
 	(void)state;
 	assert_int_equal(mesh_tracker_send(s->w->h.tracker, &wr), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What becomes of the work of a fenced queue pair: every signaled work request completes once, in its turn, from the
+ * What becomes of the work of a drained queue pair: every signaled work request completes once, in its turn, from the
  * software CQ or on the queue pair that comes next. That one is made up here, and keeps what is posted to it.
  */
 #include <pthread.h>
@@ -60,7 +60,7 @@ static int same_key(void *arg, uint32_t rkey, uint32_t *ret)
 
 static const struct mesh_vqp_ops ops = {.want_key = same_key};
 
-struct fenced {
+struct drained {
 	struct mesh_cq cq;
 	struct ibv_cq ibv;
 	struct ibv_context next_device;
@@ -75,7 +75,7 @@ struct fenced {
 static int setup(void **state)
 {
 	const struct ibv_qp_cap cap = {.max_send_wr = MAX_WR, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
-	struct fenced *f = calloc(1, sizeof(*f));
+	struct drained *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
 	memset(&posted, 0, sizeof(posted));
@@ -89,7 +89,7 @@ static int setup(void **state)
 	f->spd.dummy = &f->dummy;
 	f->h = (struct mesh_vqp){.mc = &f->mc,
 				 .qp = &f->qp,
-				 .mode = MESH_VQP_FENCED,
+				 .mode = MESH_VQP_DRAINED,
 				 .client.ops = &ops,
 				 .made.cap = cap,
 				 .send_cq = &f->cq,
@@ -110,7 +110,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	mesh_tracker_free(f->h.tracker);
 	mesh_sendq_fini(&f->h.queue);
@@ -121,8 +121,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* One of a single packet that was posted before the fence, and not completed. */
-static void was_posted(struct fenced *f, uint64_t wr_id, enum ibv_wr_opcode opcode, bool signaled)
+/* One of a single packet that was posted before the drain, and not completed. */
+static void was_posted(struct drained *f, uint64_t wr_id, enum ibv_wr_opcode opcode, bool signaled)
 {
 	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = opcode, .send_flags = signaled ? IBV_SEND_SIGNALED : 0u};
 
@@ -130,14 +130,14 @@ static void was_posted(struct fenced *f, uint64_t wr_id, enum ibv_wr_opcode opco
 }
 
 /* The last @n were flushed; the peer has executed the first @executed ones, of which @received consumed a receive. */
-static void replay(struct fenced *f, uint32_t n_flushed, uint32_t executed, uint32_t received)
+static void replay(struct drained *f, uint32_t n_flushed, uint32_t executed, uint32_t received)
 {
 	f->h.tracker->n_undone = n_flushed;
 	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + executed) & 0xffffff, received, 4, NULL), 0);
 	assert_int_equal(f->h.mode, MESH_VQP_ACTIVE);
 }
 
-static void assert_completed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_opcode opcode)
+static void assert_completed(const struct drained *f, size_t at, uint64_t wr_id, enum ibv_wc_opcode opcode)
 {
 	assert_true(f->cq.sw_cq.n > at);
 	assert_int_equal(f->cq.sw_cq.wcs[at].wr_id, wr_id);
@@ -155,7 +155,7 @@ static void assert_posted(unsigned int at, uint64_t wr_id, enum ibv_wr_opcode op
 
 static void test_done_and_not(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	was_posted(f, 1, IBV_WR_SEND, true);
 	was_posted(f, 2, IBV_WR_SEND, false);
@@ -172,7 +172,7 @@ static void test_done_and_not(void **state)
 /* What was done behind a READ that is repeated waits for it. */
 static void test_done_behind_a_read(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	was_posted(f, 1, IBV_WR_RDMA_READ, true);
 	was_posted(f, 2, IBV_WR_SEND, true);
@@ -188,7 +188,7 @@ static void test_done_behind_a_read(void **state)
 /* mlx5 has as many READs outstanding as the next power of two says, not three. */
 static void test_no_result_is_supposed(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	for (uint64_t i = 1; i <= 4; i++)
 		was_posted(f, i, IBV_WR_RDMA_READ, true);
@@ -201,7 +201,7 @@ static void test_no_result_is_supposed(void **state)
 /* One that was not flushed is done, signaled or not, and its result is there. */
 static void test_done_behind_an_atomic(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	was_posted(f, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, false);
 	was_posted(f, 84, IBV_WR_SEND, true);
@@ -217,7 +217,7 @@ static void test_done_behind_an_atomic(void **state)
 /* One whose result is lost fails in its turn, and what was done behind it comes after it. */
 static void test_done_behind_a_lost_atomic(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	was_posted(f, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, false);
 	was_posted(f, 84, IBV_WR_SEND, true);
@@ -229,7 +229,7 @@ static void test_done_behind_a_lost_atomic(void **state)
 	assert_posted(1, 84, IBV_WR_RDMA_READ);
 }
 
-static struct mesh_completion polled(struct fenced *f, uint64_t wr_id, enum ibv_wc_status status)
+static struct mesh_completion polled(struct drained *f, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct mesh_completion c = {.wr_id = wr_id, .cq = &f->cq, .status = status};
 
@@ -240,7 +240,7 @@ static struct mesh_completion polled(struct fenced *f, uint64_t wr_id, enum ibv_
 /* What came before it is as it was; then it fails as one does whose path is gone. */
 static void test_done_before_a_lost_atomic(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 	struct mesh_completion c;
 
 	was_posted(f, 1, IBV_WR_RDMA_READ, true);
@@ -272,7 +272,7 @@ static void test_done_before_a_lost_atomic(void **state)
 /* Its place is not posted while a READ before it may have to be repeated. The program has not asked when that is; we have to know. */
 static void test_lost_atomic_waits(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 	struct mesh_completion c = {.wr_id = 1, .cq = &f->cq, .status = IBV_WC_SUCCESS};
 	struct mesh_cq_qp qp = {.vqp = &f->h};
 
@@ -299,7 +299,7 @@ static void test_lost_atomic_waits(void **state)
 /* That the peer's program has ended changes nothing of that: what is before it has yet to fail. */
 static void test_lost_atomic_of_one_that_is_left(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 	struct mesh_completion c = {.wr_id = 1, .cq = &f->cq, .status = IBV_WC_RETRY_EXC_ERR};
 	struct mesh_cq_qp qp = {.vqp = &f->h};
 
@@ -317,7 +317,7 @@ static void test_lost_atomic_of_one_that_is_left(void **state)
 /* Whoever fails meanwhile waits for nothing. */
 static void test_lost_atomic_of_one_that_fails(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	was_posted(f, 1, IBV_WR_RDMA_READ, true);
 	was_posted(f, 2, IBV_WR_ATOMIC_FETCH_AND_ADD, true);
@@ -330,7 +330,7 @@ static void test_lost_atomic_of_one_that_fails(void **state)
 	assert_posted(1, 2, IBV_WR_RDMA_WRITE);
 }
 
-static void assert_failed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_status status)
+static void assert_failed(const struct drained *f, size_t at, uint64_t wr_id, enum ibv_wc_status status)
 {
 	assert_true(f->cq.sw_cq.n > at);
 	assert_int_equal(f->cq.sw_cq.wcs[at].wr_id, wr_id);
@@ -340,7 +340,7 @@ static void assert_failed(const struct fenced *f, size_t at, uint64_t wr_id, enu
 /* When the move fails, the first error names the cause, as without us. */
 static void test_errors(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	f->h.next.shadow = (struct mesh_shadow){0};
 	was_posted(f, 84, IBV_WR_SEND, true);
@@ -355,7 +355,7 @@ static void test_errors(void **state)
 /* However often a connection moves, it does not need more and more memory. */
 static void test_many_moves(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 	const struct mesh_shadow next = f->h.next.shadow;
 	unsigned int i;
 
@@ -372,7 +372,7 @@ static void test_many_moves(void **state)
 		mesh_sw_cq_remove(&f->cq, f->cq.sw_cq.n);
 		f->h.now = f->h.old = (struct mesh_shadow){0};
 		f->h.next.shadow = next;
-		f->h.mode = MESH_VQP_FENCED;
+		f->h.mode = MESH_VQP_DRAINED;
 	}
 }
 
@@ -380,7 +380,7 @@ static void test_many_moves(void **state)
 static void test_full_queue(void **state)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
-	struct fenced *f = *state;
+	struct drained *f = *state;
 	unsigned int i;
 
 	for (i = 0; i < MAX_WR; i++)
@@ -401,7 +401,7 @@ static void test_full_queue(void **state)
 /* The helper thread looks for what was posted for us alone, and does not wait for a program that polls. */
 static void test_who_polls_is_not_waited_for(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	n_naps = 0;
 	mesh_lock(&f->cq.poll_lock);
@@ -413,7 +413,7 @@ static void test_who_polls_is_not_waited_for(void **state)
 /* A queue pair that cannot be moved is not kept from posting. */
 static void test_lost_is_not_quiet(void **state)
 {
-	struct fenced *f = *state;
+	struct drained *f = *state;
 
 	f->h.mode = MESH_VQP_TRACKED;
 	f->h.tracker->lost = "a reason";

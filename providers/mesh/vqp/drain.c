@@ -9,8 +9,8 @@
 
 /* Brings the QP at work to rest: waits for its atomics, then drains it in ERR. */
 
-#define FENCE_STEP_US  20
-#define FENCE_AGAIN_NS 1000000ull
+#define DRAIN_STEP_US  20
+#define DRAIN_AGAIN_NS 1000000ull
 #define LAST_WORD_NS   100000000ull /* a thread of the program waits */
 
 /* ---- atomics --------------------------------------------------------------------------------------------------- */
@@ -47,10 +47,10 @@ bool mesh_live_quiesce(struct mesh_vqp *h)
 	return quieten(h) == MV_ATOMICS_NONE;
 }
 
-/* ---- the fence ----------------------------------------------------------------------------------------------- */
+/* ---- the drain ----------------------------------------------------------------------------------------------- */
 
-/* Limit of a fence: 45 % of move_ns. The peer waits for half of move_ns, and so hears of a timeout in time. */
-static uint64_t fence_ns(void)
+/* Limit of a drain: 45 % of move_ns. The peer waits for half of move_ns, and so hears of a timeout in time. */
+static uint64_t drain_ns(void)
 {
 	return mesh_root.move_times.move_ns / 20 * 9;
 }
@@ -69,7 +69,7 @@ static void begin_marks(struct mesh_vqp *h)
 }
 
 /* From here on no work is posted to the QP at work. Return: 0 or -EOPNOTSUPP. */
-static int begin_fence(struct mesh_vqp *h)
+static int begin_drain(struct mesh_vqp *h)
 {
 	int err = 0;
 
@@ -78,7 +78,7 @@ static int begin_fence(struct mesh_vqp *h)
 		err = -EOPNOTSUPP;
 	h->paused.quiet = MESH_QUIET_NO; /* all work waits now */
 	if (!err) {
-		h->mode = MESH_VQP_FENCING;
+		h->mode = MESH_VQP_DRAINING;
 		h->paused.n_new_receives = 0;
 		begin_marks(h);
 	}
@@ -88,7 +88,7 @@ static int begin_fence(struct mesh_vqp *h)
 
 /*
  * Return: 0; -EAGAIN: another thread is in a batch (ibv_wr_start()), and may be waiting for this thread; -errno. A program that
- * ends a fence may be in a batch itself.
+ * ends a drain may be in a batch itself.
  */
 static int now_to_err(struct mesh_vqp *h)
 {
@@ -126,7 +126,7 @@ static bool wants_mark(struct mesh_vqp *h, bool send)
 
 	mesh_lock(&h->lock);
 	if (send) {
-		wants = h->tracker->send_mark == MESH_MARK_NONE && (!h->tracker->shared || h->fence.drained);
+		wants = h->tracker->send_mark == MESH_MARK_NONE && (!h->tracker->shared || h->drain.drained);
 		h->tracker->send_mark = wants ? MESH_MARK_POSTED : h->tracker->send_mark;
 	} else {
 		wants = h->tracker->recv_mark == MESH_MARK_NONE;
@@ -156,9 +156,9 @@ static void post_both_marks(struct mesh_vqp *h)
 
 /*
  * libmlx5 looks at the CQ when a queue is full. A poller of an extended CQ holds the lock of that CQ from start_poll to end_poll,
- * and may be waiting for conn->lock: so only try to freeze such CQs. With such a CQ no batch of libmlx5 is open when a fence
- * begins, because QPs of mesh_post_is_left() do not move. With other CQs a batch may be open (mesh_walker_in_batch()):
- * then this function is called again.
+ * and may be waiting for conn->lock: so only try to freeze such CQs. With such a CQ no batch of libmlx5 is open when a
+ * drain begins, because QPs of mesh_post_is_left() do not move. With other CQs a batch may be open
+ * (mesh_walker_in_batch()): then this function is called again.
  */
 static void post_marks(struct mesh_vqp *h)
 {
@@ -181,7 +181,7 @@ static void post_marks(struct mesh_vqp *h)
  */
 static bool has_received(const struct mesh_vqp *h)
 {
-	return !h->tracker->shared || h->fence.received || (h->recv_cq == h->send_cq && has_sends(h));
+	return !h->tracker->shared || h->drain.received || (h->recv_cq == h->send_cq && has_sends(h));
 }
 
 /* A full queue takes a mark once some of its work was flushed and polled. Return: is all work flushed? */
@@ -208,23 +208,23 @@ static bool is_empty(struct mesh_vqp *h)
  */
 static void again_to_err(struct mesh_vqp *h, uint64_t now_ns)
 {
-	struct mesh_fence *fence = &h->fence;
+	struct mesh_drain *drain = &h->drain;
 
-	if (now_ns < fence->again_ns)
+	if (now_ns < drain->again_ns)
 		return;
 	now_to_err(h);
-	fence->step_ns *= 2;
-	fence->again_ns = now_ns + fence->step_ns;
+	drain->step_ns *= 2;
+	drain->again_ns = now_ns + drain->step_ns;
 }
 
 /* Return: as now_to_err(). */
 static int begin_err(struct mesh_vqp *h)
 {
-	int err = h->fence.in_err ? 0 : now_to_err(h);
+	int err = h->drain.in_err ? 0 : now_to_err(h);
 
-	if (!err && !h->fence.in_err)
-		h->fence.err_ns = mesh_now_ns();
-	h->fence.in_err = !err;
+	if (!err && !h->drain.in_err)
+		h->drain.err_ns = mesh_now_ns();
+	h->drain.in_err = !err;
 	return err;
 }
 
@@ -237,14 +237,18 @@ static void log_not_empty(struct mesh_vqp *h)
 {
 	const struct mesh_wr_tracker *tracker = h->tracker;
 
-	if (!h->fence.in_err) {
-		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: not brought to ERR: a thread is in a batch of ibv_wr_start() for %llu ms",
-		       h->mc->device, h->qp->qp_num, (unsigned long long)(h->fence.limit_ns / 1000000));
+	if (!h->drain.in_err) {
+		mv_log(&mesh_root.log, MV_LOG_WARN,
+		       "%s QP 0x%x: not brought to ERR: a thread is in a batch of ibv_wr_start() for %llu ms",
+		       h->mc->device, h->qp->qp_num, (unsigned long long)(h->drain.limit_ns / 1000000));
 		return;
 	}
-	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
-	       h->qp->qp_num, (unsigned long long)(h->fence.limit_ns / 1000000), mark_text(tracker->send_mark),
-	       has_received(h) ? mark_text(tracker->recv_mark) : h->fence.drained ? "not polled" : "not completed");
+	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s",
+	       h->mc->device, h->qp->qp_num, (unsigned long long)(h->drain.limit_ns / 1000000),
+	       mark_text(tracker->send_mark),
+	       has_received(h)    ? mark_text(tracker->recv_mark)
+	       : h->drain.drained ? "not polled"
+				  : "not completed");
 }
 
 /* Return: 0: all work is flushed; -EAGAIN: not yet; -ETIMEDOUT; -errno: the QP cannot be brought to ERR. */
@@ -255,15 +259,15 @@ static int look_whether_empty(struct mesh_vqp *h)
 
 	if (err && err != -EAGAIN)
 		return err;
-	if (!err && !h->fence.drained)
-		h->fence.drained = mesh_vqp_drained(h);
+	if (!err && !h->drain.drained)
+		h->drain.drained = mesh_vqp_drained(h);
 	/* Always once: a QP with an SRQ has completions, but flushes no receives. */
 	if (!err)
-		h->fence.received |= mesh_shadow_collect(h, &h->now) && h->fence.drained;
+		h->drain.received |= mesh_shadow_collect(h, &h->now) && h->drain.drained;
 	if (!err && is_empty(h))
 		return 0;
 	now_ns = mesh_now_ns();
-	if (now_ns > h->fence.until_ns) {
+	if (now_ns > h->drain.until_ns) {
 		log_not_empty(h);
 		return -ETIMEDOUT;
 	}
@@ -277,14 +281,14 @@ static bool wait_until_empty(struct mesh_vqp *h)
 {
 	int err = -EINVAL;
 
-	while (h->fence.on && (err = look_whether_empty(h)) == -EAGAIN && !mesh_vqp_is_own_poll(h))
-		usleep(FENCE_STEP_US);
-	h->fence.on = false;
+	while (h->drain.on && (err = look_whether_empty(h)) == -EAGAIN && !mesh_vqp_is_own_poll(h))
+		usleep(DRAIN_STEP_US);
+	h->drain.on = false;
 	return !err;
 }
 
-/* For callers other than the one that began the fence. */
-void mesh_live_end_fence(struct mesh_vqp *h)
+/* For callers other than the one that began the drain. */
+void mesh_live_end_drain(struct mesh_vqp *h)
 {
 	wait_until_empty(h);
 }
@@ -308,7 +312,7 @@ static int read_psn(struct mesh_vqp *h, uint32_t *ret)
 }
 
 /*
- * Post the outstanding receives, and those posted during the fence, to the next QP. On failure no QP has the rest.
+ * Post the outstanding receives, and those posted during the drain, to the next QP. On failure no QP has the rest.
  * vqp->lock
  */
 static int hand_receives_on(struct mesh_vqp *h)
@@ -352,20 +356,20 @@ static uint32_t count_flushed_sends(const struct mesh_vqp *h)
 	return tracker->n_withheld - receives;
 }
 
-static int start_fence(struct mesh_vqp *h, uint64_t limit_ns)
+static int start_drain(struct mesh_vqp *h, uint64_t limit_ns)
 {
 	uint64_t now_ns = mesh_now_ns();
 	int err = mesh_walker_engage(h);
 
 	if (!err)
-		err = begin_fence(h);
+		err = begin_drain(h);
 	if (err)
 		return err;
-	h->fence = (struct mesh_fence){.on = true,
+	h->drain = (struct mesh_drain){.on = true,
 				       .until_ns = now_ns + limit_ns,
 				       .limit_ns = limit_ns,
-				       .step_ns = FENCE_AGAIN_NS,
-				       .again_ns = now_ns + FENCE_AGAIN_NS};
+				       .step_ns = DRAIN_AGAIN_NS,
+				       .again_ns = now_ns + DRAIN_AGAIN_NS};
 	err = begin_err(h);
 	if (err)
 		return err;
@@ -373,13 +377,13 @@ static int start_fence(struct mesh_vqp *h, uint64_t limit_ns)
 	return -EAGAIN;
 }
 
-static int finish_fence(struct mesh_vqp *h, struct mv_move_sync *ret)
+static int finish_drain(struct mesh_vqp *h, struct mv_move_sync *ret)
 {
 	int err = read_psn(h, &ret->next_psn);
 
 	mesh_lock(&h->lock);
 	if (!err && !h->tracker->lost && mesh_tracker_reads(h->tracker) && !mesh_walker_through(h->tracker)) {
-		h->fence.on = true; /* the program posted a moment ago */
+		h->drain.on = true; /* the program posted a moment ago */
 		mesh_unlock(&h->lock);
 		return -EAGAIN;
 	}
@@ -396,7 +400,7 @@ static int finish_fence(struct mesh_vqp *h, struct mv_move_sync *ret)
 		if (mesh_tracker_reads(h->tracker))
 			mesh_walker_end(h->tracker);
 		h->tracker->n_received = 0;
-		h->mode = MESH_VQP_FENCED;
+		h->mode = MESH_VQP_DRAINED;
 	}
 	mesh_unlock(&h->lock);
 	if (err)
@@ -407,17 +411,17 @@ static int finish_fence(struct mesh_vqp *h, struct mv_move_sync *ret)
 	return 0;
 }
 
-int mesh_live_fence(struct mesh_vqp *h, bool first, struct mv_move_sync *ret)
+int mesh_live_drain(struct mesh_vqp *h, bool first, struct mv_move_sync *ret)
 {
 	int err;
 
-	if (!first && !h->fence.on)
-		return -EOPNOTSUPP; /* the program has ended the fence */
-	err = first ? start_fence(h, fence_ns()) : look_whether_empty(h);
+	if (!first && !h->drain.on)
+		return -EOPNOTSUPP; /* the program has ended the drain */
+	err = first ? start_drain(h, drain_ns()) : look_whether_empty(h);
 	if (err == -EAGAIN)
 		return err;
-	h->fence.on = false;
-	return err ? err : finish_fence(h, ret);
+	h->drain.on = false;
+	return err ? err : finish_drain(h, ret);
 }
 
 /* Receives stay at the old QP, and flush errors stay withheld: the caller is about to end the QP. */
@@ -425,10 +429,10 @@ int mesh_live_last_word(struct mesh_vqp *h, struct mv_move_sync *ret)
 {
 	int err = -EAGAIN;
 
-	if (!h->fence.on) /* a thread that polls itself would not see the completions */
-		err = mesh_vqp_is_own_poll(h) ? -EBUSY : start_fence(h, LAST_WORD_NS);
+	if (!h->drain.on) /* a thread that polls itself would not see the completions */
+		err = mesh_vqp_is_own_poll(h) ? -EBUSY : start_drain(h, LAST_WORD_NS);
 	if (err != -EAGAIN)
-		h->fence.on = false;
+		h->drain.on = false;
 	else
 		err = wait_until_empty(h) ? read_psn(h, &ret->next_psn) : -ETIMEDOUT;
 	mesh_lock(&h->lock);
