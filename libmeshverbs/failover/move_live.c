@@ -356,7 +356,7 @@ void mv_move_tell_standby(struct mv_move *m, const struct mv_ctl_end *mine, cons
 	msg->path_psn = mv_move_psn(m, msg->request_id);
 }
 
-/* Other paths, while the move is negotiated. A follower's caller judges each path that the leader offers. */
+/* Other paths, while the move is negotiated. A follower's caller checks each path that the leader offers. */
 static void start_again(struct mv_move *m, uint64_t now_ns)
 {
 	if (!m->leader) {

@@ -68,7 +68,8 @@ void mv_move_tell_standby(struct mv_move *m, const struct mv_ctl_end *mine, cons
 /**
  * mv_move_start - the QP is to leave its path
  * @reason: MV_CTL_REASON_PORT, _PATH, _DRAIN or _PRIMARY
- * @paths: @n_paths, best first, copied; only a leader's are used (the caller of a follower judges the leader's path at PREPARE)
+ * @paths: @n_paths, best first, copied; only a leader's are used (the caller of a follower checks the leader's path at
+ * PREPARE)
  *
  * On an end that is settled. During a move, as long as nothing is drained, a leader begins anew with these paths. A
  * follower whose leader is unsure tells the leader.

@@ -73,8 +73,7 @@ static void reach_by_route(const struct mv_topo *topo, uint32_t ifindex, const u
 }
 
 /* Verdict for destinations that need a prefix or a route. */
-static enum mv_verdict judge_reach(const struct mv_topo *topo, const union ibv_gid *dgid,
-				   struct mv_candidate *ret)
+static enum mv_verdict check_reach(const struct mv_topo *topo, const union ibv_gid *dgid, struct mv_candidate *ret)
 {
 	struct reach reach = {0};
 
@@ -99,8 +98,7 @@ static enum mv_verdict judge_reach(const struct mv_topo *topo, const union ibv_g
 	return MV_VERDICT_OK;
 }
 
-static enum mv_verdict judge_address(const struct mv_topo *topo, const union ibv_gid *dgid,
-				     struct mv_candidate *ret)
+static enum mv_verdict check_address(const struct mv_topo *topo, const union ibv_gid *dgid, struct mv_candidate *ret)
 {
 	enum mv_gid_family from = mv_gid_family(&ret->entry->gid), to = mv_gid_family(dgid);
 
@@ -122,11 +120,11 @@ static enum mv_verdict judge_address(const struct mv_topo *topo, const union ibv
 		ret->prefix_len = 64;
 		return MV_VERDICT_OK;
 	}
-	return judge_reach(topo, dgid, ret);
+	return check_reach(topo, dgid, ret);
 }
 
-void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry,
-	      const union ibv_gid *dgid, struct mv_candidate *ret)
+void mv_check_entry(const struct mv_topo *topo, const struct mv_gid_entry *entry, const union ibv_gid *dgid,
+		    struct mv_candidate *ret)
 {
 	*ret = (struct mv_candidate){.entry = entry};
 
@@ -139,7 +137,7 @@ void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry,
 		ret->verdict = MV_VERDICT_NO_NETDEV;
 		return;
 	}
-	ret->verdict = judge_address(topo, dgid, ret);
+	ret->verdict = check_address(topo, dgid, ret);
 	if (ret->verdict == MV_VERDICT_OK && !(ret->netdev->up && ret->netdev->running))
 		ret->verdict = MV_VERDICT_DOWN;
 }
@@ -184,7 +182,7 @@ static const struct mv_gid_entry *best_entry(const struct mv_topo *topo, const s
 		if (wanted &&
 		    (entry->type != wanted->type || !mv_gid_equal(&entry->gid, &wanted->gid)))
 			continue;
-		mv_judge(topo, entry, dgid, &candidate);
+		mv_check_entry(topo, entry, dgid, &candidate);
 		if (candidate.verdict != MV_VERDICT_OK)
 			continue;
 		if (!best.entry || mv_candidate_cmp(&candidate, &best, own_ifindex) < 0)
@@ -221,9 +219,9 @@ const struct mv_gid_entry *mv_decide_towards(const struct mv_topo *topo,
 {
 	struct mv_candidate best, candidate;
 
-	mv_judge(topo, &entries[0], dgid, &best);
+	mv_check_entry(topo, &entries[0], dgid, &best);
 	for (size_t i = 1; i < n; i++) {
-		mv_judge(topo, &entries[i], dgid, &candidate);
+		mv_check_entry(topo, &entries[i], dgid, &candidate);
 		if (leads_better(topo, &candidate, &best))
 			best = candidate;
 	}
@@ -366,7 +364,7 @@ struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request
 	if (mv_gid_is_zero(&request->dgid))
 		return stay(MV_KEEP, MV_REASON_NO_DESTINATION, request, &own);
 
-	mv_judge(topo, own.entry, &request->dgid, &own);
+	mv_check_entry(topo, own.entry, &request->dgid, &own);
 	/* Any present entry works for an own address. */
 	if (own.verdict != MV_VERDICT_EMPTY && own.verdict != MV_VERDICT_NO_NETDEV &&
 	    is_own_address(topo, &request->dgid))

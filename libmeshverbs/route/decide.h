@@ -84,15 +84,15 @@ struct mv_decision {
 };
 
 /**
- * mv_judge - verdict on one entry for a destination
+ * mv_check_entry - verdict on one entry for a destination
  * @entry: of a snapshot's GID table; NULL: an empty entry
  * @dgid: destination GID, not zero
  * @ret: filled in; points into @topo
  *
  * Pure, any thread.
  */
-void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry,
-	      const union ibv_gid *dgid, struct mv_candidate *ret);
+void mv_check_entry(const struct mv_topo *topo, const struct mv_gid_entry *entry, const union ibv_gid *dgid,
+		    struct mv_candidate *ret);
 
 /**
  * mv_decide - which entry should serve the request?

@@ -53,7 +53,7 @@ struct mv_path {
 };
 
 /**
- * mv_path_judge - can the program's path work?
+ * mv_path_decide - can the program's path work?
  * @ret_host: index of the destination's host; written unless the verdict is UNKNOWN or SELF
  * @ret_remote_rail: the rail with the destination GID; written likewise
  *
@@ -89,12 +89,12 @@ struct mv_path {
  *
  * With @own_host, only the states of the ports count: WORKS, LOCAL_DOWN or REMOTE_DOWN, and *@ret_host is 0.
  */
-enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct mv_path_request *request,
-				   uint32_t *ret_host, uint32_t *ret_remote_rail);
+enum mv_path_verdict mv_path_decide(const struct mv_directory *dir, const struct mv_path_request *request,
+				    uint32_t *ret_host, uint32_t *ret_remote_rail);
 
 /**
  * mv_path_find - paths between this host and another one, best first
- * @remote_host: from mv_path_judge()
+ * @remote_host: from mv_path_decide()
  * @remote_rail: the rail that the peer's program uses
  * @ret: array of @max
  *

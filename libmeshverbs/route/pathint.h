@@ -5,7 +5,7 @@
 #include "pathfind.h"
 #include "topo.h"
 
-/* Shared by pathjudge.c and pathfind.c only. */
+/* Shared by pathdecide.c and pathfind.c only. */
 
 /* Do two GIDs of one family reach each other, as far as prefixes tell? */
 enum reach {

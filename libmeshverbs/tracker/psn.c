@@ -131,8 +131,8 @@ static size_t find_answered(const struct mv_psn_wr *wrs, const struct reach *rea
 	return answered;
 }
 
-int mv_psn_judge(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view *view,
-		 enum mv_fate *ret_fates, uint32_t *ret_packets)
+int mv_psn_decide(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view *view, enum mv_fate *ret_fates,
+		  uint32_t *ret_packets)
 {
 	struct reach reach;
 	size_t answered;

@@ -82,7 +82,7 @@ struct mv_psn_view {
 };
 
 /**
- * mv_psn_judge - the fate of each outstanding work request
+ * mv_psn_decide - the fate of each outstanding work request
  * @wrs: all that were posted and may not be complete, oldest first: array of @n
  * @ret_fates: array of @n, written on success only
  * @ret_packets: executed packets of the first work request that was not executed completely; 0: none; may be NULL
@@ -96,8 +96,8 @@ struct mv_psn_view {
  * keys have changed); -ERANGE: @rq_psn is impossible for this list with @n_done done; -EINVAL: @n_done is larger than
  * @n, or an invalid MTU. After any error nothing may be replayed.
  */
-int mv_psn_judge(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view *view,
-		 enum mv_fate *ret_fates, uint32_t *ret_packets);
+int mv_psn_decide(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view *view, enum mv_fate *ret_fates,
+		  uint32_t *ret_packets);
 
 /** mv_psn_consumes - does an executed work request consume a receive of the responder? */
 static inline bool mv_psn_consumes(enum ibv_wr_opcode opcode)

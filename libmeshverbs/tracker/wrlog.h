@@ -64,7 +64,7 @@ static inline int mv_wrlog_get(const struct mv_wrlog *log, size_t i, struct ibv_
 	return log->ops->get(log, i, sges, data, ret);
 }
 
-/** mv_wr_psn - properties for mv_psn_judge() */
+/** mv_wr_psn - properties for mv_psn_decide() */
 static inline struct mv_psn_wr mv_wr_psn(const struct mv_wr *wr)
 {
 	return (struct mv_psn_wr){.opcode = (uint8_t)wr->wr.opcode,

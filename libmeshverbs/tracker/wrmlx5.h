@@ -71,7 +71,7 @@ uint16_t mv_mlx5_rq_end(const struct mv_mlx5_ring *ring);
  *
  * Like mv_mlx5_sq_pass(), if the place after the last one is known instead of its own place.
  *
- * Return: 0; -ESTALE: overwritten; -EOPNOTSUPP: one that mv_psn_judge() cannot account for.
+ * Return: 0; -ESTALE: overwritten; -EOPNOTSUPP: one that mv_psn_decide() cannot account for.
  */
 int mv_mlx5_sq_psns(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from, uint16_t to,
 		    uint32_t mtu_bytes, uint32_t *ret_psns, uint32_t *ret_consumes);
@@ -91,7 +91,7 @@ struct mv_mlx5_run {
  * Call before ibv_poll_cq() takes the completion: until then libmlx5 does not reuse these places, even while others
  * post. So nothing has to be recorded at post time.
  *
- * Return: 0; -EBADMSG: from @from on, no work request of this QP begins at @last; -EOPNOTSUPP: one that mv_psn_judge()
+ * Return: 0; -EBADMSG: from @from on, no work request of this QP begins at @last; -EOPNOTSUPP: one that mv_psn_decide()
  * cannot account for.
  */
 int mv_mlx5_sq_pass(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from, uint16_t last, uint32_t mtu_bytes,

@@ -92,7 +92,7 @@ bool mv_wrring_has(const struct mv_wrring *ring, uint64_t wr_id, uint32_t *at);
 /** mv_wrring_atomics - are atomics outstanding? Looks at all work requests */
 enum mv_atomics mv_wrring_atomics(const struct mv_wrring *ring);
 
-/** mv_wrring_retire_n - the oldest @n are done, by other evidence than completions (mv_psn_judge()) */
+/** mv_wrring_retire_n - the oldest @n are done, by other evidence than completions (mv_psn_decide()) */
 void mv_wrring_retire_n(struct mv_wrring *ring, uint32_t n);
 
 #endif

@@ -137,7 +137,7 @@ const char *mv_verdict_text(enum mv_verdict verdict)
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-enum mv_verdict mv_qualified_judge(const struct mv_qualified_trial *trials, size_t n)
+enum mv_verdict mv_qualified_decide(const struct mv_qualified_trial *trials, size_t n)
 {
 	bool passed = false, unsure = false;
 

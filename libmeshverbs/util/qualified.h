@@ -93,11 +93,11 @@ const char *mv_trial_verdict_text(enum mv_trial_verdict verdict);
 const char *mv_verdict_text(enum mv_verdict verdict);
 
 /**
- * mv_qualified_judge - verdict from the results of trials
+ * mv_qualified_decide - verdict from the results of trials
  *
  * FAILED: a trial failed. Else UNSURE: a trial is unsure, or none passed. Else QUALIFIED.
  */
-enum mv_verdict mv_qualified_judge(const struct mv_qualified_trial *trials, size_t n);
+enum mv_verdict mv_qualified_decide(const struct mv_qualified_trial *trials, size_t n);
 
 /** mv_qualified_figure - a figure of a trial by name; @otherwise: none */
 double mv_qualified_figure(const struct mv_qualified_trial *trial, const char *name, double otherwise);

@@ -112,7 +112,7 @@ static bool read_object(struct json_object *object, struct mv_qualified *ret)
 	    time_s > 1e15 || !read_number(object, "seconds", &ret->seconds) || !read_trials(object, ret))
 		return false;
 	ret->time_s = (uint64_t)time_s;
-	ret->verdict = mv_qualified_judge(ret->trials, ret->n_trials);
+	ret->verdict = mv_qualified_decide(ret->trials, ret->n_trials);
 	return verdict && !strcmp(json_object_get_string(verdict), mv_verdict_text(ret->verdict));
 }
 

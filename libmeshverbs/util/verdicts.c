@@ -47,7 +47,7 @@ int mv_verdicts_open(const char *path, int make, char why[MV_VERDICTS_WHY])
 }
 
 /* Return: the reason to refuse the file; NULL: none. */
-static const char *judge_file(const struct stat *st, const struct stat *above)
+static const char *check_file(const struct stat *st, const struct stat *above)
 {
 	if (!S_ISREG(st->st_mode))
 		return "no regular file";
@@ -100,7 +100,7 @@ static int read_file(int dir_fd, const char *name, struct mv_qualified *ret, cha
 
 	if (fd < 0 || fstat(fd, &st) || fstat(dir_fd, &above))
 		err = -errno;
-	if (!err && (wrong = judge_file(&st, &above)))
+	if (!err && (wrong = check_file(&st, &above)))
 		err = -EPERM;
 	if (!err)
 		err = parse_file(fd, (size_t)st.st_size, ret);

@@ -69,7 +69,7 @@ static bool take_device(struct md_qualify *q, const struct md_qualify_look_devic
 	} else {
 		md_qualify_found(device, &seen->key);
 		md_qualify_counted(device, seen->words);
-		md_qualify_judged(device, seen->err, verdict, seen->why);
+		md_qualify_decided(device, seen->err, verdict, seen->why);
 		if (device->state != before)
 			log_change(device);
 	}

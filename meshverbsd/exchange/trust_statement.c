@@ -78,8 +78,8 @@ static const struct md_bound *bound_to_another(const struct md_trust *trust, con
 	return bound && !follows(trust, said, &bound->key) ? bound : NULL;
 }
 
-static enum md_trust_in judge_pinned(struct md_agent *agent, const struct md_statement *said, const struct md_public *key,
-				     enum md_pin_how how)
+static enum md_trust_in check_pinned(struct md_agent *agent, const struct md_statement *said,
+				     const struct md_public *key, enum md_pin_how how)
 {
 	if (!follows(&agent->trust, said, key))
 		return MD_TRUST_CHANGED;
@@ -95,7 +95,7 @@ static enum md_trust_in judge_pinned(struct md_agent *agent, const struct md_sta
  * A host without identity file has a new key after each start. Such a key is valid as long as the host is heard, and is not
  * pinned. Likewise a key for which there is no room.
  */
-static enum md_trust_in judge_new(struct md_agent *agent, const struct md_statement *said, bool on_link)
+static enum md_trust_in check_new(struct md_agent *agent, const struct md_statement *said, bool on_link)
 {
 	if (!on_link)
 		return MD_TRUST_UNPINNED;
@@ -167,7 +167,8 @@ void md_trust_keep(struct md_agent *agent, const struct md_host *host)
 	note_id(agent, said, true);
 }
 
-static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host, const struct md_statement *said, bool on_link)
+static enum md_trust_in decide(struct md_agent *agent, const struct md_host *host, const struct md_statement *said,
+			       bool on_link)
 {
 	const struct md_trust *trust = &agent->trust;
 	const struct md_public *key;
@@ -179,10 +180,10 @@ static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host
 		return MD_TRUST_CHANGED;
 	key = md_pins_find(&trust->pins, said->name, &how, NULL);
 	if (key)
-		return judge_pinned(agent, said, key, how);
+		return check_pinned(agent, said, key, how);
 	if (md_host_is_vouched(host) && follows(trust, said, &host->vouch->said.sign))
 		return MD_TRUST_PINNED;
-	return judge_new(agent, said, on_link);
+	return check_new(agent, said, on_link);
 }
 
 static void log_distrusted(const struct md_agent *agent, const struct md_statement *said, enum md_trust_in in)
@@ -287,7 +288,8 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 {
 	bool was_vouched = md_host_is_vouched(host), was_known = md_pins_find(&agent->trust.pins, said->name, NULL, NULL);
 	bool again = was_vouched && host->vouch->said.start != said->start;
-	enum md_trust_in before = host->vouch ? host->vouch->trust : MD_TRUST_PINNED, in = judge(agent, host, said, on_link);
+	enum md_trust_in before = host->vouch ? host->vouch->trust : MD_TRUST_PINNED,
+			 in = decide(agent, host, said, on_link);
 	unsigned int news;
 
 	if (in == MD_TRUST_PINNED && md_secure_peer(agent->secure, &host->id, &said->box))

@@ -35,7 +35,7 @@ struct md_gidmap {
 	struct md_holder *by_gid;
 	size_t n_contested; /* claims that failed, and holders that lost a GID, since the last md_gidmap_settle() */
 	bool unsettled; /* a holder has released a GID since then, so a claim that failed may succeed now */
-	uint64_t ground; /* hash of our running nets and their subnets, on which all claims are judged */
+	uint64_t ground; /* hash of our running nets and their subnets, on which all claims are checked */
 	size_t n_running; /* nets of ours whose link is up */
 	bool other_ground; /* @ground has changed since the last md_gidmap_settle() */
 };

@@ -72,8 +72,8 @@ const char *md_qualify_why_not(const struct mv_config *config);
 void md_qualify_found(struct md_qualify_device *device, const struct mv_qualified_key *key);
 /** md_qualify_counted - set the data counters of the device's ports */
 void md_qualify_counted(struct md_qualify_device *device, uint64_t words);
-/** md_qualify_judged - set the verdict. @err: from mv_verdicts_load(); unless 0, @q is not used */
-void md_qualify_judged(struct md_qualify_device *device, int err, const struct mv_qualified *q, const char *why);
+/** md_qualify_decided - set the verdict. @err: from mv_verdicts_load(); unless 0, @q is not used */
+void md_qualify_decided(struct md_qualify_device *device, int err, const struct mv_qualified *q, const char *why);
 /** md_qualify_ended - a run has ended; @why: reason of MD_QUALIFY_CANNOT */
 void md_qualify_ended(struct md_qualify_device *device, enum md_qualify_end end, const char *why, uint64_t now_ns);
 /** md_qualify_is_due - is a run due for the device? */

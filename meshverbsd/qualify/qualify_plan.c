@@ -58,7 +58,7 @@ static enum md_qualify_state state_of(const struct mv_qualified *q)
 	return q->verdict == MV_VERDICT_FAILED ? MD_QUALIFY_FAILED : MD_QUALIFY_UNSURE;
 }
 
-void md_qualify_judged(struct md_qualify_device *device, int err, const struct mv_qualified *q, const char *why)
+void md_qualify_decided(struct md_qualify_device *device, int err, const struct mv_qualified *q, const char *why)
 {
 	const struct mv_qualified_trial *trial = err ? NULL : find_trial(q);
 

@@ -271,7 +271,7 @@ static enum md_verdict open_plain(struct md_secure *s, const struct incoming *in
 	return MD_OPEN_OK;
 }
 
-static enum md_verdict judge(struct md_secure *s, struct incoming *in, struct md_opened *ret)
+static enum md_verdict decide(struct md_secure *s, struct incoming *in, struct md_opened *ret)
 {
 	enum md_verdict verdict = read_header(s, in);
 
@@ -338,7 +338,7 @@ enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len
 	ret->reply_len = 0;
 	ret->payload_len = 0;
 	ret->confirmed = false;
-	verdict = judge(s, &in, ret);
+	verdict = decide(s, &in, ret);
 	if (verdict == MD_OPEN_UNPROVEN)
 		ret->reply_len = challenge(s, &in, ret->reply);
 	if (verdict)

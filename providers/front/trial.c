@@ -61,7 +61,7 @@ static void read_said(int fd, char *said, size_t size)
 		;
 }
 
-static int judge(int status, const char *said, char *why, size_t why_size)
+static int decide(int status, const char *said, char *why, size_t why_size)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
@@ -136,5 +136,5 @@ int trial_load(const void *image, size_t size, const char *symbol, const char *v
 	if (named)
 		unlink(path);
 	close(memory);
-	return err ? err : judge(status, said, why, why_size);
+	return err ? err : decide(status, said, why, why_size);
 }

@@ -53,7 +53,7 @@ static void check_search(const struct mv_directory *dir, const struct mv_dir_gid
 					  .dgid = destination->gid};
 	struct mv_path paths[MV_PATH_FIND_MAX];
 	uint32_t host, remote;
-	enum mv_path_verdict verdict = mv_path_judge(dir, &request, &host, &remote);
+	enum mv_path_verdict verdict = mv_path_decide(dir, &request, &host, &remote);
 	size_t n;
 
 	if (verdict == MV_PATH_UNKNOWN || verdict == MV_PATH_SELF)

@@ -27,7 +27,7 @@ static void show_entry(struct out *out, const struct cli *cli, const struct mv_t
 	if (!netdev)
 		sysfs_gid_netdev(cli->sysfs, device->name, port->num, entry->index, named,
 				 sizeof(named));
-	state = entry_judge(topo, port, entry, named, text, sizeof(text));
+	state = entry_check(topo, port, entry, named, text, sizeof(text));
 	out_row(out);
 	out_text(out, "device", "DEV", OUT_PLAIN, device->name);
 	out_uint(out, "port", "PORT", port->num);

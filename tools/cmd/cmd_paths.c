@@ -127,7 +127,7 @@ static void show_verdict(struct out *out, const struct mv_directory *dir,
 	enum mv_path_verdict verdict;
 	uint32_t host, remote;
 
-	verdict = mv_path_judge(dir, &request, &host, &remote);
+	verdict = mv_path_decide(dir, &request, &host, &remote);
 	out_row(out);
 	out_text(out, "device", "DEV", OUT_PLAIN, rail->device);
 	out_uint(out, "port", "PORT", rail->port);

@@ -244,7 +244,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	rc = CLI_ERROR;
 	if (status_gather(cli, &status))
 		goto out_fini;
-	status_judge(&status);
+	status_decide(&status);
 	if (status.out_of_memory) {
 		cli_error("out of memory");
 		goto out_fini;

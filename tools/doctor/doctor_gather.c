@@ -89,7 +89,7 @@ void doctor_gather(const struct cli *cli, struct doctor *d)
 	d->container = in_container(d);
 	d->have_status = !status_gather(cli, &d->status);
 	if (d->have_status)
-		status_judge(&d->status);
+		status_decide(&d->status);
 	d->host_error = host_read(cli, &d->host, d->host_why, sizeof(d->host_why));
 	d->view_error = dirview_read(cli, &d->view);
 	d->agent_error = agent_ask(cli, "status", "agent", json_type_string, &d->agent);

@@ -65,7 +65,7 @@ static void ask_directory(const struct dirview *view, const struct mv_topo *topo
 	peer->request.dgid = explain->dgid;
 	peer->hole = explain_is_hole(explain);
 	choose_entry(topo, explain, best, peer);
-	peer->verdict = mv_path_judge(&view->dir, &peer->request, &peer->host, &peer->rail);
+	peer->verdict = mv_path_decide(&view->dir, &peer->request, &peer->host, &peer->rail);
 	if (needs_path(peer))
 		peer->n_paths = mv_path_find(&view->dir, &peer->request, peer->host, peer->rail,
 					     peer->paths, MV_PATH_FIND_MAX);

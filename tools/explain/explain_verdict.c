@@ -23,7 +23,7 @@ const struct mv_gid_entry *explain_best(const struct mv_topo *topo, const struct
 	size_t i;
 
 	for (i = 0; i < port->n_gids; i++) {
-		mv_judge(topo, &port->gids[i], dgid, &candidate);
+		mv_check_entry(topo, &port->gids[i], dgid, &candidate);
 		if (candidate.verdict == MV_VERDICT_OK &&
 		    (!best.entry || mv_candidate_cmp(&candidate, &best, 0) < 0))
 			best = candidate;
@@ -131,7 +131,7 @@ static void show_candidate(struct out *out, const struct mv_topo *topo,
 	struct mv_candidate candidate;
 	char text[192];
 
-	mv_judge(topo, entry, &explain->dgid, &candidate);
+	mv_check_entry(topo, entry, &explain->dgid, &candidate);
 	out_row(out);
 	out_uint(out, "index", "INDEX", entry->index);
 	out_gid(out, &entry->gid);

@@ -57,7 +57,7 @@ const struct mv_addr *entry_addr(const struct mv_topo *topo, const struct mv_gid
 	return NULL;
 }
 
-static enum entry_state judge_infiniband(const struct mv_port *port, char *text, size_t size)
+static enum entry_state check_infiniband(const struct mv_port *port, char *text, size_t size)
 {
 	if (port->state == IBV_PORT_ACTIVE) {
 		snprintf(text, size, "usable: InfiniBand, LID %u", port->lid);
@@ -67,7 +67,7 @@ static enum entry_state judge_infiniband(const struct mv_port *port, char *text,
 	return ENTRY_PORT_DOWN;
 }
 
-static enum entry_state judge_missing(const char *netdev_name, char *text, size_t size)
+static enum entry_state check_missing(const char *netdev_name, char *text, size_t size)
 {
 	if (*netdev_name)
 		snprintf(text, size, "its netdev (%s) is not in this network namespace",
@@ -77,19 +77,18 @@ static enum entry_state judge_missing(const char *netdev_name, char *text, size_
 	return ENTRY_NO_NETDEV;
 }
 
-enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *port,
-			     const struct mv_gid_entry *entry, const char *netdev_name, char *text,
-			     size_t size)
+enum entry_state entry_check(const struct mv_topo *topo, const struct mv_port *port, const struct mv_gid_entry *entry,
+			     const char *netdev_name, char *text, size_t size)
 {
 	const struct mv_netdev *netdev;
 	const struct mv_addr *addr;
 	char prefix[64];
 
 	if (port->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return judge_infiniband(port, text, size);
+		return check_infiniband(port, text, size);
 	netdev = mv_topo_gid_netdev(topo, entry);
 	if (!netdev)
-		return judge_missing(netdev_name, text, size);
+		return check_missing(netdev_name, text, size);
 	if (!netdev->up) {
 		snprintf(text, size, "%s is down: ip link set %s up", netdev->name, MV_SHELL(netdev->name));
 		return ENTRY_DOWN;

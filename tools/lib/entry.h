@@ -16,13 +16,12 @@ enum entry_state {
 };
 
 /**
- * entry_judge - state of an entry, and a sentence about it
+ * entry_check - state of an entry, and a sentence about it
  * @netdev_name: netdev in sysfs, for an entry without a netdev here; "": none
  * @text: filled in
  */
-enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *port,
-			     const struct mv_gid_entry *entry, const char *netdev_name, char *text,
-			     size_t size);
+enum entry_state entry_check(const struct mv_topo *topo, const struct mv_port *port, const struct mv_gid_entry *entry,
+			     const char *netdev_name, char *text, size_t size);
 
 const char *entry_state_name(enum entry_state state); /* for JSON */
 enum out_tone entry_state_tone(enum entry_state state);

@@ -119,7 +119,7 @@ static void run_all(struct q_bench *b, const char *only, struct mv_qualified *q)
 	}
 	q->seconds = (double)((q_now_ns() - began_ns) / 1000000) / 1e3;
 	q->time_s = (uint64_t)time(NULL);
-	q->verdict = mv_qualified_judge(q->trials, q->n_trials);
+	q->verdict = mv_qualified_decide(q->trials, q->n_trials);
 }
 
 static int qualify(struct q_bench *b, const char *device, const char *peer, const char *only)

@@ -57,7 +57,8 @@ static void watch(struct q_bench *b, const struct reads *r)
 		;
 }
 
-static enum mv_trial_verdict judge(const struct reads *r, const struct mv_psn_view *view, struct mv_qualified_trial *t, uint32_t *ret_done)
+static enum mv_trial_verdict decide(const struct reads *r, const struct mv_psn_view *view, struct mv_qualified_trial *t,
+				    uint32_t *ret_done)
 {
 	struct mv_psn_wr wrs[READS * PASSES];
 	enum mv_fate fates[READS * PASSES];
@@ -65,7 +66,7 @@ static enum mv_trial_verdict judge(const struct reads *r, const struct mv_psn_vi
 
 	for (uint32_t i = 0; i < r->n; i++)
 		wrs[i] = (struct mv_psn_wr){.opcode = IBV_WR_RDMA_READ, .length_bytes = READ_BYTES};
-	if (mv_psn_judge(wrs, r->n, view, fates, NULL))
+	if (mv_psn_decide(wrs, r->n, view, fates, NULL))
 		return q_fail(t, "rq_psn is none that %u READs could have led to", r->n);
 	for (uint32_t i = r->n; i-- > 0;) {
 		done += fates[i] == MV_FATE_DONE;
@@ -97,7 +98,7 @@ static enum mv_trial_verdict one(struct q_bench *b, struct reads *r, struct mv_q
 		err = q_to(&r->resp, IBV_QPS_ERR);
 	if (!err)
 		err = q_rq_psn(&r->resp, &view.rq_psn);
-	return err ? q_broken(t, "ERR", err) : judge(r, &view, t, ret_done);
+	return err ? q_broken(t, "ERR", err) : decide(r, &view, t, ret_done);
 }
 
 static enum mv_trial_verdict rounds(struct q_bench *b, struct reads *r, struct mv_qualified_trial *t)

@@ -69,8 +69,8 @@ struct status {
 int status_gather(const struct cli *cli, struct status *status);
 void status_fini(struct status *status);
 
-/** status_judge - derive the devices' states, and what needs attention */
-void status_judge(struct status *status);
+/** status_decide - derive the devices' states, and what needs attention */
+void status_decide(struct status *status);
 
 /** status_load_warning - libibverbs' warning that it cannot load our driver; in @report; NULL: none */
 const char *status_load_warning(const struct probe_report *report);

@@ -378,7 +378,8 @@ int round_run(struct q_bench *b, struct round *r, struct round_end *ret)
 /* ---- many ---------------------------------------------------------------------------------------- */
 
 /* Verdict of one round. PASS: all agrees, or it is not informative. */
-static enum mv_trial_verdict judge(struct round *r, const struct round_end *end, const char *kind, struct mv_qualified_trial *t)
+static enum mv_trial_verdict decide(struct round *r, const struct round_end *end, const char *kind,
+				    struct mv_qualified_trial *t)
 {
 	uint64_t counted = round_counter(r), expected = round_atomics(r, end->executed);
 	uint32_t at, good = 0, receives = round_receives(r, end->executed);
@@ -427,7 +428,7 @@ static enum mv_trial_verdict repeat(struct q_bench *b, struct round *r, struct m
 			return q_fail(t, "%s: rq_psn is beyond the last packet that was sent, or before the first one", kinds[k].name);
 		if (err)
 			return q_broken(t, kinds[k].name, err);
-		verdict = judge(r, &end, kinds[k].name, t);
+		verdict = decide(r, &end, kinds[k].name, t);
 		if (verdict != MV_TRIAL_PASS)
 			return verdict;
 		informative[k] += end.informative;

@@ -6,7 +6,7 @@
  * The network is the set of all messages ever sent. A receiver may take any of them, at any time, as often as
  * it likes: that is delay, reordering and repetition; a message that is sent once and not repeated may be lost
  * when it is sent. Steps without effect are left out, so when nothing is left to do everything that was waited
- * for has arrived, and the two ends must have come to the same outcome (the process judge).
+ * for has arrived, and the two ends must have come to the same outcome (the process checker).
  *
  * Timers are choices: either end may give up whenever it is allowed to. So one whose program's own path is back needs
  * nothing of its own: tried before the peer was heard of, with nothing in between, it has given up, or nothing has
@@ -369,7 +369,7 @@ end:	do
 	 (bug != GOAL_MOVED &&                                                                      \
 	  (MOVED || (l_state == NATIVE && f_state == NATIVE) || WAITS_FOR_PROGRAM)))
 
-proctype judge()
+proctype checker()
 {
 	timeout -> assert(FINE)
 }
@@ -386,6 +386,6 @@ init
 		fi;
 		run leader();
 		run follower();
-		run judge()
+		run checker()
 	}
 }

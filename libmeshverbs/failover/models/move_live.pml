@@ -6,8 +6,8 @@
  *
  * The network is the set of all messages ever sent; a receiver may take any of them, at any time, as often as it
  * likes: delay, reordering and repetition. What is sent once and not repeated may be lost when it is sent. Steps without
- * effect are left out, so when nothing is left to do everything that was waited for has arrived, and the process judge
- * looks at the outcome.
+ * effect are left out, so when nothing is left to do everything that was waited for has arrived, and the process
+ * checker looks at the outcome.
  *
  * Each end executes what the other has posted, until its own old QP is drained, whatever the other does: packets are
  * under way. What it has executed is counted, and SYNC carries the count. Who ACTIVATEs posts everything beyond the
@@ -457,7 +457,7 @@ end:	do
 
 #define OVER(state) ((state) == SETTLED || (state) == FAILED)
 
-proctype judge()
+proctype checker()
 {
 	timeout ->
 	if
@@ -491,6 +491,6 @@ init
 		fi;
 		run leader();
 		run follower();
-		run judge()
+		run checker()
 	}
 }

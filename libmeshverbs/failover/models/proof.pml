@@ -164,7 +164,7 @@ end:	do
 #define CONTACT (KNOWS(0) && KNOWS(1))
 #define ALL_SHOWN (!rts[0] || !rts[1] || (shown[0] == BOTH && shown[1] == BOTH))
 
-proctype judge()
+proctype checker()
 {
 	timeout -> assert(bug == GOAL_CONTACT -> !CONTACT : CONTACT && ALL_SHOWN)
 }
@@ -187,6 +187,6 @@ init
 		run end_of_connection(0);
 		run end_of_connection(1);
 		run forger();
-		run judge()
+		run checker()
 	}
 }

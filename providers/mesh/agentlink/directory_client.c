@@ -206,7 +206,7 @@ static struct works *works_of(const struct mv_path_request *request)
 	return &mesh_root.process->view.state->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
 }
 
-/* Compares all fields that mv_path_judge() reads, except @made, @proved and @host. @device: of @known */
+/* Compares all fields that mv_path_decide() reads, except @made, @proved and @host. @device: of @known */
 static bool is_same(const struct mv_path_request *known, const char *device, const struct mv_path_request *request)
 {
 	return mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
@@ -214,8 +214,8 @@ static bool is_same(const struct mv_path_request *known, const char *device, con
 	       known->by_links == request->by_links && known->port_num == request->port_num && !strcmp(device, request->device);
 }
 
-static enum mv_path_verdict judge(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t *ret_host,
-				  uint32_t *ret_rail)
+static enum mv_path_verdict decide(const struct mv_directory *dir, const struct mv_path_request *request,
+				   uint32_t *ret_host, uint32_t *ret_rail)
 {
 	struct works *works = works_of(request);
 	enum mv_path_verdict verdict;
@@ -226,7 +226,7 @@ static enum mv_path_verdict judge(const struct mv_directory *dir, const struct m
 		*ret_rail = works->rail;
 		return MV_PATH_WORKS;
 	}
-	verdict = mv_path_judge(dir, request, ret_host, ret_rail);
+	verdict = mv_path_decide(dir, request, ret_host, ret_rail);
 	/* A path that works for a connection that is being made also works for an existing one. The reverse does not hold. */
 	if (verdict == MV_PATH_WORKS && !request->made) {
 		*works = (struct works){.valid = true, .request = *request, .host = *ret_host, .rail = *ret_rail};
@@ -305,7 +305,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 	dir = mesh_view_directory();
 	if (dir) {
 		ret->generation = dir->header->generation;
-		ret->verdict = judge(dir, request, &host, &rail);
+		ret->verdict = decide(dir, request, &host, &rail);
 	}
 	if (ret->verdict != MV_PATH_UNKNOWN) {
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
@@ -326,7 +326,7 @@ void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *
 	look(request, SEARCH_NEVER, ret);
 }
 
-void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+void mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	look(request, SEARCH_IF_NEEDED, ret);
 }

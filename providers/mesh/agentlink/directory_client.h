@@ -27,17 +27,17 @@ struct mesh_view {
 };
 
 /**
- * mesh_view_judge - can the requested path work, and if not, which other paths are there?
+ * mesh_view_decide - can the requested path work, and if not, which other paths are there?
  * @ret: MV_PATH_UNKNOWN without a live agent, without memory, or if the file cannot be read
  *
  * Cancellation is off.
  */
-void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret);
 
-/** mesh_view_verdict - mesh_view_judge() without paths: the search for paths is by far the slowest part */
+/** mesh_view_verdict - mesh_view_decide() without paths: the search for paths is by far the slowest part */
 void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
 
-/** mesh_view_paths - mesh_view_judge() with all other paths, for any verdict, best first */
+/** mesh_view_paths - mesh_view_decide() with all other paths, for any verdict, best first */
 void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
 
 /**

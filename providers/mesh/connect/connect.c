@@ -247,7 +247,7 @@ static void end_refusing(struct mesh_conn *conn, int err)
 /* Can the peer be told that this end stays as its program asked? */
 static bool is_to_refuse(const struct mesh_view *view)
 {
-	return mesh_judge_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
+	return mesh_decide_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
 }
 
 /* RTR, with a log of work. @refused: the base's error of an earlier try, so that the base is not asked again; or 0. conn->lock */
@@ -259,7 +259,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	if (conn->state != MESH_CONN_INIT)
 		return rtr_again(conn, attr, mask); /* another thread was first */
 	describe(conn, attr, mask, choice, view);
-	conn->attempt.unlogged = mesh_judge_bound_by(conn, choice, attr, view);
+	conn->attempt.unlogged = mesh_decide_bound_by(conn, choice, attr, view);
 	if (!conn->attempt.unlogged && !conn->attempt.nonce)
 		conn->attempt.unlogged = "the kernel gives the program no random numbers";
 	if (!conn->attempt.unlogged)
@@ -375,19 +375,19 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 
 	if (conn && is_connected(conn, attr, mask, &err))
 		goto out;
-	mesh_judge_rtr(mc, qp, attr, false, &choice, &view);
-judged:
-	if (mesh_judge_needs_agreement(&view)) {
+	mesh_decide_rtr(mc, qp, attr, false, &choice, &view);
+decided:
+	if (mesh_decide_needs_agreement(&view)) {
 		if (!mesh_is_rtr(mask))
 			goto native; /* the base reports what is wrong with the attributes */
-		why = mesh_judge_cannot_move(mc, conn, qp->qp_num, &view);
+		why = mesh_decide_cannot_move(mc, conn, qp->qp_num, &view);
 		if (!why && mc->logged_only) {
 			log_would_move(mc, attr, &choice, &view);
 			goto native;
 		}
 		/* Check this before RTR returns 0: afterwards no error could be given to a program that waits for none. */
 		if (!why)
-			why = mesh_judge_why_no_rail(mc, qp, &view, no_rail, sizeof(no_rail));
+			why = mesh_decide_why_no_rail(mc, qp, &view, no_rail, sizeof(no_rail));
 		if (!why) {
 			err = hold(conn, attr, mask, &choice, &view);
 			if (!err)
@@ -417,11 +417,11 @@ native:
 	/* The base waits for a missing neighbour for a second or more. By then the peer's host may have answered the agent. */
 	if (absent || (err && stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits))) {
 		refused = err;
-		mesh_judge_rtr(mc, qp, attr, true, &choice, &view);
-		if (mesh_judge_needs_agreement(&view))
-			goto judged;
+		mesh_decide_rtr(mc, qp, attr, true, &choice, &view);
+		if (mesh_decide_needs_agreement(&view))
+			goto decided;
 	}
-	if (choice.differs || mesh_judge_needs_agreement(&view))
+	if (choice.differs || mesh_decide_needs_agreement(&view))
 		mesh_counts_news();
 	errno = saved_errno;
 out:

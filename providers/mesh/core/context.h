@@ -114,7 +114,8 @@ struct mesh_context {
 	struct mesh_lower lower;
 	char device[IBV_SYSFS_NAME_MAX];
 	bool logged_only; /* mode = observe: decisions are logged, and nothing is done */
-	bool sees_peers; /* the path to another host is judged, so that the connection can use another path, or for the log */
+	/* the path to another host is checked, so that the connection can use another path, or for the log */
+	bool sees_peers;
 	bool can_move; /* all of @lower is valid */
 
 	_Atomic uint32_t library; /* of the base: mv_directory_library(); 0: not computed yet; survives.c */

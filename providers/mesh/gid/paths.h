@@ -43,7 +43,7 @@ struct mesh_choice {
 	bool down; /* its netdev is down; without @sure: was down */
 	union ibv_gid gid; /* of the entry that the program means by its index; zero: not known */
 	enum mv_gid_type type;
-	union ibv_gid dgid; /* of the destination, also if given by LID; zero: not known. Written by connect/judge.c */
+	union ibv_gid dgid; /* of the destination, also if given by LID; zero: not known. Written by connect/decide.c */
 	bool differs; /* the decision is not "keep", even if it could not be carried out */
 	char why_not[512]; /* line for the operator if this host alone cannot help; "": none */
 };

@@ -17,7 +17,7 @@ static void describe_tried(const struct mesh_paths *paths, const struct mesh_con
 
 	buf[0] = '\0';
 	for (i = 0; port && i < port->n_gids; i++) {
-		mv_judge(&paths->net, &port->gids[i], &request->dgid, &candidate);
+		mv_check_entry(&paths->net, &port->gids[i], &request->dgid, &candidate);
 		n = snprintf(buf + used, size - used, "%s%u %s %s", i ? ", " : "", port->gids[i].index,
 			     mv_gid_format(&port->gids[i].gid, gid), mv_verdict_name(candidate.verdict));
 		if (n < 0 || (size_t)n >= size - used) {

@@ -39,10 +39,10 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 	/* UD_GET and UD_PUT have no room for LIDs, which InfiniBand needs. */
 	if (choice->type == MV_GID_TYPE_IB)
 		return false;
-	mesh_view_judge(&request, view);
+	mesh_view_decide(&request, view);
 	if (view->verdict == MV_PATH_UNKNOWN && !choice->fits && !mc->logged_only && mesh_view_is_stranger(&request.dgid, false) &&
 	    mesh_lookup(&request.dgid, MESH_LOOKUP_BROKEN))
-		mesh_view_judge(&request, view);
+		mesh_view_decide(&request, view);
 	switch (view->verdict) {
 	case MV_PATH_APART:
 	case MV_PATH_OTHER_SUBNET:

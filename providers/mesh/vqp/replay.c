@@ -99,7 +99,7 @@ static uint32_t outstanding(uint32_t max_rd_atomic)
 }
 
 /* vqp->lock */
-static int judge(struct mesh_vqp *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
+static int decide(struct mesh_vqp *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
 {
 	const struct mv_psn_view view = {.first_psn = h->tracker->sends.first_psn,
 					 .rq_psn = (next_psn + (MESH_MUTANT == MUTANT_PSN)) & MV_PSN_MASK,
@@ -110,7 +110,7 @@ static int judge(struct mesh_vqp *h, struct replay *r, uint32_t next_psn, uint32
 
 	if (!h->tracker->rts)
 		return 0; /* never in RTS: there is no send, and no PSN */
-	err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
+	err = mv_psn_decide(r->psns, r->n, &view, r->fates, NULL);
 	if (err)
 		return err;
 	return counts_agree(h, r, n_received) ? 0 : -EPROTO;
@@ -251,7 +251,7 @@ static int go_on(struct mesh_vqp *h, const struct mv_move_sync *peer, uint32_t m
 	if (!err && (mesh_walker_strayed(h->tracker->walker) || h->tracker->n_flushed))
 		err = -EPROTO;
 	if (!err && peer)
-		err = judge(h, &r, peer->next_psn, peer->n_received, max_rd_atomic);
+		err = decide(h, &r, peer->next_psn, peer->n_received, max_rd_atomic);
 	else if (!err && !is_idle(h))
 		err = -EBUSY;
 	if (!err)

@@ -623,7 +623,7 @@ static void check_fates(const struct drained *d, size_t *ret_again)
 	first = t.n_posted - taken.n;
 	received = taken.consumes;
 	view.first_psn = taken.psns & MV_PSN_MASK;
-	assert_int_equal(mv_psn_judge(taken.wrs, taken.n, &view, fates, NULL), 0);
+	assert_int_equal(mv_psn_decide(taken.wrs, taken.n, &view, fates, NULL), 0);
 	for (size_t i = 0; i < t.n_posted; i++) {
 		const struct posted *p = &t.posted[i];
 		enum mv_fate fate = i < first ? MV_FATE_DONE : fates[i - first];

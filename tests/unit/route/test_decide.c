@@ -490,7 +490,7 @@ static void test_wants_route(void **state)
 	mv_topo_fini(&topo);
 }
 
-static void test_judge(void **state)
+static void test_decide(void **state)
 {
 	union ibv_gid dgid = unit_gid("10.7.0.2");
 	struct mv_candidate got;
@@ -499,9 +499,9 @@ static void test_judge(void **state)
 	(void)state;
 	world_init(&topo,
 		   ETH0 "route 2 10.0.0.0/8 10.1.0.254; route 2 10.7.0.0/16 10.1.0.253 10.1.0.1;");
-	mv_judge(&topo, NULL, &dgid, &got);
+	mv_check_entry(&topo, NULL, &dgid, &got);
 	assert_int_equal(got.verdict, MV_VERDICT_EMPTY);
-	mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
+	mv_check_entry(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
 	assert_int_equal(got.verdict, MV_VERDICT_OK);
 	assert_int_equal(got.prefix_len, 96 + 16);
 	assert_true(got.prefsrc);
@@ -510,17 +510,17 @@ static void test_judge(void **state)
 	topo.routes[0] = topo.routes[1];
 	topo.routes[0].metric = 7;
 	topo.routes[0].prefsrc = unit_gid("::");
-	mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
+	mv_check_entry(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
 	assert_true(got.prefsrc);
 	topo.routes[0].metric = 0;
 	topo.routes[1].metric = 7;
-	mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
+	mv_check_entry(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
 	assert_false(got.prefsrc);
 	mv_topo_fini(&topo);
 }
 
 /* Of several prefixes the longest counts, in whatever order the kernel lists them. */
-static void test_judge_nested_prefixes(void **state)
+static void test_decide_nested_prefixes(void **state)
 {
 	static const char *const worlds[] = {
 		"dev 2 eth0; addr 2 10.0.0.1/8; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2; gid 4 "
@@ -536,11 +536,11 @@ static void test_judge_nested_prefixes(void **state)
 		struct mv_topo topo;
 
 		world_init(&topo, worlds[i]);
-		mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
+		mv_check_entry(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
 		assert_int_equal(got.verdict, MV_VERDICT_OK);
 		assert_int_equal(got.prefix_len, 96 + 24);
 		assert_true(got.prefsrc);
-		mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 4), &dgid, &got);
+		mv_check_entry(&topo, mv_port_gid(&topo.devices[0].ports[0], 4), &dgid, &got);
 		assert_int_equal(got.verdict, MV_VERDICT_OK);
 		assert_false(got.prefsrc);
 		mv_topo_fini(&topo);
@@ -580,7 +580,7 @@ int main(void)
 		cmocka_unit_test(test_replace),     cmocka_unit_test(test_pass),
 		cmocka_unit_test(test_alternative), cmocka_unit_test(test_unknown_place),
 		cmocka_unit_test(test_infiniband),  cmocka_unit_test(test_wants_route),
-		cmocka_unit_test(test_judge),       cmocka_unit_test(test_judge_nested_prefixes),
+		cmocka_unit_test(test_decide),      cmocka_unit_test(test_decide_nested_prefixes),
 		cmocka_unit_test(test_names),       cmocka_unit_test(test_towards),
 	};
 

@@ -152,7 +152,7 @@ static void check_decision(const struct mv_topo *topo, struct mv_request request
 	assert_true(same_decision(&got, &again));
 
 	if (got.alternative) {
-		mv_judge(topo, got.alternative, &request.dgid, &candidate);
+		mv_check_entry(topo, got.alternative, &request.dgid, &candidate);
 		assert_int_equal(candidate.verdict, MV_VERDICT_OK);
 	}
 	if (got.action == MV_KEEP || got.action == MV_PASS) {
@@ -163,9 +163,9 @@ static void check_decision(const struct mv_topo *topo, struct mv_request request
 	/* Never to an entry that is not fit, and never away from one that is. */
 	entry = mv_port_gid(port, got.sgid_index);
 	assert_non_null(entry);
-	mv_judge(topo, entry, &request.dgid, &candidate);
+	mv_check_entry(topo, entry, &request.dgid, &candidate);
 	assert_int_equal(candidate.verdict, MV_VERDICT_OK);
-	mv_judge(topo, mv_port_gid(port, request.sgid_index), &request.dgid, &candidate);
+	mv_check_entry(topo, mv_port_gid(port, request.sgid_index), &request.dgid, &candidate);
 	assert_int_not_equal(candidate.verdict, MV_VERDICT_OK);
 	if (candidate.verdict == MV_VERDICT_DOWN)
 		assert_true(is_twin(candidate.entry, entry));

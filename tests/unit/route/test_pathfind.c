@@ -87,14 +87,14 @@ static struct mv_path_request request_of(const char *text, char device[64])
 	return request;
 }
 
-struct judge_case {
+struct decide_case {
 	const char *name, *world, *request;
 	enum mv_path_verdict verdict;
 	uint32_t host, rail;
 };
 
 /* clang-format off */
-static const struct judge_case judge_cases[] = {
+static const struct decide_case decide_cases[] = {
 	{"one subnet", PAIR, "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
 	{"one subnet, no beacon heard", PAIR_A PAIR_B, "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
 	{"link-local", PAIR, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_WORKS, 1, 1},
@@ -235,7 +235,7 @@ static const struct judge_case judge_cases[] = {
 };
 /* clang-format on */
 
-static void check_judge(const struct judge_case *c)
+static void check_decide(const struct decide_case *c)
 {
 	struct mv_path_request request;
 	enum mv_path_verdict verdict;
@@ -245,7 +245,7 @@ static void check_judge(const struct judge_case *c)
 
 	dirworld_init(&world, c->world);
 	request = request_of(c->request, device);
-	verdict = mv_path_judge(&world.dir, &request, &host, &rail);
+	verdict = mv_path_decide(&world.dir, &request, &host, &rail);
 	if (verdict != c->verdict || host != c->host || rail != c->rail)
 		fail_msg("%s: %s, host %u, rail %u; wanted %s, %u, %u", c->name,
 			 mv_path_verdict_name(verdict), host, rail,
@@ -253,11 +253,11 @@ static void check_judge(const struct judge_case *c)
 	dirworld_fini(&world);
 }
 
-static void test_judge(void **state)
+static void test_decide(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof(judge_cases) / sizeof(judge_cases[0]); i++)
-		check_judge(&judge_cases[i]);
+	for (size_t i = 0; i < sizeof(decide_cases) / sizeof(decide_cases[0]); i++)
+		check_decide(&decide_cases[i]);
 }
 
 /* ---- paths -------------------------------------------------------------------------------------
@@ -504,7 +504,7 @@ static void test_address_gone(void **state)
 	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; rail d1; gid 10.2.0.1/24 v2; "
 			      "host b; rail d0 down; gid 10.1.0.2/24 kept; rail d1; gid 10.2.0.2/24 v2;");
 	request = request_of("d0 10.1.0.1 v2 10.1.0.2", device);
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
 	assert_int_equal(host, 1);
 	assert_int_equal(rail, 2);
 	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 4), text);
@@ -515,17 +515,17 @@ static void test_address_gone(void **state)
 	/* The port is back before the address. */
 	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 kept;");
 	request.down_too = 0;
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
 	assert_int_equal(mv_path_find(&world.dir, &request, 1, 1, paths, 4), 0);
 	dirworld_fini(&world);
 	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 kept; host b; rail d0; gid 10.1.0.2/24 v2;");
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
 	dirworld_fini(&world);
 	/* To itself. */
 	request = request_of("d0 10.1.0.1 v2 10.1.0.1", device);
 	request.own_host = 1;
 	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 kept;");
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
 	dirworld_fini(&world);
 }
 
@@ -543,9 +543,9 @@ static void test_own_host(void **state)
 			      "10.2.0.1 v2; rail d2 down; gid 10.3.0.1/24 v2; rail d3 excluded; gid 10.4.0.1/24 v2; "
 			      "host b; rail d0; gid 10.1.0.2/24 v2; rail d1; gid 10.2.0.2/24 v2; link 0 4; link 1 5;");
 	request = request_of("d0 10.1.0.1 v2 10.1.0.1", device);
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_SELF);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_SELF);
 	request.own_host = 1;
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_WORKS);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_WORKS);
 	assert_int_equal(host, 0);
 	assert_int_equal(rail, 0);
 	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 8), text);
@@ -556,26 +556,26 @@ static void test_own_host(void **state)
 	assert_int_equal(mv_path_find(&world.dir, &request, host, rail, paths, 8), 5);
 	request = request_of("d2 10.3.0.1 v2 10.3.0.1", device);
 	request.own_host = 1;
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
 	assert_int_equal(rail, 2);
 	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 8), text);
 	assert_string_equal(text, "0>0 10.1.0.1>10.1.0.1 v2; 1>1 10.2.0.1>10.2.0.1 v2; ");
 	request = request_of("d2 10.3.0.9 v2 10.3.0.9", device); /* an address that it has lost with its port */
 	request.own_host = 1;
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
 	request.dgid = unit_gid("10.1.0.2");
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_UNKNOWN);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_UNKNOWN);
 	dirworld_fini(&world);
 
 	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; rail d1; gid 10.1.0.2/24 v2; rail d2 down; gid 10.1.0.3/24 v2;");
 	request = request_of("d0 10.1.0.1 v2 10.1.0.2", device);
 	request.own_host = 1;
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_WORKS);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_WORKS);
 	assert_int_equal(rail, 1);
 	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 8), text);
 	assert_string_equal(text, "0>1 10.1.0.1>10.1.0.2 v2; 0>0 10.1.0.1>10.1.0.1 v2; 1>1 10.1.0.2>10.1.0.2 v2; ");
 	request.dgid = unit_gid("10.1.0.3");
-	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
+	assert_int_equal(mv_path_decide(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
 	assert_int_equal(rail, 2);
 	dirworld_fini(&world);
 }
@@ -612,7 +612,7 @@ static void test_find_room(void **state)
 }
 
 /* What is found, works; and both ends find the same. */
-static void test_find_and_judge(void **state)
+static void test_find_and_decide(void **state)
 {
 	static const char *const worlds[] = {PAIR, TRIANGLE, MANY_A MANY_B "link 0 2;"};
 
@@ -635,8 +635,7 @@ static void test_find_and_judge(void **state)
 				.sgid = paths[i].local_gid,
 				.sgid_type = paths[i].type,
 				.dgid = paths[i].remote_gid};
-			enum mv_path_verdict verdict =
-				mv_path_judge(&world.dir, &request, &host, &rail);
+			enum mv_path_verdict verdict = mv_path_decide(&world.dir, &request, &host, &rail);
 
 			assert_true(
 				verdict == MV_PATH_WORKS ||
@@ -662,11 +661,11 @@ static void test_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_judge),          cmocka_unit_test(test_find),
-		cmocka_unit_test(test_may_join),
-		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down), cmocka_unit_test(test_address_gone),
-		cmocka_unit_test(test_own_host),
-		cmocka_unit_test(test_find_and_judge), cmocka_unit_test(test_words),
+		cmocka_unit_test(test_decide),          cmocka_unit_test(test_find),
+		cmocka_unit_test(test_may_join),        cmocka_unit_test(test_find_figures),
+		cmocka_unit_test(test_find_room),       cmocka_unit_test(test_find_down),
+		cmocka_unit_test(test_address_gone),    cmocka_unit_test(test_own_host),
+		cmocka_unit_test(test_find_and_decide), cmocka_unit_test(test_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -362,12 +362,12 @@ static void test_decision(void **state)
 	(void)state;
 	assert_int_equal(mv_netlink_fill(&nl, &topo), 0);
 	entry.ifindex = netdev("vb")->ifindex;
-	mv_judge(&topo, &entry, &dgid, &candidate);
+	mv_check_entry(&topo, &entry, &dgid, &candidate);
 	assert_int_equal(candidate.verdict, MV_VERDICT_UNROUTABLE);
 	assert_true(mv_decide_wants_route(&topo, netdev("vb"), &dgid));
 	assert_int_equal(mv_netlink_add_route(&nl, &topo, entry.ifindex, &dgid), 1);
 	assert_false(mv_decide_wants_route(&topo, netdev("vb"), &dgid));
-	mv_judge(&topo, &entry, &dgid, &candidate);
+	mv_check_entry(&topo, &entry, &dgid, &candidate);
 	assert_int_equal(candidate.verdict, MV_VERDICT_OK);
 }
 

@@ -61,8 +61,7 @@ static size_t parse(const char *text, struct mv_psn_wr *ret)
 }
 
 /* All but atomics take three packets. @expected: D done, R replay, L lost. */
-static void judge(const char *text, uint32_t packets, size_t n_done, uint32_t max_rd_atomic,
-		  const char *expected)
+static void decide(const char *text, uint32_t packets, size_t n_done, uint32_t max_rd_atomic, const char *expected)
 {
 	static const uint32_t first[] = {0, 5, 0x7fffff, 0xffffff, 0xfffff8};
 	enum mv_fate fates[32];
@@ -78,7 +77,7 @@ static void judge(const char *text, uint32_t packets, size_t n_done, uint32_t ma
 		uint32_t part = 99;
 		char got[33] = {0};
 
-		assert_int_equal(mv_psn_judge(wrs, n, &view, fates, &part), 0);
+		assert_int_equal(mv_psn_decide(wrs, n, &view, fates, &part), 0);
 		assert_true(part <= 2);
 		for (size_t i = 0; i < n; i++)
 			got[i] = fates[i] == MV_FATE_DONE     ? 'D'
@@ -88,32 +87,32 @@ static void judge(const char *text, uint32_t packets, size_t n_done, uint32_t ma
 	}
 }
 
-static void test_judge(void **state)
+static void test_decide(void **state)
 {
 	(void)state;
-	judge("", 0, 0, 0, "");
-	judge("WWW", 0, 0, 0, "RRR");
-	judge("WWW", 9, 0, 0, "DDD");
-	judge("WWW", 3, 0, 0, "DRR");
+	decide("", 0, 0, 0, "");
+	decide("WWW", 0, 0, 0, "RRR");
+	decide("WWW", 9, 0, 0, "DDD");
+	decide("WWW", 3, 0, 0, "DRR");
 	/* Parts of a message. */
-	judge("SSS", 4, 0, 0, "DRR");
-	judge("SIW", 8, 0, 0, "DDR");
+	decide("SSS", 4, 0, 0, "DRR");
+	decide("SIW", 8, 0, 0, "DDR");
 	/* Executed, but are the results there? */
-	judge("WRW", 9, 0, 0, "DRD");
-	judge("WAW", 7, 0, 0, "DLD");
-	judge("WAW", 3, 0, 0, "DRR");
-	judge("WRW", 9, 2, 0, "DDD");
-	judge("WAW", 7, 2, 0, "DDD");
+	decide("WRW", 9, 0, 0, "DRD");
+	decide("WAW", 7, 0, 0, "DLD");
+	decide("WAW", 3, 0, 0, "DRR");
+	decide("WRW", 9, 2, 0, "DDD");
+	decide("WAW", 7, 2, 0, "DDD");
 	/* A fenced one was sent, if only its first packet: what is before it was done. */
-	judge("RA!WR", 10, 0, 0, "DDDR");
-	judge("RA!WW", 5, 0, 0, "DDRR");
-	judge("RA!WW", 4, 0, 0, "RLRR");
+	decide("RA!WR", 10, 0, 0, "DDDR");
+	decide("RA!WW", 5, 0, 0, "DDRR");
+	decide("RA!WW", 4, 0, 0, "RLRR");
 	/* One result at a time: an executed one means that the one before is there. */
-	judge("RAA", 5, 0, 1, "DDL");
-	judge("RAA", 5, 0, 2, "DLL");
-	judge("RAA", 5, 0, 3, "RLL");
-	judge("RAWWR", 10, 0, 1, "DLDDR");
-	judge("AAR", 2, 0, 1, "DLR");
+	decide("RAA", 5, 0, 1, "DDL");
+	decide("RAA", 5, 0, 2, "DLL");
+	decide("RAA", 5, 0, 3, "RLL");
+	decide("RAWWR", 10, 0, 1, "DLDDR");
+	decide("AAR", 2, 0, 1, "DLR");
 }
 
 static int refused(const char *text, uint32_t first, uint32_t rq, uint32_t mtu, size_t n_done)
@@ -122,7 +121,7 @@ static int refused(const char *text, uint32_t first, uint32_t rq, uint32_t mtu, 
 		.first_psn = first, .rq_psn = rq, .mtu_bytes = mtu, .n_done = n_done};
 	enum mv_fate fates[32] = {MV_FATE_LOST};
 	struct mv_psn_wr wrs[32];
-	int err = mv_psn_judge(wrs, parse(text, wrs), &view, fates, NULL);
+	int err = mv_psn_decide(wrs, parse(text, wrs), &view, fates, NULL);
 
 	assert_int_equal(fates[0], err ? MV_FATE_LOST : MV_FATE_DONE);
 	return err;
@@ -156,22 +155,22 @@ static void test_refused(void **state)
 
 		wr.opcode = (uint8_t)opcode;
 		view.rq_psn = 1;
-		assert_int_equal(mv_psn_judge(&wr, 1, &view, fates, NULL), fine ? 0 : -EOPNOTSUPP);
+		assert_int_equal(mv_psn_decide(&wr, 1, &view, fates, NULL), fine ? 0 : -EOPNOTSUPP);
 	}
 	/* Each is half of all PSNs: more cannot be outstanding than one and almost another. */
 	view.rq_psn = 0x800001;
-	assert_int_equal(mv_psn_judge(huge, 2, &view, fates, NULL), 0);
+	assert_int_equal(mv_psn_decide(huge, 2, &view, fates, NULL), 0);
 	assert_int_equal(fates[0], MV_FATE_DONE);
 	assert_int_equal(fates[1], MV_FATE_REPLAY);
 	view.rq_psn = 0;
-	assert_int_equal(mv_psn_judge(huge, 2, &view, fates, NULL), 0);
+	assert_int_equal(mv_psn_decide(huge, 2, &view, fates, NULL), 0);
 	assert_int_equal(fates[1], MV_FATE_REPLAY);
 	huge[0].length_bytes = 1;
-	assert_int_equal(mv_psn_judge(huge, 2, &view, fates, NULL), -ERANGE);
+	assert_int_equal(mv_psn_decide(huge, 2, &view, fates, NULL), -ERANGE);
 }
 
 /* Unsignaled ones that are done stay in the log until a signaled one is: any number of PSNs. */
-static void judge_behind(size_t n_done, uint32_t first)
+static void decide_behind(size_t n_done, uint32_t first)
 {
 	struct mv_psn_wr wrs[17];
 	enum mv_fate fates[17];
@@ -182,33 +181,33 @@ static void judge_behind(size_t n_done, uint32_t first)
 	for (size_t i = 0; i < n; i++)
 		wrs[i] = (struct mv_psn_wr){.opcode = IBV_WR_RDMA_WRITE, .length_bytes = 1u << 30};
 	view.rq_psn = (reached + 5) & 0xffffff;
-	assert_int_equal(mv_psn_judge(wrs, n, &view, fates, &part), 0);
+	assert_int_equal(mv_psn_decide(wrs, n, &view, fates, &part), 0);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(fates[i], i < n_done ? MV_FATE_DONE : MV_FATE_REPLAY);
 	assert_int_equal(part, 5);
 	view.rq_psn = (reached + (1u << 20)) & 0xffffff;
-	assert_int_equal(mv_psn_judge(wrs, n, &view, fates, &part), 0);
+	assert_int_equal(mv_psn_decide(wrs, n, &view, fates, &part), 0);
 	assert_int_equal(fates[n_done], MV_FATE_DONE);
 	/* Behind what is done, by its last packet; and ahead of what was posted. */
 	view.rq_psn = (reached - 1) & 0xffffff;
-	assert_int_equal(mv_psn_judge(wrs, n, &view, fates, &part), -ERANGE);
+	assert_int_equal(mv_psn_decide(wrs, n, &view, fates, &part), -ERANGE);
 	view.rq_psn = (reached + (1u << 20) + 1) & 0xffffff;
-	assert_int_equal(mv_psn_judge(wrs, n, &view, fates, &part), -ERANGE);
+	assert_int_equal(mv_psn_decide(wrs, n, &view, fates, &part), -ERANGE);
 	/* All of them are done. */
-	assert_int_equal(mv_psn_judge(wrs, n_done, &view, fates, &part), -ERANGE);
+	assert_int_equal(mv_psn_decide(wrs, n_done, &view, fates, &part), -ERANGE);
 	view.rq_psn = reached;
-	assert_int_equal(mv_psn_judge(wrs, n_done, &view, fates, &part), 0);
+	assert_int_equal(mv_psn_decide(wrs, n_done, &view, fates, &part), 0);
 	/* Those that are done have to be accountable, too. */
 	wrs[n_done - 1].opcode = IBV_WR_SEND_WITH_INV;
-	assert_int_equal(mv_psn_judge(wrs, n, &view, fates, &part), -EOPNOTSUPP);
+	assert_int_equal(mv_psn_decide(wrs, n, &view, fates, &part), -EOPNOTSUPP);
 }
 
 static void test_behind(void **state)
 {
 	(void)state;
 	for (size_t n_done = 1; n_done < 17; n_done++) {
-		judge_behind(n_done, 0x123456);
-		judge_behind(n_done, 0xffffff);
+		decide_behind(n_done, 0x123456);
+		decide_behind(n_done, 0xffffff);
 	}
 }
 
@@ -226,11 +225,8 @@ static void test_consumes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_count),
-		cmocka_unit_test(test_judge),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_behind),
-		cmocka_unit_test(test_consumes),
+		cmocka_unit_test(test_count),  cmocka_unit_test(test_decide),   cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_behind), cmocka_unit_test(test_consumes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What mv_psn_judge() says of a requester's work requests, against what a responder has executed:
+ * What mv_psn_decide() says of a requester's work requests, against what a responder has executed:
  * both are modelled packet by packet (IBTA 9.7), with a wire that loses requests, acknowledgements
  * and responses, and cut at a random moment. Seeded: TEST_SEED=n test_psn_property.
  */
@@ -342,7 +342,7 @@ static void run(uint64_t seed, struct tally *tally)
 				    .mtu_bytes = m.mtu,
 				    .n_done = n_old + seen - from,
 				    .max_rd_atomic = chance(30) ? 0 : m.max_rd_atomic};
-	CHECK(mv_psn_judge(wrs, n_old + m.n - from, &view, fates, &part) == 0);
+	CHECK(mv_psn_decide(wrs, n_old + m.n - from, &view, fates, &part) == 0);
 	for (size_t i = 0; i < n_old; i++)
 		CHECK(fates[i] == MV_FATE_DONE);
 	for (size_t i = from; i < m.n; i++)

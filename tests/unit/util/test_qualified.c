@@ -54,21 +54,21 @@ static void test_file_name(void **state)
 	assert_false(mv_qualified_same_key(&k, &key));
 }
 
-static void test_judge(void **state)
+static void test_decide(void **state)
 {
 	struct mv_qualified_trial *t = calloc(3, sizeof(*t));
 
 	(void)state;
 	t[0].verdict = t[1].verdict = t[2].verdict = MV_TRIAL_PASS;
-	assert_int_equal(mv_qualified_judge(t, 0), MV_VERDICT_UNSURE);
-	assert_int_equal(mv_qualified_judge(t, 3), MV_VERDICT_QUALIFIED);
+	assert_int_equal(mv_qualified_decide(t, 0), MV_VERDICT_UNSURE);
+	assert_int_equal(mv_qualified_decide(t, 3), MV_VERDICT_QUALIFIED);
 	t[1].verdict = MV_TRIAL_SKIPPED;
-	assert_int_equal(mv_qualified_judge(t, 3), MV_VERDICT_QUALIFIED);
-	assert_int_equal(mv_qualified_judge(&t[1], 1), MV_VERDICT_UNSURE);
+	assert_int_equal(mv_qualified_decide(t, 3), MV_VERDICT_QUALIFIED);
+	assert_int_equal(mv_qualified_decide(&t[1], 1), MV_VERDICT_UNSURE);
 	t[0].verdict = MV_TRIAL_UNSURE;
-	assert_int_equal(mv_qualified_judge(t, 3), MV_VERDICT_UNSURE);
+	assert_int_equal(mv_qualified_decide(t, 3), MV_VERDICT_UNSURE);
 	t[2].verdict = MV_TRIAL_FAIL;
-	assert_int_equal(mv_qualified_judge(t, 3), MV_VERDICT_FAILED);
+	assert_int_equal(mv_qualified_decide(t, 3), MV_VERDICT_FAILED);
 	free(t);
 }
 
@@ -168,8 +168,8 @@ static void test_build_id(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_file_name), cmocka_unit_test(test_judge),	  cmocka_unit_test(test_there_and_back),
-		cmocka_unit_test(test_damaged),	  cmocka_unit_test(test_file),	  cmocka_unit_test(test_build_id),
+		cmocka_unit_test(test_file_name), cmocka_unit_test(test_decide), cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_damaged),   cmocka_unit_test(test_file),   cmocka_unit_test(test_build_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 struct said said;
 
 bool __wrap_mesh_view_agent(void);
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret);
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
 void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
 int __wrap_mesh_thread_wake(bool urgent);
@@ -14,7 +14,7 @@ bool __wrap_mesh_view_agent(void)
 	return said.agent;
 }
 
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	(void)request;
 	*ret = said.view;

@@ -272,7 +272,7 @@ static void test_answered_is_no_hearsay(void **state)
 	assert_int_equal(holder("10.9.0.2"), 1);
 }
 
-/* All claims are judged anew when this host has one more link (other_ground), not when it loses one. */
+/* All claims are checked anew when this host has one more link (other_ground), not when it loses one. */
 static void test_ground(void **state)
 {
 	(void)state;

@@ -99,7 +99,10 @@ static void test_unanswered(void **state)
 	assert_int_equal(md_gidmap_find(&map, &gid)->doubts, 0);
 }
 
-/* While our own port is down, nothing leaves by it and nothing is marked. When the port is up again, all claims are judged anew. */
+/*
+ * While our own port is down, nothing leaves by it and nothing is marked. When the port is up again, all claims are
+ * checked anew.
+ */
 static void test_unmet_when_ours_is_up(void **state)
 {
 	struct mv_dir_rail *rail = &view->desc->rails[1];

@@ -98,7 +98,7 @@ static void overflow_beside(uint64_t stays)
 	assert_true(probes.count.void_rounds > 150);
 }
 
-/* Nor does it when the tick that sees it has nothing to judge; */
+/* Nor does it when the tick that sees it has nothing to check; */
 static void test_we_overflow_between(void **state)
 {
 	(void)state;

@@ -21,12 +21,12 @@ static const struct mv_qualified_key key = {.board_id = "b", .firmware = "1", .k
 
 static struct mv_qualified verdict;
 
-static void judged(struct md_qualify_device *device, enum mv_trial_verdict of_trial)
+static void checked(struct md_qualify_device *device, enum mv_trial_verdict of_trial)
 {
 	verdict = (struct mv_qualified){.key = key, .n_trials = 1};
 	verdict.trials[0] = (struct mv_qualified_trial){.name = "flush", .verdict = of_trial, .assumption = "all are flushed", .reason = "one was not"};
-	verdict.verdict = mv_qualified_judge(verdict.trials, 1);
-	md_qualify_judged(device, 0, &verdict, "");
+	verdict.verdict = mv_qualified_decide(verdict.trials, 1);
+	md_qualify_decided(device, 0, &verdict, "");
 }
 
 static void test_decided_once(void **state)
@@ -38,16 +38,16 @@ static void test_decided_once(void **state)
 	md_qualify_found(&device, &key);
 	assert_true(md_qualify_is_due(&device, MINUTE));
 	md_qualify_ended(&device, MD_QUALIFY_DECIDED, "", MINUTE);
-	judged(&device, MV_TRIAL_PASS);
+	checked(&device, MV_TRIAL_PASS);
 	assert_int_equal(device.state, MD_QUALIFY_QUALIFIED);
 	assert_false(md_qualify_is_due(&device, UINT64_MAX - 1));
-	judged(&device, MV_TRIAL_FAIL);
+	checked(&device, MV_TRIAL_FAIL);
 	assert_int_equal(device.state, MD_QUALIFY_FAILED);
 	assert_string_equal(device.trial, "flush");
 	assert_string_equal(device.assumption, "all are flushed");
 	assert_string_equal(device.reason, "one was not");
 	assert_false(md_qualify_is_due(&device, UINT64_MAX - 1));
-	md_qualify_judged(&device, -EPERM, NULL, "x: others may write it");
+	md_qualify_decided(&device, -EPERM, NULL, "x: others may write it");
 	assert_int_equal(device.state, MD_QUALIFY_REFUSED);
 	assert_string_equal(device.why, "x: others may write it");
 	assert_false(md_qualify_is_due(&device, UINT64_MAX - 1));
@@ -77,7 +77,7 @@ static void test_unsure_again(void **state)
 	(void)state;
 	md_qualify_found(&device, &key);
 	md_qualify_ended(&device, MD_QUALIFY_DECIDED, "", MINUTE);
-	judged(&device, MV_TRIAL_UNSURE);
+	checked(&device, MV_TRIAL_UNSURE);
 	assert_int_equal(device.state, MD_QUALIFY_UNSURE);
 	assert_string_equal(device.trial, "flush");
 	assert_false(md_qualify_is_due(&device, 11 * MINUTE - 1));
@@ -95,7 +95,7 @@ static void test_unsure_again(void **state)
 	strcpy(newer.libmlx5, "ac");
 	md_qualify_found(&device, &newer);
 	assert_true(md_qualify_is_due(&device, 32 * MINUTE));
-	md_qualify_judged(&device, -ENOENT, NULL, "");
+	md_qualify_decided(&device, -ENOENT, NULL, "");
 	assert_int_equal(device.state, MD_QUALIFY_NONE);
 	assert_true(md_qualify_is_due(&device, 32 * MINUTE));
 }

@@ -126,25 +126,25 @@ static struct mv_path_request request_to(const char *from, uint8_t type, const c
 static void check_verdict(const char *from, uint8_t type, const char *to, enum mv_path_verdict verdict, bool drained)
 {
 	struct mv_path_request request = request_to(from, type, to);
-	struct mesh_view only, judged, all;
+	struct mesh_view only, checked, all;
 	unsigned int n = n_searches;
 
 	mesh_view_verdict(&request, &only);
 	assert_int_equal(n_searches, n);
 	assert_int_equal(only.n_paths, 0);
-	mesh_view_judge(&request, &judged);
+	mesh_view_decide(&request, &checked);
 	mesh_view_paths(&request, &all);
 	assert_int_equal(only.verdict, verdict);
-	assert_int_equal(judged.verdict, verdict);
+	assert_int_equal(checked.verdict, verdict);
 	assert_int_equal(all.verdict, verdict);
 	assert_string_equal(only.host, all.host);
-	assert_string_equal(judged.host, all.host);
+	assert_string_equal(checked.host, all.host);
 	assert_int_equal(only.drained, drained);
-	assert_int_equal(judged.drained, drained);
+	assert_int_equal(checked.drained, drained);
 	assert_int_equal(all.drained, drained);
 	assert_int_equal(only.agent_version, all.agent_version);
 	assert_int_equal(only.generation, all.generation);
-	assert_int_equal(judged.n_paths, verdict == MV_PATH_WORKS ? 0 : all.n_paths);
+	assert_int_equal(checked.n_paths, verdict == MV_PATH_WORKS ? 0 : all.n_paths);
 }
 
 static void test_verdicts(void **state)
@@ -446,7 +446,7 @@ static void test_searched_once(void **state)
 	now.dgid = unit_gid("10.2.0.2");
 	publish(A B_DOWN);
 	for (unsigned int i = 0; i < 1000; i++) {
-		mesh_view_judge(&primary, &view);
+		mesh_view_decide(&primary, &view);
 		assert_int_equal(view.verdict, MV_PATH_REMOTE_DOWN);
 		assert_int_equal(view.n_paths, 1);
 		mesh_view_paths(&primary, &view);
@@ -506,7 +506,7 @@ static void check_paths(const struct mv_path_request *request)
 	size_t n = 0, i;
 
 	mesh_view_paths(request, &view);
-	assert_int_equal(view.verdict, mv_path_judge(&world.dir, request, &host, &rail));
+	assert_int_equal(view.verdict, mv_path_decide(&world.dir, request, &host, &rail));
 	if (view.verdict != MV_PATH_UNKNOWN && view.verdict != MV_PATH_SELF)
 		n = __real_mv_path_find(&world.dir, request, host, rail, paths, MV_MOVE_MAX_PATHS);
 	assert_int_equal(view.n_paths, n);

@@ -32,7 +32,7 @@ int __wrap_mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct
 			struct mesh_vqp **ret);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_thread_wake(bool urgent);
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret);
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
 
 static struct dirworld world;
@@ -53,12 +53,14 @@ int __wrap_mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct
 
 static const char *no_rail; /* why the NIC that it would go to cannot be had; NULL: it can */
 
-const char *__wrap_mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why, size_t why_size);
+const char *__wrap_mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view,
+					   char *why, size_t why_size);
 bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size);
 bool __wrap_mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 
-const char *__wrap_mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why, size_t why_size)
+const char *__wrap_mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view,
+					   char *why, size_t why_size)
 {
 	(void)mc;
 	(void)qp;
@@ -102,12 +104,12 @@ int __wrap_mesh_thread_wake(bool urgent)
 	return 0;
 }
 
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	uint32_t host = 0, rail = 0;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->verdict = mv_path_judge(&world.dir, request, &host, &rail);
+	ret->verdict = mv_path_decide(&world.dir, request, &host, &rail);
 	if (ret->verdict == MV_PATH_UNKNOWN || ret->verdict == MV_PATH_SELF)
 		return;
 	strcpy(ret->host, world.dir.hosts[host].name);
@@ -117,7 +119,7 @@ void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_v
 
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
-	__wrap_mesh_view_judge(request, ret);
+	__wrap_mesh_view_decide(request, ret);
 }
 
 int __wrap_mesh_view_lid(const char *of, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
@@ -781,7 +783,7 @@ static int modify_until_met(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 	return EINVAL;
 }
 
-/* The connection is judged anew. The base's error does not say that nobody is at the address. */
+/* The connection is checked anew. The base's error does not say that nobody is at the address. */
 static void doubted_is_met(void)
 {
 	struct ibv_context *context = open_in(DOUBTED);

@@ -247,7 +247,7 @@ bool apart; /* no two addresses are joined */
 struct mv_ctl_msg asked; /* last */
 unsigned int n_asked;
 
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret);
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
 int __wrap_mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
 enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
@@ -260,7 +260,7 @@ void __wrap_mesh_thread_rail(struct mesh_rail *rail);
 uint64_t __wrap_mesh_now_ns(void);
 
 /* Nothing of other paths where the program's own works. */
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	__wrap_mesh_view_paths(request, ret);
 	if (ret->verdict == MV_PATH_WORKS)

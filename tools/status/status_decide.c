@@ -80,8 +80,8 @@ static const char *end_text(const struct probe_report *report, char *buf, size_t
 	return buf;
 }
 
-static enum cause judge_in_way(const struct probe_report *report,
-			       const struct status_device *device, char *buf, size_t size)
+static enum cause check_in_way(const struct probe_report *report, const struct status_device *device, char *buf,
+			       size_t size)
 {
 	const struct probe_stage *stage = probe_report_stage(report, "context:", device->name);
 	const struct probe_device *seen = find_device(report, device->name);
@@ -163,7 +163,7 @@ static void put_obstacle(struct status_device *device, const struct status_way *
 		snprintf(device->text, sizeof(device->text), "%s", text);
 }
 
-static void judge_device(struct status *status, struct status_device *device)
+static void check_device(struct status *status, struct status_device *device)
 {
 	char text[sizeof(device->text) - 64], served_text[sizeof(text)] = "";
 	unsigned int n_runs = 0, n_served = 0;
@@ -177,7 +177,7 @@ static void judge_device(struct status *status, struct status_device *device)
 		if (!status->ways[i].run)
 			continue;
 		n_runs++;
-		cause = judge_in_way(&status->ways[i].report, device, text, sizeof(text));
+		cause = check_in_way(&status->ways[i].report, device, text, sizeof(text));
 		if (cause == CAUSE_NONE) {
 			n_served++;
 			memcpy(served_text, text, sizeof(text));
@@ -213,7 +213,7 @@ const char *status_load_warning(const struct probe_report *report)
 	return NULL;
 }
 
-static void judge_not_loaded(struct status *status, const struct status_way *way)
+static void check_not_loaded(struct status *status, const struct status_way *way)
 {
 	if (way->library && status->ways[STATUS_PLAIN].report.n_stages)
 		status_add(status, &status->attention,
@@ -239,7 +239,7 @@ static void judge_not_loaded(struct status *status, const struct status_way *way
 			   status->driver_file);
 }
 
-static void judge_stage(struct status *status, const struct probe_stage *stage)
+static void check_stage(struct status *status, const struct probe_stage *stage)
 {
 	char text[512];
 
@@ -254,7 +254,7 @@ static void judge_stage(struct status *status, const struct probe_stage *stage)
 	status_add(status, &status->attention, "%s", text);
 }
 
-static void judge_way(struct status *status, const struct status_way *way)
+static void check_way(struct status *status, const struct status_way *way)
 {
 	const struct probe_report *report = &way->report;
 	char text[512];
@@ -281,10 +281,10 @@ static void judge_way(struct status *status, const struct status_way *way)
 			   "libibverbs cannot list the RDMA devices: %s", report->error);
 	/* Without devices libibverbs loads no drivers. */
 	if (!report->n_stages && status->n_devices)
-		judge_not_loaded(status, way);
+		check_not_loaded(status, way);
 	for (i = 0; i < report->n_stages; i++)
 		if (is_common(&report->stages[i]) && !is_ok(&report->stages[i]))
-			judge_stage(status, &report->stages[i]);
+			check_stage(status, &report->stages[i]);
 }
 
 /* Return: number of devices that the probe opened: libibverbs also asks the kernel by netlink. */
@@ -303,7 +303,7 @@ static size_t n_opened(const struct status *status)
 	return most;
 }
 
-void status_judge(struct status *status)
+void status_decide(struct status *status)
 {
 	char text[512];
 	size_t i;
@@ -330,9 +330,9 @@ void status_judge(struct status *status)
 	}
 	for (i = 0; i < STATUS_N_WAYS; i++)
 		if (status->ways[i].run)
-			judge_way(status, &status->ways[i]);
+			check_way(status, &status->ways[i]);
 	for (i = 0; i < status->n_devices; i++)
-		judge_device(status, &status->devices[i]);
+		check_device(status, &status->devices[i]);
 	if (status->n_devices && !status->n_serve && status->config.mode != MV_MODE_OFF)
 		status_add(status, &status->attention,
 			   "no RDMA device here is to be served: see base and exclude in %s",

@@ -112,8 +112,7 @@ static unsigned int versions_of(const struct mv_directory *dir, const struct mv_
 }
 
 /* Do the RoCE versions fit? Only the peer knows which version its program uses. */
-static enum mv_path_verdict judge_version(const struct mv_directory *dir,
-					  const struct mv_dir_gid *own,
+static enum mv_path_verdict check_version(const struct mv_directory *dir, const struct mv_dir_gid *own,
 					  const struct mv_dir_gid *remote)
 {
 	unsigned int versions = versions_of(dir, remote);
@@ -160,7 +159,7 @@ static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir
 }
 
 /* Only subnet managers know routers between subnets. A program that asks for a path with a GRH usually has such a router. */
-static enum mv_path_verdict judge_ib(const union ibv_gid *own, const union ibv_gid *remote)
+static enum mv_path_verdict check_ib(const union ibv_gid *own, const union ibv_gid *remote)
 {
 	if (same_ib_subnet(own, remote))
 		return MV_PATH_WORKS;
@@ -178,9 +177,8 @@ static bool asks_on_link(const struct mv_directory *dir, const struct mv_dir_gid
 	enum mv_gid_family family = mv_gid_family(&own->gid);
 
 	return family == mv_gid_family(&remote->gid) && family != MV_FAMILY_LINK_LOCAL &&
-	       own->vlan_id == remote->vlan_id &&
-	       mv_directory_linked(dir, own->rail, remote->rail) &&
-	       judge_version(dir, own, remote) != MV_PATH_APART;
+	       own->vlan_id == remote->vlan_id && mv_directory_linked(dir, own->rail, remote->rail) &&
+	       check_version(dir, own, remote) != MV_PATH_APART;
 }
 
 static bool is_link_local(const union ibv_gid *gid)
@@ -198,8 +196,7 @@ static bool is_deaf(const struct mv_directory *dir, const struct mv_dir_gid *own
 	       !mv_directory_hears(dir, own->rail);
 }
 
-static enum mv_path_verdict judge_misfit(const struct mv_directory *dir,
-					 const struct mv_dir_gid *own,
+static enum mv_path_verdict check_misfit(const struct mv_directory *dir, const struct mv_dir_gid *own,
 					 const struct mv_dir_gid *remote)
 {
 	if (asks_on_link(dir, own, remote))
@@ -207,7 +204,7 @@ static enum mv_path_verdict judge_misfit(const struct mv_directory *dir,
 	return is_deaf(dir, own, remote) ? MV_PATH_UNKNOWN : MV_PATH_APART;
 }
 
-static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
+static enum mv_path_verdict check_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
 				       const struct mv_dir_gid *remote, bool routed, bool by_links)
 {
 	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
@@ -220,10 +217,10 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 	if (a->link_layer != b->link_layer)
 		return MV_PATH_APART;
 	if (a->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return judge_ib(&own->gid, &remote->gid);
+		return check_ib(&own->gid, &remote->gid);
 	if (!addresses_fit(dir, own, remote, routed, by_links))
-		return judge_misfit(dir, own, remote);
-	verdict = judge_version(dir, own, remote);
+		return check_misfit(dir, own, remote);
+	verdict = check_version(dir, own, remote);
 	if (verdict == MV_PATH_WORKS && netdev_ambiguous(dir, own, remote))
 		return MV_PATH_ASK;
 	return verdict;
@@ -248,7 +245,7 @@ static unsigned int preference(enum mv_path_verdict verdict)
 	}
 }
 
-struct judgement {
+struct decision {
 	enum mv_path_verdict verdict;
 	uint32_t host, rail;
 	bool found, several_hosts, several_fit;
@@ -259,8 +256,7 @@ static bool fits(enum mv_path_verdict verdict)
 	return verdict == MV_PATH_WORKS || verdict == MV_PATH_ASK;
 }
 
-static void take_better(struct judgement *best, enum mv_path_verdict verdict, uint32_t host,
-			uint32_t rail)
+static void take_better(struct decision *best, enum mv_path_verdict verdict, uint32_t host, uint32_t rail)
 {
 	if (best->found && best->host != host) {
 		best->several_hosts = true;
@@ -296,9 +292,8 @@ static bool is_believed(const struct mv_directory *dir, const struct mv_path_req
 }
 
 /* Return: false: the destination is on this host, or no host is accepted; verdict in *ret_verdict. */
-static bool judge_all(const struct mv_directory *dir, const struct mv_path_request *request,
-		      const struct mv_dir_gid *own, struct judgement *best,
-		      enum mv_path_verdict *ret_verdict)
+static bool check_all(const struct mv_directory *dir, const struct mv_path_request *request,
+		      const struct mv_dir_gid *own, struct decision *best, enum mv_path_verdict *ret_verdict)
 {
 	for (ssize_t at = -1;
 	     (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
@@ -311,8 +306,7 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 		}
 		if (!is_believed(dir, request, own, remote))
 			continue;
-		take_better(best, judge_pair(dir, own, remote, request->routed, request->by_links), host,
-			    remote->rail);
+		take_better(best, check_pair(dir, own, remote, request->routed, request->by_links), host, remote->rail);
 	}
 	*ret_verdict = MV_PATH_UNKNOWN;
 	return best->found;
@@ -322,9 +316,8 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
  * If several ports have the address, the program's own port is preferred. A port that is down may have lost its
  * addresses; then the request tells whether the address was the own port's.
  */
-static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
-					   const struct mv_path_request *request, uint32_t rail,
-					   uint32_t *ret_host, uint32_t *ret_remote_rail)
+static enum mv_path_verdict check_own_host(const struct mv_directory *dir, const struct mv_path_request *request,
+					   uint32_t rail, uint32_t *ret_host, uint32_t *ret_remote_rail)
 {
 	uint32_t remote = mv_gid_equal(&request->dgid, &request->sgid) ? rail : UINT32_MAX, r;
 
@@ -352,21 +345,20 @@ static bool is_elsewhere(const struct mv_dir_rail *rail)
 	return !rail->n_gids && rail->link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
-enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
-				   const struct mv_path_request *request, uint32_t *ret_host,
-				   uint32_t *ret_remote_rail)
+enum mv_path_verdict mv_path_decide(const struct mv_directory *dir, const struct mv_path_request *request,
+				    uint32_t *ret_host, uint32_t *ret_remote_rail)
 {
 	ssize_t rail = mv_path_own_rail(dir, request);
 	enum mv_path_verdict verdict;
-	struct judgement best = {0};
+	struct decision best = {0};
 	struct mv_dir_gid own;
 
 	if (rail < 0 || mv_gid_is_zero(&request->dgid) || is_elsewhere(&dir->rails[rail]))
 		return MV_PATH_UNKNOWN;
 	if (request->own_host)
-		return judge_own_host(dir, request, (uint32_t)rail, ret_host, ret_remote_rail);
+		return check_own_host(dir, request, (uint32_t)rail, ret_host, ret_remote_rail);
 	own = own_entry(dir, (uint32_t)rail, request);
-	if (!judge_all(dir, request, &own, &best, &verdict))
+	if (!check_all(dir, request, &own, &best, &verdict))
 		return verdict;
 	/* Several hosts have the address (link-local, set by hand), and none fits. */
 	if (best.several_hosts && !fits(best.verdict))

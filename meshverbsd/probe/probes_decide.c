@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Sends probes, and judges paths that do not answer. */
+/* Sends probes, and checks paths that do not answer. */
 #include "probes_internal.h"
 
 /*
@@ -47,7 +47,7 @@ static struct md_probe *witness_of(const struct md_probes *probes, const struct 
  * Marks other paths SILENT that were probed before the witness and did not answer. Processes that have to choose
  * another path learn that first.
  */
-static void judge_others(struct md_probes *probes, const struct md_probe *suspect, const struct md_probe *witness)
+static void check_others(struct md_probes *probes, const struct md_probe *suspect, const struct md_probe *witness)
 {
 	uint64_t from = suspect->suspicion.counted_from, first;
 	struct md_probe *p, *next;
@@ -81,7 +81,7 @@ static void warn(struct md_probes *probes, struct md_probe *p, const struct md_p
 
 	if (!is_time_to_warn(probes, p, now_ns))
 		return;
-	judge_others(probes, p, witness);
+	check_others(probes, p, witness);
 	LIST_FOREACH(watch, &p->watches, of_path)
 	if (watch->watch & MV_WATCH_WORK && probes->ops->warn(probes->arg, watch->client, &p->key))
 		p->suspicion.warned = watch->warned = true;
@@ -90,7 +90,7 @@ static void warn(struct md_probes *probes, struct md_probe *p, const struct md_p
 
 static void is_down(struct md_probes *probes, struct md_probe *suspect, const struct md_probe *witness)
 {
-	judge_others(probes, suspect, witness);
+	check_others(probes, suspect, witness);
 	md_probe_set_suspect(probes, suspect, false);
 	suspect->suspicion.warned = false;
 	probes->count.down++;
@@ -113,7 +113,7 @@ static void count_round(struct md_probes *probes, struct md_probe *p, const stru
 		warn(probes, p, witness, now_ns);
 }
 
-static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
+static void check_round(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
 {
 	struct md_probe *witness = is_void ? NULL : witness_of(probes, p);
 

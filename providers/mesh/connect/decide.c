@@ -11,13 +11,13 @@
 
 /* At RTR: does the path that the program asks for work, and if not now, or not later, can the connection move? */
 
-bool mesh_judge_needs_agreement(const struct mesh_view *view)
+bool mesh_decide_needs_agreement(const struct mesh_view *view)
 {
 	return view->verdict != MV_PATH_UNKNOWN && view->verdict != MV_PATH_SELF && view->verdict != MV_PATH_WORKS;
 }
 
-const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
-				   const struct mesh_view *view)
+const char *mesh_decide_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
+				    const struct mesh_view *view)
 {
 	const char *stays = conn ? mesh_pd_stays(conn->qp->pd) : NULL;
 
@@ -34,7 +34,8 @@ const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_co
 	return NULL;
 }
 
-const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why, size_t why_size)
+const char *mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why,
+				    size_t why_size)
 {
 	struct mesh_view_rail place;
 	struct mesh_rail *rail;
@@ -61,7 +62,8 @@ const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, c
 /* Logs one line per host with another version, which says what to do. */
 static void say_version(struct mesh_context *mc, const struct mesh_view *view)
 {
-	if (view->agent_version && view->agent_version != MV_CTL_VERSION && (mesh_judge_needs_agreement(view) || mesh_survives(mc)))
+	if (view->agent_version && view->agent_version != MV_CTL_VERSION &&
+	    (mesh_decide_needs_agreement(view) || mesh_survives(mc)))
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
 			    "host %s: its agent speaks version %u of the messages between processes, meshverbs here version %u: connections "
 			    "stay as their programs ask; upgrade %s",
@@ -86,8 +88,8 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, str
 }
 
 /* @refused: the base has refused RTR, so there is no working host without an agent to be cut off */
-static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, bool sure,
-		     struct mesh_choice *choice, struct mesh_view *view)
+static void check_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused,
+		     bool sure, struct mesh_choice *choice, struct mesh_view *view)
 {
 	struct mv_path_request request = {.device = mc->device,
 					  .port_num = attr->ah_attr.port_num,
@@ -114,7 +116,7 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
 	request.routed = choice->fits;
-	mesh_view_judge(&request, view);
+	mesh_view_decide(&request, view);
 }
 
 /*
@@ -134,24 +136,24 @@ static bool is_down(const struct mesh_view *view)
 	return view->verdict == MV_PATH_LOCAL_DOWN || view->verdict == MV_PATH_REMOTE_DOWN;
 }
 
-void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused, struct mesh_choice *choice,
-		    struct mesh_view *view)
+void mesh_decide_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused,
+		     struct mesh_choice *choice, struct mesh_view *view)
 {
-	judge_by(mc, qp, attr, refused, false, choice, view);
+	check_by(mc, qp, attr, refused, false, choice, view);
 	if (!refused && (view->verdict == MV_PATH_UNKNOWN || view->verdict == MV_PATH_WORKS) &&
 	    mesh_view_is_absent(&choice->gid, &choice->dgid)) {
 		refused = true;
-		judge_by(mc, qp, attr, refused, false, choice, view);
+		check_by(mc, qp, attr, refused, false, choice, view);
 	}
 	if (is_to_look_up(mc, qp, attr, choice, view) &&
 	    mesh_lookup(&choice->dgid, choice->fits ? MESH_LOOKUP_WORKS : MESH_LOOKUP_BROKEN))
-		judge_by(mc, qp, attr, refused, false, choice, view);
+		check_by(mc, qp, attr, refused, false, choice, view);
 	say_version(mc, view);
 	/* A cached look-up (not sure) may only leave a connection as it is: look up again. */
-	if (mesh_judge_needs_agreement(view) && !choice->sure)
-		judge_by(mc, qp, attr, refused, true, choice, view);
+	if (mesh_decide_needs_agreement(view) && !choice->sure)
+		check_by(mc, qp, attr, refused, true, choice, view);
 	/* Without a fresh look-up there may be a route. Port states come from the agent, so they count all the same. */
-	if (mesh_judge_needs_agreement(view) && !choice->sure && !is_down(view))
+	if (mesh_decide_needs_agreement(view) && !choice->sure && !is_down(view))
 		view->verdict = MV_PATH_UNKNOWN;
 }
 
@@ -208,8 +210,8 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_view
 	return view->verdict == MV_PATH_WORKS || is_down(view) ? NULL : "its path did not fit when it was made";
 }
 
-const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
-				const struct mesh_view *view)
+const char *mesh_decide_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice,
+				 const struct ibv_qp_attr *attr, const struct mesh_view *view)
 {
 	enum other_way way;
 	const char *why;
