@@ -77,8 +77,7 @@ struct mesh_process {
 	} strangers;
 	/* Paths that the agent watches: path_monitor.c. @lock guards the rest. */
 	struct mesh_process_monitor {
-		MESH_LOCK(MONITOR)
-		lock; /* taken before link_lock and view.lock only */
+		MESH_LOCK(MONITOR) lock; /* taken before link_lock and view.lock only */
 		struct mesh_path_monitor *all; /* NULL: none yet */
 	} monitor;
 	/* Connections: conn.c, connect.c. @lock guards the table. */
