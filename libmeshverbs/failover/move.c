@@ -143,7 +143,7 @@ void mv_move_activate(struct mv_move *m, bool timed_out)
 	mv_move_push(m, MV_DO_ACTIVATE)->timed_out = timed_out;
 }
 
-void mv_move_set_native(struct mv_move *m)
+void mv_move_set_passthrough(struct mv_move *m)
 {
 	m->now = (struct mv_move_path){.mine = m->local,
 				       .peer = m->peer,
@@ -152,32 +152,31 @@ void mv_move_set_native(struct mv_move *m)
 				       .peer_stays = true,
 				       .my_psn = MV_CTL_PSN_NONE,
 				       .peer_psn = MV_CTL_PSN_NONE};
-	mv_move_set_state(m, MV_MOVE_NATIVE);
+	mv_move_set_state(m, MV_MOVE_PASSTHROUGH);
 }
 
-static void native_now(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
+static void passthrough_now(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 {
 	struct mv_move_action *action;
 
 	mv_move_release(m);
-	mv_move_set_native(m);
-	action = mv_move_push(m, MV_DO_NATIVE);
+	mv_move_set_passthrough(m);
+	action = mv_move_push(m, MV_DO_PASSTHROUGH);
 	action->reason = reason;
 	action->timed_out = timed_out;
 	action->gid_type = m->local_type;
 }
 
-void mv_move_go_native(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,
-		       bool timed_out)
+void mv_move_go_passthrough(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell, bool timed_out)
 {
 	/* A peer that is not known yet would not understand; it will ask. */
 	if (tell != MV_CTL_REASON_NONE && m->attempts.peer)
 		mv_move_send(m, MV_CTL_REFUSE, 0, tell);
 	if (!mv_move_busy(m)) {
-		native_now(m, reason, timed_out);
+		passthrough_now(m, reason, timed_out);
 		return;
 	}
-	m->pending.what = MV_PENDING_NATIVE;
+	m->pending.what = MV_PENDING_PASSTHROUGH;
 	m->pending.reason = (uint8_t)reason;
 	m->pending.timed_out = timed_out;
 }
@@ -204,8 +203,8 @@ static bool settle_pending(struct mv_move *m, uint64_t now_ns)
 	if (pending == MV_PENDING_NONE)
 		return false;
 	mv_move_set_state(m, MV_MOVE_ASKING);
-	if (pending == MV_PENDING_NATIVE) {
-		native_now(m, m->pending.reason, m->pending.timed_out);
+	if (pending == MV_PENDING_PASSTHROUGH) {
+		passthrough_now(m, m->pending.reason, m->pending.timed_out);
 	} else if (m->live) {
 		mv_move_settle_live(m, pending, now_ns);
 	} else {
@@ -228,7 +227,7 @@ void mv_move_try_path(struct mv_move *m, enum mv_ctl_reason reason)
 	if (m->live)
 		mv_move_call_off(m, reason, reason, false);
 	else
-		mv_move_go_native(m, reason, reason, false);
+		mv_move_go_passthrough(m, reason, reason, false);
 }
 
 uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type)
@@ -298,7 +297,7 @@ void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_
 {
 	begin_life(m, begin, times, now_ns);
 	m->sq_psn = sq_psn;
-	mv_move_set_native(m);
+	mv_move_set_passthrough(m);
 }
 
 void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
@@ -309,7 +308,7 @@ void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
 	mv_move_take_paths(m, begin->paths, begin->n_paths);
 	/* A leader without paths does not keep the peer waiting. */
 	if (m->leader && !m->paths.n && m->verdict != MV_PATH_ASK)
-		mv_move_go_native(m, MV_CTL_REASON_NO_PATH, MV_CTL_REASON_NONE, false);
+		mv_move_go_passthrough(m, MV_CTL_REASON_NO_PATH, MV_CTL_REASON_NONE, false);
 	else
 		mv_move_set_state(m, MV_MOVE_ASKING);
 	/*
@@ -435,7 +434,7 @@ void mv_move_unreachable(struct mv_move *m, uint64_t now_ns)
 	default:
 		return;
 	}
-	mv_move_go_native(m, MV_CTL_REASON_UNREACHABLE, MV_CTL_REASON_NONE, false);
+	mv_move_go_passthrough(m, MV_CTL_REASON_UNREACHABLE, MV_CTL_REASON_NONE, false);
 }
 
 void mv_move_undelivered(struct mv_move *m)
@@ -463,7 +462,7 @@ const char *mv_move_state_name(enum mv_move_state state)
 		return "answered";
 	case MV_MOVE_ACTIVE:
 		return "active";
-	case MV_MOVE_NATIVE:
+	case MV_MOVE_PASSTHROUGH:
 		return "native";
 	case MV_MOVE_QUIESCING:
 		return "quiescing";

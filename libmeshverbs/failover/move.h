@@ -29,26 +29,28 @@
  * An end that waits repeats its message, backing off. An end that gets a repeated message repeats its answer. No message causes more than
  * one. Nothing is posted on the new path before ACTIVATE, and ACTIVATE comes only after the other end's QP can receive.
  *
- * Giving up: until the follower has sent ANSWER(READY), either end may give up and connect natively. It says so to whatever the peer sends
- * then. After ANSWER(READY) the leader alone decides, and the follower asks until it knows. If the follower hears nothing for give_up_ns
- * while work waits, or hears BYE, it activates. If the leader has activated, too, all is well. If not, the work fails on the path as it
- * would have failed without one. A follower that went native instead could leave a leader that is active, and receives that the path has
- * already taken, without their other end.
+ * Giving up: until the follower has sent ANSWER(READY), either end may give up and connect as passthrough. It says so
+ * to whatever the peer sends then. After ANSWER(READY) the leader alone decides, and the follower asks until it knows.
+ * If the follower hears nothing for give_up_ns while work waits, or hears BYE, it activates. If the leader has
+ * activated, too, all is well. If not, the work fails on the path as it would have failed without one. A follower that
+ * went passthrough instead could leave a leader that is active, and receives that the path has already taken, without
+ * their other end.
  *
  * A peer without such a machine never answers, though its program may be there and send. Work that waits for an answer ends after
  * give_up_ns, but a program that only receives has no such work. The program's own path did not work when the connect began, and may work
  * now: a port is back. Or it worked all the time (MV_PATH_OTHER_SUBNET). The caller sees that. It may then connect the program's own QP
- * while this end still asks, not before mv_move_native_at(), and reports the outcome with mv_move_tried(). After a refusal (the neighbour
- * does not answer yet) nothing has happened, and the end asks on. After a success the end is NATIVE, like an end that gave up before it had
- * heard of its peer: a peer that comes later asks, and is told.
+ * while this end still asks, not before mv_move_passthrough_at(), and reports the outcome with mv_move_tried(). After a
+ * refusal (the neighbour does not answer yet) nothing has happened, and the end asks on. After a success the end is
+ * PASSTHROUGH, like an end that gave up before it had heard of its peer: a peer that comes later asks, and is told.
  *
  * A path that one end cannot make (PREPARE or CONNECT fails) does not end the transaction. The leader goes on to its next path, and the
  * follower asks for that by an ANSWER without READY. Offers are numbered, so a late offer does no harm.
  *
  * Attempts tell the lives of a QP apart: a program may reset a QP and connect it again. A later attempt of the peer starts the transaction
- * over, except on an end that is ACTIVE or NATIVE. That end stays silent, because its program has to reset it as well. If a program always
- * uses the same PSNs, a message of an earlier life of the peer that names no attempt of ours looks as if meant for our present life. So a
- * peer is held to an attempt only once that attempt has named ours. Until then a later attempt of the peer takes its place, without a word.
+ * over, except on an end that is ACTIVE or PASSTHROUGH. That end stays silent, because its program has to reset it as
+ * well. If a program always uses the same PSNs, a message of an earlier life of the peer that names no attempt of ours
+ * looks as if meant for our present life. So a peer is held to an attempt only once that attempt has named ours. Until
+ * then a later attempt of the peer takes its place, without a word.
  */
 
 enum mv_move_state {
@@ -59,7 +61,8 @@ enum mv_move_state {
 	MV_MOVE_CONNECTING, /* CONNECT given out */
 	MV_MOVE_ANSWERED, /* follower: waiting for CONFIRM */
 	MV_MOVE_ACTIVE, /* on the agreed path */
-	MV_MOVE_NATIVE, /* given up, or not needed: connected as the program asked (see action MV_DO_NATIVE) */
+	/* given up, or not needed: connected as the program asked (see action MV_DO_PASSTHROUGH) */
+	MV_MOVE_PASSTHROUGH,
 	/* Only for a QP at work (ASKING to ANSWERED as above): */
 	MV_MOVE_QUIESCING, /* connected; QUIESCE given out. Follows CONNECTING at either end */
 	MV_MOVE_DRAINING, /* DRAIN given out */
@@ -108,7 +111,7 @@ struct mv_move_wish {
 
 /* What calling off a move of a QP at work needs, and leaves. The caller serialises. */
 struct mv_move_call_off {
-	enum mv_move_state settled; /* state before the move, restored by STAY: ACTIVE or NATIVE */
+	enum mv_move_state settled; /* state before the move, restored by STAY: ACTIVE or PASSTHROUGH */
 	bool aborted; /* mv_move_abort() was called */
 	uint8_t reason; /* enum mv_ctl_reason for which the last move was called off */
 };
@@ -158,7 +161,8 @@ struct mv_move {
 	uint32_t sq_psn, rq_psn; /* PSNs of the program's QP; MV_CTL_PSN_NONE: not known yet */
 	struct mv_move_paths paths;
 	uint32_t last_offer; /* leader: number of the latest offer; follower: number of the latest offer taken up */
-	struct mv_move_path now; /* path of the work; valid in ACTIVE and later, and in NATIVE (offer 0); readable */
+	/* path of the work; valid in ACTIVE and later, and in PASSTHROUGH (offer 0); readable */
+	struct mv_move_path now;
 	struct mv_move_path next; /* path that is being negotiated; readable */
 	bool prepared; /* @next has a QP that has to be released */
 	/* For a QP at work. */
@@ -202,9 +206,9 @@ void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin, const s
  * @begin: verdict, paths and n_paths are ignored; local_type is the one in use
  * @sq_psn: MV_CTL_PSN_NONE: not in RTS yet; mv_move_rts() follows
  *
- * As after mv_move_begin() and the action NATIVE: the QP answers its peer, and may be moved. A QP that is connected to
- * itself begins only here, because its first path needs no agreement. The struct numbers the moves, so keep it as long
- * as the QP is connected.
+ * As after mv_move_begin() and the action PASSTHROUGH: the QP answers its peer, and may be moved. A QP that is
+ * connected to itself begins only here, because its first path needs no agreement. The struct numbers the moves, so
+ * keep it as long as the QP is connected.
  */
 void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_t sq_psn,
 		   const struct mv_move_times *times, uint64_t now_ns);
@@ -251,8 +255,8 @@ void mv_move_unopened(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t 
 /**
  * mv_move_unreachable - the agent cannot reach the peer's agent, and the peer's host is gone
  *
- * Leads to NATIVE at once. After ANSWER, at either end, and for a QP at work, it counts as a lost message, because the
- * failure of the path may have cut off the agents for a moment.
+ * Leads to PASSTHROUGH at once. After ANSWER, at either end, and for a QP at work, it counts as a lost message, because
+ * the failure of the path may have cut off the agents for a moment.
  */
 void mv_move_unreachable(struct mv_move *m, uint64_t now_ns);
 
@@ -264,19 +268,19 @@ void mv_move_unreachable(struct mv_move *m, uint64_t now_ns);
 void mv_move_undelivered(struct mv_move *m);
 
 /**
- * mv_move_native_at - when may the program's own QP be connected as the program asked, if its path works then?
+ * mv_move_passthrough_at - when may the program's own QP be connected as the program asked, if its path works then?
  *
  * Return: ns; UINT64_MAX: never: the peer has answered, or is not being asked.
  */
-uint64_t mv_move_native_at(const struct mv_move *m);
+uint64_t mv_move_passthrough_at(const struct mv_move *m);
 
 /**
- * mv_move_tried - outcome of connecting the program's own QP, after mv_move_native_at()
- * @ok: true: the QP can receive; the state is NATIVE, without an action NATIVE. False: the QP is as before;
- * mv_move_native_at() tells when to try again
+ * mv_move_tried - outcome of connecting the program's own QP, after mv_move_passthrough_at()
+ * @ok: true: the QP can receive; the state is PASSTHROUGH, without an action PASSTHROUGH. False: the QP is as before;
+ * mv_move_passthrough_at() tells when to try again
  *
- * No other event may come between mv_move_native_at() and this call: with both QPs connected, the peer's work could go
- * to either.
+ * No other event may come between mv_move_passthrough_at() and this call: with both QPs connected, the peer's work
+ * could go to either.
  */
 void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns);
 
@@ -334,7 +338,7 @@ bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
 bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret);
 
 /**
- * mv_move_answer_native - answer of an end that is connected as its program asked
+ * mv_move_answer_passthrough - answer of an end that is connected as its program asked
  * @local, @peer, @local_type, @sq_psn, @rq_psn: of that connection; PSNs MV_CTL_PSN_NONE if not known. The peer accepts
  * only an answer that a PSN proves. Without @rq_psn, and without @sq_psn while the peer is not in RTS, the peer asks
  * until it gives up
@@ -342,11 +346,11 @@ bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret);
  *
  * For a connection that never had a struct mv_move. A connection with one answers by mv_move_message().
  *
- * Return: true: send @ret (HELLO|NATIVE to a HELLO, REFUSE(NATIVE) to an OFFER or ANSWER); false: no answer.
+ * Return: true: send @ret (HELLO|PASSTHROUGH to a HELLO, REFUSE(PASSTHROUGH) to an OFFER or ANSWER); false: no answer.
  */
-bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, uint8_t local_type,
-			   uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt, uint64_t nonce, const struct mv_ctl_msg *msg,
-			   struct mv_ctl_msg *ret);
+bool mv_move_answer_passthrough(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, uint8_t local_type,
+				uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt, uint64_t nonce,
+				const struct mv_ctl_msg *msg, struct mv_ctl_msg *ret);
 
 /** mv_move_state_name - one word; constant string */
 const char *mv_move_state_name(enum mv_move_state state);

@@ -19,7 +19,7 @@ enum mv_move_action_type {
 	 * QP, or post it again, as @next_psn tells (psn.h). The old QP is not needed any more.
 	 */
 	MV_DO_ACTIVATE,
-	MV_DO_NATIVE, /* connect the program's own QP; use @gid_type if it differs from its entry's */
+	MV_DO_PASSTHROUGH, /* connect the program's own QP; use @gid_type if it differs from its entry's */
 	MV_DO_RELEASE, /* release the QP made by PREPARE; post what QUIESCE withheld */
 	/*
 	 * Until RELEASE or DRAIN, post no atomics, and nothing behind a withheld one, except work whose completion
@@ -63,7 +63,7 @@ struct mv_move_action {
 			/* PREPARE, CONNECT. Of a follower: chosen by the leader; refuse a GID that is not ours, or is excluded */
 			union ibv_gid local_gid;
 			union ibv_gid remote_gid; /* the other end of the path */
-			uint8_t gid_type; /* PREPARE, CONNECT, NATIVE */
+			uint8_t gid_type; /* PREPARE, CONNECT, PASSTHROUGH */
 			/* CONNECT, STANDBY */
 			struct mv_ctl_end peer;
 			uint16_t peer_lid;
@@ -72,11 +72,11 @@ struct mv_move_action {
 			uint32_t sq_psn, rq_psn; /* first PSNs on the path; CONNECT: MV_CTL_PSN_NONE: those of the programs */
 			bool answer; /* STANDBY */
 			/*
-			 * NATIVE, STAY, FLUSH: why there is no move, for the log. REASON_NONE: both ends agreed that
-			 * none is needed, or @timed_out. WANTED: why the peer wants to move
+			 * PASSTHROUGH, STAY, FLUSH: why there is no move, for the log. REASON_NONE: both ends agreed
+			 * that none is needed, or @timed_out. WANTED: why the peer wants to move
 			 */
 			enum mv_ctl_reason reason;
-			/* NATIVE, STAY, FLUSH: no message in time; ACTIVATE: without the leader's CONFIRM */
+			/* PASSTHROUGH, STAY, FLUSH: no message in time; ACTIVATE: without the leader's CONFIRM */
 			bool timed_out;
 			bool unsure; /* STAY: there was only a suspicion, of this end or of the peer */
 			/* ACTIVATE */

@@ -12,7 +12,7 @@
 /* To be done when the outcome of PREPARE, CONNECT or DRAIN is known. */
 enum mv_move_pending {
 	MV_PENDING_NONE,
-	MV_PENDING_NATIVE,
+	MV_PENDING_PASSTHROUGH,
 	MV_PENDING_RESTART, /* ask again: the peer has another QP now; at work: try other paths */
 	MV_PENDING_OFF, /* at work: STAY, or FLUSH */
 };
@@ -29,7 +29,7 @@ uint64_t mv_move_give_up_at(const struct mv_move *m);
 /* A QP is at work, and no move is under way. */
 static inline bool mv_move_settled(const struct mv_move *m)
 {
-	return m->state == MV_MOVE_ACTIVE || m->state == MV_MOVE_NATIVE;
+	return m->state == MV_MOVE_ACTIVE || m->state == MV_MOVE_PASSTHROUGH;
 }
 
 /*
@@ -96,11 +96,10 @@ void mv_move_start_timer(struct mv_move *m, uint64_t now_ns);
 void mv_move_enter(struct mv_move *m, enum mv_move_state state, uint64_t now_ns);
 
 /*
- * Connects natively, now or when a pending outcome is known.
+ * Connects as passthrough, now or when a pending outcome is known.
  * @tell: reason for the peer; REASON_NONE: tell nothing
  */
-void mv_move_go_native(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,
-		       bool timed_out);
+void mv_move_go_passthrough(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell, bool timed_out);
 
 /* Gives up the QP on the path and asks again, by the timer or when a pending outcome is known. */
 void mv_move_restart(struct mv_move *m, uint64_t now_ns);
@@ -111,7 +110,7 @@ void mv_move_connect(struct mv_move *m); /* requests CONNECT to @next.peer */
 void mv_move_prepare(struct mv_move *m, const union ibv_gid *local, const union ibv_gid *remote,
 		     uint8_t type); /* requests PREPARE */
 
-/* Leader: tries the current path; none left: refuses, and goes native or calls off, for @reason. */
+/* Leader: tries the current path; none left: refuses, and goes passthrough or calls off, for @reason. */
 void mv_move_try_path(struct mv_move *m, enum mv_ctl_reason reason);
 
 /* RoCE version of the program's own address that fits the peer's; differs from the present one for verdict ASK only. */
@@ -177,7 +176,7 @@ bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, uint
 /* Notes which PSNs the peer has proven to know, by a message that counts. */
 void mv_move_note_proof(struct mv_move *m, const struct mv_ctl_msg *msg);
 /* The peer is connected as its program asked, or stays so. */
-void mv_move_peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type);
+void mv_move_peer_is_passthrough(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type);
 /* Follower: takes up an offered path. */
 void mv_move_take_up(struct mv_move *m, const struct mv_ctl_msg *msg);
 /* Leader: takes the follower's end from its ANSWER(READY). */
@@ -185,7 +184,7 @@ void mv_move_take_answer(struct mv_move *m, const struct mv_ctl_msg *msg);
 
 /* ---- move_time.c ---- */
 
-/** mv_move_set_native - the state becomes NATIVE, without an action */
-void mv_move_set_native(struct mv_move *m);
+/** mv_move_set_passthrough - the state becomes PASSTHROUGH, without an action */
+void mv_move_set_passthrough(struct mv_move *m);
 
 #endif

@@ -6,7 +6,7 @@
 
 /*
  * Move of a QP at work: the transaction of move.h, with an old QP that has to be drained before the new QP may
- * be used. A move begins on an end that is settled (ACTIVE or NATIVE), on one end or on both at once, with
+ * be used. A move begins on an end that is settled (ACTIVE or PASSTHROUGH), on one end or on both at once, with
  * mv_move_start(). Each message names the path that is being left by the number of its offer (0: the program's own):
  *
  *   follower --HELLO--> leader           "I want to leave this path" (only if it begins)

@@ -286,7 +286,7 @@ static bool while_connecting(struct mv_move *m, const struct mv_ctl_msg *msg, ui
 		return false;
 	m->timers.heard_at = now_ns;
 	if (msg->type == MV_CTL_HELLO && !msg->base)
-		mv_move_peer_is_native(m, MV_CTL_REASON_NATIVE, msg->gid_type);
+		mv_move_peer_is_passthrough(m, MV_CTL_REASON_PASSTHROUGH, msg->gid_type);
 	if (msg->type != MV_CTL_OFFER || m->state != MV_MOVE_ANSWERED || m->leader ||
 	    msg->base != m->next.offer)
 		return false;

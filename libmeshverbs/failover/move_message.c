@@ -54,14 +54,14 @@ void mv_move_note_proof(struct mv_move *m, const struct mv_ctl_msg *msg)
 	m->attempts.peer_shown = shown_by(m->sq_psn, m->rq_psn, msg);
 }
 
-/* ---- a native end ------------------------------------------------------------------------------
+/* ---- a passthrough end ------------------------------------------------------------------------------
  */
 
-bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_end *peer,
-			   uint8_t local_type, uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt,
-			   uint64_t nonce, const struct mv_ctl_msg *msg, struct mv_ctl_msg *ret)
+bool mv_move_answer_passthrough(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, uint8_t local_type,
+				uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt, uint64_t nonce,
+				const struct mv_ctl_msg *msg, struct mv_ctl_msg *ret)
 {
-	bool hello = msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_NATIVE);
+	bool hello = msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_PASSTHROUGH);
 	uint8_t shown = shown_by(sq_psn, rq_psn, msg);
 
 	if (!hello && msg->type != MV_CTL_OFFER && msg->type != MV_CTL_ANSWER)
@@ -69,8 +69,8 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 	if (!has_our_ends(local, peer, msg) || !(shown || (!is_known(sq_psn) && mv_proof_is_whole(msg))))
 		return false;
 	*ret = (struct mv_ctl_msg){.type = hello ? MV_CTL_HELLO : MV_CTL_REFUSE,
-				   .flags = hello ? MV_CTL_NATIVE : 0,
-				   .reason = hello ? MV_CTL_REASON_NONE : MV_CTL_REASON_NATIVE,
+				   .flags = hello ? MV_CTL_PASSTHROUGH : 0,
+				   .reason = hello ? MV_CTL_REASON_NONE : MV_CTL_REASON_PASSTHROUGH,
 				   .gid_type = local_type,
 				   .attempt = attempt,
 				   .to_attempt = msg->attempt,
@@ -83,15 +83,15 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 	return true;
 }
 
-static void answer_native(struct mv_move *m, const struct mv_ctl_msg *msg)
+static void answer_passthrough(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	struct mv_ctl_msg answer;
 
 	/* A later life of the peer's QP. If our program resets its own QP, too, the two can negotiate. If not, nothing helps. */
 	if (m->attempts.peer && !mv_move_is_present(m, msg))
 		return;
-	if (mv_move_answer_native(&m->local, &m->peer, m->local_type, m->sq_psn, m->rq_psn,
-				  m->attempts.mine, m->attempts.my_nonce, msg, &answer))
+	if (mv_move_answer_passthrough(&m->local, &m->peer, m->local_type, m->sq_psn, m->rq_psn, m->attempts.mine,
+				       m->attempts.my_nonce, msg, &answer))
 		mv_move_send_message(m, &answer);
 }
 
@@ -139,31 +139,33 @@ bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, uint
 /* ---- one function for each type ----------------------------------------------------------------
  */
 
-void mv_move_peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type)
+void mv_move_peer_is_passthrough(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type)
 {
 	uint8_t type = mv_move_fitting_type(m, peer_type);
 
-	/* The peer has answered, and does not go native without the leader's word. */
+	/* The peer has answered, and does not go passthrough without the leader's word. */
 	if (m->leader && m->state == MV_MOVE_CONNECTING)
 		return;
 	if (m->verdict == MV_PATH_ASK && type == peer_type)
 		reason = MV_CTL_REASON_NONE;
 	m->local_type = type;
-	mv_move_go_native(m, reason, MV_CTL_REASON_NONE, false);
+	mv_move_go_passthrough(m, reason, MV_CTL_REASON_NONE, false);
 }
 
 /* Leader: both ends only asked for the other's RoCE version. No move is needed. */
 static void decide_for_both(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	m->local_type = mv_move_fitting_type(m, msg->gid_type);
-	mv_move_send(m, MV_CTL_HELLO, MV_CTL_NATIVE, MV_CTL_REASON_NONE);
-	mv_move_go_native(m, MV_CTL_REASON_NONE, MV_CTL_REASON_NONE, false);
+	mv_move_send(m, MV_CTL_HELLO, MV_CTL_PASSTHROUGH, MV_CTL_REASON_NONE);
+	mv_move_go_passthrough(m, MV_CTL_REASON_NONE, MV_CTL_REASON_NONE, false);
 }
 
 static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	if (msg->flags & MV_CTL_NATIVE) {
-		mv_move_peer_is_native(m, msg->reason == MV_CTL_REASON_GONE ? MV_CTL_REASON_GONE : MV_CTL_REASON_NATIVE, msg->gid_type);
+	if (msg->flags & MV_CTL_PASSTHROUGH) {
+		mv_move_peer_is_passthrough(
+			m, msg->reason == MV_CTL_REASON_GONE ? MV_CTL_REASON_GONE : MV_CTL_REASON_PASSTHROUGH,
+			msg->gid_type);
 	} else if (!m->leader) {
 		/* The leader may have missed our HELLO. */
 		if (m->state == MV_MOVE_ASKING)
@@ -255,7 +257,7 @@ static void on_bye(struct mv_move *m, uint64_t now_ns)
 /* A HELLO that asks makes no claim, and may not know our present life. */
 static bool is_question(const struct mv_ctl_msg *msg)
 {
-	return msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_NATIVE);
+	return msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_PASSTHROUGH);
 }
 
 /* ---- an end that is done -----------------------------------------------------------------------
@@ -283,7 +285,7 @@ static void message_when_done(struct mv_move *m, const struct mv_ctl_msg *msg)
 		if (m->live && from_peer && !mv_move_knows_enough(m))
 			mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
 	} else if (!m->now.offer) {
-		answer_native(m, msg);
+		answer_passthrough(m, msg);
 	} else if (from_peer) {
 		repeat_outcome(m, msg);
 	}
@@ -327,7 +329,7 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		on_confirm(m, msg);
 		break;
 	case MV_CTL_REFUSE:
-		mv_move_peer_is_native(m, msg->reason, msg->gid_type);
+		mv_move_peer_is_passthrough(m, msg->reason, msg->gid_type);
 		break;
 	case MV_CTL_BYE:
 		on_bye(m, now_ns);

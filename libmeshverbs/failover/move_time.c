@@ -52,7 +52,7 @@ uint64_t mv_move_give_up_at(const struct mv_move *m)
 	return at;
 }
 
-uint64_t mv_move_native_at(const struct mv_move *m)
+uint64_t mv_move_passthrough_at(const struct mv_move *m)
 {
 	if (m->state != MV_MOVE_ASKING || m->live || m->attempts.peer)
 		return UINT64_MAX;
@@ -61,9 +61,9 @@ uint64_t mv_move_native_at(const struct mv_move *m)
 
 void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns)
 {
-	assert(mv_move_native_at(m) != UINT64_MAX);
+	assert(mv_move_passthrough_at(m) != UINT64_MAX);
 	if (ok) {
-		mv_move_set_native(m);
+		mv_move_set_passthrough(m);
 		return;
 	}
 	/*
@@ -94,9 +94,8 @@ static void give_up(struct mv_move *m)
 	else if (m->state == MV_MOVE_ANSWERED)
 		mv_move_activate(m, true);
 	else
-		mv_move_go_native(m,
-				  m->undelivered ? MV_CTL_REASON_UNREACHABLE : MV_CTL_REASON_NONE,
-				  MV_CTL_REASON_NATIVE, true);
+		mv_move_go_passthrough(m, m->undelivered ? MV_CTL_REASON_UNREACHABLE : MV_CTL_REASON_NONE,
+				       MV_CTL_REASON_PASSTHROUGH, true);
 }
 
 void mv_move_tick(struct mv_move *m, uint64_t now_ns)

@@ -20,11 +20,11 @@ struct mv_move_times {
 	uint64_t live_resend_ns;
 	uint64_t live_resend_max_ns; /* short, because each repetition delays the program's work. Default 50 ms */
 	/*
-	 * Longest silence of the peer. Verdict ASK: until this end goes native. Other verdicts: until it tries its own
-	 * path, if that seems to work: the path may work, and a peer without plugin may send at once. This end asks for
-	 * three quarters of its own patience (mv_move_patience()), at most ask_ns (default 2 s), at least ask_min_ns
-	 * (default 400 ms). Example: timeout 14 and retry_cnt 7 (ibv_rc_pingpong, perftest) are a patience of at least
-	 * 8 times 4.096 us << 14 (IBTA 9.7.6.1.3): 537 ms.
+	 * Longest silence of the peer. Verdict ASK: until this end goes passthrough. Other verdicts: until it tries its
+	 * own path, if that seems to work: the path may work, and a peer without plugin may send at once. This end asks
+	 * for three quarters of its own patience (mv_move_patience()), at most ask_ns (default 2 s), at least
+	 * ask_min_ns (default 400 ms). Example: timeout 14 and retry_cnt 7 (ibv_rc_pingpong, perftest) are a patience
+	 * of at least 8 times 4.096 us << 14 (IBTA 9.7.6.1.3): 537 ms.
 	 */
 	uint64_t ask_ns, ask_min_ns;
 	uint64_t give_up_ns; /* longest time for which work waits for the agreement. Default 10 s */

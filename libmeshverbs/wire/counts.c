@@ -53,7 +53,7 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	MOVED_AT(DRAIN, "drain"),
 	MOVED_AT(PRIMARY, "home"),
 	GAVE_UP(NONE, "timeout"),
-	GAVE_UP(NATIVE, "native"),
+	GAVE_UP(PASSTHROUGH, "native"),
 	GAVE_UP(NO_PATH, "no_path"),
 	GAVE_UP(NO_RESOURCES, "no_resources"),
 	GAVE_UP(MISMATCH, "mismatch"),

@@ -7,9 +7,8 @@
 #include "bytes.h"
 #include "proof.h"
 
-#define FLAGS_KNOWN                                                                                \
-	(MV_CTL_NATIVE | MV_CTL_READY | MV_CTL_KEY_INVALID | MV_CTL_STAYS | MV_CTL_ASKING |        \
-	 MV_CTL_MOVE)
+#define FLAGS_KNOWN                                                                                                    \
+	(MV_CTL_PASSTHROUGH | MV_CTL_READY | MV_CTL_KEY_INVALID | MV_CTL_STAYS | MV_CTL_ASKING | MV_CTL_MOVE)
 
 /* Every message has every field, and keys behind them if it brings some. */
 #define MESSAGE_BYTES 132
@@ -197,7 +196,7 @@ const char *mv_ctl_reason_text(unsigned int reason)
 	switch (reason) {
 	case MV_CTL_REASON_NONE:
 		return "no other path is needed";
-	case MV_CTL_REASON_NATIVE:
+	case MV_CTL_REASON_PASSTHROUGH:
 		return "the peer's end is connected as its program asked";
 	case MV_CTL_REASON_NO_PATH:
 		return "no pair of NICs connects the two hosts";

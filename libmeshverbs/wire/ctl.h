@@ -55,7 +55,7 @@ enum mv_ctl_type {
 };
 
 enum mv_ctl_flags {
-	MV_CTL_NATIVE = 1, /* HELLO: my end is connected with the program's own attributes */
+	MV_CTL_PASSTHROUGH = 1, /* HELLO: my end is connected with the program's own attributes */
 	/*
 	 * My QP on the path can receive. ANSWER without it: try another path. SYNC, STANDBY: I have yours, do not
 	 * answer.
@@ -77,7 +77,7 @@ enum mv_ctl_flags {
 
 enum mv_ctl_reason {
 	MV_CTL_REASON_NONE,
-	MV_CTL_REASON_NATIVE, /* my end is connected as the program asked, and may have outstanding work */
+	MV_CTL_REASON_PASSTHROUGH, /* my end is connected as the program asked, and may have outstanding work */
 	MV_CTL_REASON_NO_PATH, /* no rail of mine reaches yours */
 	MV_CTL_REASON_NO_RESOURCES,
 	MV_CTL_REASON_MISMATCH, /* my program expects another QP as its peer */

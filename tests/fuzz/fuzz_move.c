@@ -91,7 +91,7 @@ static void act(struct caller *c, const struct mv_move_action *action)
 		c->has_next = c->drained = false;
 		c->at_work = true;
 		break;
-	case MV_DO_NATIVE:
+	case MV_DO_PASSTHROUGH:
 		FUZZ_CHECK(!c->has_next && !c->at_work);
 		FUZZ_CHECK(action->reason < MV_CTL_REASON_END);
 		c->at_work = true;
@@ -124,7 +124,7 @@ static void drain(struct caller *c)
 		FUZZ_CHECK(++n <= MV_MOVE_MAX_ACTIONS);
 	}
 	state = c->m.state;
-	FUZZ_CHECK(c->at_work == (c->m.live || state == MV_MOVE_ACTIVE || state == MV_MOVE_NATIVE ||
+	FUZZ_CHECK(c->at_work == (c->m.live || state == MV_MOVE_ACTIVE || state == MV_MOVE_PASSTHROUGH ||
 				  (state == MV_MOVE_FAILED && !c->failed)));
 	FUZZ_CHECK(c->preparing == (state == MV_MOVE_PREPARING));
 	FUZZ_CHECK(c->connecting == (state == MV_MOVE_CONNECTING));

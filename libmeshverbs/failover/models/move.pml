@@ -10,8 +10,8 @@
  *
  * Timers are choices: either end may give up whenever it is allowed to. So one whose program's own path is back needs
  * nothing of its own: tried before the peer was heard of, with nothing in between, it has given up, or nothing has
- * happened. PREPARE and CONNECT take time and may fail. Either program may reset its QP, once; one end may be native
- * from the start. PSNs are not modelled.
+ * happened. PREPARE and CONNECT take time and may fail. Either program may reset its QP, once; one end may be
+ * passthrough from the start. PSNs are not modelled.
  *
  * Mistakes, each of which must be found:
  *   1 BUG_TO_ATTEMPT    messages to an earlier life of a QP are taken
@@ -19,7 +19,7 @@
  *   3 BUG_DOUBT         the follower gives up after ANSWER
  *   4 BUG_CONFIRM_ONCE  a repeated ANSWER gets no CONFIRM
  *   5 BUG_EARLY         the leader activates on ANSWER, before CONNECT
- *   6 BUG_MUTE          a native end answers nothing
+ *   6 BUG_MUTE          a passthrough end answers nothing
  *   7 BUG_PENDING       what comes up during PREPARE and CONNECT is forgotten
  * And GOAL_MOVED (8) claims that no connection is ever moved, which must be found to be wrong, too.
  */
@@ -54,15 +54,15 @@ hidden byte bug, paths; /* from the environment: one program for all mistakes */
 #define CONNECTING 4
 #define ANSWERED   5
 #define ACTIVE     6
-#define NATIVE     7
+#define PASSTHROUGH     7
 
 #define NONE    0
-#define GO_NATIVE 1
+#define GO_PASSTHROUGH 1
 #define RESTART 2
 
 /* The network: "sent", each with the sender's attempt first. */
 bool l_hello[ALL_A], f_hello[ALL_A];
-bool l_native[ALL_T], f_native[ALL_T]; /* HELLO|NATIVE */
+bool l_passthrough[ALL_T], f_passthrough[ALL_T]; /* HELLO|PASSTHROUGH */
 bool l_refuse[ALL_T], f_refuse[ALL_T];
 bool offer[ALL_N], ready[ALL_N], decline[ALL_N], confirm[ALL_N]; /* ready, decline: ANSWER */
 
@@ -70,7 +70,7 @@ bool offer[ALL_N], ready[ALL_N], decline[ALL_N], confirm[ALL_N]; /* ready, decli
 byte l_state = ASKING, l_life = 1, l_peer, l_offer, l_path, l_pending;
 byte f_state = ASKING, f_life = 1, f_peer, f_offer, f_pending;
 bool l_qp_up, f_qp_up; /* the QP on the path can receive */
-bool l_is_native, f_is_native; /* from the start */
+bool l_is_passthrough, f_is_passthrough; /* from the start */
 
 /* A message of one, two or three numbers, once for each value. */
 #define EACH_A(m)   m(1) m(2)
@@ -83,8 +83,8 @@ bool l_is_native, f_is_native; /* from the start */
 #define NEWER(n, current) ((n) > (current) || (bug == BUG_OFFER_NUMBER && (n) != (current)))
 #define THIS_ONE(n, current) (bug == BUG_OFFER_NUMBER || (n) == (current))
 
-#define L_ANSWERS_NATIVE(a) (bug != BUG_MUTE && l_state == NATIVE && (!l_peer || a == l_peer))
-#define F_ANSWERS_NATIVE(a) (bug != BUG_MUTE && f_state == NATIVE && (!f_peer || a == f_peer))
+#define L_ANSWERS_PASSTHROUGH(a) (bug != BUG_MUTE && l_state == PASSTHROUGH && (!l_peer || a == l_peer))
+#define F_ANSWERS_PASSTHROUGH(a) (bug != BUG_MUTE && f_state == PASSTHROUGH && (!f_peer || a == f_peer))
 
 inline later(variable, what)
 {
@@ -112,11 +112,11 @@ inline l_tell_refusal()
 	fi
 }
 
-inline l_go_native()
+inline l_go_passthrough()
 {
 	if
-	:: l_state == PREPARING || l_state == CONNECTING -> later(l_pending, GO_NATIVE)
-	:: else -> l_state = NATIVE; l_qp_up = false
+	:: l_state == PREPARING || l_state == CONNECTING -> later(l_pending, GO_PASSTHROUGH)
+	:: else -> l_state = PASSTHROUGH; l_qp_up = false
 	fi
 }
 
@@ -124,7 +124,7 @@ inline l_try_path()
 {
 	if
 	:: l_path < paths && l_offer < OFFERS -> l_state = PREPARING
-	:: else -> l_state = ASKING; l_tell_refusal(); l_state = NATIVE
+	:: else -> l_state = ASKING; l_tell_refusal(); l_state = PASSTHROUGH
 	fi
 }
 
@@ -144,14 +144,14 @@ inline l_begin(life)
 }
 
 #define L_STALE (l_peer && l_peer != f_life)
-#define L_DONE  (l_state == ACTIVE || l_state == NATIVE)
+#define L_DONE  (l_state == ACTIVE || l_state == PASSTHROUGH)
 #define L_BUSY  (l_state == PREPARING || l_state == CONNECTING)
 
 /* The outcome of PREPARE or CONNECT, good or bad. */
 inline l_outcome()
 {
 	if
-	:: l_pending == GO_NATIVE -> l_state = NATIVE; l_pending = NONE
+	:: l_pending == GO_PASSTHROUGH -> l_state = PASSTHROUGH; l_pending = NONE
 	:: l_pending == RESTART -> l_state = ASKING; l_path = 0; l_pending = NONE
 	:: l_pending == NONE && l_state == PREPARING ->
 		l_offer++; l_state = OFFERED; offer[ATN(l_life, l_peer, l_offer)] = true
@@ -174,7 +174,7 @@ inline l_take_hello(a)
 		:: l_pending == NONE -> later(l_pending, RESTART)
 		:: else
 		fi
-	:: L_ANSWERS_NATIVE(a) -> l_native[AT(l_life, a)] = true
+	:: L_ANSWERS_PASSTHROUGH(a) -> l_passthrough[AT(l_life, a)] = true
 	fi
 }
 
@@ -183,11 +183,11 @@ inline l_take_hello(a)
 	(f_hello[a] &&                                                                              \
 	 ((l_state == ASKING && a >= l_peer) || (l_state == PREPARING && a > l_peer) ||             \
 	  (l_state == OFFERED && a > l_peer) || (l_state == CONNECTING && a > l_peer) ||            \
-	  (L_ANSWERS_NATIVE(a) && !l_native[AT(l_life, a)])))
-/* HELLO|NATIVE and REFUSE of the follower's attempt a to our t. */
-#define L_NATIVE(a, t)                                                                              \
-	((f_native[AT(a, t)] || f_refuse[AT(a, t)]) && MEANT(t, l_life) && a >= l_peer &&           \
-	 (l_state == ASKING || (l_state == PREPARING && l_pending != GO_NATIVE) || l_state == OFFERED))
+	  (L_ANSWERS_PASSTHROUGH(a) && !l_passthrough[AT(l_life, a)])))
+/* HELLO|PASSTHROUGH and REFUSE of the follower's attempt a to our t. */
+#define L_PASSTHROUGH(a, t)                                                                              \
+	((f_passthrough[AT(a, t)] || f_refuse[AT(a, t)]) && MEANT(t, l_life) && a >= l_peer &&           \
+	 (l_state == ASKING || (l_state == PREPARING && l_pending != GO_PASSTHROUGH) || l_state == OFFERED))
 
 #define L_READY(a, t, n)                                                                            \
 	(ready[ATN(a, t, n)] && MEANT(t, l_life) && a == l_peer && THIS_ONE(n, l_offer))
@@ -195,7 +195,7 @@ inline l_take_hello(a)
 	(decline[ATN(a, t, n)] && MEANT(t, l_life) && a == l_peer && THIS_ONE(n, l_offer) &&        \
 	 l_state == OFFERED)
 #define L_REFUSES(a, t, n)                                                                          \
-	((ready[ATN(a, t, n)] || decline[ATN(a, t, n)]) && L_ANSWERS_NATIVE(a) &&                   \
+	((ready[ATN(a, t, n)] || decline[ATN(a, t, n)]) && L_ANSWERS_PASSTHROUGH(a) &&                   \
 	 !l_refuse[AT(l_life, a)])
 
 #define CONFIRMS_AGAIN                                                                              \
@@ -204,7 +204,7 @@ inline l_take_hello(a)
 #define L_ON_A(a)                                                                                   \
 	:: atomic { L_HELLO(a) -> l_take_hello(a) }
 #define L_ON_AT(a, t)                                                                               \
-	:: atomic { L_NATIVE(a, t) -> l_peer = a; l_go_native() }
+	:: atomic { L_PASSTHROUGH(a, t) -> l_peer = a; l_go_passthrough() }
 #define L_ON_ATN(a, t, n)                                                                           \
 	:: atomic { L_READY(a, t, n) && l_state == OFFERED -> l_take_ready() }                      \
 	:: atomic { L_READY(a, t, n) && CONFIRMS_AGAIN ->                                           \
@@ -227,9 +227,9 @@ end:	do
 	EACH_AT(L_ON_AT)
 	EACH_ATN(L_ON_ATN)
 	:: atomic { L_BUSY -> l_outcome() }
-	:: atomic { (l_state == ASKING || l_state == OFFERED || L_BUSY) && l_pending != GO_NATIVE ->
-			l_tell_refusal(); l_go_native() }
-	:: atomic { l_life < LIVES && (!L_DONE || L_STALE) && !l_is_native -> l_begin(l_life + 1) }
+	:: atomic { (l_state == ASKING || l_state == OFFERED || L_BUSY) && l_pending != GO_PASSTHROUGH ->
+			l_tell_refusal(); l_go_passthrough() }
+	:: atomic { l_life < LIVES && (!L_DONE || L_STALE) && !l_is_passthrough -> l_begin(l_life + 1) }
 	od
 }
 
@@ -243,11 +243,11 @@ inline f_tell_refusal()
 	fi
 }
 
-inline f_go_native()
+inline f_go_passthrough()
 {
 	if
-	:: f_state == PREPARING || f_state == CONNECTING -> later(f_pending, GO_NATIVE)
-	:: else -> f_state = NATIVE; f_qp_up = false
+	:: f_state == PREPARING || f_state == CONNECTING -> later(f_pending, GO_PASSTHROUGH)
+	:: else -> f_state = PASSTHROUGH; f_qp_up = false
 	fi
 }
 
@@ -259,12 +259,12 @@ inline f_begin(life)
 }
 
 #define F_STALE (f_peer && f_peer != l_life)
-#define F_DONE  (f_state == ACTIVE || f_state == NATIVE)
+#define F_DONE  (f_state == ACTIVE || f_state == PASSTHROUGH)
 
 inline f_outcome()
 {
 	if
-	:: f_pending == GO_NATIVE -> f_state = NATIVE; f_pending = NONE
+	:: f_pending == GO_PASSTHROUGH -> f_state = PASSTHROUGH; f_pending = NONE
 	:: f_pending == RESTART -> f_state = ASKING; f_pending = NONE
 	:: f_pending == NONE && f_state == PREPARING -> f_state = CONNECTING
 	:: f_pending == NONE && f_state == CONNECTING ->
@@ -297,10 +297,10 @@ inline f_adopt(a)
 #define F_MAY_GIVE_UP (f_state == ASKING || (bug == BUG_DOUBT && f_state == ANSWERED))
 
 #define F_HELLO(a) (l_hello[a] && F_WAITS && a > f_peer)
-#define F_SAYS_NATIVE(a) (l_hello[a] && F_ANSWERS_NATIVE(a) && !f_native[AT(f_life, a)])
-#define F_NATIVE(a, t)                                                                              \
-	((l_native[AT(a, t)] || l_refuse[AT(a, t)]) && MEANT(t, f_life) && a >= f_peer && F_WAITS &&  \
-	 f_pending != GO_NATIVE)
+#define F_SAYS_PASSTHROUGH(a) (l_hello[a] && F_ANSWERS_PASSTHROUGH(a) && !f_passthrough[AT(f_life, a)])
+#define F_PASSTHROUGH(a, t)                                                                              \
+	((l_passthrough[AT(a, t)] || l_refuse[AT(a, t)]) && MEANT(t, f_life) && a >= f_peer && F_WAITS &&  \
+	 f_pending != GO_PASSTHROUGH)
 #define F_OFFER(a, t, n)                                                                            \
 	(offer[ATN(a, t, n)] && MEANT(t, f_life) &&                                                 \
 	 ((a == f_peer && NEWER(n, f_offer) && (f_state == ASKING || f_state == ANSWERED)) ||       \
@@ -309,7 +309,7 @@ inline f_adopt(a)
 	(offer[ATN(a, t, n)] && MEANT(t, f_life) && a == f_peer && n == f_offer &&                  \
 	 f_state == ASKING && !decline[ATN(f_life, a, n)])
 #define F_REFUSES(a, t, n)                                                                          \
-	(offer[ATN(a, t, n)] && F_ANSWERS_NATIVE(a) && !f_refuse[AT(f_life, a)])
+	(offer[ATN(a, t, n)] && F_ANSWERS_PASSTHROUGH(a) && !f_refuse[AT(f_life, a)])
 #define F_CONFIRM(a, t, n)                                                                          \
 	(confirm[ATN(a, t, n)] && MEANT(t, f_life) && a == f_peer && THIS_ONE(n, f_offer) &&        \
 	 f_state == ANSWERED)
@@ -333,9 +333,9 @@ inline f_activate()
 
 #define F_ON_A(a)                                                                                   \
 	:: atomic { F_HELLO(a) -> f_adopt(a) }                                                      \
-	:: atomic { F_SAYS_NATIVE(a) -> f_native[AT(f_life, a)] = true }
+	:: atomic { F_SAYS_PASSTHROUGH(a) -> f_passthrough[AT(f_life, a)] = true }
 #define F_ON_AT(a, t)                                                                               \
-	:: atomic { F_NATIVE(a, t) -> f_adopt(a); f_go_native() }
+	:: atomic { F_PASSTHROUGH(a, t) -> f_adopt(a); f_go_passthrough() }
 #define F_ON_ATN(a, t, n)                                                                           \
 	:: atomic { F_OFFER(a, t, n) -> f_take_offer(a, n) }                                        \
 	:: atomic { F_DECLINES(a, t, n) -> decline[ATN(f_life, a, n)] = true }                      \
@@ -349,9 +349,9 @@ end:	do
 	EACH_AT(F_ON_AT)
 	EACH_ATN(F_ON_ATN)
 	:: atomic { F_BUSY -> f_outcome() }
-	:: atomic { (F_MAY_GIVE_UP || F_BUSY) && f_pending != GO_NATIVE ->
-			f_tell_refusal(); f_go_native() }
-	:: atomic { f_life < LIVES && (!F_DONE || F_STALE) && !f_is_native -> f_begin(f_life + 1) }
+	:: atomic { (F_MAY_GIVE_UP || F_BUSY) && f_pending != GO_PASSTHROUGH ->
+			f_tell_refusal(); f_go_passthrough() }
+	:: atomic { f_life < LIVES && (!F_DONE || F_STALE) && !f_is_passthrough -> f_begin(f_life + 1) }
 	od
 }
 
@@ -367,7 +367,7 @@ end:	do
 #define FINE                                                                                        \
 	((bug == GOAL_MOVED && !MOVED) ||                                                            \
 	 (bug != GOAL_MOVED &&                                                                      \
-	  (MOVED || (l_state == NATIVE && f_state == NATIVE) || WAITS_FOR_PROGRAM)))
+	  (MOVED || (l_state == PASSTHROUGH && f_state == PASSTHROUGH) || WAITS_FOR_PROGRAM)))
 
 proctype checker()
 {
@@ -381,8 +381,8 @@ init
 		c_code { paths = getenv("PATHS") ? atoi(getenv("PATHS")) : 2; };
 		if
 		:: l_begin(1); f_begin(1)
-		:: l_begin(1); f_is_native = true; f_state = NATIVE
-		:: f_begin(1); l_is_native = true; l_state = NATIVE
+		:: l_begin(1); f_is_passthrough = true; f_state = PASSTHROUGH
+		:: f_begin(1); l_is_passthrough = true; l_state = PASSTHROUGH
 		fi;
 		run leader();
 		run follower();

@@ -260,14 +260,14 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		mesh_conn_put(conn);
 }
 
-void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool native)
+void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool passthrough)
 {
 	struct mesh_conns *conns;
 
 	mesh_conns_lock();
 	conn->table.end_gid = *gid;
-	conn->table.native = native;
-	conn->table.native_sq_psn = MV_CTL_PSN_NONE;
+	conn->table.passthrough = passthrough;
+	conn->table.passthrough_sq_psn = MV_CTL_PSN_NONE;
 	conns = mesh_conns_locked(false);
 	if (conns) {
 		mesh_conns_put_locked(conns, conn);
@@ -285,7 +285,7 @@ bool mesh_conn_untouched(const struct ibv_qp *qp)
 		return true;
 	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
-	untouched = !conn || conn->table.native;
+	untouched = !conn || conn->table.passthrough;
 	mesh_conns_unlock();
 	return untouched;
 }
@@ -298,8 +298,8 @@ void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn)
 		return;
 	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
-	if (conn && conn->table.native)
-		conn->table.native_sq_psn = sq_psn;
+	if (conn && conn->table.passthrough)
+		conn->table.passthrough_sq_psn = sq_psn;
 	mesh_conns_unlock();
 }
 
@@ -308,7 +308,7 @@ uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)
 	uint32_t psn;
 
 	mesh_conns_lock();
-	psn = conn->table.native_sq_psn;
+	psn = conn->table.passthrough_sq_psn;
 	mesh_conns_unlock();
 	return psn;
 }

@@ -19,9 +19,10 @@
 /*
  * Connections: the record of each RC queue pair from INIT on, and the table of records.
  *
- * - NATIVE: the program's own QP works. The plugin only answers the peer; it may log the work for a later move (@vqp).
+ * - PASSTHROUGH: the program's own QP works. The plugin only answers the peer; it may log the work for a later move
+ * (@vqp).
  * - HELD: modify_qp has returned 0 for RTR, but the path does not work. Sends wait (vqp.h) while the helper thread negotiates
- *   (move.h). HELD ends in MOVED, NATIVE or FAILED.
+ *   (move.h). HELD ends in MOVED, PASSTHROUGH or FAILED.
  * - MOVED: a queue pair on another rail does the work.
  *
  * Locks, in this order: conn->lock, process->conns.lock. conn->lock may be held over verbs calls that take long. The other guards
@@ -30,7 +31,7 @@
 
 enum mesh_conn_state {
 	MESH_CONN_INIT, /* the program's QP is in INIT; receives are recorded */
-	MESH_CONN_NATIVE,
+	MESH_CONN_PASSTHROUGH,
 	MESH_CONN_HELD,
 	MESH_CONN_MOVED,
 	MESH_CONN_FAILED, /* no path works: the program has got completions in error */
@@ -151,8 +152,8 @@ struct mesh_conn_table {
 	union ibv_gid end_gid; /* of @ends.local, for look-ups; zero before mesh_conn_connected() */
 	bool claimed; /* the agent has got the CLAIM */
 	bool known; /* the agent may have, or have had, the claim, so send UNCLAIM at the end */
-	bool native; /* NATIVE since RTR, without @vqp: only answers the peer */
-	uint32_t native_sq_psn; /* the program's sq_psn; MV_CTL_PSN_NONE before RTS */
+	bool passthrough; /* PASSTHROUGH since RTR, without @vqp: only answers the peer */
+	uint32_t passthrough_sq_psn; /* the program's sq_psn; MV_CTL_PSN_NONE before RTS */
 	/* The rail of its last move, and why; of a self-connected QP: of the connection that it follows. "": none yet */
 	char went_to[IBV_SYSFS_NAME_MAX];
 	uint8_t went_why; /* enum mv_ctl_reason */
@@ -202,17 +203,17 @@ struct mesh_conn_ends {
 	struct mv_host_id host_id; /* of the peer's host at RTR, checked later; zero: not known */
 };
 
-/* The program's last attempt to connect, and how it ended: connect.c, native.c. conn->lock. */
+/* The program's last attempt to connect, and how it ended: connect.c, passthrough.c. conn->lock. */
 struct mesh_conn_attempt {
 	uint32_t number;
 	uint64_t nonce; /* random number of this attempt */
 	uint64_t rtr_ns; /* when the program asked for RTR */
 	uint64_t held_ns; /* when the connection became HELD */
 	int rtr_error; /* FAILED: errno of RTR of the program's own QP; 0: that QP receives */
-	const char *unlogged; /* NATIVE without @vqp: why, a constant string */
+	const char *unlogged; /* PASSTHROUGH without @vqp: why, a constant string */
 };
 
-/* The program's own QP on the path that the program asked for, before MOVED: native.c. conn->lock. */
+/* The program's own QP on the path that the program asked for, before MOVED: passthrough.c. conn->lock. */
 struct mesh_conn_own_qp {
 	enum mv_path_verdict verdict; /* of that path at RTR */
 	bool fits; /* at RTR, the kernel had a route to the peer for the GID entry */
@@ -222,16 +223,21 @@ struct mesh_conn_own_qp {
 	/* HELD: the QP is in RTR with this GID index, and receives; mesh_conn_listen() */
 	bool listens;
 	uint8_t listen_index, listen_type; /* enum mv_gid_type */
-	/* HELD, after MV_DO_NATIVE: the QP is connected, and sends wait until the peer's QP receives; mesh_conn_await_peer() */
+	/*
+	 * HELD, after MV_DO_PASSTHROUGH: the QP is connected, and sends wait until the peer's QP receives;
+	 * mesh_conn_await_peer()
+	 */
 	bool awaits_peer, peer_receives;
 	uint8_t type; /* enum mv_gid_type for that */
 	uint64_t await_until_ns, ask_peer_ns, ask_step_ns;
 };
 
-/* What the next action of @move waits for: native.c, negotiate.c, run.c. conn->lock. */
+/* What the next action of @move waits for: passthrough.c, negotiate.c, run.c. conn->lock. */
 struct mesh_conn_blocked {
-	bool in_batch; /* NATIVE or PREPARE waits for a thread of the program that is in a batch, or polls an extended CQ */
-	uint64_t entry_ns, entry_again_ns; /* NATIVE waits for its GID in the table: since, and next look; 0: does not */
+	/* PASSTHROUGH or PREPARE waits for a thread of the program that is in a batch, or polls an extended CQ */
+	bool in_batch;
+	/* PASSTHROUGH waits for its GID in the table: since, and next look; 0: does not */
+	uint64_t entry_ns, entry_again_ns;
 	uint64_t device_again_ns; /* the next action waits for a device that does not answer: next look; 0: no */
 };
 
@@ -332,7 +338,7 @@ struct mesh_conn {
 	struct mesh_conn_attempt attempt;
 	struct mesh_conn_own_qp own_qp;
 	struct mv_move move; /* valid with @vqp */
-	struct mesh_vqp *vqp; /* HELD, MOVED, FAILED; NATIVE if it can move later */
+	struct mesh_vqp *vqp; /* HELD, MOVED, FAILED; PASSTHROUGH if it can move later */
 	struct mesh_conn_path path; /* of the QP in the program's place */
 	struct mesh_conn_shadow shadow;
 	struct mesh_conn_blocked blocked;
@@ -386,12 +392,12 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news);
 void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns);
 /** mesh_conn_put_off - have the connection looked at at @due_ns and not earlier, unless it is queued; helper thread */
 void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns);
-/** mesh_conn_connected - queue as news a connection whose own GID is known now; @native: it never moves */
-void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool native);
+/** mesh_conn_connected - queue as news a connection whose own GID is known now; @passthrough: it never moves */
+void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool passthrough);
 /**
  * mesh_conn_untouched - may the base alone handle a modify_qp after RTR?
  *
- * True if the QP has no connection, or a native one without @vqp. Passes no cancellation point.
+ * True if the QP has no connection, or a passthrough one without @vqp. Passes no cancellation point.
  *
  * Return: true: call the base's function, then mesh_conn_note_sq_psn(); false: see mesh_conn_get().
  */
@@ -414,7 +420,7 @@ bool mesh_conn_led(const struct mesh_conn *conn, char *ret_device, enum mv_ctl_r
  * moves
  */
 void mesh_conn_leaves(struct mesh_conn *conn, const char *device);
-/** mesh_conn_sq_psn - first PSN that a native connection sends; MV_CTL_PSN_NONE: before RTS */
+/** mesh_conn_sq_psn - first PSN that a passthrough connection sends; MV_CTL_PSN_NONE: before RTS */
 uint32_t mesh_conn_sq_psn(struct mesh_conn *conn);
 /** mesh_conns_news - was any connection queued with @news since the helper thread took the queue? */
 bool mesh_conns_news(void);

@@ -103,10 +103,10 @@ void mesh_conns_queue_all(bool claim)
 		for (conn = conns->buckets[i]; conn; conn = conn->table.next) {
 			conn->table.claimed &= !claim;
 			/*
-			 * Native connections only care for messages. A connection that waits to move looks at all news
-			 * when it may.
+			 * Passthrough connections only care for messages. A connection that waits to move looks at all
+			 * news when it may.
 			 */
-			if (!conn->schedule.queued && (claim || (!conn->table.native && !conn->schedule.waits)))
+			if (!conn->schedule.queued && (claim || (!conn->table.passthrough && !conn->schedule.waits)))
 				mesh_conns_put_locked(conns, conn);
 		}
 	}

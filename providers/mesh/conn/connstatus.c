@@ -45,7 +45,7 @@ void mesh_conn_log_moved(struct mesh_conn *conn)
 static const char *state_name(const struct mesh_conn *conn)
 {
 	static const char *const names[] = {[MESH_CONN_INIT] = "init",
-					    [MESH_CONN_NATIVE] = "native",
+					    [MESH_CONN_PASSTHROUGH] = "native",
 					    [MESH_CONN_HELD] = "held",
 					    [MESH_CONN_MOVED] = "moved",
 					    [MESH_CONN_FAILED] = "failed"};
@@ -64,7 +64,7 @@ static const char *standby_on(const struct mesh_conn *conn)
 /* A connection that is not at work yet is not reported as movable. */
 static const char *movable_text(const struct mesh_conn *conn, const char *bound)
 {
-	bool at_work = (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && conn->attr.rts_mask;
+	bool at_work = (conn->state == MESH_CONN_PASSTHROUGH || conn->state == MESH_CONN_MOVED) && conn->attr.rts_mask;
 
 	if (bound)
 		return ",\"movable\":false";

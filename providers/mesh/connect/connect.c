@@ -8,7 +8,7 @@
 #include "failover_exec.h"
 #include "failover_policy.h"
 #include "live.h"
-#include "native.h"
+#include "passthrough.h"
 #include "negotiateint.h"
 #include "srq.h"
 #include "survives.h"
@@ -22,8 +22,8 @@ static int modify_base(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv
 	return vqp ? mesh_vqp_modify_base(vqp, attr, mask) : mc->lower.qp.modify_qp(qp, attr, mask);
 }
 
-static int rtr_native(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv_qp *qp, struct ibv_qp_attr *attr,
-		      int mask, uint8_t index)
+static int rtr_passthrough(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+			   int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
 	int err = mesh_srq_join_base(mc, qp, !vqp), own;
@@ -266,7 +266,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		conn->attempt.unlogged = mesh_conn_track(conn, mesh_mtu_bytes(attr->path_mtu));
 	if (is_to_refuse(view))
 		begin_refusing(conn);
-	err = refused ? refused : rtr_native(conn->mc, conn->vqp, conn->qp, attr, mask, choice->index);
+	err = refused ? refused : rtr_passthrough(conn->mc, conn->vqp, conn->qp, attr, mask, choice->index);
 	if (is_to_refuse(view))
 		end_refusing(conn, err);
 	if (err && conn->vqp) {
@@ -278,7 +278,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		return err;
 	if (!conn->vqp)
 		mesh_recvlog_end(conn->mc, conn->qp);
-	conn->state = MESH_CONN_NATIVE;
+	conn->state = MESH_CONN_PASSTHROUGH;
 	if (conn->vqp) {
 		adopt(conn);
 		mesh_conn_settled(conn);
@@ -301,14 +301,15 @@ static void log_unknown(struct mesh_context *mc, const struct ibv_qp *qp)
 }
 
 /* @conn: may be NULL */
-static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
-			  int mask, const struct mesh_choice *choice, const struct mesh_view *view, int refused)
+static int connect_passthrough(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp,
+			       struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
+			       const struct mesh_view *view, int refused)
 {
 	bool logged;
 	int err, saved_errno;
 
 	if (!conn) {
-		err = refused ? refused : rtr_native(mc, NULL, qp, attr, mask, choice->index);
+		err = refused ? refused : rtr_passthrough(mc, NULL, qp, attr, mask, choice->index);
 		if (!err)
 			log_unknown(mc, qp);
 		return err;
@@ -379,11 +380,11 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 decided:
 	if (mesh_decide_needs_agreement(&view)) {
 		if (!mesh_is_rtr(mask))
-			goto native; /* the base reports what is wrong with the attributes */
+			goto passthrough; /* the base reports what is wrong with the attributes */
 		why = mesh_decide_cannot_move(mc, conn, qp->qp_num, &view);
 		if (!why && mc->logged_only) {
 			log_would_move(mc, attr, &choice, &view);
-			goto native;
+			goto passthrough;
 		}
 		/* Check this before RTR returns 0: afterwards no error could be given to a program that waits for none. */
 		if (!why)
@@ -399,12 +400,12 @@ decided:
 	} else {
 		mesh_paths_why_not(&choice);
 	}
-native:
+passthrough:
 	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&choice.dgid, choice.fits);
 	doubted = stranger && mesh_view_is_doubted(&choice.dgid, choice.fits);
 	if (doubted)
 		log_doubted(mc, qp, attr, &choice);
-	err = connect_native(mc, conn, qp, attr, mask, &choice, &view, refused);
+	err = connect_passthrough(mc, conn, qp, attr, mask, &choice, &view, refused);
 	if (!refused || !err)
 		saved_errno = errno;
 	/*

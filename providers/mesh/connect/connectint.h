@@ -12,7 +12,7 @@
 /** mesh_conn_taken - does the plugin handle the work and the states of this connection? conn->lock */
 static inline bool mesh_conn_taken(const struct mesh_conn *conn)
 {
-	return conn->vqp && conn->state != MESH_CONN_NATIVE;
+	return conn->vqp && conn->state != MESH_CONN_PASSTHROUGH;
 }
 
 /**

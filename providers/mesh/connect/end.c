@@ -51,7 +51,7 @@ static void forget_completions(struct mesh_context *mc, struct ibv_cq *send_cq,
 
 int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	struct mesh_srq_native *leaving;
+	struct mesh_srq_own_qp *leaving;
 	int err;
 
 	/*
@@ -79,7 +79,7 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
 	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
-	struct mesh_srq_native *leaving;
+	struct mesh_srq_own_qp *leaving;
 	struct mesh_qp_made *made;
 	uint32_t qpn = qp->qp_num;
 	struct mesh_conn *conn;

@@ -4,7 +4,7 @@
 #include "failover_exec.h"
 #include "live.h"
 #include "move_live.h"
-#include "native.h"
+#include "passthrough.h"
 #include "negotiateint.h"
 #include "proved.h"
 
@@ -27,14 +27,15 @@ static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, 
 }
 
 /* Answer for a connection without transaction. conn->lock */
-static void answer_native(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+static void answer_passthrough(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 {
 	struct mv_ctl_msg reply;
 
-	if (conn->gone || (conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_FAILED) ||
-	    !mv_move_answer_native(&conn->ends.local, &conn->ends.peer, conn->ends.local_type,
-				   conn->attr.rts_mask ? conn->attr.rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
-				   conn->attr.rtr.rq_psn & 0xffffff, conn->attempt.number, conn->attempt.nonce, msg, &reply))
+	if (conn->gone || (conn->state != MESH_CONN_PASSTHROUGH && conn->state != MESH_CONN_FAILED) ||
+	    !mv_move_answer_passthrough(&conn->ends.local, &conn->ends.peer, conn->ends.local_type,
+					conn->attr.rts_mask ? conn->attr.rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
+					conn->attr.rtr.rq_psn & 0xffffff, conn->attempt.number, conn->attempt.nonce,
+					msg, &reply))
 		return;
 	/* Its program has ended the connection: that says nothing about the path. */
 	if (conn->state == MESH_CONN_FAILED && !conn->attempt.rtr_error)
@@ -52,7 +53,7 @@ static void meet_unopened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, 
 		mv_move_unopened(&conn->move, msg, now_ns);
 		mesh_conn_act(conn, now_ns, false);
 	} else if (mesh_conn_may_speak(conn->attempt.rtr_ns, now_ns)) {
-		answer_native(conn, msg);
+		answer_passthrough(conn, msg);
 	}
 }
 
@@ -72,7 +73,7 @@ static void take_opened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, co
 		mesh_conn_keys_came(conn, msg, keys);
 		mesh_conn_act(conn, now_ns, false);
 	} else {
-		answer_native(conn, msg);
+		answer_passthrough(conn, msg);
 	}
 }
 
@@ -127,8 +128,8 @@ static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint
 		return false;
 	err = mesh_conn_open_refused(conn, &refusal, &msg, now_ns);
 	if ((!err || (err == -ENOKEY && mesh_conn_may_speak(refusal.rtr_ns, now_ns))) &&
-	    mv_move_answer_native(&refusal.local, &refusal.peer, refusal.local_type, MV_CTL_PSN_NONE, refusal.rq_psn, refusal.attempt,
-				  refusal.nonce, &msg, &reply))
+	    mv_move_answer_passthrough(&refusal.local, &refusal.peer, refusal.local_type, MV_CTL_PSN_NONE,
+				       refusal.rq_psn, refusal.attempt, refusal.nonce, &msg, &reply))
 		mesh_thread_send(&reply);
 	return true;
 }
@@ -146,7 +147,7 @@ void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 /* Is the move over, with or without success, and nothing to be done soon? */
 static bool is_through(struct mesh_conn *conn)
 {
-	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->retry.stayed &&
+	return (conn->state == MESH_CONN_PASSTHROUGH || conn->state == MESH_CONN_MOVED) && !conn->retry.stayed &&
 	       !conn->retry.pathless_ns && !mesh_live_broken(conn->vqp) && !mesh_conn_asks(conn);
 }
 

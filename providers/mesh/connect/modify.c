@@ -95,7 +95,7 @@ static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mas
 	mesh_lock(&conn->lock);
 	if (conn->state == MESH_CONN_INIT && !(mask & IBV_QP_STATE)) {
 		mesh_attr_merge(&conn->attr.init, attr, mask & conn->attr.init_mask);
-	} else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
+	} else if (conn->state == MESH_CONN_PASSTHROUGH && (mask & IBV_QP_SQ_PSN)) {
 		conn->attr.rts = *attr;
 		conn->attr.rts_mask = mask;
 	}
@@ -288,7 +288,7 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	bool reset = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET;
-	struct mesh_srq_native *leaving = NULL;
+	struct mesh_srq_own_qp *leaving = NULL;
 	int err;
 
 	if (reset)

@@ -9,7 +9,7 @@
 #include "failover_exec.h"
 #include "failover_policy.h"
 #include "live.h"
-#include "native.h"
+#include "passthrough.h"
 #include "negotiateint.h"
 #include "proved.h"
 
@@ -130,7 +130,7 @@ static void do_activate(struct mesh_conn *conn)
 /* Connecting is slow: the kernel looks for the destination's neighbour. */
 static bool is_slow(const struct mv_move_action *action)
 {
-	return action->type == MV_DO_CONNECT || action->type == MV_DO_NATIVE || action->type == MV_DO_STANDBY;
+	return action->type == MV_DO_CONNECT || action->type == MV_DO_PASSTHROUGH || action->type == MV_DO_STANDBY;
 }
 
 bool mesh_conn_is_in_batch(struct mesh_conn *conn)
@@ -154,13 +154,13 @@ static bool is_polled(struct mesh_conn *conn, const struct mv_move_action *next)
  */
 static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next, bool worker)
 {
-	const union ibv_gid *to = next->type == MV_DO_NATIVE ? &conn->ends.peer.gid : &next->peer.gid;
+	const union ibv_gid *to = next->type == MV_DO_PASSTHROUGH ? &conn->ends.peer.gid : &next->peer.gid;
 
 	if (worker)
 		return next->type == MV_DO_PREPARE ||
 		       (next->type == MV_DO_QUIESCE && conn->move.early && !mesh_live_has_next(conn->vqp));
 	/* See stop_posting() and stops_listening(): a worker could not do the action either. */
-	if (next->type == MV_DO_NATIVE && (mesh_conn_is_in_batch(conn) || is_polled(conn, next)))
+	if (next->type == MV_DO_PASSTHROUGH && (mesh_conn_is_in_batch(conn) || is_polled(conn, next)))
 		return true;
 	/* Fast cases: an obsolete STANDBY, and a QP that is connected already. */
 	if (next->type == MV_DO_STANDBY && conn->move.live)
@@ -171,13 +171,13 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 }
 
 /*
- * Stop posting before MV_DO_NATIVE: the program's own QP must not be connected in the middle of a batch (ibv_wr_start()). A
- * thread in a batch may take long, and wait for conn->lock, for example to query the QP. So do not wait, but leave the action for
- * later. Return: false: later.
+ * Stop posting before MV_DO_PASSTHROUGH: the program's own QP must not be connected in the middle of a batch
+ * (ibv_wr_start()). A thread in a batch may take long, and wait for conn->lock, for example to query the QP. So do not
+ * wait, but leave the action for later. Return: false: later.
  */
 static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *next)
 {
-	if (next->type != MV_DO_NATIVE)
+	if (next->type != MV_DO_PASSTHROUGH)
 		return true;
 	mesh_conn_release_path(conn); /* may be a second call: it waits for pollers, which may post */
 	conn->blocked.in_batch = !mesh_vqp_stop_posting(conn->vqp);
@@ -196,15 +196,15 @@ static bool stops_listening(struct mesh_conn *conn, const struct mv_move_action 
 	return !conn->blocked.in_batch;
 }
 
-/* A worker has found that NATIVE has to wait: mesh_conn_native_waits(). */
+/* A worker has found that PASSTHROUGH has to wait: mesh_conn_passthrough_waits(). */
 static bool rests(const struct mesh_conn *conn, const struct mv_move_action *next, uint64_t now_ns)
 {
-	return next->type == MV_DO_NATIVE && now_ns < conn->blocked.entry_again_ns;
+	return next->type == MV_DO_PASSTHROUGH && now_ns < conn->blocked.entry_again_ns;
 }
 
 static bool awaits_entry(struct mesh_conn *conn, const struct mv_move_action *next, uint64_t now_ns)
 {
-	return next->type == MV_DO_NATIVE && mesh_conn_native_waits(conn, now_ns);
+	return next->type == MV_DO_PASSTHROUGH && mesh_conn_passthrough_waits(conn, now_ns);
 }
 
 /* The device does not answer a command: another command would block this thread, too. */
@@ -252,8 +252,8 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 		case MV_DO_ACTIVATE:
 			do_activate(conn);
 			break;
-		case MV_DO_NATIVE:
-			mesh_conn_native(conn, &action);
+		case MV_DO_PASSTHROUGH:
+			mesh_conn_passthrough(conn, &action);
 			break;
 		case MV_DO_RELEASE:
 			mesh_conn_release_path(conn);
@@ -270,7 +270,7 @@ void mesh_conn_work(struct mesh_conn *conn)
 	if (mesh_conn_negotiates(conn))
 		mesh_conn_act(conn, mesh_now_ns(), true);
 	if (mesh_conn_negotiates(conn))
-		mesh_conn_try_native(conn);
+		mesh_conn_try_passthrough(conn);
 	mesh_move_limiter_note(conn, false, mesh_now_ns());
 	mesh_conn_exit(conn);
 }

@@ -3,7 +3,7 @@
 #include "failover_exec.h"
 #include "failover_policy.h"
 #include "live.h"
-#include "native.h"
+#include "passthrough.h"
 #include "negotiateint.h"
 #include "suspect.h"
 
@@ -20,7 +20,7 @@
  */
 static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
-	uint64_t at = mesh_conn_native_at(conn, now_ns);
+	uint64_t at = mesh_conn_passthrough_at(conn, now_ns);
 
 	conn->own_qp.due = at <= silent_ns;
 	if (!conn->own_qp.due)
@@ -30,7 +30,7 @@ static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t sile
 	/* No worker: connecting may take seconds, which this thread does not have. */
 	conn->own_qp.due = false;
 	mv_move_tried(&conn->move, false, now_ns);
-	return mv_move_native_at(&conn->move);
+	return mv_move_passthrough_at(&conn->move);
 }
 
 uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)

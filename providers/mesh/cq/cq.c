@@ -265,7 +265,7 @@ void mesh_cq_unref(struct mesh_cq *cq)
 	if (atomic_fetch_sub_explicit(&cq->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	free(cq->sw_cq.wcs);
-	free(cq->natives.qpns.places);
+	free(cq->own_qps.qpns.places);
 	mesh_lock_fini(&cq->notify.lock);
 	mesh_lock_fini(&cq->lock);
 	mesh_lock_fini(&cq->poll_lock);

@@ -106,10 +106,10 @@ static void start_over(struct mesh_cq *cq)
 static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex);
 
 /*
- * As notice_native() of poll.c. Without QPNs, all QPs of the CQ count as users of one SRQ; none of them has a log
+ * As notice_passthrough() of poll.c. Without QPNs, all QPs of the CQ count as users of one SRQ; none of them has a log
  * (mesh_cq_names_qps()). Return: should it be shown?
  */
-static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+static bool notice_passthrough(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct mesh_completion c = {
 		.wr_id = ex->wr_id,
@@ -123,10 +123,10 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 	mesh_lock(&cq->lock);
 	if (cq->ex.base.read_qp_num)
-		qp = mesh_qpns_find(&cq->natives.qpns, cq->ex.base.read_qp_num(ex));
-	for (i = 0; !cq->ex.base.read_qp_num && !qp && i < cq->natives.qpns.n_places; i++)
-		if (cq->natives.qpns.places[i].home)
-			qp = &cq->natives.qpns.places[i];
+		qp = mesh_qpns_find(&cq->own_qps.qpns, cq->ex.base.read_qp_num(ex));
+	for (i = 0; !cq->ex.base.read_qp_num && !qp && i < cq->own_qps.qpns.n_places; i++)
+		if (cq->own_qps.qpns.places[i].home)
+			qp = &cq->own_qps.qpns.places[i];
 	cq->walk.source = MESH_FROM_BASE;
 	show = !qp || (mesh_poll_noticed(qp, &c) && !(qp->vqp && goes_behind(cq, ex)));
 	mesh_unlock(&cq->lock);
@@ -169,7 +169,7 @@ static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			cq->walk.notified = true;
 			return false;
 		}
-		if (atomic_load_explicit(&cq->natives.counts, memory_order_relaxed) && !notice_native(cq, ex))
+		if (atomic_load_explicit(&cq->own_qps.counts, memory_order_relaxed) && !notice_passthrough(cq, ex))
 			return false;
 		cq->walk.source = MESH_FROM_BASE;
 		return true;

@@ -113,15 +113,15 @@ void mesh_shadow_disown(const struct mesh_shadow *shadow);
 void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
 
 /**
- * mesh_cq_add_native - watch completions of one of the program's own QPs
+ * mesh_cq_add_own_qp - watch completions of one of the program's own QPs
  * @home: count receives consumed from that SRQ; NULL: no
  * @vqp: log the completions; NULL: no
  *
  * May be called for each purpose separately. Return: 0 or -ENOMEM.
  */
-int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_vqp *vqp);
-/** mesh_cq_remove_native - stop mesh_cq_add_native() for @home, @vqp, or both */
-void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
+int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_vqp *vqp);
+/** mesh_cq_remove_own_qp - stop mesh_cq_add_own_qp() for @home, @vqp, or both */
+void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
 			   const struct mesh_vqp *vqp);
 
 /** mesh_cq_forget - drop completions in the software CQ of a virtual QP that ends; cq->lock */

@@ -341,7 +341,7 @@ static struct mesh_walker *walker_of(struct mesh_vqp *h)
 	return walker;
 }
 
-int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_vqp *vqp)
+int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_vqp *vqp)
 {
 	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .home = home, .vqp = vqp};
 	const struct mesh_cq_qp *old;
@@ -349,28 +349,28 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 
 	mesh_cq_claim(cq);
 	mesh_lock(&cq->lock);
-	old = mesh_qpns_find(&cq->natives.qpns, qpn);
+	old = mesh_qpns_find(&cq->own_qps.qpns, qpn);
 	if (old && !home)
 		entry.home = old->home;
 	if (old && !vqp)
 		entry.vqp = old->vqp;
 	entry.walker = walker_of(entry.vqp);
 	cq->reading.hot_walker = NULL;
-	err = qpns_add(&cq->natives.qpns, &entry);
-	atomic_store_explicit(&cq->natives.counts, true, memory_order_relaxed);
+	err = qpns_add(&cq->own_qps.qpns, &entry);
+	atomic_store_explicit(&cq->own_qps.counts, true, memory_order_relaxed);
 	mesh_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);
 	return err;
 }
 
-void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
+void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
 			   const struct mesh_vqp *vqp)
 {
 	struct mesh_cq_qp *entry;
 
 	mesh_cq_claim(cq);
 	mesh_lock(&cq->lock);
-	entry = mesh_qpns_find(&cq->natives.qpns, qpn);
+	entry = mesh_qpns_find(&cq->own_qps.qpns, qpn);
 	if (entry && entry->home == home)
 		entry->home = NULL;
 	if (entry && entry->vqp == vqp) {

@@ -14,7 +14,7 @@
 /* Return: the QP's walker; NULL: none. @ret_other: the QP needs mesh_poll_properly(). */
 static struct mesh_walker *walker_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
 {
-	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives.qpns, qpn);
+	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->own_qps.qpns, qpn);
 
 	*ret_other = qp && (qp->home || (qp->vqp && !qp->walker));
 	if (!qp || qp->home || !qp->walker)

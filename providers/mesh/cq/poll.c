@@ -142,7 +142,7 @@ bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc)
 enum for_whom { FOR_PROGRAM, FOR_SW_CQ };
 
 /* Process a completion of a program's own QP that has a log, or shares an SRQ with moved QPs. Return: should it be shown? */
-static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool failed_receive, enum for_whom who)
+static bool notice_passthrough(struct mesh_cq *cq, const struct ibv_wc *wc, bool failed_receive, enum for_whom who)
 {
 	struct mesh_completion c = completion_of(cq, wc);
 	const struct mesh_cq_qp *qp;
@@ -150,7 +150,7 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool fail
 
 	c.failed_receive = failed_receive;
 	mesh_lock(&cq->lock);
-	qp = mesh_qpns_find(&cq->natives.qpns, wc->qp_num);
+	qp = mesh_qpns_find(&cq->own_qps.qpns, wc->qp_num);
 	show = !qp || mesh_poll_noticed(qp, &c);
 	if (show && qp && qp->vqp && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
 		show = false;
@@ -162,7 +162,7 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool fail
 static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed_receive, bool *ret_notified,
 		     enum for_whom who)
 {
-	bool counts = atomic_load_explicit(&cq->natives.counts, memory_order_relaxed);
+	bool counts = atomic_load_explicit(&cq->own_qps.counts, memory_order_relaxed);
 	int i, kept = 0;
 
 	for (i = 0; i < got; i++) {
@@ -171,7 +171,7 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed
 			*ret_notified = true;
 			continue;
 		}
-		if (counts && !notice_native(cq, &wc[i], failed_receive, who))
+		if (counts && !notice_passthrough(cq, &wc[i], failed_receive, who))
 			continue;
 		if (kept != i)
 			wc[kept] = wc[i];

@@ -42,7 +42,7 @@ void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_fail - give up: the program gets its errors; @why: for the log */
 void mesh_conn_fail(struct mesh_conn *conn, const char *why);
 
-/** mesh_conn_log_unlogged - log why a NATIVE connection cannot move later (conn->attempt.unlogged); any thread */
+/** mesh_conn_log_unlogged - log why a PASSTHROUGH connection cannot move later (conn->attempt.unlogged); any thread */
 void mesh_conn_log_unlogged(const struct mesh_conn *conn);
 
 /** mesh_conn_peer_gone - the peer's QP was destroyed or reset */

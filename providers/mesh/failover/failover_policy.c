@@ -131,7 +131,7 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 
 static bool may_move(const struct mesh_conn *conn)
 {
-	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live &&
+	return (conn->state == MESH_CONN_PASSTHROUGH || conn->state == MESH_CONN_MOVED) && !conn->move.live &&
 	       conn->attr.rts_mask && !mesh_live_lost(conn->vqp);
 }
 
@@ -141,7 +141,7 @@ static bool may_move(const struct mesh_conn *conn)
  */
 static bool is_stranded(const struct mesh_conn *conn)
 {
-	if ((conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_MOVED) || conn->move.live || !conn->vqp)
+	if ((conn->state != MESH_CONN_PASSTHROUGH && conn->state != MESH_CONN_MOVED) || conn->move.live || !conn->vqp)
 		return false;
 	/* A NIC that is lost reports nothing, so a failing work request is enough. */
 	return (mesh_live_broken(conn->vqp) && mesh_live_lost(conn->vqp)) ||

@@ -106,7 +106,7 @@ bool mesh_conn_port_is_down(const struct mesh_conn *conn)
 
 	if (rail)
 		return mesh_port_is_down(&rail->ports_down, rail->context, conn->path.port);
-	return conn->state == MESH_CONN_NATIVE &&
+	return conn->state == MESH_CONN_PASSTHROUGH &&
 	       mesh_port_is_down(&conn->mc->ports_down, conn->qp->context, conn->attr.rtr.ah_attr.port_num);
 }
 

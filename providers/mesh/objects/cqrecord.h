@@ -108,7 +108,7 @@ struct mesh_cq_reading {
 	struct mv_mlx5_cq ring; /* buf NULL: not known; changes under data->lock, too, which is enough while it is not known */
 	bool unreadable; /* the buffer is not known any more; guarded as @ring */
 	struct mesh_take_cq take; /* set together with @ring the first time, then constant */
-	uint32_t hot_qpn; /* last QPN found in the CQ's natives, with @hot_walker */
+	uint32_t hot_qpn; /* last QPN found in the CQ's own_qps, with @hot_walker */
 	struct mesh_walker *hot_walker; /* NULL: none */
 };
 
@@ -168,7 +168,7 @@ struct mesh_cq_walk {
 };
 
 /* Program's own QPs that share an SRQ with moved ones, or have a log: cqshadow.c. cq->lock; @qpns changes while claimed, too. */
-struct mesh_cq_natives {
+struct mesh_cq_own_qps {
 	struct mesh_qpns qpns;
 	_Atomic bool counts; /* @qpns was ever used; read without the lock */
 };
@@ -203,19 +203,19 @@ struct mesh_cq {
 	/*
 	 * mesh_walker_fast_poll() takes only this. Other polls, and freezers, hold both, poll_lock first. Needed to
 	 * change
-	 * @natives or @reading.
+	 * @own_qps or @reading.
 	 */
 	_Atomic bool claimed;
 	_Atomic bool fast; /* no completion needs processing by the plugin; set to true only while claimed */
 	struct mesh_cq_reading reading;
-	MESH_LOCK(CQ) lock; /* guards @shadows, @sw_cq and @natives */
+	MESH_LOCK(CQ) lock; /* guards @shadows, @sw_cq and @own_qps */
 	struct mesh_cq_shadows shadows;
 	struct mesh_cq_polls polls;
 	struct mesh_sw_cq sw_cq;
 	struct mesh_cq_ex ex;
 	struct mesh_cq_poller poller;
 	struct mesh_cq_walk walk;
-	struct mesh_cq_natives natives;
+	struct mesh_cq_own_qps own_qps;
 	struct mesh_cq_size size;
 	struct mesh_cq_notify notify;
 };

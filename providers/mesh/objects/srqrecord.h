@@ -22,8 +22,8 @@ struct mesh_srq_home {
 };
 
 /* A QP of the base that receives from the SRQ. join_lock. */
-struct mesh_srq_native {
-	struct mesh_srq_native *next;
+struct mesh_srq_own_qp {
+	struct mesh_srq_own_qp *next;
 	struct mesh_srq *owner;
 	struct ibv_qp *qp; /* not to be dereferenced while it is leaving */
 	uint32_t qpn;
@@ -43,9 +43,9 @@ struct mesh_srq {
 
 	MESH_LOCK(SRQ_JOIN) join_lock; /* serialises everything but posting and polling */
 	bool dead; /* the base's SRQ is destroyed; join_lock */
-	struct mesh_srq_native *natives;
-	bool was_native; /* a QP of the base was connected, and consumed receives that were not counted */
-	unsigned int n_staying; /* natives that cannot move */
+	struct mesh_srq_own_qp *own_qps;
+	bool was_own; /* a QP of the base was connected, and consumed receives that were not counted */
+	unsigned int n_staying; /* own_qps that cannot move */
 
 	MESH_LOCK(SRQ) lock;
 	bool split; /* receives may be at several homes */

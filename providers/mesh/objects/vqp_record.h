@@ -77,7 +77,7 @@ enum mesh_vqp_mode {
 	MESH_VQP_DRAINED, /* that QP is empty: sends wait, receives go to the next QP */
 	MESH_VQP_FAILING, /* the next send fails */
 	MESH_VQP_FLUSHING, /* the QP that has the work is in ERR */
-	MESH_VQP_NATIVE, /* all work goes to the program's own QP */
+	MESH_VQP_PASSTHROUGH, /* all work goes to the program's own QP */
 };
 
 /* Record of receives in the order of posting; none was consumed yet. */

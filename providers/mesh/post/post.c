@@ -183,7 +183,7 @@ static int send_one(struct mesh_vqp *h, const struct ibv_send_wr *wr)
 	translated.send_flags &= ~MESH_SEND_UNASKED;
 	if (err == NO_KEY)
 		return send_failed(h, wr->wr_id);
-	if (!err && h->tracker && h->mode != MESH_VQP_NATIVE && h->mode != MESH_VQP_FLUSHING)
+	if (!err && h->tracker && h->mode != MESH_VQP_PASSTHROUGH && h->mode != MESH_VQP_FLUSHING)
 		logged = mesh_tracker_send(h->tracker, wr);
 	if (err || logged > 0)
 		return err ? err : logged;
@@ -232,7 +232,7 @@ static bool can_send(const struct mesh_vqp *h)
 		return h->now.rts;
 	case MESH_VQP_FLUSHING:
 		return h->now.qp && h->now.rts; /* otherwise see fail.c */
-	case MESH_VQP_NATIVE:
+	case MESH_VQP_PASSTHROUGH:
 		return true;
 	case MESH_VQP_TRACKED:
 		/* the post would wait for the batch with vqp->lock; wrex.c drains at its end */
@@ -431,8 +431,8 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	if (ex)
 		mesh_lock(&h->posting.lock);
 	mesh_lock(&h->lock);
-	ours = h->qp == qp && h->mode > MESH_VQP_RX_RECORD && h->mode != MESH_VQP_NATIVE && !mesh_post_is_left(h) &&
-	       !is_bases(h);
+	ours = h->qp == qp && h->mode > MESH_VQP_RX_RECORD && h->mode != MESH_VQP_PASSTHROUGH &&
+	       !mesh_post_is_left(h) && !is_bases(h);
 	if (ours)
 		cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write(), a cancellation point */
 	if (ours && mesh_vqp_takes_sends(h))

@@ -160,7 +160,7 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	if (!h)
 		return mc->lower.io.post_recv(qp, wr, bad_wr);
 	mesh_lock(&h->lock);
-	ours = h->qp == qp && h->mode != MESH_VQP_FREE && h->mode != MESH_VQP_NATIVE && !mesh_post_recv_is_left(h);
+	ours = h->qp == qp && h->mode != MESH_VQP_FREE && h->mode != MESH_VQP_PASSTHROUGH && !mesh_post_recv_is_left(h);
 	if (ours)
 		err = post_recv_locked(h, wr, bad_wr);
 	mesh_unlock(&h->lock);

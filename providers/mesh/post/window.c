@@ -23,7 +23,7 @@ static int to_base(struct mesh_vqp *h, const struct ibv_qp *qp)
 			mesh_post_drain(h);
 		if (h->queue.n)
 			err = ENOMEM; /* the bind must not overtake waiting sends; mlx5 reports a full queue so */
-	} else if (h->qp == qp && h->mode > MESH_VQP_RX_RECORD && h->mode != MESH_VQP_NATIVE) {
+	} else if (h->qp == qp && h->mode > MESH_VQP_RX_RECORD && h->mode != MESH_VQP_PASSTHROUGH) {
 		err = EOPNOTSUPP;
 	}
 	mesh_unlock(&h->lock);

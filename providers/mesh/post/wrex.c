@@ -30,7 +30,7 @@ MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 	bool ours, left;
 
 	if (!h) {
-		qp->wr_start(qp); /* became native a moment ago: the base's function is installed again */
+		qp->wr_start(qp); /* became passthrough a moment ago: the base's function is installed again */
 		return;
 	}
 	give_way(h);

@@ -25,11 +25,11 @@ static void srq_kill(struct mesh_srq *m)
 
 static void srq_free(struct mesh_srq *m)
 {
-	struct mesh_srq_native *native;
+	struct mesh_srq_own_qp *own_qp;
 
-	while ((native = m->natives)) {
-		m->natives = native->next;
-		free(native);
+	while ((own_qp = m->own_qps)) {
+		m->own_qps = own_qp->next;
+		free(own_qp);
 	}
 	mesh_srqlog_fini(&m->base.log);
 	mesh_srqlog_fini(&m->reserve.log);

@@ -41,9 +41,9 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays);
  *
  * Return: pass it to mesh_srq_left() afterwards; NULL: the QP never joined.
  */
-struct mesh_srq_native *mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *qp);
+struct mesh_srq_own_qp *mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *qp);
 /** mesh_srq_left - @really: the QP was reset or destroyed; false: that failed. NULL is fine. */
-void mesh_srq_left(struct mesh_srq_native *native, bool really);
+void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really);
 
 /**
  * mesh_srq_join_shadow - a moved QP will receive on that rail

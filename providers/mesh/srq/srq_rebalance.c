@@ -168,7 +168,7 @@ static void set_begun_aside(struct mesh_srq *m)
 /* Before the first distribution: may QPs of the base have consumed receives that are still in the base's log? */
 static bool is_uncounted(const struct mesh_srq *m)
 {
-	return !m->split && m->was_native;
+	return !m->split && m->was_own;
 }
 
 /* lock */

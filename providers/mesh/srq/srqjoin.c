@@ -11,13 +11,13 @@
 /* ---- QPs of the base ----------------------------------------------------------------------------------------- */
 
 /* Count receives that the QP consumes from now on. join_lock */
-static int watch(struct mesh_srq *m, struct mesh_srq_native *native)
+static int watch(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
 {
 	struct mesh_data *data = &m->mc->data;
 	struct mesh_cq *cq;
 	int err;
 
-	if (native->cq)
+	if (own_qp->cq)
 		return 0;
 	mesh_lock(&data->lock);
 	/*
@@ -28,49 +28,49 @@ static int watch(struct mesh_srq *m, struct mesh_srq_native *native)
 		mesh_unlock(&data->lock);
 		return -EBUSY;
 	}
-	cq = mesh_cq_get(m->mc, native->qp->recv_cq);
+	cq = mesh_cq_get(m->mc, own_qp->qp->recv_cq);
 	if (cq)
 		mesh_cq_use(cq);
 	mesh_data_slots(m->mc);
 	mesh_unlock(&data->lock);
 	if (!cq)
 		return -ENOMEM;
-	err = mesh_cq_add_native(cq, native->qpn, &m->base, NULL);
+	err = mesh_cq_add_own_qp(cq, own_qp->qpn, &m->base, NULL);
 	if (err) {
 		mesh_lock(&data->lock);
 		mesh_cq_put(cq);
 		mesh_unlock(&data->lock);
 		return err;
 	}
-	native->cq = cq;
+	own_qp->cq = cq;
 	return 0;
 }
 
-static void unwatch(struct mesh_srq_native *native)
+static void unwatch(struct mesh_srq_own_qp *own_qp)
 {
-	struct mesh_data *data = &native->owner->mc->data;
+	struct mesh_data *data = &own_qp->owner->mc->data;
 
-	if (!native->cq)
+	if (!own_qp->cq)
 		return;
-	mesh_cq_remove_native(native->cq, native->qpn, &native->owner->base, NULL);
+	mesh_cq_remove_own_qp(own_qp->cq, own_qp->qpn, &own_qp->owner->base, NULL);
 	mesh_lock(&data->lock);
-	mesh_cq_put(native->cq);
+	mesh_cq_put(own_qp->cq);
 	mesh_unlock(&data->lock);
-	native->cq = NULL;
+	own_qp->cq = NULL;
 }
 
-static struct mesh_srq_native **find_native(struct mesh_srq *m, const struct ibv_qp *qp)
+static struct mesh_srq_own_qp **find_own_qp(struct mesh_srq *m, const struct ibv_qp *qp)
 {
-	struct mesh_srq_native **at;
+	struct mesh_srq_own_qp **at;
 
-	for (at = &m->natives; *at && (*at)->qp != qp; at = &(*at)->next)
+	for (at = &m->own_qps; *at && (*at)->qp != qp; at = &(*at)->next)
 		;
 	return at;
 }
 
-static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
+static int join_base(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
 {
-	int err = m->split || mesh_survives(m->mc) ? watch(m, native) : 0;
+	int err = m->split || mesh_survives(m->mc) ? watch(m, own_qp) : 0;
 	bool wake = false;
 
 	if (err && m->split)
@@ -79,7 +79,7 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 	err = mesh_srq_unstale(m);
 	if (!err) {
 		m->base.n_qps++;
-		m->n_staying += native->stays;
+		m->n_staying += own_qp->stays;
 		if (m->split && m->base.n_qps == 1)
 			wake = mesh_srq_rebalance(m, NULL);
 		else if (!m->reserve.n_qps && mesh_srq_reserve_wanted(m))
@@ -100,76 +100,76 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 {
 	struct mesh_srq *m = mesh_srq_find(mc, qp->srq);
-	struct mesh_srq_native *native;
+	struct mesh_srq_own_qp *own_qp;
 	int err = 0;
 
 	if (!m)
 		return 0;
 	mesh_mlx5_is_base(mc); /* looks up the provider, before locks are taken */
 	mesh_lock(&m->join_lock);
-	native = *find_native(m, qp);
-	if (!native) {
-		native = calloc(1, sizeof(*native));
-		if (native) {
-			native->owner = m;
-			native->qp = qp;
-			native->qpn = qp->qp_num;
-			native->stays = stays;
-			err = join_base(m, native);
+	own_qp = *find_own_qp(m, qp);
+	if (!own_qp) {
+		own_qp = calloc(1, sizeof(*own_qp));
+		if (own_qp) {
+			own_qp->owner = m;
+			own_qp->qp = qp;
+			own_qp->qpn = qp->qp_num;
+			own_qp->stays = stays;
+			err = join_base(m, own_qp);
 		} else {
 			err = -ENOMEM;
 		}
 		if (err) {
-			if (native)
-				unwatch(native);
-			free(native);
+			if (own_qp)
+				unwatch(own_qp);
+			free(own_qp);
 		} else {
-			native->next = m->natives;
-			m->natives = native;
-			m->was_native |= !native->cq;
+			own_qp->next = m->own_qps;
+			m->own_qps = own_qp;
+			m->was_own |= !own_qp->cq;
 		}
 	}
 	mesh_unlock(&m->join_lock);
 	return err;
 }
 
-struct mesh_srq_native *mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *qp)
+struct mesh_srq_own_qp *mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	struct mesh_srq *m = mesh_srq_find(mc, qp->srq);
-	struct mesh_srq_native **at, *native;
+	struct mesh_srq_own_qp **at, *own_qp;
 
 	if (!m)
 		return NULL;
 	mesh_lock(&m->join_lock);
-	at = find_native(m, qp);
-	native = *at;
-	if (native)
-		*at = native->next;
+	at = find_own_qp(m, qp);
+	own_qp = *at;
+	if (own_qp)
+		*at = own_qp->next;
 	mesh_unlock(&m->join_lock);
-	return native;
+	return own_qp;
 }
 
-void mesh_srq_left(struct mesh_srq_native *native, bool really)
+void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really)
 {
 	bool wake = false;
 	struct mesh_srq *m;
 
-	if (!native)
+	if (!own_qp)
 		return;
-	m = native->owner;
+	m = own_qp->owner;
 	mesh_lock(&m->join_lock);
 	if (really) {
-		unwatch(native);
+		unwatch(own_qp);
 		mesh_lock(&m->lock);
 		m->base.n_qps--;
-		m->n_staying -= native->stays;
+		m->n_staying -= own_qp->stays;
 		if (m->split && (!m->base.n_qps || (m->reserve.n_qps && !mesh_srq_reserve_wanted(m))))
 			wake = mesh_srq_rebalance(m, NULL);
 		mesh_unlock(&m->lock);
-		free(native);
+		free(own_qp);
 	} else {
-		native->next = m->natives;
-		m->natives = native;
+		own_qp->next = m->own_qps;
+		m->own_qps = own_qp;
 	}
 	mesh_unlock(&m->join_lock);
 	if (wake)
@@ -225,11 +225,11 @@ static int home_open(struct mesh_srq_home *home)
 
 static int watch_all(struct mesh_srq *m)
 {
-	struct mesh_srq_native *native;
+	struct mesh_srq_own_qp *own_qp;
 	int err = 0;
 
-	for (native = m->natives; native && !err; native = native->next)
-		err = watch(m, native);
+	for (own_qp = m->own_qps; own_qp && !err; own_qp = own_qp->next)
+		err = watch(m, own_qp);
 	return err;
 }
 

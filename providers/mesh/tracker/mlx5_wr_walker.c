@@ -71,8 +71,8 @@ static void lose_all(struct mesh_cq *cq, const char *why)
 
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 	mesh_lock(&cq->lock);
-	for (i = 0; i < cq->natives.qpns.n_places; i++) {
-		h = cq->natives.qpns.places[i].vqp;
+	for (i = 0; i < cq->own_qps.qpns.n_places; i++) {
+		h = cq->own_qps.qpns.places[i].vqp;
 		if (!h)
 			continue;
 		mesh_lock(&h->lock);
@@ -209,7 +209,7 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 		return cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
 	}
 	mesh_lock(&cq->lock);
-	qp = mesh_qpns_find(&cq->natives.qpns, cqe.qpn);
+	qp = mesh_qpns_find(&cq->own_qps.qpns, cqe.qpn);
 	if (qp && qp->vqp)
 		stage(qp->vqp, cq, &cqe);
 	mesh_unlock(&cq->lock);

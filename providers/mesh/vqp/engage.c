@@ -130,7 +130,7 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 	cq->reading.hot_walker = NULL;
 	mesh_lock(&cq->lock);
-	qp = mesh_qpns_find(&cq->natives.qpns, qpn);
+	qp = mesh_qpns_find(&cq->own_qps.qpns, qpn);
 	if (qp)
 		qp->walker = NULL;
 	mesh_unlock(&cq->lock);

@@ -228,7 +228,8 @@ static void hide_receives_of_base(struct mesh_vqp *h)
 
 	if (h->logged_base || !h->early.n_at_base)
 		return;
-	err = mesh_cq_names_qps(h->mc, h->recv_cq->cq) ? mesh_cq_add_native(h->recv_cq, h->qp->qp_num, NULL, h) : -EOPNOTSUPP;
+	err = mesh_cq_names_qps(h->mc, h->recv_cq->cq) ? mesh_cq_add_own_qp(h->recv_cq, h->qp->qp_num, NULL, h)
+						       : -EOPNOTSUPP;
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "%s: %s; receives of a queue pair that failed are flushed twice",
 			    h->mc->device, strerrordesc_np(-err));

@@ -28,8 +28,8 @@ static void count_base_wrs(struct mesh_vqp *h, int sign)
 
 static void unlist(struct mesh_vqp *h)
 {
-	mesh_cq_remove_native(h->send_cq, h->qp->qp_num, NULL, h);
-	mesh_cq_remove_native(h->recv_cq, h->qp->qp_num, NULL, h);
+	mesh_cq_remove_own_qp(h->send_cq, h->qp->qp_num, NULL, h);
+	mesh_cq_remove_own_qp(h->recv_cq, h->qp->qp_num, NULL, h);
 	count_base_wrs(h, -1);
 }
 
@@ -48,9 +48,9 @@ int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	/* In INIT no work completes, so no completion is missed. */
 	count_base_wrs(h, 1);
 	h->logged_base = true;
-	err = mesh_cq_add_native(h->send_cq, qp->qp_num, NULL, h);
+	err = mesh_cq_add_own_qp(h->send_cq, qp->qp_num, NULL, h);
 	if (!err)
-		err = mesh_cq_add_native(h->recv_cq, qp->qp_num, NULL, h);
+		err = mesh_cq_add_own_qp(h->recv_cq, qp->qp_num, NULL, h);
 	if (err) {
 		mesh_vqp_destroy(h);
 		return err;
@@ -96,7 +96,7 @@ void mesh_live_end(struct mesh_vqp *h)
 		unlist(h);
 	h->logged_base = false;
 	if (h->early.hides_base)
-		mesh_cq_remove_native(h->recv_cq, h->qp->qp_num, NULL, h);
+		mesh_cq_remove_own_qp(h->recv_cq, h->qp->qp_num, NULL, h);
 	h->early.hides_base = false;
 }
 

@@ -432,7 +432,7 @@ int mesh_vqp_begin_base_again(struct mesh_vqp *h, const struct ibv_qp_attr *init
 	return err;
 }
 
-int mesh_vqp_native(struct mesh_vqp *h)
+int mesh_vqp_passthrough(struct mesh_vqp *h)
 {
 	bool all;
 
@@ -441,7 +441,7 @@ int mesh_vqp_native(struct mesh_vqp *h)
 		mesh_unlock(&h->lock);
 		return -EBUSY;
 	}
-	h->mode = MESH_VQP_NATIVE;
+	h->mode = MESH_VQP_PASSTHROUGH;
 	mesh_post_drain(h);
 	all = !h->queue.n;
 	if (all)

@@ -22,7 +22,7 @@ struct mesh_pd; /* rails.h: twin of a protection domain, on another rail */
  *             mesh_vqp_connect()        the shadow to RTR
  *   RTS       mesh_vqp_rts()            the shadow to RTS; before or after mesh_vqp_activate()
  *             mesh_vqp_activate()       posts the sends that wait; all work goes to the shadow from now on
- *             or mesh_vqp_native()      the program's own QP is connected: posts the sends there
+ *             or mesh_vqp_passthrough()      the program's own QP is connected: posts the sends there
  *             or mesh_vqp_fail()        no path to the peer
  *   destroy   mesh_vqp_destroy()        before the program's own QP is destroyed, in any state
  *
@@ -60,7 +60,7 @@ const char *mesh_vqp_why_busy(struct mesh_context *mc, struct ibv_qp *qp);
 
 /**
  * mesh_vqp_prepare - make the shadow
- * @spd: PD on the shadow's rail; stays valid until mesh_vqp_destroy(), mesh_vqp_native() or mesh_vqp_unprepare()
+ * @spd: PD on the shadow's rail; stays valid until mesh_vqp_destroy(), mesh_vqp_passthrough() or mesh_vqp_unprepare()
  * @ret_qpn: of the shadow
  *
  * Makes shadow CQs and a shadow SRQ if needed, and a QP with the capabilities of the program's. Posts the recorded receives to
@@ -111,7 +111,7 @@ bool mesh_vqp_stop_posting(struct mesh_vqp *h);
  * none.
  */
 void mesh_vqp_want_stop(struct mesh_vqp *h);
-/** mesh_vqp_resume_posting - give posting.lock back; @h may have ended meanwhile by mesh_vqp_native() */
+/** mesh_vqp_resume_posting - give posting.lock back; @h may have ended meanwhile by mesh_vqp_passthrough() */
 void mesh_vqp_resume_posting(struct mesh_vqp *h);
 
 /** mesh_vqp_is_polled - is a thread between start_poll and end_poll of one of the QP's extended CQs? Locks: none. */
@@ -147,14 +147,14 @@ bool mesh_vqp_can_begin_again(const struct mesh_vqp *h);
 int mesh_vqp_begin_base_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask);
 
 /**
- * mesh_vqp_native - the program's own QP is connected (RTR, and RTS if the program said so): give it all work
+ * mesh_vqp_passthrough - the program's own QP is connected (RTR, and RTS if the program said so): give it all work
  *
  * Posting must be stopped, and no shadow exist (mesh_vqp_unprepare()). On success @h has ended, as after
  * mesh_vqp_destroy(); only mesh_vqp_resume_posting() may follow.
  *
  * Return: 0; -EBUSY: there is a shadow; -EAGAIN: sends wait, but the program's own QP is not in RTS.
  */
-int mesh_vqp_native(struct mesh_vqp *h);
+int mesh_vqp_passthrough(struct mesh_vqp *h);
 
 /**
  * mesh_vqp_fail - no path to the peer

@@ -99,8 +99,8 @@ void introduce(void)
 	assert_stays(&l, MV_CTL_REASON_HEALED, false);
 	hear(&f, &msg);
 	assert_quiet(&f);
-	assert_int_equal(l.state, MV_MOVE_NATIVE);
-	assert_int_equal(f.state, MV_MOVE_NATIVE);
+	assert_int_equal(l.state, MV_MOVE_PASSTHROUGH);
+	assert_int_equal(f.state, MV_MOVE_PASSTHROUGH);
 }
 
 struct mv_ctl_msg leader_offers(const char *gid, uint32_t qpn)

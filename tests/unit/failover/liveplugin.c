@@ -273,7 +273,7 @@ static void do_flush(unsigned int i)
 	e->live_since = 0;
 }
 
-void do_native(unsigned int i)
+void do_passthrough(unsigned int i)
 {
 	struct end *e = &w.ends[i], *o = &w.ends[!i];
 
@@ -337,8 +337,8 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 		else if (!chance(10))
 			start(i);
 		break;
-	case MV_DO_NATIVE:
-		do_native(i);
+	case MV_DO_PASSTHROUGH:
+		do_passthrough(i);
 		break;
 	case MV_DO_STANDBY:
 		do_standby(i, action);

@@ -17,8 +17,8 @@ void expect(unsigned int i);
 void sure(unsigned int i);
 /** do_arm - end @i makes a QP for the next move, in most cases on the path that the other end chooses, too */
 void do_arm(unsigned int i);
-/** do_native - end @i works on the program's own path */
-void do_native(unsigned int i);
+/** do_passthrough - end @i works on the program's own path */
+void do_passthrough(unsigned int i);
 /** drain - carries out all actions of end @i's move; @by_message: caused by one message */
 void drain(unsigned int i, bool by_message);
 

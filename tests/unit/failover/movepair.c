@@ -64,14 +64,14 @@ void begin_follower(struct mv_move *m, struct pair *pair)
 	mv_move_rts(m, FOLLOWER_PSN, START);
 }
 
-void assert_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t type, bool timed_out)
+void assert_passthrough(struct mv_move *m, enum mv_ctl_reason reason, uint8_t type, bool timed_out)
 {
-	struct mv_move_action action = take(m, MV_DO_NATIVE);
+	struct mv_move_action action = take(m, MV_DO_PASSTHROUGH);
 
 	assert_string_equal(mv_ctl_reason_text(action.reason), mv_ctl_reason_text(reason));
 	assert_int_equal(action.gid_type, type);
 	assert_int_equal(action.timed_out, timed_out);
-	assert_int_equal(m->state, MV_MOVE_NATIVE);
+	assert_int_equal(m->state, MV_MOVE_PASSTHROUGH);
 	assert_true(mv_move_deadline(m) == UINT64_MAX);
 	assert_quiet(m);
 }

@@ -53,7 +53,10 @@ struct mv_ctl_msg follow_to_answer(struct mv_move *f, const struct mv_ctl_msg *o
 /** lead_to_confirm - the leader hears @answer, connects and is active; returns CONFIRM */
 struct mv_ctl_msg lead_to_confirm(struct mv_move *l, const struct mv_ctl_msg *answer);
 
-/** assert_native - the next action is to connect as without meshverbs, with a GID of @type; then nothing more is to be done */
-void assert_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t type, bool timed_out);
+/**
+ * assert_passthrough - the next action is to connect as without meshverbs, with a GID of @type; then nothing more is to
+ * be done
+ */
+void assert_passthrough(struct mv_move *m, enum mv_ctl_reason reason, uint8_t type, bool timed_out);
 
 #endif

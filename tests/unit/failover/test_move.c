@@ -207,9 +207,9 @@ static void test_leader_next_path(void **state)
 	mv_move_prepared(&l, NULL, 0, 0, false, START);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_NO_RESOURCES);
-	assert_native(&l, MV_CTL_REASON_NO_RESOURCES, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&l, MV_CTL_REASON_NO_RESOURCES, MV_GID_TYPE_ROCE_V2, false);
 	mv_move_message(&f, &msg, START);
-	assert_native(&f, MV_CTL_REASON_NO_RESOURCES, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&f, MV_CTL_REASON_NO_RESOURCES, MV_GID_TYPE_ROCE_V2, false);
 }
 
 static void test_follower_declines(void **state)
@@ -254,7 +254,7 @@ static void test_follower_declines(void **state)
 	mv_move_message(&l, &msg, START);
 	take(&l, MV_DO_RELEASE);
 	assert_int_equal(take_message(&l, MV_CTL_REFUSE).reason, MV_CTL_REASON_NO_PATH);
-	assert_native(&l, MV_CTL_REASON_NO_PATH, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&l, MV_CTL_REASON_NO_PATH, MV_GID_TYPE_ROCE_V2, false);
 }
 
 /* The leader fails after the follower's ANSWER: the follower takes up the next offer instead. */
@@ -302,7 +302,7 @@ static void test_nothing_to_offer(void **state)
 	(void)state;
 	pair.leader.n_paths = pair.follower.n_paths = 0;
 	begin_leader(&m, &pair);
-	assert_native(&m, MV_CTL_REASON_NO_PATH, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&m, MV_CTL_REASON_NO_PATH, MV_GID_TYPE_ROCE_V2, false);
 	/* A follower without paths asks: the leader may know some. */
 	begin_follower(&m, &pair);
 	take_message(&m, MV_CTL_HELLO);

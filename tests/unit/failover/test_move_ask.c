@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The RoCE version: an end that asks its peer for the version, and the answer of a peer that is native. */
+/* The RoCE version: an end that asks its peer for the version, and the answer of a peer that is passthrough. */
 #include "movepair.h"
 
 static struct pair asking_pair(void)
@@ -12,29 +12,29 @@ static struct pair asking_pair(void)
 	return pair;
 }
 
-/* An end asks, and its native peer answers with an entry of @type. */
+/* An end asks, and its passthrough peer answers with an entry of @type. */
 static void check_asking(uint8_t type, uint8_t expected, enum mv_ctl_reason reason)
 {
 	struct pair pair = asking_pair();
 	struct mv_ctl_msg hello, answer;
 	struct mv_move l;
 
-	if (reason == MV_CTL_REASON_NATIVE)
+	if (reason == MV_CTL_REASON_PASSTHROUGH)
 		pair.leader.n_paths = 1; /* the leader has no GID of that version */
 	begin_leader(&l, &pair);
 	hello = take_message(&l, MV_CTL_HELLO);
-	assert_true(mv_move_answer_native(&hello.to, &hello.from, type, FOLLOWER_PSN, LEADER_PSN, 3, 4,
-					  &hello, &answer));
+	assert_true(mv_move_answer_passthrough(&hello.to, &hello.from, type, FOLLOWER_PSN, LEADER_PSN, 3, 4, &hello,
+					       &answer));
 	mv_move_message(&l, &answer, START);
-	assert_native(&l, reason, expected, false);
+	assert_passthrough(&l, reason, expected, false);
 }
 
-static void test_ask_native_peer(void **state)
+static void test_ask_passthrough_peer(void **state)
 {
 	(void)state;
 	check_asking(MV_GID_TYPE_ROCE_V2, MV_GID_TYPE_ROCE_V2, MV_CTL_REASON_NONE);
 	check_asking(MV_GID_TYPE_ROCE_V1, MV_GID_TYPE_ROCE_V1, MV_CTL_REASON_NONE);
-	check_asking(MV_GID_TYPE_ROCE_V2, MV_GID_TYPE_ROCE_V1, MV_CTL_REASON_NATIVE);
+	check_asking(MV_GID_TYPE_ROCE_V2, MV_GID_TYPE_ROCE_V1, MV_CTL_REASON_PASSTHROUGH);
 }
 
 static void test_ask_silence(void **state)
@@ -50,7 +50,7 @@ static void test_ask_silence(void **state)
 	mv_move_tick(&f, START + T->ask_ns - 1);
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + T->ask_ns);
-	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	assert_passthrough(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
 	/* Each word of the peer starts the wait anew. */
 	begin_follower(&f, &pair);
 	mv_move_patience(&f, UINT64_MAX);
@@ -63,7 +63,7 @@ static void test_ask_silence(void **state)
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + 1500 * MS + T->ask_ns);
 	take_message(&f, MV_CTL_REFUSE);
-	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	assert_passthrough(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
 }
 
 /* A peer that sends without asking is likely to be as patient as this end: the end waits no longer than its own patience. */
@@ -80,7 +80,7 @@ static void test_ask_patience(void **state)
 	mv_move_tick(&f, START + 400 * MS);
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + 405 * MS);
-	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	assert_passthrough(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
 	/* The wait has a lower and an upper limit. */
 	begin_follower(&f, &pair);
 	take_message(&f, MV_CTL_HELLO);
@@ -88,11 +88,11 @@ static void test_ask_patience(void **state)
 	mv_move_tick(&f, START + T->ask_min_ns - 1);
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + T->ask_min_ns);
-	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	assert_passthrough(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
 	begin_follower(&f, &pair);
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + T->ask_min_ns);
-	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	assert_passthrough(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
 	for (int i = 0; i < 2; i++) {
 		begin_follower(&f, &pair);
 		take_message(&f, MV_CTL_HELLO);
@@ -100,7 +100,7 @@ static void test_ask_patience(void **state)
 		mv_move_tick(&f, START + T->ask_ns - 1);
 		take_message(&f, MV_CTL_HELLO);
 		mv_move_tick(&f, START + T->ask_ns);
-		assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+		assert_passthrough(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
 	}
 }
 
@@ -116,11 +116,11 @@ static void test_both_ask(void **state)
 	assert_int_equal(hello.flags, MV_CTL_ASKING);
 	mv_move_message(&l, &hello, START);
 	hello = take_message(&l, MV_CTL_HELLO);
-	assert_int_equal(hello.flags, MV_CTL_NATIVE);
+	assert_int_equal(hello.flags, MV_CTL_PASSTHROUGH);
 	assert_int_equal(hello.gid_type, MV_GID_TYPE_ROCE_V1);
-	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, false);
+	assert_passthrough(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, false);
 	mv_move_message(&f, &hello, START);
-	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, false);
+	assert_passthrough(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, false);
 }
 
 static void test_ask_meets_apart(void **state)
@@ -150,10 +150,10 @@ static void test_ask_meets_apart(void **state)
 	hello.to_nonce = LEADER_NONCE;
 	hello.reason = MV_CTL_REASON_OFF;
 	mv_move_message(&l, &hello, START);
-	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, false);
 }
 
-static void test_answer_native(void **state)
+static void test_answer_passthrough(void **state)
 {
 	struct pair pair = make_pair();
 	struct mv_ctl_msg hello, offer, answer;
@@ -162,27 +162,27 @@ static void test_answer_native(void **state)
 	(void)state;
 	begin_both(&l, &f, &pair, &hello);
 	offer = lead_to_offer(&l, &hello);
-#define ANSWER(msg)                                                                                \
-	mv_move_answer_native(&pair.follower.local, &pair.follower.peer, MV_GID_TYPE_ROCE_V1,      \
-			      FOLLOWER_PSN, LEADER_PSN, 33, 34, msg, &answer)
+#define ANSWER(msg)                                                                                                    \
+	mv_move_answer_passthrough(&pair.follower.local, &pair.follower.peer, MV_GID_TYPE_ROCE_V1, FOLLOWER_PSN,       \
+				   LEADER_PSN, 33, 34, msg, &answer)
 	assert_true(ANSWER(&offer));
 	assert_int_equal(answer.type, MV_CTL_REFUSE);
-	assert_int_equal(answer.reason, MV_CTL_REASON_NATIVE);
+	assert_int_equal(answer.reason, MV_CTL_REASON_PASSTHROUGH);
 	assert_int_equal(answer.attempt, 33);
 	assert_int_equal(answer.to_attempt, 5);
 	assert_int_equal(answer.nonce, 34);
 	assert_int_equal(answer.to_nonce, LEADER_NONCE);
 	mv_move_message(&l, &answer, START);
 	take(&l, MV_DO_RELEASE);
-	assert_native(&l, MV_CTL_REASON_NATIVE, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&l, MV_CTL_REASON_PASSTHROUGH, MV_GID_TYPE_ROCE_V2, false);
 	begin_leader(&l, &pair);
 	hello = take_message(&l, MV_CTL_HELLO);
 	assert_true(ANSWER(&hello));
 	assert_int_equal(answer.type, MV_CTL_HELLO);
-	assert_int_equal(answer.flags, MV_CTL_NATIVE);
+	assert_int_equal(answer.flags, MV_CTL_PASSTHROUGH);
 	assert_int_equal(answer.gid_type, MV_GID_TYPE_ROCE_V1);
 	assert_int_equal(answer.from_psn, FOLLOWER_PSN);
-	hello.flags = MV_CTL_NATIVE; /* a statement, not a question */
+	hello.flags = MV_CTL_PASSTHROUGH; /* a statement, not a question */
 	assert_false(ANSWER(&hello));
 	hello.flags = 0;
 	hello.from_psn = 5;
@@ -205,12 +205,9 @@ static void test_answer_native(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ask_native_peer),
-		cmocka_unit_test(test_ask_silence),
-		cmocka_unit_test(test_ask_patience),
-		cmocka_unit_test(test_both_ask),
-		cmocka_unit_test(test_ask_meets_apart),
-		cmocka_unit_test(test_answer_native),
+		cmocka_unit_test(test_ask_passthrough_peer), cmocka_unit_test(test_ask_silence),
+		cmocka_unit_test(test_ask_patience),         cmocka_unit_test(test_both_ask),
+		cmocka_unit_test(test_ask_meets_apart),      cmocka_unit_test(test_answer_passthrough),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

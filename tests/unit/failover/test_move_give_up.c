@@ -21,14 +21,14 @@ static void test_give_up(void **state)
 	take_message(&l, MV_CTL_HELLO);
 	assert_true(mv_move_deadline(&l) == end);
 	mv_move_tick(&l, end);
-	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
-	/* A HELLO that comes later is answered: the leader is native. */
+	assert_passthrough(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
+	/* A HELLO that comes later is answered: the leader is passthrough. */
 	mv_move_message(&l, &hello, end);
 	hello = take_message(&l, MV_CTL_HELLO);
-	assert_int_equal(hello.flags, MV_CTL_NATIVE);
+	assert_int_equal(hello.flags, MV_CTL_PASSTHROUGH);
 	assert_int_equal(hello.to_attempt, 7);
 	mv_move_message(&f, &hello, end);
-	assert_native(&f, MV_CTL_REASON_NATIVE, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&f, MV_CTL_REASON_PASSTHROUGH, MV_GID_TYPE_ROCE_V2, false);
 }
 
 static void test_give_up_offered(void **state)
@@ -45,16 +45,16 @@ static void test_give_up_offered(void **state)
 	mv_move_tick(&l, START + T->give_up_ns);
 	take_message(&l, MV_CTL_REFUSE);
 	take(&l, MV_DO_RELEASE);
-	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
+	assert_passthrough(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
 	mv_move_message(&l, &answer, START);
 	refuse = take_message(&l, MV_CTL_REFUSE);
-	assert_int_equal(refuse.reason, MV_CTL_REASON_NATIVE);
+	assert_int_equal(refuse.reason, MV_CTL_REASON_PASSTHROUGH);
 	mv_move_message(&f, &refuse, START);
 	take(&f, MV_DO_RELEASE);
-	assert_native(&f, MV_CTL_REASON_NATIVE, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&f, MV_CTL_REASON_PASSTHROUGH, MV_GID_TYPE_ROCE_V2, false);
 }
 
-/* After ANSWER the follower cannot go native: the leader may be active. */
+/* After ANSWER the follower cannot go passthrough: the leader may be active. */
 static void test_doubt(void **state)
 {
 	struct pair pair = make_pair();
@@ -94,7 +94,7 @@ static void test_busy(void **state)
 	assert_true(mv_move_deadline(&l) == UINT64_MAX);
 	prepared(&l, "10.2.0.1", &leader_qp);
 	take(&l, MV_DO_RELEASE);
-	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
+	assert_passthrough(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
 
 	begin_both(&l, &f, &pair, &hello);
 	offer = lead_to_offer(&l, &hello);
@@ -106,7 +106,7 @@ static void test_busy(void **state)
 	assert_quiet(&f);
 	mv_move_connected(&f, true, START);
 	take(&f, MV_DO_RELEASE);
-	assert_native(&f, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&f, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, false);
 	/* Outcomes of no action are ignored. */
 	mv_move_connected(&f, true, START);
 	prepared(&f, "10.2.0.2", &follower_qp);
@@ -123,7 +123,7 @@ static void test_unreachable(void **state)
 	begin_leader(&l, &pair);
 	take_message(&l, MV_CTL_HELLO);
 	mv_move_unreachable(&l, START);
-	assert_native(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, false);
 	mv_move_unreachable(&l, START);
 	assert_quiet(&l);
 	begin_both(&l, &f, &pair, &hello);
@@ -156,7 +156,7 @@ static void test_undelivered(void **state)
 	mv_move_tick(&l, START + T->resend_ns);
 	take_message(&l, MV_CTL_HELLO);
 	mv_move_tick(&l, START + T->give_up_ns);
-	assert_native(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, true);
+	assert_passthrough(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, true);
 
 	begin_both(&l, &f, &pair, &hello);
 	mv_move_work_waits(&l, START);
@@ -168,7 +168,7 @@ static void test_undelivered(void **state)
 	mv_move_tick(&l, START + T->give_up_ns);
 	take_message(&l, MV_CTL_REFUSE);
 	take(&l, MV_DO_RELEASE);
-	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
+	assert_passthrough(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
 }
 
 /* A port is up again, and the peer has not said a word: it may have no agent. The program only receives. */
@@ -182,22 +182,25 @@ static void test_path_is_back(void **state)
 	(void)state;
 	begin_leader(&l, &pair);
 	hello = take_message(&l, MV_CTL_HELLO);
-	assert_true(mv_move_native_at(&l) == now);
-	/* The lower driver refuses the native path: the end asks on, and tries again after longer and longer waits. */
+	assert_true(mv_move_passthrough_at(&l) == now);
+	/*
+	 * The lower driver refuses the passthrough path: the end asks on, and tries again after longer and longer
+	 * waits.
+	 */
 	for (uint64_t wait = T->try_ns; wait <= 4 * T->try_max_ns; wait *= 2) {
 		mv_move_tried(&l, false, now);
 		assert_quiet(&l);
 		assert_int_equal(l.state, MV_MOVE_ASKING);
 		now += wait < T->try_max_ns ? wait : T->try_max_ns;
-		assert_true(mv_move_native_at(&l) == now);
+		assert_true(mv_move_passthrough_at(&l) == now);
 	}
 	mv_move_tick(&l, now);
 	take_message(&l, MV_CTL_HELLO);
 	mv_move_tried(&l, true, now);
 	assert_quiet(&l);
-	assert_int_equal(l.state, MV_MOVE_NATIVE);
+	assert_int_equal(l.state, MV_MOVE_PASSTHROUGH);
 	assert_true(mv_move_deadline(&l) == UINT64_MAX);
-	assert_true(mv_move_native_at(&l) == UINT64_MAX);
+	assert_true(mv_move_passthrough_at(&l) == UINT64_MAX);
 	/* The peer comes after all. */
 	mv_move_rts(&l, LEADER_PSN, now);
 	assert_quiet(&l);
@@ -205,24 +208,24 @@ static void test_path_is_back(void **state)
 	answer = take_message(&f, MV_CTL_HELLO);
 	mv_move_message(&l, &answer, now);
 	answer = take_message(&l, MV_CTL_HELLO);
-	assert_int_equal(answer.flags, MV_CTL_NATIVE);
+	assert_int_equal(answer.flags, MV_CTL_PASSTHROUGH);
 	mv_move_message(&f, &answer, now);
-	assert_native(&f, MV_CTL_REASON_NATIVE, MV_GID_TYPE_ROCE_V2, false);
-	/* Once the peer has been heard, the native path is not tried: both ends have to agree. */
+	assert_passthrough(&f, MV_CTL_REASON_PASSTHROUGH, MV_GID_TYPE_ROCE_V2, false);
+	/* Once the peer has been heard, the passthrough path is not tried: both ends have to agree. */
 	begin_follower(&f, &pair);
-	assert_true(mv_move_native_at(&f) == START + T->ask_min_ns);
+	assert_true(mv_move_passthrough_at(&f) == START + T->ask_min_ns);
 	mv_move_message(&f, &hello, START);
 	assert_int_equal(f.state, MV_MOVE_ASKING);
-	assert_true(mv_move_native_at(&f) == UINT64_MAX);
+	assert_true(mv_move_passthrough_at(&f) == UINT64_MAX);
 	begin_both(&l, &f, &pair, &hello);
 	mv_move_tried(&l, false, START + T->ask_min_ns);
 	lead_to_offer(&l, &hello);
-	assert_true(mv_move_native_at(&l) == UINT64_MAX);
+	assert_true(mv_move_passthrough_at(&l) == UINT64_MAX);
 	mv_move_tick(&l, START + T->resend_ns);
 	take_message(&l, MV_CTL_OFFER);
 }
 
-/* The native path may work, and the peer's program sends at once: the end tries that path after its patience. */
+/* The passthrough path may work, and the peer's program sends at once: the end tries that path after its patience. */
 static void test_path_may_work(void **state)
 {
 	struct pair pair = make_pair();
@@ -232,13 +235,13 @@ static void test_path_may_work(void **state)
 	pair.leader.verdict = MV_PATH_OTHER_SUBNET;
 	begin_leader(&l, &pair);
 	take_message(&l, MV_CTL_HELLO);
-	assert_true(mv_move_native_at(&l) == START + T->ask_min_ns);
+	assert_true(mv_move_passthrough_at(&l) == START + T->ask_min_ns);
 	mv_move_patience(&l, T->ask_ns);
-	assert_true(mv_move_native_at(&l) == START + T->ask_ns / 4 * 3);
+	assert_true(mv_move_passthrough_at(&l) == START + T->ask_ns / 4 * 3);
 	mv_move_patience(&l, UINT64_MAX);
-	assert_true(mv_move_native_at(&l) == START + T->ask_ns);
+	assert_true(mv_move_passthrough_at(&l) == START + T->ask_ns);
 	mv_move_tried(&l, false, START + T->ask_ns);
-	assert_true(mv_move_native_at(&l) == START + T->ask_ns + T->try_max_ns);
+	assert_true(mv_move_passthrough_at(&l) == START + T->ask_ns + T->try_max_ns);
 	/* An end with such a path does not give up asking. */
 	mv_move_tick(&l, START + T->give_up_ns);
 	take_message(&l, MV_CTL_HELLO);

@@ -238,7 +238,7 @@ static void test_earlier_life_connects(void **state)
 	ignore_actions(&f);
 	mv_move_work_waits(&f, START);
 	mv_move_tick(&f, START + 60 * 1000 * MS);
-	assert_int_equal(f.state, MV_MOVE_NATIVE);
+	assert_int_equal(f.state, MV_MOVE_PASSTHROUGH);
 	ignore_actions(&f);
 	hear_old(&f, &l, MV_CTL_STANDBY, l.attempts.mine);
 	take(&f, MV_DO_STANDBY);
@@ -308,9 +308,9 @@ static void test_connect_meets_live(void **state)
 	assert_int_equal(start_leader(), 0);
 	msg = take_message(&l, MV_CTL_HELLO);
 	hear(&l, &hello);
-	assert_int_equal(take_message(&l, MV_CTL_HELLO).flags, MV_CTL_NATIVE);
+	assert_int_equal(take_message(&l, MV_CTL_HELLO).flags, MV_CTL_PASSTHROUGH);
 	hear(&f, &msg);
-	take(&f, MV_DO_NATIVE);
+	take(&f, MV_DO_PASSTHROUGH);
 	assert_quiet(&f);
 	hear(&f, &msg);
 	msg = take_message(&f, MV_CTL_HELLO);

@@ -158,7 +158,7 @@ static void test_no_standby(void **state)
 		}
 		msg = take_message(&l, MV_CTL_REFUSE);
 		assert_true(take(&l, MV_DO_STAY).unsure);
-		assert_int_equal(l.state, MV_MOVE_NATIVE);
+		assert_int_equal(l.state, MV_MOVE_PASSTHROUGH);
 		hear(&f, &msg);
 		assert_quiet(&f);
 	}

@@ -206,7 +206,7 @@ static void begin(unsigned int i)
 		mv_move_rts(&e->m, e->psn, w.now);
 	} else {
 		mv_move_adopt(&e->m, &begin, e->psn, &mv_move_default_times, w.now);
-		do_native(i);
+		do_passthrough(i);
 	}
 	drain(i, false);
 }
@@ -338,8 +338,8 @@ static void echo_last_life(void)
 
 static bool is_done(const struct end *e)
 {
-	return e->dead || e->failed || e->m.state == MV_MOVE_FAILED ||
-	       e->m.state == MV_MOVE_ACTIVE || e->m.state == MV_MOVE_NATIVE;
+	return e->dead || e->failed || e->m.state == MV_MOVE_FAILED || e->m.state == MV_MOVE_ACTIVE ||
+	       e->m.state == MV_MOVE_PASSTHROUGH;
 }
 
 static void check_outcome(void)

@@ -44,7 +44,7 @@ static void test_ignored(void **state)
 	CHANGED(&l, hello, attempt, 0);
 	CHANGED(&l, hello, type, MV_CTL_KEY_GET);
 	CHANGED(&l, hello, type, MV_CTL_OFFER);
-	CHANGED(&l, hello, flags, MV_CTL_NATIVE); /* meant for another attempt */
+	CHANGED(&l, hello, flags, MV_CTL_PASSTHROUGH); /* meant for another attempt */
 	offer = lead_to_offer(&l, &hello);
 	CHANGED(&l, hello, attempt, 6);
 	CHANGED(&f, offer, to_attempt, 6);
@@ -249,7 +249,7 @@ static void test_leader_restarts(void **state)
 	assert_ignored(&f, &confirm);
 }
 
-static void test_native_and_later_life(void **state)
+static void test_passthrough_and_later_life(void **state)
 {
 	struct pair pair = make_pair();
 	struct mv_ctl_msg hello;
@@ -260,7 +260,7 @@ static void test_native_and_later_life(void **state)
 	lead_to_offer(&l, &hello);
 	mv_move_unreachable(&l, START);
 	take(&l, MV_DO_RELEASE);
-	assert_native(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, false);
+	assert_passthrough(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, false);
 	hello.attempt = 8;
 	assert_ignored(&l, &hello);
 	hello.attempt = 7;
@@ -271,14 +271,10 @@ static void test_native_and_later_life(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ignored),
-		cmocka_unit_test(test_proof),
-		cmocka_unit_test(test_one_stays_in_rtr),
-		cmocka_unit_test(test_both_in_rtr),
-		cmocka_unit_test(test_is_from_peer),
-		cmocka_unit_test(test_follower_restarts),
-		cmocka_unit_test(test_leader_restarts),
-		cmocka_unit_test(test_native_and_later_life),
+		cmocka_unit_test(test_ignored),          cmocka_unit_test(test_proof),
+		cmocka_unit_test(test_one_stays_in_rtr), cmocka_unit_test(test_both_in_rtr),
+		cmocka_unit_test(test_is_from_peer),     cmocka_unit_test(test_follower_restarts),
+		cmocka_unit_test(test_leader_restarts),  cmocka_unit_test(test_passthrough_and_later_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Two machines (move.h) over a simulated network that loses, repeats, delays and reorders messages,
- * with programs that start apart, reset their QPs, or have a native end; seeded, so that a failure
+ * with programs that start apart, reset their QPs, or have a passthrough end; seeded, so that a failure
  * can be repeated: TEST_SEED=n test_move_property.
  */
 #include "unit.h"
@@ -43,8 +43,8 @@ struct path_qp {
 
 struct end {
 	struct mv_move m;
-	bool held; /* false: native from the start (no machine) */
-	bool begun, native_begun, restart_wanted;
+	bool held; /* false: passthrough from the start (no machine) */
+	bool begun, passthrough_begun, restart_wanted;
 	unsigned int life;
 	uint32_t attempt, psn;
 	uint32_t sq_psn; /* @psn once in RTS */
@@ -62,9 +62,9 @@ struct end {
 	struct path_qp qp;
 	unsigned int lost_in_a_row;
 	/* what the caller has been told to do */
-	bool active, native, doubtful, native_timed_out;
-	uint8_t native_type;
-	enum mv_ctl_reason native_reason;
+	bool active, passthrough, doubtful, passthrough_timed_out;
+	uint8_t passthrough_type;
+	enum mv_ctl_reason passthrough_reason;
 };
 
 #define MAX_EVENTS 512
@@ -85,7 +85,8 @@ struct world {
 };
 
 static struct world w; /* large; one at a time */
-static unsigned int n_tried; /* ends that have gone native by themselves, as the program's path works again; of all worlds */
+/* ends that have gone passthrough by themselves, as the program's path works again; of all worlds */
+static unsigned int n_tried;
 
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
@@ -247,7 +248,7 @@ static void do_activate(unsigned int i, const struct mv_move_action *action)
 {
 	struct end *e = &w.ends[i], *o = &w.ends[!i];
 
-	CHECK(e->qp.alive && e->qp.can_receive && !e->active && !e->native);
+	CHECK(e->qp.alive && e->qp.can_receive && !e->active && !e->passthrough);
 	e->active = true;
 	e->doubtful = action->timed_out;
 	/* The heart of it; a peer that has been reset since then is another matter. */
@@ -279,12 +280,12 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 	case MV_DO_ACTIVATE:
 		do_activate(i, action);
 		break;
-	case MV_DO_NATIVE:
-		CHECK(!e->active && !e->native && !e->qp.alive);
-		e->native = true;
-		e->native_type = action->gid_type;
-		e->native_timed_out = action->timed_out;
-		e->native_reason = action->reason;
+	case MV_DO_PASSTHROUGH:
+		CHECK(!e->active && !e->passthrough && !e->qp.alive);
+		e->passthrough = true;
+		e->passthrough_type = action->gid_type;
+		e->passthrough_timed_out = action->timed_out;
+		e->passthrough_reason = action->reason;
 		break;
 	case MV_DO_RELEASE:
 		CHECK(e->qp.alive && !e->active);
@@ -343,7 +344,7 @@ static void begin(unsigned int i)
 	e->begun_at = w.now;
 	e->sq_psn = MV_CTL_PSN_NONE;
 	e->restart_wanted = false;
-	e->active = e->native = e->doubtful = false;
+	e->active = e->passthrough = e->doubtful = false;
 	e->qp.alive = false;
 	if (e->will_rts)
 		schedule(rnd(2) ? 0 : rnd(200) * MS, EV_RTS, i);
@@ -355,7 +356,7 @@ static void begin(unsigned int i)
 }
 
 /* As the plugin does: one that stays in RTR cannot open all. */
-static void native_message(unsigned int i, struct mv_ctl_msg *msg)
+static void passthrough_message(unsigned int i, struct mv_ctl_msg *msg)
 {
 	struct end *e = &w.ends[i];
 	struct mv_ctl_msg answer;
@@ -363,8 +364,8 @@ static void native_message(unsigned int i, struct mv_ctl_msg *msg)
 
 	if (err && (err != -ENOKEY || w.now < e->begun_at + mv_move_default_times.rtr_ns))
 		return;
-	if (mv_move_answer_native(&e->name, &w.ends[!i].name, e->type, e->sq_psn, w.ends[!i].psn, e->attempt, e->nonce, msg,
-				  &answer))
+	if (mv_move_answer_passthrough(&e->name, &w.ends[!i].name, e->type, e->sq_psn, w.ends[!i].psn, e->attempt,
+				       e->nonce, msg, &answer))
 		network_send(i, &answer);
 }
 
@@ -408,7 +409,7 @@ static void happen(struct event event)
 		return;
 	}
 	if (event.type == EV_MESSAGE && !e->held) {
-		native_message(event.end, &event.msg);
+		passthrough_message(event.end, &event.msg);
 		return;
 	}
 	if (event.type == EV_RTS && event.life == e->life)
@@ -438,7 +439,7 @@ static void follow_restart(unsigned int i)
 {
 	struct end *e = &w.ends[i], *o = &w.ends[!i];
 
-	if (!e->held || e->restart_wanted || !e->begun || (!e->active && !e->native))
+	if (!e->held || e->restart_wanted || !e->begun || (!e->active && !e->passthrough))
 		return;
 	if (!e->m.attempts.peer || e->m.attempts.peer == o->attempt || !o->held)
 		return;
@@ -460,7 +461,7 @@ static uint64_t next_event(size_t *ret_index)
 
 static uint64_t try_at(const struct end *e)
 {
-	return e->path_is_back ? mv_move_native_at(&e->m) : UINT64_MAX;
+	return e->path_is_back ? mv_move_passthrough_at(&e->m) : UINT64_MAX;
 }
 
 static uint64_t deadline_of(const struct end *e)
@@ -471,15 +472,15 @@ static uint64_t deadline_of(const struct end *e)
 }
 
 /* The caller connects the program's own QP, or finds that it cannot. */
-static void try_native(unsigned int i)
+static void try_passthrough(unsigned int i)
 {
 	struct end *e = &w.ends[i];
 	bool ok = chance(50);
 
 	TRACE("%u tries the path that its program asked for%s\n", i, ok ? "" : ", which is refused");
-	CHECK(!e->active && !e->native && !e->qp.alive);
+	CHECK(!e->active && !e->passthrough && !e->qp.alive);
 	mv_move_tried(&e->m, ok, w.now);
-	e->native = ok;
+	e->passthrough = ok;
 	n_tried += ok;
 }
 
@@ -497,7 +498,7 @@ static bool step(void)
 		mv_move_tick(&w.ends[sooner].m, w.now);
 		drain(sooner, false);
 		if (try_at(&w.ends[sooner]) <= w.now)
-			try_native(sooner);
+			try_passthrough(sooner);
 		CHECK(deadline_of(&w.ends[sooner]) > w.now);
 	} else {
 		struct event event = w.events[index];
@@ -604,7 +605,7 @@ static void disturb(void)
 
 static bool decided(const struct end *e)
 {
-	return !e->held || e->active || e->native;
+	return !e->held || e->active || e->passthrough;
 }
 
 /* Somebody's QP is in RTS: a PSN is known by both, so work can be proved and could be waiting. */
@@ -651,17 +652,17 @@ static void check_best_outcome(void)
 	if (w.loss)
 		return;
 	if (a->held && b->held && both_ask)
-		CHECK(!a->active && a->native_reason == MV_CTL_REASON_NONE &&
-		      a->native_type == b->native_type);
+		CHECK(!a->active && a->passthrough_reason == MV_CTL_REASON_NONE &&
+		      a->passthrough_type == b->passthrough_type);
 	for (int i = 0; i < 2; i++) {
 		struct end *e = &w.ends[i], *o = &w.ends[!i];
 
 		if (!e->held || o->held)
 			continue;
-		CHECK(e->native);
+		CHECK(e->passthrough);
 		if (e->verdict == MV_PATH_ASK) {
-			CHECK(!e->native_timed_out);
-			CHECK(e->native_type == (has_v2_twin(e) ? o->type : MV_GID_TYPE_ROCE_V1));
+			CHECK(!e->passthrough_timed_out);
+			CHECK(e->passthrough_type == (has_v2_twin(e) ? o->type : MV_GID_TYPE_ROCE_V1));
 		}
 	}
 }
@@ -704,7 +705,7 @@ static void run(uint64_t seed)
 static void test_runs(void **state)
 {
 	const char *seed = getenv("TEST_SEED");
-	unsigned int active = 0, native = 0, mixed = 0;
+	unsigned int active = 0, passthrough = 0, mixed = 0;
 
 	(void)state;
 	if (seed) {
@@ -715,13 +716,14 @@ static void test_runs(void **state)
 	for (uint64_t i = 1; i <= RUNS; i++) {
 		run(i);
 		active += w.ends[0].active && w.ends[1].active;
-		native += w.ends[0].native && w.ends[1].native;
+		passthrough += w.ends[0].passthrough && w.ends[1].passthrough;
 		mixed += w.ends[0].held != w.ends[1].held;
 	}
 	/* The runs are worth something only if they end in all ways. */
-	print_message("%u runs: %u moved, %u native by both, %u with one native end, %u ends on a path that was back\n", RUNS,
-		      active, native, mixed, n_tried);
-	assert_true(active > RUNS / 4 && native > RUNS / 10 && mixed > RUNS / 10 && n_tried > RUNS / 100);
+	print_message(
+		"%u runs: %u moved, %u passthrough by both, %u with one passthrough end, %u ends on a path that was back\n",
+		RUNS, active, passthrough, mixed, n_tried);
+	assert_true(active > RUNS / 4 && passthrough > RUNS / 10 && mixed > RUNS / 10 && n_tried > RUNS / 100);
 }
 
 int main(void)

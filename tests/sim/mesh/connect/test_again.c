@@ -147,7 +147,7 @@ static void test_logged(void **state)
 	to_rts(&a);
 	assert_int_equal(to_rtr(&b, &a, RTR_MASK), 0);
 	to_rts(&b);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 	assert_non_null(conn->vqp);
 	traffic(1);
 	ask_again(conn);
@@ -239,7 +239,7 @@ static void try_again(enum mv_path_verdict verdict, struct mesh_conn **ret)
 	assert_null(conn->vqp);
 	assert_int_equal(to_rtr(&a, &b, RTR_MASK), 0);
 	to_rts(&a);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(to_rtr(&b, &a, RTR_MASK), 0);
 	to_rts(&b);
 	traffic(1);

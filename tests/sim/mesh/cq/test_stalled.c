@@ -91,7 +91,7 @@ static void tracked(const struct manner *manner)
 	tracked_rts(&e, h, rts);
 	conn = mesh_conn_new(world.mc, e.qp);
 	assert_non_null(conn);
-	conn->state = MESH_CONN_NATIVE;
+	conn->state = MESH_CONN_PASSTHROUGH;
 	conn->attr.rtr_mask = RTR_MASK;
 	conn->attr.rts_mask = RTS_MASK;
 	conn->vqp = h;
@@ -237,7 +237,7 @@ static void test_quiesce(void **state)
 	     mesh_now_ns() < until_ns; usleep(PAUSE))
 		assert_true(!end_poll(&e, &wc) || (wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS));
 	assert_int_equal(conn->vqp->queue.n, 0);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 }
 
 /* As long as the helper thread runs, how this ends is for it to say. */
@@ -247,7 +247,7 @@ static void test_not_stalled(void **state)
 	tracked(&plain);
 	send_two();
 	assert_int_equal(spin(2500, true), 0);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 }
 
 /* Who is stopped, or sleeps, keeps nobody from running. */
@@ -263,7 +263,7 @@ static void test_sleeps(void **state)
 		usleep(300000);
 		assert_int_equal(end_poll(&e, &wc), 0);
 	}
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 }
 
 int main(void)

@@ -253,7 +253,7 @@ static struct mesh_conn *connection(void)
 	struct mesh_conn *conn = mesh_conn_new(world.mc, e.qp);
 
 	assert_non_null(conn);
-	conn->state = MESH_CONN_NATIVE;
+	conn->state = MESH_CONN_PASSTHROUGH;
 	conn->attr.rtr_mask = RTR_MASK;
 	conn->attr.rts_mask = RTS_MASK;
 	conn->vqp = h;

@@ -52,7 +52,7 @@ static int setup(void **state)
 	conn = mesh_conn_new(world.mc, e.qp);
 	assert_non_null(conn);
 	assert_null(mesh_conn_track(conn, TRACKED_MTU));
-	conn->state = MESH_CONN_NATIVE;
+	conn->state = MESH_CONN_PASSTHROUGH;
 	conn->attr.rtr_mask = RTR_MASK;
 	conn->attr.rts_mask = RTS_MASK;
 	conn->attr.rts.max_rd_atomic = 4;

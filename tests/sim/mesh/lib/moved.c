@@ -372,7 +372,7 @@ void end_rts(struct end *e, const struct shape *shape)
 	e->qp->state = IBV_QPS_RTS;
 }
 
-void end_native(struct end *e, const struct end *peer, const struct shape *shape)
+void end_passthrough(struct end *e, const struct end *peer, const struct shape *shape)
 {
 	struct ibv_qp_attr rtr = world_rtr(e->world, false, peer->qp->qp_num, PSN), rts = rts_attr(shape);
 

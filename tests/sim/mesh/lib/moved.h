@@ -121,8 +121,8 @@ void end_shadow_rts(struct end *e, const struct shape *shape);
 void end_err(struct end *e);
 void end_prepare(struct end *e);
 void end_connect(struct end *e, const struct end *peer, const struct shape *shape);
-/** end_native - connect the base's own QP of a held one */
-void end_native(struct end *e, const struct end *peer, const struct shape *shape);
+/** end_passthrough - connect the base's own QP of a held one */
+void end_passthrough(struct end *e, const struct end *peer, const struct shape *shape);
 /** ends_connect - all of it, for both */
 void ends_connect(struct end *a, struct end *b, const struct shape *shape);
 /** end_keys - answer want_key(), if keys are late; returns how many */

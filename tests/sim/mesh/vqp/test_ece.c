@@ -190,15 +190,15 @@ static void test_ece_asked_early(void **state)
 	struct end e;
 
 	(void)state;
-	for (int native = 0; native < 2; native++) {
+	for (int passthrough = 0; passthrough < 2; passthrough++) {
 		end_open(&e, &world, &moved, &(struct shape){0});
 		set_ece(e.qp, OURS_ECE);
 		end_rtr(&e, &e, NULL);
 		n_set = 0;
 		conn = as_connection(&e, e.vqp, MESH_CONN_HELD);
 		assert_int_equal(ece_of(e.qp), 0);
-		if (native) {
-			end_native(&e, &e, &(struct shape){0});
+		if (passthrough) {
+			end_passthrough(&e, &e, &(struct shape){0});
 			assert_int_equal(ece_of(e.qp), 0);
 		} else {
 			end_prepare(&e);
@@ -232,14 +232,14 @@ static void test_ece_of_one_that_begins_again(void **state)
 	end_open(&e, &world, &moved, &(struct shape){0});
 	set_ece(e.qp, OURS_ECE);
 	end_rtr(&e, &e, NULL);
-	end_native(&e, &e, &(struct shape){0});
+	end_passthrough(&e, &e, &(struct shape){0});
 	assert_int_equal(ece_of(e.qp), OURS_ECE);
 	assert_true(mesh_vqp_stop_posting(e.vqp));
 	assert_int_equal(mesh_vqp_begin_base_again(e.vqp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 						   IBV_QP_ACCESS_FLAGS), 0);
 	mesh_vqp_resume_posting(e.vqp);
 	simhost_lacks_ece("mlx5_0", 2); /* it asks anew */
-	end_native(&e, &e, &(struct shape){0});
+	end_passthrough(&e, &e, &(struct shape){0});
 	assert_int_equal(ece_of(e.qp), OURS_ECE & ~2u);
 	end_close(&e);
 }

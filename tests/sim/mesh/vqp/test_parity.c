@@ -309,7 +309,7 @@ static void test_data_in_order(void **state)
 		order.rail = cases[i].rail;
 		h = open_tracked(&e, &(struct shape){0});
 		/* As the helper thread, when it looks after the connection for the first time. */
-		conn = as_connection(&e, h, MESH_CONN_NATIVE);
+		conn = as_connection(&e, h, MESH_CONN_PASSTHROUGH);
 		conn->attr.rts_mask = RTS_MASK;
 		conn->primary.standby_tried = true;
 		mesh_conn_arm(conn, 0);
@@ -370,7 +370,7 @@ static void test_rate_limit(void **state)
 	h = open_tracked(&e, &(struct shape){0});
 	base_modify_qp = world.mc->lower.qp.modify_qp;
 	world.mc->lower.qp.modify_qp = accept_rate_by_modify;
-	conn = as_connection(&e, h, MESH_CONN_NATIVE);
+	conn = as_connection(&e, h, MESH_CONN_PASSTHROUGH);
 	conn->attr.rts_mask = RTS_MASK;
 	assert_int_equal(ibv_modify_qp(e.qp, &by_modify, IBV_QP_RATE_LIMIT), 0);
 	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));

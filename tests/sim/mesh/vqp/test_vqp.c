@@ -17,12 +17,12 @@
 static const struct manner plain = {.how = MOVED};
 static const struct manner builders = {.how = MOVED, .builders = true};
 
-static void native(struct end *e, struct end *peer, const struct shape *shape)
+static void passthrough(struct end *e, struct end *peer, const struct shape *shape)
 {
 	assert_int_equal(mesh_vqp_unprepare(e->vqp), 0);
-	end_native(e, peer, shape);
+	end_passthrough(e, peer, shape);
 	assert_true(mesh_vqp_stop_posting(e->vqp));
-	assert_int_equal(mesh_vqp_native(e->vqp), 0);
+	assert_int_equal(mesh_vqp_passthrough(e->vqp), 0);
 	mesh_vqp_resume_posting(e->vqp);
 	e->vqp = NULL;
 }
@@ -30,7 +30,7 @@ static void native(struct end *e, struct end *peer, const struct shape *shape)
 /* No agreement: what was posted meanwhile goes to the program's own QP, and the context is as it was. */
 enum progress { HELD, PREPARED, CONNECTED };
 
-static void goes_native(const struct manner *manner, enum progress progress)
+static void goes_passthrough(const struct manner *manner, enum progress progress)
 {
 	struct ibv_context_ops ops = world.context->ops;
 	const struct shape shape = {0};
@@ -57,8 +57,8 @@ static void goes_native(const struct manner *manner, enum progress progress)
 	for (i = 0; i < 10; i++)
 		must_send(&r, i, IBV_WR_SEND_WITH_IMM, 1024, 64, SIGNALED);
 	end_quiet(&r.a);
-	native(&r.b, &r.a, &shape);
-	native(&r.a, &r.b, &shape);
+	passthrough(&r.b, &r.a, &shape);
+	passthrough(&r.a, &r.b, &shape);
 	for (i = 0; i < 10; i++) {
 		assert_int_equal(end_wait(&r.a).wr_id, i);
 		assert_int_equal(end_wait(&r.b).wr_id, i);
@@ -112,15 +112,15 @@ static void test_changed(void **state)
 	run_close(&r);
 }
 
-static void test_native(void **state)
+static void test_passthrough(void **state)
 {
 	(void)state;
-	goes_native(&plain, HELD);
-	goes_native(&plain, PREPARED);
-	goes_native(&plain, CONNECTED);
-	goes_native(&builders, HELD);
-	goes_native(&builders, PREPARED);
-	goes_native(&builders, CONNECTED);
+	goes_passthrough(&plain, HELD);
+	goes_passthrough(&plain, PREPARED);
+	goes_passthrough(&plain, CONNECTED);
+	goes_passthrough(&builders, HELD);
+	goes_passthrough(&builders, PREPARED);
+	goes_passthrough(&builders, CONNECTED);
 }
 
 static void test_no_way_back(void **state)
@@ -143,7 +143,7 @@ static void test_no_way_back(void **state)
 	assert_int_equal(end_wait(&r.a).wr_id, 1);
 	/* Nobody has polled it yet, but there it is. */
 	assert_int_equal(mesh_vqp_unprepare(r.b.vqp), -EBUSY);
-	assert_int_equal(mesh_vqp_native(r.b.vqp), -EBUSY);
+	assert_int_equal(mesh_vqp_passthrough(r.b.vqp), -EBUSY);
 	assert_int_equal(end_wait(&r.b).wr_id, 0);
 	assert_int_equal(mesh_vqp_unprepare(r.b.vqp), -EBUSY);
 	run_close(&r);
@@ -431,7 +431,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_changed, world_setup, world_teardown),
-		cmocka_unit_test_setup_teardown(test_native, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_passthrough, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_no_way_back, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_fails, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_ends_early, world_setup, world_teardown),

@@ -60,7 +60,7 @@ static int setup(void **state)
 	memset(&context, 0, sizeof(context));
 	strcpy(context.device, "mlx5_0");
 	context.lower.qp.modify_qp = modify_qp;
-	conn = (struct mesh_conn){.mc = &context, .state = MESH_CONN_NATIVE};
+	conn = (struct mesh_conn){.mc = &context, .state = MESH_CONN_PASSTHROUGH};
 	qualified[0] = qualified[1] = MV_DIR_QUALIFIED_NO;
 	return 0;
 }

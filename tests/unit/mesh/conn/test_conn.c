@@ -265,7 +265,7 @@ static void test_put_off(void **state)
 }
 
 /* News concern those of which something is held or logged; a new agent has to hear of all. */
-static void test_news_of_natives(void **state)
+static void test_news_of_own_qps(void **state)
 {
 	const union ibv_gid gid = {.raw = {0xfe, 0x80}};
 	bool which[N];
@@ -312,7 +312,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_left_and_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_put_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_called_are_heard, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_news_of_natives, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_news_of_own_qps, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

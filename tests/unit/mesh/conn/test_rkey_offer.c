@@ -116,7 +116,7 @@ static int setup(void **state)
 {
 	(void)state;
 	conn = agreed_conn(&process, &qp, &vqp);
-	conn->state = MESH_CONN_NATIVE;
+	conn->state = MESH_CONN_PASSTHROUGH;
 	conn->moving.next_path.pd = &rail_pd;
 	needed[0] = 0x10;
 	needed[1] = 0x20;

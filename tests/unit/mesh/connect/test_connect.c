@@ -264,7 +264,7 @@ static void test_changed(void **state)
 	assert_int_equal(at_base.n, 1);
 	assert_int_equal(conn->attr.init.qp_access_flags, 0);
 
-	conn->state = MESH_CONN_NATIVE;
+	conn->state = MESH_CONN_PASSTHROUGH;
 	conn->vqp = &vqp;
 	conn->attr.rtr_mask = IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER;
 	conn->attr.rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_ACCESS_FLAGS;
@@ -391,16 +391,16 @@ static void connected_refuses(enum mesh_conn_state state, enum mesh_vqp_mode mod
 static void test_connected_again(void **state)
 {
 	(void)state;
-	connected_refuses(MESH_CONN_NATIVE, MESH_VQP_TRACKED);
+	connected_refuses(MESH_CONN_PASSTHROUGH, MESH_VQP_TRACKED);
 	connected_refuses(MESH_CONN_HELD, MESH_VQP_QUEUING);
 	connected_refuses(MESH_CONN_MOVED, MESH_VQP_ACTIVE);
 	connected_refuses(MESH_CONN_FAILED, MESH_VQP_FLUSHING);
 }
 
 /* One that cannot be moved is the base's, and its peer may ask for what was agreed. */
-static void test_native_again(void **state)
+static void test_passthrough_again(void **state)
 {
-	struct mesh_conn *conn = connection(MESH_CONN_NATIVE, NULL);
+	struct mesh_conn *conn = connection(MESH_CONN_PASSTHROUGH, NULL);
 
 	(void)state;
 	at_base.err = EINVAL;
@@ -408,7 +408,7 @@ static void test_native_again(void **state)
 	assert_int_equal(at_base.n, 1);
 	assert_int_equal(to(IBV_QPS_INIT, 0), EINVAL);
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
-	assert_untouched(conn, MESH_CONN_NATIVE, NULL);
+	assert_untouched(conn, MESH_CONN_PASSTHROUGH, NULL);
 	at_base.err = 0;
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
 	assert_int_equal(conn->attr.rts_mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
@@ -419,7 +419,7 @@ static void test_native_again(void **state)
 /* The same of one whose transitions are none of ours. */
 static void test_untouched_again(void **state)
 {
-	struct mesh_conn *conn = connection(MESH_CONN_NATIVE, NULL);
+	struct mesh_conn *conn = connection(MESH_CONN_PASSTHROUGH, NULL);
 
 	(void)state;
 	mesh_conn_connected(conn, &conn->ends.local.gid, true);
@@ -430,7 +430,7 @@ static void test_untouched_again(void **state)
 	at_base.err = 0;
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
 	assert_int_equal(mesh_conn_sq_psn(conn), 77);
-	assert_untouched(conn, MESH_CONN_NATIVE, NULL);
+	assert_untouched(conn, MESH_CONN_PASSTHROUGH, NULL);
 	end(conn);
 }
 
@@ -448,7 +448,7 @@ static void test_rtr_tried_again(void **state)
 	assert_non_null(mesh_vqp_find(context, &qp)); /* its receives are noted still */
 	at_base.err = 0;
 	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), 0);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 	end(conn);
 }
 
@@ -589,12 +589,12 @@ static int query_base(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask, st
 	return 0;
 }
 
-static _Atomic bool is_native;
+static _Atomic bool is_passthrough;
 
-static void *make_native(void *conn)
+static void *make_passthrough(void *conn)
 {
 	mesh_conn_work(conn);
-	is_native = true;
+	is_passthrough = true;
 	return NULL;
 }
 
@@ -625,15 +625,15 @@ static void test_never_less_than_said(void **state)
 	base_state = IBV_QPS_INIT;
 	context->lower.qp.modify_qp = modify_slowly;
 	context->lower.qp.query_qp = query_base;
-	is_native = false;
-	assert_int_equal(pthread_create(&worker, NULL, make_native, conn), 0);
-	for (n = 0; !is_native || !n; n++) {
+	is_passthrough = false;
+	assert_int_equal(pthread_create(&worker, NULL, make_passthrough, conn), 0);
+	for (n = 0; !is_passthrough || !n; n++) {
 		assert_int_equal(mesh_query_qp(&qp, &attr, IBV_QP_STATE, &init_attr), 0);
 		assert_int_equal(attr.qp_state, IBV_QPS_RTS);
 		usleep(1000);
 	}
 	assert_int_equal(pthread_join(worker, NULL), 0);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(base_state, IBV_QPS_RTS);
 	context->lower.qp.modify_qp = modify_qp;
 	end(conn);
@@ -648,7 +648,7 @@ int main(void)
 		cmocka_unit_test(test_too_many_to_know),
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_connected_again),
-		cmocka_unit_test(test_native_again),
+		cmocka_unit_test(test_passthrough_again),
 		cmocka_unit_test(test_untouched_again),
 		cmocka_unit_test(test_rtr_tried_again),
 		cmocka_unit_test(test_rts_tried_again),

@@ -468,7 +468,7 @@ static void peer_is_answered(void)
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
 	found = mesh_conn_get(&qp);
 	assert_ptr_equal(found, conn);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 	mesh_conn_put(found);
 	mesh_conn_unlink(conn);
 	mesh_conn_put(conn);
@@ -497,7 +497,7 @@ static void peer_asks(void)
 static void assert_answered(void)
 {
 	assert_int_equal(sent.type, MV_CTL_HELLO);
-	assert_int_equal(sent.flags, MV_CTL_NATIVE);
+	assert_int_equal(sent.flags, MV_CTL_PASSTHROUGH);
 	assert_int_equal(sent.to_attempt, 9);
 	assert_int_equal(sent.to_psn, 0x11); /* which proves it to a peer in RTS */
 }
@@ -550,7 +550,7 @@ static void no_rail_to_be_had(void)
 	/* The neighbour is there, after all. */
 	refused_with = 0;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
-	assert_int_equal(refusing->state, MESH_CONN_NATIVE);
+	assert_int_equal(refusing->state, MESH_CONN_PASSTHROUGH);
 	peer_asks();
 	assert_answered();
 	mc->lower.qp.modify_qp = base_modify;

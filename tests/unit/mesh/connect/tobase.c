@@ -34,7 +34,7 @@ void has_no_path(void)
 	begin = (struct mv_move_begin){
 		.local = conn.ends.local, .peer = conn.ends.peer, .verdict = MV_PATH_LOCAL_DOWN, .attempt = 1};
 	mv_move_begin(&conn.move, &begin, &mv_move_default_times, now_ns);
-	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	conn.attr.rtr.ah_attr.is_global = 1;
 	entry_lacks = true;
 }

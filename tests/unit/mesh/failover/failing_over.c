@@ -6,10 +6,10 @@ const struct mv_ctl_keys no_keys;
 void waits_for(enum mv_ctl_reason reason)
 {
 	stay(reason);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	now_ns += 400 * MS;
 	stay(reason);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(cq.sw_cq.n, 0);
 	now_ns += 101 * MS;
 	stay(reason);

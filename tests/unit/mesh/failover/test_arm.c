@@ -51,7 +51,7 @@ static int setup(void **state)
 	for (i = 0; i < CONNS; i++) {
 		conns[i].mc = &context;
 		conns[i].qp = &qp;
-		conns[i].state = MESH_CONN_NATIVE;
+		conns[i].state = MESH_CONN_PASSTHROUGH;
 		at_ns[i] = 1000 * MS;
 	}
 	clock_ns = 1000 * MS;

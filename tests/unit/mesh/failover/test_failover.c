@@ -183,7 +183,7 @@ static void test_leaves_again_at_once(void **state)
 		assert_int_equal(deadline, now_ns + wait_ns);
 		now_ns = deadline;
 	}
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 }
 
 /* One that has failed, and waits for a path, does not wait for its turn as well: it has not the time. */
@@ -193,7 +193,7 @@ static void test_turn_is_kept(void **state)
 	is_to_move();
 	view.n_paths = 0;
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	process.moves.n_moving = 1000;
 	view.n_paths = 1;
 	now_ns += 400 * MS;
@@ -241,7 +241,7 @@ static void test_lost_meanwhile(void **state)
 	vqp.tracker->lost = "this test says so";
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_false(conn.move.live);
-	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	vqp.tracker->lost = NULL;
 }
 
@@ -262,14 +262,15 @@ static void test_stays_meanwhile(void **state)
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	atomic_store_explicit(&process.keys.all_stay, NULL, memory_order_relaxed);
 	assert_false(conn.move.live);
-	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	qp.pd = NULL;
 }
 
 /* Only of one that the program has connected it is said that it can be moved, and at once then. */
 static void test_movable_once_connected(void **state)
 {
-	static const enum mesh_conn_state before[] = {MESH_CONN_INIT, MESH_CONN_HELD, MESH_CONN_NATIVE, MESH_CONN_MOVED};
+	static const enum mesh_conn_state before[] = {MESH_CONN_INIT, MESH_CONN_HELD, MESH_CONN_PASSTHROUGH,
+						      MESH_CONN_MOVED};
 
 	(void)state;
 	is_well();
@@ -284,7 +285,7 @@ static void test_movable_once_connected(void **state)
 	mesh_conn_tell(&conn);
 	assert_null(strstr(status, "movable"));
 
-	conn.state = MESH_CONN_NATIVE;
+	conn.state = MESH_CONN_PASSTHROUGH;
 	conn.attr.rts_mask = 0;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(strstr(status, "movable"));

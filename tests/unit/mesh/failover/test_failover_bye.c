@@ -48,7 +48,7 @@ static void test_look_after_message(void **state)
 	vqp.tracker->lost = NULL;
 	conn.state = MESH_CONN_HELD; /* it is being connected */
 	assert_int_equal(say_bye(2), now_ns);
-	conn.state = MESH_CONN_NATIVE;
+	conn.state = MESH_CONN_PASSTHROUGH;
 	conn.flags.at_work = true;
 	assert_int_equal(say_bye(2), now_ns);
 	conn.flags.at_work = false;
@@ -61,7 +61,7 @@ static void test_look_after_message(void **state)
 	late_ns = 0;
 	conn.move.state = MV_MOVE_QUIESCING; /* what it holds back is looked at more often */
 	assert_int_equal(say_bye(2), now_ns);
-	conn.move.state = MV_MOVE_NATIVE;
+	conn.move.state = MV_MOVE_PASSTHROUGH;
 	conn.moving.draining = true;
 	assert_int_equal(say_bye(2), now_ns);
 	conn.moving.draining = false;

@@ -54,9 +54,9 @@ static void test_fails_at_once(void **state)
 	(void)state;
 	is_to_move();
 	conn.move.attempts.peer = 1; /* so it need not ask */
-	while (conn.state == MESH_CONN_NATIVE && now_ns < begun_ns + 2000 * MS) {
+	while (conn.state == MESH_CONN_PASSTHROUGH && now_ns < begun_ns + 2000 * MS) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
-		if (conn.state != MESH_CONN_NATIVE)
+		if (conn.state != MESH_CONN_PASSTHROUGH)
 			break;
 		assert_false(conn.move.live);
 		assert_true(deadline <= now_ns + 10 * MS);

@@ -26,7 +26,7 @@ static bool moves(void)
 	bool can;
 
 	conn.move.live = false;
-	conn.move.state = MV_MOVE_NATIVE;
+	conn.move.state = MV_MOVE_PASSTHROUGH;
 	conn.move.actions.n = conn.move.actions.next = 0;
 	conn.retry.stayed = NULL;
 	conn.moving.since_ns = 0;
@@ -145,7 +145,7 @@ static void test_unproved_fails(void **state)
 
 	(void)state;
 	is_unproved();
-	for (; conn.state == MESH_CONN_NATIVE && now_ns < begun_ns + 2000 * MS; now_ns += 10 * MS) {
+	for (; conn.state == MESH_CONN_PASSTHROUGH && now_ns < begun_ns + 2000 * MS; now_ns += 10 * MS) {
 		mesh_conn_run(&conn, now_ns, now_ns);
 		assert_false(conn.move.live);
 	}

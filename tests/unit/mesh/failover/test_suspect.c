@@ -272,7 +272,7 @@ static void assert_is_off(void)
 {
 	assert_false(conn.move.live);
 	assert_false(conn.watched.prepares);
-	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	assert_int_equal(conn.moving.since_ns, 0);
 	assert_null(conn.retry.stayed);
 	assert_int_equal(conn.retry.again_ns, 0);
@@ -730,7 +730,7 @@ static void test_failed_meanwhile(void **state)
 	(void)state;
 	vqp.tracker->broken = true;
 	peer_takes_it_back(true);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_true(conn.retry.pathless_ns);
 }
 

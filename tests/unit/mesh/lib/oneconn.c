@@ -119,7 +119,7 @@ bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool 
 
 /* What the base makes of it when its QP is to be connected. */
 int rtr_error, rts_error, own_error;
-unsigned int n_rtr, n_rts, n_native, n_err;
+unsigned int n_rtr, n_rts, n_own_qps, n_err;
 uint8_t chosen_index, rtr_index;
 bool chosen_sure;
 
@@ -207,8 +207,8 @@ static int destroy_ah(struct ibv_ah *ah)
 unsigned int n_joined, n_left;
 
 int __wrap_mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *joins, bool stays);
-struct mesh_srq_native *__wrap_mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *leaves);
-void __wrap_mesh_srq_left(struct mesh_srq_native *native, bool really);
+struct mesh_srq_own_qp *__wrap_mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *leaves);
+void __wrap_mesh_srq_left(struct mesh_srq_own_qp *passthrough, bool really);
 
 int __wrap_mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *joins, bool stays)
 {
@@ -218,17 +218,17 @@ int __wrap_mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *joins, boo
 	return 0;
 }
 
-struct mesh_srq_native *__wrap_mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *leaves)
+struct mesh_srq_own_qp *__wrap_mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *leaves)
 {
-	static struct mesh_srq_native native;
+	static struct mesh_srq_own_qp passthrough;
 
 	(void)mc;
-	return leaves->srq ? &native : NULL;
+	return leaves->srq ? &passthrough : NULL;
 }
 
-void __wrap_mesh_srq_left(struct mesh_srq_native *native, bool really)
+void __wrap_mesh_srq_left(struct mesh_srq_own_qp *passthrough, bool really)
 {
-	n_left += native && really;
+	n_left += passthrough && really;
 }
 
 bool __wrap_mesh_vqp_in_batch(const struct mesh_vqp *h);
@@ -239,12 +239,12 @@ bool __wrap_mesh_vqp_in_batch(const struct mesh_vqp *h)
 	return in_batch;
 }
 
-int __wrap_mesh_vqp_native(struct mesh_vqp *h);
+int __wrap_mesh_vqp_passthrough(struct mesh_vqp *h);
 
-int __wrap_mesh_vqp_native(struct mesh_vqp *h)
+int __wrap_mesh_vqp_passthrough(struct mesh_vqp *h)
 {
 	(void)h;
-	n_native++;
+	n_own_qps++;
 	return 0;
 }
 
@@ -280,7 +280,7 @@ int oneconn_setup(void **state)
 	unroutable = no_workers = in_batch = entry_lacks = false;
 	chosen_index = 0;
 	chosen_sure = false;
-	n_submitted = n_rtr = n_rts = n_native = n_err = n_lacks = 0;
+	n_submitted = n_rtr = n_rts = n_own_qps = n_err = n_lacks = 0;
 	n_ahs = n_ahs_gone = n_joined = n_left = 0;
 	qp.srq = NULL;
 	rtr_error = rts_error = own_error = ah_error = 0;
@@ -300,7 +300,7 @@ int oneconn_setup(void **state)
 				.send_cq = &cq,
 				.recv_cq = &cq,
 				.tracker = mesh_tracker_new(&cap, false, false)};
-	conn = (struct mesh_conn){.qp = &qp, .mc = &context, .qpn = 7, .state = MESH_CONN_NATIVE, .vqp = &vqp};
+	conn = (struct mesh_conn){.qp = &qp, .mc = &context, .qpn = 7, .state = MESH_CONN_PASSTHROUGH, .vqp = &vqp};
 	assert_int_equal(mesh_tracker_room(vqp.tracker, &cap), 0);
 	mesh_tracker_rtr(vqp.tracker, 1024);
 	mesh_tracker_rts(vqp.tracker, 0);

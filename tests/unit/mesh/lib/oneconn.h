@@ -31,7 +31,7 @@ extern unsigned int n_submitted; /* to workers, */
 extern bool no_workers, only_tries; /* of which there are none; the last one was */
 extern int rtr_error, rts_error; /* what the base makes of it when its QP is to be connected; the former takes a second */
 extern int own_error; /* of RTR with the program's own index, where another one is right */
-extern unsigned int n_rtr, n_rts, n_native; /* how often it was */
+extern unsigned int n_rtr, n_rts, n_own_qps; /* how often it was */
 extern unsigned int n_err; /* how often it was brought to ERR */
 extern int ah_error; /* what it makes of an address handle, which takes a second then */
 extern unsigned int n_ahs, n_ahs_gone; /* how many were made and destroyed */

@@ -21,7 +21,7 @@ static struct mesh_rail *standby(void)
 	uint64_t now_ns = mesh_now_ns();
 
 	has_path = true;
-	conn = (struct mesh_conn){.qp = &qp, .mc = &mc, .state = MESH_CONN_NATIVE};
+	conn = (struct mesh_conn){.qp = &qp, .mc = &mc, .state = MESH_CONN_PASSTHROUGH};
 	assert_true(mesh_conn_arm(&conn, now_ns) == UINT64_MAX);
 	assert_non_null(conn.primary.standby_pd);
 	return conn.primary.standby_pd->rail;
@@ -218,7 +218,7 @@ static void test_never_there(void **state)
 
 	(void)state;
 	has_path = refuses = true;
-	conn = (struct mesh_conn){.qp = &qp, .mc = &mc, .state = MESH_CONN_NATIVE};
+	conn = (struct mesh_conn){.qp = &qp, .mc = &mc, .state = MESH_CONN_PASSTHROUGH};
 	assert_true(mesh_conn_arm(&conn, now_ns) == UINT64_MAX);
 	refuses = false;
 	assert_true(mesh_conn_arm(&conn, now_ns + 3600 * SECOND_NS) == UINT64_MAX);

@@ -138,12 +138,12 @@ static void test_back_to_the_base(void **state)
 	(void)state;
 	is_about_to_try();
 	mesh_conn_work(&conn);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
-	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
+	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	assert_null(conn.vqp);
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(n_rts, 1);
-	assert_int_equal(n_native, 1);
+	assert_int_equal(n_own_qps, 1);
 	mesh_conn_work(&conn); /* called once more for whatever reason */
 	assert_int_equal(n_rtr, 1);
 }
@@ -155,10 +155,10 @@ static void test_back_before_rts(void **state)
 	is_about_to_try();
 	conn.attr.rts_mask = 0;
 	mesh_conn_work(&conn);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(n_rts, 0);
-	assert_int_equal(n_native, 1);
+	assert_int_equal(n_own_qps, 1);
 }
 
 static void test_back_without_workers(void **state)
@@ -222,11 +222,11 @@ MV_LOCKS_UNCHECKED static void test_base_refuses(void **state)
 	}
 	assert_int_equal(n_rtr, 10);
 	assert_int_equal(n_rts, 0);
-	assert_int_equal(n_native, 0);
+	assert_int_equal(n_own_qps, 0);
 	rtr_error = 0;
 	mesh_conn_work(&conn);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
-	assert_int_equal(n_native, 1);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
+	assert_int_equal(n_own_qps, 1);
 }
 
 /* The base is asked for an address handle first; of one that is not to be had for another reason, RTR is asked itself. */
@@ -242,7 +242,7 @@ static void test_asked_first(void **state)
 	assert_true(is_due_after(0));
 	ah_error = EAGAIN; /* too many objects */
 	mesh_conn_work(&conn);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(n_rtr, 1);
 }
 
@@ -277,7 +277,7 @@ static void test_with_an_srq(void **state)
 	rtr_error = 0;
 	mesh_conn_work(&conn);
 	qp.srq = NULL;
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(n_joined, 2);
 	assert_int_equal(n_left, 1);
 	assert_int_equal(n_ahs, 2);
@@ -310,7 +310,7 @@ static void test_back_after_a_batch(void **state)
 	in_batch = false;
 	assert_true(is_due_after(0));
 	mesh_conn_work(&conn);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(n_rtr, 1);
 }
 
@@ -323,9 +323,9 @@ MV_LOCKS_UNCHECKED static void test_base_refuses_rts(void **state)
 	cq.mc = &context;
 	mesh_conn_work(&conn);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
-	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	assert_int_equal(vqp.mode, MESH_VQP_FAILING);
-	assert_int_equal(n_native, 0);
+	assert_int_equal(n_own_qps, 0);
 }
 
 /* The peer comes, or the path goes again, before a worker has time. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "native.h"
+#include "passthrough.h"
 
 #include <errno.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static bool has_received(const struct mesh_conn *conn)
 
 int mesh_conn_listen_no_more(struct mesh_conn *conn)
 {
-	struct mesh_srq_native *leaving;
+	struct mesh_srq_own_qp *leaving;
 	int err;
 
 	if (!conn->own_qp.listens)
@@ -90,7 +90,7 @@ bool mesh_conn_may_listen_on(const struct mesh_conn *conn, const struct mv_move_
 {
 	if (!conn->own_qp.listens || next->type == MV_DO_PREPARE)
 		return !conn->own_qp.listens;
-	return next->type != MV_DO_NATIVE || next->gid_type == conn->own_qp.listen_type;
+	return next->type != MV_DO_PASSTHROUGH || next->gid_type == conn->own_qp.listen_type;
 }
 
 /*
@@ -163,12 +163,12 @@ static void settle(struct mesh_conn *conn, uint8_t gid_type, bool receives, int 
 	struct mesh_vqp *h = conn->vqp;
 
 	if (!err)
-		err = mesh_vqp_native(h);
+		err = mesh_vqp_passthrough(h);
 	mesh_vqp_resume_posting(h);
 	conn->own_qp.awaits_peer = false;
 	if (!err) {
 		conn->vqp = NULL;
-		conn->state = MESH_CONN_NATIVE;
+		conn->state = MESH_CONN_PASSTHROUGH;
 		conn->attempt.unlogged = "no other path was agreed upon when it was made";
 		mesh_conn_log_unlogged(conn);
 		conn->ends.local_type = gid_type;
@@ -197,7 +197,7 @@ static void give_up(const struct mesh_conn *conn, uint8_t reason, const char *wh
 	mesh_count(MV_COUNT_GIVEN_UP + reason);
 }
 
-bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns)
+bool mesh_conn_passthrough_waits(struct mesh_conn *conn, uint64_t now_ns)
 {
 	const struct ibv_ah_attr *ah = &conn->attr.rtr.ah_attr;
 
@@ -260,19 +260,23 @@ uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns)
 
 bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 {
-	bool native = conn->state == MESH_CONN_HELD && conn->move.state == MV_MOVE_NATIVE;
+	bool passthrough = conn->state == MESH_CONN_HELD && conn->move.state == MV_MOVE_PASSTHROUGH;
 
-	/* During MV_DO_NATIVE: drop messages that would begin something else, and answer nothing before this end receives. */
-	if (native && (!conn->own_qp.awaits_peer || msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC ||
-		       msg->type == MV_CTL_STANDBY))
+	/*
+	 * During MV_DO_PASSTHROUGH: drop messages that would begin something else, and answer nothing before this end
+	 * receives.
+	 */
+	if (passthrough && (!conn->own_qp.awaits_peer || msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC ||
+			    msg->type == MV_CTL_STANDBY))
 		return msg->type != MV_CTL_BYE;
-	if (!native || !mv_move_is_from_peer(&conn->move, msg))
+	if (!passthrough || !mv_move_is_from_peer(&conn->move, msg))
 		return false;
-	conn->own_qp.peer_receives |= msg->type == MV_CTL_BYE || (msg->type == MV_CTL_HELLO && msg->flags & MV_CTL_NATIVE);
+	conn->own_qp.peer_receives |=
+		msg->type == MV_CTL_BYE || (msg->type == MV_CTL_HELLO && msg->flags & MV_CTL_PASSTHROUGH);
 	return false;
 }
 
-void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action)
+void mesh_conn_passthrough(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	bool receives = false, gone = action->reason == MV_CTL_REASON_GONE;
 	int err;
@@ -327,9 +331,10 @@ static uint64_t works_since(struct mesh_conn *conn, enum mv_path_verdict verdict
  * The path is checked as at RTR. A port that was down may flap, so the path has to work for the hold-down. The transaction
  * handles ASK and an empty GID index.
  */
-uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
+uint64_t mesh_conn_passthrough_at(struct mesh_conn *conn, uint64_t now_ns)
 {
-	uint64_t hold_down_ns = mesh_root.config.hold_down_ms * 1000000ull, at = mv_move_native_at(&conn->move), since;
+	uint64_t hold_down_ns = mesh_root.config.hold_down_ms * 1000000ull, at = mv_move_passthrough_at(&conn->move),
+		 since;
 	struct mv_path_request request;
 	struct mesh_view view;
 
@@ -356,9 +361,9 @@ static void stay_held(struct mesh_conn *conn, int err)
 	       conn->mc->device, conn->qpn, conn->ends.peer_host, strerrordesc_np(-err));
 }
 
-void mesh_conn_try_native(struct mesh_conn *conn)
+void mesh_conn_try_passthrough(struct mesh_conn *conn)
 {
-	bool due = conn->own_qp.due && mv_move_native_at(&conn->move) <= mesh_now_ns();
+	bool due = conn->own_qp.due && mv_move_passthrough_at(&conn->move) <= mesh_now_ns();
 	struct ibv_qp_attr rtr;
 	int err;
 

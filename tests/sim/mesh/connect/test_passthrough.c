@@ -15,7 +15,7 @@
 
 #include "connect.h"
 #include "tracked_fixture.h"
-#include "native.h"
+#include "passthrough.h"
 #include "vqp_int.h"
 #include "move_internal.h"
 #include "mlx5_wr_walker.h"
@@ -220,7 +220,7 @@ static int setup_logged(void **state)
 	(void)state;
 	open_with(MV_PATH_WORKS, false);
 	assert_int_equal(to_rts(), 0);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 	return 0;
 }
 
@@ -229,7 +229,7 @@ static int setup_read(void **state)
 	(void)state;
 	open_with(MV_PATH_WORKS, true);
 	assert_int_equal(to_rts(), 0);
-	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 	return 0;
 }
 
@@ -291,9 +291,9 @@ static enum mesh_conn_state wait_for_outcome(void)
 	return is;
 }
 
-static void assert_goes_native(void)
+static void assert_goes_passthrough(void)
 {
-	assert_int_equal(wait_for_outcome(), MESH_CONN_NATIVE);
+	assert_int_equal(wait_for_outcome(), MESH_CONN_PASSTHROUGH);
 }
 
 /* ---- tests ------------------------------------------------------------------------------------------------------------ */
@@ -310,7 +310,7 @@ static void test_asks_in_batch(void **state)
 	assert_int_equal(n_rtr, 0);
 	build_write(2, 0x2222);
 	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
-	assert_goes_native();
+	assert_goes_passthrough();
 	end_helping();
 	assert_rts();
 	assert_written(1, 0x1111);
@@ -382,7 +382,7 @@ static void test_listens(void **state)
 	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
 	end_quiet(&e);
 	begin_helping();
-	assert_goes_native();
+	assert_goes_passthrough();
 	end_helping();
 	assert_written(1, 0x1111);
 }
@@ -412,7 +412,7 @@ static void test_listens_no_more(void **state)
 	assert_int_equal(ibv_wr_complete(e.qp_ex), 0); /* these functions are ours again */
 	n_rtr = 0;
 	begin_helping();
-	assert_goes_native();
+	assert_goes_passthrough();
 	end_helping();
 	assert_written(9, 0x9999);
 	for (i = 1; i <= 4; i++) {
@@ -434,7 +434,7 @@ static void test_has_received(void **state)
 	assert_int_equal(end_recv(&e, 2, 128, 64), 0);
 	assert_int_equal(to_rts(), 0);
 	begin_helping();
-	assert_goes_native();
+	assert_goes_passthrough();
 	end_helping();
 	assert_int_equal(end_send_empty(&e, 10, 0), 0);
 	assert_int_equal(end_wait(&e).wr_id, 1);
@@ -498,7 +498,7 @@ static void listens_while_polled(enum mv_move_state state)
 	mesh_unlock(&conn->lock);
 	n_rtr = 0;
 	ibv_end_poll(e.cq_ex);
-	assert_goes_native();
+	assert_goes_passthrough();
 	end_helping();
 	ibv_wr_start(e.qp_ex);
 	build_write(1, 0x1111);
@@ -510,7 +510,7 @@ static void test_polled(void **state)
 {
 	(void)state;
 	assert_int_equal(to_rts(), 0);
-	listens_while_polled(MV_MOVE_NATIVE);
+	listens_while_polled(MV_MOVE_PASSTHROUGH);
 }
 
 /* Likewise when a path is agreed upon. There is none here, so the connection stays in the end. */
@@ -533,7 +533,7 @@ static void test_polled_before(void **state)
 	assert_int_equal(base_state(), IBV_QPS_INIT);
 	ibv_end_poll(e.cq_ex);
 	begin_helping();
-	assert_goes_native();
+	assert_goes_passthrough();
 	end_helping();
 }
 
@@ -578,7 +578,7 @@ static void test_batches_meanwhile(void **state)
 	posts = true;
 	assert_int_equal(pthread_create(&poster, NULL, post_batches, NULL), 0);
 	begin_helping();
-	assert_goes_native();
+	assert_goes_passthrough();
 	end_helping();
 	posts = false;
 	assert_int_equal(pthread_join(poster, NULL), 0);

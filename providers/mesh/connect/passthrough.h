@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MESH_NATIVE_H
-#define MESH_NATIVE_H
+#ifndef MESH_PASSTHROUGH_H
+#define MESH_PASSTHROUGH_H
 
 #include "conn.h"
 
 /*
  * No agreement: a held connection is connected as its program asked.
  *
- * Thread: a worker, with conn->lock held, because the kernel may wait for ARP or ND. Without a worker mesh_conn_native() runs on
- * the helper thread.
+ * Thread: a worker, with conn->lock held, because the kernel may wait for ARP or ND. Without a worker
+ * mesh_conn_passthrough() runs on the helper thread.
  */
 
 /**
- * mesh_conn_native_waits - should MV_DO_NATIVE wait until the program's GID is in its port's table again?
+ * mesh_conn_passthrough_waits - should MV_DO_PASSTHROUGH wait until the program's GID is in its port's table again?
  *
  * After link-up, addresses and their GIDs come back with a delay, and RTR without a GID fails (ENODATA). A program on a bare HCA
  * gets that error and may try again. A program that was told that it is connected cannot.
@@ -21,7 +21,7 @@
  *
  * Return: true, for move_timeout_ms at most, with @conn->blocked.entry_again_ns set.
  */
-bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns);
+bool mesh_conn_passthrough_waits(struct mesh_conn *conn, uint64_t now_ns);
 
 /**
  * mesh_conn_listen - receive while the peer is asked for its RoCE version; program's thread, in RTR
@@ -61,24 +61,27 @@ uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns);
 bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
 
 /**
- * mesh_conn_native_at - when to connect a held connection, whose peer has not answered, as the program asked
+ * mesh_conn_passthrough_at - when to connect a held connection, whose peer has not answered, as the program asked
  *
  * That is once its path seems to work, or no agent is left that could agree. Notes since when the path works, so call it with
  * each change of the directory.
  *
  * Return: ns; UINT64_MAX: when something changes.
  */
-uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns);
-
-/** mesh_conn_native - carry out MV_DO_NATIVE; errors go to the program. Called with posting stopped; resumes posting. */
-void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action);
+uint64_t mesh_conn_passthrough_at(struct mesh_conn *conn, uint64_t now_ns);
 
 /**
- * mesh_conn_try_native - connect a held connection whose path seems to work, and whose peer has not answered
+ * mesh_conn_passthrough - carry out MV_DO_PASSTHROUGH; errors go to the program. Called with posting stopped; resumes
+ * posting.
+ */
+void mesh_conn_passthrough(struct mesh_conn *conn, const struct mv_move_action *action);
+
+/**
+ * mesh_conn_try_passthrough - connect a held connection whose path seems to work, and whose peer has not answered
  *
  * Without effect if the try fails, @conn->own_qp.due is not set, or the peer was heard of since. Also while a thread of the
  * program is in a batch: then sets @conn->blocked.in_batch.
  */
-void mesh_conn_try_native(struct mesh_conn *conn);
+void mesh_conn_try_passthrough(struct mesh_conn *conn);
 
 #endif

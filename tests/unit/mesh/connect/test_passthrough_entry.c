@@ -19,9 +19,9 @@ static void test_entry_is_awaited(void **state)
 	assert_int_equal(n_rtr, 0);
 	entry_lacks = false;
 	assert_true(looks_after(10));
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(n_rtr, 1);
-	assert_int_equal(n_native, 1);
+	assert_int_equal(n_own_qps, 1);
 }
 
 static void test_entry_does_not_come(void **state)
@@ -54,13 +54,13 @@ static void test_entry_without_workers(void **state)
 	deadline = mesh_conn_run(&conn, now_ns + 9 * MS, now_ns + 9 * MS);
 	assert_int_equal(conn.state, MESH_CONN_HELD);
 	deadline = mesh_conn_run(&conn, now_ns + 10 * MS, now_ns + 10 * MS);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 }
 
 /* Where the right one is known, and nobody answers there, that is why, not that the program's own is empty. */
 static void test_why_it_fails(void **state)
 {
-	char path[] = "/tmp/test_native-XXXXXX", line[512] = "";
+	char path[] = "/tmp/test_passthrough-XXXXXX", line[512] = "";
 	int fd = mkstemp(path);
 
 	(void)state;
@@ -115,7 +115,7 @@ static uint8_t index_in(struct table table)
 	}
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 1);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	mv_topo_fini(&context.tables);
 	memset(&context.tables, 0, sizeof(context.tables));
 	return rtr_index;
@@ -160,7 +160,7 @@ static void test_no_entry_needed(void **state)
 	has_no_path();
 	conn.attr.rtr.ah_attr.is_global = 0;
 	mesh_conn_work(&conn);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_int_equal(n_lacks, 0);
 }
 

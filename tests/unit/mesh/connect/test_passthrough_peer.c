@@ -71,15 +71,15 @@ static void test_forged(void **state)
 	assert_int_equal(conn.move.attempts.peer, 9);
 }
 
-/* NATIVE, without anything of ours, in RTR for good: it cannot open what its peer says, and says what it is. */
+/* PASSTHROUGH, without anything of ours, in RTR for good: it cannot open what its peer says, and says what it is. */
 static void test_in_rtr(void **state)
 {
 	(void)state;
 	is_held();
 	conn.vqp = NULL;
-	conn.state = MESH_CONN_NATIVE;
+	conn.state = MESH_CONN_PASSTHROUGH;
 	conn.attr.rts_mask = 0;
-	conn.table.native_sq_psn = MV_CTL_PSN_NONE;
+	conn.table.passthrough_sq_psn = MV_CTL_PSN_NONE;
 	conn.attr.rtr.rq_psn = 0x11;
 	conn.attempt.rtr_ns = now_ns;
 	comes(MV_CTL_HELLO, 0);
@@ -87,14 +87,14 @@ static void test_in_rtr(void **state)
 	now_ns += 20 * MS;
 	comes(MV_CTL_HELLO, 0);
 	assert_int_equal(sent.type, MV_CTL_HELLO);
-	assert_int_equal(sent.flags, MV_CTL_NATIVE);
+	assert_int_equal(sent.flags, MV_CTL_PASSTHROUGH);
 	assert_int_equal(sent.from_psn, MV_CTL_PSN_NONE);
 	assert_int_equal(sent.to_psn, 0x11);
 	/* In RTS it answers who shows that PSN, and nobody else. */
-	conn.table.native_sq_psn = 0x22;
+	conn.table.passthrough_sq_psn = 0x22;
 	comes(MV_CTL_HELLO, 0);
 	assert_int_equal(sent.from_psn, 0x22);
-	conn.table.native_sq_psn = 0x23;
+	conn.table.passthrough_sq_psn = 0x23;
 	comes(MV_CTL_HELLO, 0);
 	assert_int_equal(sent.type, 0);
 }
@@ -108,7 +108,7 @@ static void test_peer_has_ended(void **state)
 	conn.attr.rts.sq_psn = conn.move.sq_psn = 0x22;
 	cq.mc = &context;
 	rtr_error = ETIMEDOUT;
-	comes_because(MV_CTL_HELLO, MV_CTL_NATIVE, MV_CTL_REASON_GONE);
+	comes_because(MV_CTL_HELLO, MV_CTL_PASSTHROUGH, MV_CTL_REASON_GONE);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
@@ -116,7 +116,7 @@ static void test_peer_has_ended(void **state)
 	assert_int_equal(n_err, 0);
 	/* And it says the same. */
 	comes(MV_CTL_HELLO, MV_CTL_ASKING);
-	assert_int_equal(sent.flags, MV_CTL_NATIVE);
+	assert_int_equal(sent.flags, MV_CTL_PASSTHROUGH);
 	assert_int_equal(sent.reason, MV_CTL_REASON_GONE);
 }
 
@@ -127,8 +127,8 @@ static void is_told_to_stay(void)
 	conn.own_qp.verdict = conn.move.verdict = MV_PATH_ASK;
 	conn.move.rq_psn = 0x11;
 	conn.move.sq_psn = 0x22;
-	comes(MV_CTL_HELLO, MV_CTL_NATIVE);
-	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	comes(MV_CTL_HELLO, MV_CTL_PASSTHROUGH);
+	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	assert_int_equal(conn.state, MESH_CONN_HELD);
 	/* A worker is about to connect it: it does not say yet that it receives. */
 	comes(MV_CTL_HELLO, MV_CTL_ASKING);
@@ -137,7 +137,7 @@ static void is_told_to_stay(void)
 	assert_int_equal(n_rtr, 1);
 	comes(MV_CTL_HELLO, MV_CTL_ASKING);
 	assert_int_equal(sent.type, MV_CTL_HELLO);
-	assert_int_equal(sent.flags, MV_CTL_NATIVE);
+	assert_int_equal(sent.flags, MV_CTL_PASSTHROUGH);
 }
 
 /* What is sent before the peer's is connected would come with the program's ACK timeout: it waits. */
@@ -151,18 +151,18 @@ static void test_peer_is_awaited(void **state)
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(sent.type, MV_CTL_HELLO);
 	assert_int_equal(sent.flags, MV_CTL_ASKING);
-	assert_int_equal(n_native, 0);
+	assert_int_equal(n_own_qps, 0);
 	assert_int_equal(n_rts, 0);
 	assert_true(deadline == now_ns + MS);
 	now_ns += MS;
 	memset(&sent, 0, sizeof(sent));
 	assert_true(mesh_conn_run(&conn, now_ns, now_ns) == now_ns + 2 * MS);
 	assert_int_equal(sent.type, MV_CTL_HELLO);
-	comes(MV_CTL_HELLO, MV_CTL_NATIVE);
+	comes(MV_CTL_HELLO, MV_CTL_PASSTHROUGH);
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(n_rts, 1);
-	assert_int_equal(n_native, 1);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_own_qps, 1);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	assert_null(conn.vqp);
 }
 
@@ -173,10 +173,10 @@ static void test_peer_does_not_receive(void **state)
 	is_told_to_stay();
 	now_ns += 1999 * MS;
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_int_equal(n_native, 0);
+	assert_int_equal(n_own_qps, 0);
 	now_ns += MS;
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_int_equal(n_native, 1);
+	assert_int_equal(n_own_qps, 1);
 }
 
 static void test_peer_leaves(void **state)
@@ -185,7 +185,7 @@ static void test_peer_leaves(void **state)
 	is_told_to_stay();
 	comes(MV_CTL_BYE, 0);
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_int_equal(n_native, 1);
+	assert_int_equal(n_own_qps, 1);
 }
 
 int main(void)
