@@ -12,9 +12,9 @@
 const struct mv_move_times mv_move_default_times = {
 	.resend_ns = 2 * MS,
 	.rtr_ns = 20 * MS,
-	.live_resend_ns = 10 * MS,
+	.failover_resend_ns = 10 * MS,
 	.resend_max_ns = 500 * MS,
-	.live_resend_max_ns = 50 * MS,
+	.failover_resend_max_ns = 50 * MS,
 	.ask_ns = 2000 * MS,
 	.ask_min_ns = 400 * MS,
 	.give_up_ns = 10000 * MS,
@@ -76,7 +76,7 @@ void mv_move_set_state(struct mv_move *m, enum mv_move_state state)
 
 void mv_move_start_timer(struct mv_move *m, uint64_t now_ns)
 {
-	m->timers.resend_step = m->live ? m->times->live_resend_ns : m->times->resend_ns;
+	m->timers.resend_step = m->failover ? m->times->failover_resend_ns : m->times->resend_ns;
 	m->timers.resend_at = now_ns + m->timers.resend_step;
 }
 
@@ -205,8 +205,8 @@ static bool settle_pending(struct mv_move *m, uint64_t now_ns)
 	mv_move_set_state(m, MV_MOVE_ASKING);
 	if (pending == MV_PENDING_PASSTHROUGH) {
 		passthrough_now(m, m->pending.reason, m->pending.timed_out);
-	} else if (m->live) {
-		mv_move_settle_live(m, pending, now_ns);
+	} else if (m->failover) {
+		mv_move_settle_failover(m, pending, now_ns);
 	} else {
 		mv_move_restart(m, now_ns);
 		mv_move_say(m);
@@ -224,7 +224,7 @@ void mv_move_try_path(struct mv_move *m, enum mv_ctl_reason reason)
 	}
 	/* No longer busy: the failure that led here was the outcome. */
 	mv_move_set_state(m, MV_MOVE_ASKING);
-	if (m->live)
+	if (m->failover)
 		mv_move_call_off(m, reason, reason, false);
 	else
 		mv_move_go_passthrough(m, reason, reason, false);
@@ -251,7 +251,7 @@ void mv_move_number(struct mv_move *m, uint32_t offer)
 {
 	m->last_offer = offer;
 	m->next.offer = offer;
-	m->next.my_psn = m->live ? mv_move_psn(m, offer) : MV_CTL_PSN_NONE;
+	m->next.my_psn = m->failover ? mv_move_psn(m, offer) : MV_CTL_PSN_NONE;
 }
 
 /* ---- what the program does ---------------------------------------------------------------------
@@ -365,8 +365,8 @@ static void path_failed(struct mv_move *m, uint64_t now_ns)
 	} else if (m->leader) {
 		m->paths.current++;
 		mv_move_try_path(m, MV_CTL_REASON_NO_RESOURCES);
-	} else if (m->live) {
-		mv_move_decline_live(m, now_ns);
+	} else if (m->failover) {
+		mv_move_decline_failover(m, now_ns);
 	} else {
 		decline(m, now_ns);
 	}
@@ -405,7 +405,7 @@ void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns)
 		return;
 	if (!ok) {
 		path_failed(m, now_ns);
-	} else if (m->live) {
+	} else if (m->failover) {
 		mv_move_quiesce(m, now_ns);
 	} else if (m->leader) {
 		/* CONFIRM first: the peer can use the path while this end activates. */
@@ -420,7 +420,7 @@ void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns)
 void mv_move_unreachable(struct mv_move *m, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (m->live)
+	if (m->failover)
 		return;
 	switch (m->state) {
 	case MV_MOVE_CONNECTING:

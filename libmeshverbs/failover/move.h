@@ -13,7 +13,7 @@
 /*
  * The transaction by which the two ends of a connection agree on a path and bring it up. A pure state machine: events in, actions out. One
  * struct mv_move per queue pair. It allocates nothing, reads no clock and takes no lock: the caller serialises calls on one struct and
- * passes the time (ns, any monotonic clock). Here: a connect. move_live.h: the move of a QP that is at work.
+ * passes the time (ns, any monotonic clock). Here: a connect. move_failover.h: the move of a QP that is at work.
  *
  * The end with the smaller (GID, QPN), compared as bytes in network order, leads. A connect:
  *
@@ -83,7 +83,7 @@ struct mv_move_path {
 	uint32_t my_psn, peer_psn; /* first PSNs; MV_CTL_PSN_NONE: those of the programs */
 };
 
-/* What an old QP had executed when it was drained (move_live.h). */
+/* What an old QP had executed when it was drained (move_failover.h). */
 struct mv_move_sync {
 	uint32_t next_psn, n_received;
 };
@@ -152,7 +152,7 @@ struct mv_move {
 	const struct mv_move_times *times;
 	bool leader; /* readable */
 	bool self; /* the QP is connected to itself; readable */
-	bool live; /* a QP is at work while the next one is negotiated; readable */
+	bool failover; /* a QP is at work while the next one is negotiated; readable */
 	enum mv_path_verdict verdict;
 	struct mv_ctl_end local, peer; /* as the programs know them; readable */
 	uint8_t local_type; /* enum mv_gid_type of the entry that the program's QP uses or will use */

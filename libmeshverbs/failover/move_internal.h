@@ -6,7 +6,8 @@
 
 /*
  * Shared by the files of the transaction only: move.c (life, outcomes), move_say.c (messages sent), move_time.c
- * (timers), move_message.c (messages of a connect), move_live.c and move_live_message.c (the same for a QP at work).
+ * (timers), move_message.c (messages of a connect), move_failover.c and move_failover_message.c (the same for a QP at
+ * work).
  */
 
 /* To be done when the outcome of PREPARE, CONNECT or DRAIN is known. */
@@ -124,11 +125,10 @@ void mv_move_number(struct mv_move *m, uint32_t offer);
 
 void mv_move_take_paths(struct mv_move *m, const struct mv_path *paths, size_t n_paths);
 
-/* ---- a QP at work: move_live.c, move_live_message.c ----------------------------------------- */
+/* ---- a QP at work: move_failover.c, move_failover_message.c ----------------------------------------- */
 
 /* A move begins, because our caller or the peer wants it. */
-void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish,
-			uint64_t now_ns);
+void mv_move_begin_failover(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish, uint64_t now_ns);
 
 /* The QP is connected to itself and prepared: number it, and use its end as the peer's. */
 void mv_move_answer_self(struct mv_move *m);
@@ -141,21 +141,22 @@ void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_
 		      bool timed_out);
 
 /* The outcome of PREPARE or CONNECT is known, and @pending has come up meanwhile. */
-void mv_move_settle_live(struct mv_move *m, enum mv_move_pending pending, uint64_t now_ns);
+void mv_move_settle_failover(struct mv_move *m, enum mv_move_pending pending, uint64_t now_ns);
 
 /* Leader: a standby QP of either end is unusable. If the path is known to be dead: tries the same path with other QPs; else off. */
 void mv_move_early_failed(struct mv_move *m);
 
 /* Follower: an offer could not be taken up. */
-void mv_move_decline_live(struct mv_move *m, uint64_t now_ns);
+void mv_move_decline_failover(struct mv_move *m, uint64_t now_ns);
 
 /* Both QPs of @next are connected, as far as this end knows: requests QUIESCE, repeatedly. */
 void mv_move_quiesce(struct mv_move *m, uint64_t now_ns);
 void mv_move_drain(struct mv_move *m, uint64_t now_ns); /* requests DRAIN */
-void mv_move_activate_live(struct mv_move *m);
+void mv_move_activate_failover(struct mv_move *m);
 void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags);
-void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt, uint64_t to_nonce); /* to any life of the peer */
-void mv_move_ask_live(struct mv_move *m); /* HELLO to the peer's present life, known or not */
+/* to any life of the peer */
+void mv_move_send_hello_failover(struct mv_move *m, uint32_t to_attempt, uint64_t to_nonce);
+void mv_move_ask_failover(struct mv_move *m); /* HELLO to the peer's present life, known or not */
 void mv_move_say_confirm(struct mv_move *m); /* leader */
 void mv_move_send_decline(struct mv_move *m); /* of the offer @m->declined */
 /*
@@ -167,7 +168,7 @@ uint32_t mv_move_number_to_refuse(struct mv_move *m);
 void mv_move_send_refusal(struct mv_move *m, uint32_t number, enum mv_ctl_reason reason);
 
 /* A message of a move (MV_CTL_MOVE or SYNC) in any state. Its ends are ours, and it is proven. */
-void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
+void mv_move_failover_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 
 /* ---- move_message.c ---------------------------------------------------------------------------- */
 

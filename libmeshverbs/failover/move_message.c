@@ -189,7 +189,7 @@ void mv_move_take_up(struct mv_move *m, const struct mv_ctl_msg *msg)
 	m->next.peer_lid = msg->path_lid;
 	m->next.peer_mtu_bytes = msg->mtu_bytes;
 	m->next.peer_stays = !!(msg->flags & MV_CTL_STAYS);
-	m->next.peer_psn = m->live ? msg->path_psn : MV_CTL_PSN_NONE;
+	m->next.peer_psn = m->failover ? msg->path_psn : MV_CTL_PSN_NONE;
 	mv_move_prepare(m, &msg->path_peer_gid, &msg->path.gid, msg->gid_type);
 }
 
@@ -215,7 +215,7 @@ void mv_move_take_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
 	m->next.peer_lid = msg->path_lid;
 	m->next.peer_mtu_bytes = msg->mtu_bytes;
 	m->next.peer_stays = !!(msg->flags & MV_CTL_STAYS);
-	m->next.peer_psn = m->live ? msg->path_psn : MV_CTL_PSN_NONE;
+	m->next.peer_psn = m->failover ? msg->path_psn : MV_CTL_PSN_NONE;
 	mv_move_connect(m);
 }
 
@@ -282,7 +282,7 @@ static void message_when_done(struct mv_move *m, const struct mv_ctl_msg *msg)
 	if (from_peer)
 		mv_move_note_proof(m, msg);
 	if (msg->type == MV_CTL_BYE) {
-		if (m->live && from_peer && !mv_move_knows_enough(m))
+		if (m->failover && from_peer && !mv_move_knows_enough(m))
 			mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
 	} else if (!m->now.offer) {
 		answer_passthrough(m, msg);
@@ -302,10 +302,10 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	    (msg->type > MV_CTL_BYE && msg->type != MV_CTL_SYNC && msg->type != MV_CTL_STANDBY) || !is_ours(m, msg))
 		return;
 	if (is_of_move(msg)) {
-		mv_move_live_message(m, msg, now_ns);
+		mv_move_failover_message(m, msg, now_ns);
 		return;
 	}
-	if (m->live || mv_move_settled(m) || m->state == MV_MOVE_FAILED) {
+	if (m->failover || mv_move_settled(m) || m->state == MV_MOVE_FAILED) {
 		message_when_done(m, msg);
 		return;
 	}
@@ -339,12 +339,13 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 
 void mv_move_unopened(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
-	uint64_t at_ns = m->timers.told_at ? m->timers.told_at + m->times->live_resend_ns : m->timers.begun_at + m->times->rtr_ns;
+	uint64_t at_ns = m->timers.told_at ? m->timers.told_at + m->times->failover_resend_ns
+					   : m->timers.begun_at + m->times->rtr_ns;
 
 	if (is_known(m->sq_psn) || m->self || !mv_proof_is_whole(msg) || !has_our_ends(&m->local, &m->peer, msg) || now_ns < at_ns)
 		return;
-	if (m->live || mv_move_settled(m))
-		mv_move_send_hello_live(m, 0, 0);
+	if (m->failover || mv_move_settled(m))
+		mv_move_send_hello_failover(m, 0, 0);
 	else if (m->state == MV_MOVE_ASKING)
 		mv_move_say(m);
 	else

@@ -56,7 +56,7 @@ void mv_move_send(struct mv_move *m, enum mv_ctl_type type, uint8_t flags,
 	action->msg.reason = (uint8_t)reason;
 	if (names_path(type))
 		put_path(&m->next, &action->msg);
-	if (!m->live)
+	if (!m->failover)
 		return;
 	action->msg.flags |= MV_CTL_MOVE;
 	action->msg.base = m->now.offer;
@@ -77,14 +77,14 @@ void mv_move_repeat(struct mv_move *m, enum mv_ctl_type type)
 
 void mv_move_say(struct mv_move *m)
 {
-	if (m->state == MV_MOVE_ASKING && m->live)
-		mv_move_ask_live(m);
+	if (m->state == MV_MOVE_ASKING && m->failover)
+		mv_move_ask_failover(m);
 	else if (m->state == MV_MOVE_ASKING)
 		mv_move_send(m, MV_CTL_HELLO, m->verdict == MV_PATH_ASK ? MV_CTL_ASKING : 0,
 			     MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_OFFERED)
-		mv_move_send(m, MV_CTL_OFFER, m->live && m->early ? MV_CTL_ASKING : 0,
-			     m->live ? m->reason : MV_CTL_REASON_NONE);
+		mv_move_send(m, MV_CTL_OFFER, m->failover && m->early ? MV_CTL_ASKING : 0,
+			     m->failover ? m->reason : MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_ANSWERED)
 		mv_move_send(m, MV_CTL_ANSWER, MV_CTL_READY, MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_QUIESCING)

@@ -16,7 +16,7 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 }
 
 /* The leader gives up first, so that the follower still waits when CONFIRM arrives. */
-static uint64_t live_limit(const struct mv_move *m)
+static uint64_t failover_limit(const struct mv_move *m)
 {
 	bool agreeing = m->state != MV_MOVE_DRAINING && m->state != MV_MOVE_DRAINED;
 
@@ -39,8 +39,8 @@ uint64_t mv_move_give_up_at(const struct mv_move *m)
 
 	if (m->pending.what != MV_PENDING_NONE && m->pending.what != MV_PENDING_RESTART)
 		return UINT64_MAX;
-	if (m->live)
-		return m->timers.phase_since + live_limit(m);
+	if (m->failover)
+		return m->timers.phase_since + failover_limit(m);
 	if (m->state == MV_MOVE_IDLE || mv_move_settled(m) || m->state == MV_MOVE_FAILED)
 		return UINT64_MAX;
 	if (m->timers.work_since)
@@ -54,7 +54,7 @@ uint64_t mv_move_give_up_at(const struct mv_move *m)
 
 uint64_t mv_move_passthrough_at(const struct mv_move *m)
 {
-	if (m->state != MV_MOVE_ASKING || m->live || m->attempts.peer)
+	if (m->state != MV_MOVE_ASKING || m->failover || m->attempts.peer)
 		return UINT64_MAX;
 	return later_of(m->timers.begun_at + ask_ns(m), m->timers.try_at);
 }
@@ -87,9 +87,9 @@ uint64_t mv_move_deadline(const struct mv_move *m)
 
 static void give_up(struct mv_move *m)
 {
-	if (m->live && m->state == MV_MOVE_QUIESCING)
+	if (m->failover && m->state == MV_MOVE_QUIESCING)
 		mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
-	else if (m->live)
+	else if (m->failover)
 		mv_move_call_off(m, MV_CTL_REASON_TIMEOUT, MV_CTL_REASON_TIMEOUT, true);
 	else if (m->state == MV_MOVE_ANSWERED)
 		mv_move_activate(m, true);
@@ -105,11 +105,11 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 	/* While DRAIN is under way, the end of the move waits for its outcome, and the message is still repeated. */
 	if (!m->timers.resend_at || now_ns < m->timers.resend_at)
 		return;
-	m->timers.resend_step = earlier_of(2 * m->timers.resend_step, m->live ? m->times->live_resend_max_ns
-								: m->times->resend_max_ns);
+	m->timers.resend_step = earlier_of(2 * m->timers.resend_step,
+					   m->failover ? m->times->failover_resend_max_ns : m->times->resend_max_ns);
 	m->timers.resend_at = now_ns + m->timers.resend_step;
 	mv_move_say(m);
 	/* The peer may not answer because @attempts.peer is a former life. */
-	if (m->live && m->state == MV_MOVE_OFFERED && !m->attempts.peer_knows_us)
-		mv_move_ask_live(m);
+	if (m->failover && m->state == MV_MOVE_OFFERED && !m->attempts.peer_knows_us)
+		mv_move_ask_failover(m);
 }

@@ -17,8 +17,8 @@ struct mv_move_times {
 	 * The same for a QP at work. The first repetition is late, because hundreds of QPs move at once, and their
 	 * messages queue. Default 10 ms.
 	 */
-	uint64_t live_resend_ns;
-	uint64_t live_resend_max_ns; /* short, because each repetition delays the program's work. Default 50 ms */
+	uint64_t failover_resend_ns;
+	uint64_t failover_resend_max_ns; /* short, because each repetition delays the program's work. Default 50 ms */
 	/*
 	 * Longest silence of the peer. Verdict ASK: until this end goes passthrough. Other verdicts: until it tries its
 	 * own path, if that seems to work: the path may work, and a peer without plugin may send at once. This end asks

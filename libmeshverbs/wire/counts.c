@@ -11,12 +11,10 @@ static const uint64_t bounds_us[MV_PAUSE_BUCKETS - 1] = MV_PAUSE_BOUNDS_US;
 _Static_assert(MV_COUNT_DECIDED_END > MV_COUNT_DECIDED + MV_PASS, "one for each action");
 _Static_assert(MV_COUNT_GIVEN_UP_END >= MV_COUNT_GIVEN_UP + MV_CTL_REASON_END,
 	       "one for each reason");
-_Static_assert(MV_COUNT_LIVE_REASONS == MV_CTL_REASON_END - MV_CTL_REASON_PORT,
-	       "all that move live");
+_Static_assert(MV_COUNT_FAILOVER_REASONS == MV_CTL_REASON_END - MV_CTL_REASON_PORT, "all that move at work");
 _Static_assert(MV_N_COUNTS <= MV_COUNTS_MAX, "room");
 
-#define LIVE(first, reason, places)                                                                \
-	((first) + (MV_CTL_REASON_##reason - MV_CTL_REASON_PORT) * (places))
+#define FAILOVER(first, reason, places) ((first) + (MV_CTL_REASON_##reason - MV_CTL_REASON_PORT) * (places))
 
 #define DECIDED "GID decisions, one for each connect and address handle"
 #define REPAIRED                                                                                   \
@@ -31,7 +29,7 @@ _Static_assert(MV_N_COUNTS <= MV_COUNTS_MAX, "room");
 	[MV_COUNT_DECIDED + (action)] = {"decisions", "action", word, DECIDED}
 #define GAVE_UP(reason, word)                                                                      \
 	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_##reason] = {"moves_given_up", "reason", word, GIVEN_UP}
-#define MOVED_AT(reason, word)   [LIVE(MV_COUNT_MOVED_LIVE, reason, 1)] = {"moves", "at", word, MOVED}
+#define MOVED_AT(reason, word)   [FAILOVER(MV_COUNT_MOVED_FAILOVER, reason, 1)] = {"moves", "at", word, MOVED}
 #define PLAIN(count, name, help) [count] = {name, NULL, NULL, help}
 
 static const struct mv_count_row rows[MV_N_COUNTS] = {
@@ -99,10 +97,10 @@ const struct mv_pause_row *mv_pause_rows(void)
 {
 	static const struct mv_pause_row pauses[] = {
 		{"connect", MV_COUNT_CONNECT_PAUSE},
-		{"port", LIVE(MV_COUNT_LIVE_PAUSE, PORT, MV_PAUSE_PLACES)},
-		{"path", LIVE(MV_COUNT_LIVE_PAUSE, PATH, MV_PAUSE_PLACES)},
-		{"drain", LIVE(MV_COUNT_LIVE_PAUSE, DRAIN, MV_PAUSE_PLACES)},
-		{"home", LIVE(MV_COUNT_LIVE_PAUSE, PRIMARY, MV_PAUSE_PLACES)},
+		{"port", FAILOVER(MV_COUNT_FAILOVER_PAUSE, PORT, MV_PAUSE_PLACES)},
+		{"path", FAILOVER(MV_COUNT_FAILOVER_PAUSE, PATH, MV_PAUSE_PLACES)},
+		{"drain", FAILOVER(MV_COUNT_FAILOVER_PAUSE, DRAIN, MV_PAUSE_PLACES)},
+		{"home", FAILOVER(MV_COUNT_FAILOVER_PAUSE, PRIMARY, MV_PAUSE_PLACES)},
 		{0},
 	};
 

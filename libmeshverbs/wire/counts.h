@@ -27,7 +27,7 @@
 #define MV_PAUSE_PLACES                                                                            \
 	(MV_PAUSE_BUCKETS + 1) /* places of a histogram: its buckets, then the sum in microseconds */
 
-#define MV_COUNT_LIVE_REASONS 4
+#define MV_COUNT_FAILOVER_REASONS 4
 
 enum mv_count {
 	/* GID decisions, one for each connect and address handle, by enum mv_action. */
@@ -56,10 +56,10 @@ enum mv_count {
 	 * Connections moved while at work, by enum mv_ctl_reason from MV_CTL_REASON_PORT on; and for each reason, the
 	 * pause since the reason was seen.
 	 */
-	MV_COUNT_MOVED_LIVE,
-	MV_COUNT_LIVE_PAUSE = MV_COUNT_MOVED_LIVE + MV_COUNT_LIVE_REASONS,
+	MV_COUNT_MOVED_FAILOVER,
+	MV_COUNT_FAILOVER_PAUSE = MV_COUNT_MOVED_FAILOVER + MV_COUNT_FAILOVER_REASONS,
 	/* Made in advance for the next move. */
-	MV_COUNT_ARMED_MR = MV_COUNT_LIVE_PAUSE + MV_COUNT_LIVE_REASONS * MV_PAUSE_PLACES,
+	MV_COUNT_ARMED_MR = MV_COUNT_FAILOVER_PAUSE + MV_COUNT_FAILOVER_REASONS * MV_PAUSE_PLACES,
 	MV_COUNT_ARMED_QP,
 	MV_COUNT_ARM_FAILED, /* failed, and not tried again in this process */
 	MV_COUNT_ARMED_CONNECTED, /* queue pairs connected to the peer's */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "move.h"
-#include "move_live.h"
+#include "move_failover.h"
 
 #define MS 1000000ull
 
@@ -124,7 +124,7 @@ static void drain(struct caller *c)
 		FUZZ_CHECK(++n <= MV_MOVE_MAX_ACTIONS);
 	}
 	state = c->m.state;
-	FUZZ_CHECK(c->at_work == (c->m.live || state == MV_MOVE_ACTIVE || state == MV_MOVE_PASSTHROUGH ||
+	FUZZ_CHECK(c->at_work == (c->m.failover || state == MV_MOVE_ACTIVE || state == MV_MOVE_PASSTHROUGH ||
 				  (state == MV_MOVE_FAILED && !c->failed)));
 	FUZZ_CHECK(c->preparing == (state == MV_MOVE_PREPARING));
 	FUZZ_CHECK(c->connecting == (state == MV_MOVE_CONNECTING));
@@ -210,7 +210,7 @@ static void wish(struct caller *c, struct input *in, uint64_t now_ns)
 		mv_move_cancel(&c->m, now_ns);
 		break;
 	case 6:
-		if (c->preparing && c->m.live)
+		if (c->preparing && c->m.failover)
 			c->preparing = false;
 		mv_move_refuse(&c->m, MV_CTL_REASON_OFF, now_ns);
 		break;

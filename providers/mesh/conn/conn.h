@@ -56,7 +56,7 @@ struct mesh_conn_move_keys {
 	struct mesh_conn_move_key {
 		uint32_t id;
 		bool given;
-		struct mesh_live_key key;
+		struct mesh_failover_key key;
 	} ours[MV_CTL_KEYS];
 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "proved.h"
 #include "unqualified.h"
 
@@ -24,8 +24,8 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 		return conn->attempt.unlogged;
 	if (atomic_load_explicit(&conn->flags.refused, memory_order_relaxed))
 		return "the agent refuses to register it";
-	if (mesh_live_lost(conn->vqp))
-		return mesh_live_lost(conn->vqp);
+	if (mesh_failover_lost(conn->vqp))
+		return mesh_failover_lost(conn->vqp);
 	return mesh_conn_unproved(conn) ? mesh_conn_unproved(conn) : mesh_conn_unqualified(conn);
 }
 
@@ -56,7 +56,7 @@ static const char *state_name(const struct mesh_conn *conn)
 /* Device of the standby; "": none. */
 static const char *standby_on(const struct mesh_conn *conn)
 {
-	return conn->vqp && conn->primary.standby_pd && mesh_live_armed(conn->vqp)
+	return conn->vqp && conn->primary.standby_pd && mesh_failover_armed(conn->vqp)
 		       ? conn->primary.standby_pd->rail->device
 		       : "";
 }

@@ -117,7 +117,7 @@ static void note_moving(struct mesh_conn *conn, uint64_t now_ns)
 
 bool mesh_move_limiter_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
 {
-	bool called = false, moves = mesh_conn_negotiates(conn) && conn->move.live;
+	bool called = false, moves = mesh_conn_negotiates(conn) && conn->move.failover;
 
 	if (moves && !conn->move.unsure) {
 		note_moving(conn, now_ns);

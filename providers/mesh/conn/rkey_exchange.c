@@ -6,7 +6,7 @@
 #include "conn.h"
 #include "count.h"
 #include "keys.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "pdstay.h"
 #include "proved.h"
 
@@ -326,9 +326,10 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	 * a failure of the path, for which the program gets errors. A peer that is gone does not answer, but outstanding work
 	 * fails first.
 	 */
-	never = conn->ends.peer_gone && mesh_live_has_done_all(conn->vqp);
-	key = conn->move.live || mesh_live_broken(conn->vqp) ? NULL
-							     : take_overdue(conn, false, never ? UINT64_MAX : now_ns);
+	never = conn->ends.peer_gone && mesh_failover_has_done_all(conn->vqp);
+	key = conn->move.failover || mesh_failover_broken(conn->vqp)
+		      ? NULL
+		      : take_overdue(conn, false, never ? UINT64_MAX : now_ns);
 	overdue = key;
 	free(key);
 	/* If it has failed meanwhile, the move asks again, or gives the errors. */

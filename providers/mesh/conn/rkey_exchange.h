@@ -59,7 +59,7 @@ void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 /** mesh_conn_keys_dropped - the peer's program has deregistered a key */
 void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey);
 /** mesh_conn_keys_use - the known keys for the next QP, which takes over; mesh_conn_keys_begin() follows */
-void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret);
+void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_failover_keys *ret);
 
 /* rkey_exchange.c rkey_drops.c */
 

@@ -3,7 +3,7 @@
 
 #include "conn.h"
 #include "keys.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "pdstay.h"
 
 /*
@@ -31,7 +31,7 @@
  * Older plugins and agents drop a message with keys, so a repeated message has none.
  */
 
-_Static_assert(MESH_LIVE_KEYS == MV_CTL_KEYS, "all that are found can be asked for");
+_Static_assert(MESH_FAILOVER_KEYS == MV_CTL_KEYS, "all that are found can be asked for");
 
 void mesh_conn_keys_begin(struct mesh_conn *conn)
 {
@@ -41,14 +41,14 @@ void mesh_conn_keys_begin(struct mesh_conn *conn)
 static void ask(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret)
 {
 	struct mesh_conn_move_keys *keys = &conn->moving.keys;
-	uint32_t rkeys[MESH_LIVE_KEYS];
+	uint32_t rkeys[MESH_FAILOVER_KEYS];
 	size_t n, i;
 
 	if (keys->asked_for == offer)
 		return;
 	keys->asked_for = offer;
-	n = mesh_live_remote_keys(conn->vqp, rkeys);
-	n = mesh_live_past_keys(conn->vqp, rkeys, n);
+	n = mesh_failover_remote_keys(conn->vqp, rkeys);
+	n = mesh_failover_past_keys(conn->vqp, rkeys, n);
 	for (i = 0; i < n; i++) {
 		ret->asked[i] = (struct mv_ctl_key){.id = mesh_conn_next_request(conn), .key = rkeys[i]};
 		keys->ours[i] = (struct mesh_conn_move_key){.id = ret->asked[i].id, .key.rkey = rkeys[i]};
@@ -108,7 +108,7 @@ static void take(struct mesh_conn_move_key *ours, const struct mv_ctl_key *given
 
 /*
  * Check keys that the peer asks for, before any drain. A key that was never seen here cannot be had on another NIC:
- * mesh_live_lost() says so from now on.
+ * mesh_failover_lost() says so from now on.
  */
 static void check_asked(const struct mesh_conn *conn, const struct mv_ctl_key *asked)
 {
@@ -146,7 +146,7 @@ void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey)
 			ours[i] = (struct mesh_conn_move_key){0};
 }
 
-void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret)
+void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_failover_keys *ret)
 {
 	const struct mesh_conn_move_key *ours = conn->moving.keys.ours;
 	size_t i;

@@ -7,7 +7,7 @@
 #include "count.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "passthrough.h"
 #include "negotiateint.h"
 #include "srq.h"
@@ -271,7 +271,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		end_refusing(conn, err);
 	if (err && conn->vqp) {
 		/* A program may repeat RTR after the kernel did not find the neighbour. */
-		mesh_live_untrack(conn->vqp);
+		mesh_failover_untrack(conn->vqp);
 		conn->vqp = NULL;
 	}
 	if (err)

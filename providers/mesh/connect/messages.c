@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "failover_exec.h"
-#include "live.h"
-#include "move_live.h"
+#include "vqp_failover.h"
+#include "move_failover.h"
 #include "passthrough.h"
 #include "negotiateint.h"
 #include "proved.h"
@@ -148,7 +148,7 @@ void mesh_conn_take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 static bool is_through(struct mesh_conn *conn)
 {
 	return (conn->state == MESH_CONN_PASSTHROUGH || conn->state == MESH_CONN_MOVED) && !conn->retry.stayed &&
-	       !conn->retry.pathless_ns && !mesh_live_broken(conn->vqp) && !mesh_conn_asks(conn);
+	       !conn->retry.pathless_ns && !mesh_failover_broken(conn->vqp) && !mesh_conn_asks(conn);
 }
 
 /*
@@ -160,9 +160,9 @@ static uint64_t look_after_message(struct mesh_conn *conn, uint64_t now_ns, uint
 	uint64_t at_ns;
 
 	if (!mesh_many_move() || !mesh_conn_negotiates(conn) || conn->moving.draining || mv_move_peek(&conn->move) ||
-	    mesh_live_lost(conn->vqp))
+	    mesh_failover_lost(conn->vqp))
 		return now_ns;
-	if (!conn->move.live)
+	if (!conn->move.failover)
 		return is_through(conn) ? now_ns + LOOK_LATER_NS : now_ns;
 	at_ns = mv_move_deadline(&conn->move);
 	return conn->move.state == MV_MOVE_QUIESCING || at_ns >= UINT64_MAX - late_ns ? now_ns : at_ns + late_ns;

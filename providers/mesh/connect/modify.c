@@ -5,8 +5,8 @@
 #include "connectint.h"
 #include "connpath.h"
 #include "failover_exec.h"
-#include "live.h"
-#include "move_live.h"
+#include "vqp_failover.h"
+#include "move_failover.h"
 #include "qpmade.h"
 #include "srq.h"
 #include "ud.h"
@@ -152,7 +152,7 @@ static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 	remember(conn, attr, mask);
 	if (mask & IBV_QP_RATE_LIMIT && attr->rate_limit)
 		mesh_qp_stay(conn->mc, conn->qp, "it has a rate limit (ibv_modify_qp)");
-	return -mesh_live_change(conn->vqp, attr, mask);
+	return -mesh_failover_change(conn->vqp, attr, mask);
 }
 
 /* The program's own QP does the work, with a log. Return: as mc->lower.qp.modify_qp(). */
@@ -162,7 +162,7 @@ static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->attr.rts_mask)
 		return change(conn, attr, mask);
-	err = mesh_live_base_rts(conn->vqp, attr, mask);
+	err = mesh_failover_base_rts(conn->vqp, attr, mask);
 	if (err)
 		return err;
 	conn->attr.rts = *attr;
@@ -217,11 +217,11 @@ static bool reaches_base(const struct mesh_conn *conn, int mask)
  */
 static void end_move(struct mesh_conn *conn)
 {
-	if (conn->move.live) {
+	if (conn->move.failover) {
 		mesh_conn_last_word(conn);
 		mv_move_abort(&conn->move, mesh_now_ns());
 	}
-	mesh_live_give_up(conn->vqp);
+	mesh_failover_give_up(conn->vqp);
 }
 
 #define BATCH_US 100 /* interval to check whether another thread's batch is over */

@@ -8,7 +8,7 @@
 #include "count.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "passthrough.h"
 #include "negotiateint.h"
 #include "proved.h"
@@ -158,14 +158,14 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 
 	if (worker)
 		return next->type == MV_DO_PREPARE ||
-		       (next->type == MV_DO_QUIESCE && conn->move.early && !mesh_live_has_next(conn->vqp));
+		       (next->type == MV_DO_QUIESCE && conn->move.early && !mesh_failover_has_next(conn->vqp));
 	/* See stop_posting() and stops_listening(): a worker could not do the action either. */
 	if (next->type == MV_DO_PASSTHROUGH && (mesh_conn_is_in_batch(conn) || is_polled(conn, next)))
 		return true;
 	/* Fast cases: an obsolete STANDBY, and a QP that is connected already. */
-	if (next->type == MV_DO_STANDBY && conn->move.live)
+	if (next->type == MV_DO_STANDBY && conn->move.failover)
 		return false;
-	if (next->type == MV_DO_CONNECT && conn->move.live && mesh_live_on_standby(conn->vqp, &next->peer))
+	if (next->type == MV_DO_CONNECT && conn->move.failover && mesh_failover_on_standby(conn->vqp, &next->peer))
 		return false;
 	return is_slow(next) && mesh_work_submit(conn, to, false);
 }
@@ -223,7 +223,7 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 	const struct mv_move_action *next;
 	struct mesh_device *device = NULL;
 	struct mv_ctl_keys keys;
-	bool live;
+	bool failover;
 	int command;
 
 	conn->blocked.in_batch = false;
@@ -234,9 +234,9 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 	       stops_listening(conn, next) && stop_posting(conn, next)) {
 		mv_move_next(&conn->move, &action);
 		command = mesh_command_begin(device);
-		live = mesh_conn_live(conn, &action, now_ns);
+		failover = mesh_conn_failover(conn, &action, now_ns);
 		mesh_command_end(device, command);
-		if (live)
+		if (failover)
 			continue;
 		switch (action.type) {
 		case MV_DO_SEND:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "connectint.h"
-#include "live.h"
+#include "vqp_failover.h"
 
 /* Queries by the program: a connection on another rail is shown as the program made it. */
 
@@ -25,7 +25,7 @@ static void correct(struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_att
 		say_state(qp, attr, attr->qp_state);
 	}
 	/* Programs give up a connection in ERR. This connection moves, or is about to move, so it is not shown in ERR. */
-	if (conn->vqp && attr->qp_state == IBV_QPS_ERR && mesh_live_goes_on(conn->vqp))
+	if (conn->vqp && attr->qp_state == IBV_QPS_ERR && mesh_failover_goes_on(conn->vqp))
 		say_state(qp, attr, state);
 }
 

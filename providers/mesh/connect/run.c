@@ -2,7 +2,7 @@
 #include "connstatus.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "passthrough.h"
 #include "negotiateint.h"
 #include "suspect.h"
@@ -89,11 +89,11 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 	}
 	if (conn->state == MESH_CONN_FAILED)
 		mesh_conn_unwatch(conn);
-	if (!conn->gone && conn->vqp && !mesh_live_wake(conn->vqp) && deadline > now_ns + WAKE_AGAIN_NS)
+	if (!conn->gone && conn->vqp && !mesh_failover_wake(conn->vqp) && deadline > now_ns + WAKE_AGAIN_NS)
 		deadline = now_ns + WAKE_AGAIN_NS;
-	if (!conn->gone && conn->vqp && mesh_live_waits(conn->vqp) && deadline > now_ns + LOCKED_NS)
+	if (!conn->gone && conn->vqp && mesh_failover_waits(conn->vqp) && deadline > now_ns + LOCKED_NS)
 		deadline = now_ns + LOCKED_NS;
-	if (!conn->gone && conn->vqp && deadline > now_ns + FAIL_AGAIN_NS && mesh_live_waits_to_fail(conn->vqp))
+	if (!conn->gone && conn->vqp && deadline > now_ns + FAIL_AGAIN_NS && mesh_failover_waits_to_fail(conn->vqp))
 		deadline = now_ns + FAIL_AGAIN_NS;
 	if (mesh_conn_negotiates(conn) && conn->blocked.in_batch && deadline > now_ns + LOCKED_NS)
 		deadline = now_ns + LOCKED_NS;

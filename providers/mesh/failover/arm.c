@@ -7,9 +7,9 @@
 #include "connpath.h"
 #include "count.h"
 #include "failover_policy.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "memlock.h"
-#include "move_live.h"
+#include "move_failover.h"
 #include "mr_prereg.h"
 #include "parity.h"
 #include "path_select.h"
@@ -58,7 +58,7 @@ static bool may_stand_by(uint64_t now_ns)
 static void tell_peer(struct mesh_conn *conn, bool ready)
 {
 	const struct mesh_standby_path *standby = &conn->primary.standby;
-	const struct mv_ctl_end mine = {.gid = standby->gid, .qpn = mesh_live_armed(conn->vqp)};
+	const struct mv_ctl_end mine = {.gid = standby->gid, .qpn = mesh_failover_armed(conn->vqp)};
 
 	mv_move_tell_standby(&conn->move, &mine, &standby->peer_gid, standby->gid_type, standby->lid,
 			     standby->mtu_bytes, ready);
@@ -69,7 +69,7 @@ static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_standby_path *standby = &conn->primary.standby;
 
-	if (!conn->vqp || !mesh_live_armed(conn->vqp) || !conn->attr.rts_mask || standby->n_told == MAX_TOLD ||
+	if (!conn->vqp || !mesh_failover_armed(conn->vqp) || !conn->attr.rts_mask || standby->n_told == MAX_TOLD ||
 	    !may_stand_by(now_ns))
 		return UINT64_MAX;
 	if (now_ns < standby->tell_ns)
@@ -96,7 +96,7 @@ static void connect_standby(struct mesh_conn *conn, struct mv_move_action *actio
 	rtr.rq_psn = action->rq_psn;
 	rts.sq_psn = action->sq_psn;
 	if (!err)
-		err = mesh_live_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
+		err = mesh_failover_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
 	if (err) {
 		atomic_store_explicit(&mesh_root.process->standby.at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected in advance on %s: %s", conn->mc->device,
@@ -123,8 +123,8 @@ void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *acti
 	const struct mesh_standby_path *standby = &conn->primary.standby;
 	struct mv_move_action ours = *action;
 
-	if (conn->move.live || !conn->attr.rts_mask || !conn->primary.standby_pd ||
-	    mesh_rail_lost(conn->primary.standby_pd->rail) || !mesh_live_armed(conn->vqp) ||
+	if (conn->move.failover || !conn->attr.rts_mask || !conn->primary.standby_pd ||
+	    mesh_rail_lost(conn->primary.standby_pd->rail) || !mesh_failover_armed(conn->vqp) ||
 	    !may_stand_by(mesh_now_ns()) || !mesh_conn_is_of_peer(conn, &action->peer.gid) ||
 	    mesh_conn_unproved(conn) || action->gid_type != standby->gid_type ||
 	    !mv_gid_equal(&action->local_gid, &standby->gid))
@@ -143,7 +143,7 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 	/* The rail lacks the program's P_Key, and will lack it in a move, too. */
 	if (mesh_conn_shadow_attr(conn, conn->primary.standby_pd->rail, port, gid_type, &attr))
 		return 0;
-	err = mesh_live_arm(conn->vqp, conn->primary.standby_pd, &attr);
+	err = mesh_failover_arm(conn->vqp, conn->primary.standby_pd, &attr);
 	if (!err) {
 		mesh_count(MV_COUNT_ARMED_QP);
 		conn->status.told = false;
@@ -323,7 +323,7 @@ void mesh_conn_disarm(struct mesh_conn *conn)
 	struct mesh_conn_primary *primary = &conn->primary;
 
 	if (conn->vqp)
-		mesh_live_disarm(conn->vqp);
+		mesh_failover_disarm(conn->vqp);
 	if (primary->standby_pd)
 		mesh_pd_put(primary->standby_pd);
 	primary->standby_pd = NULL;
@@ -333,7 +333,7 @@ void mesh_conn_disarm(struct mesh_conn *conn)
 void mesh_conn_reap(struct mesh_conn *conn)
 {
 	if (conn->vqp)
-		mesh_live_reap(conn->vqp);
+		mesh_failover_reap(conn->vqp);
 	if (conn->primary.old_pd)
 		mesh_pd_put(conn->primary.old_pd);
 	conn->primary.old_pd = NULL;

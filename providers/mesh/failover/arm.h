@@ -8,8 +8,8 @@
  * Arms the next move of a connection (as APM): makes slow objects while the current path works.
  *
  * Without the setting arm: opens the NIC, and allocates a protection domain there. With arm also: registers the
- * program's memory there (mr_prereg.h), makes the standby with its CQs (live.h), and connects the standby to that of
- * the peer. The move itself makes the objects that cannot be made in advance.
+ * program's memory there (mr_prereg.h), makes the standby with its CQs (vqp_failover.h), and connects the standby to
+ * that of the peer. The move itself makes the objects that cannot be made in advance.
  *
  * Thread, unless a function says otherwise: helper thread, with conn->lock held.
  */

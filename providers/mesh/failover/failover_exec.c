@@ -10,8 +10,8 @@
 #include "count.h"
 #include "detect.h"
 #include "failover_policy.h"
-#include "live.h"
-#include "move_live.h"
+#include "vqp_failover.h"
+#include "move_failover.h"
 #include "parity.h"
 #include "path_failures.h"
 #include "path_select.h"
@@ -32,7 +32,7 @@
 static void release(struct mesh_conn *conn)
 {
 	mesh_conn_keys_begin(conn);
-	mesh_live_release(conn->vqp);
+	mesh_failover_release(conn->vqp);
 	if (conn->moving.next_path.pd)
 		mesh_pd_put(conn->moving.next_path.pd);
 	conn->moving.next_path = (struct mesh_conn_path){0};
@@ -53,10 +53,10 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 		return err;
 	}
 	if (conn->move.early) {
-		ret_mine->qpn = mesh_live_could_take(conn->vqp, conn->moving.next_path.pd, &attr);
+		ret_mine->qpn = mesh_failover_could_take(conn->vqp, conn->moving.next_path.pd, &attr);
 		err = ret_mine->qpn ? 0 : -ENOENT;
 	} else {
-		err = mesh_live_prepare(conn->vqp, conn->moving.next_path.pd, &attr, &ret_mine->qpn);
+		err = mesh_failover_prepare(conn->vqp, conn->moving.next_path.pd, &attr, &ret_mine->qpn);
 	}
 	if (!err)
 		err = mesh_conn_path_limits(conn, &conn->moving.next_path, ret_mtu, ret_lid);
@@ -96,7 +96,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	release(conn);
 	mesh_parity_forget(conn->vqp);
 	mesh_conn_say_unproved(conn);
-	if (mesh_live_lost(conn->vqp) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) ||
+	if (mesh_failover_lost(conn->vqp) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) ||
 	    (!conn->move.wish.own && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
@@ -108,8 +108,8 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	}
 	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
 	if (!err)
-		mesh_live_check_keys(conn->vqp);
-	if (!err && mesh_live_lost(conn->vqp)) {
+		mesh_failover_check_keys(conn->vqp);
+	if (!err && mesh_failover_lost(conn->vqp)) {
 		release(conn);
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
@@ -136,9 +136,9 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	rtr.rq_psn = action->rq_psn;
 	rts.sq_psn = conn->moving.next_path.sq_psn = action->sq_psn;
 	if (!err)
-		err = mesh_live_has_next(conn->vqp) ?
-			      mesh_live_connect(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask) :
-			      mesh_live_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
+		err = mesh_failover_has_next(conn->vqp)
+			      ? mesh_failover_connect(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask)
+			      : mesh_failover_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
 			    conn->moving.next_path.device, mesh_conn_why_not_connected(conn, err));
@@ -153,11 +153,12 @@ static bool make_next(struct mesh_conn *conn, uint64_t now_ns)
 	size_t n;
 	int err;
 
-	if (!conn->move.early || mesh_live_has_next(conn->vqp))
+	if (!conn->move.early || mesh_failover_has_next(conn->vqp))
 		return true;
 	n = mesh_conn_paths_for(conn, conn->move.reason, paths);
 	/* The best path may have changed since the agreement. */
-	err = mesh_conn_is_among_best(&conn->moving.next_path, paths, n) ? mesh_live_take_standby(conn->vqp) : -ENOENT;
+	err = mesh_conn_is_among_best(&conn->moving.next_path, paths, n) ? mesh_failover_take_standby(conn->vqp)
+									 : -ENOENT;
 	if (err && err != -EBUSY && n)
 		mv_move_start(&conn->move, conn->move.reason, paths, n, now_ns);
 	else if (err && err != -EBUSY)
@@ -173,18 +174,18 @@ static void do_quiesce(struct mesh_conn *conn)
 	uint64_t now_ns = mesh_now_ns();
 
 	mesh_conn_note_sure(conn, now_ns);
-	mesh_live_check_keys(conn->vqp);
+	mesh_failover_check_keys(conn->vqp);
 	/* Keys may have been lost since MV_DO_PREPARE. Nothing is drained yet, so the move can still be refused. */
-	if (mesh_live_lost(conn->vqp))
+	if (mesh_failover_lost(conn->vqp))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
-	else if (make_next(conn, now_ns) && (mesh_live_quiesce(conn->vqp) || !mesh_conn_path_works(conn)))
+	else if (make_next(conn, now_ns) && (mesh_failover_quiesce(conn->vqp) || !mesh_conn_path_works(conn)))
 		mv_move_quiesced(&conn->move, mesh_many_move(), now_ns);
 }
 
-/* A follower whose move was agreed on suspicion takes its standby now. Return: as mesh_live_take_standby(). */
+/* A follower whose move was agreed on suspicion takes its standby now. Return: as mesh_failover_take_standby(). */
 static int take_standby(struct mesh_conn *conn)
 {
-	int err = conn->move.early && !mesh_live_has_next(conn->vqp) ? mesh_live_take_standby(conn->vqp) : 0;
+	int err = conn->move.early && !mesh_failover_has_next(conn->vqp) ? mesh_failover_take_standby(conn->vqp) : 0;
 
 	/* The leader waits for half of move_timeout. Give up after 45 % of it, so that the leader gets our answer in time. */
 	if (err == -EBUSY && mesh_now_ns() >= conn->moving.steps.draining_ns + mesh_root.move_times.move_ns / 20 * 9)
@@ -207,14 +208,14 @@ static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const
 
 	if (mesh_view_rail(&action->local_gid, action->gid_type, &place))
 		return NULL;
-	if (standby_pd && mesh_live_armed(conn->vqp) && !strcmp(standby_pd->rail->device, place.device))
+	if (standby_pd && mesh_failover_armed(conn->vqp) && !strcmp(standby_pd->rail->device, place.device))
 		return NULL;
 	return mesh_device_get(place.device);
 }
 
 struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	if (!conn->move.live && action->type != MV_DO_FLUSH)
+	if (!conn->move.failover && action->type != MV_DO_FLUSH)
 		return NULL;
 	switch (action->type) {
 	case MV_DO_PREPARE:
@@ -242,7 +243,7 @@ static void drain(struct mesh_conn *conn, bool first, uint64_t now_ns)
 		mv_move_drained(&conn->move, NULL, now_ns);
 		return;
 	}
-	err = mesh_live_drain(conn->vqp, first, &sync);
+	err = mesh_failover_drain(conn->vqp, first, &sync);
 	conn->moving.draining = err == -EAGAIN;
 	if (conn->moving.draining)
 		return;
@@ -251,8 +252,9 @@ static void drain(struct mesh_conn *conn, bool first, uint64_t now_ns)
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: drained: next PSN 0x%x, %u received", conn->mc->device,
 	       conn->qpn, sync.next_psn, sync.n_received);
 	if (err)
-		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: what it has executed cannot be found out: %s", conn->mc->device,
-		       conn->qpn, err == -EOPNOTSUPP ? mesh_live_lost(conn->vqp) : strerrordesc_np(-err));
+		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: what it has executed cannot be found out: %s",
+		       conn->mc->device, conn->qpn,
+		       err == -EOPNOTSUPP ? mesh_failover_lost(conn->vqp) : strerrordesc_np(-err));
 	mv_move_drained(&conn->move, err ? NULL : &sync, now_ns);
 }
 
@@ -309,7 +311,7 @@ static void arrived(struct mesh_conn *conn)
 /* Report an atomic whose result is lost. Work before the atomic completes; the atomic and all work behind it fail. */
 static void note_lost(const struct mesh_conn *conn)
 {
-	const char *lost = mesh_live_lost(conn->vqp);
+	const char *lost = mesh_failover_lost(conn->vqp);
 
 	if (!lost)
 		return;
@@ -337,7 +339,7 @@ static bool take_over(struct mesh_conn *conn)
 	conn->shadow.connected = true;
 	conn->state = MESH_CONN_MOVED;
 	/* The program may have gone to RTS since the next QP was connected. */
-	conn->shadow.rts = mesh_live_sends(conn->vqp);
+	conn->shadow.rts = mesh_failover_sends(conn->vqp);
 	if (conn->attr.rts_mask && mesh_conn_shadow_rts(conn)) {
 		mesh_conn_fail(conn, "it cannot be brought to RTS");
 		return false;
@@ -354,7 +356,7 @@ static bool take_over(struct mesh_conn *conn)
 
 static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	struct mesh_live_keys keys;
+	struct mesh_failover_keys keys;
 	int err;
 
 	before_replay(conn);
@@ -362,7 +364,8 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	mesh_conn_keys_begin(conn);
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u; remote keys known: %zu",
 	       conn->mc->device, conn->qpn, action->next_psn, action->n_received, keys.n);
-	err = mesh_live_replay(conn->vqp, action->next_psn, action->n_received, conn->attr.rts.max_rd_atomic, &keys);
+	err = mesh_failover_replay(conn->vqp, action->next_psn, action->n_received, conn->attr.rts.max_rd_atomic,
+				   &keys);
 	if (err)
 		mesh_conn_fail(conn, strerrordesc_np(-err));
 	else
@@ -371,7 +374,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 		return;
 	/* The peer has sent its state, and then left. */
 	if (conn->ends.peer_gone)
-		mesh_live_end_of_peer(conn->vqp);
+		mesh_failover_end_of_peer(conn->vqp);
 }
 
 /*
@@ -385,7 +388,7 @@ static void do_flush(struct mesh_conn *conn, const struct mv_move_action *action
 	before_replay(conn);
 	if (action->timed_out || action->reason == MV_CTL_REASON_TIMEOUT)
 		mesh_move_limiter_took(UINT64_MAX);
-	if (mesh_live_alone(conn->vqp)) {
+	if (mesh_failover_alone(conn->vqp)) {
 		mesh_conn_fail(conn, why);
 	} else if (take_over(conn)) {
 		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: nothing was under way when it moved, and it has no peer any more: %s",
@@ -402,7 +405,7 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	n = mesh_conn_paths_for(conn, action->reason, paths);
 	if (!n)
 		mesh_conn_say_unproved(conn);
-	if (mesh_live_lost(conn->vqp) || !mesh_detects(MESH_DETECT_PEER)) {
+	if (mesh_failover_lost(conn->vqp) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
@@ -411,16 +414,16 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	}
 }
 
-bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+bool mesh_conn_failover(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	switch (action->type) {
 	case MV_DO_PREPARE:
-		if (!conn->move.live)
+		if (!conn->move.failover)
 			return false;
 		do_prepare(conn, action, now_ns);
 		return true;
 	case MV_DO_CONNECT:
-		if (!conn->move.live)
+		if (!conn->move.failover)
 			return false;
 		do_connect(conn, action, now_ns);
 		return true;

@@ -21,8 +21,8 @@
  */
 const char *mesh_conn_track(struct mesh_conn *conn, uint32_t mtu_bytes);
 
-/** mesh_conn_live - carry out an action of a move at work. Return: false: the action is not of such a move. */
-bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
+/** mesh_conn_failover - carry out an action of a move at work. Return: false: the action is not of such a move. */
+bool mesh_conn_failover(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 
 /**
  * mesh_conn_device_for - the device to which an action of a move at work will give commands

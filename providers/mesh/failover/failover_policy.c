@@ -6,8 +6,8 @@
 
 #include "detect.h"
 #include "failover_exec.h"
-#include "live.h"
-#include "move_live.h"
+#include "vqp_failover.h"
+#include "move_failover.h"
 #include "path_failures.h"
 #include "path_select.h"
 #include "arm.h"
@@ -99,7 +99,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 		mesh_conn_say_unproved(conn);
 	if (n)
 		mesh_conn_begin(conn, reason, paths, n, now_ns);
-	else if ((mesh_live_broken(conn->vqp) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
+	else if ((mesh_failover_broken(conn->vqp) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
 		mesh_conn_fail(conn, why_no_path(conn));
 	else if (reason != MV_CTL_REASON_PRIMARY)
 		stay_for_lack_of_path(conn);
@@ -121,7 +121,7 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (has_reason(conn) || mesh_live_broken(conn->vqp) ||
+	if (has_reason(conn) || mesh_failover_broken(conn->vqp) ||
 	    mesh_path_monitor_state(conn->watched.work) == MV_PROBED_DOWN)
 		return false;
 	mesh_path_now(conn, &request);
@@ -131,8 +131,8 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 
 static bool may_move(const struct mesh_conn *conn)
 {
-	return (conn->state == MESH_CONN_PASSTHROUGH || conn->state == MESH_CONN_MOVED) && !conn->move.live &&
-	       conn->attr.rts_mask && !mesh_live_lost(conn->vqp);
+	return (conn->state == MESH_CONN_PASSTHROUGH || conn->state == MESH_CONN_MOVED) && !conn->move.failover &&
+	       conn->attr.rts_mask && !mesh_failover_lost(conn->vqp);
 }
 
 /*
@@ -141,11 +141,12 @@ static bool may_move(const struct mesh_conn *conn)
  */
 static bool is_stranded(const struct mesh_conn *conn)
 {
-	if ((conn->state != MESH_CONN_PASSTHROUGH && conn->state != MESH_CONN_MOVED) || conn->move.live || !conn->vqp)
+	if ((conn->state != MESH_CONN_PASSTHROUGH && conn->state != MESH_CONN_MOVED) || conn->move.failover ||
+	    !conn->vqp)
 		return false;
 	/* A NIC that is lost reports nothing, so a failing work request is enough. */
-	return (mesh_live_broken(conn->vqp) && mesh_live_lost(conn->vqp)) ||
-	       (is_lost(conn) && mesh_live_is_failing(conn->vqp));
+	return (mesh_failover_broken(conn->vqp) && mesh_failover_lost(conn->vqp)) ||
+	       (is_lost(conn) && mesh_failover_is_failing(conn->vqp));
 }
 
 /*
@@ -325,14 +326,14 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 
 	mesh_path_failures_update(conn, now_ns);
 	if (is_stranded(conn)) {
-		mesh_conn_fail(conn, mesh_live_lost(conn->vqp));
+		mesh_conn_fail(conn, mesh_failover_lost(conn->vqp));
 		return UINT64_MAX;
 	}
 	if (conn->move.unsure)
 		return mesh_conn_check_suspicion(conn, now_ns, silent_ns);
 	conn->watched.dead_ns = 0;
 	if (!may_move(conn)) {
-		if (!conn->move.live)
+		if (!conn->move.failover)
 			mesh_conn_unwatch(conn);
 		return UINT64_MAX;
 	}

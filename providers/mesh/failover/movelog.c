@@ -8,9 +8,9 @@
 #include "connstatus.h"
 #include "count.h"
 #include "failover_policy.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "move_limiter.h"
-#include "move_live.h"
+#include "move_failover.h"
 #include "parity.h"
 #include "arm.h"
 #include "suspect.h"
@@ -18,7 +18,7 @@
 const char *mesh_conn_track(struct mesh_conn *conn, uint32_t mtu_bytes)
 {
 	const struct mesh_vqp_ops *ops = conn->ends.self ? &mesh_conn_self_ops : &mesh_conn_vqp_ops;
-	int err = mesh_live_track(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->vqp);
+	int err = mesh_failover_track(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->vqp);
 
 	if (!err)
 		return NULL;
@@ -63,8 +63,8 @@ void mesh_conn_count_moved(struct mesh_conn *conn)
 	mesh_move_limiter_took(took_ns);
 	if (reason >= MV_CTL_REASON_PORT && reason < MV_CTL_REASON_END) {
 		reason -= MV_CTL_REASON_PORT;
-		mesh_count(MV_COUNT_MOVED_LIVE + reason);
-		mesh_count_pause(MV_COUNT_LIVE_PAUSE + reason * MV_PAUSE_PLACES, took_ns);
+		mesh_count(MV_COUNT_MOVED_FAILOVER + reason);
+		mesh_count_pause(MV_COUNT_FAILOVER_PAUSE + reason * MV_PAUSE_PLACES, took_ns);
 	}
 	conn->moving.since_ns = 0;
 }
@@ -82,7 +82,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 	mesh_conn_log_moved(conn);
 	mesh_count(MV_COUNT_SURFACED);
 	conn->moving.since_ns = 0;
-	mesh_live_flush_errors(conn->vqp);
+	mesh_failover_flush_errors(conn->vqp);
 	if (conn->moving.next_path.pd)
 		mesh_pd_put(conn->moving.next_path.pd);
 	conn->moving.next_path = (struct mesh_conn_path){0};
@@ -137,14 +137,14 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	 * The move began on suspicion, ours or the peer's. The program could not notice anything, so the log has one line for
 	 * debugging only.
 	 */
-	if (action->unsure && !mesh_live_broken(conn->vqp)) {
+	if (action->unsure && !mesh_failover_broken(conn->vqp)) {
 		mesh_conn_stands_by_again(conn, mesh_now_ns());
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: prepared to move, and stays: %s", conn->mc->device,
 		       conn->qpn, conn->ends.peer_host, why);
 		return;
 	}
-	if (mesh_live_broken(conn->vqp) && (!may_pass(conn, action) ||
-					    !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
+	if (mesh_failover_broken(conn->vqp) &&
+	    (!may_pass(conn, action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}
@@ -173,7 +173,7 @@ void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 void mesh_conn_peer_gone(struct mesh_conn *conn)
 {
 	conn->ends.peer_gone = true;
-	mesh_live_end_of_peer(conn->vqp);
+	mesh_failover_end_of_peer(conn->vqp);
 }
 
 void mesh_conn_last_word(struct mesh_conn *conn)
@@ -183,7 +183,7 @@ void mesh_conn_last_word(struct mesh_conn *conn)
 
 	if (!conn->vqp || !mv_move_owes_sync(&conn->move))
 		return;
-	if (conn->move.state != MV_MOVE_DRAINED && mesh_live_last_word(conn->vqp, &sync))
+	if (conn->move.state != MV_MOVE_DRAINED && mesh_failover_last_word(conn->vqp, &sync))
 		return;
 	mv_move_last_sync(&conn->move, &sync, &msg);
 	mesh_thread_send(&msg);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "path_select.h"
 #include "path_monitor.h"
 #include "proved.h"
@@ -103,7 +103,7 @@ void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns)
 	if (!failures)
 		return;
 	/* Work got through since the listed failures, so they are over. */
-	if (!(failed && failures->noted) && mesh_live_got_through(conn->vqp))
+	if (!(failed && failures->noted) && mesh_failover_got_through(conn->vqp))
 		failures->n = 0;
 	if (failed && !failures->noted)
 		add(conn, now_ns);

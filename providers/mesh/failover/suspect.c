@@ -4,8 +4,8 @@
 #include "detect.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "live.h"
-#include "move_live.h"
+#include "vqp_failover.h"
+#include "move_failover.h"
 #include "path_select.h"
 #include "path_monitor.h"
 
@@ -116,7 +116,7 @@ static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
 	struct mesh_view view;
 
 	*ret_why = MV_CTL_REASON_PATH;
-	if (mesh_live_broken(conn->vqp) || mesh_conn_is_dead(conn))
+	if (mesh_failover_broken(conn->vqp) || mesh_conn_is_dead(conn))
 		return true;
 	*ret_why = MV_CTL_REASON_PORT;
 	if (mesh_conn_port_is_down(conn))
@@ -148,7 +148,7 @@ static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint
 static bool has_lost_next(struct mesh_conn *conn)
 {
 	return conn->move.state == MV_MOVE_ANSWERED &&
-	       (mesh_live_lost(conn->vqp) || mesh_live_armed(conn->vqp) != conn->move.next.mine.qpn);
+	       (mesh_failover_lost(conn->vqp) || mesh_failover_armed(conn->vqp) != conn->move.next.mine.qpn);
 }
 
 uint64_t mesh_conn_check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
@@ -175,5 +175,5 @@ uint64_t mesh_conn_check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint
 		return suspect_ns + MESH_SUSPECT_NS;
 	mv_move_cancel(&conn->move, now_ns);
 	/* If another reason remains, a worker queues the connection when it is done. */
-	return conn->move.live ? UINT64_MAX : now_ns;
+	return conn->move.failover ? UINT64_MAX : now_ns;
 }

@@ -8,8 +8,8 @@
 #include "count.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "live.h"
-#include "move_live.h"
+#include "vqp_failover.h"
+#include "move_failover.h"
 #include "vqp_int.h"
 
 static const char why[] = "none of our threads gets a processor";
@@ -18,7 +18,7 @@ static const char why[] = "none of our threads gets a processor";
 static void call_off(struct mesh_conn *conn)
 {
 	mv_move_abort(&conn->move, mesh_now_ns());
-	mesh_live_release(conn->vqp);
+	mesh_failover_release(conn->vqp);
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
 	       conn->ends.peer_host, why);
 }

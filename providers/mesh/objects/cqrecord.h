@@ -173,7 +173,7 @@ struct mesh_cq_own_qps {
 	_Atomic bool counts; /* @qpns was ever used; read without the lock */
 };
 
-/* How large the CQ is, and has to be: cq.c, live.c. */
+/* How large the CQ is, and has to be: cq.c, vqp_failover.c. */
 struct mesh_cq_size {
 	uint32_t n_base_wrs; /* work requests of program's own QPs with a log; data->lock */
 	_Atomic uint32_t own_cqe; /* size as the program made it, without resizes by the plugin; written under data->lock */

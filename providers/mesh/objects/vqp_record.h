@@ -44,7 +44,7 @@ struct mesh_vqp_ops {
 	 * path_failed - the QP that does the work went to ERR, because the peer does not acknowledge
 	 *
 	 * Called with vqp->lock, with the same rules. Completions in error are withheld until
-	 * mesh_live_flush_errors(), or for good if the connection moves. May be NULL: then nothing is withheld.
+	 * mesh_failover_flush_errors(), or for good if the connection moves. May be NULL: then nothing is withheld.
 	 */
 	void (*path_failed)(void *arg);
 };
@@ -56,14 +56,14 @@ struct mesh_shadow_attr {
 	unsigned int qp_access_flags;
 };
 
-#define MESH_LIVE_KEYS 2 /* remote keys that are asked for before they are needed */
+#define MESH_FAILOVER_KEYS 2 /* remote keys that are asked for before they are needed */
 
-struct mesh_live_key {
+struct mesh_failover_key {
 	uint32_t rkey, path_rkey; /* the program's key; its translation for the next QP */
 };
 
-struct mesh_live_keys {
-	struct mesh_live_key keys[MESH_LIVE_KEYS];
+struct mesh_failover_keys {
+	struct mesh_failover_key keys[MESH_FAILOVER_KEYS];
 	size_t n;
 };
 
@@ -205,14 +205,15 @@ struct mesh_vqp_flushing {
 };
 
 /*
- * The QP that will do the work after the current move: live.c. Written with conn->lock and vqp->lock, read with either.
+ * The QP that will do the work after the current move: vqp_failover.c. Written with conn->lock and vqp->lock, read with
+ * either.
  */
 struct mesh_vqp_next {
 	struct mesh_shadow shadow;
 	uint32_t mtu_bytes, sq_psn; /* with which it was connected */
 };
 
-/* The standby: live.c. conn->lock. */
+/* The standby: vqp_failover.c. conn->lock. */
 struct mesh_vqp_standby {
 	struct mesh_shadow shadow;
 	struct mesh_shadow_attr attr;

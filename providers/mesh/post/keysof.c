@@ -25,7 +25,7 @@ size_t mesh_vqp_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
 	uint32_t key;
 	size_t i;
 
-	if (n == MESH_LIVE_KEYS || !mesh_wr_remote_key(wr, &key))
+	if (n == MESH_FAILOVER_KEYS || !mesh_wr_remote_key(wr, &key))
 		return n;
 	for (i = 0; i < n; i++)
 		if (keys[i] == key)
@@ -34,7 +34,7 @@ size_t mesh_vqp_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
 	return n + 1;
 }
 
-int mesh_live_post_recv(struct mesh_vqp *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
+int mesh_failover_post_recv(struct mesh_vqp *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->keys.sges, .num_sge = num_sge}, *bad;
 	int i;

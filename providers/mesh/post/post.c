@@ -313,8 +313,8 @@ void mesh_post_drain(struct mesh_vqp *h)
 		if (err && err != WAIT && err != ENOMEM)
 			err = send_flush_marker(h, send->wr.wr_id);
 		/*
-		 * Comes back here: for a key mesh_vqp_put_key(), for atomics mesh_live_release(), else the next poll or
-		 * post.
+		 * Comes back here: for a key mesh_vqp_put_key(), for atomics mesh_failover_release(), else the next
+		 * poll or post.
 		 */
 		if (err == WAIT || err == ENOMEM)
 			break;

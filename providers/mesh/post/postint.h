@@ -43,8 +43,8 @@ bool mesh_post_is_left(const struct mesh_vqp *h);
 void mesh_post_marker_flushed(struct mesh_vqp *h, struct mesh_completion *c);
 /** mesh_post_shadow_recv - post a receive to the shadow; vqp->lock. Return: 0 or errno. */
 int mesh_post_shadow_recv(struct mesh_vqp *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
-/** mesh_live_post_recv - post a receive to the next QP; vqp->lock. Return: 0 or errno. */
-int mesh_live_post_recv(struct mesh_vqp *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
+/** mesh_failover_post_recv - post a receive to the next QP; vqp->lock. Return: 0 or errno. */
+int mesh_failover_post_recv(struct mesh_vqp *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 /**
  * mesh_vqp_note_key - add the remote key of a work request to an array of @n, unless it is in there. Return: the new
  * number of keys.

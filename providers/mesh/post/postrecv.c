@@ -107,7 +107,7 @@ static int recv_logged(struct mesh_vqp *h, const struct ibv_recv_wr *wr)
 	if (h->mode == MESH_VQP_TRACKED)
 		err = h->mc->lower.io.post_recv(h->qp, &copy, &bad);
 	else if (h->mode == MESH_VQP_DRAINED && !h->paused.n_new_receives)
-		err = mesh_live_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
+		err = mesh_failover_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
 	else
 		h->paused.n_new_receives++;
 	if (!err)

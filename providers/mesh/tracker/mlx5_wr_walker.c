@@ -295,7 +295,7 @@ void mesh_walker_settle(struct mesh_wr_tracker *tracker)
 	if (tracker->receives.n_left + walker->later.n_left > tracker->receives.size)
 		lose(tracker, "it has more receives outstanding than its queue takes");
 	if (tracker->lost)
-		return; /* mesh_live_flush_errors() gives the errors of @later */
+		return; /* mesh_failover_flush_errors() gives the errors of @later */
 	for (i = 0; i < walker->later.n; i++) {
 		recv = mesh_srqlog_at(&walker->later, i);
 		mesh_srqlog_push(&tracker->receives, recv->wr_id, recv->sges, recv->num_sge);

@@ -247,7 +247,7 @@ static bool one_that_succeeded(struct mesh_wr_tracker *tracker, struct mesh_comp
 }
 
 /*
- * Keep the order of errors after mesh_live_flush_errors(), which gives withheld errors while another thread may be
+ * Keep the order of errors after mesh_failover_flush_errors(), which gives withheld errors while another thread may be
  * polling. An error polled before those were shown was flushed after them, so it goes behind them. c->cq->lock,
  * vqp->lock. Return: true: it waits.
  */
@@ -280,7 +280,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_vqp *h, struct
 	if (tracker->lost)
 		return !wait_turn(h, c);
 	if (h->mode == MESH_VQP_DRAINED) {
-		tracker->n_flushed++; /* mesh_live_flush_errors() gives the errors itself */
+		tracker->n_flushed++; /* mesh_failover_flush_errors() gives the errors itself */
 		c->withheld = true;
 		return false;
 	}

@@ -23,7 +23,7 @@ struct mesh_completion {
 
 /*
  * Log of a queue pair that may move at work: its outstanding work requests, and its PSNs and counts in both directions. Written
- * by posts, retired by polls, read by moves (live.c).
+ * by posts, retired by polls, read by moves (vqp_failover.c).
  *
  * Guarded by vqp->lock.
  */

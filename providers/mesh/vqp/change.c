@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "attr.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "vqp_int.h"
 
 /* Applies changes by the program to QPs that are made already, and may replace the QP at work. */
@@ -14,7 +14,7 @@ static int change_shadow(struct mesh_shadow *shadow, const struct ibv_qp_attr *a
 	int err = 0;
 
 	if (standby && !standby->rtr_mask)
-		return 0; /* mesh_live_standby() brings it to RESET first */
+		return 0; /* mesh_failover_standby() brings it to RESET first */
 	if (!rts)
 		mask &= rtr ? 0 : IBV_QP_ACCESS_FLAGS; /* RTR sets the other attributes */
 	if (mask)
@@ -41,7 +41,7 @@ static int change_waiting(struct mesh_vqp *h, const struct ibv_qp_attr *attr, in
 	return -mesh_positive(err);
 }
 
-int mesh_live_change(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int attr_mask)
+int mesh_failover_change(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int attr_mask)
 {
 	int mask = attr_mask & MESH_CHANGES, err;
 
@@ -51,7 +51,7 @@ int mesh_live_change(struct mesh_vqp *h, const struct ibv_qp_attr *attr, int att
 		/* for @next, too, if it was the standby: back_to_init() */
 		h->standby.attr.qp_access_flags = attr->qp_access_flags;
 	if (h->standby.shadow.qp && change_shadow(&h->standby.shadow, attr, mask))
-		mesh_live_disarm(h);
+		mesh_failover_disarm(h);
 	if (h->next.shadow.qp) {
 		err = change_shadow(&h->next.shadow, attr, mask);
 		/* A QP that was not brought to RTR yet is connected later with all attributes. */

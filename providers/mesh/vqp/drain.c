@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "srq.h"
 #include "vqp_int.h"
 
@@ -36,7 +36,7 @@ static enum mv_atomics quieten(struct mesh_vqp *h)
 	return found;
 }
 
-bool mesh_live_quiesce(struct mesh_vqp *h)
+bool mesh_failover_quiesce(struct mesh_vqp *h)
 {
 	if (mesh_walker_engage(h))
 		return false;
@@ -288,7 +288,7 @@ static bool wait_until_empty(struct mesh_vqp *h)
 }
 
 /* For callers other than the one that began the drain. */
-void mesh_live_end_drain(struct mesh_vqp *h)
+void mesh_failover_end_drain(struct mesh_vqp *h)
 {
 	wait_until_empty(h);
 }
@@ -327,7 +327,7 @@ static int hand_receives_on(struct mesh_vqp *h)
 		recv = mesh_srqlog_at(log, i);
 		if (recv->gone)
 			continue;
-		err = mesh_live_post_recv(h, recv->wr_id, recv->sges, recv->num_sge);
+		err = mesh_failover_post_recv(h, recv->wr_id, recv->sges, recv->num_sge);
 		h->paused.n_new_receives -= !err;
 	}
 	return -mesh_positive(err);
@@ -411,7 +411,7 @@ static int finish_drain(struct mesh_vqp *h, struct mv_move_sync *ret)
 	return 0;
 }
 
-int mesh_live_drain(struct mesh_vqp *h, bool first, struct mv_move_sync *ret)
+int mesh_failover_drain(struct mesh_vqp *h, bool first, struct mv_move_sync *ret)
 {
 	int err;
 
@@ -425,7 +425,7 @@ int mesh_live_drain(struct mesh_vqp *h, bool first, struct mv_move_sync *ret)
 }
 
 /* Receives stay at the old QP, and flush errors stay withheld: the caller is about to end the QP. */
-int mesh_live_last_word(struct mesh_vqp *h, struct mv_move_sync *ret)
+int mesh_failover_last_word(struct mesh_vqp *h, struct mv_move_sync *ret)
 {
 	int err = -EAGAIN;
 

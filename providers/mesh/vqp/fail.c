@@ -125,7 +125,7 @@ static int bring_to_err(struct mesh_vqp *h)
 	bool appended = false;
 	int err;
 
-	if (mesh_live_give_up(h))
+	if (mesh_failover_give_up(h))
 		return -mesh_positive(mesh_vqp_modify_base(h, &to_err_attr, IBV_QP_STATE));
 	drop_unused_shadow(h);
 	err = prepare_sw_cq(h);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "replayint.h"
 #include "vqp_int.h"
 
@@ -186,7 +186,7 @@ static void wake_both(struct mesh_vqp *h)
 			    h->mc->device, strerrordesc_np(err ? -err : -recv_err));
 }
 
-bool mesh_live_wake(struct mesh_vqp *h)
+bool mesh_failover_wake(struct mesh_vqp *h)
 {
 	if (h->unwoken)
 		wake_both(h);
@@ -283,14 +283,14 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 	/* Before the program can poll a receive, and post the same one again. */
 	mesh_srq_end_withheld(h->srq, h->tracker->begun, withheld_given);
 	unlock_cqs(h);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 	if (base)
 		mesh_shadow_unmake(h, &gone);
 	wake_both(h);
 	return base;
 }
 
-bool mesh_live_goes_on(struct mesh_vqp *h)
+bool mesh_failover_goes_on(struct mesh_vqp *h)
 {
 	bool looked = false, drained, may, on;
 
@@ -310,7 +310,7 @@ bool mesh_live_goes_on(struct mesh_vqp *h)
 	}
 }
 
-void mesh_live_flush_errors(struct mesh_vqp *h)
+void mesh_failover_flush_errors(struct mesh_vqp *h)
 {
 	if (!h->tracker)
 		return;
@@ -331,13 +331,13 @@ static void end_now(struct mesh_vqp *h)
 	mesh_unlock(&h->lock);
 }
 
-bool mesh_live_give_up(struct mesh_vqp *h)
+bool mesh_failover_give_up(struct mesh_vqp *h)
 {
 	bool base;
 
 	if (!h->tracker)
 		return false;
-	mesh_live_end_drain(h);
+	mesh_failover_end_drain(h);
 	end_now(h);
 	flush_errors(h);
 	mesh_lock(&h->lock);

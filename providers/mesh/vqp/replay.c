@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "replayint.h"
 #include "vqp_int.h"
 
@@ -195,7 +195,7 @@ static uint32_t complete_done(struct mesh_vqp *h, const struct replay *r)
 }
 
 /* Completes the sends that are done; the next QP takes over. All locks are held. */
-static struct mesh_shadow take_over(struct mesh_vqp *h, struct replay *r, const struct mesh_live_keys *keys)
+static struct mesh_shadow take_over(struct mesh_vqp *h, struct replay *r, const struct mesh_failover_keys *keys)
 {
 	struct mesh_shadow old = h->now;
 	uint32_t n_received = h->tracker->n_received;
@@ -235,7 +235,7 @@ static bool is_idle(const struct mesh_vqp *h)
 
 /* @peer: state of the peer; NULL: the peer is gone */
 static int go_on(struct mesh_vqp *h, const struct mv_move_sync *peer, uint32_t max_rd_atomic,
-		 const struct mesh_live_keys *keys)
+		 const struct mesh_failover_keys *keys)
 {
 	struct mesh_shadow old = {0};
 	struct replay r = {0};
@@ -267,21 +267,21 @@ static int go_on(struct mesh_vqp *h, const struct mv_move_sync *peer, uint32_t m
 	mesh_replay_fini(&r);
 	if (err)
 		return err;
-	mesh_live_reap(h);
+	mesh_failover_reap(h);
 	h->old = old; /* the old QP is empty, and is destroyed later */
 	mesh_cq_notify(h->send_cq);
 	return 0;
 }
 
-int mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
-		     const struct mesh_live_keys *keys)
+int mesh_failover_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+			 const struct mesh_failover_keys *keys)
 {
 	const struct mv_move_sync peer = {.next_psn = next_psn, .n_received = n_received};
 
 	return go_on(h, &peer, max_rd_atomic, keys);
 }
 
-int mesh_live_alone(struct mesh_vqp *h)
+int mesh_failover_alone(struct mesh_vqp *h)
 {
 	return go_on(h, NULL, 0, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <string.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "vqp_int.h"
 
 /* Remote keys that a queue pair knows for its current rail, or for its next. */
@@ -75,7 +75,7 @@ bool mesh_vqp_awaits_key(struct mesh_vqp *h)
 	return known && known->key == key && known->state == MESH_RKEY_ASKED;
 }
 
-size_t mesh_live_remote_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS])
+size_t mesh_failover_remote_keys(struct mesh_vqp *h, uint32_t ret[MESH_FAILOVER_KEYS])
 {
 	const struct ibv_send_wr *logged;
 	struct ibv_send_wr wr;
@@ -96,7 +96,7 @@ size_t mesh_live_remote_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS])
 	return n;
 }
 
-void mesh_vqp_take_keys(struct mesh_vqp_keys *keys, const struct mesh_live_keys *more)
+void mesh_vqp_take_keys(struct mesh_vqp_keys *keys, const struct mesh_failover_keys *more)
 {
 	size_t i;
 

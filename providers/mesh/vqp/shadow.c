@@ -113,7 +113,7 @@ static int make_qp(struct mesh_vqp *h, const struct mesh_shadow_attr *attr, stru
 	return -mesh_positive(err);
 }
 
-static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live, bool standby,
+static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool later, bool standby,
 		struct mesh_shadow *ret)
 {
 	struct mesh_shadow shadow = {.spd = spd};
@@ -124,7 +124,7 @@ static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shado
 	err = use_cqs(h, standby);
 	if (err)
 		return err;
-	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, live, &shadow.home) : 0;
+	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, later, &shadow.home) : 0;
 	if (err)
 		return err;
 	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send, NULL, standby, &shadow.send_cq);
@@ -155,10 +155,10 @@ err_srq:
 	return err;
 }
 
-int mesh_shadow_make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
+int mesh_shadow_make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool later,
 		     struct mesh_shadow *ret)
 {
-	return make(h, spd, attr, live, false, ret);
+	return make(h, spd, attr, later, false, ret);
 }
 
 int mesh_shadow_make_standby(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,

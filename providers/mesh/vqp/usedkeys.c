@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <stdlib.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "pdstay.h"
 #include "srq.h"
 #include "vqp_int.h"
@@ -112,7 +112,7 @@ static void look_at_srq(struct look *look, struct mesh_srq *srq)
 	mesh_unlock(&srq->lock);
 }
 
-void mesh_live_check_keys(struct mesh_vqp *h)
+void mesh_failover_check_keys(struct mesh_vqp *h)
 {
 	struct look look = {.h = h};
 	void *data = malloc(h->made.cap.max_inline_data + 1); /* without memory, logged sends are not checked */
@@ -131,7 +131,7 @@ void mesh_live_check_keys(struct mesh_vqp *h)
 
 /* ---- keys of the peer ---------------------------------------------------------------------------------------- */
 
-size_t mesh_live_past_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS], size_t n)
+size_t mesh_failover_past_keys(struct mesh_vqp *h, uint32_t ret[MESH_FAILOVER_KEYS], size_t n)
 {
 	struct mv_wr wr;
 	uint32_t blocks, i;
@@ -140,10 +140,10 @@ size_t mesh_live_past_keys(struct mesh_vqp *h, uint32_t ret[MESH_LIVE_KEYS], siz
 	mesh_lock(&h->lock);
 	blocks = h->mode == MESH_VQP_TRACKED && h->tracker &&
 		 mesh_tracker_reads(h->tracker) ? at_most(h->tracker->walker->sq.n_wqes) : 0;
-	if (h->mode == MESH_VQP_TRACKED && h->keys.used_rkey && n < MESH_LIVE_KEYS &&
+	if (h->mode == MESH_VQP_TRACKED && h->keys.used_rkey && n < MESH_FAILOVER_KEYS &&
 	    (!n || ret[0] != h->keys.used_rkey))
 		ret[n++] = h->keys.used_rkey;
-	for (i = 1; i <= blocks && n < MESH_LIVE_KEYS; i++)
+	for (i = 1; i <= blocks && n < MESH_FAILOVER_KEYS; i++)
 		if (read_send(h, i, NULL, &wr))
 			n = mesh_vqp_note_key(&wr.wr, ret, n);
 	mesh_unlock(&h->lock);

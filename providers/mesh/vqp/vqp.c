@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "qpmade.h"
 #include "srq.h"
 #include "survives.h"
@@ -251,9 +251,9 @@ void mesh_vqp_destroy(struct mesh_vqp *h)
 	if (!h)
 		return;
 	/* The drain waits for completions of QPs that are destroyed below: end it first. */
-	mesh_live_end_drain(h);
+	mesh_failover_end_drain(h);
 	mesh_shadow_destroy(h);
-	mesh_live_end(h);
+	mesh_failover_end(h);
 	mesh_lock(&h->posting.lock);
 	mesh_lock(&h->lock);
 	mesh_wrex_remove(h);

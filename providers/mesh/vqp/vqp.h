@@ -53,7 +53,7 @@ struct mesh_vqp;
 int mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
 		 struct mesh_vqp **ret);
 /**
- * mesh_vqp_why_busy - why mesh_vqp_new() or mesh_live_track() has just returned -EBUSY for @qp: a constant; any
+ * mesh_vqp_why_busy - why mesh_vqp_new() or mesh_failover_track() has just returned -EBUSY for @qp: a constant; any
  * thread
  */
 const char *mesh_vqp_why_busy(struct mesh_context *mc, struct ibv_qp *qp);
@@ -183,7 +183,7 @@ void mesh_vqp_fail_both(struct mesh_vqp *h, enum ibv_wc_status status);
  * - A shadow is in use: changes the shadow, without port and address vector.
  * - To ERR without a shadow in use: the program's own QP flushes the work that waits.
  * - Otherwise, and if the QP at work is in ERR without the program's knowledge: only succeeds; the caller remembers the change,
- *   and calls mesh_live_change().
+ *   and calls mesh_failover_change().
  * - To RESET: not here; the caller calls mesh_vqp_destroy(), then the base.
  *
  * Return: 0 or -errno.

@@ -20,7 +20,7 @@ struct mesh_vqp *mesh_vqp_claim(struct mesh_context *mc, struct ibv_qp *qp);
 /** mesh_vqp_release - clear a record, and make it free. Locks: data->lock and vqp->lock. */
 void mesh_vqp_release(struct mesh_vqp *h);
 
-/* ---- vqp.c, live.c ----------------------------------------------------------------------------------------------- */
+/* ---- vqp.c, vqp_failover.c -------------------------------------------------------------------------------------- */
 
 /** mesh_vqp_begin - mesh_vqp_new() into mode QUEUING, or, with a log, into TRACKED */
 int mesh_vqp_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
@@ -46,22 +46,24 @@ int mesh_vqp_try_modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int a
  */
 void mesh_vqp_begin_again(struct mesh_vqp *h);
 /**
- * mesh_live_give_up - the program brings the QP to ERR: no more moves, and all withheld errors are given
+ * mesh_failover_give_up - the program brings the QP to ERR: no more moves, and all withheld errors are given
  *
  * Locks: conn->lock only. Return: true: the program's own QP does the work; the caller brings it to ERR.
  */
-bool mesh_live_give_up(struct mesh_vqp *h);
-/** mesh_live_end_drain - wait for the end of a drain, if one is under way; conn->lock */
-void mesh_live_end_drain(struct mesh_vqp *h);
-/** mesh_live_end - the QP ends: destroy its standby, next and old QPs, and ignore its number in the program's CQs */
-void mesh_live_end(struct mesh_vqp *h);
+bool mesh_failover_give_up(struct mesh_vqp *h);
+/** mesh_failover_end_drain - wait for the end of a drain, if one is under way; conn->lock */
+void mesh_failover_end_drain(struct mesh_vqp *h);
+/**
+ * mesh_failover_end - the QP ends: destroy its standby, next and old QPs, and ignore its number in the program's CQs
+ */
+void mesh_failover_end(struct mesh_vqp *h);
 
 /* ---- rkey_cache.c ------------------------------------------------------------------------------------------------ */
 
 /** mesh_vqp_forget_keys - forget all keys: another rail has other keys. Locks: vqp->lock. */
 void mesh_vqp_forget_keys(struct mesh_vqp_keys *keys);
 /** mesh_vqp_take_keys - add keys of the new rail, after mesh_vqp_forget_keys(). @more may be NULL. Locks: vqp->lock. */
-void mesh_vqp_take_keys(struct mesh_vqp_keys *keys, const struct mesh_live_keys *more);
+void mesh_vqp_take_keys(struct mesh_vqp_keys *keys, const struct mesh_failover_keys *more);
 
 /* ---- shadow.c --------------------------------------------------------------------------------------------------------- */
 
@@ -69,12 +71,12 @@ void mesh_vqp_take_keys(struct mesh_vqp_keys *keys, const struct mesh_live_keys 
 int mesh_shadow_modify(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 /**
  * mesh_shadow_make - make a QP in INIT on a rail, with CQs and an SRQ there
- * @live: another QP does the work now, so receives of its SRQ may come later
+ * @later: another QP does the work now, so receives of its SRQ may come later
  * @ret: written on success; not in h->now yet, so no work is posted there
  *
  * Locks: conn->lock only. Return: 0; -ENOMEM; -EBUSY: the CQs have to grow while a thread polls them; -errno of the verbs.
  */
-int mesh_shadow_make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
+int mesh_shadow_make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool later,
 		     struct mesh_shadow *ret);
 /**
  * mesh_shadow_make_standby - mesh_shadow_make() for a standby without SRQ. Its CQs are not polled until

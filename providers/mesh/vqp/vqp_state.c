@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "vqp_int.h"
 
 /* The program's modify and query of a virtual QP, and work that is withheld from the program. */
@@ -34,7 +34,7 @@ int mesh_vqp_modify(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
 		return mesh_vqp_flush(h);
-	if (mode == MESH_VQP_DRAINING || mode == MESH_VQP_DRAINED || mesh_live_broken(h))
+	if (mode == MESH_VQP_DRAINING || mode == MESH_VQP_DRAINED || mesh_failover_broken(h))
 		return 0; /* a QP in ERR would refuse the change */
 	if (mode == MESH_VQP_TRACKED)
 		return -mesh_positive(mesh_vqp_modify_base(h, attr, attr_mask));

@@ -292,7 +292,7 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 		e->qp.alive = false;
 		break;
 	case MV_DO_QUIESCE:
-	case MV_DO_DRAIN: /* of a live QP: test_move_live_property.c */
+	case MV_DO_DRAIN: /* of a live QP: test_move_failover_property.c */
 	case MV_DO_STAY:
 	case MV_DO_FLUSH:
 	case MV_DO_WANTED:

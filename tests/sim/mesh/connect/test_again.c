@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "moved.h"
 #include "said.h"
 #include "vqp_int.h"
@@ -152,7 +152,7 @@ static void test_logged(void **state)
 	traffic(1);
 	ask_again(conn);
 	traffic(50);
-	assert_null(mesh_live_lost(conn->vqp));
+	assert_null(mesh_failover_lost(conn->vqp));
 	assert_int_equal(conn->vqp->early.log.n, 0); /* nothing is noted for ever */
 	mesh_conn_put(conn);
 }
@@ -176,7 +176,7 @@ static void test_moved(void **state)
 	traffic(1);
 	ask_again(conn);
 	traffic(50);
-	assert_null(mesh_live_lost(conn->vqp));
+	assert_null(mesh_failover_lost(conn->vqp));
 	mesh_conn_put(conn);
 }
 
@@ -252,7 +252,7 @@ static void test_tries_again(void **state)
 
 	(void)state;
 	try_again(MV_PATH_WORKS, &conn);
-	assert_null(mesh_live_lost(conn->vqp));
+	assert_null(mesh_failover_lost(conn->vqp));
 	mesh_conn_put(conn);
 }
 

@@ -135,13 +135,13 @@ struct mv_move_sync sync_of_drain;
 void *drain_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_drain(tracked.vqp, true, &sync_of_drain);
+	return (void *)(intptr_t)mesh_failover_drain(tracked.vqp, true, &sync_of_drain);
 }
 
 void *wait_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_waits(tracked.vqp);
+	return (void *)(intptr_t)mesh_failover_waits(tracked.vqp);
 }
 
 uint64_t n_given, n_received; /* so many of @tracked's sends have been flushed, in order; and of its receives */

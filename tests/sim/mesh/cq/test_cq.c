@@ -79,7 +79,7 @@ static void assert_is_left(struct ibv_qp *qp)
 {
 	struct mesh_vqp *none = NULL;
 
-	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, MTU, &none), -EBUSY);
+	assert_int_equal(mesh_failover_track(world.mc, qp, &tracked_ops, NULL, MTU, &none), -EBUSY);
 	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
 	assert_int_equal(mesh_vqp_new(world.mc, qp, &tracked_ops, NULL, &none), -EBUSY);
 	assert_null(none);
@@ -320,7 +320,7 @@ static void test_resized_meanwhile(void **state)
 	assert_int_equal(err, 0);
 	connect_b();
 	one_round();
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 	assert_int_equal(h->tracker->sends.first_psn, posted.psn);
 }
 
@@ -336,7 +336,7 @@ static void test_resized_unknown(void **state)
 	assert_true(fault_fired());
 	fault_disarm();
 	one_round();
-	assert_non_null(mesh_live_lost(h));
+	assert_non_null(mesh_failover_lost(h));
 	/* Nor is it asked again while others are looked at. */
 	assert_int_equal(ibv_resize_cq(a.cq, 100), 0);
 	one_round();

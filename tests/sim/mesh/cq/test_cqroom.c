@@ -95,7 +95,7 @@ static int resize_to_max(struct ibv_cq *cq, int cqe)
 static uint32_t room_after_prepare(void)
 {
 	tracked_prepare(h);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 	return (uint32_t)a.cq->cqe;
 }
 
@@ -160,7 +160,7 @@ static void test_room_for_marks(void **state)
 	assert_ptr_equal(h->next.shadow.send_cq, h->next.shadow.recv_cq);
 	assert_true(h->next.shadow.send_cq->n_wrs >= work + 2);
 	assert_true((uint32_t)h->next.shadow.send_cq->cq->cqe >= work + 2);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 }
 
 int main(void)

@@ -21,12 +21,12 @@ static void *prepare_elsewhere(void *arg)
 	uint32_t qpn;
 
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_prepare(tracked.vqp, world.spd, &shadow_attr, &qpn);
+	return (void *)(intptr_t)mesh_failover_prepare(tracked.vqp, world.spd, &shadow_attr, &qpn);
 }
 
 static void *release_elsewhere(void *arg)
 {
-	mesh_live_release(tracked.vqp);
+	mesh_failover_release(tracked.vqp);
 	return arg;
 }
 
@@ -65,7 +65,7 @@ static void test_nameless(void **state)
 	assert_null(hub.cq_ex->read_qp_num);
 	end_open(&tracked, &world, &moved_ex, &(struct shape){.hub = &hub});
 	assert_false(mesh_cq_names_qps(world.mc, hub.cq));
-	assert_int_equal(mesh_live_track(world.mc, tracked.qp, &tracked_ops, NULL, TRACKED_MTU, &h), -EOPNOTSUPP);
+	assert_int_equal(mesh_failover_track(world.mc, tracked.qp, &tracked_ops, NULL, TRACKED_MTU, &h), -EOPNOTSUPP);
 }
 
 #define LATER 30 /* the number of a bit that this library does not know */
@@ -105,7 +105,7 @@ static void test_strange(void **state)
 		end_open(&tracked, &world, &moved_ex, &(struct shape){.hub = &hub});
 		/* At work, and when it is made. */
 		if (i % 2)
-			err = mesh_live_track(world.mc, tracked.qp, &tracked_ops, NULL, TRACKED_MTU, &h);
+			err = mesh_failover_track(world.mc, tracked.qp, &tracked_ops, NULL, TRACKED_MTU, &h);
 		else
 			err = mesh_vqp_new(world.mc, tracked.qp, &tracked_ops, NULL, &h);
 		assert_int_equal(err, -EBUSY);
@@ -162,7 +162,7 @@ static void test_left_until_destroyed(void **state)
 	tracked_prepare(tracked.vqp);
 	cq = cq_of_hub();
 	mesh_lock(&cq->poll_lock);
-	mesh_live_release(tracked.vqp);
+	mesh_failover_release(tracked.vqp);
 	assert_int_equal(world.mc->data.n_reap, 1);
 	mesh_unlock(&cq->poll_lock);
 	assert_int_equal(world.mc->data.n_reap, 1);
@@ -275,7 +275,7 @@ static void ends_a_full_one(bool elsewhere)
 		given(wc.wr_id, wc.status);
 	}
 	end_quiet(&tracked);
-	assert_false(mesh_live_waits(tracked.vqp));
+	assert_false(mesh_failover_waits(tracked.vqp));
 }
 
 static void test_ends_a_full_one(void **state)

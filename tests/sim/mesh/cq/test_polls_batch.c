@@ -11,14 +11,14 @@ static const struct manner moved_builders = {.how = MOVED, .builders = true};
 static void *drain_on_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_drain(tracked.vqp, false, &sync_of_drain);
+	return (void *)(intptr_t)mesh_failover_drain(tracked.vqp, false, &sync_of_drain);
 }
 
 static void *replay_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_replay(tracked.vqp, sync_of_drain.next_psn, sync_of_drain.n_received, 4,
-						  NULL);
+	return (void *)(intptr_t)mesh_failover_replay(tracked.vqp, sync_of_drain.next_psn, sync_of_drain.n_received, 4,
+						      NULL);
 }
 
 /* @err: what the drain said when it was begun. */

@@ -100,7 +100,7 @@ static void posts_unnoted(bool ended)
 	open_tracked(&moved_ex, 0);
 	tracked_prepare_loop(tracked.vqp, PSN);
 	tracked_drain(tracked.vqp, true, &sync);
-	assert_int_equal(mesh_live_replay(tracked.vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(tracked.vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 	if (ended) {
 		end_err(&tracked);
 		tracked.qp->state = IBV_QPS_ERR;
@@ -196,7 +196,7 @@ static void test_left_while_quiet(void **state)
 	add.wr.atomic.rkey = tracked.mr->rkey;
 	assert_int_equal(end_send_empty(&tracked, 0, IBV_SEND_SIGNALED), 0); /* as above */
 	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
-	assert_false(mesh_live_quiesce(tracked.vqp));
+	assert_false(mesh_failover_quiesce(tracked.vqp));
 	count_posts();
 	assert_int_equal(ibv_post_send(tracked.qp, &first, &bad), 0);
 	assert_int_equal(ibv_post_send(tracked.qp, &last, &bad), 0);
@@ -247,7 +247,7 @@ static void test_window(void **state)
 	add.wr.atomic.remote_addr = (uintptr_t)tracked.buf;
 	add.wr.atomic.rkey = tracked.mr->rkey;
 	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
-	assert_false(mesh_live_quiesce(tracked.vqp));
+	assert_false(mesh_failover_quiesce(tracked.vqp));
 	count_posts();
 	assert_int_equal(ibv_post_send(tracked.qp, &add, &bad), 0);
 	assert_int_equal(n_locked + n_free, 0);

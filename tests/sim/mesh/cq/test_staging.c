@@ -55,7 +55,7 @@ static void check_two_cqs(uint32_t n)
 
 	tracked_prepare(h);
 	tracked_drain(h, true, &sync);
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), n);
 	assert_int_equal(h->tracker->receives.n_left, n);
 	for (i = 0; i < n; i++) {

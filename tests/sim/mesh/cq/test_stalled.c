@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -217,7 +217,7 @@ static void test_quiesce(void **state)
 	(void)state;
 	tracked(&plain);
 	tracked_prepare(conn->vqp);
-	mesh_live_quiesce(conn->vqp);
+	mesh_failover_quiesce(conn->vqp);
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	mesh_lock(&conn->vqp->lock);
 	conn->vqp->paused.quiet = MESH_QUIET_YES;

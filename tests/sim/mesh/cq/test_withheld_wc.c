@@ -17,7 +17,7 @@
 #include "connstatus.h"
 #include "failover_exec.h"
 #include "failover_policy.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -183,7 +183,7 @@ static void test_wakes_who_arms_late(void **state)
 	(void)state;
 	begin(&(struct shape){.srq = true});
 	break_it();
-	mesh_live_flush_errors(h);
+	mesh_failover_flush_errors(h);
 	assert_false(end_event(&e, QUIET));
 	arm();
 	assert_true(end_event(&e, PATIENCE_MS));
@@ -212,7 +212,7 @@ static void test_no_more_than_needed(void **state)
 	begin(&(struct shape){0});
 	assert_int_equal(mesh_vqp_modify(h, &attr, IBV_QP_STATE), 0);
 	assert_null(h->send_cq->notify.qp);
-	assert_true(mesh_live_wake(h));
+	assert_true(mesh_failover_wake(h));
 	assert_null(h->send_cq->notify.qp);
 }
 
@@ -233,15 +233,15 @@ static void test_woken_later(void **state)
 	begin(&(struct shape){.srq = true});
 	fail_and_sleep();
 	mesh_root.lib.verbs.create_qp = no_memory;
-	mesh_live_flush_errors(h);
-	woken = mesh_live_wake(h);
+	mesh_failover_flush_errors(h);
+	woken = mesh_failover_wake(h);
 	mesh_root.lib.verbs.create_qp = real;
 	assert_false(woken);
 	assert_false(end_event(&e, QUIET));
 	assert_true(mesh_live_wake(h));
 	assert_true(end_event(&e, PATIENCE_MS));
 	assert_given();
-	assert_true(mesh_live_wake(h));
+	assert_true(mesh_failover_wake(h));
 	assert_false(end_event(&e, QUIET));
 }
 
@@ -305,7 +305,7 @@ static void test_state_of_withheld(void **state)
 	conn->attr.rts_mask = 0;
 	assert_int_equal(state_of(false), IBV_QPS_RTR);
 	conn->attr.rts_mask = RTS_MASK;
-	mesh_live_flush_errors(conn->vqp);
+	mesh_failover_flush_errors(conn->vqp);
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	assert_given();
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
@@ -329,11 +329,11 @@ static void test_state_while_drained(void **state)
 		assert_int_equal(state_of(true), IBV_QPS_ERR);
 		assert_int_equal(state_of(false), IBV_QPS_RTS);
 		usleep(1000);
-		err = mesh_live_drain(conn->vqp, false, &sync);
+		err = mesh_failover_drain(conn->vqp, false, &sync);
 	}
 	assert_int_equal(err, 0);
 	assert_int_equal(state_of(false), IBV_QPS_RTS);
-	mesh_live_flush_errors(conn->vqp);
+	mesh_failover_flush_errors(conn->vqp);
 	assert_int_equal(state_of(false), IBV_QPS_ERR);
 	mesh_conn_put(conn);
 }
@@ -378,7 +378,7 @@ static void leaves_drained(enum mv_ctl_reason reason, bool timed_out)
 	begin(&(struct shape){0});
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	conn = drained_connection();
-	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
+	assert_true(mesh_conn_failover(conn, &flush, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
 }
@@ -406,8 +406,8 @@ static void test_peer_leaves_with_a_word(void **state)
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	conn = drained_connection();
 	mesh_conn_peer_gone(conn);
-	assert_null(mesh_live_lost(conn->vqp)); /* else the drain would not be hidden */
-	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
+	assert_null(mesh_failover_lost(conn->vqp)); /* else the drain would not be hidden */
+	assert_true(mesh_conn_failover(conn, &activate, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
 }
@@ -423,7 +423,7 @@ static void test_peer_leaves_a_send(void **state)
 	begin(&(struct shape){0});
 	conn = drained_connection();
 	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0); /* it waits */
-	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
+	assert_true(mesh_conn_failover(conn, &flush, mesh_now_ns()));
 	wc = end_wait(&e);
 	assert_int_equal(wc.wr_id, 8);
 	assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
@@ -451,7 +451,7 @@ static void test_peer_leaves_after_silent_sends(void **state)
 	tracked_drain(h, true, &sync);
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 1);
 	conn = connection();
-	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
+	assert_true(mesh_conn_failover(conn, &flush, mesh_now_ns()));
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
 }
@@ -480,7 +480,7 @@ static void test_peer_leaves_a_send_after_silent_ones(void **state)
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 4);
 	assert_int_equal(h->tracker->n_undone, 1);
 	conn = connection();
-	assert_true(mesh_conn_live(conn, &flush, mesh_now_ns()));
+	assert_true(mesh_conn_failover(conn, &flush, mesh_now_ns()));
 	wc = end_wait(&e);
 	assert_int_equal(wc.wr_id, 14);
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
@@ -515,7 +515,7 @@ static void assert_last_word(struct mesh_conn *conn)
 {
 	struct mv_move_sync sync;
 
-	assert_int_equal(mesh_live_last_word(conn->vqp, &sync), 0);
+	assert_int_equal(mesh_failover_last_word(conn->vqp, &sync), 0);
 	assert_int_equal(sync.next_psn, 0x78);
 	assert_int_equal(sync.n_received, 1);
 	assert_int_equal(state_of(true), IBV_QPS_ERR);
@@ -531,7 +531,7 @@ static void ends_with_a_word(bool begun)
 	struct ibv_wc wc;
 
 	if (begun)
-		assert_int_equal(mesh_live_drain(conn->vqp, true, &sync), -EAGAIN);
+		assert_int_equal(mesh_failover_drain(conn->vqp, true, &sync), -EAGAIN);
 	assert_last_word(conn);
 	assert_int_equal(mesh_vqp_modify(conn->vqp, &attr, IBV_QP_STATE), 0);
 	wc = end_wait(&e);
@@ -565,7 +565,7 @@ static void leaves(enum ibv_qp_state to)
 	conn->move.attempts.peer = 3;
 	conn->move.call_off.settled = conn->move.state;
 	conn->move.state = MV_MOVE_ANSWERED;
-	conn->move.live = true;
+	conn->move.failover = true;
 	conn->move.next.offer = 5;
 	assert_int_equal(ibv_modify_qp(e.qp, &attr, IBV_QP_STATE), 0);
 	assert_true(n_sent >= 1);

@@ -116,6 +116,6 @@ const struct mesh_vqp_ops no_ops = {0};
 void track(struct tracked *p)
 {
 	assert_int_equal(mesh_recvlog_begin(world.mc, p->qp), 0);
-	assert_int_equal(mesh_live_track(world.mc, p->qp, &no_ops, NULL, 1024, &p->h), 0);
+	assert_int_equal(mesh_failover_track(world.mc, p->qp, &no_ops, NULL, 1024, &p->h), 0);
 	assert_non_null(p->h->tracker->walker);
 }

@@ -220,7 +220,7 @@ static void connect_next(struct side *s, uint32_t peer_qpn)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, peer_qpn, 0x456), rts = world_rts(0x456);
 
-	assert_int_equal(mesh_live_connect(s->e.vqp, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	assert_int_equal(mesh_failover_connect(s->e.vqp, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
 static void prepare_both(void)
@@ -237,7 +237,7 @@ static void must_be_drained(struct side *s, struct mv_move_sync *sync)
 
 	if (err)
 		fail_msg("not drained: %s; lost: %s", strerrordesc_np(-err),
-			 mesh_live_lost(s->e.vqp) ? mesh_live_lost(s->e.vqp) : "no");
+			 mesh_failover_lost(s->e.vqp) ? mesh_failover_lost(s->e.vqp) : "no");
 }
 
 static void fill_queues(void)
@@ -260,8 +260,8 @@ static void move(void)
 	must_be_drained(&x, &x_sync);
 	must_refuse(&x);
 	must_be_drained(&y, &y_sync);
-	assert_int_equal(mesh_live_replay(x.e.vqp, y_sync.next_psn, y_sync.n_received, 4, NULL), 0);
-	assert_int_equal(mesh_live_replay(y.e.vqp, x_sync.next_psn, x_sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(x.e.vqp, y_sync.next_psn, y_sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(y.e.vqp, x_sync.next_psn, x_sync.n_received, 4, NULL), 0);
 	simhost_unmute();
 	finish_work();
 	must_refuse(&x);
@@ -314,7 +314,7 @@ static void end_it(void)
 	} else {
 		prepare_both();
 		must_be_drained(&x, &sync);
-		mesh_live_flush_errors(x.e.vqp);
+		mesh_failover_flush_errors(x.e.vqp);
 	}
 	must_fail_all(&x);
 	simhost_unmute();

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "moved.h"
 #include "vqp_int.h"
 
@@ -181,7 +181,7 @@ static void test_key_of_one_that_failed(void **state)
 		end_quiet(&a);
 	assert_false(mesh_vqp_fail(a.vqp, IBV_WC_RETRY_EXC_ERR));
 	end_quiet(&a);
-	mesh_live_flush_errors(a.vqp);
+	mesh_failover_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 100, IBV_WC_WR_FLUSH_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
@@ -204,7 +204,7 @@ static void test_path(void **state)
 	while (!n_failed)
 		end_quiet(&a);
 	assert_int_equal(n_wanted, 1);
-	mesh_live_flush_errors(a.vqp);
+	mesh_failover_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	post(3, IBV_WR_RDMA_WRITE, b.mr->rkey ^ 0x100);
@@ -236,7 +236,7 @@ static void test_no_key_reaches_the_peer(void **state)
 	connect_both(&shape);
 	post(1, IBV_WR_RDMA_WRITE, b.mr->rkey);
 	post(2, IBV_WR_RDMA_WRITE, b.mr->rkey ^ 0x100);
-	mesh_live_flush_errors(a.vqp);
+	mesh_failover_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
@@ -297,7 +297,7 @@ static void test_reset(const struct manner *manner)
 		assert_int_equal(end_recv(&a, 108 + i, 0, 64), 0);
 	}
 	mesh_rail_lose(world.rail);
-	mesh_live_flush_errors(a.vqp);
+	mesh_failover_flush_errors(a.vqp);
 	for (i = 4; i < 12; i++)
 		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
@@ -428,7 +428,7 @@ static void test_reset_after_an_error(void **state)
 	cq = mesh_map_get(&world.mc->data.cqs, a.cq);
 	cq_wait_arrived(cq->shadows.polled->cq, 3);
 	mesh_rail_lose(world.rail);
-	mesh_live_flush_errors(a.vqp);
+	mesh_failover_flush_errors(a.vqp);
 	expect(&a, 1, IBV_WC_LOC_PROT_ERR);
 	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
 	expect(&a, 100, IBV_WC_WR_FLUSH_ERR);

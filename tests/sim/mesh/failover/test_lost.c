@@ -96,9 +96,9 @@ static void moves(enum before before)
 	struct mv_move_sync sync;
 	uint32_t qpn;
 
-	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &qpn), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &attr, &qpn), 0);
 	rtr = world_rtr(&world, true, qpn, PSN);
-	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	assert_int_equal(mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 	tracked_drain(h, true, &sync);
 	mesh_lock(&h->lock);
 	if (before != NOTHING)
@@ -107,9 +107,9 @@ static void moves(enum before before)
 	activate.next_psn = mv_psn_add(h->tracker->sends.first_psn, before == NOTHING ? 1 : 2);
 	activate.n_received = sync.n_received;
 	mesh_unlock(&h->lock);
-	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
+	assert_true(mesh_conn_failover(conn, &activate, mesh_now_ns()));
 	assert_int_equal(conn->state, MESH_CONN_MOVED);
-	assert_non_null(mesh_live_lost(h));
+	assert_non_null(mesh_failover_lost(h));
 	assert_int_equal(h->queue.n, before);
 }
 

@@ -48,13 +48,13 @@ static struct wanted to_itself(uint32_t qpn, uint32_t psn)
 static int stand_by(struct mesh_vqp *h, struct wanted want)
 {
 	modify.n = 0;
-	return mesh_live_standby(h, &want.rtr, RTR_MASK, &want.rts, RTS_MASK);
+	return mesh_failover_standby(h, &want.rtr, RTR_MASK, &want.rts, RTS_MASK);
 }
 
 static int connect_next(struct mesh_vqp *h, struct wanted want)
 {
 	modify.n = 0;
-	return mesh_live_connect(h, &want.rtr, RTR_MASK, &want.rts, RTS_MASK);
+	return mesh_failover_connect(h, &want.rtr, RTR_MASK, &want.rts, RTS_MASK);
 }
 
 static void assert_connected(struct ibv_qp *qp, uint32_t psn)
@@ -77,8 +77,8 @@ static struct mesh_vqp *armed(struct end *e)
 	struct mesh_vqp *h;
 
 	end_open(e, &world, &manner, &shape);
-	assert_int_equal(mesh_live_track(world.mc, e->qp, &no_ops, NULL, 1024, &h), 0);
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_track(world.mc, e->qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	return h;
 }
 
@@ -93,7 +93,7 @@ static void test_standby(void **state)
 	modify.real = mesh_root.lib.verbs.modify_qp;
 	mesh_root.lib.verbs.modify_qp = count_modify;
 	h = armed(&e);
-	qpn = mesh_live_armed(h);
+	qpn = mesh_failover_armed(h);
 	/* It goes with the rest, whatever it is connected to. */
 	assert_int_equal(stand_by(h, to_itself(qpn, 7)), 0);
 	assert_int_equal(modify.n, 2);
@@ -101,28 +101,28 @@ static void test_standby(void **state)
 	assert_int_equal(modify.n, 0);
 	assert_int_equal(stand_by(h, to_itself(qpn, 0xfffff0)), 0);
 	assert_connected(h->standby.shadow.qp, 0xfffff0);
-	mesh_live_disarm(h);
+	mesh_failover_disarm(h);
 	assert_int_equal(stand_by(h, to_itself(qpn, 7)), -ENOENT);
 
 	/* As it was said: nothing is left to do. */
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	peer.qpn = mesh_live_armed(h);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
+	peer.qpn = mesh_failover_armed(h);
 	assert_int_equal(stand_by(h, to_itself(peer.qpn, 9)), 0);
-	assert_true(mesh_live_on_standby(h, &peer)); /* whether it is taken or not */
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
+	assert_true(mesh_failover_on_standby(h, &peer)); /* whether it is taken or not */
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(taken, peer.qpn);
-	assert_true(mesh_live_on_standby(h, &peer));
+	assert_true(mesh_failover_on_standby(h, &peer));
 	peer.qpn++;
-	assert_false(mesh_live_on_standby(h, &peer));
+	assert_false(mesh_failover_on_standby(h, &peer));
 	assert_int_equal(connect_next(h, to_itself(taken, 9)), 0);
 	assert_int_equal(modify.n, 0);
 	assert_connected(h->next.shadow.qp, 9);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 
 	/* Not quite: it is done anew. */
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	assert_int_equal(stand_by(h, to_itself(mesh_live_armed(h), 9)), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(stand_by(h, to_itself(mesh_failover_armed(h), 9)), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(connect_next(h, to_itself(taken, 10)), 0);
 	assert_connected(h->next.shadow.qp, 10);
 	mesh_vqp_destroy(h);
@@ -142,56 +142,56 @@ static void test_standby_taken(void **state)
 	modify.real = mesh_root.lib.verbs.modify_qp;
 	mesh_root.lib.verbs.modify_qp = count_modify;
 	h = armed(&e);
-	armed_qpn = mesh_live_armed(h);
-	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), armed_qpn);
-	assert_int_equal(mesh_live_could_take(h, NULL, &shadow_attr), 0);
+	armed_qpn = mesh_failover_armed(h);
+	assert_int_equal(mesh_failover_could_take(h, world.spd, &shadow_attr), armed_qpn);
+	assert_int_equal(mesh_failover_could_take(h, NULL, &shadow_attr), 0);
 	other.qp_access_flags ^= IBV_ACCESS_REMOTE_READ;
-	assert_int_equal(mesh_live_could_take(h, world.spd, &other), 0);
-	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
+	assert_int_equal(mesh_failover_could_take(h, world.spd, &other), 0);
+	assert_int_equal(mesh_failover_take_standby(h), -ENOENT);
 	/* There would be no room, or no way to hold anything back. */
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
-	if (!mesh_live_could_take(h, world.spd, &shadow_attr))
+	if (!mesh_failover_could_take(h, world.spd, &shadow_attr))
 		assert_true(fault_fired());
 	fault_disarm();
-	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), armed_qpn);
+	assert_int_equal(mesh_failover_could_take(h, world.spd, &shadow_attr), armed_qpn);
 	h->tracker->lost = "this test says so";
-	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_could_take(h, world.spd, &shadow_attr), 0);
 	h->tracker->lost = NULL;
 	assert_int_equal(stand_by(h, to_itself(armed_qpn, 7)), 0);
-	assert_false(mesh_live_has_next(h));
+	assert_false(mesh_failover_has_next(h));
 	assert_null(h->send_cq->shadows.polled);
-	assert_true(mesh_live_on_standby(
+	assert_true(mesh_failover_on_standby(
 		h, &(struct mv_ctl_end){.gid = to_itself(armed_qpn, 7).rtr.ah_attr.grh.dgid, .qpn = armed_qpn}));
-	assert_false(mesh_live_on_standby(
+	assert_false(mesh_failover_on_standby(
 		h, &(struct mv_ctl_end){.gid = to_itself(armed_qpn, 7).rtr.ah_attr.grh.dgid, .qpn = armed_qpn + 1}));
 	/* Called off. */
-	mesh_live_release(h);
-	assert_int_equal(mesh_live_armed(h), armed_qpn);
+	mesh_failover_release(h);
+	assert_int_equal(mesh_failover_armed(h), armed_qpn);
 	/* Something cannot be moved: it stays. */
 	h->tracker->lost = "this test says so";
-	assert_int_equal(mesh_live_take_standby(h), -EOPNOTSUPP);
+	assert_int_equal(mesh_failover_take_standby(h), -EOPNOTSUPP);
 	h->tracker->lost = NULL;
-	assert_int_equal(mesh_live_armed(h), armed_qpn);
+	assert_int_equal(mesh_failover_armed(h), armed_qpn);
 	modify.n = 0;
-	assert_int_equal(mesh_live_take_standby(h), 0);
+	assert_int_equal(mesh_failover_take_standby(h), 0);
 	assert_int_equal(modify.n, 0);
-	assert_int_equal(mesh_live_armed(h), 0);
-	assert_true(mesh_live_has_next(h));
-	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_armed(h), 0);
+	assert_true(mesh_failover_has_next(h));
+	assert_int_equal(mesh_failover_could_take(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(h->next.shadow.qp->qp_num, armed_qpn);
 	assert_true(h->next.shadow.rtr && h->next.shadow.rts);
 	assert_int_equal(h->next.sq_psn, to_itself(armed_qpn, 7).rts.sq_psn);
 	assert_int_equal(h->next.mtu_bytes, mesh_mtu_bytes(to_itself(armed_qpn, 7).rtr.path_mtu));
 	assert_non_null(h->send_cq->shadows.polled);
 	assert_connected(h->next.shadow.qp, 7);
-	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
+	assert_int_equal(mesh_failover_take_standby(h), -ENOENT);
 	/* One that could not be connected is none. */
-	mesh_live_release(h);
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	mesh_failover_release(h);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	modify.fail = 1;
-	assert_int_not_equal(stand_by(h, to_itself(mesh_live_armed(h), 5)), 0);
+	assert_int_not_equal(stand_by(h, to_itself(mesh_failover_armed(h), 5)), 0);
 	modify.fail = 0;
-	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
+	assert_int_equal(mesh_failover_take_standby(h), -ENOENT);
 	mesh_vqp_destroy(h);
 	end_close(&e);
 	mesh_root.lib.verbs.modify_qp = modify.real;
@@ -212,7 +212,7 @@ static void change(struct mesh_vqp *h, struct wanted *want, unsigned int access,
 
 	want->rtr.min_rnr_timer = min_rnr_timer;
 	modify.n = 0;
-	assert_int_equal(mesh_live_change(h, &changed, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER), 0);
+	assert_int_equal(mesh_failover_change(h, &changed, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER), 0);
 }
 
 /* What the program changes in RTS is so where it goes, however far that has come. */
@@ -228,7 +228,7 @@ static void test_changed(void **state)
 	modify.real = mesh_root.lib.verbs.modify_qp;
 	mesh_root.lib.verbs.modify_qp = count_modify;
 	h = armed(&e);
-	armed_qpn = mesh_live_armed(h);
+	armed_qpn = mesh_failover_armed(h);
 	want = to_itself(armed_qpn, 7);
 	assert_allows(h->standby.shadow.qp, IBV_ACCESS_REMOTE_WRITE);
 	/* Made in advance; connected in advance, and that is as good as it was; */
@@ -241,7 +241,7 @@ static void test_changed(void **state)
 	assert_int_equal(modify.n, 0);
 	/* taken; */
 	want_attr.qp_access_flags = 0;
-	assert_int_equal(mesh_live_prepare(h, world.spd, &want_attr, &taken), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &want_attr, &taken), 0);
 	assert_int_equal(taken, armed_qpn);
 	change(h, &want, IBV_ACCESS_REMOTE_WRITE, 5);
 	assert_int_equal(connect_next(h, want), 0);
@@ -250,27 +250,27 @@ static void test_changed(void **state)
 	/* connected. */
 	change(h, &want, IBV_ACCESS_REMOTE_READ, 6);
 	assert_allows(h->next.shadow.qp, IBV_ACCESS_REMOTE_READ);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 
 	/* It was not to be changed: it begins anew, and has what was wanted. */
-	assert_int_equal(mesh_live_arm(h, world.spd, &want_attr), 0);
-	want = to_itself(mesh_live_armed(h), 9);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &want_attr), 0);
+	want = to_itself(mesh_failover_armed(h), 9);
 	assert_int_equal(stand_by(h, want), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &want_attr, &taken), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &want_attr, &taken), 0);
 	modify.fail = 1;
 	change(h, &want, IBV_ACCESS_REMOTE_READ, 8);
 	modify.fail = 0;
 	assert_int_equal(connect_next(h, want), 0);
 	assert_connected(h->next.shadow.qp, 9);
 	assert_allows(h->next.shadow.qp, IBV_ACCESS_REMOTE_READ);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 
 	/* One that waits in INIT and was not to be changed goes. */
-	assert_int_equal(mesh_live_arm(h, world.spd, &want_attr), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &want_attr), 0);
 	modify.fail = 1;
 	change(h, &want, IBV_ACCESS_REMOTE_READ, 8);
 	modify.fail = 0;
-	assert_false(mesh_live_armed(h));
+	assert_false(mesh_failover_armed(h));
 	mesh_vqp_destroy(h);
 	end_close(&e);
 	mesh_root.lib.verbs.modify_qp = modify.real;
@@ -291,14 +291,14 @@ static void test_standby_fails(void **state)
 		h = armed(&e);
 		mesh_root.lib.verbs.modify_qp = count_modify;
 		modify.fail = nth;
-		err = stand_by(h, to_itself(mesh_live_armed(h), 5));
+		err = stand_by(h, to_itself(mesh_failover_armed(h), 5));
 		if (nth > 2) {
 			modify.fail = nth - 2;
-			err = stand_by(h, to_itself(mesh_live_armed(h), 6));
+			err = stand_by(h, to_itself(mesh_failover_armed(h), 6));
 		}
 		n_failed += err == -ETIMEDOUT;
 		modify.fail = 0;
-		assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
+		assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &taken), 0);
 		assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
 		assert_connected(h->next.shadow.qp, 6);
 		mesh_vqp_destroy(h);
@@ -308,10 +308,10 @@ static void test_standby_fails(void **state)
 	assert_int_equal(n_failed, 6); /* RTR, RTS; RESET, INIT, RTR, RTS */
 	h = armed(&e);
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
-	assert_int_equal(stand_by(h, to_itself(mesh_live_armed(h), 5)), -ENOMEM);
+	assert_int_equal(stand_by(h, to_itself(mesh_failover_armed(h), 5)), -ENOMEM);
 	assert_true(fault_fired());
 	fault_disarm();
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
 	mesh_vqp_destroy(h);
 	end_close(&e);

@@ -16,27 +16,27 @@ static void test_qp(void **state)
 
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
-	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
-	assert_false(mesh_live_armed(h));
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	assert_true(mesh_live_armed(h));
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EBUSY);
+	assert_int_equal(mesh_failover_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_false(mesh_failover_armed(h));
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
+	assert_true(mesh_failover_armed(h));
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), -EBUSY);
 	armed = h->standby.shadow.qp->qp_num;
 	/* Until it is taken up, polling looks at nothing more. */
 	assert_null(h->send_cq->shadows.polled);
 	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &qpn), 0);
 	assert_int_equal(qpn, armed);
-	assert_false(mesh_live_armed(h));
+	assert_false(mesh_failover_armed(h));
 	assert_non_null(h->send_cq->shadows.polled);
 	assert_null(h->send_cq->shadows.standby);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 	/* One that does not fit is left, and goes with the rest. */
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	armed = h->standby.shadow.qp->qp_num;
-	assert_int_equal(mesh_live_prepare(h, world.spd, &other, &qpn), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &other, &qpn), 0);
 	assert_int_not_equal(qpn, armed);
-	assert_true(mesh_live_armed(h));
+	assert_true(mesh_failover_armed(h));
 	mesh_vqp_destroy(h);
 	end_close(&e);
 }
@@ -58,10 +58,10 @@ static void test_qp_room(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		end_open(&e, &world, &manner, i ? &shape : &small);
-		assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+		assert_int_equal(mesh_failover_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 		assert_non_null(h->tracker->walker);
 		assert_null(h->keys.places);
-		assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+		assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 		assert_int_equal(has_room(h), !i);
 		assert_int_equal(h->keys.places != NULL, !i);
 		mesh_vqp_destroy(h);
@@ -76,12 +76,12 @@ static void test_qp_disarm(void **state)
 
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
-	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
-	mesh_live_disarm(h);
-	assert_false(mesh_live_armed(h));
-	mesh_live_disarm(h);
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
+	mesh_failover_disarm(h);
+	assert_false(mesh_failover_armed(h));
+	mesh_failover_disarm(h);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	mesh_vqp_destroy(h);
 	end_close(&e);
 }
@@ -102,22 +102,22 @@ static void test_qp_not_connected(void **state)
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
-	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_failover_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 	wr.wr_id = 2;
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
 	assert_int_equal(n_known(h), 2);
-	mesh_live_untrack(h);
+	mesh_failover_untrack(h);
 	assert_int_equal(h->mode, MESH_VQP_RX_RECORD);
 	assert_int_equal(h->early.log.n, 2);
 	wr.wr_id = 3;
 	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
-	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &again), 0);
+	assert_int_equal(mesh_failover_track(world.mc, e.qp, &no_ops, NULL, 1024, &again), 0);
 	assert_ptr_equal(again, h);
 	assert_int_equal(n_known(h), 3);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(h->tracker->walker ? h->early.log.notes[i].wr_id : mesh_srqlog_at(&h->tracker->receives,
 												   i)->wr_id, i + 1);
-	mesh_live_untrack(h);
+	mesh_failover_untrack(h);
 	/* And it may be held then. */
 	assert_int_equal(mesh_vqp_new(world.mc, e.qp, &no_ops, NULL, &again), 0);
 	assert_int_equal(again->early.log.n, 3);
@@ -136,11 +136,11 @@ static void arm_without_memory(const struct shape *of, unsigned int *ret_failed,
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
 		fault_disarm();
 		end_open(&e, &world, &manner, of);
-		assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+		assert_int_equal(mesh_failover_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 		fault_arm(FAULT_ALLOC, fault_nth, ENOMEM);
-		err = mesh_live_arm(h, world.spd, &shadow_attr);
+		err = mesh_failover_arm(h, world.spd, &shadow_attr);
 		assert_true(!err || fault_fired());
-		assert_int_equal(mesh_live_armed(h) != 0, !err);
+		assert_int_equal(mesh_failover_armed(h) != 0, !err);
 		assert_null(h->send_cq->shadows.polled);
 		*ret_failed += !!err;
 		if (!err && of == &small && !has_room(h)) {
@@ -198,7 +198,7 @@ static void make_bare(struct tracked *p)
 	p->qp->state = IBV_QPS_INIT;
 }
 
-/* As mesh_live_arm() does. */
+/* As mesh_failover_arm() does. */
 static void give_room(struct tracked *p)
 {
 	mesh_walker_reserve(p->h);
@@ -206,7 +206,7 @@ static void give_room(struct tracked *p)
 
 static void arm(struct tracked *p)
 {
-	assert_int_equal(mesh_live_arm(p->h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_arm(p->h, world.spd, &shadow_attr), 0);
 }
 
 /* Return: bytes that each takes. */
@@ -284,11 +284,11 @@ static void test_qp_of_any_kind(void **state)
 
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
-	assert_int_equal(mesh_live_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_failover_track(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 	rail->create_qp_ex = refuse_ex;
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	rail->create_qp_ex = real;
-	assert_true(mesh_live_armed(h));
+	assert_true(mesh_failover_armed(h));
 	mesh_vqp_destroy(h);
 	end_close(&e);
 }

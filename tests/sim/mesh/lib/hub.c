@@ -129,16 +129,16 @@ void post_missing(struct hub *h, uint32_t n)
 
 /* ---- queue pairs that are moved while they are at work ------------------------------------------------------------ */
 
-void live_connect(struct end *e)
+void failover_connect(struct end *e)
 {
 	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->vqp);
 	tracked_rts(e, e->vqp, world_rts(PSN));
 }
 
-struct live *live_open(uint32_t n)
+struct at_work *at_work_open(uint32_t n)
 {
 	const struct manner noted = {.how = MOVED};
-	struct live *l = calloc(1, sizeof(*l));
+	struct at_work *l = calloc(1, sizeof(*l));
 	uint32_t i;
 
 	assert_non_null(l);
@@ -148,13 +148,13 @@ struct live *live_open(uint32_t n)
 	for (l->n = i = 0; i < n; i++) {
 		end_open(&l->ends[i], &world, &noted, &(struct shape){.hub = &l->hub.end});
 		l->ends[i].manner = &moved;
-		live_connect(&l->ends[i]);
+		failover_connect(&l->ends[i]);
 		l->n++;
 	}
 	return l;
 }
 
-void live_close(struct live *l)
+void at_work_close(struct at_work *l)
 {
 	uint32_t i;
 
@@ -165,7 +165,7 @@ void live_close(struct live *l)
 	mesh_root.config.survive = false;
 }
 
-void live_works(struct live *l, struct end *e)
+void at_work_works(struct at_work *l, struct end *e)
 {
 	uint32_t seen = 0;
 	struct ibv_wc wc;
@@ -181,16 +181,16 @@ void live_works(struct live *l, struct end *e)
 	}
 }
 
-void live_drain(struct end *e, struct mv_move_sync *sync)
+void failover_drain(struct end *e, struct mv_move_sync *sync)
 {
 	tracked_prepare_loop(e->vqp, PSN);
 	tracked_drain(e->vqp, true, sync);
 }
 
-void live_move(struct end *e)
+void failover_move(struct end *e)
 {
 	struct mv_move_sync sync;
 
-	live_drain(e, &sync);
-	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
+	failover_drain(e, &sync);
+	assert_int_equal(mesh_failover_replay(e->vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 }

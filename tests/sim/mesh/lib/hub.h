@@ -61,22 +61,22 @@ void take_all(struct hub *h, struct pair *p);
 #define MAX_LIVE 3u
 
 /* Connected to themselves, with the hub's SRQ. */
-struct live {
+struct at_work {
 	struct hub hub;
-	uint32_t n; /* that live_close() closes */
+	uint32_t n; /* that at_work_close() closes */
 	struct end ends[MAX_LIVE];
 };
 
-/** live_open - the first @n, at the base, and 20 receives; the caller has it closed */
-struct live *live_open(uint32_t n);
-/** live_close - if an event was not acknowledged, or once too often, this does not return */
-void live_close(struct live *l);
-/** live_connect - one in INIT */
-void live_connect(struct end *e);
-/** live_works - what it sends arrives, and takes one of the SRQ's receives */
-void live_works(struct live *l, struct end *e);
-/** live_drain - nothing of it is done at the base any more; live_move - and it goes on at the rail */
-void live_drain(struct end *e, struct mv_move_sync *sync);
-void live_move(struct end *e);
+/** at_work_open - the first @n, at the base, and 20 receives; the caller has it closed */
+struct at_work *at_work_open(uint32_t n);
+/** at_work_close - if an event was not acknowledged, or once too often, this does not return */
+void at_work_close(struct at_work *l);
+/** failover_connect - one in INIT */
+void failover_connect(struct end *e);
+/** at_work_works - what it sends arrives, and takes one of the SRQ's receives */
+void at_work_works(struct at_work *l, struct end *e);
+/** failover_drain - nothing of it is done at the base any more; failover_move - and it goes on at the rail */
+void failover_drain(struct end *e, struct mv_move_sync *sync);
+void failover_move(struct end *e);
 
 #endif

@@ -18,14 +18,14 @@ const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = I
 
 void tracked_rtr(struct end *e, const struct mesh_vqp_ops *ops, struct ibv_qp_attr attr, struct mesh_vqp **ret)
 {
-	assert_int_equal(mesh_live_track(e->world->mc, e->qp, ops, NULL, TRACKED_MTU, ret), 0);
+	assert_int_equal(mesh_failover_track(e->world->mc, e->qp, ops, NULL, TRACKED_MTU, ret), 0);
 	assert_int_equal(mesh_vqp_modify_base(*ret, &attr, RTR_MASK), 0);
 	e->qp->state = IBV_QPS_RTR;
 }
 
 void tracked_rts(struct end *e, struct mesh_vqp *h, struct ibv_qp_attr attr)
 {
-	assert_int_equal(mesh_live_base_rts(h, &attr, RTS_MASK), 0);
+	assert_int_equal(mesh_failover_base_rts(h, &attr, RTS_MASK), 0);
 	e->qp->state = IBV_QPS_RTS;
 }
 
@@ -33,7 +33,7 @@ uint32_t tracked_prepare(struct mesh_vqp *h)
 {
 	uint32_t qpn;
 
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &qpn), 0);
 	return qpn;
 }
 
@@ -41,17 +41,17 @@ void tracked_prepare_loop(struct mesh_vqp *h, uint32_t psn)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, tracked_prepare(h), psn), rts = world_rts(psn);
 
-	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	assert_int_equal(mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
 int tracked_drain_ends(struct mesh_vqp *h, bool first, struct mv_move_sync *sync)
 {
-	int err = mesh_live_drain(h, first, sync);
+	int err = mesh_failover_drain(h, first, sync);
 	unsigned int ms;
 
 	for (ms = 0; err == -EAGAIN && ms < PATIENCE_MS; ms++) {
 		usleep(1000);
-		err = mesh_live_drain(h, false, sync);
+		err = mesh_failover_drain(h, false, sync);
 	}
 	return err;
 }

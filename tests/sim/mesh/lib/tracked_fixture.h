@@ -3,10 +3,13 @@
 #define SIM_MESH_TRACKED_FIXTURE_H
 
 #include "conn.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "moved.h"
 
-/* Ends that are at work on mlx5_0 and may be moved while they are (live.h). What is not said to return fails the test. */
+/*
+ * Ends that are at work on mlx5_0 and may be moved while they are (vqp_failover.h). What is not said to return fails
+ * the test.
+ */
 
 #define TRACKED_MTU 1024
 

@@ -62,9 +62,9 @@ static void post_all(void)
 
 static void assert_found(uint32_t first, uint32_t second, size_t expected)
 {
-	uint32_t keys[MESH_LIVE_KEYS] = {0};
+	uint32_t keys[MESH_FAILOVER_KEYS] = {0};
 
-	assert_int_equal(mesh_live_remote_keys(h, keys), expected);
+	assert_int_equal(mesh_failover_remote_keys(h, keys), expected);
 	assert_int_equal(keys[0], first);
 	assert_int_equal(keys[1], second);
 }
@@ -83,13 +83,14 @@ static void prepare(void)
 	struct ibv_qp_attr rtr = world_rtr(&world, true, 0, RQ_PSN), rts = reading_rts(SQ_PSN);
 
 	rtr.dest_qp_num = tracked_prepare(h);
-	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	assert_int_equal(mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
 /* In the base's queue, in the log when that is drained, and in the log of the QP that it moves to. */
 static void test_found_and_known(void **state)
 {
-	static const struct mesh_live_keys keys = {.n = 2, .keys = {{INLINED, INLINED + PATH}, {OTHER, OTHER + PATH}}};
+	static const struct mesh_failover_keys keys = {.n = 2,
+						       .keys = {{INLINED, INLINED + PATH}, {OTHER, OTHER + PATH}}};
 	struct mv_move_sync sync;
 
 	(void)state;
@@ -103,7 +104,7 @@ static void test_found_and_known(void **state)
 	tracked_drain(h, true, &sync);
 	assert_found(INLINED, OTHER, 2);
 	assert_int_equal(n_asked, 0);
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, &keys), 0);
+	assert_int_equal(mesh_failover_replay(h, SQ_PSN, 0, 4, &keys), 0);
 	assert_known(INLINED);
 	assert_known(OTHER);
 	assert_int_equal(n_asked, 1);
@@ -133,7 +134,7 @@ static void test_behind_what_is_done(void **state)
 /* Without any each is asked for when it is needed, and the peer may take one away. */
 static void test_not_for_ever(void **state)
 {
-	static const struct mesh_live_keys none = {.n = 0};
+	static const struct mesh_failover_keys none = {.n = 0};
 	struct mv_move_sync sync;
 
 	(void)state;
@@ -143,7 +144,7 @@ static void test_not_for_ever(void **state)
 	prepare();
 	post_all();
 	tracked_drain(h, true, &sync);
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, &none), 0);
+	assert_int_equal(mesh_failover_replay(h, SQ_PSN, 0, 4, &none), 0);
 	assert_int_equal(n_asked, 1);
 	assert_int_equal(asked, INLINED);
 	mesh_vqp_put_key(h, INLINED, INLINED + PATH);

@@ -74,8 +74,8 @@ static void receive_with(uint32_t lkey)
 static bool is_found(void)
 {
 	tracked_prepare(h);
-	mesh_live_check_keys(h);
-	return mesh_live_lost(h);
+	mesh_failover_check_keys(h);
+	return mesh_failover_lost(h);
 }
 
 static void test_none(void **state)
@@ -125,8 +125,8 @@ static void test_later(void **state)
 	connect_b();
 	assert_false(is_found());
 	write_with(unseen->lkey, b.mr->rkey, IBV_SEND_SIGNALED);
-	mesh_live_check_keys(h);
-	assert_non_null(mesh_live_lost(h));
+	mesh_failover_check_keys(h);
+	assert_non_null(mesh_failover_lost(h));
 	assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS); /* it stays, and goes on */
 }
 
@@ -137,8 +137,8 @@ static void test_receive(void **state)
 	receive_with(a.mr->lkey);
 	assert_false(is_found());
 	receive_with(unseen->lkey);
-	mesh_live_check_keys(h);
-	assert_non_null(mesh_live_lost(h));
+	mesh_failover_check_keys(h);
+	assert_non_null(mesh_failover_lost(h));
 }
 
 /* Where the work is logged, as that of any other provider. */
@@ -146,7 +146,7 @@ static void test_logged(void **state)
 {
 	static const struct manner extended = {.how = MOVED, .extended = true};
 	static const struct shape shape = {.cqe = 512, .max_wr = DEPTH};
-	uint32_t keys[MESH_LIVE_KEYS] = {0};
+	uint32_t keys[MESH_FAILOVER_KEYS] = {0};
 
 	(void)state;
 	end_close(&a);
@@ -157,34 +157,34 @@ static void test_logged(void **state)
 	receive_with(a.mr->lkey);
 	assert_false(is_found());
 	write_with(unseen->lkey, b.mr->rkey, 0);
-	assert_non_null(mesh_live_lost(h)); /* as soon as it is posted */
+	assert_non_null(mesh_failover_lost(h)); /* as soon as it is posted */
 	mesh_pd_stay_no_more(world.pd, NULL);
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 	receive_with(a.mr->lkey);
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 	receive_with(unseen->lkey);
-	assert_non_null(mesh_live_lost(h));
-	assert_int_equal(mesh_live_past_keys(h, keys, 0), 1);
+	assert_non_null(mesh_failover_lost(h));
+	assert_int_equal(mesh_failover_past_keys(h, keys, 0), 1);
 	assert_int_equal(keys[0], b.mr->rkey);
 }
 
 /* Keys of the peer that were used last, the newest first, behind those that are given. */
 static void test_past(void **state)
 {
-	uint32_t keys[MESH_LIVE_KEYS] = {0};
+	uint32_t keys[MESH_FAILOVER_KEYS] = {0};
 
 	(void)state;
 	connect_a();
 	connect_b();
-	assert_int_equal(mesh_live_past_keys(h, keys, 0), 0);
+	assert_int_equal(mesh_failover_past_keys(h, keys, 0), 0);
 	write_is_done(a.mr->lkey);
-	assert_int_equal(mesh_live_past_keys(h, keys, 0), 1);
+	assert_int_equal(mesh_failover_past_keys(h, keys, 0), 1);
 	assert_int_equal(keys[0], b.mr->rkey);
-	assert_int_equal(mesh_live_past_keys(h, keys, 1), 1);
+	assert_int_equal(mesh_failover_past_keys(h, keys, 1), 1);
 	keys[0] = b.mr->rkey + 0x100;
-	assert_int_equal(mesh_live_past_keys(h, keys, 1), 2);
+	assert_int_equal(mesh_failover_past_keys(h, keys, 1), 2);
 	assert_int_equal(keys[1], b.mr->rkey);
-	assert_int_equal(mesh_live_past_keys(h, keys, 2), 2);
+	assert_int_equal(mesh_failover_past_keys(h, keys, 2), 2);
 }
 
 static bool is_logged(const char *path, const char *text)
@@ -214,9 +214,9 @@ static void test_moved(void **state)
 	connect_a();
 	tracked_prepare_loop(h, SQ_PSN);
 	tracked_drain(h, true, &sync);
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(h, SQ_PSN, 0, 4, NULL), 0);
 	mesh_pd_stay(world.pd, "this test says so");
-	assert_null(mesh_live_lost(h)); /* elsewhere it is no worse off */
+	assert_null(mesh_failover_lost(h)); /* elsewhere it is no worse off */
 	mesh_pd_stay_no_more(world.pd, NULL);
 	write_with(unseen->lkey, a.mr->rkey, IBV_SEND_SIGNALED);
 	assert_int_equal(end_wait(&a).status, IBV_WC_LOC_PROT_ERR);

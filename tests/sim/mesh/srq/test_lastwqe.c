@@ -70,52 +70,52 @@ static void no_event(void)
 }
 
 /* A move is not to be seen, and the end that the program makes is as bare. */
-static void test_last_wqe_live(void **state)
+static void test_last_wqe_failover(void **state)
 {
-	struct live *l = live_open(1);
+	struct at_work *l = at_work_open(1);
 
 	(void)state;
-	live_works(l, &l->ends[0]);
+	at_work_works(l, &l->ends[0]);
 	no_event();
-	live_move(&l->ends[0]);
+	failover_move(&l->ends[0]);
 	reads_nothing();
 	no_event();
-	live_works(l, &l->ends[0]);
+	at_work_works(l, &l->ends[0]);
 	end_err(&l->ends[0]);
 	reads_last_wqe(&l->ends[0]);
 	no_event();
 	end_err(&l->ends[0]);
 	no_event();
-	live_close(l);
+	at_work_close(l);
 }
 
 /* Who reads late gets the one of the move. */
 static void test_last_wqe_late(void **state)
 {
-	struct live *l = live_open(1);
+	struct at_work *l = at_work_open(1);
 
 	(void)state;
-	live_move(&l->ends[0]);
+	failover_move(&l->ends[0]);
 	end_err(&l->ends[0]);
 	reads_last_wqe(&l->ends[0]);
 	no_event();
-	live_close(l);
+	at_work_close(l);
 }
 
 /* It failed: the program gets errors of it, before or after it has read what the drain made. */
 static void test_last_wqe_move_failed(void **state)
 {
 	struct mv_move_sync sync;
-	struct live *l = live_open(2);
+	struct at_work *l = at_work_open(2);
 	struct ibv_wc wc;
 
 	(void)state;
-	live_drain(&l->ends[0], &sync);
+	failover_drain(&l->ends[0], &sync);
 	reads_nothing();
-	mesh_live_flush_errors(l->ends[0].vqp);
+	mesh_failover_flush_errors(l->ends[0].vqp);
 	reads_last_wqe(&l->ends[0]);
-	live_drain(&l->ends[1], &sync);
-	mesh_live_flush_errors(l->ends[1].vqp);
+	failover_drain(&l->ends[1], &sync);
+	mesh_failover_flush_errors(l->ends[1].vqp);
 	reads_last_wqe(&l->ends[1]);
 	/* They are there, and the program knows. */
 	end_err(&l->ends[0]);
@@ -123,13 +123,13 @@ static void test_last_wqe_move_failed(void **state)
 	no_event();
 	while (end_poll(&l->hub.end, &wc))
 		;
-	live_close(l);
+	at_work_close(l);
 }
 
 /* The device itself brings it to ERR, and the event comes before the error that is the program's. */
 static void test_last_wqe_of_error(void **state)
 {
-	struct live *l = live_open(1);
+	struct at_work *l = at_work_open(1);
 	struct end *e = &l->ends[0];
 	struct ibv_send_wr wr = {.wr_id = 8, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_sge sge = {.addr = (uintptr_t)e->buf, .length = 8, .lkey = e->mr->lkey ^ 0x55500};
@@ -144,18 +144,18 @@ static void test_last_wqe_of_error(void **state)
 	reads_last_wqe(e);
 	end_err(e);
 	no_event();
-	live_close(l);
+	at_work_close(l);
 }
 
 /* Several at once: each its own. And nothing of one that is destroyed before, though it was brought to ERR. */
 static void test_last_wqe_of_many(void **state)
 {
-	struct live *l = live_open(3);
+	struct at_work *l = at_work_open(3);
 	uint32_t i;
 
 	(void)state;
 	for (i = 0; i < 3; i++)
-		live_move(&l->ends[i]);
+		failover_move(&l->ends[i]);
 	for (i = 0; i < 3; i++)
 		reads_nothing();
 	for (i = 0; i < 3; i++)
@@ -167,28 +167,28 @@ static void test_last_wqe_of_many(void **state)
 	end_close(&l->ends[0]);
 	l->n = 0;
 	end_close(&l->ends[2]);
-	live_close(l);
+	at_work_close(l);
 }
 
 /* It goes as it is: withheld, due, and not read at all. */
 static void test_last_wqe_destroyed(void **state)
 {
-	struct live *l = live_open(3);
+	struct at_work *l = at_work_open(3);
 	uint32_t i;
 
 	(void)state;
 	for (i = 0; i < 2; i++) {
-		live_move(&l->ends[i]);
+		failover_move(&l->ends[i]);
 		reads_nothing();
 	}
-	live_move(&l->ends[2]);
+	failover_move(&l->ends[2]);
 	end_err(&l->ends[1]);
 	for (i = 0; i < 3; i++)
 		end_close(&l->ends[i]);
 	l->n = 0;
 	reads_nothing(); /* instead of what was on its way */
 	no_event();
-	live_close(l);
+	at_work_close(l);
 }
 
 /* What a program reads while something of ours is on its device and is going to be destroyed. */
@@ -236,7 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_last_wqe, world_setup, world_teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_live, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_failover, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_late, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_move_failed, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_of_error, world_setup, world_teardown),

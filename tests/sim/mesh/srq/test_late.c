@@ -66,7 +66,7 @@ static uint32_t n_counted(const struct mesh_srq *srq)
 }
 
 /* It is acknowledged, and its receive completes later. */
-static void send_one(struct live *l, struct end *e)
+static void send_one(struct at_work *l, struct end *e)
 {
 	struct ibv_wc wc;
 
@@ -76,7 +76,7 @@ static void send_one(struct live *l, struct end *e)
 	assert_int_equal(wc.wr_id, 7);
 }
 
-static void take_one_of(struct live *l, const struct end *e)
+static void take_one_of(struct at_work *l, const struct end *e)
 {
 	struct ibv_wc wc = end_wait(&l->hub.end);
 
@@ -88,23 +88,23 @@ static void take_one_of(struct live *l, const struct end *e)
 /* ---- drains ------------------------------------------------------------------------------------------------------ */
 
 /* @e goes elsewhere while a receive of it is on its way. */
-static void move_with_one(struct live *l, struct end *e)
+static void move_with_one(struct at_work *l, struct end *e)
 {
 	struct mv_move_sync sync;
 
 	send_one(l, e);
-	live_drain(e, &sync);
+	failover_drain(e, &sync);
 	assert_int_equal(sync.n_received, 1);
-	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(e->vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 	take_one_of(l, e);
 }
 
-static void use_all(struct live *l, uint32_t n)
+static void use_all(struct at_work *l, uint32_t n)
 {
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		live_works(l, &l->ends[i % l->n]);
+		at_work_works(l, &l->ends[i % l->n]);
 	for (i = 0; i < SLOTS; i++)
 		assert_false(l->hub.posted[i]);
 }
@@ -112,7 +112,7 @@ static void use_all(struct live *l, uint32_t n)
 /* From where it was made, and once more from where it went. */
 static void test_drain(void **state)
 {
-	struct live *l = live_open(1);
+	struct at_work *l = at_work_open(1);
 
 	(void)state;
 	start_reader();
@@ -121,15 +121,15 @@ static void test_drain(void **state)
 	move_with_one(l, &l->ends[0]);
 	simhost_late(0);
 	stop_reader();
-	assert_null(mesh_live_lost(l->ends[0].vqp));
+	assert_null(mesh_failover_lost(l->ends[0].vqp));
 	use_all(l, 18);
-	live_close(l);
+	at_work_close(l);
 }
 
 /* Nobody reads events, and the last receive comes long after the drain. The program gets it once, and nothing else breaks. */
 static void test_given_up(void **state)
 {
-	struct live *l = live_open(2);
+	struct at_work *l = at_work_open(2);
 	struct end *e = &l->ends[0];
 	struct mv_move_sync sync;
 
@@ -138,13 +138,13 @@ static void test_given_up(void **state)
 	simhost_late(VERY_LATE_US);
 	send_one(l, e);
 	tracked_drain(e->vqp, true, &sync);
-	assert_int_equal(mesh_live_replay(e->vqp, sync.next_psn, 1, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(e->vqp, sync.next_psn, 1, 4, NULL), 0);
 	simhost_late(0);
 	take_one_of(l, e);
-	assert_null(mesh_live_lost(e->vqp));
+	assert_null(mesh_failover_lost(e->vqp));
 	assert_int_equal(n_counted(mesh_srq_find(world.mc, l->hub.end.srq)), 19);
 	use_all(l, 19);
-	live_close(l);
+	at_work_close(l);
 }
 
 /* ---- a message that ends in its middle --------------------------------------------------------------------------- */
@@ -172,14 +172,14 @@ static void half_open(struct end *from, struct end *to)
 static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 {
 	const struct manner manner = {.how = MOVED};
-	struct live *l = live_open(alone ? 1 : 2);
+	struct at_work *l = at_work_open(alone ? 1 : 2);
 	unsigned int known = world.mc->data.mlx5.state, i;
 	struct mv_move_sync sync;
 	struct end from, to;
 	struct ibv_qp_attr rtr;
 	struct mesh_srq *srq;
 
-	live_move(&l->ends[0]);
+	failover_move(&l->ends[0]);
 	end_open(&from, &world, &bare, &(struct shape){.cqe = 64});
 	if (noted)
 		world.mc->data.mlx5.state = MESH_MLX5_NO;
@@ -194,10 +194,10 @@ static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 	if (read)
 		start_reader();
 	simhost_late(late_us);
-	live_drain(&to, &sync);
+	failover_drain(&to, &sync);
 	assert_int_equal(sync.n_received, 0);
 	assert_int_equal(to.vqp->tracker->n_undone, 0); /* sends */
-	assert_int_equal(mesh_live_replay(to.vqp, PSN, 0, 4, NULL), 0); /* its peer has got nothing */
+	assert_int_equal(mesh_failover_replay(to.vqp, PSN, 0, 4, NULL), 0); /* its peer has got nothing */
 	simhost_late(0);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
 	for (i = 0; i < 2 * late_us / 1000; i++) {
@@ -206,12 +206,12 @@ static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 	}
 	if (read)
 		stop_reader();
-	assert_null(mesh_live_lost(to.vqp));
+	assert_null(mesh_failover_lost(to.vqp));
 	assert_int_equal(n_counted(srq), 20);
 	use_all(l, 20);
 	end_close(&to);
 	end_close(&from);
-	live_close(l);
+	at_work_close(l);
 }
 
 static void test_begun(void **state)
@@ -234,18 +234,18 @@ static void test_begun_given_up(void **state)
 /* One stays at the base, so all receives are taken out there and redistributed. All of them complete late, at once. */
 static void test_collected(void **state)
 {
-	struct live *l = live_open(2);
+	struct at_work *l = at_work_open(2);
 	struct mesh_srq *srq = mesh_srq_find(world.mc, l->hub.end.srq);
 
 	(void)state;
 	post_missing(&l->hub, SLOTS - 20);
 	simhost_late(LATE_US);
-	live_move(&l->ends[0]);
+	failover_move(&l->ends[0]);
 	simhost_late(0);
 	assert_int_equal(n_counted(srq), SLOTS);
 	assert_true(srq->base.log.n_left > SLOTS / 3 && srq->base.log.n_left < SLOTS);
 	use_all(l, SLOTS);
-	live_close(l);
+	at_work_close(l);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
@@ -253,13 +253,13 @@ static void test_collected(void **state)
 /* The program ends one that has moved: when it is told that the last receive is there, it is. */
 static void test_ended(void **state)
 {
-	struct live *l = live_open(1);
+	struct at_work *l = at_work_open(1);
 	struct end *e = &l->ends[0];
 	struct ibv_wc wc;
 	unsigned int i;
 
 	(void)state;
-	live_move(e);
+	failover_move(e);
 	start_reader();
 	simhost_late(4 * LATE_US);
 	send_one(l, e);
@@ -272,14 +272,14 @@ static void test_ended(void **state)
 	take_slot(&l->hub, &wc);
 	simhost_late(0);
 	stop_reader();
-	live_close(l);
+	at_work_close(l);
 }
 
 /* The next one has received before the move came to nothing: that is the program's. */
 static void test_failed(void **state)
 {
 	struct ibv_send_wr wr = {.wr_id = 7, .opcode = IBV_WR_SEND}, *bad;
-	struct live *l = live_open(1);
+	struct at_work *l = at_work_open(1);
 	struct end *e = &l->ends[0];
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr = {.rq_psn = PSN};
@@ -287,17 +287,17 @@ static void test_failed(void **state)
 	struct ibv_wc wc;
 
 	(void)state;
-	live_drain(e, &sync);
+	failover_drain(e, &sync);
 	simhost_late(4 * LATE_US);
 	assert_int_equal(ibv_post_send(e->vqp->next.shadow.qp, &wr, &bad), 0);
 	while (attr.rq_psn == PSN)
 		assert_int_equal(ibv_query_qp(e->vqp->next.shadow.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
-	mesh_live_flush_errors(e->vqp);
+	mesh_failover_flush_errors(e->vqp);
 	assert_int_equal(end_poll(&l->hub.end, &wc), 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	take_slot(&l->hub, &wc);
 	simhost_late(0);
-	live_close(l);
+	at_work_close(l);
 }
 
 /* The peer has used the other rail, and its message is on its way to the CQ, when the connection is to be made at home. */

@@ -71,17 +71,17 @@ static void test_atomic_of_the_past(void **state)
 	b.mr = ibv_reg_mr(world.pd, b.buf + 65536, 4096, IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(b.mr);
 	for (i = 0; i < 20; i++) {
-		none = mesh_live_quiesce(h);
+		none = mesh_failover_quiesce(h);
 		usleep(2000);
 		end_quiet(&a);
-		assert_null(mesh_live_lost(h));
+		assert_null(mesh_failover_lost(h));
 		assert_false(none); /* it could be on its way, for all that is known here */
 	}
-	mesh_live_release(h);
-	assert_false(mesh_live_broken(h));
+	mesh_failover_release(h);
+	assert_false(mesh_failover_broken(h));
 	send_one(7);
 	assert_done(7);
-	assert_true(mesh_live_quiesce(h));
+	assert_true(mesh_failover_quiesce(h));
 }
 
 /* Atomics go on until a completion will tell that they are done. Else those before would never be known to be. */
@@ -92,10 +92,10 @@ static void test_atomics_until_one_tells(void **state)
 	(void)state;
 	connect_for_atomics();
 	add_one(0, 0);
-	assert_false(mesh_live_quiesce(h));
+	assert_false(mesh_failover_quiesce(h));
 	add_one(1, 0);
 	assert_int_equal(h->queue.n, 0);
-	assert_false(mesh_live_quiesce(h));
+	assert_false(mesh_failover_quiesce(h));
 	send_one(2); /* tells */
 	assert_int_equal(h->queue.n, 0);
 	add_one(3, 0);
@@ -106,19 +106,19 @@ static void test_atomics_until_one_tells(void **state)
 	assert_int_equal(*result(1), BEFORE + 1);
 	for (i = 0; !mesh_live_quiesce(h) && i < PATIENCE_MS; i++)
 		usleep(1000);
-	assert_true(mesh_live_quiesce(h));
+	assert_true(mesh_failover_quiesce(h));
 	assert_int_equal(h->queue.n, 2);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 	assert_int_equal(h->queue.n, 0);
 	assert_done(4);
 	assert_int_equal(*result(3), BEFORE + 2);
 	/* With nothing outstanding none begins, signaled or not. */
-	assert_true(mesh_live_quiesce(h));
+	assert_true(mesh_failover_quiesce(h));
 	add_one(5, IBV_SEND_SIGNALED);
 	assert_int_equal(h->queue.n, 1);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 	assert_done(5);
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 }
 
 /*
@@ -134,13 +134,13 @@ static void test_what_waited_is_posted(void **state)
 	(void)state;
 	connect_a();
 	connect_b();
-	assert_true(mesh_live_quiesce(h));
+	assert_true(mesh_failover_quiesce(h));
 	while (!end_send_empty(&a, n_posted, IBV_SEND_SIGNALED))
 		n_posted++; /* the peer has no receive */
 	for (i = 0; i < 4; i++)
 		add_one(i, IBV_SEND_SIGNALED);
 	assert_int_equal(h->queue.n, 4);
-	mesh_live_release(h);
+	mesh_failover_release(h);
 	assert_int_equal(h->queue.n, 4);
 	for (n_done = 0; n_done < n_posted + 5; n_done++) {
 		while (end_poll(&b, &wc))
@@ -152,7 +152,7 @@ static void test_what_waited_is_posted(void **state)
 			assert_int_equal(end_send_empty(&a, n_posted, IBV_SEND_SIGNALED), 0);
 	}
 	assert_int_equal(h->queue.n, 0);
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 }
 
 int main(void)

@@ -134,7 +134,7 @@ static void test_receives_only(void **state)
 	}
 	tracked_prepare(h);
 	tracked_drain(h, true, &sync);
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 	assert_int_equal(sync.n_received, 2);
 	assert_int_equal(h->tracker->receives.n_left, 3);
 	assert_int_equal(mesh_srqlog_first(&h->tracker->receives)->wr_id, 102);
@@ -148,12 +148,12 @@ static void test_receives_until_connected(void **state)
 
 	(void)state;
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
-	assert_int_equal(mesh_live_track(world.mc, a.qp, &tracked_ops, NULL, MTU, &h), 0);
+	assert_int_equal(mesh_failover_track(world.mc, a.qp, &tracked_ops, NULL, MTU, &h), 0);
 	attr.path_mtu = 77;
 	assert_int_not_equal(mesh_vqp_modify_base(h, &attr, RTR_MASK), 0);
 	assert_int_equal(end_recv(&a, 101, 64, 64), 0);
 	same = h;
-	mesh_live_untrack(h);
+	mesh_failover_untrack(h);
 	h = NULL;
 	assert_int_equal(end_recv(&a, 102, 128, 64), 0);
 	assert_int_equal(same->early.log.n, 3);
@@ -300,7 +300,7 @@ static void test_next_one_is_full(void **state)
 	assert_int_equal(tracked_drain_ends(h, true, &sync), -ENOMEM);
 	assert_int_equal(end_recv(&a, 105, 0, 64), 0);
 	world.rail->context->ops.post_recv = takes.real;
-	mesh_live_flush_errors(h);
+	mesh_failover_flush_errors(h);
 	for (i = 0; i < 6 + 3; i++) {
 		wc = end_wait(&a);
 		assert_int_equal(wc.status, sends || wc.wr_id >= 100 ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
@@ -319,7 +319,7 @@ static void test_past_us(void **state)
 	connect_a();
 	assert_int_equal(post_one(false), 0);
 	tracked_prepare(h);
-	assert_int_equal(mesh_live_drain(h, true, &sync), -EAGAIN);
+	assert_int_equal(mesh_failover_drain(h, true, &sync), -EAGAIN);
 	/* Behind the marks: it is as what was posted before. */
 	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
 	posted.wrs[1] = late;
@@ -329,10 +329,10 @@ static void test_past_us(void **state)
 	/* Too late: nothing may overtake it. */
 	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
 	assert_true(mesh_walker_strayed(h->tracker->walker));
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
-	assert_null(mesh_live_lost(h));
+	assert_int_equal(mesh_failover_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
+	assert_null(mesh_failover_lost(h));
 	assert_int_equal(ibv_post_send(a.qp, &late, &bad), 0);
-	assert_non_null(mesh_live_lost(h));
+	assert_non_null(mesh_failover_lost(h));
 }
 
 /* The peer, which is through, sends what the next one fails by, before we are: what that says is not shown, so we have to. */
@@ -344,11 +344,11 @@ static void test_next_one_fails(void **state)
 	(void)state;
 	connect_a();
 	tracked_prepare(h);
-	assert_int_equal(mesh_live_drain(h, true, &sync), -EAGAIN);
+	assert_int_equal(mesh_failover_drain(h, true, &sync), -EAGAIN);
 	tracked_drain(h, false, &sync);
 	c.cq = h->recv_cq;
 	assert_false(mesh_tracker_completed(h, &c));
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
+	assert_int_equal(mesh_failover_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
@@ -369,7 +369,7 @@ static void test_room_is_for_moves(void **state)
 	connect_b();
 	one_round();
 	assert_int_equal(n_rooms(), 0);
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(n_rooms(), 0);
 	tracked_prepare(h);
 	assert_int_equal(n_rooms(), ALL_ROOMS);
@@ -385,21 +385,21 @@ static void test_no_room_for_a_move(void **state)
 
 	(void)state;
 	connect_a();
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	for (failed = 0;; failed++) {
 		assert_int_equal(post_one(false), 0);
 		/* What was had before is not asked for again, so each time another one fails. */
 		fault_arm(FAULT_ALLOC, failed ? 2 : 1, ENOMEM);
-		err = mesh_live_prepare(h, world.spd, &shadow_attr, &qpn);
+		err = mesh_failover_prepare(h, world.spd, &shadow_attr, &qpn);
 		fault_disarm();
 		if (!err)
 			break;
 		assert_int_equal(err, -ENOMEM);
-		assert_null(mesh_live_lost(h));
+		assert_null(mesh_failover_lost(h));
 		assert_false(h->tracker->walker->engaged);
 		assert_ptr_equal(world.context->ops.post_send, world.mc->lower.io.post_send);
 		assert_null(h->next.shadow.qp);
-		assert_true(mesh_live_armed(h));
+		assert_true(mesh_failover_armed(h));
 	}
 	assert_int_equal(failed, ALL_ROOMS);
 	tracked_drain(h, true, &sync);
@@ -458,8 +458,8 @@ static void test_no_room_for_errors(void **state)
 	assert_true(fault_fired());
 	fault_disarm();
 	end_quiet(&a);
-	assert_non_null(mesh_live_lost(h));
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EOPNOTSUPP);
+	assert_non_null(mesh_failover_lost(h));
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &qpn), -EOPNOTSUPP);
 }
 
 /* A log that does not have what was withheld is of no use to anybody. */
@@ -474,7 +474,7 @@ static void test_log_is_short(void **state)
 	mv_wrring_undo(&h->tracker->sends, 1);
 	tracked_prepare(h);
 	assert_int_equal(tracked_drain_ends(h, true, &sync), -EOPNOTSUPP);
-	assert_non_null(mesh_live_lost(h));
+	assert_non_null(mesh_failover_lost(h));
 }
 
 /* Then the program gets all, each once: what the drain flushed, and what was posted since that began. */
@@ -492,11 +492,11 @@ static void test_log_is_short_of_receives(void **state)
 	end_quiet(&a);
 	mv_wrring_undo(&h->tracker->sends, 1);
 	tracked_prepare(h);
-	assert_int_equal(mesh_live_drain(h, true, &sync), -EAGAIN);
+	assert_int_equal(mesh_failover_drain(h, true, &sync), -EAGAIN);
 	for (; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	assert_int_equal(tracked_drain_ends(h, false, &sync), -EOPNOTSUPP);
-	mesh_live_flush_errors(h);
+	mesh_failover_flush_errors(h);
 	for (i = 0; i < 3 + 5; i++) {
 		wc = end_wait(&a);
 		assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
@@ -531,14 +531,14 @@ static void test_psn_cannot_be_read(void **state)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	connect_a();
 	tracked_prepare(h);
-	assert_int_equal(mesh_live_drain(h, true, &sync), -EAGAIN);
+	assert_int_equal(mesh_failover_drain(h, true, &sync), -EAGAIN);
 	for (; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	query_qp = world.mc->lower.qp.query_qp;
 	world.mc->lower.qp.query_qp = no_query;
 	assert_int_equal(tracked_drain_ends(h, false, &sync), -EIO);
 	world.mc->lower.qp.query_qp = query_qp;
-	mesh_live_flush_errors(h);
+	mesh_failover_flush_errors(h);
 	for (i = 0; i < 5; i++) {
 		wc = end_wait(&a);
 		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
@@ -565,19 +565,19 @@ static void test_changed(void **state)
 	assert_int_equal(mesh_vqp_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, a.qp), 0);
 	next_rtr.dest_qp_num = tracked_prepare(h);
-	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(mesh_failover_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);
-	assert_int_equal(mesh_live_connect(h, &next_rtr, RTR_MASK, &next_rts, RTS_MASK), 0);
+	assert_int_equal(mesh_failover_connect(h, &next_rtr, RTR_MASK, &next_rts, RTS_MASK), 0);
 	tracked_drain(h, true, &sync);
 	assert_int_equal(mesh_vqp_modify(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(mesh_live_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(mesh_failover_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), IBV_ACCESS_REMOTE_READ);
 	/* A further one: what does the work now is ours. */
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(h, SQ_PSN, 0, 4, NULL), 0);
 	tracked_prepare(h);
 	tracked_drain(h, true, &sync);
 	assert_int_equal(mesh_vqp_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(mesh_failover_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.shadow.qp), 0);
 }
 

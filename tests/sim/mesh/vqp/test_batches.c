@@ -90,28 +90,28 @@ static int prepare(struct end *e, struct mv_move_sync *sync)
 {
 	struct ibv_qp_attr rtr, rts = world_rts(PSN);
 	uint32_t qpn;
-	int err = mesh_live_prepare(e->vqp, world.spd, &shadow_attr, &qpn);
+	int err = mesh_failover_prepare(e->vqp, world.spd, &shadow_attr, &qpn);
 
 	(void)sync;
 	if (err)
 		return err;
 	rtr = world_rtr(&world, true, qpn, PSN);
-	return mesh_live_connect(e->vqp, &rtr, RTR_MASK, &rts, RTS_MASK);
+	return mesh_failover_connect(e->vqp, &rtr, RTR_MASK, &rts, RTS_MASK);
 }
 
 static int drain(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_drain(e->vqp, true, sync);
+	return mesh_failover_drain(e->vqp, true, sync);
 }
 
 static int drain_on(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_drain(e->vqp, false, sync);
+	return mesh_failover_drain(e->vqp, false, sync);
 }
 
 static int replay(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_replay(e->vqp, sync->next_psn, sync->n_received, 4, NULL);
+	return mesh_failover_replay(e->vqp, sync->next_psn, sync->n_received, 4, NULL);
 }
 
 static int drained(struct end *e, struct mv_move_sync *sync)
@@ -335,13 +335,13 @@ static void waits_for_a_post(bool called_off)
 	assert_int_equal(elsewhere(prepare, &first, &sync), 0);
 	*word = !lock->free;
 	assert_int_equal(ibv_post_send(first.qp, &wr, &bad), 0);
-	assert_true(mesh_live_waits(first.vqp));
+	assert_true(mesh_failover_waits(first.vqp));
 	end_quiet(&first);
 	*word = lock->free;
 	if (called_off)
-		mesh_live_release(first.vqp);
+		mesh_failover_release(first.vqp);
 	else
-		assert_false(mesh_live_waits(first.vqp));
+		assert_false(mesh_failover_waits(first.vqp));
 	assert_int_equal(end_wait(&first).wr_id, 1);
 }
 

@@ -70,7 +70,8 @@ static int connect_to_itself(struct mesh_vqp *h, struct ibv_qp *qp, bool standby
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, qp->qp_num, 5), rts = world_rts(5);
 
-	return standby ? mesh_live_standby(h, &rtr, RTR_MASK, &rts, RTS_MASK) : mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK);
+	return standby ? mesh_failover_standby(h, &rtr, RTR_MASK, &rts, RTS_MASK)
+		       : mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK);
 }
 
 /* Both ends of the first path have agreed on what each one's NIC says of it: so both ends of the next path have that, or stay. */
@@ -84,7 +85,7 @@ static void test_ece(void **state)
 		h = open_with_ece(&e, OURS_ECE);
 		assert_int_equal(ece_of(e.qp), OURS_ECE);
 		if (standby)
-			assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+			assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 		else
 			tracked_prepare(h);
 		assert_int_equal(connect_to_itself(h, standby ? h->standby.shadow.qp : h->next.shadow.qp, standby), 0);
@@ -124,10 +125,10 @@ static void test_ece_not_to_be_had(void **state)
 	tracked_prepare(h);
 	assert_int_equal(connect_to_itself(h, h->next.shadow.qp, false), -EOPNOTSUPP);
 	assert_non_null(strstr(mesh_parity_why(h), "ECE options"));
-	mesh_live_release(h);
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	mesh_failover_release(h);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(connect_to_itself(h, h->standby.shadow.qp, true), -EOPNOTSUPP);
-	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
+	assert_int_equal(mesh_failover_take_standby(h), -ENOENT);
 	close_tracked(&e, h);
 	/* Options that nobody uses do not matter. */
 	h = open_with_ece(&e, 0x10000001u);

@@ -160,7 +160,7 @@ static void test_after_init(void **state)
 	hooked = hook(MESH_AT_post_send | MESH_POLLING);
 	assert_int_equal(mesh_vqp_new(world.mc, r.a.qp, &tracked_ops, NULL, &none), -EBUSY);
 	assert_string_not_equal(mesh_vqp_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);
-	assert_int_equal(mesh_live_track(world.mc, r.b.qp, &tracked_ops, NULL, MTU, &none), -EBUSY);
+	assert_int_equal(mesh_failover_track(world.mc, r.b.qp, &tracked_ops, NULL, MTU, &none), -EBUSY);
 	assert_null(none);
 	assert_null(mesh_vqp_find(world.mc, r.a.qp));
 	assert_null(mesh_vqp_find(world.mc, r.b.qp));
@@ -344,12 +344,12 @@ static void test_prepare(void **state)
 	for (place = MESH_AT_post_send; place <= MESH_AT_post_recv; place *= 2) {
 		struct ibv_context_ops before = world.context->ops, hooked = hook(place);
 
-		assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EBUSY);
+		assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &qpn), -EBUSY);
 		assert_is(&hooked);
 		one_round();
 		world.context->ops = before;
 	}
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 	tracked_prepare(h);
 	assert_ptr_equal(world.context->ops.post_send, mesh_post_send);
 	reading_teardown(state);

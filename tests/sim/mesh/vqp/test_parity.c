@@ -65,7 +65,7 @@ static void connect_next(struct mesh_vqp *h, const struct ibv_qp_attr *program_r
 	struct ibv_qp_attr rtr;
 
 	assert_int_equal(mesh_conn_path_attr(&conn, &path, &action, &rtr), 0);
-	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	assert_int_equal(mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
 static struct mesh_vqp *open_tracked(struct end *e, const struct shape *shape)
@@ -117,7 +117,7 @@ static void test_attributes(void **state)
 
 	(void)state;
 	h = open_tracked(&e, &shape);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &made, &qpn), 0);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &made, &qpn), 0);
 	rtr = distinct_rtr(e.qp->qp_num);
 	connect_next(h, &rtr, distinct_rts(), qpn);
 	query(e.qp, &first, &init);
@@ -185,7 +185,7 @@ static void assert_stays(struct ibv_qp *qp, const char *why)
 
 	assert_non_null(qp);
 	to_init(qp);
-	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, TRACKED_MTU, &h), -EBUSY);
+	assert_int_equal(mesh_failover_track(world.mc, qp, &tracked_ops, NULL, TRACKED_MTU, &h), -EBUSY);
 	assert_non_null(strstr(mesh_vqp_why_busy(world.mc, qp), why));
 	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
 	assert_int_equal(mesh_vqp_new(world.mc, qp, &tracked_ops, NULL, &h), -EBUSY);
@@ -198,7 +198,7 @@ static void assert_goes(struct ibv_qp *qp)
 
 	assert_non_null(qp);
 	to_init(qp);
-	assert_int_equal(mesh_live_track(world.mc, qp, &tracked_ops, NULL, TRACKED_MTU, &h), 0);
+	assert_int_equal(mesh_failover_track(world.mc, qp, &tracked_ops, NULL, TRACKED_MTU, &h), 0);
 	mesh_vqp_destroy(h);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
@@ -290,7 +290,7 @@ static int connect_to_itself(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, h->next.shadow.qp->qp_num, 5), rts = world_rts(5);
 
-	return mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK);
+	return mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK);
 }
 
 static void test_data_in_order(void **state)
@@ -357,13 +357,13 @@ static void test_rate_limit(void **state)
 	(void)state;
 	h = open_tracked(&e, &(struct shape){0});
 	assert_int_not_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 1000}), 0);
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 	world.mc->lower.qp.modify_qp_rate_limit = accept_rate;
 	assert_int_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 0}), 0);
-	assert_null(mesh_live_lost(h));
+	assert_null(mesh_failover_lost(h));
 	assert_int_equal(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){.rate_limit = 1000}), 0);
-	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EOPNOTSUPP);
+	assert_non_null(strstr(mesh_failover_lost(h), "rate limit"));
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), -EOPNOTSUPP);
 	world.mc->lower.qp.modify_qp_rate_limit = real;
 	close_tracked(&e, h);
 
@@ -373,7 +373,7 @@ static void test_rate_limit(void **state)
 	conn = as_connection(&e, h, MESH_CONN_PASSTHROUGH);
 	conn->attr.rts_mask = RTS_MASK;
 	assert_int_equal(ibv_modify_qp(e.qp, &by_modify, IBV_QP_RATE_LIMIT), 0);
-	assert_non_null(strstr(mesh_live_lost(h), "rate limit"));
+	assert_non_null(strstr(mesh_failover_lost(h), "rate limit"));
 	end_connection(conn);
 	world.mc->lower.qp.modify_qp = base_modify_qp;
 	close_tracked(&e, h);
@@ -417,7 +417,7 @@ static void test_moderation(void **state)
 	moderated.n = 0;
 	moderated.err = 0;
 	h = open_tracked(&e, &(struct shape){0});
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(moderated.n, 0);
 	/* What is made already, and is not used yet, or is. */
 	moderate(e.cq, 16, 100);
@@ -436,8 +436,8 @@ static void test_moderation(void **state)
 	moderate(e.cq, 8, 0);
 	assert_int_equal(moderated.n, 0);
 	moderated.err = EINVAL;
-	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EINVAL);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EINVAL);
+	assert_int_equal(mesh_failover_arm(h, world.spd, &shadow_attr), -EINVAL);
+	assert_int_equal(mesh_failover_prepare(h, world.spd, &shadow_attr, &qpn), -EINVAL);
 	moderated.err = 0;
 	tracked_prepare(h);
 	assert_int_equal(moderated.n, 3);

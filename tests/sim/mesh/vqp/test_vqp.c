@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "run.h"
 #include "vqp_int.h"
 
@@ -78,7 +78,7 @@ static void change(struct end *e, unsigned int access)
 	const int mask = IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 
 	assert_int_equal(mesh_vqp_modify(e->vqp, &attr, mask), 0);
-	assert_int_equal(mesh_live_change(e->vqp, &attr, mask), 0);
+	assert_int_equal(mesh_failover_change(e->vqp, &attr, mask), 0);
 	assert_int_equal(remote_access(world.mc->lower.qp.query_qp, e->qp), access);
 	if (e->vqp->now.qp)
 		assert_int_equal(remote_access(mesh_root.lib.verbs.query_qp, e->vqp->now.qp), access);

@@ -123,7 +123,7 @@ static void test_begun_by_its_peer(void **state)
 	mesh_conn_wait_to_move(conns[1], MESH_MOVER_FOLLOWS);
 	assert_int_equal(atomic_load(&conns[1]->refs), 3);
 	conns[1]->vqp = (struct mesh_vqp *)conns; /* not looked at */
-	conns[1]->move.live = true;
+	conns[1]->move.failover = true;
 	assert_false(mesh_move_limiter_note(conns[1], false, 1));
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 1);
 	assert_int_equal(atomic_load(&conns[1]->refs), 2);
@@ -135,12 +135,12 @@ static void test_begun_by_its_peer(void **state)
 	assert_int_equal(take(0, which, &next), 1);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 1);
 	conns[2]->vqp = conns[1]->vqp;
-	conns[2]->move.live = true;
+	conns[2]->move.failover = true;
 	mesh_move_limiter_note(conns[2], false, 1);
 	mesh_move_limiter_note(conns[2], false, 2);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_called), 0);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 2);
-	conns[1]->move.live = conns[2]->move.live = false;
+	conns[1]->move.failover = conns[2]->move.failover = false;
 	mesh_move_limiter_note(conns[1], false, 3);
 	mesh_move_limiter_note(conns[2], false, 3);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 0);
@@ -189,7 +189,7 @@ static void test_moves_for_long(void **state)
 {
 	(void)state;
 	conns[1]->vqp = (struct mesh_vqp *)conns; /* not looked at */
-	conns[1]->move.live = true;
+	conns[1]->move.failover = true;
 	mesh_move_limiter_note(conns[1], false, 1000);
 	assert_int_equal(mesh_n_moving(), 1);
 	mesh_move_limiter_note(conns[1], false, 1000 + 249999999);
@@ -197,7 +197,7 @@ static void test_moves_for_long(void **state)
 	mesh_move_limiter_note(conns[1], false, 1000 + 250000000);
 	assert_int_equal(mesh_n_moving(), 0);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 1);
-	conns[1]->move.live = false;
+	conns[1]->move.failover = false;
 	mesh_move_limiter_note(conns[1], false, 1000 + 250000000);
 	assert_int_equal(mesh_n_moving(), 0);
 	assert_int_equal(atomic_load(&mesh_root.process->moves.n_moving), 0);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "agreed.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "negotiateint.h"
 #include "pdstay.h"
 #include "sealed.h"
@@ -21,8 +21,8 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
-size_t __wrap_mesh_live_remote_keys(struct mesh_vqp *h, uint32_t *ret);
-size_t __wrap_mesh_live_past_keys(struct mesh_vqp *h, uint32_t *ret, size_t n);
+size_t __wrap_mesh_failover_remote_keys(struct mesh_vqp *h, uint32_t *ret);
+size_t __wrap_mesh_failover_past_keys(struct mesh_vqp *h, uint32_t *ret, size_t n);
 bool __wrap_mesh_pd_check_key(struct ibv_pd *of, enum mesh_key_index index, uint32_t key);
 
 static struct ibv_context verbs;
@@ -41,7 +41,7 @@ struct mail {
 
 static struct mail sent[8];
 static unsigned int n_sent;
-static uint32_t needed[MESH_LIVE_KEYS]; /* by what is outstanding */
+static uint32_t needed[MESH_FAILOVER_KEYS]; /* by what is outstanding */
 static size_t n_needed;
 static uint32_t past; /* of what is done; 0: nothing is */
 static uint32_t checked[4]; /* keys of ours that the peer has asked for */
@@ -89,17 +89,17 @@ int __wrap_mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *r
 	return rkey > 0xff ? -ENOENT : 0;
 }
 
-size_t __wrap_mesh_live_remote_keys(struct mesh_vqp *h, uint32_t *ret)
+size_t __wrap_mesh_failover_remote_keys(struct mesh_vqp *h, uint32_t *ret)
 {
 	assert_ptr_equal(h, &vqp);
 	memcpy(ret, needed, n_needed * sizeof(*ret));
 	return n_needed;
 }
 
-size_t __wrap_mesh_live_past_keys(struct mesh_vqp *h, uint32_t *ret, size_t n)
+size_t __wrap_mesh_failover_past_keys(struct mesh_vqp *h, uint32_t *ret, size_t n)
 {
 	assert_ptr_equal(h, &vqp);
-	if (n < MESH_LIVE_KEYS && past)
+	if (n < MESH_FAILOVER_KEYS && past)
 		ret[n++] = past;
 	return n;
 }
@@ -198,7 +198,7 @@ static void peer_drops(uint32_t key)
 
 static void assert_known(size_t n, uint32_t first, uint32_t second)
 {
-	struct mesh_live_keys known = {.n = 99};
+	struct mesh_failover_keys known = {.n = 99};
 
 	mesh_conn_keys_use(conn, &known);
 	assert_int_equal(known.n, n);

@@ -24,7 +24,7 @@ void refused(void)
 
 	while (mv_move_next(&conn.move, &action))
 		;
-	conn.move.live = false;
+	conn.move.failover = false;
 	conn.move.state = conn.move.call_off.settled;
 	conn.move.timers.resend_at = 0;
 	stay(MV_CTL_REASON_UNSUPPORTED);

@@ -29,7 +29,7 @@ static void test_waits_for_its_turn(void **state)
 	conn.attr.rts_mask = 1;
 	atomic_store(&process.moves.n_moving, 1000);
 	assert_true(mesh_conn_check(&conn, now_ns, now_ns) >= now_ns + 1000 * MS);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_int_equal(conn.retry.stayed_ns, 0);
 }
 
@@ -49,11 +49,11 @@ static void test_follows(void **state)
 	(void)state;
 	is_among_many(false, false);
 	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), now_ns + 250 * MS);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	mesh_conn_check(&conn, now_ns + 249 * MS, now_ns + 249 * MS);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	mesh_conn_check(&conn, now_ns + 250 * MS, now_ns + 250 * MS);
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	assert_int_equal(conn.retry.limited_ns, 0);
 }
 
@@ -65,7 +65,7 @@ static void test_waits_anew(void **state)
 	conn.move.leader = false;
 	conn.retry.limited_ns = now_ns;
 	mesh_conn_check(&conn, now_ns, now_ns);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_int_equal(conn.retry.limited_ns, 0);
 	conn.retry.limited_ns = now_ns;
 	mesh_conn_note_begin(&conn, now_ns);
@@ -80,13 +80,13 @@ static void confirms(unsigned int n_fresh, enum mv_move_action_type first)
 	conn.move.leader = true;
 	conn.move.call_off.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
-	conn.move.live = true;
+	conn.move.failover = true;
 	conn.move.timers.phase_since = now_ns;
 	process.moves.n_fresh = n_fresh;
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
 	assert_int_equal(conn.move.state, MV_MOVE_DRAINING);
 	assert_int_equal(mv_move_peek(&conn.move)->type, first);
-	conn.move.live = false;
+	conn.move.failover = false;
 }
 
 static void test_confirms(void **state)
@@ -107,7 +107,7 @@ static void test_follows_for_few(void **state)
 	is_among_many(false, false);
 	process.moves.n_fresh = MESH_MANY_MOVING - 1; /* the others have no peer any more */
 	mesh_conn_check(&conn, now_ns, now_ns);
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 }
 
 static void test_leads_by_failing(void **state)
@@ -115,7 +115,7 @@ static void test_leads_by_failing(void **state)
 	(void)state;
 	is_among_many(false, true);
 	mesh_conn_check(&conn, now_ns, now_ns);
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 }
 
 static void test_leads(void **state)
@@ -123,7 +123,7 @@ static void test_leads(void **state)
 	(void)state;
 	is_among_many(true, false);
 	mesh_conn_check(&conn, now_ns, now_ns);
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 }
 
 static void test_will_never_be(void **state)
@@ -141,10 +141,10 @@ static void test_poorer_next_one(void **state)
 
 	(void)state;
 	vqp.parity.poorer = "this test says so";
-	conn.move.live = true;
-	assert_true(mesh_conn_live(&conn, &prepare, now_ns)); /* there may be another one, with another end */
+	conn.move.failover = true;
+	assert_true(mesh_conn_failover(&conn, &prepare, now_ns)); /* there may be another one, with another end */
 	assert_null(vqp.parity.poorer);
-	conn.move.live = false;
+	conn.move.failover = false;
 	vqp.parity.poorer = "this test says so";
 	stay(MV_CTL_REASON_NO_PATH);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
@@ -178,7 +178,7 @@ static void test_leaves_again_at_once(void **state)
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	for (wait_ns = 10 * MS; wait_ns <= 640 * MS; wait_ns *= 2) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
-		assert_false(conn.move.live);
+		assert_false(conn.move.failover);
 		assert_non_null(conn.retry.stayed);
 		assert_int_equal(deadline, now_ns + wait_ns);
 		now_ns = deadline;
@@ -198,7 +198,7 @@ static void test_turn_is_kept(void **state)
 	view.n_paths = 1;
 	now_ns += 400 * MS;
 	mesh_conn_run(&conn, now_ns, now_ns);
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 }
 
 /* A queue pair that is to be connected in advance does not keep the move waiting that has begun since. */
@@ -222,10 +222,10 @@ static void test_rts_behind_the_drain(void **state)
 
 	(void)state;
 	vqp.mode = MESH_VQP_DRAINED;
-	assert_int_equal(mesh_live_base_rts(&vqp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	assert_int_equal(mesh_failover_base_rts(&vqp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
 	assert_true(vqp.tracker->broken);
 	assert_int_equal(vqp.tracker->sends.first_psn, 0);
-	assert_false(mesh_live_sends(&vqp));
+	assert_false(mesh_failover_sends(&vqp));
 }
 
 /* The program has posted, since its next one was prepared, what cannot be moved: nothing is drained. */
@@ -237,10 +237,10 @@ static void test_lost_meanwhile(void **state)
 	is_well();
 	conn.move.call_off.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
-	conn.move.live = true;
+	conn.move.failover = true;
 	vqp.tracker->lost = "this test says so";
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
-	assert_false(conn.move.live);
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	assert_false(conn.move.failover);
 	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	vqp.tracker->lost = NULL;
 }
@@ -256,12 +256,12 @@ static void test_stays_meanwhile(void **state)
 	qp.pd = &pd;
 	conn.move.call_off.settled = conn.move.state;
 	conn.move.state = MV_MOVE_QUIESCING;
-	conn.move.live = true;
+	conn.move.failover = true;
 	atomic_store_explicit(&process.keys.all_stay, "this test says so", memory_order_relaxed);
 	assert_string_equal(mesh_conn_bound(&conn), "this test says so");
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
 	atomic_store_explicit(&process.keys.all_stay, NULL, memory_order_relaxed);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	qp.pd = NULL;
 }
@@ -310,7 +310,7 @@ static void test_keys_go_with_their_qp(void **state)
 	(void)state;
 	is_well();
 	conn.moving.keys.ours[0] = (struct mesh_conn_move_key){.id = 5, .given = true, .key = {.rkey = 6, .path_rkey = 7}};
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
 	assert_int_equal(conn.moving.keys.ours[0].id, 0);
 	assert_false(conn.moving.keys.ours[0].given);
 }
@@ -325,11 +325,11 @@ static void test_one_after_the_other(void **state)
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	view.drained = true;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
-	assert_true(conn.move.live); /* it asks for the peer's attempt */
+	assert_true(conn.move.failover); /* it asks for the peer's attempt */
 	now_ns += mv_move_default_times.move_ns / 2;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(conn.retry.stayed);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_true(deadline <= now_ns + 1000 * MS);
 }
 

@@ -52,7 +52,7 @@ static void test_look_after_message(void **state)
 	conn.flags.at_work = true;
 	assert_int_equal(say_bye(2), now_ns);
 	conn.flags.at_work = false;
-	conn.move.live = true;
+	conn.move.failover = true;
 	conn.move.timers.phase_since = now_ns;
 	conn.move.timers.resend_at = now_ns + 7 * MS;
 	assert_int_equal(say_bye(2), now_ns + 7 * MS);
@@ -68,7 +68,7 @@ static void test_look_after_message(void **state)
 	conn.move.actions.list[conn.move.actions.n++] = (struct mv_move_action){.type = MV_DO_CONNECT}; /* a worker's */
 	assert_int_equal(say_bye(2), now_ns);
 	conn.move.actions.n = conn.move.actions.next = 0;
-	conn.move.live = false;
+	conn.move.failover = false;
 	TAILQ_INIT(&conn.keys.list);
 	assert_int_equal(say_bye(2), now_ns + 100 * MS);
 	TAILQ_INSERT_TAIL(&conn.keys.list, &key, of_conn); /* which it may have to ask for again */
@@ -167,7 +167,7 @@ static void test_last_word(void **state)
 	mesh_conn_last_word(&conn);
 	assert_int_equal(sent.type, 0); /* nothing moves */
 	conn.move.attempts.peer = 3;
-	conn.move.live = true;
+	conn.move.failover = true;
 	conn.move.state = MV_MOVE_DRAINED;
 	conn.move.next.offer = 5;
 	conn.move.sync.mine = (struct mv_move_sync){0x123, 4};
@@ -182,7 +182,7 @@ static void test_last_word(void **state)
 	vqp.mode = MESH_VQP_DRAINING;
 	mesh_conn_last_word(&conn);
 	assert_int_equal(sent.type, 0);
-	conn.move.live = false;
+	conn.move.failover = false;
 }
 
 int main(void)

@@ -28,7 +28,7 @@ static void test_peer_does_not_answer(void **state)
 
 	(void)state;
 	process.moves.n_more = 100;
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(process.moves.n_more, 50);
 }
@@ -41,7 +41,7 @@ static void test_peer_does_not_say(void **state)
 	(void)state;
 	is_to_move();
 	process.moves.n_more = 100;
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(process.moves.n_more, 50);
 }
@@ -58,7 +58,7 @@ static void test_fails_at_once(void **state)
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		if (conn.state != MESH_CONN_PASSTHROUGH)
 			break;
-		assert_false(conn.move.live);
+		assert_false(conn.move.failover);
 		assert_true(deadline <= now_ns + 10 * MS);
 		now_ns = deadline;
 	}
@@ -78,23 +78,23 @@ static void test_backs_off(void **state)
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	for (; now_ns < end_ns; now_ns = deadline) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
-		if (conn.move.live) {
+		if (conn.move.failover) {
 			n++;
 			refused();
 			deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		}
-		assert_false(conn.move.live);
+		assert_false(conn.move.failover);
 		assert_true(deadline > now_ns && deadline <= now_ns + 1000 * MS);
 	}
 	assert_true(n > 20 && n < 40);
 	/* News: perhaps the peer has a path now. */
 	now_ns = conn.retry.stayed_ns + 10 * MS;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	view.generation++;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
-	assert_true(conn.move.live);
-	conn.move.live = false;
+	assert_true(conn.move.failover);
+	conn.move.failover = false;
 }
 
 /* What comes to nothing before anything was sent is tried again, though nobody tells of anything. */
@@ -108,7 +108,7 @@ static void test_again_by_itself(void **state)
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(conn.retry.stayed);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_true(deadline <= now_ns + 1000 * MS);
 }
 

@@ -6,7 +6,7 @@
 #include "connstatus.h"
 #include "failing_over.h"
 #include "failover_exec.h"
-#include "move_live.h"
+#include "move_failover.h"
 #include "path_select.h"
 #include "proved.h"
 #include "sealed.h"
@@ -25,7 +25,7 @@ static bool moves(void)
 {
 	bool can;
 
-	conn.move.live = false;
+	conn.move.failover = false;
 	conn.move.state = MV_MOVE_PASSTHROUGH;
 	conn.move.actions.n = conn.move.actions.next = 0;
 	conn.retry.stayed = NULL;
@@ -62,14 +62,14 @@ static void test_unproved(void **state)
 	/* Nor does it when the peer leads. */
 	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, view.paths, 1, now_ns), 0);
 	conn.move.actions.next = conn.move.actions.n;
-	assert_true(mesh_conn_live(&conn, &prepare, now_ns));
-	assert_false(conn.move.live);
+	assert_true(mesh_conn_failover(&conn, &prepare, now_ns));
+	assert_false(conn.move.failover);
 	assert_true(mv_move_next(&conn.move, &refusal));
 	assert_int_equal(refusal.msg.type, MV_CTL_REFUSE);
 	assert_int_equal(refusal.msg.reason, MV_CTL_REASON_UNSUPPORTED);
 	/* The peer hears of no reason. The program's user does. */
 	vqp.tracker->broken = false;
-	assert_true(mesh_conn_live(&conn, &stay, now_ns));
+	assert_true(mesh_conn_failover(&conn, &stay, now_ns));
 	assert_non_null(strstr(conn.retry.stayed, "authenticated"));
 	/* The agents have met. */
 	authenticated = true;
@@ -147,7 +147,7 @@ static void test_unproved_fails(void **state)
 	is_unproved();
 	for (; conn.state == MESH_CONN_PASSTHROUGH && now_ns < begun_ns + 2000 * MS; now_ns += 10 * MS) {
 		mesh_conn_run(&conn, now_ns, now_ns);
-		assert_false(conn.move.live);
+		assert_false(conn.move.failover);
 	}
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_true(now_ns >= begun_ns + 500 * MS && now_ns <= begun_ns + 530 * MS);
@@ -169,8 +169,8 @@ static void test_path_of_another_host(void **state)
 	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, view.paths, 1, now_ns), 0);
 	assert_int_equal(conn.move.state, MV_MOVE_PREPARING);
 	conn.move.actions.next = conn.move.actions.n;
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
-	assert_false(conn.move.live); /* there is no other path */
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	assert_false(conn.move.failover); /* there is no other path */
 	assert_int_equal(conn.moving.steps.prepared_ns, 0); /* nothing was made */
 	conn.move.actions.next = conn.move.actions.n;
 	of_others = conn.ends.peer.gid;

@@ -14,11 +14,11 @@
 #define HOLD_NS (5000 * MS) /* hold_down_ms */
 #define SOON_NS (100 * MS)
 
-int __wrap_mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
-			    const struct mesh_live_keys *keys);
+int __wrap_mesh_failover_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+				const struct mesh_failover_keys *keys);
 
-int __wrap_mesh_live_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
-			    const struct mesh_live_keys *keys)
+int __wrap_mesh_failover_replay(struct mesh_vqp *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+				const struct mesh_failover_keys *keys)
 {
 	(void)next_psn;
 	(void)n_received;
@@ -67,14 +67,14 @@ static void arrives(enum mv_ctl_reason reason, const struct mv_path *path)
 	const struct mv_move_action activate = {.type = MV_DO_ACTIVATE, .replay = true};
 	struct mv_move_action action;
 
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	assert_int_equal(conn.move.reason, reason);
 	while (mv_move_next(&conn.move, &action))
 		;
-	conn.move.live = false;
+	conn.move.failover = false;
 	conn.move.state = MV_MOVE_ACTIVE;
 	conn.moving.next_path = (struct mesh_conn_path){.gid = path->local_gid, .peer_gid = path->remote_gid, .gid_type = path->type};
-	assert_true(mesh_conn_live(&conn, &activate, now_ns));
+	assert_true(mesh_conn_failover(&conn, &activate, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_MOVED);
 }
 
@@ -98,7 +98,7 @@ static void returns_after(uint64_t hold_ns)
 	check(MV_PATH_WORKS, &primary);
 	now_ns += hold_ns - 1;
 	check(MV_PATH_WORKS, &primary);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	now_ns++;
 	check(MV_PATH_WORKS, &primary);
 	moves(MV_CTL_REASON_PRIMARY, &primary);
@@ -155,10 +155,10 @@ static void comes_to_nothing(void)
 {
 	struct mv_move_action action;
 
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	while (mv_move_next(&conn.move, &action))
 		;
-	conn.move.live = false;
+	conn.move.failover = false;
 	conn.move.state = MV_MOVE_ACTIVE;
 	stay(MV_CTL_REASON_NO_PATH);
 	now_ns += 1000 * MS;
@@ -233,7 +233,7 @@ static void test_peer_has_another_primary(void **state)
 	assert_true(mv_gid_equal(&conn.primary.gid, &other.local_gid));
 	now_ns += 100 * HOLD_NS;
 	check(MV_PATH_WORKS, &primary);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 }
 
 int main(void)

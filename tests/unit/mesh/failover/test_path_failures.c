@@ -57,7 +57,7 @@ static int goes_to(unsigned int n)
 	unsigned int i;
 
 	mesh_conn_check(&conn, now_ns, now_ns);
-	for (i = 0; conn.move.live && i < n; i++)
+	for (i = 0; conn.move.failover && i < n; i++)
 		if (mv_gid_equal(&conn.move.paths.list[0].local_gid, &view.paths[i].local_gid))
 			return (int)i;
 	return -1;
@@ -70,7 +70,7 @@ static void takes_over(unsigned int i)
 
 	while (mv_move_next(&conn.move, &action))
 		;
-	conn.move.live = false;
+	conn.move.failover = false;
 	conn.move.state = MV_MOVE_ACTIVE;
 	conn.state = MESH_CONN_MOVED;
 	conn.path = (struct mesh_conn_path){.gid = path_of(i).local_gid, .peer_gid = path_of(i).remote_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
@@ -172,7 +172,7 @@ static void test_port_down(void **state)
 	now_ns += 3000 * MS;
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	assert_int_equal(goes_to(2), 0);
-	conn.move.live = false;
+	conn.move.failover = false;
 }
 
 /* A path that was down since it failed, and has come back, is another one. */
@@ -187,7 +187,7 @@ static void test_came_back(void **state)
 	view.verdict = MV_PATH_WORKS;
 	fails(3000 * MS);
 	assert_int_equal(goes_to(2), 0);
-	conn.move.live = false;
+	conn.move.failover = false;
 }
 
 /* With probes it has to answer them again. */
@@ -212,7 +212,7 @@ static void test_answers_again(void **state)
 	frame.probed = MV_PROBED_UP;
 	mesh_path_monitor_told(&frame, now_ns);
 	assert_int_equal(goes_to(2), 0);
-	conn.move.live = false;
+	conn.move.failover = false;
 	mesh_path_monitor_use(&probed, MV_WATCH_PRIMARY, NULL, NULL);
 	mesh_path_monitor_run(now_ns);
 	free(process.monitor.all);
@@ -235,13 +235,13 @@ static void test_primary(void **state)
 	mesh_conn_check(&conn, now_ns, now_ns);
 	now_ns += 1000 * MS;
 	assert_true(mesh_conn_check(&conn, now_ns, now_ns) <= now_ns + 100 * MS);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	vqp.tracker->acknowledged = true;
 	mesh_conn_check(&conn, now_ns, now_ns);
 	now_ns += 100 * MS;
 	assert_int_equal(goes_to(2), 0);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_PRIMARY);
-	conn.move.live = false;
+	conn.move.failover = false;
 }
 
 /* The peer leads, knows nothing of it, and offers the path: it hears that this end cannot have it. */
@@ -260,13 +260,13 @@ static void test_declines(void **state)
 	conn.move.leader = false;
 	conn.move.attempts.peer = 1;
 	conn.move.call_off.settled = MV_MOVE_ACTIVE;
-	conn.move.live = conn.move.wish.own = true;
+	conn.move.failover = conn.move.wish.own = true;
 	conn.move.state = MV_MOVE_PREPARING;
 	conn.move.next.offer = 5;
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
 	assert_int_equal(conn.move.declined, 5);
 	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
-	conn.move.live = false;
+	conn.move.failover = false;
 }
 
 int main(void)

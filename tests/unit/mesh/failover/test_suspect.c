@@ -14,7 +14,7 @@
 #include <errno.h>
 
 #include "detect.h"
-#include "move_live.h"
+#include "move_failover.h"
 #include "ports.h"
 #include "move_internal.h"
 #include "oneconn.h"
@@ -28,9 +28,9 @@
 static int take_error;
 static unsigned int n_taken;
 
-int __wrap_mesh_live_take_standby(struct mesh_vqp *h);
+int __wrap_mesh_failover_take_standby(struct mesh_vqp *h);
 
-int __wrap_mesh_live_take_standby(struct mesh_vqp *h)
+int __wrap_mesh_failover_take_standby(struct mesh_vqp *h)
 {
 	assert_ptr_equal(h, &vqp);
 	n_taken++;
@@ -65,7 +65,7 @@ static void carry_out(void)
 		if (action.type == MV_DO_SEND)
 			sent = action.msg;
 		else
-			mesh_conn_live(&conn, &action, now_ns);
+			mesh_conn_failover(&conn, &action, now_ns);
 }
 
 static uint64_t check(void)
@@ -108,7 +108,7 @@ static int teardown(void **state)
 /* The other end has a QP, too. */
 static void both_are_ready(void)
 {
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.attempts.peer = 3;
 	conn.move.last_offer = 1;
@@ -120,7 +120,7 @@ static void prepare(void)
 {
 	suspected();
 	assert_int_equal(check(), now_ns + MESH_SUSPECT_NS);
-	assert_true(conn.move.live && conn.move.unsure);
+	assert_true(conn.move.failover && conn.move.unsure);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_PATH);
 	both_are_ready();
 }
@@ -132,7 +132,7 @@ static void quiesce(void)
 
 	assert_int_equal(mv_move_peek(&conn.move)->type, MV_DO_QUIESCE);
 	conn.move.actions.n = conn.move.actions.next = 0;
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
 }
 
 static void assert_goes(enum mv_ctl_reason why)
@@ -223,7 +223,7 @@ static void test_gone_meanwhile(void **state)
 	(void)state;
 	sure_but(-ENOENT, MV_PROBED_UP);
 	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	assert_false(conn.move.early);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_PATH);
 }
@@ -263,14 +263,14 @@ static void test_no_path_any_more(void **state)
 	view.n_paths = 0;
 	quiesce();
 	carry_out();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_int_equal(n_taken, 0);
 	assert_int_equal(sent.type, MV_CTL_REFUSE);
 }
 
 static void assert_is_off(void)
 {
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_false(conn.watched.prepares);
 	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	assert_int_equal(conn.moving.since_ns, 0);
@@ -293,7 +293,7 @@ static void test_well(void **state)
 	assert_int_equal(sent.type, MV_CTL_REFUSE);
 	assert_int_equal(sent.reason, MV_CTL_REASON_HEALED);
 	check();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	/* It was no flap. */
 	assert_int_equal(conn.primary.hold_ns, hold_ns);
 	assert_true(conn.primary.returned_at_ns);
@@ -315,10 +315,10 @@ static void test_nothing_comes_of_it(void **state)
 	assert_is_off();
 	assert_int_equal(sent.reason, MV_CTL_REASON_HEALED);
 	check();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	found(MV_PROBED_DOWN);
 	check();
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	assert_false(conn.watched.prepares);
 }
 
@@ -333,14 +333,14 @@ static void test_called_off_late(void **state)
 	conn.move.state = MV_MOVE_CONNECTING;
 	found(MV_PROBED_UP);
 	assert_int_equal(check(), UINT64_MAX); /* whoever is at it has it looked at */
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	found(MV_PROBED_DOWN);
 	check();
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	assert_int_equal(conn.move.state, MV_MOVE_CONNECTING);
 	mv_move_connected(&conn.move, true, now_ns);
 	carry_out();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_int_equal(conn.primary.hold_ns, 2 * hold_ns); /* one flap */
 }
 
@@ -362,7 +362,7 @@ static void follower_is_sure(bool wished)
 {
 	conn.move.leader = false;
 	conn.move.call_off.settled = conn.move.state;
-	conn.move.live = conn.move.early = conn.move.unsure = true;
+	conn.move.failover = conn.move.early = conn.move.unsure = true;
 	conn.move.wish.own = wished;
 	conn.move.state = MV_MOVE_ANSWERED;
 	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), UINT64_MAX);
@@ -388,7 +388,7 @@ static void follower_is_sure(bool wished)
 		mesh_conn_check(&conn, now_ns, now_ns);
 		assert_null(mv_move_peek(&conn.move));
 	}
-	conn.move.live = conn.move.unsure = false;
+	conn.move.failover = conn.move.unsure = false;
 }
 
 /* What it has answered with is gone, or its program has posted what cannot be moved. */
@@ -396,14 +396,14 @@ static void follower_has_lost(const char *lost, uint32_t qpn)
 {
 	conn.move.leader = false;
 	conn.move.call_off.settled = conn.move.state;
-	conn.move.live = conn.move.early = conn.move.unsure = true;
+	conn.move.failover = conn.move.early = conn.move.unsure = true;
 	conn.move.state = MV_MOVE_ANSWERED;
 	conn.move.attempts.peer = 3;
 	conn.move.last_offer = 1;
 	conn.move.next.mine.qpn = qpn;
 	vqp.tracker->lost = lost;
 	assert_int_equal(check(), now_ns);
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_int_equal(sent.type, MV_CTL_REFUSE);
 	assert_null(conn.retry.stayed);
 	vqp.tracker->lost = NULL;
@@ -447,7 +447,7 @@ static void test_flap_is_noted_once(void **state)
 	conn.primary.returned_at_ns = now_ns;
 	prepare();
 	conn.move.attempts.peer = 0;
-	assert_true(mesh_conn_live(&conn, &wanted, now_ns));
+	assert_true(mesh_conn_failover(&conn, &wanted, now_ns));
 	assert_false(conn.watched.prepares || conn.move.unsure);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_DRAIN);
 	assert_int_equal(conn.primary.hold_ns, 2 * hold_ns);
@@ -483,13 +483,13 @@ static void follower_drains(int error)
 
 	conn.move.leader = false;
 	conn.move.call_off.settled = conn.move.state;
-	conn.move.live = conn.move.early = true;
+	conn.move.failover = conn.move.early = true;
 	conn.move.state = MV_MOVE_DRAINING;
 	conn.moving.since_ns = now_ns;
 	now_ns += 15 * MS;
 	take_error = error;
 	/* The turn began somewhat earlier. */
-	assert_true(mesh_conn_live(&conn, &drain, now_ns - 5 * MS));
+	assert_true(mesh_conn_failover(&conn, &drain, now_ns - 5 * MS));
 	assert_int_equal(n_taken, 1);
 }
 
@@ -540,7 +540,7 @@ static void test_drained(void **state)
 	assert_int_equal(check(), now_ns);
 	assert_is_off();
 	check();
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_DRAIN);
 }
 
@@ -595,17 +595,17 @@ static void test_enough_prepare(void **state)
 	process.moves.n_prepared = 1024;
 	suspected();
 	check();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	process.moves.n_prepared = 1023;
 	check();
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 }
 
 static void assert_does_not_prepare(void)
 {
 	suspected();
 	check();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_null(conn.retry.stayed);
 }
 
@@ -632,11 +632,11 @@ static void test_no_better_path(void **state)
 	assert_does_not_prepare();
 	view.n_paths = 0;
 	check();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	view.n_paths = 1;
 	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_UP);
 	check();
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 }
 
 /* The peer has refused lately. */
@@ -647,11 +647,11 @@ static void test_refused_lately(void **state)
 	conn.retry.stayed_ns = now_ns;
 	suspected();
 	check();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	now_ns += 1000 * MS;
 	suspected();
 	check();
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 }
 
 /* It refuses now: that is no reason to wait when the path is dead. */
@@ -663,17 +663,17 @@ static void test_refused(void **state)
 	carry_out();
 	assert_is_off();
 	check();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	found(MV_PROBED_DOWN);
 	check();
-	assert_true(conn.move.live);
+	assert_true(conn.move.failover);
 }
 
 /* It counts as one that prepares, and keeps nobody waiting who moves. */
 static void test_counts(void **state)
 {
 	(void)state;
-	conn.move.live = conn.move.unsure = true;
+	conn.move.failover = conn.move.unsure = true;
 	mesh_move_limiter_note(&conn, false, now_ns);
 	mesh_move_limiter_note(&conn, true, now_ns);
 	assert_int_equal(process.moves.n_prepared, 1);
@@ -685,20 +685,20 @@ static void test_counts(void **state)
 	assert_int_equal(process.moves.n_prepared, 0);
 	assert_int_equal(process.moves.n_moving, 1);
 	assert_int_equal(process.moves.n_fresh, 1);
-	conn.move.live = false;
+	conn.move.failover = false;
 	mesh_move_limiter_note(&conn, false, now_ns);
 	assert_int_equal(process.moves.n_moving + process.moves.n_fresh + process.moves.n_prepared, 0);
-	conn.move.live = conn.move.unsure = true;
+	conn.move.failover = conn.move.unsure = true;
 	mesh_move_limiter_note(&conn, false, now_ns);
-	conn.move.live = conn.move.unsure = false;
+	conn.move.failover = conn.move.unsure = false;
 	mesh_move_limiter_note(&conn, false, now_ns);
 	assert_int_equal(process.moves.n_prepared, 0);
-	conn.move.live = conn.move.unsure = true;
+	conn.move.failover = conn.move.unsure = true;
 	mesh_move_limiter_note(&conn, false, now_ns);
 	mesh_move_limiter_forget(&conn);
 	assert_int_equal(process.moves.n_prepared, 0);
 	assert_false(mesh_some_prepare());
-	conn.move.live = conn.move.unsure = false;
+	conn.move.failover = conn.move.unsure = false;
 }
 
 /* @unsure: it has heard of no more than a suspicion */
@@ -706,13 +706,13 @@ static void peer_takes_it_back(bool unsure)
 {
 	conn.move.leader = false;
 	conn.move.call_off.settled = conn.move.state;
-	conn.move.live = true;
+	conn.move.failover = true;
 	conn.move.unsure = unsure;
 	conn.move.state = MV_MOVE_ANSWERED;
 	conn.moving.since_ns = now_ns;
 	mv_move_call_off(&conn.move, MV_CTL_REASON_HEALED, MV_CTL_REASON_NONE, false);
 	carry_out();
-	assert_false(conn.move.live);
+	assert_false(conn.move.failover);
 	assert_int_equal(conn.retry.stayed != NULL, !unsure || vqp.tracker->broken);
 	assert_int_equal(conn.moving.since_ns, 0);
 }

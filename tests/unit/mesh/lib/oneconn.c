@@ -327,7 +327,7 @@ void stay(enum mv_ctl_reason reason)
 {
 	const struct mv_move_action action = {.type = MV_DO_STAY, .reason = (uint8_t)reason};
 
-	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
 }
 
 /* It leads, and there is a path, on a rail that does not exist. */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "conn.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "paths.h"
 #include "vqp_int.h"
 

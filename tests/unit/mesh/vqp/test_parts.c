@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "fault.h"
-#include "live.h"
+#include "vqp_failover.h"
 #include "srq.h"
 #include "vqp_int.h"
 
@@ -369,7 +369,7 @@ static void test_errors_keep_their_order(void **state)
 	assert_false(withheld_poll(w, &w->recv_cq, 1, IBV_WC_WR_FLUSH_ERR));
 	assert_false(withheld_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
 	assert_int_equal(n_path_failed, 1);
-	mesh_live_flush_errors(&w->h);
+	mesh_failover_flush_errors(&w->h);
 	assert_false(withheld_poll(w, &w->recv_cq, 3, IBV_WC_WR_FLUSH_ERR));
 	assert_sw_cq(&w->recv_cq, 1, 3);
 	mesh_sw_cq_remove(&w->recv_cq, 3);
@@ -387,7 +387,7 @@ static void test_errors_of_another_kind(void **state)
 	assert_false(withheld_poll(w, &w->recv_cq, 1, IBV_WC_WR_FLUSH_ERR));
 	assert_true(withheld_poll(w, &w->send_cq, 9, IBV_WC_REM_ACCESS_ERR));
 	assert_false(withheld_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
-	mesh_live_flush_errors(&w->h);
+	mesh_failover_flush_errors(&w->h);
 	assert_sw_cq(&w->recv_cq, 1, 2);
 	withheld_end(w);
 }
@@ -492,7 +492,7 @@ static void test_withheld_of_srq(void **state)
 		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 		assert_where(s, 0, 1, 0);
 		s->w->h.mode = ends[i].ends_in;
-		mesh_live_flush_errors(&s->w->h);
+		mesh_failover_flush_errors(&s->w->h);
 		assert_where(s, 0, 0, ends[i].n_pool);
 		assert_int_equal(s->w->recv_cq.sw_cq.n, !ends[i].n_pool);
 		if (ends[i].n_pool) {
@@ -542,7 +542,7 @@ static void test_errors_of_srq(void **state)
 	shared_end(s);
 	s = shared_begin(MESH_VQP_DRAINING, false);
 	assert_false(shared_poll(s, &s->w->recv_cq, 99, IBV_WC_WR_FLUSH_ERR));
-	mesh_live_flush_errors(&s->w->h);
+	mesh_failover_flush_errors(&s->w->h);
 	assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	assert_int_equal(s->w->recv_cq.sw_cq.n, 2);
 	assert_where(s, 0, 0, 0);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "live.h"
+#include "vqp_failover.h"
 #include "vqp_int.h"
 
 #define QPN       7u
@@ -133,7 +133,7 @@ static void was_posted(struct drained *f, uint64_t wr_id, enum ibv_wr_opcode opc
 static void replay(struct drained *f, uint32_t n_flushed, uint32_t executed, uint32_t received)
 {
 	f->h.tracker->n_undone = n_flushed;
-	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + executed) & 0xffffff, received, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(&f->h, (FIRST_PSN + executed) & 0xffffff, received, 4, NULL), 0);
 	assert_int_equal(f->h.mode, MESH_VQP_ACTIVE);
 }
 
@@ -193,7 +193,7 @@ static void test_no_result_is_supposed(void **state)
 	for (uint64_t i = 1; i <= 4; i++)
 		was_posted(f, i, IBV_WR_RDMA_READ, true);
 	f->h.tracker->n_undone = 4;
-	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + 4) & 0xffffff, 0, 3, NULL), 0);
+	assert_int_equal(mesh_failover_replay(&f->h, (FIRST_PSN + 4) & 0xffffff, 0, 3, NULL), 0);
 	assert_int_equal(f->cq.sw_cq.n, 0);
 	assert_int_equal(posted.n, 4);
 }
@@ -306,7 +306,7 @@ static void test_lost_atomic_of_one_that_is_left(void **state)
 	was_posted(f, 1, IBV_WR_RDMA_READ, true);
 	was_posted(f, 2, IBV_WR_ATOMIC_FETCH_AND_ADD, true);
 	replay(f, 2, 2, 0);
-	mesh_live_end_of_peer(&f->h);
+	mesh_failover_end_of_peer(&f->h);
 	mesh_post_drain(&f->h);
 	assert_int_equal(posted.n, 1);
 	assert_true(mesh_poll_noticed(&qp, &c));
@@ -346,7 +346,7 @@ static void test_errors(void **state)
 	was_posted(f, 84, IBV_WR_SEND, true);
 	was_posted(f, 85, IBV_WR_SEND, false);
 	f->h.tracker->n_undone = 2;
-	mesh_live_flush_errors(&f->h);
+	mesh_failover_flush_errors(&f->h);
 	assert_int_equal(f->cq.sw_cq.n, 2);
 	assert_failed(f, 0, 84, IBV_WC_RETRY_EXC_ERR);
 	assert_failed(f, 1, 85, IBV_WC_WR_FLUSH_ERR);
@@ -417,10 +417,10 @@ static void test_lost_is_not_quiet(void **state)
 
 	f->h.mode = MESH_VQP_TRACKED;
 	f->h.tracker->lost = "a reason";
-	assert_true(mesh_live_quiesce(&f->h));
+	assert_true(mesh_failover_quiesce(&f->h));
 	assert_int_equal(f->h.paused.quiet, MESH_QUIET_NO);
 	f->h.tracker->lost = NULL;
-	assert_true(mesh_live_quiesce(&f->h));
+	assert_true(mesh_failover_quiesce(&f->h));
 	assert_int_equal(f->h.paused.quiet, MESH_QUIET_YES);
 }
 

@@ -2,12 +2,12 @@
 /* Two ends of a live QP agree on another path while there is only a suspicion against theirs. */
 #include <errno.h>
 
-#include "livemove.h"
+#include "failover_move.h"
 
 static void expect(void)
 {
 	assert_int_equal(mv_move_expect(&l, paths, 2, START), 0);
-	assert_true(l.early && l.unsure && l.live);
+	assert_true(l.early && l.unsure && l.failover);
 }
 
 /* Returns OFFER. */
@@ -80,9 +80,9 @@ static void test_sure(void **state)
 		/* Nothing of it is repeated, but that the follower asks, now and then. */
 		mv_move_tick(&l, START + 100 * MS);
 		assert_quiet(&l);
-		mv_move_tick(&f, START + T->live_resend_max_ns - 1);
+		mv_move_tick(&f, START + T->failover_resend_max_ns - 1);
 		assert_quiet(&f);
-		mv_move_tick(&f, START + T->live_resend_max_ns);
+		mv_move_tick(&f, START + T->failover_resend_max_ns);
 		take_message(&f, MV_CTL_ANSWER);
 		mv_move_sure(&l, MV_CTL_REASON_PORT, START);
 		assert_int_equal(l.reason, MV_CTL_REASON_PORT);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The move of a live QP, step by step: as it should go, and what becomes of one that was confirmed. What ends earlier:
- * test_move_live_stay.c; whose messages count: test_move_live_attempts.c; test_move_live_property.c lets it run.
+ * test_move_failover_stay.c; whose messages count: test_move_failover_attempts.c; test_move_failover_property.c lets it
+ * run.
  */
 #include "unit.h"
 
 #include <errno.h>
 
-#include "livemove.h"
+#include "failover_move.h"
 
 static void test_move(void **state)
 {
@@ -114,7 +115,7 @@ static void test_wish_crosses_offer(void **state)
 	assert_quiet(&l);
 	assert_true(l.wish.peer);
 	assert_int_equal(l.reason, MV_CTL_REASON_PATH);
-	mv_move_message(&l, &wish, START + T->live_resend_ns / 2);
+	mv_move_message(&l, &wish, START + T->failover_resend_ns / 2);
 	take_message(&l, MV_CTL_OFFER);
 	assert_quiet(&l);
 }
@@ -194,14 +195,14 @@ static void test_many_move_slowly(void **state)
 	(void)state;
 	introduce();
 	leader_drains_untold();
-	assert_int_equal(mv_move_deadline(&l), START + T->live_resend_ns);
-	mv_move_tick(&l, START + T->live_resend_ns);
+	assert_int_equal(mv_move_deadline(&l), START + T->failover_resend_ns);
+	mv_move_tick(&l, START + T->failover_resend_ns);
 	confirm = take_message(&l, MV_CTL_CONFIRM);
 	assert_int_equal(confirm.flags, MV_CTL_MOVE | MV_CTL_READY);
 	assert_quiet(&l);
 	hear(&f, &confirm);
 	take(&f, MV_DO_DRAIN);
-	mv_move_drained(&l, &l_sync, START + T->live_resend_ns);
+	mv_move_drained(&l, &l_sync, START + T->failover_resend_ns);
 	take_message(&l, MV_CTL_SYNC);
 	assert_quiet(&l);
 }
@@ -414,7 +415,7 @@ static void test_self(void **state)
 	assert_int_equal(action.n_received, 3);
 	assert_quiet(&l);
 	assert_int_equal(l.state, MV_MOVE_ACTIVE);
-	assert_false(l.live);
+	assert_false(l.failover);
 	assert_true(mv_move_deadline(&l) == UINT64_MAX);
 	assert_int_equal(start_leader(), 0); /* and on */
 	take_prepare(&l, "10.2.0.1");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MV_MOVE_LIVE_H
-#define MV_MOVE_LIVE_H
+#ifndef MV_MOVE_FAILOVER_H
+#define MV_MOVE_FAILOVER_H
 
 #include "move.h"
 
@@ -38,8 +38,8 @@
  *
  * Before DRAIN, giving up costs nothing: the QP stays, and its own retries go on (STAY). STAY also follows if there is
  * no agreement, or atomics do not finish, in half of move_ns. A leader takes at most seven eighths of that. So its
- * CONFIRM, even if delayed by live_resend_ns, finds a follower that still waits; a follower's time begins again with
- * each offer.
+ * CONFIRM, even if delayed by failover_resend_ns, finds a follower that still waits; a follower's time begins again
+ * with each offer.
  *
  * After DRAIN there is no way back. If the peer's SYNC does not come in half of move_ns, or the peer says that it gave
  * up, the QP fails as it would have failed without a move: FLUSH. Messages of the peer after its SYNC change nothing.
@@ -136,7 +136,7 @@ void mv_move_drained(struct mv_move *m, const struct mv_move_sync *sync, uint64_
 /**
  * mv_move_quiesced - outcome of QUIESCE: no atomic is outstanding that the drain could lose
  * @many: many QPs move at once, so a saved message is worth more than a simultaneous drain of both ends: a leader sends
- * no CONFIRM before its SYNC, which implies it, unless the drain takes live_resend_ns
+ * no CONFIRM before its SYNC, which implies it, unless the drain takes failover_resend_ns
  */
 void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns);
 

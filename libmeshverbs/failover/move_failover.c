@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Move of a QP at work: the caller's events, and the steps. Messages of the peer: move_live_message.c. */
-#include "move_live.h"
+/* Move of a QP at work: the caller's events, and the steps. Messages of the peer: move_failover_message.c. */
+#include "move_failover.h"
 
 #include <errno.h>
 
@@ -31,7 +31,7 @@ bool mv_move_owes_sync(const struct mv_move *m)
 {
 	bool confirmed = m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED;
 
-	return m->live && !m->self && m->attempts.peer &&
+	return m->failover && !m->self && m->attempts.peer &&
 	       (confirmed || (!m->leader && m->state == MV_MOVE_ANSWERED));
 }
 
@@ -41,7 +41,7 @@ void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync,
 	put_sync(m, m->next.offer, MV_CTL_READY, sync, ret);
 }
 
-void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt, uint64_t to_nonce)
+void mv_move_send_hello_failover(struct mv_move *m, uint32_t to_attempt, uint64_t to_nonce)
 {
 	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
 
@@ -55,11 +55,11 @@ void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt, uint64_t to
 	action->msg.base = m->now.offer;
 }
 
-void mv_move_ask_live(struct mv_move *m)
+void mv_move_ask_failover(struct mv_move *m)
 {
 	bool knows = m->attempts.peer_knows_us;
 
-	mv_move_send_hello_live(m, knows ? m->attempts.peer : 0, knows ? m->attempts.peer_nonce : 0);
+	mv_move_send_hello_failover(m, knows ? m->attempts.peer : 0, knows ? m->attempts.peer_nonce : 0);
 }
 
 void mv_move_say_confirm(struct mv_move *m)
@@ -96,10 +96,10 @@ void mv_move_send_refusal(struct mv_move *m, uint32_t number, enum mv_ctl_reason
 /* ---- how it ends -------------------------------------------------------------------------------
  */
 
-static void end_live(struct mv_move *m, enum mv_move_state state)
+static void end_failover(struct mv_move *m, enum mv_move_state state)
 {
 	mv_move_set_state(m, m->call_off.aborted ? MV_MOVE_FAILED : state);
-	m->live = false;
+	m->failover = false;
 	m->wish.own = false;
 	m->wish.peer = false;
 	m->sync.peer_valid = false;
@@ -121,7 +121,7 @@ static void stay(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 	bool unsure = m->unsure;
 
 	mv_move_release(m);
-	end_live(m, m->call_off.settled);
+	end_failover(m, m->call_off.settled);
 	m->call_off.reason = (uint8_t)reason;
 	give_reason(m, MV_DO_STAY, reason, timed_out)->unsure = unsure;
 }
@@ -129,11 +129,11 @@ static void stay(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 static void flush(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 {
 	m->prepared = false; /* the caller examines it before it goes */
-	end_live(m, MV_MOVE_FAILED);
+	end_failover(m, MV_MOVE_FAILED);
 	give_reason(m, MV_DO_FLUSH, reason, timed_out);
 }
 
-void mv_move_activate_live(struct mv_move *m)
+void mv_move_activate_failover(struct mv_move *m)
 {
 	struct mv_move_action *action;
 
@@ -144,7 +144,7 @@ void mv_move_activate_live(struct mv_move *m)
 	action->replay = true;
 	action->next_psn = m->sync.peer.next_psn;
 	action->n_received = m->sync.peer.n_received;
-	end_live(m, MV_MOVE_ACTIVE);
+	end_failover(m, MV_MOVE_ACTIVE);
 }
 
 uint32_t mv_move_number_to_refuse(struct mv_move *m)
@@ -158,7 +158,7 @@ uint32_t mv_move_number_to_refuse(struct mv_move *m)
 void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,
 		      bool timed_out)
 {
-	if (!m->live || m->pending.what == MV_PENDING_OFF)
+	if (!m->failover || m->pending.what == MV_PENDING_OFF)
 		return;
 	if (tell != MV_CTL_REASON_NONE && m->attempts.peer)
 		mv_move_send_refusal(m, mv_move_number_to_refuse(m), tell);
@@ -173,7 +173,7 @@ void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_
 	}
 }
 
-void mv_move_settle_live(struct mv_move *m, enum mv_move_pending pending, uint64_t now_ns)
+void mv_move_settle_failover(struct mv_move *m, enum mv_move_pending pending, uint64_t now_ns)
 {
 	(void)now_ns;
 	if (pending == MV_PENDING_OFF) {
@@ -198,11 +198,10 @@ void mv_move_answer_self(struct mv_move *m)
 	m->next.peer_psn = m->next.my_psn;
 }
 
-void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish,
-			uint64_t now_ns)
+void mv_move_begin_failover(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish, uint64_t now_ns)
 {
 	m->call_off.settled = m->state;
-	m->live = true;
+	m->failover = true;
 	m->wish.own = own_wish;
 	m->reason = (uint8_t)reason;
 	m->timers.phase_since = now_ns;
@@ -211,7 +210,7 @@ void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_w
 	m->unsure = false;
 }
 
-void mv_move_decline_live(struct mv_move *m, uint64_t now_ns)
+void mv_move_decline_failover(struct mv_move *m, uint64_t now_ns)
 {
 	m->declined = m->next.offer;
 	mv_move_send_decline(m);
@@ -234,7 +233,7 @@ void mv_move_quiesce(struct mv_move *m, uint64_t now_ns)
 		m->timers.answered_at = now_ns;
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
 		/* The leader does not need the answer now, and repeats its offer if the answer was lost. */
-		m->timers.resend_step = m->times->live_resend_max_ns;
+		m->timers.resend_step = m->times->failover_resend_max_ns;
 		m->timers.resend_at = now_ns + m->timers.resend_step;
 	}
 }
@@ -290,7 +289,7 @@ void mv_move_drained(struct mv_move *m, const struct mv_move_sync *sync, uint64_
 	m->sync.mine_is_for_now = false;
 	if (m->self) {
 		m->sync.peer = *sync;
-		mv_move_activate_live(m);
+		mv_move_activate_failover(m);
 		return;
 	}
 	if (!m->sync.peer_valid) {
@@ -298,7 +297,7 @@ void mv_move_drained(struct mv_move *m, const struct mv_move_sync *sync, uint64_
 		return;
 	}
 	mv_move_send_sync(m, m->next.offer, MV_CTL_READY);
-	mv_move_activate_live(m);
+	mv_move_activate_failover(m);
 }
 
 /* ---- what our caller wants ---------------------------------------------------------------------
@@ -361,7 +360,7 @@ static void start_again(struct mv_move *m, uint64_t now_ns)
 {
 	if (!m->leader) {
 		if (m->unsure)
-			mv_move_send_hello_live(m, m->attempts.peer, m->attempts.peer_nonce);
+			mv_move_send_hello_failover(m, m->attempts.peer, m->attempts.peer_nonce);
 		return;
 	}
 	m->early = false;
@@ -380,16 +379,16 @@ int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_
 {
 	if (m->state == MV_MOVE_IDLE || m->state == MV_MOVE_FAILED)
 		return -EINVAL;
-	if (!mv_move_settled(m) && (!m->live || m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED))
+	if (!mv_move_settled(m) && (!m->failover || m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED))
 		return -EBUSY;
 	mv_move_take_paths(m, paths, n_paths);
-	if (m->live) {
+	if (m->failover) {
 		m->wish.own = true;
 		m->reason = (uint8_t)reason;
 		start_again(m, now_ns);
 		return 0;
 	}
-	mv_move_begin_live(m, reason, true, now_ns);
+	mv_move_begin_failover(m, reason, true, now_ns);
 	lead_or_ask(m, now_ns);
 	return 0;
 }
@@ -401,7 +400,7 @@ int mv_move_expect(struct mv_move *m, const struct mv_path *paths, size_t n_path
 	if (!mv_move_settled(m))
 		return -EBUSY;
 	mv_move_take_paths(m, paths, n_paths);
-	mv_move_begin_live(m, MV_CTL_REASON_PATH, true, now_ns);
+	mv_move_begin_failover(m, MV_CTL_REASON_PATH, true, now_ns);
 	m->early = true;
 	m->unsure = true;
 	lead_or_ask(m, now_ns);
@@ -432,7 +431,7 @@ void mv_move_early_failed(struct mv_move *m)
 void mv_move_cancel(struct mv_move *m, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (!m->live || !m->wish.own || m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED)
+	if (!m->failover || !m->wish.own || m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED)
 		return;
 	m->wish.own = false;
 	if (m->leader) {
@@ -450,7 +449,7 @@ void mv_move_cancel(struct mv_move *m, uint64_t now_ns)
 void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	(void)now_ns;
-	if (m->state == MV_MOVE_PREPARING && m->live) {
+	if (m->state == MV_MOVE_PREPARING && m->failover) {
 		/* Nothing was made: this is the outcome of PREPARE. */
 		mv_move_set_state(m, MV_MOVE_ASKING);
 		m->pending.what = MV_PENDING_NONE;
@@ -468,7 +467,7 @@ void mv_move_abort(struct mv_move *m, uint64_t now_ns)
 {
 	(void)now_ns;
 	m->call_off.aborted = true;
-	if (m->live)
+	if (m->failover)
 		mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_GONE, false);
 	else if (mv_move_settled(m))
 		mv_move_set_state(m, MV_MOVE_FAILED);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef UNIT_LIVEPLUGIN_H
-#define UNIT_LIVEPLUGIN_H
+#ifndef UNIT_FAILOVER_PLUGIN_H
+#define UNIT_FAILOVER_PLUGIN_H
 
-#include "liveworld.h"
+#include "failover_world.h"
 
-/* A small plugin at each end of liveworld.h: it carries out the actions of a move. */
+/* A small plugin at each end of failover_world.h: it carries out the actions of a move. */
 
 /** make_paths - paths that end @e offers; returns how many */
 size_t make_paths(const struct end *e, struct mv_path *ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The move of a live QP that comes to nothing before anything is drained: both ends stay, and may try again. */
-#include "livemove.h"
+#include "failover_move.h"
 
 static void test_no_paths(void **state)
 {
@@ -132,7 +132,7 @@ static void run_out_of_time(const struct mv_move_times *times)
 		assert_true(mv_move_deadline(&l) > now);
 		now = mv_move_deadline(&l);
 		mv_move_tick(&l, now);
-		if (!l.live)
+		if (!l.failover)
 			break;
 		take_message(&l, MV_CTL_OFFER);
 	}
@@ -176,9 +176,9 @@ static void test_asked_for_long(void **state)
 	mv_move_quiesced(&f, false, late);
 	take_message(&f, MV_CTL_ANSWER);
 	mv_move_tick(&f, late + T->move_ns / 16 * 7);
-	assert_true(f.live);
+	assert_true(f.failover);
 	mv_move_tick(&f, late + T->move_ns / 2);
-	assert_false(f.live);
+	assert_false(f.failover);
 }
 
 /* The leader says that it goes only when the follower has time left to hear of it. */
@@ -245,7 +245,7 @@ static void test_quiesce(void **state)
 		assert_int_equal(l.state, MV_MOVE_QUIESCING);
 		now = mv_move_deadline(&l);
 		mv_move_tick(&l, now);
-	} while (l.live && take(&l, MV_DO_QUIESCE).type);
+	} while (l.failover && take(&l, MV_DO_QUIESCE).type);
 	assert_true(now == START + T->move_ns / 16 * 7);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_BUSY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "livemove.h"
+#include "failover_move.h"
 
 struct mv_path paths[2];
 struct mv_move l, f;
@@ -48,7 +48,7 @@ void assert_stays(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 
 	assert_int_equal(action.reason, reason);
 	assert_int_equal(action.timed_out, timed_out);
-	assert_false(m->live);
+	assert_false(m->failover);
 	assert_true(mv_move_deadline(m) == UINT64_MAX);
 	assert_quiet(m);
 }
@@ -154,7 +154,7 @@ void to_quiesce(void)
 	assert_int_equal(msg.reason, MV_CTL_REASON_PORT);
 	assert_int_equal(msg.base, l.now.offer);
 	action = follower_connects(&msg);
-	assert_true(f.live);
+	assert_true(f.failover);
 	assert_int_equal(action.peer.qpn, 0x1001);
 	assert_int_equal(action.rq_psn, msg.path_psn);
 }
@@ -190,7 +190,7 @@ void check_replay(struct mv_move *m, const struct mv_move_sync *peer)
 	assert_int_equal(action.next_psn, peer->next_psn);
 	assert_int_equal(action.n_received, peer->n_received);
 	assert_int_equal(m->state, MV_MOVE_ACTIVE);
-	assert_false(m->live);
+	assert_false(m->failover);
 	assert_quiet(m);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "liveplugin.h"
+#include "failover_plugin.h"
 
 #include <errno.h>
 
@@ -88,12 +88,12 @@ static void do_prepare(unsigned int i, const struct mv_move_action *action)
 
 	CHECK(!e->next);
 	CHECK(action->local_gid.raw[15] == e->host && path < N_PATHS);
-	if (e->m.live && e->stops_at_prepare) {
+	if (e->m.failover && e->stops_at_prepare) {
 		mv_move_refuse(&e->m, MV_CTL_REASON_UNSUPPORTED, w.now);
 		return;
 	}
 	/* Only what is there. */
-	if (e->m.live && e->m.early) {
+	if (e->m.failover && e->m.early) {
 		schedule(rnd(3) * MS, EV_OUTCOME, i)->ok = e->standby && e->standby->path == path;
 		return;
 	}
@@ -119,7 +119,7 @@ void do_arm(unsigned int i)
 	struct end *e = &w.ends[i];
 	unsigned int path = chance(80) ? N_PATHS - 1 : rnd(N_PATHS);
 
-	if (!e->work || e->failed || e->m.live)
+	if (!e->work || e->failed || e->m.failover)
 		return;
 	if (!e->standby && path != e->work->path && w.makeable[i][path]) {
 		union ibv_gid gid = path_gid(path, e->host);
@@ -158,8 +158,8 @@ static void do_connect(unsigned int i, const struct mv_move_action *action)
 	struct qp *next = negotiated(e);
 
 	CHECK(next && next->alive);
-	CHECK((action->sq_psn == MV_CTL_PSN_NONE) == !e->m.live);
-	n_connects += e->m.live;
+	CHECK((action->sq_psn == MV_CTL_PSN_NONE) == !e->m.failover);
+	n_connects += e->m.failover;
 	if (next->connected && same(&next->peer, &action->peer) && next->my_psn == action->sq_psn &&
 	    next->peer_psn == action->rq_psn) {
 		n_standbys++;
@@ -168,8 +168,8 @@ static void do_connect(unsigned int i, const struct mv_move_action *action)
 	}
 	next->connected = false;
 	next->peer = action->peer;
-	next->my_psn = e->m.live ? action->sq_psn : e->psn;
-	next->peer_psn = e->m.live ? action->rq_psn : o->psn;
+	next->my_psn = e->m.failover ? action->sq_psn : e->psn;
+	next->peer_psn = e->m.failover ? action->rq_psn : o->psn;
 	schedule(rnd(5) * MS, EV_OUTCOME, i)->ok = true;
 }
 
@@ -242,7 +242,7 @@ static void do_activate(unsigned int i, const struct mv_move_action *action)
 	e->work = e->next;
 	e->next = NULL;
 	drop_standby(e);
-	e->live_since = 0;
+	e->failover_since = 0;
 	e->quiet = false;
 	e->wants_off = !w.up[e->work->path];
 	if (e->wants_off)
@@ -256,7 +256,7 @@ static void do_stay(unsigned int i, const struct mv_move_action *action)
 	CHECK(!e->next && e->work && !e->work->err && !e->quiet);
 	CHECK(!e->standby || !e->standby->sent);
 	CHECK(action->reason < MV_CTL_REASON_END && action->reason != MV_CTL_REASON_NONE);
-	e->live_since = 0;
+	e->failover_since = 0;
 	e->n_stays++;
 	if (e->wants_off && e->n_stays < 20)
 		schedule((10 + rnd(100)) * MS, EV_RETRY, i);
@@ -270,7 +270,7 @@ static void do_flush(unsigned int i)
 	e->next->alive = e->work->alive = false;
 	e->work = e->next = NULL;
 	e->failed = true;
-	e->live_since = 0;
+	e->failover_since = 0;
 }
 
 void do_passthrough(unsigned int i)
@@ -360,8 +360,8 @@ void drain(unsigned int i, bool by_message)
 	}
 	/* Or two ends could keep each other busy. (A refusal by our caller is one more.) */
 	CHECK(!by_message || sends <= 1 || e->stops_at_prepare);
-	if (e->m.live && !e->live_since)
-		e->live_since = w.now;
+	if (e->m.failover && !e->failover_since)
+		e->failover_since = w.now;
 	/* A follower may have asked for half of the time before. */
-	CHECK(!e->m.live || w.now - e->live_since <= e->m.times->move_ns / 2 * 3 + SLACK);
+	CHECK(!e->m.failover || w.now - e->failover_since <= e->m.times->move_ns / 2 * 3 + SLACK);
 }

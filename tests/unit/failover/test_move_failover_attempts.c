@@ -4,7 +4,7 @@
  * an earlier life, of a stranger, or of who is still connecting does not move what is at work, nor keep it from being
  * moved.
  */
-#include "livemove.h"
+#include "failover_move.h"
 #include "proof.h"
 
 static void test_not_ours(void **state)
@@ -36,7 +36,7 @@ static void test_not_ours(void **state)
 	msg.attempt = 4; /* an earlier life */
 	hear(&f, &msg);
 	assert_quiet(&f);
-	assert_false(f.live);
+	assert_false(f.failover);
 	follower_connects(&offer);
 	quiesced(&f);
 	take_message(&f, MV_CTL_ANSWER);
@@ -121,7 +121,7 @@ static void hear_later(struct mv_move *m, const struct mv_move *peer, enum mv_ct
 	assert_int_equal(msg.to_attempt, peer->attempts.mine + 1);
 	assert_int_equal(msg.to_nonce, peer->attempts.my_nonce + 1);
 	assert_quiet(m);
-	assert_true(m->live);
+	assert_true(m->failover);
 	mv_move_header(peer, MV_CTL_HELLO, &msg);
 	msg.flags = MV_CTL_MOVE;
 	msg.attempt++;
@@ -129,7 +129,7 @@ static void hear_later(struct mv_move *m, const struct mv_move *peer, enum mv_ct
 	msg.to_nonce++; /* guessed */
 	hear(m, &msg);
 	assert_quiet(m);
-	assert_true(m->live);
+	assert_true(m->failover);
 	msg.to_nonce--;
 	hear(m, &msg);
 }
@@ -170,7 +170,7 @@ static void test_offer_to_earlier_life(void **state)
 	assert_int_equal(msg.to_attempt, 6);
 	hear(&f, &msg);
 	assert_quiet(&f);
-	mv_move_tick(&l, START + T->live_resend_ns);
+	mv_move_tick(&l, START + T->failover_resend_ns);
 	take_message(&l, MV_CTL_OFFER);
 	msg = take_message(&l, MV_CTL_HELLO);
 	assert_int_equal(msg.to_attempt, 0);
@@ -179,7 +179,7 @@ static void test_offer_to_earlier_life(void **state)
 	msg = take_message(&f, MV_CTL_HELLO);
 	assert_int_equal(msg.to_attempt, 5);
 	hear(&l, &msg);
-	assert_true(l.live);
+	assert_true(l.failover);
 	mv_move_tick(&l, mv_move_deadline(&l));
 	msg = take_message(&l, MV_CTL_OFFER);
 	assert_quiet(&l); /* it is known now */
@@ -277,14 +277,14 @@ static void test_one_in_rtr(void **state)
 	assert_int_equal(hello.from_psn, MV_CTL_PSN_NONE);
 	assert_int_equal(hello.to_psn, LEADER_PSN);
 	/* Not each time, nor to one in RTR, nor to a stranger. */
-	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->live_resend_ns - 1);
+	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->failover_resend_ns - 1);
 	assert_quiet(&f);
 	msg.proof = MV_PROOF_TO;
-	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->live_resend_ns);
+	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->failover_resend_ns);
 	assert_quiet(&f);
 	msg.proof = MV_PROOF_FROM | MV_PROOF_TO;
 	msg.from.qpn++;
-	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->live_resend_ns);
+	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->failover_resend_ns);
 	assert_quiet(&f);
 	hear(&l, &hello);
 	msg = leader_offers("10.2.0.1", 0x1001);
@@ -297,7 +297,7 @@ static void test_one_in_rtr(void **state)
 }
 
 /* A peer that is still connecting finds an end at work. */
-static void test_connect_meets_live(void **state)
+static void test_connect_meets_failover(void **state)
 {
 	struct mv_ctl_msg hello, msg;
 
@@ -354,7 +354,7 @@ static void test_confirm_lost(void **state)
 	hear(&f, &msg);
 	assert_false(take(&f, MV_DO_ACTIVATE).replay);
 	take(&f, MV_DO_PREPARE);
-	assert_true(f.live);
+	assert_true(f.failover);
 	assert_true(l.attempts.peer_knows_us && f.attempts.peer_knows_us); /* by the connect */
 }
 
@@ -368,7 +368,7 @@ int main(void)
 		cmocka_unit_test(test_wish_to_earlier_life),
 		cmocka_unit_test(test_earlier_life_connects),
 		cmocka_unit_test(test_one_in_rtr),
-		cmocka_unit_test(test_connect_meets_live),
+		cmocka_unit_test(test_connect_meets_failover),
 		cmocka_unit_test(test_confirm_lost),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "liveworld.h"
+#include "failover_world.h"
 
 #include "proof.h"
 #include "random.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef UNIT_LIVEWORLD_H
-#define UNIT_LIVEWORLD_H
+#ifndef UNIT_FAILOVER_WORLD_H
+#define UNIT_FAILOVER_WORLD_H
 
 #include "unit.h"
 
 #include "move.h"
-#include "move_live.h"
+#include "move_failover.h"
 
 /*
- * The world of test_move_live_property.c: two ends of a connection with work under way, a control network between them, and
- * small NICs that count what they execute. Everything is drawn from the seed of random.h.
+ * The world of test_move_failover_property.c: two ends of a connection with work under way, a control network between
+ * them, and small NICs that count what they execute. Everything is drawn from the seed of random.h.
  */
 
 #define MS 1000000ull
@@ -45,7 +45,7 @@ struct end {
 	bool wants_off; /* its path is bad as far as it knows */
 	bool quiet, lossy; /* QUIESCE; its path is dead: outstanding work is not waited for */
 	unsigned int posted, completed, executed; /* work requests of the program */
-	uint64_t live_since; /* 0: no move under way */
+	uint64_t failover_since; /* 0: no move under way */
 	unsigned int n_moves, n_stays, lost_in_a_row;
 	bool stops_at_prepare; /* refuses all moves */
 };

@@ -2,14 +2,15 @@
 /*
  * Two ends of a connection with work under way move (move.h) again and again. The control network loses, repeats, delays and
  * reorders messages. Paths die at one end or at both, also in the middle of a move, and heal; processes die. A work request that
- * is lost, repeated or out of order is found at once (liveworld.h). Seeded: TEST_SEED=n test_move_live_property.
+ * is lost, repeated or out of order is found at once (failover_world.h). Seeded: TEST_SEED=n
+ * test_move_failover_property.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "liveplugin.h"
-#include "liveworld.h"
+#include "failover_plugin.h"
+#include "failover_world.h"
 #include "proof.h"
 #include "psn.h"
 #include "random.h"
@@ -108,7 +109,7 @@ static void happen(const struct event *event)
 		sure(i);
 		break;
 	case EV_RETRY:
-		if (e->wants_off && e->work && !e->m.live && !e->failed)
+		if (e->wants_off && e->work && !e->m.failover && !e->failed)
 			start(i);
 		break;
 	case EV_HEAL:

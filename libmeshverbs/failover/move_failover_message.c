@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Messages of the peer about a QP at work: move_live.h has their order. */
+/* Messages of the peer about a QP at work: move_failover.h has their order. */
 #include "move_internal.h"
-#include "move_live.h"
+#include "move_failover.h"
 
 /*
  * A message of another life of a peer that has named our present life. If its program has connected its QP anew, the QP
@@ -15,7 +15,7 @@ static void meet_later_life(struct mv_move *m, const struct mv_ctl_msg *msg)
 	if (mv_move_names_us(m, msg))
 		mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
 	else
-		mv_move_send_hello_live(m, msg->attempt, msg->nonce);
+		mv_move_send_hello_failover(m, msg->attempt, msg->nonce);
 }
 
 /*
@@ -78,7 +78,8 @@ static void want(struct mv_move *m, uint8_t reason)
 /* Did our OFFER cross the peer's HELLO? Both ends often hear of a port at the same time. */
 static bool has_just_offered(const struct mv_move *m, uint64_t now_ns)
 {
-	return m->timers.resend_at && now_ns + m->timers.resend_step < m->timers.resend_at + m->times->live_resend_ns / 2;
+	return m->timers.resend_at &&
+	       now_ns + m->timers.resend_step < m->timers.resend_at + m->times->failover_resend_ns / 2;
 }
 
 static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
@@ -90,7 +91,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (!m->leader) {
 		/* The leader asks for our attempt. */
 		if (asking || mv_move_settled(m))
-			mv_move_send_hello_live(m, m->attempts.peer, m->attempts.peer_nonce);
+			mv_move_send_hello_failover(m, m->attempts.peer, m->attempts.peer_nonce);
 		return;
 	}
 	if (m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED)
@@ -119,8 +120,8 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	uint32_t n = msg->request_id;
-	bool idle = mv_move_settled(m) || (m->live && m->state == MV_MOVE_ASKING);
-	bool answered = m->live && m->state == MV_MOVE_ANSWERED;
+	bool idle = mv_move_settled(m) || (m->failover && m->state == MV_MOVE_ASKING);
+	bool answered = m->failover && m->state == MV_MOVE_ANSWERED;
 	bool quiescing = m->state == MV_MOVE_QUIESCING;
 
 	if (m->leader || !n)
@@ -131,8 +132,8 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (!idle && !answered && !quiescing)
 		return;
 	if (msg->base == m->now.offer && (!m->last_offer || mv_move_later(n, m->last_offer))) {
-		if (!m->live)
-			mv_move_begin_live(m, msg->reason, false, now_ns);
+		if (!m->failover)
+			mv_move_begin_failover(m, msg->reason, false, now_ns);
 		m->timers.phase_since = now_ns; /* the time before the offer is not the leader's */
 		/* So far there was only a suspicion. */
 		if (m->unsure)
@@ -183,7 +184,7 @@ static void on_confirm(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t
 {
 	if (m->leader || !(msg->flags & MV_CTL_READY))
 		return;
-	if (m->live && m->state == MV_MOVE_ANSWERED && msg->request_id == m->next.offer)
+	if (m->failover && m->state == MV_MOVE_ANSWERED && msg->request_id == m->next.offer)
 		mv_move_drain(m, now_ns);
 	else if (mv_move_settled(m) && msg->request_id != m->now.offer)
 		refuse(m, msg);
@@ -204,7 +205,7 @@ static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t no
 			refuse(m, msg);
 		return;
 	}
-	if (!m->live || n != m->next.offer)
+	if (!m->failover || n != m->next.offer)
 		return;
 	/* A SYNC of the leader to a follower that has not got CONFIRM. */
 	if (!m->leader && m->state == MV_MOVE_ANSWERED)
@@ -214,7 +215,7 @@ static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t no
 	m->sync.peer = (struct mv_move_sync){msg->next_psn, msg->n_received};
 	m->sync.peer_valid = true;
 	if (drained)
-		mv_move_activate_live(m);
+		mv_move_activate_failover(m);
 }
 
 /* The follower withdraws its wish. */
@@ -223,7 +224,7 @@ static void on_healed(struct mv_move *m)
 	bool drained = m->state == MV_MOVE_DRAINING || m->state == MV_MOVE_DRAINED;
 
 	m->wish.peer = false;
-	if (m->live && !drained && !m->wish.own)
+	if (m->failover && !drained && !m->wish.own)
 		mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_HEALED, false);
 }
 
@@ -246,7 +247,7 @@ static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 		m->last_offer = n;
 		current = true;
 	}
-	if (current && m->live && !mv_move_knows_enough(m))
+	if (current && m->failover && !mv_move_knows_enough(m))
 		mv_move_call_off(m, msg->reason, MV_CTL_REASON_NONE, false);
 }
 
@@ -294,9 +295,9 @@ static bool while_connecting(struct mv_move *m, const struct mv_ctl_msg *msg, ui
 	return true;
 }
 
-void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
+void mv_move_failover_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
-	bool connecting = !m->live && !mv_move_settled(m) && m->state != MV_MOVE_FAILED;
+	bool connecting = !m->failover && !mv_move_settled(m) && m->state != MV_MOVE_FAILED;
 	bool asks = (msg->type == MV_CTL_HELLO || msg->type == MV_CTL_STANDBY) && !msg->to_attempt;
 
 	if (!mv_move_names_us(m, msg) && !asks)

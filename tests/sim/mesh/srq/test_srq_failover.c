@@ -68,21 +68,21 @@ static void test_drain_unpolled(void **state)
 	recv_cq = ibv_create_cq(world.context, 256, NULL, NULL, 0);
 	assert_non_null(recv_cq);
 	end_open(&e, &world, &noted, &(struct shape){.hub = &h->end, .recv_cq = recv_cq});
-	live_connect(&e);
+	failover_connect(&e);
 	sends_one(h, &e);
 	tracked_prepare_loop(e.vqp, PSN);
 	cq = mesh_map_get(&world.mc->data.cqs, recv_cq);
 	assert_non_null(cq);
 	mesh_lock(&cq->poll_lock);
-	err = mesh_live_drain(e.vqp, true, &sync);
+	err = mesh_failover_drain(e.vqp, true, &sync);
 	for (i = 0; i < 3 && err == -EAGAIN; i++)
-		err = mesh_live_drain(e.vqp, false, &sync);
+		err = mesh_failover_drain(e.vqp, false, &sync);
 	mesh_unlock(&cq->poll_lock);
 	if (err == -EAGAIN)
 		err = tracked_fence_ends(e.vqp, false, &sync);
 	assert_int_equal(err, 0);
 	assert_int_equal(sync.n_received, 1);
-	assert_int_equal(mesh_live_replay(e.vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
+	assert_int_equal(mesh_failover_replay(e.vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
 	takes_one(h, &e, recv_cq);
 	for (i = 1; i < 20; i++) {
 		sends_one(h, &e);
@@ -127,7 +127,7 @@ static uint32_t n_counted(const struct mesh_srq *srq)
 }
 
 /* @to is at the base, as are @l's, and about to move. @noted: its log is not read */
-static void half_received(struct live *l, struct end *from, struct end *to, bool noted)
+static void half_received(struct at_work *l, struct end *from, struct end *to, bool noted)
 {
 	const struct manner manner = {.how = MOVED};
 	unsigned int known;
@@ -154,25 +154,25 @@ static void half_received(struct live *l, struct end *from, struct end *to, bool
  */
 static void begun(bool first_move, bool noted)
 {
-	struct live *l = live_open(2);
+	struct at_work *l = at_work_open(2);
 	struct mv_move_sync sync;
 	struct end from, to;
 	uint32_t i;
 
 	if (!first_move)
-		live_move(&l->ends[0]);
+		failover_move(&l->ends[0]);
 	half_received(l, &from, &to, noted);
 	assert_true(mesh_tracker_reads(to.vqp->tracker) != noted);
 	tracked_drain(to.vqp, true, &sync);
 	assert_int_equal(sync.n_received, 0);
 	assert_int_equal(to.vqp->tracker->n_undone, 0); /* sends */
 	for (i = 0; i < 20; i++)
-		live_works(l, &l->ends[i % 2]);
+		at_work_works(l, &l->ends[i % 2]);
 	for (i = 0; i < SLOTS; i++)
 		assert_false(l->hub.posted[i]);
 	end_close(&to);
 	end_close(&from);
-	live_close(l);
+	at_work_close(l);
 }
 
 static void test_begun(void **state)
@@ -188,7 +188,7 @@ static void test_begun(void **state)
 static void test_begun_destroyed(void **state)
 {
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
-	struct live *l = live_open(2);
+	struct at_work *l = at_work_open(2);
 	struct mv_move_sync sync;
 	struct end from, to;
 	struct mesh_srq *srq;
@@ -196,7 +196,7 @@ static void test_begun_destroyed(void **state)
 	uint32_t i;
 
 	(void)state;
-	live_move(&l->ends[0]);
+	failover_move(&l->ends[0]);
 	half_received(l, &from, &to, false);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
 	assert_int_equal(mesh_live_fence(to.vqp, true, &sync), -EAGAIN);
@@ -212,7 +212,7 @@ static void test_begun_destroyed(void **state)
 	assert_int_equal(srq->n_withheld, 0);
 	assert_int_equal(n_counted(srq), l->hub.end.srq_size);
 	end_close(&from);
-	live_close(l);
+	at_work_close(l);
 }
 
 enum { ONE_CQ = 0, TWO_CQS = 1, LOST = 2 };
@@ -224,7 +224,7 @@ enum { ONE_CQ = 0, TWO_CQS = 1, LOST = 2 };
 static uint32_t too_long(const uint64_t *wr_id, int how)
 {
 	const struct manner noted = {.how = MOVED};
-	struct live *l = live_open(0);
+	struct at_work *l = at_work_open(0);
 	struct ibv_cq *recv_cq = how == TWO_CQS ? ibv_create_cq(world.context, 256, NULL, NULL, 0) : NULL;
 	struct ibv_sge sge = {(uintptr_t)l->hub.end.buf, 2 * SLOT_BYTES, l->hub.end.mr->lkey};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED};
@@ -236,8 +236,8 @@ static uint32_t too_long(const uint64_t *wr_id, int how)
 	end_open(e, &world, &noted, &(struct shape){.hub = &l->hub.end, .recv_cq = recv_cq});
 	e->manner = &moved;
 	l->n = 1;
-	live_connect(e);
-	live_move(e);
+	failover_connect(e);
+	failover_move(e);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
 	assert_int_equal(n_counted(srq), 20);
 	wr.wr_id = wr_id ? *wr_id : mesh_srqlog_first(&srq->shadows->log)->wr_id;
@@ -246,7 +246,8 @@ static uint32_t too_long(const uint64_t *wr_id, int how)
 	assert_int_equal(end_send(e, &wr), 0);
 	for (i = 0; i < PATIENCE_MS && n < 2; i++) {
 		if (i == 50)
-			mesh_live_flush_errors(e->vqp); /* the send was flushed before, and waits for another path */
+			/* the send was flushed before, and waits for another path */
+			mesh_failover_flush_errors(e->vqp);
 		n += (uint32_t)ibv_poll_cq(l->hub.end.cq, 1, &wc);
 		n += recv_cq ? (uint32_t)ibv_poll_cq(recv_cq, 1, &wc) : 0;
 		usleep(1000);
@@ -257,7 +258,7 @@ static uint32_t too_long(const uint64_t *wr_id, int how)
 	l->n = 0;
 	if (recv_cq)
 		assert_int_equal(ibv_destroy_cq(recv_cq), 0);
-	live_close(l);
+	at_work_close(l);
 	return n;
 }
 
@@ -286,7 +287,7 @@ static int unasked(void *arg, uint32_t rkey, uint32_t *ret)
 /* The program has ended it, and posts what never gets a key: that is flushed like others, is in no log, and has the number of a receive. */
 static void test_flushed_without_key(void **state)
 {
-	struct live *l = live_open(1);
+	struct at_work *l = at_work_open(1);
 	struct end *e = &l->ends[0];
 	struct ibv_sge sge = {(uintptr_t)l->hub.end.buf, 8, l->hub.end.mr->lkey};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1, .wr.rdma.rkey = 0x12300};
@@ -297,7 +298,7 @@ static void test_flushed_without_key(void **state)
 
 	(void)state;
 	keys.want_key = unasked;
-	live_move(e);
+	failover_move(e);
 	e->vqp->client.ops = &keys;
 	end_err(e);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
@@ -308,7 +309,7 @@ static void test_flushed_without_key(void **state)
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(n_counted(srq), 20);
 	e->vqp->client.ops = ops;
-	live_close(l);
+	at_work_close(l);
 }
 
 int main(void)

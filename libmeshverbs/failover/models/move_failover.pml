@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The move of a live QP of move_live.c, for spin: what test_move_live_property.c tries by chance is tried here in
- * every order. tests/unit/failover/check_model runs it, and runs it again with each of the mistakes below. move.pml has the connect,
- * the lives of a QP and attempts, which are not modelled here.
+ * The move of a live QP of move_failover.c, for spin: what test_move_failover_property.c tries by chance is tried here
+ * in every order. tests/unit/failover/check_model runs it, and runs it again with each of the mistakes below. move.pml
+ * has the connect, the lives of a QP and attempts, which are not modelled here.
  *
  * The network is the set of all messages ever sent; a receiver may take any of them, at any time, as often as it
  * likes: delay, reordering and repetition. What is sent once and not repeated may be lost when it is sent. Steps without
@@ -122,8 +122,8 @@ inline maybe_send(bit_)
 #define L_QUIET (l_state == QUIESCING || L_DRAIN_OUT)
 #define F_QUIET (f_state == QUIESCING || f_state == ANSWERED || F_DRAIN_OUT)
 #define BOTH_AT_WORK (!l_drained && !f_drained && !l_dead && !f_dead && l_now == f_now)
-#define L_LIVE (l_state != SETTLED && l_state != FAILED)
-#define F_LIVE (f_state != SETTLED && f_state != FAILED)
+#define L_FAILOVER (l_state != SETTLED && l_state != FAILED)
+#define F_FAILOVER (f_state != SETTLED && f_state != FAILED)
 
 /* ---- leader ------------------------------------------------------------------------------------ */
 
@@ -246,7 +246,7 @@ inline l_start()
 			l_sync[n] = true }                                                          \
 	:: atomic { f_sync[n] && L_GONE(n) -> l_refuse[n] = true }                                  \
 	:: atomic { f_refuse[n] && ((L_MINE(n) && l_pending != OFF) ||                              \
-			(bug == BUG_REFUSE_ANY && L_LIVE && l_pending != OFF)) -> l_call_off() }
+			(bug == BUG_REFUSE_ANY && L_FAILOVER && l_pending != OFF)) -> l_call_off() }
 
 #define L_ON_WISH(n)                                                                                \
 	:: atomic { wish[n] && n == l_now && l_state == SETTLED && l_last < OFFERS ->               \
@@ -254,7 +254,7 @@ inline l_start()
 			:: l_peer = true; l_try_path()                                              \
 			:: l_tell_refusal()                                                         \
 			fi }                                                                        \
-	:: atomic { wish[n] && n == l_now && L_LIVE && !L_DRAIN_OUT && !l_peer && !healed ->        \
+	:: atomic { wish[n] && n == l_now && L_FAILOVER && !L_DRAIN_OUT && !l_peer && !healed ->        \
 			l_peer = true }
 
 proctype leader()
@@ -289,8 +289,8 @@ end:	do
 			:: else -> l_tell_refusal(); l_call_off()
 			fi }
 	/* Time is up. */
-	:: atomic { !calm && L_LIVE && !l_dead && l_pending != OFF -> l_tell_refusal(); l_call_off() }
-	:: atomic { !calm && L_LIVE && !l_dead -> l_dead = true; break }
+	:: atomic { !calm && L_FAILOVER && !l_dead && l_pending != OFF -> l_tell_refusal(); l_call_off() }
+	:: atomic { !calm && L_FAILOVER && !l_dead -> l_dead = true; break }
 	/* It leaves, and says how far it came: the follower may wait for that. */
 	:: atomic { !calm && L_DRAIN_OUT && !l_dead ->
 			l_drained = true; l_told[l_next] = f_done; maybe_send(l_sync[l_next]);
@@ -385,7 +385,7 @@ inline f_take_sync(n)
 }
 
 #define F_IDLE (f_state == SETTLED || f_state == ASKING)
-#define F_MINE(n) ((n) == f_next && F_LIVE && f_state != ASKING)
+#define F_MINE(n) ((n) == f_next && F_FAILOVER && f_state != ASKING)
 #define F_GONE(n) (((f_state == SETTLED && (n) != f_now) || f_state == FAILED) && !f_refuse[n])
 
 #define F_ON(n)                                                                                     \
@@ -404,11 +404,11 @@ inline f_take_sync(n)
 			f_sync[n] = true }                                                          \
 	:: atomic { l_sync[n] && F_GONE(n) -> f_refuse[n] = true }                                  \
 	:: atomic { l_refuse[n] && ((F_MINE(n) && f_pending != OFF) ||                              \
-			(bug == BUG_REFUSE_ANY && F_LIVE && f_pending != OFF)) -> f_call_off() }    \
+			(bug == BUG_REFUSE_ANY && F_FAILOVER && f_pending != OFF)) -> f_call_off() }    \
 	:: atomic { l_refuse[n] && n > f_last && !F_DRAIN_OUT && f_state != FAILED ->               \
 			f_last = n;                                                                 \
 			if                                                                          \
-			:: F_LIVE && f_pending != OFF -> f_call_off()                               \
+			:: F_FAILOVER && f_pending != OFF -> f_call_off()                               \
 			:: else                                                                     \
 			fi }
 
@@ -437,13 +437,13 @@ end:	do
 			:: f_state == ANSWERED && bug == BUG_WALK_OFF -> f_end(SETTLED)
 			:: else
 			fi }
-	:: atomic { !calm && F_LIVE && !f_dead && f_pending != OFF ->
+	:: atomic { !calm && F_FAILOVER && !f_dead && f_pending != OFF ->
 			if
 			:: F_MINE(f_next) -> maybe_send(f_refuse[f_next])
 			:: else
 			fi;
 			f_call_off() }
-	:: atomic { !calm && F_LIVE && !f_dead -> f_dead = true; break }
+	:: atomic { !calm && F_FAILOVER && !f_dead -> f_dead = true; break }
 	:: atomic { !calm && (f_state == ANSWERED || F_DRAIN_OUT) && !f_dead ->
 			f_drained = true; f_told[f_next] = l_done; maybe_send(f_sync[f_next]);
 			f_dead = true; break }

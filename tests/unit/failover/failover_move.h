@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef UNIT_LIVEMOVE_H
-#define UNIT_LIVEMOVE_H
+#ifndef UNIT_FAILOVER_MOVE_H
+#define UNIT_FAILOVER_MOVE_H
 
-#include "move_live.h"
+#include "move_failover.h"
 #include "moves.h"
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "live.h"
+#include "vqp_failover.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@ static void unlist(struct mesh_vqp *h)
 	count_base_wrs(h, -1);
 }
 
-int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
-		    uint32_t mtu_bytes, struct mesh_vqp **ret)
+int mesh_failover_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
+			uint32_t mtu_bytes, struct mesh_vqp **ret)
 {
 	struct mesh_vqp *h;
 	int err;
@@ -63,14 +63,14 @@ int mesh_live_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	return 0;
 }
 
-void mesh_live_untrack(struct mesh_vqp *h)
+void mesh_failover_untrack(struct mesh_vqp *h)
 {
 	unlist(h);
 	h->logged_base = false;
 	mesh_vqp_begin_again(h);
 }
 
-int mesh_live_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
+int mesh_failover_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	bool drained;
 
@@ -84,14 +84,14 @@ int mesh_live_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_ma
 	return mesh_vqp_modify_base(h, attr, attr_mask);
 }
 
-void mesh_live_end(struct mesh_vqp *h)
+void mesh_failover_end(struct mesh_vqp *h)
 {
 	if (!h->tracker)
 		return;
-	mesh_live_end_drain(h);
-	mesh_live_release(h);
-	mesh_live_disarm(h);
-	mesh_live_reap(h);
+	mesh_failover_end_drain(h);
+	mesh_failover_release(h);
+	mesh_failover_disarm(h);
+	mesh_failover_reap(h);
 	if (h->logged_base)
 		unlist(h);
 	h->logged_base = false;
@@ -100,7 +100,7 @@ void mesh_live_end(struct mesh_vqp *h)
 	h->early.hides_base = false;
 }
 
-const char *mesh_live_lost(struct mesh_vqp *h)
+const char *mesh_failover_lost(struct mesh_vqp *h)
 {
 	const char *lost;
 
@@ -115,7 +115,7 @@ const char *mesh_live_lost(struct mesh_vqp *h)
 	return lost;
 }
 
-void mesh_live_end_of_peer(struct mesh_vqp *h)
+void mesh_failover_end_of_peer(struct mesh_vqp *h)
 {
 	bool drained;
 
@@ -129,7 +129,7 @@ void mesh_live_end_of_peer(struct mesh_vqp *h)
 	mesh_unlock(&h->lock);
 }
 
-bool mesh_live_sends(struct mesh_vqp *h)
+bool mesh_failover_sends(struct mesh_vqp *h)
 {
 	bool rts;
 
@@ -139,7 +139,7 @@ bool mesh_live_sends(struct mesh_vqp *h)
 	return rts;
 }
 
-bool mesh_live_got_through(struct mesh_vqp *h)
+bool mesh_failover_got_through(struct mesh_vqp *h)
 {
 	bool through;
 
@@ -149,7 +149,7 @@ bool mesh_live_got_through(struct mesh_vqp *h)
 	return through;
 }
 
-bool mesh_live_broken(struct mesh_vqp *h)
+bool mesh_failover_broken(struct mesh_vqp *h)
 {
 	bool broken;
 
@@ -211,13 +211,13 @@ static int make_room(struct mesh_cq *cq)
 	return least <= (uint32_t)cq->cq->cqe ? 0 : resize(cq, least);
 }
 
-int mesh_live_arm(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+int mesh_failover_arm(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
 	int err;
 
 	if (h->standby.shadow.qp)
 		return -EBUSY;
-	if (mesh_live_lost(h))
+	if (mesh_failover_lost(h))
 		return -EOPNOTSUPP;
 	err = mesh_shadow_make_standby(h, spd, attr, &h->standby.shadow);
 	if (err)
@@ -227,21 +227,21 @@ int mesh_live_arm(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_sha
 	return 0;
 }
 
-void mesh_live_reap(struct mesh_vqp *h)
+void mesh_failover_reap(struct mesh_vqp *h)
 {
 	if (h->old.qp)
 		mesh_shadow_unmake(h, &h->old);
 	h->old = (struct mesh_shadow){0};
 }
 
-void mesh_live_disarm(struct mesh_vqp *h)
+void mesh_failover_disarm(struct mesh_vqp *h)
 {
 	if (h->standby.shadow.qp)
 		mesh_shadow_unmake(h, &h->standby.shadow);
 	h->standby.shadow = (struct mesh_shadow){0};
 }
 
-uint32_t mesh_live_armed(const struct mesh_vqp *h)
+uint32_t mesh_failover_armed(const struct mesh_vqp *h)
 {
 	return h->standby.shadow.qp ? h->standby.shadow.qp->qp_num : 0;
 }
@@ -257,9 +257,10 @@ static bool is_armed_for(const struct mesh_vqp_standby *armed, const struct mesh
 	       made->qp_access_flags == attr->qp_access_flags;
 }
 
-uint32_t mesh_live_could_take(struct mesh_vqp *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+uint32_t mesh_failover_could_take(struct mesh_vqp *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
-	if (h->next.shadow.qp || !is_armed_for(&h->standby, spd, attr) || mesh_live_lost(h) || mesh_walker_prepare(h))
+	if (h->next.shadow.qp || !is_armed_for(&h->standby, spd, attr) || mesh_failover_lost(h) ||
+	    mesh_walker_prepare(h))
 		return 0;
 	return h->standby.shadow.qp->qp_num;
 }
@@ -280,7 +281,7 @@ static int get_ready(struct mesh_vqp *h)
 
 	if (h->next.shadow.qp)
 		return -EBUSY;
-	if (mesh_live_lost(h))
+	if (mesh_failover_lost(h))
 		return -EOPNOTSUPP;
 	err = mesh_walker_engage(h);
 	if (!err && mesh_vqp_mode(h) == MESH_VQP_TRACKED) {
@@ -291,7 +292,8 @@ static int get_ready(struct mesh_vqp *h)
 	return err;
 }
 
-int mesh_live_prepare(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
+int mesh_failover_prepare(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+			  uint32_t *ret_qpn)
 {
 	struct mesh_shadow next;
 	int err = get_ready(h);
@@ -338,7 +340,8 @@ static bool same(const struct mesh_standby *standby, const struct ibv_qp_attr *r
 	       !memcmp(&standby->rtr, rtr, sizeof(*rtr)) && !memcmp(&standby->rts, rts, sizeof(*rts));
 }
 
-int mesh_live_standby(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+int mesh_failover_standby(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts,
+			  int rts_mask)
 {
 	struct mesh_shadow *armed = &h->standby.shadow;
 	struct mesh_standby *standby = armed->standby;
@@ -366,7 +369,7 @@ int mesh_live_standby(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask,
 	return -mesh_positive(err);
 }
 
-bool mesh_live_on_standby(const struct mesh_vqp *h, const struct mv_ctl_end *peer)
+bool mesh_failover_on_standby(const struct mesh_vqp *h, const struct mv_ctl_end *peer)
 {
 	const struct mesh_shadow *shadow = h->next.shadow.qp ? &h->next.shadow : &h->standby.shadow;
 	const struct mesh_standby *standby = shadow->qp ? shadow->standby : NULL;
@@ -385,7 +388,8 @@ static void note_connected(struct mesh_vqp_next *next, const struct ibv_qp_attr 
 	next->sq_psn = rts->sq_psn;
 }
 
-int mesh_live_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+int mesh_failover_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts,
+			  int rts_mask)
 {
 	struct mesh_standby *standby = h->next.shadow.standby;
 	int err = 0;
@@ -408,12 +412,12 @@ int mesh_live_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask,
 	return 0;
 }
 
-bool mesh_live_has_next(const struct mesh_vqp *h)
+bool mesh_failover_has_next(const struct mesh_vqp *h)
 {
 	return h->next.shadow.qp;
 }
 
-int mesh_live_take_standby(struct mesh_vqp *h)
+int mesh_failover_take_standby(struct mesh_vqp *h)
 {
 	struct mesh_standby *standby = h->standby.shadow.qp ? h->standby.shadow.standby : NULL;
 	struct mesh_shadow next;
@@ -434,7 +438,7 @@ int mesh_live_take_standby(struct mesh_vqp *h)
 	return 0;
 }
 
-void mesh_live_release(struct mesh_vqp *h)
+void mesh_failover_release(struct mesh_vqp *h)
 {
 	struct mesh_shadow next;
 
@@ -448,7 +452,7 @@ void mesh_live_release(struct mesh_vqp *h)
 		mesh_shadow_unmake(h, &next);
 }
 
-bool mesh_live_waits(struct mesh_vqp *h)
+bool mesh_failover_waits(struct mesh_vqp *h)
 {
 	bool some;
 
@@ -466,7 +470,7 @@ static bool is_logged(const struct mesh_vqp *h)
 	return h->mode == MESH_VQP_ACTIVE && h->tracker && !h->tracker->lost;
 }
 
-bool mesh_live_is_failing(struct mesh_vqp *h)
+bool mesh_failover_is_failing(struct mesh_vqp *h)
 {
 	bool failing;
 
@@ -476,7 +480,7 @@ bool mesh_live_is_failing(struct mesh_vqp *h)
 	return failing;
 }
 
-bool mesh_live_waits_to_fail(struct mesh_vqp *h)
+bool mesh_failover_waits_to_fail(struct mesh_vqp *h)
 {
 	bool waits;
 
@@ -488,7 +492,7 @@ bool mesh_live_waits_to_fail(struct mesh_vqp *h)
 	return waits;
 }
 
-bool mesh_live_has_done_all(struct mesh_vqp *h)
+bool mesh_failover_has_done_all(struct mesh_vqp *h)
 {
 	bool done;
 
