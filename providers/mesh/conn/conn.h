@@ -19,8 +19,7 @@
 /*
  * Connections: the record of each RC queue pair from INIT on, and the table of records.
  *
- * - PASSTHROUGH: the program's own QP works. The plugin only answers the peer; it may log the work for a later move
- * (@vqp).
+ * - PASSTHROUGH: the program's own QP works. The plugin answers the peer, and may log work for a later move (@vqp).
  * - HELD: modify_qp has returned 0 for RTR, but the path does not work. Sends wait (vqp.h) while the helper thread negotiates
  *   (move.h). HELD ends in MOVED, PASSTHROUGH or FAILED.
  * - MOVED: a queue pair on another rail does the work.
@@ -223,10 +222,7 @@ struct mesh_conn_own_qp {
 	/* HELD: the QP is in RTR with this GID index, and receives; mesh_conn_listen() */
 	bool listens;
 	uint8_t listen_index, listen_type; /* enum mv_gid_type */
-	/*
-	 * HELD, after MV_DO_PASSTHROUGH: the QP is connected, and sends wait until the peer's QP receives;
-	 * mesh_conn_await_peer()
-	 */
+	/* HELD, after MV_DO_PASSTHROUGH: the QP is connected; sends wait for the peer's QP; mesh_conn_await_peer() */
 	bool awaits_peer, peer_receives;
 	uint8_t type; /* enum mv_gid_type for that */
 	uint64_t await_until_ns, ask_peer_ns, ask_step_ns;

@@ -250,19 +250,15 @@ uint32_t mesh_failover_armed(const struct mesh_vqp *h)
 static bool is_armed_for(const struct mesh_vqp_standby *armed, const struct mesh_pd *spd,
 			 const struct mesh_shadow_attr *attr)
 {
-	const struct mesh_shadow *shadow = &armed->shadow;
-	const struct mesh_shadow_attr *made = &armed->attr;
-
-	return shadow->qp && shadow->spd == spd && made->port_num == attr->port_num && made->pkey_index == attr->pkey_index &&
-	       made->qp_access_flags == attr->qp_access_flags;
+	return armed->shadow.qp && armed->shadow.spd == spd && armed->attr.port_num == attr->port_num &&
+	       armed->attr.pkey_index == attr->pkey_index && armed->attr.qp_access_flags == attr->qp_access_flags;
 }
 
 uint32_t mesh_failover_could_take(struct mesh_vqp *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
-	if (h->next.shadow.qp || !is_armed_for(&h->standby, spd, attr) || mesh_failover_lost(h) ||
-	    mesh_walker_prepare(h))
-		return 0;
-	return h->standby.shadow.qp->qp_num;
+	bool fits = !h->next.shadow.qp && is_armed_for(&h->standby, spd, attr);
+
+	return fits && !mesh_failover_lost(h) && !mesh_walker_prepare(h) ? h->standby.shadow.qp->qp_num : 0;
 }
 
 static struct mesh_shadow take_standby(struct mesh_vqp *h)
