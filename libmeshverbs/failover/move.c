@@ -445,6 +445,7 @@ void mv_move_undelivered(struct mv_move *m)
 /* ---- names -------------------------------------------------------------------------------------
  */
 
+/* Words of meshverbs qps --json, which stay as they were when states got other names. */
 const char *mv_move_state_name(enum mv_move_state state)
 {
 	switch (state) {
@@ -467,9 +468,9 @@ const char *mv_move_state_name(enum mv_move_state state)
 	case MV_MOVE_QUIESCING:
 		return "quiescing";
 	case MV_MOVE_DRAINING:
-		return "draining";
+		return "fencing";
 	case MV_MOVE_DRAINED:
-		return "drained";
+		return "fenced";
 	case MV_MOVE_FAILED:
 		return "failed";
 	}
