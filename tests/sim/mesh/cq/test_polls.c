@@ -217,7 +217,7 @@ static void test_drain_of_a_full_one(void **state)
 	write_nothing(&bare, &bare, 2);
 	start_poll(2);
 	alarm(PATIENCE_S);
-	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
+	assert_int_equal(in_a_thread(drain_elsewhere), -EAGAIN);
 	ibv_end_poll(hub.cq_ex);
 	tracked_drain(tracked.vqp, false, &sync);
 }

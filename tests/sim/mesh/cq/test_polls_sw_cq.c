@@ -29,9 +29,9 @@ static int start_poll_meanwhile(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 {
 	int err = real_start_poll(ex, attr);
 
-	if (!err && stash_it)
-		stash(OURS);
-	stash_it = err && stash_it;
+	if (!err && append_it)
+		append(OURS);
+	append_it = err && append_it;
 	return err;
 }
 
@@ -71,7 +71,7 @@ static void test_others_stay(void **state)
 	(void)state;
 	open_for_append(0);
 	write_nothing(&bare, &bare, 1);
-	stash_at_next();
+	append_at_next();
 	start_poll(1);
 	assert_int_equal(cq_of_hub()->walk.source, MESH_FROM_BASE);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
@@ -117,7 +117,7 @@ static void test_goes_behind(void **state)
 	cq->ex.base.read_sl = sl;
 	cq->ex.base.read_dlid_path_bits = dlid_path_bits;
 	write_nothing(&tracked, &tracked, 1);
-	stash_at_next();
+	append_at_next();
 	start_poll(OURS);
 	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
 	assert_int_equal(hub.cq_ex->wr_id, 1);
@@ -178,7 +178,7 @@ static void poll_behind(struct end *e, uint64_t first, uint64_t second)
 	struct ibv_wc wc;
 
 	write_nothing(e, e, 1);
-	stash_at_next();
+	append_at_next();
 	assert_int_equal(poll_plain(1, &wc), 1);
 	assert_int_equal(wc.wr_id, first);
 	assert_int_equal(poll_plain(1, &wc), 1);

@@ -111,7 +111,7 @@ static void break_it(void)
 	send_one(1);
 	send_one(2);
 	assert_true(end_event(&e, PATIENCE_MS));
-	for (ms = 0; h->tracker->n_kept < 2 && ms < PATIENCE_MS; ms++) {
+	for (ms = 0; h->tracker->n_withheld < 2 && ms < PATIENCE_MS; ms++) {
 		assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
 		usleep(1000);
 	}
@@ -147,7 +147,7 @@ static void wakes(const struct shape *shape)
 {
 	begin(shape);
 	fail_and_sleep();
-	mesh_live_flush_errors(h);
+	mesh_failover_flush_errors(h);
 	assert_true(end_event(&e, PATIENCE_MS));
 	assert_given();
 }
@@ -196,7 +196,7 @@ static void test_nothing_is_left(void **state)
 	(void)state;
 	begin(&(struct shape){0});
 	fail_and_sleep();
-	mesh_live_flush_errors(h);
+	mesh_failover_flush_errors(h);
 	assert_true(end_event(&e, PATIENCE_MS));
 	mesh_vqp_destroy(h);
 	h = NULL;
@@ -238,7 +238,7 @@ static void test_woken_later(void **state)
 	mesh_root.lib.verbs.create_qp = real;
 	assert_false(woken);
 	assert_false(end_event(&e, QUIET));
-	assert_true(mesh_live_wake(h));
+	assert_true(mesh_failover_wake(h));
 	assert_true(end_event(&e, PATIENCE_MS));
 	assert_given();
 	assert_true(mesh_failover_wake(h));
@@ -324,7 +324,7 @@ static void test_state_while_drained(void **state)
 	conn = connection();
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	tracked_prepare(conn->vqp);
-	err = mesh_live_fence(conn->vqp, true, &sync);
+	err = mesh_failover_drain(conn->vqp, true, &sync);
 	for (ms = 0; err == -EAGAIN && ms < PATIENCE_MS; ms++) {
 		assert_int_equal(state_of(true), IBV_QPS_ERR);
 		assert_int_equal(state_of(false), IBV_QPS_RTS);

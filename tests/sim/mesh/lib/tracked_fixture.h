@@ -30,10 +30,10 @@ uint32_t tracked_prepare(struct mesh_vqp *h);
 /** tracked_prepare_loop - the same, and connect that one to itself, either way beginning with @psn */
 void tracked_prepare_loop(struct mesh_vqp *h, uint32_t psn);
 
-/** tracked_fence_ends - until it does not say -EAGAIN any more; returns what it says, at last also that */
-int tracked_fence_ends(struct mesh_vqp *h, bool first, struct mv_move_sync *sync);
-/** tracked_fence - that, and it is done */
-void tracked_fence(struct mesh_vqp *h, bool first, struct mv_move_sync *sync);
+/** tracked_drain_ends - until it does not say -EAGAIN any more; returns what it says, at last also that */
+int tracked_drain_ends(struct mesh_vqp *h, bool first, struct mv_move_sync *sync);
+/** tracked_drain - that, and it is done */
+void tracked_drain(struct mesh_vqp *h, bool first, struct mv_move_sync *sync);
 
 /** as_connection, end_connection - what the rest of the plugin sees of @e's queue pair; @h: its work is ours, or is logged */
 struct mesh_conn *as_connection(struct end *e, struct mesh_vqp *h, enum mesh_conn_state state);

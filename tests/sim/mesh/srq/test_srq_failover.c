@@ -79,7 +79,7 @@ static void test_drain_unpolled(void **state)
 		err = mesh_failover_drain(e.vqp, false, &sync);
 	mesh_unlock(&cq->poll_lock);
 	if (err == -EAGAIN)
-		err = tracked_fence_ends(e.vqp, false, &sync);
+		err = tracked_drain_ends(e.vqp, false, &sync);
 	assert_int_equal(err, 0);
 	assert_int_equal(sync.n_received, 1);
 	assert_int_equal(mesh_failover_replay(e.vqp, sync.next_psn, sync.n_received, 4, NULL), 0);
@@ -199,8 +199,8 @@ static void test_begun_destroyed(void **state)
 	failover_move(&l->ends[0]);
 	half_received(l, &from, &to, false);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
-	assert_int_equal(mesh_live_fence(to.vqp, true, &sync), -EAGAIN);
-	for (i = 0; i < PATIENCE_MS && !srq->n_kept; i++) {
+	assert_int_equal(mesh_failover_drain(to.vqp, true, &sync), -EAGAIN);
+	for (i = 0; i < PATIENCE_MS && !srq->n_withheld; i++) {
 		assert_false(end_poll(&l->hub.end, &wc));
 		usleep(1000);
 	}

@@ -104,7 +104,7 @@ static void test_atomics_until_one_tells(void **state)
 	assert_int_equal(h->queue.n, 2);
 	assert_done(2);
 	assert_int_equal(*result(1), BEFORE + 1);
-	for (i = 0; !mesh_live_quiesce(h) && i < PATIENCE_MS; i++)
+	for (i = 0; !mesh_failover_quiesce(h) && i < PATIENCE_MS; i++)
 		usleep(1000);
 	assert_true(mesh_failover_quiesce(h));
 	assert_int_equal(h->queue.n, 2);
