@@ -138,7 +138,7 @@ static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns
 		return;
 	p->n_answered = 0;
 	if (p->suspect) {
-		judge_round(probes, p, p->dropped != probes->dropped && now_ns < p->suspicion.excused_until_ns, now_ns);
+		check_round(probes, p, p->dropped != probes->dropped && now_ns < p->suspicion.excused_until_ns, now_ns);
 	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
 		md_probe_set_suspect(probes, p, true);
 		p->suspicion.since_ns = now_ns;

@@ -370,7 +370,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stray, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told_soon, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_told_of_spare, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_told_of_alternate, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nonces_cannot_be_computed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_users, setup, teardown),
