@@ -24,7 +24,7 @@ struct md_client_out {
 	bool senders; /* the process wants to know the sender's host of a message */
 	uint32_t owed; /* frames that answer REGISTER and are not sent yet: mask of 1 << enum mv_frame_type */
 	bool waits; /* in clients->waiting: there are such frames, or @owed */
-	bool blocked; /* there are, too, but the socket is full: they are sent when the event loop finds it writable */
+	bool blocked; /* there are, too, but the socket is full: they are sent when it is writable, or tried at the client's turn */
 	LIST_ENTRY(md_client) waiting;
 	uint8_t *bytes; /* MV_PACK_MAX_BYTES; NULL without @packs */
 	size_t len;

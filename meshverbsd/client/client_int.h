@@ -85,7 +85,7 @@ void md_client_welcome(struct md_client *client, bool probes);
  * Return: true: sent, or will be.
  */
 bool md_client_put(struct md_client *client, const struct mv_frame *frame);
-/** md_client_on_writable - the socket of a client that was @out.blocked has room */
+/** md_client_on_writable - the socket of a client that was @out.blocked has room, or may have */
 void md_client_on_writable(struct md_client *client);
 
 #endif

@@ -140,6 +140,13 @@ static void end_of_turn(struct md_client *client, int rc)
 	md_client_close(client);
 }
 
+/* The event loop does not find a socket writable while the source of the client is off: at its turn frames are tried. */
+static void send_blocked(struct md_client *client)
+{
+	if (client->out.blocked)
+		md_client_on_writable(client);
+}
+
 /* The first in line of the account whose last turn is longest ago. */
 static struct md_client *next_to_ask(struct md_clients *clients)
 {
@@ -169,6 +176,7 @@ int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg)
 	client->rest.bytes = NULL;
 	clients->questions.n_left = MD_QUESTIONS_PER_TURN;
 	sd_event_source_set_enabled(client->source, SD_EVENT_ON);
+	send_blocked(client);
 	rc = take_frames(client, rest, client->rest.len, &n_frames);
 	clients->questions.n_left = 0;
 	free(rest);
@@ -245,6 +253,7 @@ int md_clients_on_backlog(sd_event_source *source, uint64_t usec, void *arg)
 	}
 	if (!TAILQ_EMPTY(&clients->backlog.accounts))
 		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	send_blocked(client);
 	if (client->rest.bytes || account->n_strays) /* will be read again when that is over */
 		return 0;
 	rc = read_some(client);

@@ -240,12 +240,68 @@ static void test_messages_are_rationed(void **state)
 	run_events();
 }
 
+/*
+ * The socket of a process is full and frames wait, while the process sends without end. It reads everything: it gets these
+ * frames, although the event loop looks at its socket between two turns only.
+ */
+static void check_blocked(bool with_questions)
+{
+	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
+	const struct mv_frame unclaim = {.type = MV_FRAME_UNCLAIM, .qpn = 1000, .device = "mlx5_0"};
+	uint8_t buf[MV_FRAME_MAX_BYTES], got[MV_PACK_MAX_BYTES];
+	size_t len = mv_frame_encode(&unclaim, buf);
+	const uint8_t data[100] = {0};
+	struct md_client *client;
+	int fd = registered();
+
+	claim(fd, "mlx5_0", 1);
+	put(fd, &packs);
+	client = md_clients_find(&clients, clients.next_number);
+	client->account->busy_ns = MD_BUSY_NS;
+	client->account->window_ns = with_questions ? 0 : UINT64_MAX / 2; /* for ever */
+	while (!client->out.blocked) {
+		md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data));
+		md_clients_flush(&clients);
+	}
+	if (with_questions)
+		send_claims(fd, 100, 100 + 4 * MD_QUESTIONS_PER_TURN);
+	for (unsigned int i = 0; !with_questions && i < 4 * MD_FRAMES_PER_TURN; i++)
+		assert_int_equal(send(fd, buf, len, 0), len);
+	for (unsigned int i = 0; i < 2; i++) { /* it reads nothing yet */
+		assert_true(sd_event_run(clients.event, 0) > 0);
+		assert_true(with_questions ? client->rest.bytes != NULL : client->backlogged);
+		assert_true(client->out.blocked && client->out.len);
+	}
+	while (recv(fd, got, sizeof(got), MSG_DONTWAIT) > 0)
+		;
+	assert_true(sd_event_run(clients.event, 0) > 0);
+	assert_true(with_questions ? client->rest.bytes != NULL : client->backlogged);
+	assert_true(recv(fd, got, sizeof(got), MSG_DONTWAIT) > 0);
+	assert_true(!client->out.blocked && !client->out.len);
+	close(fd);
+	run_events();
+}
+
+static void test_blocked_in_line(void **state)
+{
+	(void)state;
+	check_blocked(false);
+}
+
+static void test_blocked_asks(void **state)
+{
+	(void)state;
+	check_blocked(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_accounts_take_turns, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_messages_are_rationed, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_blocked_in_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_blocked_asks, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_busy_account_gets_in_line, setup, teardown),
 	};
 
