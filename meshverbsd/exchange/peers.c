@@ -14,6 +14,7 @@
 #define ASK_NS	      MD_S /* until the host is asked again; doubles each time, ASKED_MAX times */
 #define ASKED_MAX     6 /* example: a host whose clock was set back ignores us for two minutes, and is asked each 64 s */
 #define ASKED_IN_LOOK 32 /* hosts of one share */
+#define NEWER_IN_LOOK 24 /* of these: hosts that were asked less than ASKED_MAX times */
 #define STRANGER_NS   MD_S /* between two answers to a host that seals with an unknown key */
 
 static const struct md_rate asked_rate = {.per_second = MD_KEYS_RATE, .burst = MD_KEYS_BURST};
@@ -92,14 +93,18 @@ static bool is_wanting(const struct md_agent *agent, const struct md_host *host)
 	return host->vouch ? md_host_is_vouched(host) && !md_secure_peer_seals(agent->secure, &host->id) : true;
 }
 
-uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
+/*
+ * @silent: those that were asked ASKED_MAX times, else the others
+ * @n: how many were asked, of each share
+ */
+static void ask_those(struct md_agent *agent, bool silent, unsigned int *n, uint64_t now_ns)
 {
-	unsigned int n[1 + MD_LINK_SHARES] = {0};
+	unsigned int n_max = silent ? ASKED_IN_LOOK : NEWER_IN_LOOK;
 	struct md_host *host, *next;
 
 	HASH_ITER(hh, agent->hosts.by_id, host, next)
 	{
-		if (!is_wanting(agent, host) || now_ns < host->asking.not_before_ns)
+		if ((host->asking.n_asked == ASKED_MAX) != silent || now_ns < host->asking.not_before_ns || !is_wanting(agent, host))
 			continue;
 		/* A host that was heard just now sends its statement by itself. */
 		if (!host->asking.n_asked && !host->vouch && !host->asking.not_before_ns) {
@@ -108,9 +113,18 @@ uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
 		}
 		if (md_host_is_wanted(host))
 			md_trust_ask(agent, host, now_ns);
-		else if (n[share_of(host)] < ASKED_IN_LOOK)
+		else if (n[share_of(host)] < n_max)
 			n[share_of(host)] += md_trust_ask(agent, host, now_ns);
 	}
+}
+
+uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
+{
+	unsigned int n[1 + MD_LINK_SHARES] = {0};
+
+	/* Hosts that never answer delay no newer host. */
+	ask_those(agent, false, n, now_ns);
+	ask_those(agent, true, n, now_ns);
 	return LOOK_NS;
 }
 
