@@ -48,17 +48,15 @@ static void renew(struct md_agent *agent, const struct md_host *host, const unio
 			md_msg_router_ask(agent, &to[i]);
 }
 
-/* Return: the host at the remote end of a watched path that works, if its cookies are due; else NULL. */
-static struct md_host *due_host(struct md_agent *agent, const struct md_probe *probe, uint64_t now_ns)
+/* Return: the host at the remote end of a watched path that works; else NULL. */
+static struct md_host *host_of(struct md_agent *agent, const struct md_probe *probe)
 {
-	struct md_host *host;
-
 	if (!probe->n_scheduled || probe->state != MV_PROBED_UP || !probe->has_host)
 		return NULL;
-	host = md_hosts_find(&agent->hosts, &probe->host);
-	return host && host->renew_ns <= now_ns ? host : NULL;
+	return md_hosts_find(&agent->hosts, &probe->host);
 }
 
+/* For each path: accounts that watch different paths to a host all want the host. */
 static void want(struct md_agent *agent, struct md_host *host, const struct md_probe *probe)
 {
 	const struct md_probe_watch *watch;
@@ -75,12 +73,14 @@ void md_cookie_refresh_look(struct md_agent *agent, uint64_t now_ns)
 	agent->due.renew_ns = now_ns + MD_COOKIE_REFRESH_NS;
 	HASH_ITER(hh, agent->prober.probes.by_key, probe, next)
 	{
-		struct md_host *host = due_host(agent, probe, now_ns);
+		struct md_host *host = host_of(agent, probe);
 
 		if (!host)
 			continue;
-		host->renew_ns = now_ns + RENEW_NS;
 		want(agent, host, probe);
+		if (now_ns < host->renew_ns)
+			continue;
+		host->renew_ns = now_ns + RENEW_NS;
 		if (!is_to_be_asked(host))
 			continue;
 		renew(agent, host, &probe->key.remote);

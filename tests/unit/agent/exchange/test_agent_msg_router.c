@@ -762,6 +762,41 @@ static void test_who_wants(void **state)
 	end();
 }
 
+/* Two accounts watch a path each to one host: both want the host, also while its cookies need no renewal. */
+static void test_watchers_of_different_paths(void **state)
+{
+	static const uint64_t ids[2] = {MALLORY, VICTIM};
+	struct md_probe_watch_list watches[2] = {{.n = 0}};
+	struct md_probe *probe, *next;
+	struct md_host *host;
+
+	(void)state;
+	begin();
+	md_msg_router_init(&agent);
+	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100}};
+	md_prober_init(&agent);
+	host = add_holder(1);
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct md_probe_key path = {.local = unit_gid(i ? "fe80::2" : "fe80::1"), .remote = host->desc->gids[0].gid};
+
+		assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1 + i, ids[i], &watches[i], MD_S), 0);
+	}
+	HASH_ITER(hh, agent.prober.probes.by_key, probe, next)
+	{
+		probe->state = MV_PROBED_UP;
+		probe->has_host = true;
+		probe->host = host->id;
+	}
+	md_cookie_refresh_look(&agent, md_now());
+	assert_true(host->renew_ns > md_now());
+	assert_int_equal(__builtin_popcount(md_host_wanters(host)), 2);
+	for (unsigned int i = 0; i < 2; i++)
+		md_probes_drop(&agent.prober.probes, &watches[i]);
+	md_msg_relay_fini(&agent.msg_router.relay);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -782,6 +817,7 @@ int main(void)
 		cmocka_unit_test(test_accounts),
 		cmocka_unit_test(test_all_accounts),
 		cmocka_unit_test(test_who_wants),
+		cmocka_unit_test(test_watchers_of_different_paths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
