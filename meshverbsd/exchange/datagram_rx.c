@@ -371,6 +371,13 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 	return 0;
 }
 
+static bool is_empty(int fd)
+{
+	uint8_t byte;
+
+	return recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 static bool drain(struct md_agent *agent, int fd)
 {
 	uint64_t until_ns = md_now() + MD_DRAINED_NS;
@@ -381,7 +388,7 @@ static bool drain(struct md_agent *agent, int fd)
 			return true;
 		on_datagram(agent, &received);
 	}
-	return fd < 0;
+	return fd < 0 || is_empty(fd); /* the agent may have been preempted after the last datagram */
 }
 
 bool md_rx_drain(struct md_agent *agent)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -616,6 +617,29 @@ static void test_slow_datagrams(void **state)
 	end();
 }
 
+/* The agent is preempted until all its time is over: an empty socket is drained all the same. */
+static void test_drained_late(void **state)
+{
+	const uint64_t before_ns = clock_ns;
+	int ends[2];
+
+	(void)state;
+	begin();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+	agent.udp.fd6 = ends[0];
+	datagram_ns = MD_DRAINED_NS;
+	n_received = 0;
+	assert_true(md_rx_drain(&agent));
+	assert_int_equal(n_received, 1);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_false(md_rx_drain(&agent));
+	assert_int_equal(n_received, 2);
+	close(ends[0]);
+	close(ends[1]);
+	clock_ns = before_ns;
+	end();
+}
+
 /* ---- hosts that processes of several accounts want -------------------------------------------- */
 
 enum { MALLORY = 1000, VICTIM };
@@ -814,6 +838,7 @@ int main(void)
 		cmocka_unit_test(test_questions_are_rationed),
 		cmocka_unit_test(test_greetings_on_another_link),
 		cmocka_unit_test(test_slow_datagrams),
+		cmocka_unit_test(test_drained_late),
 		cmocka_unit_test(test_accounts),
 		cmocka_unit_test(test_all_accounts),
 		cmocka_unit_test(test_who_wants),
