@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Characters that mean themselves in every shell. */
+/* Characters that mean themselves in every shell; `=` does not at the beginning of a word, where zsh puts a path for `=ls`. */
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
 
 struct mv_shell_word mv_shell_word(const char *word)
@@ -11,7 +11,7 @@ struct mv_shell_word mv_shell_word(const char *word)
 	struct mv_shell_word quoted = {.text = "'"};
 	size_t len = 1;
 
-	if (word && *word && strlen(word) < sizeof(quoted.text) && word[strspn(word, plain)] == '\0') {
+	if (word && *word && *word != '=' && strlen(word) < sizeof(quoted.text) && word[strspn(word, plain)] == '\0') {
 		strcpy(quoted.text, word);
 		return quoted;
 	}

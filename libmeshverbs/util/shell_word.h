@@ -5,6 +5,9 @@
 /*
  * A name in a command that people are told to run. Names of netdevs, devices and hosts may hold whatever a shell acts
  * on: a netdev `a;reboot`, a host `$(reboot)`.
+ *
+ * A name `-x` stays an option of the command. No host has such a name (md_statement_is_name()), and only root gives names
+ * to devices, netdevs and files of the agent.
  */
 struct mv_shell_word {
 	char text[512];

@@ -20,7 +20,7 @@ static void test_plain(void **state)
 static void test_quoted(void **state)
 {
 	static const char *const words[] = {"a;reboot",	 "$(reboot)", "`reboot`", "a b",   "it's",   "'",	   "''",    "a'b'c", "*",
-					    "a\\",	 "\"",	      "&",	  "|cat",  "a>b",    "#",	   "~root", "!x",    "{a,b}",
+					    "a\\",	 "\"",	      "&",	  "|cat",  "a>b",    "#",	   "~root", "=ls",  "!x",    "{a,b}",
 					    "$HOME",	 "a\tb",      "\xc3\xa4", "[ab]*", "(a)",    "<x",	   "?",	    "^",     "a\nb"};
 
 	(void)state;
