@@ -36,13 +36,19 @@ static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct 
 	return ah;
 }
 
-static struct ibv_ah *choose_keeping_errno(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr,
-					   struct mesh_choice *choice)
+/*
+ * The base's handle, as the base gives it to the program. @ret_err: 0: no error is known, as mlx5 sets none for a port that
+ * does not exist. Then the program keeps its errno, @program_errno.
+ */
+static struct ibv_ah *ask_base(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr, int program_errno, int *ret_err)
 {
-	int saved_errno = errno;
-	struct ibv_ah *ah = choose(mc, pd, attr, choice);
+	struct ibv_ah *ah;
 
-	errno = saved_errno;
+	errno = 0;
+	ah = mc->lower.create_ah(pd, attr);
+	*ret_err = errno;
+	if (!errno)
+		errno = program_errno;
 	return ah;
 }
 
@@ -53,6 +59,7 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct mesh_choice choice;
 	struct ibv_ah *ah;
 	bool stranger, absent;
+	int program_errno = errno, saved_errno, err;
 
 	if (!attr->is_global || !mesh_context_active(mc))
 		return mc->lower.create_ah(pd, attr);
@@ -62,16 +69,18 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		return ah;
 	if (choice.index == attr->grh.sgid_index) {
 		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid, false);
-		ah = mc->lower.create_ah(pd, attr);
+		ah = ask_base(mc, pd, attr, program_errno, &err);
 		if (ah)
 			return ah;
+		saved_errno = errno;
 		/* No host without an agent has the address: believe the links on which the host is heard that announces the address. */
-		absent = mc->sees_peers && mesh_is_nobody_there(errno);
+		absent = mc->sees_peers && mesh_is_nobody_there(err);
 		if (absent)
 			mesh_view_note_absent(&choice.gid, &attr->grh.dgid);
 		/* The base has waited for a neighbour for a second or more. By then the host may have answered the agent. */
 		if (absent || (stranger && !mesh_view_is_stranger(&attr->grh.dgid, false)))
-			ah = choose_keeping_errno(mc, pd, attr, &choice);
+			ah = choose(mc, pd, attr, &choice);
+		errno = saved_errno;
 		return ah;
 	}
 

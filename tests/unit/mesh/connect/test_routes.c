@@ -155,6 +155,7 @@ bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed)
 
 bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 {
+	errno = EBADF; /* whatever it calls may leave that behind */
 	return mv_directory_find_gid(&world.dir, gid, 0) < 0 || __wrap_mesh_view_is_doubted(gid, routed);
 }
 
@@ -805,6 +806,48 @@ static void doubted_is_met(void)
 	end(context);
 }
 
+static int ah_errno; /* 0: the base says nothing, as mlx5 of a port that does not exist */
+
+static struct ibv_ah *no_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	(void)pd;
+	(void)attr;
+	if (ah_errno)
+		errno = ah_errno;
+	return NULL;
+}
+
+/* Return: errno afterwards, with ETIMEDOUT before. */
+static int ah_in_vain(struct ibv_context *context, int base_errno)
+{
+	struct ibv_pd pd = {.context = context};
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.1.0.9")}};
+
+	ah_errno = base_errno;
+	errno = ETIMEDOUT;
+	assert_null(fake.create_ah(&pd, &attr));
+	return errno;
+}
+
+/* An error that the program had before says nothing of the address. The program gets the base's error. */
+static void doubted_has_no_handle(void)
+{
+	struct ibv_context *context = open_in(DOUBTED);
+	struct mesh_context *mc = mesh_context_get(context);
+
+	base_create_ah = mc->lower.create_ah;
+	mc->lower.create_ah = no_ah;
+	assert_int_equal(ah_in_vain(context, 0), ETIMEDOUT);
+	assert_true(mv_gid_is_zero(&absent));
+	assert_int_equal(ah_in_vain(context, EINVAL), EINVAL);
+	assert_true(mv_gid_is_zero(&absent));
+	assert_int_equal(ah_in_vain(context, EHOSTUNREACH), EHOSTUNREACH);
+	assert_false(mv_gid_is_zero(&absent));
+	absent = (union ibv_gid){0};
+	mc->lower.create_ah = base_create_ah;
+	end(context);
+}
+
 /* Where nobody is at 10.1.0.9, the connection goes to the host that announces the address. For a while the base is not asked first. */
 static void check_nobody_is_there(const char *text)
 {
@@ -873,6 +916,7 @@ TEST(stranger_is_refused_once)
 TEST(doubted_is_reached)
 TEST(doubted_is_logged)
 TEST(doubted_is_met)
+TEST(doubted_has_no_handle)
 TEST(doubted_is_not_there)
 TEST(one_subnet_on_several_links)
 
@@ -903,6 +947,7 @@ int main(void)
 		cmocka_unit_test(test_doubted_is_reached),
 		cmocka_unit_test(test_doubted_is_logged),
 		cmocka_unit_test(test_doubted_is_met),
+		cmocka_unit_test(test_doubted_has_no_handle),
 		cmocka_unit_test(test_doubted_is_not_there),
 		cmocka_unit_test(test_one_subnet_on_several_links),
 	};
