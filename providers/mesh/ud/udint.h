@@ -94,7 +94,7 @@ struct mesh_ud_peer {
 	uint8_t local_type;
 	bool spoken; /* the program has sent to the peer: @attr, @routed and @by_links are valid */
 	struct ibv_ah_attr attr;
-	bool routed, by_links; /* as in struct mesh_ud_ah */
+	bool routed, by_links; /* as in struct mesh_ud_ah; @by_links: of the handle that was used last */
 
 	struct mesh_ud_port *relay;
 	uint32_t qkey; /* of the peer's QP, as the program uses it; also of the relay */

@@ -251,11 +251,11 @@ static uint32_t relay_to(struct mesh_context *mc, struct ibv_qp *qp, const struc
 	if (peer) {
 		mesh_ud_set_qkey(peer, qkey);
 		relay = peer->relay->qp->qp_num;
+		peer->by_links = a->by_links; /* what the kernel has found for the latest handle */
 		if (!peer->spoken) {
 			peer->spoken = true;
 			peer->attr = a->attr;
 			peer->routed = a->routed;
-			peer->by_links = a->by_links;
 			ask = peer->state != MESH_UD_READY;
 			if (ask)
 				mesh_ud_peer_ask(peer, mesh_now_ns());

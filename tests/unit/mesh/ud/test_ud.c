@@ -288,6 +288,44 @@ static void test_all_is_lost(void **state)
 	assert_int_equal(n_objects, 0);
 }
 
+static int count_posts(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	(void)wr;
+	(void)bad;
+	sent.n++;
+	return 0;
+}
+
+/* What the kernel has found for the latest handle counts for the next search for paths. */
+static void test_later_handle(void **state)
+{
+	struct mesh_context *mc = u.mc;
+	struct mesh_ud_peer *peer;
+	unsigned int n;
+
+	(void)state;
+	peer = new_peer();
+	ready_by(peer, 1);
+	mc->lower.io.post_send = count_posts;
+	n = sent.n;
+	for (unsigned int i = 1; i <= 4; i++) {
+		struct ibv_ah program = {0}, self = {0};
+		struct mesh_ud_ah a = {.ah = &program, .self = &self, .local_gid = gid(0, 1), .local_type = MV_GID_TYPE_ROCE_V2, .by_links = i % 2};
+		struct ibv_send_wr wr = {.wr.ud = {.ah = &program, .remote_qpn = PEER_QPN, .remote_qkey = QKEY}}, *bad;
+
+		a.attr.grh.dgid = gid(0, 2);
+		assert_int_equal(mesh_map_put(&mc->ud.ahs, &program, &a), 0);
+		assert_int_equal(mesh_ud_post_send(mc, u.qp, &wr, &bad), 0);
+		assert_ptr_equal(mesh_map_drop(&mc->ud.ahs, &program), &a);
+		assert_int_equal(sent.n, n + i);
+		go_on(peer);
+		assert_int_equal(by_links, i % 2);
+		n = sent.n - i;
+	}
+	mesh_map_fini(&mc->ud.ahs);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +341,7 @@ int main(void)
 		TEST(test_other_outlet_is_lost),
 		TEST(test_relay_is_lost),
 		TEST(test_all_is_lost),
+		TEST(test_later_handle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,6 +239,7 @@ const struct mv_host_id host_b = {.bytes = {'b'}}, host_c = {.bytes = {'c'}};
 static struct mesh_view view;
 const struct mv_host_id no_host;
 struct mv_host_id last_host; /* that paths were looked for to; zero: any */
+bool by_links;
 enum mesh_holder holder; /* what the directory says of the peer's GID, and the host it was met on */
 unsigned int n_holders; /* of the peer's GID */
 bool c_has_it; /* host c has the peer's GID, too */
@@ -271,6 +272,7 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 {
 	assert_string_equal(request->device, "mlx5_0");
 	assert_true(request->made == !!request->host);
+	by_links = request->by_links;
 	last_host = request->host ? *request->host : no_host;
 	*ret = view;
 }

@@ -47,6 +47,7 @@ extern unsigned int n_lines; /* of the log, but for debugging */
 
 extern const struct mv_host_id host_b, host_c;
 extern const struct mv_host_id no_host;
+extern bool by_links; /* of the last request for paths */
 extern struct mv_host_id last_host; /* the host that paths were last looked up for; zero: any */
 extern enum mesh_holder holder; /* the directory: does the host that the peer was met on hold the peer's GID? */
 extern unsigned int n_holders; /* of the peer's GID */
