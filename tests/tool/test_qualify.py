@@ -141,6 +141,21 @@ class QualifyTest(unittest.TestCase):
         self.assertEqual((self.dir / "args").read_text().splitlines(),
                          [f"{conf} --rest -- mlx5_0", f"{conf} --avoid mlx5_0 -- mlx5_1", f"{conf} -- mlx5_1"])
 
+    def test_more_busy_devices_than_fit(self):
+        """The names in the list are whole: a part of one may be another device's."""
+        names = [f"mlx5_{number:02}{'x' * 30}" for number in range(60)]
+        for name in names:
+            counters = self.dir / f"sys/class/infiniband/{name}/ports/1/counters"
+            counters.mkdir(parents=True)
+            (counters / "port_xmit_data").symlink_to("/proc/self/schedstat")
+        if not (counters / "port_xmit_data").exists():
+            self.skipTest("this kernel has no /proc/self/schedstat")
+        self.says(verdict("qualified", trial("prefix", "pass")))
+        self.qualify("--max-load", "0", "mlx5_1")
+        avoided = (self.dir / "args").read_text().split("--avoid ")[1].split()[0].split(",")
+        self.assertGreater(len(avoided), 20)
+        self.assertEqual(set(avoided) - set(names), set())
+
     def test_usage(self):
         for args, why in ((["--output", "f", "a", "b"], "--output is of one device"), (["--max-load", "x"], "not a number"), (["--frob"], "unknown option")):
             rc, _, err = self.qualify(*args)

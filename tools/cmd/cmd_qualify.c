@@ -75,14 +75,16 @@ static unsigned long mbit_of(uint64_t words)
 /* Load by others. */
 struct load {
 	unsigned long mbit; /* Mbit/s of the device, both directions */
-	char busy[1024]; /* names of other devices that carry more than --max-load, comma-separated */
+	char busy[1024]; /* names of other devices that carry more than --max-load, comma-separated; as many as fit */
 };
 
 static void add_busy(struct load *load, const char *device)
 {
 	size_t len = strlen(load->busy);
 
-	snprintf(load->busy + len, sizeof(load->busy) - len, "%s%s", len ? "," : "", device);
+	/* Not a part of a name: that may be another device's. */
+	if (len + strlen(device) + 2 <= sizeof(load->busy))
+		snprintf(load->busy + len, sizeof(load->busy) - len, "%s%s", len ? "," : "", device);
 }
 
 /* Looks at all devices of the host: another one may become the peer of @device. */
