@@ -82,10 +82,7 @@ static void run_once(struct q_bench *b, const struct q_trial *trial, uint64_t en
 	snprintf(t->name, sizeof(t->name), "%s", trial->name);
 	snprintf(t->assumption, sizeof(t->assumption), "%s", trial->assumption);
 	snprintf(t->source, sizeof(t->source), "%s", trial->source);
-	b->until_ns = q_now_ns() + TRIAL_NS;
-	b->rest_until_ns = b->until_ns - TRIAL_NS / 2;
-	if (b->until_ns > end_ns)
-		b->until_ns = end_ns;
+	q_begin(b, TRIAL_NS, end_ns, ALL_NS);
 	t->verdict = q_has_time(b) ? trial->run(b, t) : q_unsure(t, "no time was left for it");
 }
 

@@ -50,6 +50,8 @@ void q_sleep_ns(uint64_t ns);
 void q_pause_after(uint64_t began_ns);
 /** q_random - a random number, 0 .. @n - 1 */
 uint32_t q_random(struct q_bench *b, uint32_t n);
+/** q_begin - a trial begins, which has @trial_ns; all trials have @all_ns, until @end_ns. Rests are in the first half of both */
+void q_begin(struct q_bench *b, uint64_t trial_ns, uint64_t end_ns, uint64_t all_ns);
 bool q_has_time(const struct q_bench *b);
 /**
  * q_rest - between two rounds of a trial, leave the port and the processor to the program that uses the device

@@ -37,6 +37,14 @@ uint32_t q_random(struct q_bench *b, uint32_t n)
 	return (uint32_t)((x * 0x2545f4914f6cdd1dull >> 32) % n);
 }
 
+void q_begin(struct q_bench *b, uint64_t trial_ns, uint64_t end_ns, uint64_t all_ns)
+{
+	uint64_t now_ns = q_now_ns(), half_ns = end_ns - all_ns / 2;
+
+	b->until_ns = now_ns + trial_ns < end_ns ? now_ns + trial_ns : end_ns;
+	b->rest_until_ns = now_ns + trial_ns / 2 < half_ns ? now_ns + trial_ns / 2 : half_ns;
+}
+
 bool q_has_time(const struct q_bench *b)
 {
 	return q_now_ns() < b->until_ns;

@@ -57,6 +57,27 @@ static void test_rest(void **state)
 	assert_int_equal(rest_after(&b, 2 * MS), 0);
 }
 
+/* Rests leave half of a trial's time, and half of the time of all trials, to work. */
+static void test_half_of_the_time(void **state)
+{
+	struct q_bench b = {.rests = true};
+
+	(void)state;
+	now_ns = 1000 * MS;
+	q_begin(&b, 100 * MS, 2000 * MS, 1000 * MS);
+	assert_int_equal(b.until_ns, 1100 * MS);
+	assert_int_equal(b.rest_until_ns, 1050 * MS);
+	now_ns = 1480 * MS;
+	q_begin(&b, 100 * MS, 2000 * MS, 1000 * MS);
+	assert_int_equal(b.until_ns, 1580 * MS);
+	assert_int_equal(b.rest_until_ns, 1500 * MS);
+	now_ns = 1950 * MS;
+	q_begin(&b, 100 * MS, 2000 * MS, 1000 * MS);
+	assert_int_equal(b.until_ns, 2000 * MS);
+	assert_int_equal(rest_after(&b, 5 * MS), 0);
+	assert_int_equal(rest_after(&b, 5 * MS), 0);
+}
+
 static void test_idle_device(void **state)
 {
 	struct q_bench b = {.rest_until_ns = UINT64_MAX};
@@ -70,6 +91,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_half_of_the_time),
 		cmocka_unit_test(test_idle_device),
 	};
 
