@@ -219,12 +219,12 @@ static const struct md_rate all_rate = {.per_second = MD_MESSAGES_ALL_RATE, .bur
 static const struct md_rate together_rate = {.per_second = MD_LINKS_TOGETHER * MD_MESSAGES_ALL_RATE,
 					     .burst = MD_LINKS_TOGETHER * MD_MESSAGES_ALL_BURST};
 
-/* May hosts of the kind of @host (NULL: unknown host) send @n messages now? */
+/* May hosts of the kind of @host (NULL: unknown host) send @n messages now? A wanted host has the share of its link, too. */
 static bool may_all_send(struct md_message_limits *limits, unsigned int share, bool is_sealed,
 			 const struct md_host *host, uint32_t n, uint64_t now_ns)
 {
-	if (host && md_host_is_wanted(host))
-		return md_host_take(host, &limits->wanted, &all_rate, n, now_ns);
+	if (host && md_host_take(host, &limits->wanted, &all_rate, n, now_ns))
+		return true;
 	return md_limit_take_some(&limits->of[is_sealed][share], &all_rate, n, now_ns) &&
 	       md_limit_take_some(&limits->all[is_sealed], &together_rate, n, now_ns);
 }

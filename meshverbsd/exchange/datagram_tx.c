@@ -331,7 +331,7 @@ static const struct md_rate together_rate = {.per_second = MD_LINKS_TOGETHER * M
 static const struct md_rate host_rate = {.per_second = MD_ANSWERS_HOST_RATE, .burst = MD_ANSWERS_HOST_BURST};
 static const struct md_rate group_rate = {.per_second = MD_ANSWERS_GROUP_RATE, .burst = MD_ANSWERS_GROUP_BURST};
 
-/* Limits in this order: a flooding group of addresses, or a link, uses up its own share first. */
+/* Limits in this order: a flooding group of addresses, or a link, uses up its own share first. A wanted host has these, too. */
 static bool may_answer(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened, uint64_t now_ns)
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
@@ -339,9 +339,9 @@ static bool may_answer(struct md_agent *agent, const struct md_received *query, 
 	struct md_answers *answers = &agent->tx.answers;
 	unsigned int share = md_share_of(query);
 
-	if (host && md_host_is_wanted(host) && md_paths_is_of(host, &from))
-		return md_limit_take(&host->queries, &host_rate, now_ns) &&
-		       md_host_take(host, &answers->wanted, &answers_rate, 1, now_ns);
+	if (host && md_host_is_wanted(host) && md_paths_is_of(host, &from) && md_limit_take(&host->queries, &host_rate, now_ns) &&
+	    md_host_take(host, &answers->wanted, &answers_rate, 1, now_ns))
+		return true;
 	return md_limit_take(&answers->of[share].groups[opened->group], &group_rate, now_ns) &&
 	       md_limit_take(&answers->of[share].all, &answers_rate, now_ns) &&
 	       md_limit_take(&answers->all, &together_rate, now_ns);

@@ -92,6 +92,7 @@ struct md_near {
 /* A host's place in a struct md_hosts_list. Owner: hosts_room.c. */
 struct md_host_room {
 	struct md_hosts_list *in;
+	struct md_hosts_total *counted; /* one of md_hosts_share.all */
 	unsigned int share; /* the share in which the host was first heard */
 	struct md_host *prev, *next; /* in md_hosts_list.hosts */
 	struct md_host *desc_prev, *desc_next; /* in md_hosts_list.described; NULL: not there */
@@ -202,15 +203,20 @@ struct md_hosts_list {
 	size_t charge; /* bytes as of MD_WANTED_EACH */
 };
 
-/* A share of the room for hosts that nobody here wants. */
+struct md_hosts_total {
+	size_t n, bytes; /* as those of struct md_hosts_list */
+};
+
+/* A share of the room for hosts. */
 struct md_hosts_share {
-	struct md_hosts_list of[2]; /* unsigned hosts, signed hosts */
+	struct md_hosts_list of[2]; /* hosts that nobody here wants: unsigned ones, signed ones */
+	struct md_hosts_total all[2]; /* unsigned hosts, signed hosts, wanted ones too: the size of the share */
 	size_t n_sightings; /* of all hosts, beyond MD_SIGHTINGS_OF_HOST of each: up to MD_SIGHTINGS_OF_LINK */
 	uint64_t room_at_ns; /* token bucket for new hosts: MD_NEW_HOSTS_RATE */
 	uint64_t gids_at_ns[2]; /* token buckets for new GIDs, MD_NEW_GIDS_RATE: of unsigned hosts, of signed hosts */
 };
 
-/* Rate limits of wanted hosts: of each account that wants some, and of all together. */
+/* Rate limits of wanted hosts: of each account that wants some, and of all together but root and the hosts file. */
 struct md_wanted_limits {
 	struct md_limit all, of[MD_WANTERS];
 };
@@ -238,10 +244,10 @@ struct md_hosts {
 	struct md_partials partials[MD_HOSTS_SHARES]; /* of hosts that are not wanted, each up to MD_PARTIAL_BYTES */
 	size_t bytes; /* of all descriptions together */
 	/*
-	 * Without room, a new host, or description, takes the place of the newest unsigned host of the share with most of
-	 * them, if that share is larger than its own. A wanted host takes that place in any case. Signed hosts make room for
+	 * Without room, a new host, or description, takes the place of the newest unsigned host of the largest share that has
+	 * one, if that share is larger than its own. A wanted host takes that place in any case. Signed hosts make room for
 	 * wanted hosts, and if all but the last eighth of the table is signed or wanted. A wanted host is never forgotten
-	 * for another one.
+	 * for another one. Memory for a description takes the places of as many hosts as are necessary, or of none.
 	 */
 	struct md_hosts_share shares[MD_HOSTS_SHARES];
 	/* Beyond MD_WANTED_BYTES, the account with the largest charge no longer wants the host that it last wanted first. */
@@ -273,9 +279,11 @@ static inline bool md_host_is_wanted(const struct md_host *host)
 void md_hosts_want(struct md_hosts *hosts, struct md_host *host, uint64_t account);
 
 /**
- * md_host_take - take @n tokens of an account that wants the host, and of all accounts: MD_LINKS_TOGETHER times as many
+ * md_host_take - take @n tokens of an account that wants the host, and of all users: MD_LINKS_TOGETHER times as many
  *
- * Return: false: no account wants the host, or none of those that want it has enough tokens.
+ * Root and the hosts file need none of all users.
+ *
+ * Return: false: no account wants the host, or none of those that want it has enough tokens. None is taken.
  */
 bool md_host_take(const struct md_host *host, struct md_wanted_limits *limits, const struct md_rate *rate, uint32_t n, uint64_t now_ns);
 

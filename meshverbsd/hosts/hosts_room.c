@@ -4,9 +4,6 @@
 
 #include <utlist.h>
 
-/* Hosts that are forgotten to make room for one description. */
-#define FORGOTTEN 64
-
 static size_t charge_of(size_t bytes)
 {
 	return bytes > MD_WANTED_EACH ? bytes : MD_WANTED_EACH;
@@ -18,10 +15,11 @@ static size_t bytes_of(const struct md_host *host)
 }
 
 /* Counts @bytes of a description more, @former bytes less. */
-static void recount(struct md_hosts_list *list, size_t bytes, size_t former)
+static void recount(struct md_host *host, size_t bytes, size_t former)
 {
-	list->bytes += bytes - former;
-	list->charge += charge_of(bytes) - charge_of(former);
+	host->room.in->bytes += bytes - former;
+	host->room.in->charge += charge_of(bytes) - charge_of(former);
+	host->room.counted->bytes += bytes - former;
 }
 
 static struct md_hosts_list *list_of(struct md_hosts *hosts, const struct md_host *host)
@@ -31,27 +29,26 @@ static struct md_hosts_list *list_of(struct md_hosts *hosts, const struct md_hos
 	return &hosts->shares[host->room.share].of[md_host_is_vouched(host)];
 }
 
-static void enter(struct md_hosts_list *list, struct md_host *host, bool first)
+static void enter(struct md_hosts *hosts, struct md_host *host)
 {
+	struct md_hosts_list *list = list_of(hosts, host);
+
 	host->room.in = list;
+	host->room.counted = &hosts->shares[host->room.share].all[md_host_is_vouched(host)];
 	list->n++;
 	list->charge += charge_of(0);
-	recount(list, bytes_of(host), 0);
-	if (first)
-		DL_PREPEND2(list->hosts, host, room.prev, room.next);
-	else
-		DL_APPEND2(list->hosts, host, room.prev, room.next);
-	if (host->desc && first)
-		DL_PREPEND2(list->described, host, room.desc_prev, room.desc_next);
-	else if (host->desc)
+	host->room.counted->n++;
+	recount(host, bytes_of(host), 0);
+	DL_APPEND2(list->hosts, host, room.prev, room.next);
+	if (host->desc)
 		DL_APPEND2(list->described, host, room.desc_prev, room.desc_next);
 }
 
-static void leave_described(struct md_hosts_list *list, struct md_host *host)
+static void leave_described(struct md_host *host)
 {
 	if (!host->room.desc_prev)
 		return;
-	DL_DELETE2(list->described, host, room.desc_prev, room.desc_next);
+	DL_DELETE2(host->room.in->described, host, room.desc_prev, room.desc_next);
 	host->room.desc_prev = host->room.desc_next = NULL;
 }
 
@@ -59,29 +56,30 @@ void md_hosts_uncount(struct md_host *host)
 {
 	struct md_hosts_list *list = host->room.in;
 
-	leave_described(list, host);
+	leave_described(host);
 	DL_DELETE2(list->hosts, host, room.prev, room.next);
-	recount(list, 0, bytes_of(host));
+	recount(host, 0, bytes_of(host));
 	list->charge -= charge_of(0);
 	list->n--;
+	host->room.counted->n--;
 }
 
 void md_hosts_count(struct md_hosts *hosts, struct md_host *host, unsigned int share)
 {
 	host->room.share = share;
-	enter(list_of(hosts, host), host, false);
+	enter(hosts, host);
 }
 
-void md_hosts_place(struct md_hosts *hosts, struct md_host *host, bool first)
+void md_hosts_place(struct md_hosts *hosts, struct md_host *host)
 {
 	md_hosts_uncount(host);
-	enter(list_of(hosts, host), host, first);
+	enter(hosts, host);
 }
 
 void md_hosts_count_desc(struct md_hosts *hosts, struct md_host *host)
 {
 	hosts->bytes += bytes_of(host);
-	recount(host->room.in, bytes_of(host), 0);
+	recount(host, bytes_of(host), 0);
 	if (!host->room.desc_prev)
 		DL_APPEND2(host->room.in->described, host, room.desc_prev, room.desc_next);
 	if (md_host_is_wanted(host))
@@ -91,9 +89,9 @@ void md_hosts_count_desc(struct md_hosts *hosts, struct md_host *host)
 void md_hosts_uncount_desc(struct md_hosts *hosts, struct md_host *host, bool for_good)
 {
 	hosts->bytes -= bytes_of(host);
-	recount(host->room.in, 0, bytes_of(host));
+	recount(host, 0, bytes_of(host));
 	if (for_good)
-		leave_described(host->room.in, host);
+		leave_described(host);
 }
 
 static size_t size_of(const struct md_hosts_list *list, bool by_bytes)
@@ -101,25 +99,25 @@ static size_t size_of(const struct md_hosts_list *list, bool by_bytes)
 	return by_bytes ? list->bytes : list->n;
 }
 
+/* Wanted hosts count as well: accomplices on this host make a link with many hosts no smaller. */
 static size_t size_of_share(const struct md_hosts_share *share, bool by_bytes)
 {
-	return size_of(&share->of[0], by_bytes) + size_of(&share->of[1], by_bytes);
+	return by_bytes ? share->all[0].bytes + share->all[1].bytes : share->all[0].n + share->all[1].n;
 }
 
-static const struct md_hosts_list *largest(const struct md_hosts *hosts, bool is_signed, bool by_bytes)
+static size_t bytes_unsigned(const struct md_hosts *hosts)
 {
-	const struct md_hosts_list *found = &hosts->shares[0].of[is_signed];
+	size_t bytes = 0;
 
-	for (unsigned int i = 1; i < MD_HOSTS_SHARES; i++)
-		if (size_of(&hosts->shares[i].of[is_signed], by_bytes) > size_of(found, by_bytes))
-			found = &hosts->shares[i].of[is_signed];
-	return found;
+	for (unsigned int i = 0; i < MD_HOSTS_SHARES; i++)
+		bytes += hosts->shares[i].all[0].bytes;
+	return bytes;
 }
 
 /* Are all but the last eighth of the table, or of memory, hosts that sign or are wanted? */
 static bool crowded(const struct md_hosts *hosts, bool by_bytes)
 {
-	const size_t most = by_bytes ? MD_HOSTS_BYTES_UNSIGNED : MD_HOSTS_MAX;
+	const size_t most = by_bytes ? MD_HOSTS_BYTES_MAX : MD_HOSTS_MAX;
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < MD_HOSTS_SHARES; i++)
@@ -129,61 +127,97 @@ static bool crowded(const struct md_hosts *hosts, bool by_bytes)
 	return n > most / 8 * 7;
 }
 
-/* The newest host of a list (@by_bytes: with a description) that is not @keep. NULL: none. */
-static struct md_host *newest(const struct md_hosts_list *list, bool by_bytes, const struct md_host *keep)
-{
-	struct md_host *first = by_bytes ? list->described : list->hosts, *host = first;
+/* What room is made for. */
+struct newcomer {
+	bool by_bytes; /* a description, else a host */
+	size_t size; /* bytes that are to be freed, else hosts */
+	size_t own; /* size of the newcomer's share with the newcomer */
+	bool wanted; /* shares that are smaller give room, too */
+	bool only_unsigned; /* only unsigned hosts give room */
+	const struct md_host *keep; /* NULL: none */
+};
 
-	/* Of the oldest host, the newest one is @prev. */
-	do
-		host = !host ? NULL : by_bytes ? host->room.desc_prev : host->room.prev;
-	while (host && host == keep && host != first);
-	return host == keep ? NULL : host;
+/* The next older host of a list than @host (NULL: the newest one), with a description if @new is one. NULL: none. */
+static struct md_host *older(const struct md_hosts_list *list, const struct newcomer *new, struct md_host *host)
+{
+	struct md_host *oldest = new->by_bytes ? list->described : list->hosts;
+
+	do {
+		if (!oldest || host == oldest)
+			return NULL;
+		if (!host)
+			host = oldest; /* of which the newest one is @prev */
+		host = new->by_bytes ? host->room.desc_prev : host->room.prev;
+	} while (host == new->keep);
+	return host;
 }
 
-/*
- * Forget a host for one that is @wanted, or whose share has @own hosts, or bytes of descriptions.
- *
- * Return: false: no host may be forgotten.
- */
-static bool forget_one(struct md_hosts *hosts, bool by_bytes, const struct md_host *keep, bool wanted, size_t own)
+/* Return: do the newest hosts of the share give enough room? If @forget they are forgotten. */
+static bool give(struct md_hosts *hosts, const struct md_hosts_share *share, bool is_signed, const struct newcomer *new,
+		 bool forget)
 {
-	for (unsigned int is_signed = 0; is_signed < 2; is_signed++) {
-		const struct md_hosts_list *from = largest(hosts, is_signed, by_bytes);
-		struct md_host *host = newest(from, by_bytes, keep);
+	const size_t had = size_of_share(share, new->by_bytes);
+	const struct md_hosts_list *list = &share->of[is_signed];
+	struct md_host *host, *next;
+	size_t given = 0;
 
-		if (!host || (!wanted && (size_of(from, by_bytes) <= own || (is_signed && !crowded(hosts, by_bytes)))))
+	for (host = older(list, new, NULL); host && given < new->size && (new->wanted || had - given > new->own); host = next) {
+		next = older(list, new, host);
+		given += new->by_bytes ? bytes_of(host) : 1;
+		if (!forget)
 			continue;
 		hosts->n_forgotten++;
 		md_hosts_remove(hosts, host);
-		return true;
+	}
+	return given >= new->size;
+}
+
+/* Return: false: no share gives enough room, and no host is forgotten. */
+static bool make_way(struct md_hosts *hosts, const struct newcomer *new)
+{
+	for (unsigned int is_signed = 0; is_signed < 2; is_signed++) {
+		const struct md_hosts_share *from = NULL;
+
+		if (is_signed && (new->only_unsigned || (!new->wanted && !crowded(hosts, new->by_bytes))))
+			return false;
+		for (unsigned int i = 0; i < MD_HOSTS_SHARES; i++)
+			if ((!from || size_of_share(&hosts->shares[i], new->by_bytes) > size_of_share(from, new->by_bytes)) &&
+			    give(hosts, &hosts->shares[i], is_signed, new, false))
+				from = &hosts->shares[i];
+		if (from)
+			return give(hosts, from, is_signed, new, true);
 	}
 	return false;
 }
 
 bool md_hosts_make_room(struct md_hosts *hosts, unsigned int share, bool wanted)
 {
-	return hosts->n < MD_HOSTS_MAX || forget_one(hosts, false, NULL, wanted, size_of_share(&hosts->shares[share], false) + 1);
+	const struct newcomer new = {.size = 1, .wanted = wanted, .own = size_of_share(&hosts->shares[share], false) + 1};
+
+	return hosts->n < MD_HOSTS_MAX || make_way(hosts, &new);
 }
 
-/* Is there memory to replace the host's description by @desc? */
-static bool has_memory(const struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc)
+static size_t beyond(size_t max, size_t bytes)
 {
-	size_t had = bytes_of(host), wants = md_desc_bytes(desc);
-	size_t max = md_host_is_vouched(host) ? MD_HOSTS_BYTES_MAX : MD_HOSTS_BYTES_UNSIGNED;
-
-	return wants <= had || hosts->bytes - had + wants <= max;
+	return bytes > max ? bytes - max : 0;
 }
 
 bool md_hosts_make_memory(struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc)
 {
-	const struct md_hosts_share *own = &hosts->shares[host->room.share];
+	struct newcomer new = {.by_bytes = true, .keep = host, .wanted = md_host_is_wanted(host)};
+	size_t more = beyond(bytes_of(host), md_desc_bytes(desc)), too_many_unsigned = 0;
 
-	for (unsigned int n = 0; !has_memory(hosts, host, desc); n++)
-		if (n == FORGOTTEN ||
-		    !forget_one(hosts, true, host, md_host_is_wanted(host), size_of_share(own, true) + md_desc_bytes(desc)))
-			return false;
-	return true;
+	if (!md_host_is_vouched(host))
+		too_many_unsigned = beyond(MD_HOSTS_BYTES_UNSIGNED, bytes_unsigned(hosts) + more);
+	new.size = beyond(MD_HOSTS_BYTES_MAX, hosts->bytes + more);
+	new.only_unsigned = too_many_unsigned > 0;
+	if (new.size < too_many_unsigned)
+		new.size = too_many_unsigned;
+	/* Hosts that sign no more have made far too many unsigned: a newcomer is to add none. */
+	if (new.size > more)
+		new.size = more;
+	new.own = size_of_share(&hosts->shares[host->room.share], true) + more;
+	return !more || !new.size || make_way(hosts, &new);
 }
 
 /* ---- rates ----------------------------------------------------------------------------------- */

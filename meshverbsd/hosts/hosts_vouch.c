@@ -28,7 +28,7 @@ int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md
 	memcpy(host->vouch->digest, digest, sizeof(host->vouch->digest));
 	if (was_vouched != md_host_is_vouched(host)) {
 		host->claimed.view = 0;
-		md_hosts_place(hosts, host, false);
+		md_hosts_place(hosts, host);
 	}
 	if (trust != MD_TRUST_PINNED || was_vouched)
 		return 0;
@@ -52,6 +52,6 @@ void md_hosts_unvouch(struct md_hosts *hosts, struct md_host *host)
 	free(host->vouch);
 	host->vouch = NULL;
 	if (was_vouched)
-		md_hosts_place(hosts, host, false);
+		md_hosts_place(hosts, host);
 	host->claimed.view = 0;
 }

@@ -25,7 +25,7 @@ static unsigned int place_of(struct md_hosts *hosts, uint64_t account)
 }
 
 /* Charge the host to the account with the least charge of those that want it. */
-static void charge(struct md_hosts *hosts, struct md_host *host, bool first)
+static void charge(struct md_hosts *hosts, struct md_host *host)
 {
 	uint32_t by = md_host_wanters(host);
 	unsigned int best = MD_WANTERS;
@@ -34,7 +34,7 @@ static void charge(struct md_hosts *hosts, struct md_host *host, bool first)
 		if (by & 1u << w && (best == MD_WANTERS || hosts->wanters[w].list.charge < hosts->wanters[best].list.charge))
 			best = w;
 	host->wanted.charged = best;
-	md_hosts_place(hosts, host, first);
+	md_hosts_place(hosts, host);
 }
 
 /* Accounts in the mask @these do not want the host any more. */
@@ -77,7 +77,7 @@ void md_hosts_bound_wants(struct md_hosts *hosts, const struct md_host *host)
 		if (!oldest)
 			return;
 		drop(hosts, oldest, 1u << w);
-		charge(hosts, oldest, false);
+		charge(hosts, oldest);
 		total -= md_host_is_wanted(oldest) ? 0 : before - list->charge;
 	}
 }
@@ -91,7 +91,7 @@ void md_hosts_want(struct md_hosts *hosts, struct md_host *host, uint64_t accoun
 	if (!(host->wanted.by[1] & 1u << w))
 		hosts->wanters[w].n++;
 	host->wanted.by[0] |= 1u << w;
-	charge(hosts, host, false);
+	charge(hosts, host);
 	md_hosts_bound_wants(hosts, host);
 }
 
@@ -110,7 +110,7 @@ void md_hosts_forget_wants(struct md_hosts *hosts, uint64_t now_ns)
 		host->wanted.by[1] = host->wanted.by[0];
 		host->wanted.by[0] = 0;
 		if (!(md_host_wanters(host) & 1u << host->wanted.charged))
-			charge(hosts, host, true);
+			charge(hosts, host);
 	}
 }
 
@@ -119,8 +119,15 @@ bool md_host_take(const struct md_host *host, struct md_wanted_limits *limits, c
 	const struct md_rate together = {.per_second = MD_LINKS_TOGETHER * rate->per_second, .burst = MD_LINKS_TOGETHER * rate->burst};
 	uint32_t by = md_host_wanters(host);
 
-	for (unsigned int w = 0; w < MD_WANTERS; w++)
-		if (by & 1u << w && md_limit_take_some(&limits->of[w], rate, n, now_ns))
-			return md_limit_take_some(&limits->all, &together, n, now_ns);
+	for (unsigned int w = 0; w < MD_WANTERS; w++) {
+		const struct md_limit former = limits->of[w];
+
+		if (!(by & 1u << w) || !md_limit_take_some(&limits->of[w], rate, n, now_ns))
+			continue;
+		/* Users leave root and the hosts file theirs. */
+		if (!w || md_limit_take_some(&limits->all, &together, n, now_ns))
+			return true;
+		limits->of[w] = former;
+	}
 	return false;
 }

@@ -30,18 +30,15 @@ bool md_hosts_take_new(struct md_hosts *hosts, unsigned int share, uint64_t now_
  * May remove another host.
  */
 bool md_hosts_make_room(struct md_hosts *hosts, unsigned int share, bool wanted);
-/** md_hosts_make_memory - is there memory to replace the host's description by @desc? May remove other hosts */
+/** md_hosts_make_memory - is there memory to replace the host's description by @desc? If there is, other hosts may be removed */
 bool md_hosts_make_memory(struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc);
 /** md_hosts_take_gids - may GIDs of the host be claimed anew? @share: by which they came. Limited to MD_NEW_GIDS_RATE */
 bool md_hosts_take_gids(struct md_hosts *hosts, const struct md_host *host, unsigned int share, uint32_t n, uint64_t now_ns);
 /** md_hosts_count, md_hosts_uncount - a host comes into its share, leaves it */
 void md_hosts_count(struct md_hosts *hosts, struct md_host *host, unsigned int share);
 void md_hosts_uncount(struct md_host *host);
-/**
- * md_hosts_place - to be called when a host begins or ceases to be wanted, or to sign
- * @first: in its new list the host is the oldest one, else the newest
- */
-void md_hosts_place(struct md_hosts *hosts, struct md_host *host, bool first);
+/** md_hosts_place - to be called when a host begins or ceases to be wanted, or to sign: it is the newest one of its list */
+void md_hosts_place(struct md_hosts *hosts, struct md_host *host);
 /** md_hosts_count_desc, md_hosts_uncount_desc - the host has got a description; will lose it, @for_good or for the next one */
 void md_hosts_count_desc(struct md_hosts *hosts, struct md_host *host);
 void md_hosts_uncount_desc(struct md_hosts *hosts, struct md_host *host, bool for_good);

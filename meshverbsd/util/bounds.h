@@ -110,7 +110,7 @@
 
 /*
  * Rates of messages and answers of a link leave room for other links: all links together have so many times as much.
- * More would be all of a processor. Likewise accounts that want hosts.
+ * More would be all of a processor. Likewise users that want hosts.
  */
 #define MD_LINKS_TOGETHER 4
 

@@ -716,30 +716,64 @@ static bool asks_for_key(struct md_host *host)
 static void test_accounts(void **state)
 {
 	(void)state;
-	check_accounts(takes_bundle, 10);
+	check_accounts(takes_bundle, 20); /* they use up the share of their link, too */
 	check_accounts(takes_question, 2);
 	check_accounts(takes_query, 5);
 	check_accounts(asks_for_key, 10); /* few at one address */
 }
 
-/* All accounts together have some times as much as one. */
+/* All users together have some times as much as one, and root and the hosts file theirs. */
 static void test_all_accounts(void **state)
 {
 	const struct md_rate rate = {.per_second = 1, .burst = 100};
 	struct md_wanted_limits limits = {0};
-	unsigned int n_taken = 0;
+	unsigned int n_taken = 0, n_root = 0;
+	struct md_host *host = NULL;
 
 	(void)state;
 	begin();
 	for (unsigned int n = 1; n <= 10; n++) {
-		struct md_host *host = add_holder(n);
-
+		host = add_holder(n);
 		assert_false(md_host_take(host, &limits, &rate, 1, md_now()));
 		md_hosts_want(&agent.hosts, host, n);
 		for (unsigned int i = 0; i < 200; i++)
 			n_taken += md_host_take(host, &limits, &rate, 1, md_now());
 	}
 	assert_int_equal(n_taken, MD_LINKS_TOGETHER * 100);
+	/* Who got nothing has spent nothing: 100 are there as soon as all have some. */
+	limits.all = (struct md_limit){0};
+	assert_true(md_host_take(host, &limits, &rate, 100, md_now()));
+	while (md_limit_take(&limits.all, &rate, md_now()))
+		;
+	md_hosts_want(&agent.hosts, host, 0);
+	for (unsigned int i = 0; i < 200; i++)
+		n_root += md_host_take(host, &limits, &rate, 1, md_now());
+	assert_in_range(n_root, 100, 101);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
+/* @per_second, @burst: of one account */
+static void use_up(struct md_limit *all, uint32_t per_second, uint32_t burst)
+{
+	const struct md_rate rate = {.per_second = MD_LINKS_TOGETHER * per_second, .burst = MD_LINKS_TOGETHER * burst};
+
+	assert_true(md_limit_take_some(all, &rate, rate.burst, md_now()));
+}
+
+/* Where users have used up all that wanted hosts have, a wanted host has no less than others on its link. */
+static void test_wanted_hosts_have_share_of_link(void **state)
+{
+	struct md_host *host;
+
+	(void)state;
+	begin();
+	host = add_holder(1);
+	md_hosts_want(&agent.hosts, host, VICTIM);
+	use_up(&agent.msg_router.limits.wanted.all, MD_MESSAGES_ALL_RATE, MD_MESSAGES_ALL_BURST);
+	use_up(&agent.tx.answers.wanted.all, MD_ANSWERS_RATE, MD_ANSWERS_BURST);
+	assert_true(takes_bundle(host));
+	assert_true(takes_query(host));
 	md_gidmap_fini(&agent.gidmap);
 	end();
 }
@@ -841,6 +875,7 @@ int main(void)
 		cmocka_unit_test(test_drained_late),
 		cmocka_unit_test(test_accounts),
 		cmocka_unit_test(test_all_accounts),
+		cmocka_unit_test(test_wanted_hosts_have_share_of_link),
 		cmocka_unit_test(test_who_wants),
 		cmocka_unit_test(test_watchers_of_different_paths),
 	};

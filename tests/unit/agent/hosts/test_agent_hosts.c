@@ -777,6 +777,7 @@ static void test_memory(void **state)
 	assert_int_equal(peers_hear(&hosts, &known, 1, 0, MD_S, &news), 0);
 	bytes = hosts.bytes;
 	hosts.bytes += filled - bytes;
+	hosts.shares[0].all[0].bytes += filled - bytes;
 	assert_int_equal(peers_hear(&hosts, &new, 1, 0, MD_S, &news), -ENOSPC);
 	assert_int_equal(hosts.n_refused, 1);
 	assert_null(host(2)->desc);
@@ -789,6 +790,7 @@ static void test_memory(void **state)
 	assert_int_equal(peers_hear(&hosts, &new, 1, 0, MD_S, &news), 0);
 	assert_non_null(host(2)->desc);
 	hosts.bytes -= filled - bytes;
+	hosts.shares[0].all[0].bytes -= filled - bytes;
 }
 
 /* Memory that is not there costs a beacon, nothing else. The test's own calls come first. */

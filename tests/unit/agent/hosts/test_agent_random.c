@@ -176,7 +176,7 @@ static void check_hosts(void)
 /* Each host is in the list where it belongs, and what accounts want adds up. */
 static void check_lists(void)
 {
-	size_t n = 0, n_wants = 0, n_bytes = 0;
+	size_t n = 0, n_wants = 0, n_bytes = 0, all[MD_HOSTS_SHARES][2][2] = {0};
 
 	for (unsigned int i = 0; i < 2 * MD_HOSTS_SHARES + MD_WANTERS; i++) {
 		const struct md_hosts_list *list = i < 2 * MD_HOSTS_SHARES ? &hosts.shares[i / 2].of[i % 2] : &hosts.wanters[i - 2 * MD_HOSTS_SHARES].list;
@@ -188,10 +188,16 @@ static void check_lists(void)
 	assert_int_equal(n, hosts.n);
 	assert_int_equal(n_bytes, hosts.bytes);
 	for (const struct md_host *host = hosts.by_id; host; host = host->hh.next) {
+		all[host->room.share][md_host_is_vouched(host)][0]++;
+		all[host->room.share][md_host_is_vouched(host)][1] += host->desc ? md_desc_bytes(host->desc) : 0;
 		n_wants += (size_t)__builtin_popcount(md_host_wanters(host));
 		assert_ptr_equal(host->room.in, md_host_is_wanted(host) ? &hosts.wanters[host->wanted.charged].list
 									: &hosts.shares[host->room.share].of[md_host_is_vouched(host)]);
 		assert_true(!md_host_is_wanted(host) || md_host_wanters(host) >> host->wanted.charged & 1);
+	}
+	for (unsigned int i = 0; i < 2 * MD_HOSTS_SHARES; i++) {
+		assert_int_equal(hosts.shares[i / 2].all[i % 2].n, all[i / 2][i % 2][0]);
+		assert_int_equal(hosts.shares[i / 2].all[i % 2].bytes, all[i / 2][i % 2][1]);
 	}
 	for (unsigned int w = 0; w < MD_WANTERS; w++)
 		n_wants -= hosts.wanters[w].n;

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bounds.h"
@@ -140,15 +141,23 @@ static void test_oldest_first(void **state)
 	assert_true(is_wanted(1));
 }
 
-/* Descriptions as long as there may be: a sixth of the hosts take all memory. */
-static void test_memory(void **state)
+/* A description as long as there may be. */
+static const char *long_text(void)
 {
 	static char text[64 + N_GIDS * 32];
 	int len = snprintf(text, sizeof(text), "rail mlx5_0;");
 
-	(void)state;
 	for (unsigned int g = 0; g < N_GIDS; g++)
 		len += snprintf(text + len, sizeof(text) - (size_t)len, "gid 2001:db8::%x v2;", 1 + g);
+	return text;
+}
+
+/* A sixth of the hosts take all memory. */
+static void test_memory(void **state)
+{
+	const char *text = long_text();
+
+	(void)state;
 	for (unsigned int n = 1; n <= 10; n++) {
 		assert_true(hear(n, 1, text));
 		want(n, VICTIM);
@@ -174,6 +183,31 @@ static void test_memory(void **state)
 		assert_true(is_wanted(n) && host(n)->desc);
 	assert_true(hear(21, 3, text));
 	assert_non_null(host(21)->desc);
+}
+
+/* Mallory's processes want all hosts that an accomplice invents: these count for their link, and take no places on others. */
+static void test_wanted_hosts_of_a_link(void **state)
+{
+	const unsigned int few = 3000;
+	unsigned int n;
+
+	(void)state;
+	for (n = 1; n <= few; n++)
+		assert_true(hear(n, 1, ONE_RAIL));
+	for (n = 100000; n < 100000 + MD_HOSTS_MAX; n++)
+		if (hear(n, 2, ONE_RAIL))
+			want(n, MALLORY);
+	assert_int_equal(hosts.n, MD_HOSTS_MAX);
+	assert_int_equal(hosts.n_forgotten, 0);
+	for (n = 1; n <= few; n++)
+		assert_non_null(host(n));
+	/* New hosts on a third link take the places of those on the second one, and then of those on the first one. */
+	while (hosts.shares[md_link_share(2)].of[0].n || hosts.shares[md_link_share(2)].of[1].n)
+		md_hosts_forget(&hosts, &hosts.shares[md_link_share(2)].of[0].hosts->id);
+	for (n = 200000; hosts.n < MD_HOSTS_MAX; n++)
+		assert_true(hear(n, 3, ONE_RAIL));
+	for (n = 1; n <= few; n++)
+		assert_non_null(host(n));
 }
 
 /* A host that several accounts want is no less wanted because one of them wants too much. */
@@ -221,6 +255,29 @@ static void test_idle(void **state)
 		assert_true(is_wanted(n));
 	}
 	assert_int_equal(hosts.wanters[MD_WANTERS - 1].n, 3 * n_accounts - (MD_WANTERS - 2));
+}
+
+/* What another account does not want any more is as new as any host that Mallory wanted lately. */
+static void test_order_after_others(void **state)
+{
+	(void)state;
+	for (unsigned int n = 1; n <= 2; n++)
+		assert_true(hear(n, 1, ONE_RAIL));
+	want(2, OTHER);
+	md_hosts_expire(&hosts, now_ns);
+	want(1, MALLORY);
+	want(2, MALLORY);
+	md_hosts_excuse(&hosts, 0, now_ns += MD_TARGET_IDLE_NS);
+	for (unsigned int n = 1; n <= 2; n++)
+		assert_true(hear(n, 1, ONE_RAIL));
+	md_hosts_expire(&hosts, now_ns);
+	assert_int_equal(__builtin_popcount(md_host_wanters(host(2))), 1);
+	for (unsigned int n = 100000; is_wanted(1) && is_wanted(2); n++) {
+		assert_true(hear(n, 2, ONE_RAIL));
+		want(n, MALLORY);
+	}
+	assert_false(is_wanted(1));
+	assert_true(is_wanted(2));
 }
 
 /* Pieces of descriptions of hosts that Mallory wants: those of other accounts' hosts are put together all the same. */
@@ -351,6 +408,124 @@ static void test_signed_leave_room(void **state)
 	assert_true(answer_to(n, VICTIM));
 }
 
+/* Of hosts that somebody invents on netdev 2, half sign: both halves count. */
+static void test_half_signed(void **state)
+{
+	const unsigned int few = MD_HOSTS_MAX / 3;
+	unsigned int n, n_taken = 0;
+
+	(void)state;
+	for (n = 1; n <= few; n++)
+		assert_true(hear(n, 1, ONE_RAIL));
+	for (n = 100000; hosts.n < MD_HOSTS_MAX; n++) {
+		assert_true(hear(n, 2, ONE_RAIL));
+		if (n % 2)
+			sign(n);
+	}
+	for (n = few + 1; n <= MD_HOSTS_MAX; n++)
+		n_taken += hear(n, 1, ONE_RAIL);
+	assert_in_range(few + n_taken, MD_HOSTS_MAX / 2 - 1, MD_HOSTS_MAX / 2);
+}
+
+/* Return: was the description of host @n, which signs, taken? */
+static bool hear_signed(unsigned int n, const char *text)
+{
+	const struct peer peer = {n, 100, 2, 60000, text};
+	const uint8_t digest[MD_CONTENT_BYTES] = {0};
+	struct md_statement said = {.start = 100, .generation = 2};
+	static uint8_t bytes[MD_DESC_BYTES_MAX];
+	struct md_desc *desc = peers_desc(text);
+	size_t len = md_desc_encode(desc, bytes);
+	unsigned int news;
+
+	free(desc);
+	if (!hear(n, 2, ONE_RAIL))
+		return false;
+	said.host = host(n)->id;
+	memcpy(said.name, host(n)->name, sizeof(said.name));
+	md_statement_content(host(n)->name, host(n)->agent_version, bytes, len, said.content);
+	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &news), 0);
+	return !peers_hear(&hosts, &peer, 2, 0, now_ns, &news);
+}
+
+/* Hosts that sign use memory that others may not have, too: others take none of it until an eighth of all is left. */
+static void test_signed_memory(void **state)
+{
+	const char *text = long_text();
+	unsigned int n = 100000, last;
+	size_t each;
+
+	(void)state;
+	while (hosts.bytes < MD_HOSTS_BYTES_UNSIGNED / 4 * 5)
+		assert_true(hear_signed(n++, text));
+	assert_true(hear(1, 1, text));
+	each = md_desc_bytes(host(1)->desc);
+	while (hear_signed(n, text))
+		n++;
+	assert_int_equal(hosts.n_forgotten, 0);
+	assert_int_equal(hosts.n_refused, 1);
+	for (last = 2; hear(last, 1, text); last++)
+		assert_true(hosts.bytes <= MD_HOSTS_BYTES_MAX);
+	assert_in_range(last * each, MD_HOSTS_BYTES_MAX / 8 - 2 * each, MD_HOSTS_BYTES_MAX / 8 + 2 * each);
+	assert_in_range(hosts.n_forgotten, last - 5, last);
+	/* One that a process wants. */
+	n = (unsigned int)hosts.n_forgotten;
+	assert_true(answer_to(20000, VICTIM));
+	assert_true(hear(20000, 3, text));
+	assert_non_null(host(20000)->desc);
+	assert_in_range(hosts.n_forgotten, n, n + 2);
+	/* Nor does one take more than it needs where all those sign no more. */
+	for (struct md_host *h = hosts.by_id; h; h = h->hh.next)
+		if (md_host_is_vouched(h))
+			md_hosts_unvouch(&hosts, h);
+	n = (unsigned int)hosts.n_forgotten;
+	assert_true(answer_to(20001, VICTIM));
+	assert_true(hear(20001, 3, text));
+	assert_non_null(host(20001)->desc);
+	assert_in_range(hosts.n_forgotten, n, n + 2);
+}
+
+/* A long description takes the places of many short ones. */
+static void test_long_for_short(void **state)
+{
+	const char *text = long_text();
+	unsigned int n = 100000;
+
+	(void)state;
+	while (hear(n, 2, text))
+		n++;
+	for (unsigned int i = 0; i < 2; i++)
+		md_hosts_forget(&hosts, &host(100000 + i)->id);
+	while (hear(++n, 2, ONE_RAIL))
+		;
+	assert_int_equal(hosts.n_forgotten, 0);
+	assert_true(hear(1, 1, text));
+	assert_non_null(host(1)->desc);
+	assert_in_range(hosts.n_forgotten, 65, 1000);
+}
+
+/* ... or of none, where those that could give way are too few: of a signed host the memory is no use to an unsigned one. */
+static void test_too_few_give_way(void **state)
+{
+	struct md_hosts_total *filled = &hosts.shares[0].all[0];
+	const char *text = long_text();
+
+	(void)state;
+	assert_true(hear(100, 2, text));
+	for (unsigned int n = 101; n <= 110; n++)
+		assert_true(hear(n, 2, ONE_RAIL));
+	for (unsigned int round = 0; round < 2; round++) {
+		filled->bytes = MD_HOSTS_BYTES_UNSIGNED - hosts.shares[md_link_share(2)].all[0].bytes;
+		hosts.bytes += filled->bytes;
+		assert_false(hear(1, 1, text));
+		assert_int_equal(hosts.n_forgotten, 0);
+		hosts.bytes -= filled->bytes;
+		filled->bytes = 0;
+		sign(100);
+		want(1, VICTIM);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +538,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pieces_on_another_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signed_shield_nobody, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signed_leave_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_wanted_hosts_of_a_link, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_half_signed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_signed_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_long_for_short, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_too_few_give_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_order_after_others, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,6 +197,7 @@ void peers_fini(struct md_hosts *hosts)
 		unsigned int w = list - 2 * MD_HOSTS_SHARES;
 		const struct md_hosts_list *of = list < 2 * MD_HOSTS_SHARES ? &hosts->shares[list / 2].of[list % 2] : &hosts->wanters[w].list;
 
+		assert_true(list >= 2 * MD_HOSTS_SHARES || !hosts->shares[list / 2].all[list % 2].n);
 		assert_true(!of->hosts && !of->described && !of->n && !of->bytes && !of->charge);
 		assert_true(list < 2 * MD_HOSTS_SHARES || !hosts->wanters[w].n);
 	}
