@@ -315,8 +315,10 @@ void md_unproven_came(struct md_host *host, size_t payload_len);
 /* May a datagram be sent to an address on netdev @ifindex (0: not known)? Takes it from the limits of link and group. @host: or NULL */
 bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
 		     uint64_t now_ns);
+/* Has the host sent as many bytes as a datagram with that payload has? True with a fleet key. */
+bool md_unproven_pays(const struct md_agent *agent, const struct md_host *host, size_t payload_len);
 /*
- * The same, if the host has sent as many bytes as the datagram to it has; takes these. An answer to a datagram must not
+ * md_unproven_may(), if the host has sent as many bytes as the datagram to it has; takes these. An answer to a datagram must not
  * be longer than that datagram, for which md_unproven_came() was called.
  */
 bool md_unproven_take(struct md_agent *agent, enum md_unproven kind, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,

@@ -66,6 +66,9 @@ static bool may_ask(struct md_agent *agent, struct md_host *host, const struct i
 
 	if (md_host_is_vouched(host))
 		len += MD_HEADER_BYTES + MD_SEALED_BYTES + sizeof(question);
+	/* Before a token is taken, which others need. */
+	if (ifindex && !md_unproven_pays(agent, host, len))
+		return false;
 	if (wanted && !md_host_take(host, &agent->trust.asking_wanted, &asked_rate, 1, now_ns))
 		return false;
 	/* An address without netdev has answered a query. */

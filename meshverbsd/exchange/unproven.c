@@ -38,7 +38,8 @@ bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, const struct
 	struct md_limit *group = &limits->groups[group_of(host, ip)];
 
 	return md_secure_has_key(agent->secure) ||
-	       (md_limit_take(group, &group_rate, now_ns) && md_limit_take(&limits->all, &link_rates[kind], now_ns));
+	       (md_limit_has(group, &group_rate, now_ns) && md_limit_take(&limits->all, &link_rates[kind], now_ns) &&
+		md_limit_take(group, &group_rate, now_ns));
 }
 
 void md_unproven_came(struct md_host *host, size_t payload_len)
@@ -53,14 +54,17 @@ static void pay(struct md_host *host, size_t bytes)
 	host->asking.unanswered -= bytes < host->asking.unanswered ? (uint32_t)bytes : host->asking.unanswered;
 }
 
+bool md_unproven_pays(const struct md_agent *agent, const struct md_host *host, size_t payload_len)
+{
+	return md_secure_has_key(agent->secure) || host->asking.unanswered >= MD_HEADER_BYTES + payload_len;
+}
+
 bool md_unproven_take(struct md_agent *agent, enum md_unproven kind, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
 		      size_t payload_len, uint64_t now_ns)
 {
 	size_t bytes = MD_HEADER_BYTES + payload_len;
 
-	if (!md_secure_has_key(agent->secure) && host->asking.unanswered < bytes)
-		return false;
-	if (!md_unproven_may(agent, kind, host, ip, ifindex, now_ns))
+	if (!md_unproven_pays(agent, host, payload_len) || !md_unproven_may(agent, kind, host, ip, ifindex, now_ns))
 		return false;
 	pay(host, bytes);
 	return true;

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <linux/filter.h>
+#include <linux/if_packet.h>
 #include <linux/sock_diag.h>
 
 /* Beacons of 200 hosts that start together; the kernel may limit it. */
@@ -73,12 +74,15 @@ static int take_kept(int kept, int family, uint16_t port)
 }
 
 /*
- * The kernel drops what no agent sends, before that takes room: datagrams over loopback, and long ones. Because there is
- * a filter, the kernel also verifies checksums before. A kernel that refuses the filter is no error: only floods cost more.
+ * The kernel drops what no agent sends, before that takes room: datagrams over loopback, multicast of this host, and long
+ * ones. Because there is a filter, the kernel also verifies checksums before. A kernel that refuses the filter is no error:
+ * only floods cost more.
  */
 static void attach_filter(int fd)
 {
 	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_PKTTYPE),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_LOOPBACK, 5, 0), /* multicast of this host: its device is the netdev that it leaves by */
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_HATYPE),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARPHRD_LOOPBACK, 3, 0),
 		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),

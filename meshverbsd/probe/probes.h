@@ -96,7 +96,7 @@ struct md_probe_heard {
 struct md_probe_suspicion {
 	uint64_t since_ns; /* begin of the suspicion, or when a witness came up */
 	uint64_t counted_from; /* first turn of the path that is not in a counted round yet; 0: none */
-	uint64_t excused_until_ns; /* until then losses for want of room, at either end, void rounds */
+	uint64_t excused_until_ns; /* until then losses for want of room, at either end, void rounds; 0: no witness was there yet */
 	unsigned int rounds; /* counted rounds against the path */
 	bool warned; /* processes at work have been warned in this suspicion */
 	uint64_t no_warning_ns; /* no warning before: the last one was a false alarm */

@@ -113,11 +113,21 @@ static void count_round(struct md_probes *probes, struct md_probe *p, const stru
 		warn(probes, p, witness, now_ns);
 }
 
-static void check_round(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
+static bool is_excused(const struct md_probe *p, uint64_t now_ns)
 {
-	struct md_probe *witness = is_void ? NULL : witness_of(probes, p);
+	return !p->suspicion.excused_until_ns || now_ns < p->suspicion.excused_until_ns;
+}
 
-	if (witness) {
+static void check_round(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	struct md_probe *witness = witness_of(probes, p);
+	bool is_void;
+
+	/* From the first witness on: while the peer's agent is away there is none, and when it is back it may be flooded. */
+	if (witness && !p->suspicion.excused_until_ns)
+		p->suspicion.excused_until_ns = now_ns + MD_PROBE_EXCUSED_NS;
+	is_void = p->dropped != probes->dropped && is_excused(p, now_ns);
+	if (witness && !is_void) {
 		count_round(probes, p, witness, now_ns);
 		/* However many echoes of the witness have arrived, they are one round. */
 		p->suspicion.counted_from = first_turn(p, witness->turn_answered + 1);
@@ -138,11 +148,11 @@ static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns
 		return;
 	p->n_answered = 0;
 	if (p->suspect) {
-		check_round(probes, p, p->dropped != probes->dropped && now_ns < p->suspicion.excused_until_ns, now_ns);
+		check_round(probes, p, now_ns);
 	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
 		md_probe_set_suspect(probes, p, true);
 		p->suspicion.since_ns = now_ns;
-		p->suspicion.excused_until_ns = now_ns + MD_PROBE_EXCUSED_NS;
+		p->suspicion.excused_until_ns = 0;
 		p->suspicion.counted_from = 0;
 	}
 }

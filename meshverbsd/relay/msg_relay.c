@@ -328,8 +328,9 @@ static void send_unsent(struct md_msg_relay *relay)
 		relay->n_unsent--;
 		send_copies(relay, msg, to, n);
 		if (++sent == AT_ONCE_MAX || !relay->n_unsent)
-			return;
+			break;
 	}
+	relay->news = sent == AT_ONCE_MAX && relay->n_unsent; /* the others: in MD_KNOWN_NS */
 }
 
 /* Others can make news without end, and thousands of messages may wait. */

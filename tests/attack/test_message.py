@@ -44,7 +44,7 @@ class ForgedMessageTest(AttackTest):
         """A user of v's own host takes no room in the agent's sockets: no agent sends over loopback."""
         mallory = self.mallory()
         for address, to in (("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "10.0.1.1"), ("10.0.1.1", "10.0.1.1"), ("::1", "::1"),
-                            (link_local(0, 2), link_local(0, 2))):
+                            (link_local(0, 2), link_local(0, 2)), (link_local(0, 2), GROUP)):
             user = self.speaker("v", address, netdev="v0" if address.startswith("fe80") else None)
             for _ in range(100):
                 user.say(to, wire.MESSAGE)

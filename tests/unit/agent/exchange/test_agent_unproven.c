@@ -332,9 +332,37 @@ static void test_anything(void **state)
 	}
 }
 
+/* Wanted hosts that nothing can be asked of yet take no tokens from others. */
+static void test_hosts_without_bytes_delay_none(void **state)
+{
+	const unsigned int n_poor = 512, rich = 5000;
+	struct mv_host_id id = peers_id(rich);
+
+	(void)state;
+	begin("h", 1);
+	for (unsigned int n = 1; n <= n_poor; n++) {
+		id = peers_id(n);
+		beacon(n, n, DESC);
+		md_hosts_want(&agent.hosts, md_hosts_find(&agent.hosts, &id), 5);
+		md_hosts_find(&agent.hosts, &id)->asking.unanswered = 0;
+	}
+	for (unsigned int i = 0; i < 4; i++)
+		beacon(rich, rich, DESC);
+	id = peers_id(rich);
+	md_hosts_want(&agent.hosts, md_hosts_find(&agent.hosts, &id), 5);
+	memset(&sent, 0, sizeof(sent));
+	for (unsigned int i = 0; i < 8; i++) {
+		clock_ns += MD_S / 4;
+		md_trust_look_hosts(&agent, clock_ns);
+	}
+	assert_true(sent.of_kind[MD_KIND_IDENTITY] > 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hosts_without_bytes_delay_none),
 		cmocka_unit_test(test_statements_that_ask),
 		cmocka_unit_test(test_statement_with_a_cookie),
 		cmocka_unit_test(test_challenges),

@@ -505,10 +505,33 @@ static void test_dies_undrained(void **state)
 	begin();
 }
 
+/* The peer's agent is away for long, and comes back with a full socket, which drops the probes of one path. */
+static void test_flooded_after_absence(void **state)
+{
+	(void)state;
+	begin();
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S);
+	peer_runs_ns = now_ns + 100 * MD_S;
+	run(3 * MD_S);
+	n_flying = 0;
+	peer_runs_ns = 0;
+	wires[0].there_lost = true;
+	for (int i = 0; i < 100; i++) {
+		peer_dropped++;
+		run(2 * MD_MS);
+	}
+	wires[0].there_lost = false;
+	assert_int_not_equal(state_of(0), MV_PROBED_DOWN);
+	assert_int_equal(probes.count.down, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_dies, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flooded_after_absence, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_warned_in_vain, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watched_otherwise_while_suspect, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_warning_is_lost, setup, teardown),
