@@ -85,6 +85,8 @@ static enum mv_trial_verdict run(struct q_bench *b, struct mv_qualified_trial *t
 	struct stream s;
 	int err;
 
+	if (!f.port && b->avoided)
+		return q_unsure(t, "the other devices of this host carry others' traffic (%s): run it again when the host is idle", b->avoid);
 	if (!f.port)
 		return q_skip(t, "this host has no other device with an active port that is not excluded: there is none to move to, either");
 	if (!b->reaches_itself)

@@ -183,9 +183,15 @@ bool q_is_listed(const char *list, const char *name)
 	return false;
 }
 
-static bool is_left_alone(const struct q_bench *b, const char *device)
+/* Sets @b->avoided. */
+static bool is_left_alone(struct q_bench *b, const char *device)
 {
-	return mv_config_list_match(b->exclude, device) || (b->avoid && q_is_listed(b->avoid, device));
+	if (mv_config_list_match(b->exclude, device))
+		return true;
+	if (!b->avoid || !q_is_listed(b->avoid, device))
+		return false;
+	b->avoided = true;
+	return true;
 }
 
 static int open_others(struct q_bench *b, struct ibv_device **list, struct ibv_device *dut, const char *peer, char *why, size_t why_size)
@@ -237,7 +243,8 @@ int q_bench_open(struct q_bench *b, const char *device, const char *peer, char *
 	else if (!err || err == -EHOSTUNREACH)
 		err = open_others(b, list, dut, peer, why, why_size);
 	if (!err && b->peer == &b->dut && !b->reaches_itself) {
-		snprintf(why, why_size, "%s reaches neither itself nor another port of this host: a WRITE does not arrive", device);
+		snprintf(why, why_size, "%s reaches neither itself nor another port of this host%s: a WRITE does not arrive", device,
+			 b->avoided ? ", where ports that carry others' traffic are left out" : "");
 		err = -EHOSTUNREACH;
 	}
 	if (err)

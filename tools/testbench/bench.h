@@ -35,6 +35,7 @@ struct q_bench {
 	struct q_port *peer; /* @away, or @dut */
 	const struct mv_config_list *exclude; /* devices that are opened only if the caller names them */
 	const char *avoid; /* so are these: devices that carry others' traffic, comma-separated; NULL: none */
+	bool avoided; /* a device was left out because of @avoid */
 	bool reaches_itself; /* @dut reaches itself */
 	uint64_t random; /* state of the random numbers */
 	uint64_t until_ns; /* deadline of the trial; after it, the trial is unsure */
