@@ -294,17 +294,12 @@ static void look(const struct mv_path_request *request, enum search search, stru
 	uint32_t host = 0, rail = 0;
 	int saved_errno = errno;
 
-	ret->verdict = MV_PATH_UNKNOWN;
-	ret->host[0] = '\0';
-	ret->drained = false;
-	ret->agent_version = 0;
-	memset(&ret->host_id, 0, sizeof(ret->host_id));
-	ret->n_paths = 0;
-	ret->generation = 0;
+	mesh_view_none(ret);
 	mesh_lock(&mesh_root.process->view.lock);
 	dir = mesh_view_directory();
 	if (dir) {
 		ret->generation = dir->header->generation;
+		ret->n_own_rails = dir->hosts[0].n_rails;
 		ret->verdict = decide(dir, request, &host, &rail);
 	}
 	if (ret->verdict != MV_PATH_UNKNOWN) {

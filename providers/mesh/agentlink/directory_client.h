@@ -3,6 +3,8 @@
 #define MESH_DIRECTORY_CLIENT_H
 
 #include <errno.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "lidfind.h"
 #include "mesh.h"
@@ -22,9 +24,17 @@ struct mesh_view {
 	uint32_t agent_version; /* of that host; 0: no agent was heard */
 	struct mv_host_id host_id; /* of that host; zero: not known */
 	uint64_t generation; /* of the directory; 0: there is none */
+	uint32_t n_own_rails; /* of this host */
 	size_t n_paths;
 	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* best first; only if the verdict needs another path */
 };
+
+/** mesh_view_none - nothing is known; @paths stays as it is, because that is long */
+static inline void mesh_view_none(struct mesh_view *ret)
+{
+	memset(ret, 0, offsetof(struct mesh_view, paths));
+	ret->verdict = MV_PATH_UNKNOWN;
+}
 
 /**
  * mesh_view_decide - can the requested path work, and if not, which other paths are there?

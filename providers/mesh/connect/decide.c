@@ -99,11 +99,7 @@ static void check_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	bool connected = mc->sees_peers && qp->qp_type == IBV_QPT_RC;
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
-	view->verdict = MV_PATH_UNKNOWN;
-	view->host[0] = '\0';
-	view->agent_version = 0;
-	memset(&view->host_id, 0, sizeof(view->host_id));
-	view->n_paths = 0;
+	mesh_view_none(view);
 	if (attr->ah_attr.is_global) {
 		mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
 		choice->dgid = attr->ah_attr.grh.dgid;
@@ -210,6 +206,12 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_view
 	return view->verdict == MV_PATH_WORKS || is_down(view) ? NULL : "its path did not fit when it was made";
 }
 
+static const char *no_other_way(const struct mesh_conn *conn)
+{
+	return conn->ends.own_host ? "its peer is on this host, which had no other rail when it was made" :
+				     "no other rail reached one of the peer's when it was made";
+}
+
 const char *mesh_decide_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice,
 				 const struct ibv_qp_attr *attr, const struct mesh_view *view)
 {
@@ -219,14 +221,16 @@ const char *mesh_decide_bound_by(const struct mesh_conn *conn, const struct mesh
 	if (mesh_root.config.survive == MV_SURVIVE_OFF)
 		return mesh_survives_why_not(conn->mc);
 	why = bound_by(conn, view);
-	if (!why)
-		why = mesh_survives_why_not(conn->mc); /* before the search for another path, which takes longer */
+	if (why)
+		return why;
+	/* What takes least comes first. A NIC that has no other beside it is told nothing of qualification. */
+	if (view->n_own_rails == 1)
+		return no_other_way(conn);
+	why = mesh_survives_why_not(conn->mc);
 	if (why)
 		return why;
 	way = other_way(conn, choice, attr);
-	if (way == WAY_NONE && conn->ends.own_host)
-		return "its peer is on this host, which had no other rail when it was made";
 	if (way == WAY_NONE)
-		return "no other rail reached one of the peer's when it was made";
+		return no_other_way(conn);
 	return way == WAY_UNQUALIFIED ? "no other NIC that reached the peer had qualified when it was made" : NULL;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "connectint.h"
 #include "survives.h"
 #include "unqualified.h"
 #include "tmpdir.h"
@@ -21,6 +22,18 @@ enum mv_dir_qualified __wrap_mesh_view_qualified(const char *device, uint32_t li
 {
 	asked_library = library;
 	return qualified[!strcmp(device, "mlx5_1")];
+}
+
+static unsigned int n_searches;
+
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	(void)request;
+	n_searches++;
+	mesh_view_none(ret);
+	ret->n_paths = 1;
+	ret->paths[0] = (struct mv_path){.local_gid = {.raw = {[15] = 1}}, .type = MV_GID_TYPE_ROCE_V2};
 }
 
 /* The last byte of a GID is its device's number. */
@@ -148,6 +161,31 @@ static void test_says_once(void **state)
 	assert_non_null(strstr(text, "`meshverbs qualify mlx5_0`"));
 }
 
+/* Why a connection stays is known before other paths are searched, where that is possible. */
+static void test_bound_by(void **state)
+{
+	const struct mesh_view view = {.verdict = MV_PATH_WORKS, .agent_version = MV_CTL_VERSION, .n_own_rails = 2};
+	const struct mesh_choice choice = {.fits = true};
+	const struct ibv_qp_attr attr = {.ah_attr.port_num = 1};
+	struct mesh_view alone = view;
+	struct ibv_qp qp = {0};
+	char text[4096];
+
+	(void)state;
+	n_searches = 0;
+	conn.qp = &qp;
+	alone.n_own_rails = 1;
+	assert_string_equal(mesh_decide_bound_by(&conn, &choice, &attr, &alone), "no other rail reached one of the peer's when it was made");
+	assert_int_equal(lines(text, sizeof(text)), 0); /* nobody is told to qualify a NIC that has no other beside it */
+	assert_string_equal(mesh_decide_bound_by(&conn, &choice, &attr, &view), "its NIC had not qualified when it was made");
+	assert_int_equal(n_searches, 0);
+	qualified[0] = MV_DIR_QUALIFIED_YES;
+	assert_string_equal(mesh_decide_bound_by(&conn, &choice, &attr, &view), "no other NIC that reached the peer had qualified when it was made");
+	assert_int_equal(n_searches, 1);
+	qualified[1] = MV_DIR_QUALIFIED_YES;
+	assert_null(mesh_decide_bound_by(&conn, &choice, &attr, &view));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +193,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_qualified, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_moved, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_says_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bound_by, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
