@@ -13,13 +13,13 @@ LATE = ("the peer's process did not answer", "there was no agreement in time", "
         "the peer does not answer for a remote key")
 LOST_ATOMIC = ("the result of an atomic is lost",)
 # docs/guarantees.md, Not protected: it was made in the middle of a fault; or of one that had taken an agent away.
-# On InfiniBand an agent that has just started has not heard the peer's rails yet.
 UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",
-            "cannot be moved later: no other rail reached one of the peer's when it was made",
             "the program's own path fails: Connection timed out")
 AGENTLESS = ("cannot be moved later: the peer's host had no agent when it was made",
-             "cannot be moved later: the peer's host had no agent when it was made, or was in another subnet of InfiniBand",
              "cannot be moved later: this host had no agent when it was made")
+# An agent that has just started has not heard the peer's rails yet. On InfiniBand no prefix tells which rails reach each other.
+AGENTLESS_INFINIBAND = ("cannot be moved later: no other rail reached one of the peer's when it was made",
+                        "cannot be moved later: the peer's host had no agent when it was made, or was in another subnet of InfiniBand")
 
 
 def pairs_of(said):
@@ -35,9 +35,10 @@ def reasons_of(log):
     return found
 
 
-def allowed(kinds):
+def allowed(kinds, infiniband=False):
     """What may be the reason where these faults were done."""
-    return [*LATE, *LOST_ATOMIC, *UNLOGGED, *(AGENTLESS if "agent" in kinds else ())]
+    agentless = AGENTLESS + (AGENTLESS_INFINIBAND if infiniband else ())
+    return [*LATE, *LOST_ATOMIC, *UNLOGGED, *(agentless if "agent" in kinds else ())]
 
 
 class Explained:

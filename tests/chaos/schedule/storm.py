@@ -175,7 +175,7 @@ def group(args, place, program, options, kinds, random, tally):
     tally.moved += sum(log.count("; moved to ") for log in logs)
     tally.surfaced += len(outcome.failures())
     explained = explain.Explained(zip(said, logs))
-    wrong = explained.unexplained(outcome.failures(), explain.allowed({kind for kind, _ in done}))
+    wrong = explained.unexplained(outcome.failures(), explain.allowed({kind for kind, _ in done}, place.world.has_infiniband()))
     if outcome.consistent and not wrong:
         late = outcome.failures_but(excused)
         tally.late += len(late)
