@@ -23,7 +23,7 @@ def parse(words):
     top.add_argument("-n", type=int, default=20, help="faults (default: 20)")
     top.add_argument("-g", "--group", type=int, default=5, help="faults in one run of the programs")
     top.add_argument("--seed", type=int, help="default: a new one, printed")
-    top.add_argument("--faults", default=",".join(faults.KINDS), help="kinds, with commas between them (default: all)")
+    top.add_argument("--faults", help="kinds, with commas between them (default: all; on InfiniBand those without probes)")
     top.add_argument("--topology", choices=hosts.TOPOLOGIES, default="pair", help="ibpair: InfiniBand, by LIDs; routed: a router between (default: pair)")
     top.add_argument("--half", choices=("bare", "stacked"), default="stacked")
     top.add_argument("--killed", action="store_true", help="instead, kill one end's process each time; the other has to get its errors")
@@ -48,7 +48,8 @@ def traffic_of(random):
 
 def storm(args, place, program, seed):
     random = randoms.Random(seed)
-    kinds = [kind for kind in args.faults.split(",") if place.world.stacked or kind not in OF_AGENTS]
+    chosen = args.faults.split(",") if args.faults else faults.usual(place.world.has_infiniband())
+    kinds = [kind for kind in chosen if place.world.stacked or kind not in OF_AGENTS]
     counts, errors, good, left, number = collections.Counter(), collections.Counter(), 0, args.n, 0
     while left > 0 and (good == number or args.keep_on):
         group = [random.choice(kinds) for _ in range(min(left, args.group))]

@@ -154,4 +154,11 @@ def control(hosts, random, rail):
 NO_PATH = ("second",)  # for a moment; queue pairs that have used up their retries by then fail
 # The port says so at once. Of the others it may be retries that tell, as bare: then a CQ with room for signaled work requests only is overrun.
 SEEN = ("port", "cable", "address", "flap", "rails")
+# Only probes tell of these, and on InfiniBand none are sent: a new queue pair takes the dead rail again and again, as bare.
+PROBED = ("oneway", "switch")
 KINDS = {f.__name__: f for f in (port, cable, address, flap, rails, second, oneway, acks, nth, switch, agent, control)}
+
+
+def usual(infiniband):
+    """What is done if nobody says which."""
+    return [kind for kind in KINDS if not (infiniband and kind in PROBED)]

@@ -50,7 +50,7 @@ def parse(words):
     top = argparse.ArgumentParser(prog="storm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     top.add_argument("--case", choices=(*CASES, "all"), default="all")
     top.add_argument("--faults", type=int, default=1000, help="of each case (default: 1000)")
-    top.add_argument("--kinds", default=",".join(faults.KINDS), help="with commas between them (default: all)")
+    top.add_argument("--kinds", help="with commas between them (default: all; on InfiniBand those without probes)")
     top.add_argument("--seed", type=int, help="default: a new one, printed; the same faults and options again")
     top.add_argument("--build", default=str(REPO / "build/release"), help="of plugin and traffic program; may be one of the presets asan and tsan")
     top.add_argument("--sim", help="build of HCA and agent, not sanitized (default: build/release beside BUILD, or BUILD)")
@@ -195,7 +195,7 @@ def storm(args, place, program, case, seed, stalls):
     while left > 0 and tally.good:
         options = args.options.split() if args.options else draw_options(random, case)
         options = ["-s", str(random.randrange(1 << 31)), "-w", str(STUCK_S), "-r", "150", "-T", "12", *CASES[case], *options]
-        kinds = args.kinds.split(",")
+        kinds = args.kinds.split(",") if args.kinds else faults.usual(place.world.has_infiniband())
         if "-C" in options:
             kinds = [kind for kind in kinds if kind in faults.SEEN] or list(faults.SEEN)
         if "-C" not in options:
