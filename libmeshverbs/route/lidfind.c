@@ -85,35 +85,39 @@ static uint32_t find_own(const struct mv_directory *dir, const char *device, uin
 	return NO_RAIL;
 }
 
-/* Ports with that LID and prefix: those heard, and those that may be on the fabric of the program's port. */
+/* Ports with that LID and prefix: those heard (so counts the program's port itself), and those that may be on its fabric. */
 struct found {
 	uint32_t n_heard, n_possible, heard, possible;
+	bool ours; /* another port of this host has the LID; nobody hears whether the fabric is the same */
 	bool untold; /* a port of another host has the LID, and the directory has no GID of that port */
 };
 
-static int find_all(const struct mv_directory *dir, uint32_t own, const union ibv_gid *own_gid, uint16_t dlid, struct found *ret)
+static struct found find_all(const struct mv_directory *dir, uint32_t own, const union ibv_gid *own_gid, uint16_t dlid)
 {
-	*ret = (struct found){.heard = NO_RAIL, .possible = NO_RAIL};
+	struct found ret = {.heard = NO_RAIL, .possible = NO_RAIL};
+
+	if (dir->rails[own].lid == dlid)
+		return (struct found){.n_heard = 1, .heard = own};
 	for (uint32_t r = 0; r < dir->header->n_rails; r++) {
 		const union ibv_gid *gid;
 
 		if (dir->rails[r].lid != dlid)
 			continue;
 		gid = port_gid(dir, &dir->rails[r]);
-		ret->untold |= is_infiniband(&dir->rails[r]) && dir->rails[r].host && !dir->rails[r].n_gids;
+		ret.untold |= is_infiniband(&dir->rails[r]) && dir->rails[r].host && !dir->rails[r].n_gids;
 		if (!gid || !same_prefix(gid, own_gid))
 			continue;
 		if (!dir->rails[r].host)
-			return -EALREADY;
-		if (mv_directory_linked(dir, own, r)) {
-			ret->n_heard++;
-			ret->heard = r;
+			ret.ours = true;
+		else if (mv_directory_linked(dir, own, r)) {
+			ret.n_heard++;
+			ret.heard = r;
 		} else if (may_speak(&dir->rails[own]) && may_speak(&dir->rails[r]) && !mv_lid_other_fabric(dir, own, r)) {
-			ret->n_possible++;
-			ret->possible = r;
+			ret.n_possible++;
+			ret.possible = r;
 		}
 	}
-	return 0;
+	return ret;
 }
 
 int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
@@ -121,15 +125,14 @@ int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port
 	uint32_t own = find_own(dir, device, port_num), remote;
 	const union ibv_gid *own_gid = own == NO_RAIL ? NULL : port_gid(dir, &dir->rails[own]);
 	struct found found;
-	int err;
 
 	if (!own_gid)
 		return -ENODEV;
 	if (!mv_lid_is_unicast(dlid))
 		return -EINVAL;
-	err = find_all(dir, own, own_gid, dlid, &found);
-	if (err)
-		return err;
+	found = find_all(dir, own, own_gid, dlid);
+	if (!found.n_heard && found.ours)
+		return -EALREADY;
 	if (!found.n_heard && !found.n_possible)
 		return found.untold ? -EACCES : -ENOENT;
 	if (found.n_heard > 1 || (!found.n_heard && (found.n_possible > 1 || !is_one_fabric(dir, own_gid))))
@@ -150,7 +153,7 @@ const char *mv_lid_error_text(int err)
 	case -EINVAL:
 		return "it is no LID of one port";
 	case -EALREADY:
-		return "it is this host's own";
+		return "another port of this host has it";
 	case -ENOENT:
 		return "no host with an agent is known to have it in this subnet";
 	case -EACCES:

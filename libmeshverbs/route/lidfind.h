@@ -28,16 +28,18 @@ static inline bool mv_lid_is_unicast(uint16_t lid)
  * @dlid: destination LID from the program
  * @ret: written on success only
  *
- * Two fabrics may have the same (default) subnet prefix, and equal LIDs. So a port with the LID is the destination if
- * its beacons are heard on the program's port. If a port could be heard there and is not, it is on another fabric. Of a
- * port without IPoIB, or an excluded one, this is not known. If one of the two ports is down, the LID has to be unique
- * in the directory, and all own ports with that prefix have to hear the same ports.
+ * Two fabrics may have the same (default) subnet prefix, and equal LIDs. The program's own LID is that of its own port.
+ * Otherwise a port with the LID is the destination if its beacons are heard on the program's port. If a port could be
+ * heard there and is not, it is on another fabric. Of a port without IPoIB, or an excluded one, this is not known. If one
+ * of the two ports is down, the LID has to be unique in the directory, and all own ports with that prefix have to hear
+ * the same ports.
  *
  * LIDs of a port beyond its base LID (LMC) are not known. Any thread.
  *
  * Return: 0; -ENODEV: the program's port is not in the directory, or not InfiniBand; -EINVAL: not a unicast LID;
- * -EALREADY: a LID of this host; -ENOENT: no known port has it; -EACCES: a port of another host has it, but the
- * directory has no GIDs of that port, because this host has no fleet key; -ENOTUNIQ: ambiguous.
+ * -EALREADY: another port of this host has the LID, and it is not known whether on the same fabric; -ENOENT: no known
+ * port has it; -EACCES: a port of another host has it, but the directory has no GIDs of that port, because this host has
+ * no fleet key; -ENOTUNIQ: ambiguous.
  */
 int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
 

@@ -104,9 +104,9 @@ CASES = (
 
 def by_lid(case):
     """On InfiniBand, without a GRH."""
-    plain = {end: getattr(case.program, end).replace(" -x {gid}", "").replace(" -g {gid}", "") for end in ("server", "client")}
+    plain = {end: re.sub(r" -[xg] \{gid\}|UCX_IB_GID_INDEX=\{gid\} ", "", getattr(case.program, end)) for end in ("server", "client")}
     return dataclasses.replace(case, program=dataclasses.replace(case.program, **plain))
 
 
-INFINIBAND = tuple(by_lid(case) for case in (bandwidth("ib_write_bw", 25000, 65536, "--pkey_index 1"), *CASES) if re.match("ib_|ibv_", case.name))
+INFINIBAND = tuple(by_lid(case) for case in (bandwidth("ib_write_bw", 25000, 65536, "--pkey_index 1"), *CASES))
 SHORT = {"stacked": ("ib_write_bw --pkey_index 1", "ib_write_bw", "ucx_perftest rc_verbs am_bw", "NCCL 2.30's net_ib", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)}
