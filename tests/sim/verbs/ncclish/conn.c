@@ -77,6 +77,7 @@ static void make_qps(struct net *net, struct end *end)
 		if (!end->cq[d])
 			die(errno, "CQ on %s", net->devs[d].name);
 		end->mine.devs[d].gid = net->devs[d].gid;
+		end->mine.devs[d].lid = net->devs[d].port.lid;
 		end->mine.devs[d].mtu = (uint32_t)net->devs[d].port.active_mtu;
 	}
 	for (int q = 0; q < net->n_qps; q++) {
@@ -103,8 +104,8 @@ static void register_own(struct net *net, struct end *end)
 	end->mine.addr = (uintptr_t)theirs;
 }
 
-static void to_rts(struct ibv_qp *qp, const struct dev *dev, const union ibv_gid *dgid,
-		   uint32_t qpn, uint32_t mtu)
+/* On InfiniBand by LID, as NCCL does within a subnet. */
+static void to_rts(struct ibv_qp *qp, const struct dev *dev, const union ibv_gid *dgid, uint32_t dlid, uint32_t qpn, uint32_t mtu)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -112,8 +113,9 @@ static void to_rts(struct ibv_qp *qp, const struct dev *dev, const union ibv_gid
 		.dest_qp_num = qpn,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1,
+		.ah_attr = {.is_global = dev->port.link_layer != IBV_LINK_LAYER_INFINIBAND,
 			    .port_num = 1,
+			    .dlid = (uint16_t)dlid,
 			    .grh = {.dgid = *dgid,
 				    .sgid_index = (uint8_t)dev->gid_index,
 				    .hop_limit = 255}},
@@ -148,7 +150,7 @@ static void connect_qps(struct net *net, struct end *end)
 
 		if (mtu > end->theirs.devs[there].mtu)
 			mtu = end->theirs.devs[there].mtu;
-		to_rts(end->qp[q], dev, &end->theirs.devs[there].gid, end->theirs.qps[q].qpn, mtu);
+		to_rts(end->qp[q], dev, &end->theirs.devs[there].gid, end->theirs.devs[there].lid, end->theirs.qps[q].qpn, mtu);
 	}
 }
 
@@ -159,7 +161,7 @@ static void make_flush(struct net *net, struct end *end)
 			register_on(net, d, &end->flush_target, sizeof(end->flush_target));
 		end->flush_qp[d] =
 			make_qp(net, end, d, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, false);
-		to_rts(end->flush_qp[d], &net->devs[d], &net->devs[d].gid, end->flush_qp[d]->qp_num,
+		to_rts(end->flush_qp[d], &net->devs[d], &net->devs[d].gid, net->devs[d].port.lid, end->flush_qp[d]->qp_num,
 		       (uint32_t)net->devs[d].port.active_mtu);
 	}
 }

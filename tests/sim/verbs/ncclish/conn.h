@@ -44,6 +44,7 @@ struct meta {
 	} qps[MAX_QPS];
 	struct {
 		union ibv_gid gid;
+		uint32_t lid; /* InfiniBand */
 		uint32_t mtu;
 		uint32_t rkey; /* of @addr */
 	} devs[MAX_DEVS];

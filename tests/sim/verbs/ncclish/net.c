@@ -36,9 +36,11 @@ static bool is_ipv4(const union ibv_gid *gid)
 	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)gid->raw);
 }
 
-/* NCCL's default: the first IPv4 entry of RoCE v2. */
+/* NCCL's default: the first IPv4 entry of RoCE v2; on InfiniBand the first. */
 static int choose_gid(struct dev *dev)
 {
+	if (dev->port.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return 0;
 	for (int i = 0; i < dev->port.gid_tbl_len; i++) {
 		if (lib.query_gid(dev->ctx, 1, i, &dev->gid) == 0 && is_ipv4(&dev->gid) &&
 		    is_v2(dev->name, i))
