@@ -65,6 +65,11 @@ class LidTest(ToolTest):
         self.assertEqual((got["to"], got["lid"]["known"]), ("LID 6", True))
         self.assertEqual((got["directory"]["verdict"], got["directory"]["host"], got["directory"]["device"]), ("works", "b", "mlx5_1"))
 
+    def test_itself(self):
+        self.directory(cards())
+        got = self.explain("mlx5_0", "3")
+        self.assertEqual((got["lid"]["known"], got["directory"]["verdict"]), (True, "self"))
+
     def test_moved(self):
         self.directory(cards())
         for device, lid, verdict in (("mlx5_0", "0x5", "remote-down"), ("mlx5_1", "6", "local-down"), ("mlx5_1", "5", "local-down")):
@@ -76,7 +81,7 @@ class LidTest(ToolTest):
         got = self.explain("mlx5_0", "6", status=1)
         self.assertEqual(got["lid"], {"known": False, "text": "as the program asks: no agent runs on this host"})
         self.directory(cards())
-        for lid, why in (("7", "no host with an agent"), ("4", "this host's own"), ("0xc001", "no LID of one port")):
+        for lid, why in (("7", "no host with an agent"), ("4", "another port of this host has it"), ("0xc001", "no LID of one port")):
             got = self.explain("mlx5_0", lid, status=1)
             self.assertFalse(got["lid"]["known"])
             self.assertIn(why, got["lid"]["text"])
