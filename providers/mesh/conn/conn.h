@@ -391,11 +391,11 @@ void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns);
 /** mesh_conn_connected - queue as news a connection whose own GID is known now; @passthrough: it never moves */
 void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool passthrough);
 /**
- * mesh_conn_untouched - may the base alone handle a modify_qp after RTR?
+ * mesh_conn_untouched - may the lower provider alone handle a modify_qp after RTR?
  *
  * True if the QP has no connection, or a passthrough one without @vqp. Passes no cancellation point.
  *
- * Return: true: call the base's function, then mesh_conn_note_sq_psn(); false: see mesh_conn_get().
+ * Return: true: call the lower provider's function, then mesh_conn_note_sq_psn(); false: see mesh_conn_get().
  */
 bool mesh_conn_untouched(const struct ibv_qp *qp);
 /** mesh_conn_note_sq_psn - note the first PSN of such a modify_qp, for mesh_conn_sq_psn(); passes no cancellation point */

@@ -13,20 +13,20 @@
 #include "srq.h"
 #include "survives.h"
 
-/* The program brings a queue pair to RTR. A connection whose path works goes straight to the base. */
+/* The program brings a queue pair to RTR. A connection whose path works goes straight to the lower provider. */
 
-/* @vqp: NULL: the queue pair has the base's functions. */
-static int modify_base(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+/* @vqp: NULL: the queue pair has the lower provider's functions. */
+static int modify_lower(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 		       int mask)
 {
-	return vqp ? mesh_vqp_modify_base(vqp, attr, mask) : mc->lower.qp.modify_qp(qp, attr, mask);
+	return vqp ? mesh_vqp_modify_lower(vqp, attr, mask) : mc->lower.qp.modify_qp(qp, attr, mask);
 }
 
 static int rtr_passthrough(struct mesh_context *mc, struct mesh_vqp *vqp, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			   int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
-	int err = mesh_srq_join_base(mc, qp, !vqp), own;
+	int err = mesh_srq_join_lower(mc, qp, !vqp), own;
 
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a queue pair cannot receive from its SRQ: what is posted there is in use "
@@ -34,16 +34,16 @@ static int rtr_passthrough(struct mesh_context *mc, struct mesh_vqp *vqp, struct
 	if (err)
 		return -err;
 	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
-		return modify_base(mc, vqp, qp, attr, mask);
+		return modify_lower(mc, vqp, qp, attr, mask);
 	repaired = *attr;
 	repaired.ah_attr.grh.sgid_index = index;
-	err = modify_base(mc, vqp, qp, &repaired, mask);
+	err = modify_lower(mc, vqp, qp, &repaired, mask);
 	if (!err) {
 		mesh_count(MV_COUNT_REPAIRED_QP);
 		return 0;
 	}
 	mesh_count(MV_COUNT_REPAIR_REFUSED);
-	own = modify_base(mc, vqp, qp, attr, mask);
+	own = modify_lower(mc, vqp, qp, attr, mask);
 	if (!own)
 		return 0;
 	errno = mesh_paths_refusal(err, own);
@@ -223,8 +223,8 @@ static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 
 /*
  * The peer may be held, and ask this end. Without an answer, a peer program that only receives would wait for ever; on a bare HCA
- * it has an error at RTR. The base may now wait for ARP or ND for seconds, with conn->lock held: so have the helper thread answer
- * meanwhile. conn->lock
+ * it has an error at RTR. The lower provider may now wait for ARP or ND for seconds, with conn->lock held: so have the
+ * helper thread answer meanwhile. conn->lock
  */
 static void begin_refusing(struct mesh_conn *conn)
 {
@@ -250,7 +250,10 @@ static bool is_to_refuse(const struct mesh_view *view)
 	return mesh_decide_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
 }
 
-/* RTR, with a log of work. @refused: the base's error of an earlier try, so that the base is not asked again; or 0. conn->lock */
+/*
+ * RTR, with a log of work. @refused: the lower provider's error of an earlier try, so that the lower provider is not
+ * asked again; or 0. conn->lock
+ */
 static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		      const struct mesh_view *view, int refused)
 {
@@ -366,7 +369,7 @@ static void log_doubted(struct mesh_context *mc, const struct ibv_qp *qp, const 
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int cancel = mesh_cancel_off(), err = 0, saved_errno = errno;
-	int refused = 0; /* the base's error of the first try, while the peer was not known, or doubted */
+	int refused = 0; /* the lower provider's error of the first try, while the peer was not known, or doubted */
 	bool stranger, doubted, absent;
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
@@ -380,7 +383,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 decided:
 	if (mesh_decide_needs_agreement(&view)) {
 		if (!mesh_is_rtr(mask))
-			goto passthrough; /* the base reports what is wrong with the attributes */
+			goto passthrough; /* the lower provider reports what is wrong with the attributes */
 		why = mesh_decide_cannot_move(mc, conn, qp->qp_num, &view);
 		if (!why && mc->logged_only) {
 			log_would_move(mc, attr, &choice, &view);
@@ -415,7 +418,10 @@ passthrough:
 	absent = !refused && (doubted || view.verdict == MV_PATH_WORKS) && mesh_is_nobody_there(err);
 	if (absent)
 		mesh_view_note_absent(&choice.gid, &choice.dgid);
-	/* The base waits for a missing neighbour for a second or more. By then the peer's host may have answered the agent. */
+	/*
+	 * The lower provider waits for a missing neighbour for a second or more. By then the peer's host may have
+	 * answered the agent.
+	 */
 	if (absent || (err && stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits))) {
 		refused = err;
 		mesh_decide_rtr(mc, qp, attr, true, &choice, &view);

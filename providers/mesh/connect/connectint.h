@@ -27,7 +27,7 @@ static inline int mesh_conn_refuse(void)
 
 /*
  * mesh_mask_is - does an attribute mask have all needed, and no other than possible bits? As ib_modify_qp_is_ok() of the kernel,
- * for RC. Used where the base is not asked, or not yet.
+ * for RC. Used where the lower provider is not asked, or not yet.
  */
 static inline bool mesh_mask_is(int mask, int needed, int possible)
 {
@@ -58,7 +58,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 
 /**
  * mesh_decide_rtr - decide.c: find the source GID index that fits, and find out whether the path works
- * @refused: the base has refused RTR, so no host without an agent is reachable there
+ * @refused: the lower provider has refused RTR, so no host without an agent is reachable there
  * @choice: written
  * @view: written; MV_PATH_UNKNOWN where nothing is known, also where the route could not be looked up
  */

@@ -87,7 +87,7 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, str
 	return true;
 }
 
-/* @refused: the base has refused RTR, so there is no working host without an agent to be cut off */
+/* @refused: the lower provider has refused RTR, so there is no working host without an agent to be cut off */
 static void check_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused,
 		     bool sure, struct mesh_choice *choice, struct mesh_view *view)
 {

@@ -39,7 +39,7 @@ static void drop(struct mesh_conn *conn)
 	mesh_conn_unlink(conn);
 }
 
-/* The base removed the QP's completions from its CQs; the plugin may have taken some before. */
+/* The lower provider removed the QP's completions from its CQs; the plugin may have taken some before. */
 static void forget_completions(struct mesh_context *mc, struct ibv_cq *send_cq,
 			       struct ibv_cq *recv_cq, uint32_t qpn)
 {
@@ -55,7 +55,8 @@ int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv
 	int err;
 
 	/*
-	 * For RESET the kernel takes no other attribute. Ask the base first, so that a refused call does not end the connection.
+	 * For RESET the kernel takes no other attribute. Ask the lower provider first, so that a refused call does not
+	 * end the connection.
 	 */
 	if (conn && mask != IBV_QP_STATE) {
 		err = mc->lower.qp.modify_qp(qp, attr, mask);

@@ -89,7 +89,10 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 	return err;
 }
 
-/* Note a change that the base has made: from INIT to INIT without IBV_QP_STATE, or the first PSN of a connection that stays. */
+/*
+ * Note a change that the lower provider has made: from INIT to INIT without IBV_QP_STATE, or the first PSN of a
+ * connection that stays.
+ */
 static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
 	mesh_lock(&conn->lock);
@@ -162,7 +165,7 @@ static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->attr.rts_mask)
 		return change(conn, attr, mask);
-	err = mesh_failover_base_rts(conn->vqp, attr, mask);
+	err = mesh_failover_lower_rts(conn->vqp, attr, mask);
 	if (err)
 		return err;
 	conn->attr.rts = *attr;
@@ -202,7 +205,7 @@ static bool is_refused(const struct ibv_qp_attr *attr, int mask)
 }
 
 /* May this call modify the program's own QP, and the functions that post to it? conn->lock */
-static bool reaches_base(const struct mesh_conn *conn, int mask)
+static bool reaches_lower(const struct mesh_conn *conn, int mask)
 {
 	if (!conn->vqp)
 		return false;
@@ -242,7 +245,7 @@ static struct mesh_vqp *enter(struct mesh_conn *conn, const struct ibv_qp_attr *
 		mesh_lock(&conn->lock);
 		if (conn->vqp && ends)
 			end_move(conn);
-		if (!reaches_base(conn, mask) || mesh_vqp_in_own_batch(conn->vqp))
+		if (!reaches_lower(conn, mask) || mesh_vqp_in_own_batch(conn->vqp))
 			return NULL;
 		if (mesh_vqp_stop_posting(conn->vqp))
 			return conn->vqp;
@@ -293,7 +296,7 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 
 	if (reset)
 		leaving = mesh_srq_leaving(mc, qp);
-	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_base(mc, qp, true))
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_lower(mc, qp, true))
 		return EBUSY;
 	err = mc->lower.qp.modify_qp(qp, attr, mask);
 	mesh_srq_left(leaving, !err);

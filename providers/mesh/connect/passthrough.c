@@ -24,10 +24,10 @@
  * working meanwhile, and receives of its SRQ need not be redistributed. Return: 0, also where no address handle can be
  * made for another reason; -errno.
  */
-static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
+static int ask_lower(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
 {
 	struct ibv_ah_attr attr = rtr->ah_attr;
-	struct ibv_ah *ah = mesh_base_ah(conn->mc, conn->qp->pd, &attr);
+	struct ibv_ah *ah = mesh_lower_ah(conn->mc, conn->qp->pd, &attr);
 
 	if (!ah && (errno == ENOMEM || errno == EAGAIN || errno == EOPNOTSUPP || errno == ENOSYS))
 		return 0;
@@ -79,7 +79,7 @@ int mesh_conn_listen_no_more(struct mesh_conn *conn)
 	if (has_received(conn))
 		return -EBUSY;
 	leaving = mesh_srq_leaving(conn->mc, conn->qp);
-	err = mesh_vqp_begin_base_again(conn->vqp, &conn->attr.init, conn->attr.init_mask);
+	err = mesh_vqp_begin_lower_again(conn->vqp, &conn->attr.init, conn->attr.init_mask);
 	mesh_srq_left(leaving, !err);
 	if (!err)
 		conn->own_qp.listens = false;
@@ -99,7 +99,7 @@ bool mesh_conn_may_listen_on(const struct mesh_conn *conn, const struct mv_move_
  *
  * Return: 0; -EAGAIN: it still listens, see mesh_conn_listen_no_more(); -errno: it is still in INIT, and receives from no SRQ.
  */
-static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
+static int lower_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 {
 	int err = 0;
 
@@ -109,7 +109,7 @@ static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 		return 0;
 	if (err)
 		return err;
-	err = -mesh_vqp_modify_base(conn->vqp, rtr, conn->attr.rtr_mask);
+	err = -mesh_vqp_modify_lower(conn->vqp, rtr, conn->attr.rtr_mask);
 	if (err)
 		mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
 	return err;
@@ -124,34 +124,34 @@ void mesh_conn_listen(struct mesh_conn *conn)
 	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->ends.local.gid, type, &rtr.ah_attr.grh.dgid,
 			    &rtr.ah_attr.grh.sgid_index))
 		return;
-	conn->own_qp.listens = !base_to_rtr(conn, &rtr);
+	conn->own_qp.listens = !lower_to_rtr(conn, &rtr);
 	conn->own_qp.listen_index = rtr.ah_attr.grh.sgid_index;
 	conn->own_qp.listen_type = type;
 }
 
 /* The last try: the program gets the result that it would have got on a bare HCA. */
-static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
+static int lower_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 {
 	struct ibv_qp_attr rtr;
 	int err, own;
 
 	attr_of(conn, gid_type, &rtr);
-	err = base_to_rtr(conn, &rtr);
+	err = lower_to_rtr(conn, &rtr);
 	if (err == -EAGAIN && conn->own_qp.listens)
 		return 0; /* in RTR already, with that version and the earlier index: mesh_conn_may_listen_on() */
 	if (!err || rtr.ah_attr.grh.sgid_index == conn->attr.rtr.ah_attr.grh.sgid_index)
 		return err;
 	rtr = conn->attr.rtr;
-	own = base_to_rtr(conn, &rtr);
+	own = lower_to_rtr(conn, &rtr);
 	return own ? -mesh_paths_refusal(-err, -own) : 0;
 }
 
 /* Bring the program's own QP to RTS, if the program has asked for that. */
-static int base_to_rts(struct mesh_conn *conn)
+static int lower_to_rts(struct mesh_conn *conn)
 {
 	struct ibv_qp_attr rts = conn->attr.rts;
 
-	return conn->attr.rts_mask ? -mesh_vqp_modify_base(conn->vqp, &rts, conn->attr.rts_mask) : 0;
+	return conn->attr.rts_mask ? -mesh_vqp_modify_lower(conn->vqp, &rts, conn->attr.rts_mask) : 0;
 }
 
 /*
@@ -250,7 +250,7 @@ uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns)
 		conn->blocked.in_batch = !mesh_vqp_stop_posting(conn->vqp);
 		if (conn->blocked.in_batch)
 			return UINT64_MAX; /* mesh_conn_run() comes again for the batch */
-		settle(conn, conn->own_qp.type, true, base_to_rts(conn));
+		settle(conn, conn->own_qp.type, true, lower_to_rts(conn));
 		return UINT64_MAX;
 	}
 	if (now_ns >= conn->own_qp.ask_peer_ns)
@@ -288,7 +288,7 @@ void mesh_conn_passthrough(struct mesh_conn *conn, const struct mv_move_action *
 		give_up(conn, action->reason,
 			action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
 	if (!err)
-		err = base_to_rtr_at_last(conn, action->gid_type);
+		err = lower_to_rtr_at_last(conn, action->gid_type);
 	receives = !err;
 	/* A peer that never answered cannot be asked whether it receives. */
 	if (!err && conn->move.attempts.peer && !action->timed_out && !gone) {
@@ -296,7 +296,7 @@ void mesh_conn_passthrough(struct mesh_conn *conn, const struct mv_move_action *
 		return;
 	}
 	if (!err)
-		err = base_to_rts(conn);
+		err = lower_to_rts(conn);
 	/* A peer that is gone shows by an error of the first send, as on a bare HCA. */
 	settle(conn, action->gid_type, receives || gone, err);
 }
@@ -306,7 +306,7 @@ void mesh_conn_passthrough(struct mesh_conn *conn, const struct mv_move_action *
  *
  * - WORKS: the path fits now. A peer that connects later finds the same, and connects that way.
  * - drained: the NIC works until it is unplugged.
- * - OTHER_SUBNET: works if the kernel finds a neighbour; else the base refuses.
+ * - OTHER_SUBNET: works if the kernel finds a neighbour; else the lower provider refuses.
  * - ASK: whether the index has the right RoCE version only the peer could say.
  * - UNKNOWN: no agent, here or there, knows the peer any more, so no other path can be agreed on.
  */
@@ -342,7 +342,7 @@ uint64_t mesh_conn_passthrough_at(struct mesh_conn *conn, uint64_t now_ns)
 	    conn->own_qp.verdict == MV_PATH_NO_ENTRY)
 		return UINT64_MAX;
 	mesh_path_now(conn, &request);
-	/* While the own port was down there was no route: now let the base decide. */
+	/* While the own port was down there was no route: now let the lower provider decide. */
 	request.routed = conn->own_qp.fits || conn->own_qp.verdict == MV_PATH_LOCAL_DOWN;
 	mesh_view_verdict(&request, &view);
 	if (!seems_to_work(&view)) {
@@ -371,7 +371,7 @@ void mesh_conn_try_passthrough(struct mesh_conn *conn)
 	if (!due)
 		return;
 	attr_of(conn, conn->ends.local_type, &rtr);
-	err = ask_base(conn, &rtr);
+	err = ask_lower(conn, &rtr);
 	if (err) {
 		stay_held(conn, err);
 		return;
@@ -380,7 +380,7 @@ void mesh_conn_try_passthrough(struct mesh_conn *conn)
 	conn->blocked.in_batch = !mesh_vqp_stop_posting(conn->vqp);
 	if (conn->blocked.in_batch)
 		return;
-	err = base_to_rtr(conn, &rtr);
+	err = lower_to_rtr(conn, &rtr);
 	if (err) {
 		mesh_vqp_resume_posting(conn->vqp);
 		stay_held(conn, err);
@@ -392,5 +392,5 @@ void mesh_conn_try_passthrough(struct mesh_conn *conn)
 	 * From here on the QP can receive, so it cannot go back: another QP would have the same receives. If RTS is refused, a
 	 * program that only receives goes on in RTR, and a send fails.
 	 */
-	settle(conn, conn->ends.local_type, true, base_to_rts(conn));
+	settle(conn, conn->ends.local_type, true, lower_to_rts(conn));
 }

@@ -118,7 +118,7 @@ struct mesh_context {
 	bool sees_peers;
 	bool can_move; /* all of @lower is valid */
 
-	_Atomic uint32_t library; /* of the base: mv_directory_library(); 0: not computed yet; survives.c */
+	_Atomic uint32_t library; /* of the lower provider: mv_directory_library(); 0: not computed yet; survives.c */
 	_Atomic uint32_t ports_down; /* bit per port: mesh_port_event() */
 	_Atomic uint32_t stood_in; /* bit per port: down, and last shown to the program as active; portview.c */
 	struct mesh_data data; /* data path of virtual QPs; has a lock of its own */
@@ -164,7 +164,7 @@ void mesh_context_release(struct mesh_context *mc);
 struct mesh_context *mesh_context_get(const struct ibv_context *verbs);
 
 /**
- * mesh_context_active - may the plugin do more for this context than call the base?
+ * mesh_context_active - may the plugin do more for this context than call the lower provider?
  *
  * False in a child of fork() for contexts that the parent opened.
  */
@@ -185,7 +185,8 @@ struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
 /**
  * mesh_own_to_err - bring a QP of the plugin from RESET or ERR to ERR
  *
- * By the base's function: the plugin's would take the QP for one of the program. Callers serialise per QP. Return: 0 or errno.
+ * By the lower provider's function: the plugin's would take the QP for one of the program. Callers serialise per QP.
+ * Return: 0 or errno.
  */
 int mesh_own_to_err(struct mesh_context *mc, struct ibv_qp *qp);
 
@@ -211,13 +212,13 @@ bool mesh_looking(void);
 /* overlay.c */
 
 /**
- * mesh_overlay_install - install the plugin's functions in a context that the base has just made
- * @start: result of the base's alloc_context or import_context, not NULL
+ * mesh_overlay_install - install the plugin's functions in a context that the lower provider has just made
+ * @start: result of the lower provider's alloc_context or import_context, not NULL
  * @direct: opened by mlx5dv_open_device(): the program means to drive queue pairs past libibverbs
  *
  * If anything about the context is unexpected, leaves it alone, and reports that. Any thread.
  */
-void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, struct ibv_device *device,
+void mesh_overlay_install(struct mesh_root *root, const struct mesh_lower_provider *lower, struct ibv_device *device,
 			  struct verbs_context *start, bool direct);
 
 /* Verbs entry points: modify.c, ah.c, event.c, overlay.c. Contracts, errors and thread-safety as in libibverbs. */

@@ -19,9 +19,9 @@ struct mesh_vqp;
  *
  * Which functions are installed in the context's ops: post_recv of the plugin while receives of a QP are recorded. post_send,
  * post_recv, poll_cq and req_notify_cq of the plugin while a QP is virtual, and then until no completion of the plugin is left to
- * be shown or hidden. While all virtual QPs have a walker (mlx5_wr_walker.h), both posts are the base's. post_srq_recv
- * of the plugin while there are SRQs that may be shared with moved QPs (srq.h). Otherwise the base's functions. A
- * function of another library is left in place: mesh_data_takes().
+ * be shown or hidden. While all virtual QPs have a walker (mlx5_wr_walker.h), both posts are the lower provider's.
+ * post_srq_recv of the plugin while there are SRQs that may be shared with moved QPs (srq.h). Otherwise the lower
+ * provider's functions. A function of another library is left in place: mesh_data_takes().
  */
 #define MESH_FORGOTTEN_MAX 64u
 
@@ -47,7 +47,7 @@ struct mesh_data {
 	struct mesh_vqp *all; /* all records ever made; freed with the context */
 	struct mesh_vqp *free; /* records not in use */
 	unsigned int n_noted, n_vqps, n_used_cqs, n_srqs;
-	unsigned int n_read; /* those of n_vqps whose posts go directly to the base (mlx5_wr_walker.h) */
+	unsigned int n_read; /* those of n_vqps whose posts go directly to the lower provider (mlx5_wr_walker.h) */
 	struct mesh_mlx5 mlx5;
 	struct mesh_cq_resize *resizing; /* resizes under way, during which no walker of the CQ is opened */
 	uint32_t forgotten[MESH_FORGOTTEN_MAX]; /* QPNs of QPs without record, for lack of memory in INIT */
@@ -59,8 +59,9 @@ struct mesh_data {
 	struct mesh_map made; /* struct mesh_qp_made: qpmade.h */
 	bool made_unknown; /* no memory for an entry of @made: nothing is known of QPs without entry */
 	/*
-	 * Held while the base makes or destroys an SRQ. libmlx5 (rdma-core 44 to 64) counts references to its table of SRQs up
-	 * with a lock, and down without: two threads at once may make it free the table too early. Innermost.
+	 * Held while the lower provider makes or destroys an SRQ. libmlx5 (rdma-core 44 to 64) counts references to its
+	 * table of SRQs up with a lock, and down without: two threads at once may make it free the table too early.
+	 * Innermost.
 	 */
 	MESH_LOCK(SRQ_TABLE) srq_table_lock;
 	struct mesh_last_wqe last_wqe;
@@ -71,7 +72,7 @@ struct mesh_data {
 /* Datagrams to other rails, per context (ud.h); part of struct mesh_context. Changed under ud_lock. */
 struct mesh_ud_data {
 	struct mesh_map ahs; /* the program's address handles: struct mesh_ud_ah; look-ups need no lock */
-	struct mesh_map setters; /* QPs with ibv_wr_*: the base's wr_set_ud_addr; look-ups need no lock */
+	struct mesh_map setters; /* QPs with ibv_wr_*: the lower provider's wr_set_ud_addr; look-ups need no lock */
 	_Atomic unsigned int n_ahs;
 };
 

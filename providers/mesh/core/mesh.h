@@ -28,8 +28,8 @@
 
 #define MESH_MAX_BASES 8
 
-/* A lower provider (base). */
-struct mesh_base {
+/* A lower provider. */
+struct mesh_lower_provider {
 	const char *name; /* libibverbs' driver name; memory of the provider */
 	struct mesh_driver_ops *ops;
 	struct verbs_context *(*alloc_context)(struct ibv_device *device, int cmd_fd, void *private_data);
@@ -210,9 +210,9 @@ struct mesh_root {
 	struct mesh_paths *paths; /* NULL before the first decision; process->paths.lock; paths.c */
 
 	/* Filled under hook_lock; an entry is constant once its hook is installed. */
-	unsigned int n_bases;
-	struct mesh_base bases[MESH_MAX_BASES];
-	bool base_settled[MV_CONFIG_LIST_MAX]; /* config.base.names[i] was hooked or refused; hook_lock */
+	unsigned int n_lower;
+	struct mesh_lower_provider lower_providers[MESH_MAX_BASES];
+	bool lower_settled[MV_CONFIG_LIST_MAX]; /* config.base.names[i] was hooked or refused; hook_lock */
 	_Atomic int calibration_state; /* enum mesh_calibration_state */
 	struct mesh_calibration calibration; /* constant once the state is OK */
 	bool calibration_confirmed; /* with the first context of a rail; hook_lock */
@@ -262,12 +262,12 @@ void mesh_report_init(struct mesh_root *root);
 /* hook.c */
 
 /**
- * mesh_hook_bases - hook each configured base that is registered and not hooked yet; hook_lock
+ * mesh_hook_providers - hook each configured lower provider that is registered and not hooked yet; hook_lock
  *
- * Called when the plugin is loaded, and each time libibverbs asks for a match, because a base may be registered later than the
- * plugin.
+ * Called when the plugin is loaded, and each time libibverbs asks for a match, because a lower provider may be
+ * registered later than the plugin.
  */
-void mesh_hook_bases(struct mesh_root *root);
+void mesh_hook_providers(struct mesh_root *root);
 
 /**
  * mesh_calibrated - calibrate libibverbs, if not done yet

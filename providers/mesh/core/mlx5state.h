@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is known of mlx5 as the base of a context; part of struct mesh_data. Functions: mlx5.h. */
+/* What is known of mlx5 as the lower provider of a context; part of struct mesh_data. Functions: mlx5.h. */
 
 typedef int mesh_init_obj_fn(void *obj, uint64_t obj_type);
 struct ibv_qp_ex;
@@ -33,7 +33,9 @@ struct mesh_mlx5 {
 	enum { MESH_MLX5_TAKE_UNKNOWN, MESH_MLX5_TAKE_NEVER, MESH_MLX5_TAKE_FOUND } take;
 	uint32_t n_take_failures;
 	struct mesh_take_places places;
-	/* NULL: not looked up yet; if the base is not mlx5, a stub that says so. All threads find the same. */
+	/*
+	 * NULL: not looked up yet; if the lower provider is not mlx5, a stub that says so. All threads find the same.
+	 */
 	mesh_init_obj_fn *_Atomic init_obj;
 	mesh_qp_ex_fn *_Atomic qp_ex; /* NULL: there is none; written before @init_obj, as the next ones */
 	mesh_usable_size_fn *_Atomic usable_size; /* NULL: the size of a block is not known */

@@ -40,7 +40,7 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
  */
 static bool is_unseen(struct mesh_context *mc, const struct ibv_cq *cq)
 {
-	return mesh_mlx5_is_base(mc) && !mesh_map_get(&mc->data.extended, cq) &&
+	return mesh_mlx5_is_lower(mc) && !mesh_map_get(&mc->data.extended, cq) &&
 	       ((const struct ibv_cq_ex *)(const void *)cq)->start_poll;
 }
 
@@ -237,7 +237,7 @@ void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 	/* Shadows of the QP that wait to be reaped may use objects that the program destroys next. */
 	if (mcq)
 		mesh_cq_clients.reaper_run(mc, mcq, true);
-	/* The base polls no completion of a QP that is gone, so no further ones come into the software CQ. */
+	/* The lower provider polls no completion of a QP that is gone, so no further ones come into the software CQ. */
 	if (!mcq || !sw_cq_in_use(mcq))
 		return;
 	frozen = mesh_cq_freeze(mcq); /* without freezing, a completion on its way to the software CQ would be missed */
@@ -318,7 +318,7 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 	if (!take_cq(data, cq, &mcq, &flags, &moderated))
 		return EBUSY; /* as the kernel for a CQ with QPs */
 	mesh_fast_drop(cq); /* a new CQ may get this address */
-	/* Destroy the notify QP, too, which is a QP of this CQ: then the base decides as on a bare HCA. */
+	/* Destroy the notify QP, too, which is a QP of this CQ: then the lower provider decides as on a bare HCA. */
 	if (mcq) {
 		mesh_cq_clients.reaper_run(mc, mcq, true);
 		cq_release(mcq);
@@ -437,8 +437,8 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 
 /*
  * Make an extended CQ with IBV_WC_EX_WITH_QP_NUM, which the plugin needs, and few programs ask for: UCX, for example, polls
- * extended CQs by ibv_poll_cq(), which reports QPNs anyway. The program's CQ only has one more function. Return: NULL if the base
- * refuses, or if @attr has unknown bits.
+ * extended CQs by ibv_poll_cq(), which reports QPNs anyway. The program's CQ only has one more function. Return: NULL
+ * if the lower provider refuses, or if @attr has unknown bits.
  */
 static struct ibv_cq_ex *create_named(struct mesh_context *mc, struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {

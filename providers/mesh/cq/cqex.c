@@ -27,7 +27,7 @@ static struct ibv_cq_ex *shadow_of(const struct mesh_cq_walk *walk)
 static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->walk.open == MESH_FROM_BASE)
-		cq->ex.base.end_poll(ex);
+		cq->ex.lower.end_poll(ex);
 	else if (cq->walk.open == MESH_FROM_SHADOW)
 		ibv_end_poll(shadow_of(&cq->walk));
 	cq->walk.open = MESH_FROM_NONE;
@@ -37,7 +37,7 @@ static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 static void close_for_now(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->walk.open == MESH_FROM_BASE)
-		cq->walk.base_done = false;
+		cq->walk.lower_done = false;
 	else if (cq->walk.open == MESH_FROM_SHADOW)
 		cq->walk.next_shadow = cq->walk.open_shadow;
 	close_open(cq, ex);
@@ -70,12 +70,12 @@ static bool poll_sw_cq(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 static int start_next(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct ibv_poll_cq_attr none = {0};
-	bool base = cq->polls.shadows_first ? !cq->walk.next_shadow && !cq->walk.base_done : !cq->walk.base_done;
+	bool lower = cq->polls.shadows_first ? !cq->walk.next_shadow && !cq->walk.lower_done : !cq->walk.lower_done;
 	int err;
 
-	if (base) {
-		cq->walk.base_done = true;
-		err = cq->ex.base.start_poll(ex, &none);
+	if (lower) {
+		cq->walk.lower_done = true;
+		err = cq->ex.lower.start_poll(ex, &none);
 		if (!err)
 			cq->walk.open = MESH_FROM_BASE;
 		return err;
@@ -98,7 +98,7 @@ static void start_over(struct mesh_cq *cq)
 	mesh_lock(&cq->lock);
 	cq->walk.next_shadow = cq->shadows.polled;
 	mesh_unlock(&cq->lock);
-	cq->walk.base_done = false;
+	cq->walk.lower_done = false;
 	cq->walk.notified = false;
 }
 
@@ -115,16 +115,16 @@ static bool notice_passthrough(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		.wr_id = ex->wr_id,
 		.cq = cq,
 		.status = ex->status,
-		.receive = ex->status == IBV_WC_SUCCESS && cq->ex.base.read_opcode(ex) & IBV_WC_RECV,
+		.receive = ex->status == IBV_WC_SUCCESS && cq->ex.lower.read_opcode(ex) & IBV_WC_RECV,
 	};
 	const struct mesh_cq_qp *qp = NULL;
 	bool show;
 	size_t i;
 
 	mesh_lock(&cq->lock);
-	if (cq->ex.base.read_qp_num)
-		qp = mesh_qpns_find(&cq->own_qps.qpns, cq->ex.base.read_qp_num(ex));
-	for (i = 0; !cq->ex.base.read_qp_num && !qp && i < cq->own_qps.qpns.n_places; i++)
+	if (cq->ex.lower.read_qp_num)
+		qp = mesh_qpns_find(&cq->own_qps.qpns, cq->ex.lower.read_qp_num(ex));
+	for (i = 0; !cq->ex.lower.read_qp_num && !qp && i < cq->own_qps.qpns.n_places; i++)
 		if (cq->own_qps.qpns.places[i].home)
 			qp = &cq->own_qps.qpns.places[i];
 	cq->walk.source = MESH_FROM_BASE;
@@ -186,7 +186,7 @@ static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		if (poll_sw_cq(cq, ex))
 			return 0;
 		if (cq->walk.open == MESH_FROM_BASE)
-			err = cq->ex.base.next_poll(ex);
+			err = cq->ex.lower.next_poll(ex);
 		else if (cq->walk.open == MESH_FROM_SHADOW)
 			err = ibv_next_poll(shadow_of(&cq->walk));
 		else
@@ -278,7 +278,7 @@ static int mesh_cqex_next_poll(struct ibv_cq_ex *ex)
 	if (mesh_cq_is_own_poll(cq))
 		return advance(cq, ex);
 	do
-		err = cq->ex.base.next_poll(ex);
+		err = cq->ex.lower.next_poll(ex);
 	while (!err && mesh_cq_notify_is(cq, ex->wr_id) && (mesh_cq_notify_seen(&cq->notify), true));
 	return err;
 }
@@ -288,7 +288,7 @@ static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
 	struct mesh_cq *cq = cq_of(ex);
 
 	if (!mesh_cq_is_own_poll(cq)) {
-		cq->ex.base.end_poll(ex);
+		cq->ex.lower.end_poll(ex);
 		return;
 	}
 	finish(cq, ex);
@@ -311,7 +311,7 @@ static enum mesh_cq_source source_of(struct mesh_cq *cq)
 		case MESH_FROM_SHADOW:                                                                       \
 			return shadow_of(&cq->walk)->f(shadow_of(&cq->walk));                                \
 		default:                                                                                     \
-			return cq->ex.base.f(ex);                                                            \
+			return cq->ex.lower.f(ex);                                                            \
 		}                                                                                            \
 	}
 
@@ -338,7 +338,7 @@ static enum ibv_wc_opcode mesh_cqex_read_opcode(struct ibv_cq_ex *ex)
 	case MESH_FROM_SHADOW:
 		return cq->walk.current_opcode ? *cq->walk.current_opcode : ibv_wc_read_opcode(shadow_of(&cq->walk));
 	default:
-		return cq->ex.base.read_opcode(ex);
+		return cq->ex.lower.read_opcode(ex);
 	}
 }
 
@@ -352,7 +352,7 @@ static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
 	case MESH_FROM_SHADOW:
 		return cq->walk.current_qpn;
 	default:
-		return cq->ex.base.read_qp_num(ex);
+		return cq->ex.lower.read_qp_num(ex);
 	}
 }
 
@@ -364,23 +364,23 @@ static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	if (!cq->sw_cq.n)
 		return false;
 	wc.vendor_err = mesh_cqex_read_vendor_err(ex);
-	if (cq->walk.source == MESH_FROM_SHADOW || cq->ex.base.read_qp_num)
+	if (cq->walk.source == MESH_FROM_SHADOW || cq->ex.lower.read_qp_num)
 		wc.qp_num = mesh_cqex_read_qp_num(ex);
 	if (ex->status == IBV_WC_SUCCESS) {
 		wc.opcode = mesh_cqex_read_opcode(ex);
-		if (cq->ex.base.read_byte_len)
+		if (cq->ex.lower.read_byte_len)
 			wc.byte_len = mesh_cqex_read_byte_len(ex);
-		if (cq->ex.base.read_wc_flags)
+		if (cq->ex.lower.read_wc_flags)
 			wc.wc_flags = mesh_cqex_read_wc_flags(ex);
-		if (cq->ex.base.read_imm_data)
+		if (cq->ex.lower.read_imm_data)
 			wc.imm_data = mesh_cqex_read_imm_data(ex);
-		if (cq->ex.base.read_src_qp)
+		if (cq->ex.lower.read_src_qp)
 			wc.src_qp = mesh_cqex_read_src_qp(ex);
-		if (cq->ex.base.read_slid)
+		if (cq->ex.lower.read_slid)
 			wc.slid = (uint16_t)mesh_cqex_read_slid(ex);
-		if (cq->ex.base.read_sl)
+		if (cq->ex.lower.read_sl)
 			wc.sl = mesh_cqex_read_sl(ex);
-		if (cq->ex.base.read_dlid_path_bits)
+		if (cq->ex.lower.read_dlid_path_bits)
 			wc.dlid_path_bits = mesh_cqex_read_dlid_path_bits(ex);
 	}
 	return mesh_poll_behind(cq, &wc);
@@ -398,7 +398,7 @@ static void mesh_cqex_read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *
 		ibv_wc_read_tm_info(shadow_of(&cq->walk), tm_info);
 		break;
 	default:
-		cq->ex.base.read_tm_info(ex, tm_info);
+		cq->ex.lower.read_tm_info(ex, tm_info);
 	}
 }
 
@@ -417,7 +417,7 @@ void mesh_cqex_save(struct mesh_cq *cq)
 {
 	const struct ibv_cq_ex *ex = (const struct ibv_cq_ex *)(void *)cq->cq;
 
-#define X(f) cq->ex.base.f = ex->f;
+#define X(f) cq->ex.lower.f = ex->f;
 	MESH_CQ_EX_FUNCTIONS(X)
 #undef X
 }

@@ -32,16 +32,16 @@ extern struct mesh_cq_clients mesh_cq_clients;
 /* ---- cq.c, cqshadow.c ------------------------------------------------------------------------------------------------- */
 
 /**
- * mesh_cq_get - get the record of a CQ, for one more QP; made if missing. Locks: data->lock; mesh_mlx5_is_base() was called
- * before.
+ * mesh_cq_get - get the record of a CQ, for one more QP; made if missing. Locks: data->lock; mesh_mlx5_is_lower() was
+ * called before.
  *
  * Return: the record; NULL: no memory, or an extended CQ that cannot be handled (cq.c).
  */
 struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq);
 void mesh_cq_put(struct mesh_cq *cq); /* data->lock */
 /**
- * mesh_cq_is_taken - is the CQ polled by functions that are not the plugin's? Locks: data->lock; mesh_mlx5_is_base() was called
- * before.
+ * mesh_cq_is_taken - is the CQ polled by functions that are not the plugin's? Locks: data->lock; mesh_mlx5_is_lower()
+ * was called before.
  */
 bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq);
 /**
@@ -58,7 +58,7 @@ bool mesh_cq_freeze(struct mesh_cq *cq);
 bool mesh_cq_try_freeze(struct mesh_cq *cq); /* does not wait */
 void mesh_cq_thaw(struct mesh_cq *cq, bool frozen);
 /**
- * mesh_cq_resize_begin - the base is about to resize a CQ; takes data->lock
+ * mesh_cq_resize_begin - the lower provider is about to resize a CQ; takes data->lock
  * @cq: of the program
  *
  * Return: true: the plugin reads the CQ's buffer; freeze the CQ, and call mesh_walker_cq_refresh() afterwards. False:
@@ -71,7 +71,8 @@ void mesh_cq_use(struct mesh_cq *cq);
 /** mesh_cq_unref - put the reference of a shadow CQ */
 void mesh_cq_unref(struct mesh_cq *cq);
 /**
- * mesh_cq_free - free the record with shadows, notify QP and software CQ, after mesh_fast_drop(); the base's CQ stays
+ * mesh_cq_free - free the record with shadows, notify QP and software CQ, after mesh_fast_drop(); the lower provider's
+ * CQ stays
  */
 void mesh_cq_free(struct mesh_cq *cq);
 /**
@@ -173,10 +174,10 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
  */
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
 /**
- * mesh_poll_base - poll the program's CQ, without notifications and withheld completions; otherwise as
+ * mesh_poll_lower - poll the program's CQ, without notifications and withheld completions; otherwise as
  * mesh_poll_shadow()
  */
-int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified);
+int mesh_poll_lower(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified);
 /**
  * mesh_poll_behind - append a completion to the software CQ, if the software CQ is not empty
  *

@@ -57,7 +57,10 @@ static inline struct mesh_cq *mesh_fast_get(const struct ibv_cq *cq)
 
 /** mesh_fast_put - give the CQ a place, if it has none, and one is free; the CQ is claimed */
 void mesh_fast_put(struct mesh_cq *cq);
-/** mesh_fast_drop - free the CQ's place. Before the base destroys the CQ: afterwards another thread may get its address. */
+/**
+ * mesh_fast_drop - free the CQ's place. Before the lower provider destroys the CQ: afterwards another thread may get
+ * its address.
+ */
 void mesh_fast_drop(const struct ibv_cq *cq);
 
 #endif

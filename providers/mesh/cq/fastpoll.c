@@ -155,7 +155,7 @@ static int add_more(int got, int more)
 }
 
 /* The CQ is claimed, until return. @cqe: at @at */
-__attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
+__attribute__((noinline)) static int poll_lower(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	int ready = notice_some(cq, &cqe, at, n), got = 0;
 
@@ -177,7 +177,7 @@ __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct
 		cqe = mv_mlx5_cqe_at(&cq->reading.ring, at + (uint32_t)++got);
 	mesh_take_end(&cq->reading.take, &cq->reading.ring, (uint32_t)got);
 	if (cqe && got < n)
-		return add_more(got, poll_base(cq, n - got, wc + got, at + (uint32_t)got, cqe));
+		return add_more(got, poll_lower(cq, n - got, wc + got, at + (uint32_t)got, cqe));
 	mesh_cq_unclaim(cq);
 	return got;
 }
@@ -189,7 +189,7 @@ __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct
 __attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	if (mv_mlx5_consumer(&cq->reading.ring) == at)
-		return poll_base(cq, n, wc, at, cqe);
+		return poll_lower(cq, n, wc, at, cqe);
 	mesh_cq_unclaim(cq);
 	return mesh_poll_properly(cq->cq, n, wc);
 }
@@ -198,7 +198,7 @@ __attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struc
 __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	if (!cq->reading.take.lock)
-		return poll_base(cq, n, wc, at, cqe);
+		return poll_lower(cq, n, wc, at, cqe);
 	if (!mesh_take_begin(&cq->reading.take, at))
 		return poll_other(cq, n, wc, at, cqe);
 	if (!take_next_send(&cq->reading, cqe, wc))

@@ -36,14 +36,17 @@ static void receive_failed(struct mesh_srq_home *home, struct mesh_vqp *h, const
 		mesh_cq_clients.srq_consumed(home, c->wr_id);
 }
 
-/* The SRQ home of a QP's receives. A program's own QP after a move receives no more; its earlier receives count as the base's. */
+/*
+ * The SRQ home of a QP's receives. A program's own QP after a move receives no more; its earlier receives count as the
+ * lower provider's.
+ */
 static struct mesh_srq_home *home_of(const struct mesh_cq_qp *qp)
 {
 	const struct mesh_vqp *h = qp->vqp;
 
 	if (qp->home || !h || !h->srq || qp->key != qp->qpn)
 		return qp->home;
-	return &h->srq->base;
+	return &h->srq->lower;
 }
 
 /* Kept out of the hot path. Return: should it be shown? */
@@ -159,7 +162,7 @@ static bool notice_passthrough(struct mesh_cq *cq, const struct ibv_wc *wc, bool
 }
 
 /* Keep the completions to show, in a row. @failed_receive: the one completion is a failed receive */
-static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed_receive, bool *ret_notified,
+static int sift_lower(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed_receive, bool *ret_notified,
 		     enum for_whom who)
 {
 	bool counts = atomic_load_explicit(&cq->own_qps.counts, memory_order_relaxed);
@@ -180,7 +183,7 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed
 	return kept;
 }
 
-/* Poll a CQ that has walkers: each CQE is read before the base takes it. */
+/* Poll a CQ that has walkers: each CQE is read before the lower provider takes it. */
 static int poll_read(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified, enum for_whom who)
 {
 	bool failed_receive;
@@ -190,12 +193,12 @@ static int poll_read(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_not
 		got = mesh_walker_poll(cq, &wc[kept], &failed_receive);
 		if (got <= 0)
 			return kept ? kept : got;
-		kept += sift_base(cq, 1, &wc[kept], failed_receive, ret_notified, who);
+		kept += sift_lower(cq, 1, &wc[kept], failed_receive, ret_notified, who);
 	}
 	return kept;
 }
 
-static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified, enum for_whom who)
+static int poll_lower(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified, enum for_whom who)
 {
 	int got, kept;
 
@@ -205,7 +208,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_not
 		got = cq->mc->lower.io.poll_cq(cq->cq, n, wc);
 		if (got <= 0)
 			return got;
-		kept = sift_base(cq, got, wc, false, ret_notified, who);
+		kept = sift_lower(cq, got, wc, false, ret_notified, who);
 	} while (!kept && !*ret_notified);
 	return kept;
 }
@@ -273,14 +276,14 @@ static int poll_shadows(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 	return got;
 }
 
-int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified)
+int mesh_poll_lower(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_notified)
 {
 	bool notified;
 	int got;
 
 	do {
 		notified = false;
-		got = poll_base(cq, n, wc, &notified, FOR_SW_CQ);
+		got = poll_lower(cq, n, wc, &notified, FOR_SW_CQ);
 		*ret_notified |= notified;
 	} while (!got && notified);
 	return got;
@@ -299,7 +302,7 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 		if (more < 0)
 			return got ? got : more;
 		got += more;
-		more = got < n ? poll_base(cq, n - got, wc + got, &notified, FOR_PROGRAM) : 0;
+		more = got < n ? poll_lower(cq, n - got, wc + got, &notified, FOR_PROGRAM) : 0;
 		if (more < 0)
 			return got ? got : more;
 		got += more;
@@ -363,7 +366,7 @@ static void collect_notification(struct mesh_cq *cq)
 	if (!mesh_cq_freeze(cq))
 		return;
 	while (atomic_load_explicit(&cq->notify.pending, memory_order_relaxed) && mesh_sw_cq_hold_place(cq))
-		if (!mesh_sw_cq_fill_place(cq, poll_base(cq, 1, &wc, &notified, FOR_SW_CQ) == 1 ? &wc : NULL))
+		if (!mesh_sw_cq_fill_place(cq, poll_lower(cq, 1, &wc, &notified, FOR_SW_CQ) == 1 ? &wc : NULL))
 			break;
 	mesh_cq_thaw(cq, true);
 }

@@ -27,13 +27,13 @@ static int is_not_mlx5(void *obj, uint64_t obj_type)
 	return EOPNOTSUPP;
 }
 
-/* Looks up a symbol. Return: NULL: not found, or found in another object than @base. */
-static void *find_beside(void *handle, const Dl_info *base, const char *name)
+/* Looks up a symbol. Return: NULL: not found, or found in another object than @lower. */
+static void *find_beside(void *handle, const Dl_info *lower, const char *name)
 {
 	void *sym = dlsym(handle, name);
 	Dl_info found;
 
-	return sym && dladdr(sym, &found) && found.dli_fbase == base->dli_fbase ? sym : NULL;
+	return sym && dladdr(sym, &found) && found.dli_fbase == lower->dli_fbase ? sym : NULL;
 }
 
 /* The segment that has the address @of; @from and @to are 0 if there is none. */
@@ -102,26 +102,26 @@ static mesh_usable_size_fn *find_usable_size(void)
 static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret_init_obj, mesh_qp_ex_fn **ret_qp_ex, struct code *ret_code)
 {
 	void *handle, *init_obj, *qp_ex;
-	Dl_info base;
+	Dl_info lower;
 
 	*ret_init_obj = is_not_mlx5;
 	*ret_qp_ex = NULL;
 	*ret_code = (struct code){.of = (uintptr_t)mc->lower.io.poll_cq};
 	dl_iterate_phdr(find_code, ret_code);
-	if (!dladdr((const void *)mc->lower.io.poll_cq, &base))
+	if (!dladdr((const void *)mc->lower.io.poll_cq, &lower))
 		return;
-	handle = dlopen(base.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+	handle = dlopen(lower.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
 	if (!handle)
 		return;
-	init_obj = find_beside(handle, &base, "mlx5dv_init_obj");
-	qp_ex = find_beside(handle, &base, "mlx5dv_qp_ex_from_ibv_qp_ex");
+	init_obj = find_beside(handle, &lower, "mlx5dv_init_obj");
+	qp_ex = find_beside(handle, &lower, "mlx5dv_qp_ex_from_ibv_qp_ex");
 	dlclose(handle); /* the context keeps the object loaded */
 	if (init_obj)
 		memcpy(ret_init_obj, &init_obj, sizeof(init_obj));
 	memcpy(ret_qp_ex, &qp_ex, sizeof(qp_ex));
 }
 
-bool mesh_mlx5_is_base(struct mesh_context *mc)
+bool mesh_mlx5_is_lower(struct mesh_context *mc)
 {
 	struct mesh_mlx5 *m = &mc->data.mlx5;
 	mesh_init_obj_fn *init_obj = atomic_load_explicit(&m->init_obj, memory_order_acquire);
@@ -270,7 +270,7 @@ static bool can_ask(struct mesh_context *mc)
 	struct mesh_mlx5 *m = &mc->data.mlx5;
 	bool answers = false;
 
-	if (m->copies == MESH_MLX5_NOT_TRIED && (!mesh_mlx5_is_base(mc) || !is_shortage(try_copies(mc, m, &answers))))
+	if (m->copies == MESH_MLX5_NOT_TRIED && (!mesh_mlx5_is_lower(mc) || !is_shortage(try_copies(mc, m, &answers))))
 		m->copies = answers ? MESH_MLX5_ANSWERS : MESH_MLX5_SILENT;
 	return m->copies == MESH_MLX5_ANSWERS;
 }
@@ -299,7 +299,7 @@ bool mesh_mlx5_known(struct mesh_context *mc)
 	 */
 	if (getauxval(AT_SECURE) || secure_getenv("MLX5_SINGLE_THREADED") || secure_getenv("MLX5_QP_SIGNATURE"))
 		m->why = "MLX5_SINGLE_THREADED or MLX5_QP_SIGNATURE is in the environment, or that cannot be read";
-	else if (!mesh_mlx5_is_base(mc))
+	else if (!mesh_mlx5_is_lower(mc))
 		m->why = "it is not mlx5";
 	else if (can_ask(mc))
 		m->state = MESH_MLX5_YES;

@@ -26,15 +26,15 @@ struct mesh_context;
 #define MESH_MLX5_BYTES 2048u
 
 /**
- * mesh_mlx5_is_base - is mlx5 the lower provider?
+ * mesh_mlx5_is_lower - is mlx5 the lower provider?
  *
  * Any thread. The first call for a context asks the dynamic linker, so it must be made without locks: the linker may wait for
  * constructors and destructors of the program, which may call any function.
  */
-bool mesh_mlx5_is_base(struct mesh_context *mc);
+bool mesh_mlx5_is_lower(struct mesh_context *mc);
 
 /**
- * mesh_mlx5_known - can the queues of this context be read? data->lock, after mesh_mlx5_is_base()
+ * mesh_mlx5_known - can the queues of this context be read? data->lock, after mesh_mlx5_is_lower()
  *
  * If not, mesh_mlx5_cq(), mesh_mlx5_qp() and mesh_mlx5_sq_lock() must not be called. The first answer is kept and logged. The
  * exception is a shortage of descriptors or memory: the answer is false, and the next call tries again.
@@ -42,7 +42,7 @@ bool mesh_mlx5_is_base(struct mesh_context *mc);
 bool mesh_mlx5_known(struct mesh_context *mc);
 
 /**
- * mesh_mlx5_is_taken - has the program called mlx5dv_init_obj() for a CQ? data->lock, after mesh_mlx5_is_base()
+ * mesh_mlx5_is_taken - has the program called mlx5dv_init_obj() for a CQ? data->lock, after mesh_mlx5_is_lower()
  *
  * Such a program polls the CQ itself, and also posts itself, which the plugin does not see.
  *
@@ -63,7 +63,7 @@ bool mesh_mlx5_is_taken(struct mesh_context *mc, const struct ibv_cq *cq);
 int mesh_mlx5_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mv_mlx5_cq *ret);
 
 /**
- * mesh_mlx5_cq_is_unused - has the CQ never had a CQE? data->lock, after mesh_mlx5_is_base()
+ * mesh_mlx5_cq_is_unused - has the CQ never had a CQE? data->lock, after mesh_mlx5_is_lower()
  *
  * The caller excludes a resize meanwhile. Return: false also if that is not known.
  */
@@ -83,7 +83,7 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
  *
  * malloc_usable_size() tells how much is copied: the block of memory that has the struct, so a few bytes behind the struct are
  * copied, too. If an allocator tells too large a size, the copy has memory of others. The rest of @ret is zero. Any thread,
- * after mesh_mlx5_is_base().
+ * after mesh_mlx5_is_lower().
  *
  * Return: 0; -EOPNOTSUPP: the size is not known, or MESH_MLX5_BYTES or more; other -errno.
  */
@@ -102,7 +102,7 @@ int mesh_mlx5_peek(const void *from, void *ret, size_t n);
  *
  * These functions of the lower provider write to the send queue directly: mlx5dv_wr_*() of a queue pair that was made by
  * mlx5dv_create_qp() with send_ops_flags, and with any lower provider ibv_wr_atomic_write() and ibv_wr_flush(). Any thread,
- * after mesh_mlx5_is_base().
+ * after mesh_mlx5_is_lower().
  */
 bool mesh_mlx5_builds(struct mesh_context *mc, struct ibv_qp *qp);
 

@@ -12,7 +12,7 @@
 #include "fork.h"
 
 /* The kernel's table of descriptors grows up to the highest number in use. */
-#define HIGHEST_BASE 4096
+#define HIGHEST_MIN_FD 4096
 #define WAIT_MS 1000
 
 /* Never freed, but reused: a child of fork() can walk the list in any state. */
@@ -24,8 +24,8 @@ struct mesh_dmabuf {
 	ino_t ino;
 };
 
-/* @ret_base: smallest number for duplicates. Return: how many there may be. */
-static unsigned int room(int *ret_base)
+/* @ret_min_fd: smallest number for duplicates. Return: how many there may be. */
+static unsigned int room(int *ret_min_fd)
 {
 	struct rlimit limit;
 	int n;
@@ -33,11 +33,11 @@ static unsigned int room(int *ret_base)
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return 0;
 	n = limit.rlim_cur < 1 << 20 ? (int)limit.rlim_cur : 1 << 20;
-	*ret_base = n - n / 4;
-	if (*ret_base < FD_SETSIZE && n > FD_SETSIZE)
-		*ret_base = FD_SETSIZE;
-	if (*ret_base > HIGHEST_BASE)
-		*ret_base = HIGHEST_BASE;
+	*ret_min_fd = n - n / 4;
+	if (*ret_min_fd < FD_SETSIZE && n > FD_SETSIZE)
+		*ret_min_fd = FD_SETSIZE;
+	if (*ret_min_fd > HIGHEST_MIN_FD)
+		*ret_min_fd = HIGHEST_MIN_FD;
 	return (unsigned int)n / 4;
 }
 
@@ -84,13 +84,13 @@ static struct mesh_dmabuf *take_free(void)
 static int duplicate(struct mesh_dmabuf *dmabuf, int fd)
 {
 	struct stat st;
-	int base = 0, dup;
+	int min_fd = 0, dup;
 
-	if (atomic_load_explicit(&mesh_root.dmabufs.n, memory_order_relaxed) >= room(&base))
+	if (atomic_load_explicit(&mesh_root.dmabufs.n, memory_order_relaxed) >= room(&min_fd))
 		return -EMFILE;
 	if (fstat(fd, &st))
 		return -errno;
-	dup = fcntl(fd, F_DUPFD_CLOEXEC, base);
+	dup = fcntl(fd, F_DUPFD_CLOEXEC, min_fd);
 	if (dup < 0)
 		return errno == EINVAL ? -EMFILE : -errno; /* the limit does not allow a number that high */
 	dmabuf->dev = st.st_dev;

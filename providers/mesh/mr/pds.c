@@ -285,7 +285,7 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 	if (!mesh_context_active(mc))
 		return mc->lower.pd.dealloc_pd(pd);
 
-	/* Before the base deallocates the PD: afterwards another PD may get its address at any moment. */
+	/* Before the lower provider deallocates the PD: afterwards another PD may get its address at any moment. */
 	cancel = mesh_cancel_off();
 	stays = mesh_pd_stays(pd);
 	detach(pd, NULL, NULL);

@@ -29,7 +29,7 @@ struct mesh_cq_qp {
 	 */
 	struct mesh_vqp *vqp;
 	struct mesh_srq_home *home; /* home of the SRQ whose receives the QP consumes; NULL: no SRQ */
-	/* of @vqp, for a healthy QP of the base: used without vqp->lock; changed with the CQ claimed, too */
+	/* of @vqp, for a healthy QP of the lower provider: used without vqp->lock; changed with the CQ claimed, too */
 	struct mesh_walker *walker;
 };
 
@@ -133,16 +133,16 @@ struct mesh_sw_cq {
 	struct mesh_vqp *flushing; /* QPs that have more completions for the software CQ, once it has room */
 };
 
-/* An extended CQ, as the base made it: cqex.c. Constant. */
+/* An extended CQ, as the lower provider made it: cqex.c. Constant. */
 struct mesh_cq_ex {
 	bool extended; /* false: the rest is not used */
 	uint32_t wc_flags; /* with which the program made it */
 #define X(f) __typeof__(((struct ibv_cq_ex *)NULL)->f) f;
-	struct { MESH_CQ_EX_FUNCTIONS(X) } base;
+	struct { MESH_CQ_EX_FUNCTIONS(X) } lower;
 #undef X
 	/*
 	 * The CQ had no completion when the plugin's functions were installed. So no poll can have begun before, and a freezer
-	 * finds the base's lock free. Set when they are installed, under data->lock.
+	 * finds the lower provider's lock free. Set when they are installed, under data->lock.
 	 */
 	bool seen_whole;
 };
@@ -158,9 +158,9 @@ struct mesh_cq_poller {
 /* A poll of an extended CQ, between start_poll and end_poll: cqex.c. poll_lock. */
 struct mesh_cq_walk {
 	enum mesh_cq_source source; /* of the current completion */
-	enum mesh_cq_source open; /* base or shadow that is started, and not ended */
+	enum mesh_cq_source open; /* lower provider or shadow that is started, and not ended */
 	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next to start */
-	bool base_done; /* the program's CQ had its turn */
+	bool lower_done; /* the program's CQ had its turn */
 	bool notified; /* a notification was polled: poll all sources again */
 	uint32_t current_qpn; /* the program's QPN, if the source is a shadow */
 	const enum ibv_wc_opcode *current_opcode; /* opcode to show, likewise; NULL: as the shadow says */
@@ -175,9 +175,9 @@ struct mesh_cq_own_qps {
 
 /* How large the CQ is, and has to be: cq.c, vqp_failover.c. */
 struct mesh_cq_size {
-	uint32_t n_base_wrs; /* work requests of program's own QPs with a log; data->lock */
+	uint32_t n_lower_wrs; /* work requests of program's own QPs with a log; data->lock */
 	_Atomic uint32_t own_cqe; /* size as the program made it, without resizes by the plugin; written under data->lock */
-	_Atomic uint32_t no_cqe; /* size that the base has refused; 0: none */
+	_Atomic uint32_t no_cqe; /* size that the lower provider has refused; 0: none */
 };
 
 /* Makes completion events: cq_notify.c. */
@@ -222,7 +222,7 @@ struct mesh_cq {
 
 /*
  * Is the calling thread in a poll of the plugin's start_poll? A poll that began before the functions were installed is the
- * base's.
+ * lower provider's.
  */
 static inline bool mesh_cq_is_own_poll(const struct mesh_cq *cq)
 {

@@ -11,9 +11,9 @@ struct mesh_places_ops mesh_places_ops;
  * The program's threads read these pointers without ordering, in inline functions of libibverbs' headers. An aligned pointer is
  * written as a whole, and a sanitizer of the program must not report a race.
  *
- * A pointer that is neither the base's nor the plugin's stays: another library (a tracer, a fault injector) has put it there, and
- * would not be called any more. If it replaced the plugin's, it calls the plugin's, which call the base where nothing is to be
- * done.
+ * A pointer that is neither the lower provider's nor the plugin's stays: another library (a tracer, a fault injector)
+ * has put it there, and would not be called any more. If it replaced the plugin's, it calls the plugin's, which call
+ * the lower provider where nothing is to be done.
  */
 __attribute__((no_sanitize("thread"), noinline)) static void put(struct ibv_context_ops *ops, const struct mesh_context *mc,
 								  unsigned int ours)
@@ -29,7 +29,7 @@ __attribute__((no_sanitize("thread"), noinline)) static void put(struct ibv_cont
 #undef X
 }
 
-/* Return: places that have neither the base's nor the plugin's function. */
+/* Return: places that have neither the lower provider's nor the plugin's function. */
 __attribute__((no_sanitize("thread"), noinline)) static unsigned int intercepted(const struct mesh_context *mc)
 {
 	const struct ibv_context_ops *ops = &atomic_load_explicit(&mc->verbs, memory_order_relaxed)->ops;

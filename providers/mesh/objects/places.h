@@ -19,14 +19,15 @@ enum {
 #define MESH_FOR_DATAGRAMS   (MESH_POLLING | MESH_AT_post_send)
 
 /**
- * mesh_data_slots - install the plugin's functions in the context, or restore the base's, as needed; data->lock
+ * mesh_data_slots - install the plugin's functions in the context, or restore the lower provider's, as needed;
+ * data->lock
  *
  * Does not change a pointer that mesh_data_takes() refuses.
  */
 void mesh_data_slots(struct mesh_context *mc);
 /**
- * mesh_data_takes - have all these pointers the base's function, or the plugin's? Call before beginning something that needs the
- * plugin's there.
+ * mesh_data_takes - have all these pointers the lower provider's function, or the plugin's? Call before beginning
+ * something that needs the plugin's there.
  *
  * Otherwise another library has put its function there, and what needs the plugin's must not be done. Logged once. That function
  * may, or may not, call the plugin's: that cannot be known. Uses that began before go on.

@@ -55,7 +55,7 @@ const char *mesh_qp_stays(struct mesh_context *mc, const struct ibv_qp *qp)
 		stays = made->stays;
 	else if (data->made_unknown)
 		stays = why_no_memory;
-	else if (mesh_mlx5_is_base(mc))
+	else if (mesh_mlx5_is_lower(mc))
 		stays = why_unseen;
 	mesh_unlock(&data->made_lock);
 	return stays;

@@ -17,7 +17,7 @@ struct mesh_qp_made;
 /**
  * mesh_qp_stays - why this queue pair cannot move, a constant; NULL: it can
  *
- * After mesh_mlx5_is_base(). Any thread, while the queue pair exists. Takes an innermost lock only.
+ * After mesh_mlx5_is_lower(). Any thread, while the queue pair exists. Takes an innermost lock only.
  */
 const char *mesh_qp_stays(struct mesh_context *mc, const struct ibv_qp *qp);
 

@@ -13,15 +13,15 @@ struct mesh_srq;
 struct mesh_srq_home {
 	struct mesh_srq_home *next; /* lock, as the others unless noted otherwise */
 	struct mesh_srq *owner; /* constant */
-	struct mesh_rail *rail; /* constant; NULL: the program's own SRQ (base) */
-	struct mesh_pd *spd; /* twin of the SRQ's PD; NULL: base */
+	struct mesh_rail *rail; /* constant; NULL: the program's own SRQ */
+	struct mesh_pd *spd; /* twin of the SRQ's PD; NULL: lower provider */
 	struct ibv_srq *srq; /* constant while there are QPs */
 	unsigned int n_qps; /* that receive from it */
 	bool had_none; /* had no receive when receives were last distributed: served first */
-	struct mesh_srqlog log; /* receives here that were not polled; of the base before the first move: also polled ones */
+	struct mesh_srqlog log; /* receives here that were not polled; of the lower provider before the first move: also polled ones */
 };
 
-/* A QP of the base that receives from the SRQ. join_lock. */
+/* A QP of the lower provider that receives from the SRQ. join_lock. */
 struct mesh_srq_own_qp {
 	struct mesh_srq_own_qp *next;
 	struct mesh_srq *owner;
@@ -42,22 +42,23 @@ struct mesh_srq {
 	struct mesh_srq *next_starved;
 
 	MESH_LOCK(SRQ_JOIN) join_lock; /* serialises everything but posting and polling */
-	bool dead; /* the base's SRQ is destroyed; join_lock */
+	bool dead; /* the lower provider's SRQ is destroyed; join_lock */
 	struct mesh_srq_own_qp *own_qps;
-	bool was_own; /* a QP of the base was connected, and consumed receives that were not counted */
+	bool was_own; /* a QP of the lower provider was connected, and consumed receives that were not counted */
 	unsigned int n_staying; /* own_qps that cannot move */
 
 	MESH_LOCK(SRQ) lock;
 	bool split; /* receives may be at several homes */
-	bool stale; /* the base's SRQ has receives that count as elsewhere */
-	struct mesh_srq_home base, *shadows;
+	bool stale; /* the lower provider's SRQ has receives that count as elsewhere */
+	struct mesh_srq_home lower, *shadows;
 	struct mesh_srq_home reserve; /* no SRQ; n_qps is 1 while there is to be a reserve */
 	struct mesh_srqlog pool; /* receives at no home */
 	uint32_t n_withheld; /* receives in no log: mesh_srq_withhold() */
 	/*
-	 * Receives that the base's log had at the first move, and its SRQ did not: consumed, or being filled by QPs of the base.
-	 * They are not counted. If one of them fails and is withheld, its entry is found here. Entries of consumed receives stay;
-	 * a reused wr_id is found in a home's log first. Not allocated before that move.
+	 * Receives that the lower provider's log had at the first move, and its SRQ did not: consumed, or being filled
+	 * by QPs of the lower provider. They are not counted. If one of them fails and is withheld, its entry is found
+	 * here. Entries of consumed receives stay; a reused wr_id is found in a home's log first. Not allocated before
+	 * that move.
 	 */
 	struct mesh_srqlog begun;
 	bool said_full; /* the log has the line that a receive did not fit */

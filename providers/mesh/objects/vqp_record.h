@@ -188,8 +188,8 @@ struct mesh_vqp_made {
 /* Receives posted to the program's own QP before RTR: recvlog.c, postrecv.c, flush_errors.c. vqp->lock. */
 struct mesh_vqp_early {
 	struct mesh_recvlog log;
-	uint32_t n_at_base; /* those that the program's own QP has */
-	bool hides_base; /* that QP only flushes later: the completions of @n_at_base are hidden */
+	uint32_t n_at_lower; /* those that the program's own QP has */
+	bool hides_lower; /* that QP only flushes later: the completions of @n_at_lower are hidden */
 };
 
 /* What posts and polls tell each other: post.c, poll.c. Any thread, without a lock. */
@@ -265,7 +265,7 @@ struct mesh_vqp_last_wqe {
 		MESH_LAST_WQE_DUE, /* the same, but the program gets it with its next read */
 	} state;
 	TAILQ_ENTRY(mesh_vqp) next_due;
-	bool of_base; /* the event was read */
+	bool of_lower; /* the event was read */
 };
 
 struct mesh_vqp {
@@ -294,7 +294,7 @@ struct mesh_vqp {
 	struct mesh_vqp_paused paused;
 	struct mesh_vqp_parity parity; /* conn->lock, as the next two */
 	bool unwoken; /* the software CQ has completions, but no completion event could be made */
-	bool logged_base; /* completions of the program's own QP are logged */
+	bool logged_lower; /* completions of the program's own QP are logged */
 	struct mesh_vqp_failure failure;
 	struct mesh_vqp_keys keys;
 	struct mesh_vqp_last_wqe last_wqe;

@@ -18,8 +18,8 @@
 #endif
 
 /*
- * The plugin never matches a device. The call is the last chance to hook a base that was registered after the plugin: libibverbs
- * asks drivers in the order of registration, so the plugin before that base.
+ * The plugin never matches a device. The call is the last chance to hook a lower provider that was registered after the
+ * plugin: libibverbs asks drivers in the order of registration, so the plugin before that lower provider.
  */
 static bool match_device(struct verbs_sysfs_dev *sysfs_dev)
 {
@@ -33,7 +33,7 @@ static bool match_device(struct verbs_sysfs_dev *sysfs_dev)
 	 */
 	if (mesh_trylock(&root->process->hook_lock)) {
 		if (root->drivers)
-			mesh_hook_bases(root);
+			mesh_hook_providers(root);
 		mesh_unlock(&root->process->hook_lock);
 	}
 	mesh_cancel_restore(cancel);
@@ -219,7 +219,7 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 		mesh_stage(root, "driver-list", MESH_STAGE_REFUSED, "%s: %s", root->lib.path, why);
 	} else {
 		mesh_stage(root, "driver-list", MESH_STAGE_OK, "found in %s", root->lib.path);
-		mesh_hook_bases(root);
+		mesh_hook_providers(root);
 	}
 	mesh_unlock(&root->process->hook_lock);
 }

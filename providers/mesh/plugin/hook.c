@@ -11,17 +11,17 @@
 #include "rails.h"
 
 /*
- * A base is hooked by replacing alloc_context and import_context in its ops struct. The address of that struct must not change,
- * because each mlx5dv_* call compares it. The replacements get no argument that names the base, so there is one pair of functions
- * per element of bases[].
+ * A lower provider is hooked by replacing alloc_context and import_context in its ops struct. The address of that
+ * struct must not change, because each mlx5dv_* call compares it. The replacements get no argument that names the lower
+ * provider, so there is one pair of functions per element of lower_providers[].
  */
 
-static void overlay(const struct mesh_base *base, struct ibv_device *device, struct verbs_context *start, bool direct)
+static void overlay(const struct mesh_lower_provider *lower, struct ibv_device *device, struct verbs_context *start, bool direct)
 {
 	int saved_errno = errno, cancel = mesh_cancel_off();
 
 	if (start && !mesh_rail_opening(&mesh_root))
-		mesh_overlay_install(&mesh_root, base, device, start, direct);
+		mesh_overlay_install(&mesh_root, lower, device, start, direct);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }
@@ -30,18 +30,18 @@ static void overlay(const struct mesh_base *base, struct ibv_device *device, str
 	static struct verbs_context *alloc_context_##i(struct ibv_device *device, int cmd_fd,              \
 						       void *private_data)                                 \
 	{                                                                                                  \
-		const struct mesh_base *base = &mesh_root.bases[i];                                        \
-		struct verbs_context *start = base->alloc_context(device, cmd_fd, private_data);           \
+		const struct mesh_lower_provider *lower = &mesh_root.lower_providers[i];                                        \
+		struct verbs_context *start = lower->alloc_context(device, cmd_fd, private_data);           \
                                                                                                            \
-		overlay(base, device, start, private_data); /* of mlx5dv_open_device() */                  \
+		overlay(lower, device, start, private_data); /* of mlx5dv_open_device() */                  \
 		return start;                                                                              \
 	}                                                                                                  \
 	static struct verbs_context *import_context_##i(struct ibv_device *device, int cmd_fd)             \
 	{                                                                                                  \
-		const struct mesh_base *base = &mesh_root.bases[i];                                        \
-		struct verbs_context *start = base->import_context(device, cmd_fd);                        \
+		const struct mesh_lower_provider *lower = &mesh_root.lower_providers[i];                                        \
+		struct verbs_context *start = lower->import_context(device, cmd_fd);                        \
                                                                                                            \
-		overlay(base, device, start, false);                                                       \
+		overlay(lower, device, start, false);                                                       \
 		return start;                                                                              \
 	}
 
@@ -131,7 +131,7 @@ static bool mlx5_agrees(const struct mesh_driver_ops *ops, const char *path)
 	return agrees;
 }
 
-/* Is this the ops struct of that base? Its functions have to be code of the object that has the struct. */
+/* Is this the ops struct of that lower provider? Its functions have to be code of the object that has the struct. */
 static int check_ops(const struct mesh_library *lib, const struct mesh_driver_ops *ops, char *why,
 		     size_t why_size)
 {
@@ -154,16 +154,16 @@ static int check_ops(const struct mesh_library *lib, const struct mesh_driver_op
 	return 0;
 }
 
-static int poke_both(struct mesh_base *base, unsigned int n)
+static int poke_both(struct mesh_lower_provider *lower, unsigned int n)
 {
 	int err;
 
-	err = poke(&base->ops->alloc_context, (const void *)hooks[n].alloc_context);
-	if (err || !base->import_context)
+	err = poke(&lower->ops->alloc_context, (const void *)hooks[n].alloc_context);
+	if (err || !lower->import_context)
 		return err;
-	err = poke(&base->ops->import_context, (const void *)hooks[n].import_context);
+	err = poke(&lower->ops->import_context, (const void *)hooks[n].import_context);
 	if (err)
-		poke(&base->ops->alloc_context, (const void *)base->alloc_context);
+		poke(&lower->ops->alloc_context, (const void *)lower->alloc_context);
 	return err;
 }
 
@@ -172,11 +172,11 @@ static int poke_both(struct mesh_base *base, unsigned int n)
  *
  * Return: false: the provider is not registered yet: try again later.
  */
-static bool hook_base(struct mesh_root *root, const char *name)
+static bool hook_lower(struct mesh_root *root, const char *name)
 {
-	unsigned int n = root->n_bases;
+	unsigned int n = root->n_lower;
 	struct mesh_driver_ops *ops;
-	struct mesh_base *base;
+	struct mesh_lower_provider *lower;
 	char stage[MV_CONFIG_NAME_MAX + 8], why[256];
 	int err;
 
@@ -186,7 +186,7 @@ static bool hook_base(struct mesh_root *root, const char *name)
 
 	snprintf(stage, sizeof(stage), "base:%s", name);
 	if (n == MESH_MAX_BASES) {
-		mesh_stage(root, stage, MESH_STAGE_REFUSED, "provider %s: more than %u bases", name,
+		mesh_stage(root, stage, MESH_STAGE_REFUSED, "provider %s: more than %u lower providers", name,
 			   MESH_MAX_BASES);
 		return true;
 	}
@@ -196,14 +196,14 @@ static bool hook_base(struct mesh_root *root, const char *name)
 	}
 
 	/* The entry must be complete before the first call can come in through it: poke() releases. */
-	base = &root->bases[n];
-	base->name = ops->name;
-	base->ops = ops;
-	base->alloc_context = ops->alloc_context;
-	base->import_context = root->lib.has_import ? ops->import_context : NULL;
-	root->n_bases = n + 1; /* also if hooking fails half-way: a call may be inside already */
+	lower = &root->lower_providers[n];
+	lower->name = ops->name;
+	lower->ops = ops;
+	lower->alloc_context = ops->alloc_context;
+	lower->import_context = root->lib.has_import ? ops->import_context : NULL;
+	root->n_lower = n + 1; /* also if hooking fails half-way: a call may be inside already */
 
-	err = poke_both(base, n);
+	err = poke_both(lower, n);
 	if (err)
 		mesh_stage(root, stage, MESH_STAGE_FAILED, "provider %s cannot be hooked: %s", name,
 			   strerrordesc_np(-err));
@@ -212,13 +212,13 @@ static bool hook_base(struct mesh_root *root, const char *name)
 	return true;
 }
 
-void mesh_hook_bases(struct mesh_root *root)
+void mesh_hook_providers(struct mesh_root *root)
 {
 	size_t i;
 
 	for (i = 0; i < root->config.base.n; i++)
-		if (!root->base_settled[i])
-			root->base_settled[i] = hook_base(root, root->config.base.names[i]);
+		if (!root->lower_settled[i])
+			root->lower_settled[i] = hook_lower(root, root->config.base.names[i]);
 }
 
 bool mesh_calibrated(struct mesh_root *root)

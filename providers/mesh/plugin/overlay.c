@@ -15,12 +15,12 @@
 #include "vqp.h"
 
 /*
- * One row per operation: where the base's function is stored in struct mesh_context, and the plugin's function, installed when
- * the context is opened. Operations of the data path have none: they are installed with the first connection of a context that
- * waits or moves, so that others do not pay.
+ * One row per operation: where the lower provider's function is stored in struct mesh_context, and the plugin's
+ * function, installed when the context is opened. Operations of the data path have none: they are installed with the
+ * first connection of a context that waits or moves, so that others do not pay.
  */
 struct row {
-	size_t base; /* offset in struct mesh_context */
+	size_t lower; /* offset in struct mesh_context */
 	const void *ours;
 };
 
@@ -79,7 +79,7 @@ static const struct row rows[MESH_N_OPS] = {
 	OURS(QUERY_PORT, query_port, mesh_query_port),
 };
 
-/* Read the base's functions from a context. Return: false: the library's two copies of one differ. */
+/* Read the lower provider's functions from a context. Return: false: the library's two copies of one differ. */
 static bool take_functions(const struct mesh_root *root, const struct ibv_context *verbs, struct mesh_context *mc,
 			   enum mesh_op first, enum mesh_op end)
 {
@@ -90,7 +90,7 @@ static bool take_functions(const struct mesh_root *root, const struct ibv_contex
 		function = mesh_calibration_op(&root->calibration, verbs, op);
 		if (!function && !mesh_calibration_lacks(&root->lib, op))
 			return false;
-		memcpy((char *)mc + rows[op].base, &function, sizeof(function));
+		memcpy((char *)mc + rows[op].lower, &function, sizeof(function));
 	}
 	return true;
 }
@@ -99,12 +99,12 @@ static void put_functions(const struct mesh_root *root, const struct mesh_contex
 			  struct verbs_context *start)
 {
 	const struct mesh_calibration *cal = &root->calibration;
-	const void *table[MESH_OPS_MAX] = {NULL}, *base;
+	const void *table[MESH_OPS_MAX] = {NULL}, *lower;
 	enum mesh_op op, end = mc->can_move ? MESH_N_OPS : MESH_OPS_MOVES;
 
 	for (op = 0; op < end; op++) {
-		memcpy(&base, (const char *)mc + rows[op].base, sizeof(base));
-		if (base && rows[op].ours)
+		memcpy(&lower, (const char *)mc + rows[op].lower, sizeof(lower));
+		if (lower && rows[op].ours)
 			table[cal->slot[op]] = rows[op].ours;
 	}
 	root->lib.set_ops(start, table);
@@ -137,7 +137,7 @@ static uint64_t current_generation(struct mesh_root *root)
 	return generation;
 }
 
-void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, struct ibv_device *device,
+void mesh_overlay_install(struct mesh_root *root, const struct mesh_lower_provider *lower, struct ibv_device *device,
 			  struct verbs_context *start, bool direct)
 {
 	char stage[IBV_SYSFS_NAME_MAX + 16], why[256];
@@ -191,7 +191,7 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 	mesh_ud_open(mc);
 	mesh_context_publish(mc, verbs);
 	put_functions(root, mc, start);
-	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s%s", base->name,
+	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s%s", lower->name,
 		   mc->logged_only ? ", observing only" : "", mc->can_move || mc->logged_only ? "" : ", no moves",
 		   mc->lower.query_port ? ", ports that are down may be served by others" : "");
 }
@@ -199,7 +199,7 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 void mesh_free_context(struct ibv_context *context)
 {
 	struct mesh_context *mc = mesh_context_get(context);
-	void (*base_free)(struct ibv_context *) = mc->lower.free_context;
+	void (*lower_free)(struct ibv_context *) = mc->lower.free_context;
 	int cancel = mesh_cancel_off();
 
 	if (mesh_context_active(mc)) {
@@ -213,5 +213,5 @@ void mesh_free_context(struct ibv_context *context)
 	/* Otherwise this is the parent's copy, in an undefined state: its memory is not freed. */
 	mesh_context_release(mc);
 	mesh_cancel_restore(cancel);
-	base_free(context);
+	lower_free(context);
 }

@@ -144,7 +144,10 @@ void mesh_post_marker_flushed(struct mesh_vqp *h, struct mesh_completion *c)
 	mesh_unlock(&h->lock);
 }
 
-/* Check keys of work for the base: the next QP may lack them. Where posts are not intercepted, usedkeys.c reads the queues. */
+/*
+ * Check keys of work for the lower provider: the next QP may lack them. Where posts are not intercepted, usedkeys.c
+ * reads the queues.
+ */
 void mesh_post_check_keys(struct mesh_vqp *h, const struct ibv_sge *sges, int n)
 {
 	int i;
@@ -384,7 +387,7 @@ void mesh_post_append(struct mesh_vqp *h, uint32_t n)
 		waits(h, first);
 }
 
-/* @wr: written: the first request for the base. */
+/* @wr: written: the first request for the lower provider. */
 static int post_send_locked(struct mesh_vqp *h, struct ibv_send_wr **wr, struct ibv_send_wr **bad_wr)
 {
 	bool direct;
@@ -409,9 +412,9 @@ static int post_send_locked(struct mesh_vqp *h, struct ibv_send_wr **wr, struct 
 
 /*
  * With a walker, posts need not be logged until a move is prepared. A thread may be in a batch of libmlx5, for which
- * the base's post waits: so call the base without the plugin's locks.
+ * the lower provider's post waits: so call the lower provider without the plugin's locks.
  */
-static bool is_bases(const struct mesh_vqp *h)
+static bool is_for_lower(const struct mesh_vqp *h)
 {
 	return h->mode == MESH_VQP_TRACKED && h->tracker->walker && !h->tracker->walker->engaged;
 }
@@ -432,7 +435,7 @@ MV_LOCKS_UNCHECKED int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		mesh_lock(&h->posting.lock);
 	mesh_lock(&h->lock);
 	ours = h->qp == qp && h->mode > MESH_VQP_RX_RECORD && h->mode != MESH_VQP_PASSTHROUGH &&
-	       !mesh_post_is_left(h) && !is_bases(h);
+	       !mesh_post_is_left(h) && !is_for_lower(h);
 	if (ours)
 		cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write(), a cancellation point */
 	if (ours && mesh_vqp_takes_sends(h))

@@ -10,7 +10,7 @@
  * mesh_bind_mw - ibv_bind_mw() (window.c)
  *
  * Return: 0: bound, and the connection cannot move any more; EOPNOTSUPP: the connection has moved, or is about to; ENOMEM:
- * earlier work of the QP waits; else as the base.
+ * earlier work of the QP waits; else as the lower provider.
  */
 int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 /**

@@ -28,8 +28,8 @@ void mesh_post_drain(struct mesh_vqp *h);
  */
 void mesh_post_drain_all(struct mesh_context *mc);
 /**
- * mesh_post_is_left - must posts go to the base, without the plugin's lock, because they cannot be logged any more?
- * vqp->lock
+ * mesh_post_is_left - must posts go to the lower provider, without the plugin's lock, because they cannot be logged any
+ * more? vqp->lock
  *
  * libmlx5 looks at the CQ when its queue is full. A poller of an extended CQ has the CQ's lock from start_poll to end_poll, and
  * may wait for the plugin's lock. As long as all posts are logged, a full queue is known before libmlx5 is called. With
@@ -100,7 +100,7 @@ int mesh_wrex_alloc(struct mesh_vqp *h);
  * Locks: once the QP is in use, posting.lock and vqp->lock.
  */
 void mesh_wrex_install(struct mesh_vqp *h);
-/** mesh_wrex_remove - restore the base's functions; posting.lock and vqp->lock */
+/** mesh_wrex_remove - restore the lower provider's functions; posting.lock and vqp->lock */
 void mesh_wrex_remove(struct mesh_vqp *h);
 /**
  * mesh_wrex_changed - the provider may have replaced functions (mlx5's wr_complete depends on the state): install again; locks as
@@ -116,9 +116,9 @@ void mesh_wrex_leave_queue(struct mesh_vqp *h);
 
 /* post.c postrecv.c */
 
-/** mesh_post_recv_is_left - must receives go to the base, unrecorded? vqp->lock */
+/** mesh_post_recv_is_left - must receives go to the lower provider, unrecorded? vqp->lock */
 bool mesh_post_recv_is_left(const struct mesh_vqp *h);
-/** mesh_post_check_keys - check local keys of work for the base, and note them as used; vqp->lock */
+/** mesh_post_check_keys - check local keys of work for the lower provider, and note them as used; vqp->lock */
 void mesh_post_check_keys(struct mesh_vqp *h, const struct ibv_sge *sges, int n);
 /** mesh_post_translate_sges - write h->keys.sges with local keys of the rail that does the work; vqp->lock */
 void mesh_post_translate_sges(struct mesh_vqp *h, const struct ibv_sge *from, int n);

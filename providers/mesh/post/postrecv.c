@@ -74,7 +74,7 @@ static int recv_both(struct mesh_vqp *h, const struct ibv_recv_wr *wr)
 	if (err)
 		return err;
 	if (h->mode == MESH_VQP_RX_RECORD || h->mode == MESH_VQP_QUEUING)
-		h->early.n_at_base++;
+		h->early.n_at_lower++;
 	if (h->mode != MESH_VQP_FLUSHING)
 		mesh_recvlog_add(&h->early.log, wr);
 	if (h->now.qp && mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge))

@@ -9,7 +9,7 @@
  */
 
 /* Return: 0 or errno. */
-static int to_base(struct mesh_vqp *h, const struct ibv_qp *qp)
+static int to_lower(struct mesh_vqp *h, const struct ibv_qp *qp)
 {
 	int err = 0;
 
@@ -34,7 +34,7 @@ int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
 	struct mesh_vqp *h = mesh_context_active(mc) ? mesh_vqp_find(mc, qp) : NULL;
-	int err = h ? to_base(h, qp) : 0;
+	int err = h ? to_lower(h, qp) : 0;
 
 	if (err == EOPNOTSUPP)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a memory window is not bound: its connection has moved to another NIC, or is about to",

@@ -30,7 +30,7 @@ MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 	bool ours, left;
 
 	if (!h) {
-		qp->wr_start(qp); /* became passthrough a moment ago: the base's function is installed again */
+		qp->wr_start(qp); /* became passthrough a moment ago: the lower provider's function is installed again */
 		return;
 	}
 	give_way(h);
@@ -59,7 +59,7 @@ MV_LOCKS_UNCHECKED static void mesh_wr_start(struct ibv_qp_ex *qp)
 		return;
 	}
 	mesh_unlock(&h->posting.lock);
-	(left ? w->base.wr_start : qp->wr_start)(qp);
+	(left ? w->lower.wr_start : qp->wr_start)(qp);
 }
 
 /* vqp->lock */
@@ -83,7 +83,7 @@ static int carry_over(struct mesh_vqp *h, const struct mesh_wrex *w)
 	return err;
 }
 
-/* Post sends that waited for the end of a batch of the base. */
+/* Post sends that waited for the end of a batch of the lower provider. */
 static void drain(struct mesh_vqp *h)
 {
 	mesh_lock(&h->lock);
@@ -99,8 +99,8 @@ MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	bool fails = false;
 	int err;
 
-	if (of_base(qp)) {
-		err = w->base.wr_complete(qp);
+	if (of_lower(qp)) {
+		err = w->lower.wr_complete(qp);
 		drain(h);
 		return err;
 	}
@@ -124,11 +124,11 @@ MV_LOCKS_UNCHECKED static int mesh_wr_complete(struct ibv_qp_ex *qp)
 
 MV_LOCKS_UNCHECKED static void mesh_wr_abort(struct ibv_qp_ex *qp)
 {
-	const struct mesh_wrex *base = of_base(qp);
+	const struct mesh_wrex *lower = of_lower(qp);
 	struct mesh_vqp *h = vqp_of(qp);
 
-	if (base) {
-		base->base.wr_abort(qp);
+	if (lower) {
+		lower->lower.wr_abort(qp);
 		drain(h);
 		return;
 	}
@@ -191,10 +191,10 @@ __attribute__((no_sanitize("thread"), noinline)) static void put_functions(struc
 #undef X
 }
 
-/* wr_start last here, too: a batch of the base's finds none of ours, which are lost without the record. */
+/* wr_start last here, too: a batch of the lower provider's finds none of ours, which are lost without the record. */
 __attribute__((no_sanitize("thread"), noinline)) static void put_back_functions(struct ibv_qp_ex *qp, const struct mesh_wrex *w)
 {
-#define X(f) __atomic_store_n(&qp->f, w->base.f, __ATOMIC_RELEASE);
+#define X(f) __atomic_store_n(&qp->f, w->lower.f, __ATOMIC_RELEASE);
 	WR_FUNCTIONS(X)
 #undef X
 }
@@ -206,7 +206,7 @@ void mesh_wrex_install(struct mesh_vqp *h)
 
 	if (!qp || w->installed)
 		return;
-#define X(f) w->base.f = qp->f;
+#define X(f) w->lower.f = qp->f;
 	WR_FUNCTIONS(X)
 #undef X
 	atomic_thread_fence(memory_order_release);
@@ -234,7 +234,7 @@ void mesh_wrex_changed(struct mesh_vqp *h)
 	qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
 #define X(f)                                                                                                 \
 	if (qp->f && qp->f != mesh_##f) {                                              \
-		w->base.f = qp->f;                                                                           \
+		w->lower.f = qp->f;                                                                           \
 		qp->f = mesh_##f;                                                                            \
 	}
 	WR_FUNCTIONS(X)

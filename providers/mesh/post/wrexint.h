@@ -38,10 +38,10 @@
 	X(wr_abort)                                                                                          \
 	X(wr_start)
 
-/* Guarded by vqp->posting.lock; base and installed also by vqp->lock. */
+/* Guarded by vqp->posting.lock; @lower and @installed also by vqp->lock. */
 struct mesh_wrex {
 #define X(f) __typeof__(((struct ibv_qp_ex *)NULL)->f) f;
-	struct { WR_FUNCTIONS(X) } base;
+	struct { WR_FUNCTIONS(X) } lower;
 #undef X
 	bool installed;
 	/* thread in a batch of the plugin's wr_start; written under posting.lock and vqp->lock */
@@ -54,10 +54,11 @@ struct mesh_wrex {
 };
 
 /*
- * The plugin's functions may be installed while a thread is in a batch of the base's wr_start (mlx5_wr_walker.h): that
- * batch continues with the base's. Return: the base's functions, for this call; NULL: the batch is the plugin's.
+ * The plugin's functions may be installed while a thread is in a batch of the lower provider's wr_start
+ * (mlx5_wr_walker.h): that batch continues with the lower provider's. Return: the lower provider's functions, for this
+ * call; NULL: the batch is the plugin's.
  */
-static inline const struct mesh_wrex *of_base(struct ibv_qp_ex *qp)
+static inline const struct mesh_wrex *of_lower(struct ibv_qp_ex *qp)
 {
 	struct mesh_vqp *h = mesh_vqp_find(mesh_context_get(qp->qp_base.context), &qp->qp_base);
 	const struct mesh_wrex *w = atomic_load_explicit(&h->posting.wrex, memory_order_acquire);
@@ -67,9 +68,9 @@ static inline const struct mesh_wrex *of_base(struct ibv_qp_ex *qp)
 
 #define LEAVE_TO_BASE(f, ...)                                                                               \
 	do {                                                                                                 \
-		const struct mesh_wrex *base_ = of_base(qp);                                                 \
-		if (base_) {                                                                                 \
-			base_->base.f(qp, ##__VA_ARGS__);                                                    \
+		const struct mesh_wrex *lower_ = of_lower(qp);                                                 \
+		if (lower_) {                                                                                 \
+			lower_->lower.f(qp, ##__VA_ARGS__);                                                    \
 			return;                                                                              \
 		}                                                                                            \
 	} while (0)

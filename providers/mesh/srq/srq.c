@@ -8,7 +8,7 @@
 
 /* SRQs of the program, from creation to destruction. */
 
-/* The base's SRQ is destroyed: stop redistributing, and free the shadow SRQs. */
+/* The lower provider's SRQ is destroyed: stop redistributing, and free the shadow SRQs. */
 static void srq_kill(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
@@ -31,7 +31,7 @@ static void srq_free(struct mesh_srq *m)
 		m->own_qps = own_qp->next;
 		free(own_qp);
 	}
-	mesh_srqlog_fini(&m->base.log);
+	mesh_srqlog_fini(&m->lower.log);
 	mesh_srqlog_fini(&m->reserve.log);
 	mesh_srqlog_fini(&m->pool);
 	mesh_srqlog_fini(&m->begun);
@@ -67,11 +67,11 @@ static struct mesh_srq *srq_new(struct mesh_context *mc, struct ibv_pd *pd, stru
 	m->max_sge = attr->max_sge;
 	mesh_lock_init(&m->join_lock);
 	mesh_lock_init(&m->lock);
-	m->base.owner = m;
-	m->base.srq = srq;
+	m->lower.owner = m;
+	m->lower.srq = srq;
 	m->reserve.owner = m;
 	m->sges = calloc(m->max_sge ? m->max_sge : 1, sizeof(*m->sges));
-	if (!m->sges || mesh_srqlog_init(&m->base.log, m->max_wr, m->max_sge) ||
+	if (!m->sges || mesh_srqlog_init(&m->lower.log, m->max_wr, m->max_sge) ||
 	    mesh_srqlog_init(&m->pool, m->max_wr, m->max_sge)) {
 		srq_free(m);
 		return NULL;

@@ -8,9 +8,9 @@
  * Shared receive queues. Any QP of an SRQ may consume any of its receives. Once some of its QPs have moved and others have not,
  * these QPs are on different devices, and each receive has to be on exactly one device.
  *
- * The places of receives are the SRQ's *homes*: the program's own SRQ (base), and a shadow SRQ on each rail that moved QPs use.
- * Receives are logged from the creation of the SRQ on, because the base does not tell what is outstanding when the first QP
- * moves. The cost is a look-up, a lock and a copy per receive, on hosts with an agent.
+ * The places of receives are the SRQ's *homes*: the program's own SRQ, and a shadow SRQ on each rail that moved QPs
+ * use. Receives are logged from the creation of the SRQ on, because the lower provider does not tell what is
+ * outstanding when the first QP moves. The cost is a look-up, a lock and a copy per receive, on hosts with an agent.
  *
  * When the set of homes with QPs changes, all receives are collected, and distributed evenly. A home with QPs is collected by
  * consuming its receives: two QPs of the plugin on the same device, one of them on the SRQ, exchange empty messages until no
@@ -18,9 +18,10 @@
  * while others have some, is *starved*: the helper thread then redistributes. With fewer receives than homes they
  * rotate. Meanwhile peers get RNR NAKs, as when a program posts late.
  *
- * A home whose port is down cannot be collected, unless all of its QPs have left. So if some QPs of the base can move and others
- * cannot (for example the peer is on this host, or has no agent), a quarter of the receives is kept in a *reserve*: QPs that move
- * begin with these. The reserve gets none before the base has plenty, and gives them back when the base has none.
+ * A home whose port is down cannot be collected, unless all of its QPs have left. So if some QPs of the lower provider
+ * can move and others cannot (for example the peer is on this host, or has no agent), a quarter of the receives is kept
+ * in a *reserve*: QPs that move begin with these. The reserve gets none before the lower provider has plenty, and gives
+ * them back when the lower provider has none.
  *
  * Not supported: IBV_EVENT_SRQ_LIMIT_REACHED, once receives are distributed.
  *
@@ -29,13 +30,13 @@
  */
 
 /**
- * mesh_srq_join_base - before a QP of the base goes to RTR: it will receive from its SRQ
+ * mesh_srq_join_lower - before a QP of the lower provider goes to RTR: it will receive from its SRQ
  * @stays: the QP cannot move
  *
  * No effect without an SRQ, or if the SRQ is not logged. Return: 0; -ENOMEM; -ETIMEDOUT: no port is up there, so receives that
- * moved QPs have in turn cannot be removed from the base's SRQ; -EBUSY: they cannot be for another reason.
+ * moved QPs have in turn cannot be removed from the lower provider's SRQ; -EBUSY: they cannot be for another reason.
  */
-int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays);
+int mesh_srq_join_lower(struct mesh_context *mc, struct ibv_qp *qp, bool stays);
 /**
  * mesh_srq_leaving - before the QP is reset or destroyed. It still receives until then.
  *
@@ -107,7 +108,7 @@ void mesh_srqs_close(struct mesh_context *mc);
 
 /* srq_drain.c */
 
-/* How to modify, query and destroy QPs of the plugin: on the program's device by the base's functions. */
+/* How to modify, query and destroy QPs of the plugin: on the program's device by the lower provider's functions. */
 struct mesh_srq_drain_verbs {
 	int (*modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 	int (*query)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);

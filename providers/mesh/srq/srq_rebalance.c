@@ -13,8 +13,8 @@
 #define REBALANCE_STEP_NS 20000000ull
 #define REBALANCE_STEP_MAX_NS 320000000ull
 
-#define PLENTY	     16u /* receives at the base before the reserve gets any */
-#define RESERVE_PART 3u /* receives at the base per one in the reserve */
+#define PLENTY	     16u /* receives at the lower provider before the reserve gets any */
+#define RESERVE_PART 3u /* receives at the lower provider per one in the reserve */
 
 static struct mesh_srq_home *emptier(struct mesh_srq_home *a, struct mesh_srq_home *b)
 {
@@ -27,7 +27,7 @@ static struct mesh_srq_home *emptier(struct mesh_srq_home *a, struct mesh_srq_ho
 
 struct mesh_srq_home *mesh_srq_emptiest(struct mesh_srq *m)
 {
-	struct mesh_srq_home *best = emptier(NULL, &m->base), *home;
+	struct mesh_srq_home *best = emptier(NULL, &m->lower), *home;
 
 	for (home = m->shadows; home; home = home->next)
 		best = emptier(best, home);
@@ -91,7 +91,7 @@ bool mesh_srq_reserve_wanted(const struct mesh_srq *m)
 
 	for (home = m->shadows; home && !home->n_qps; home = home->next)
 		;
-	return !home && m->n_staying && m->base.n_qps > m->n_staying && mesh_survives(m->mc);
+	return !home && m->n_staying && m->lower.n_qps > m->n_staying && mesh_survives(m->mc);
 }
 
 /* join_lock, lock */
@@ -129,7 +129,7 @@ static void to_nowhere(void *arg, uint64_t wr_id)
 	(void)wr_id;
 }
 
-static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_id))
+static int drain_lower(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_id))
 {
 	struct mesh_context *mc = m->mc;
 	const struct mesh_srq_drain_verbs qps = {
@@ -142,21 +142,23 @@ static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_i
 	if (!pd)
 		return -ENOMEM;
 	return mesh_srq_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd, m->srq, &qps, taken,
-			      &m->base);
+			      &m->lower);
 }
 
 int mesh_srq_unstale(struct mesh_srq *m)
 {
-	int err = m->stale ? drain_base(m, to_nowhere) : 0;
+	int err = m->stale ? drain_lower(m, to_nowhere) : 0;
 
 	m->stale = err;
 	return err;
 }
 
-/* Entries left in the base's log after the first collection were consumed before receives were counted. lock */
+/*
+ * Entries left in the lower provider's log after the first collection were consumed before receives were counted. lock
+ */
 static void set_begun_aside(struct mesh_srq *m)
 {
-	struct mesh_srqlog *log = &m->base.log;
+	struct mesh_srqlog *log = &m->lower.log;
 
 	if (log->n && !m->begun.places)
 		mesh_srqlog_init(&m->begun, m->max_wr, m->max_sge); /* without memory, at most one receive is lost */
@@ -165,27 +167,33 @@ static void set_begun_aside(struct mesh_srq *m)
 	mesh_srqlog_clear(log);
 }
 
-/* Before the first distribution: may QPs of the base have consumed receives that are still in the base's log? */
+/*
+ * Before the first distribution: may QPs of the lower provider have consumed receives that are still in the lower
+ * provider's log?
+ */
 static bool is_uncounted(const struct mesh_srq *m)
 {
 	return !m->split && m->was_own;
 }
 
 /* lock */
-static int collect_base(struct mesh_srq *m)
+static int collect_lower(struct mesh_srq *m)
 {
-	struct mesh_srqlog *log = &m->base.log;
+	struct mesh_srqlog *log = &m->lower.log;
 	int err;
 
 	if (m->stale)
 		return 0; /* no QP receives there, and all receives there count as elsewhere */
-	if (m->base.n_qps || is_uncounted(m)) {
-		err = drain_base(m, to_pool);
+	if (m->lower.n_qps || is_uncounted(m)) {
+		err = drain_lower(m, to_pool);
 		if (!err && !m->split)
 			set_begun_aside(m);
 		return err;
 	}
-	/* Without QPs the log is exact. The receives also stay in the base's SRQ, until QPs are to receive from it. */
+	/*
+	 * Without QPs the log is exact. The receives also stay in the lower provider's SRQ, until QPs are to receive
+	 * from it.
+	 */
 	m->stale = log->n_left;
 	move_log(log, &m->pool);
 	return 0;
@@ -209,7 +217,7 @@ static int collect_shadow(struct mesh_srq_home *home)
 bool mesh_srq_starved(const struct mesh_srq *m)
 {
 	const struct mesh_srq_home *home;
-	bool some = mesh_srq_home_starved(&m->base), others_have = m->base.log.n_left || m->reserve.log.n_left;
+	bool some = mesh_srq_home_starved(&m->lower), others_have = m->lower.log.n_left || m->reserve.log.n_left;
 
 	for (home = m->shadows; home; home = home->next) {
 		some |= mesh_srq_home_starved(home);
@@ -222,7 +230,7 @@ static void remember_starved(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
 
-	m->base.had_none = mesh_srq_home_starved(&m->base);
+	m->lower.had_none = mesh_srq_home_starved(&m->lower);
 	for (home = m->shadows; home; home = home->next)
 		home->had_none = mesh_srq_home_starved(home);
 }
@@ -254,13 +262,13 @@ bool mesh_srq_call_helper_soon(struct mesh_srq *m)
 	return true;
 }
 
-/* Post the pool to the base, which had these receives a moment ago. */
+/* Post the pool to the lower provider, which had these receives a moment ago. */
 static void give_back(struct mesh_srq *m)
 {
 	struct mesh_srq_recv *recv;
 
 	while ((recv = mesh_srqlog_first(&m->pool))) {
-		mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge);
+		mesh_srq_post_to(&m->lower, recv->wr_id, recv->sges, recv->num_sge);
 		mesh_srqlog_drop(&m->pool, recv);
 	}
 }
@@ -273,8 +281,11 @@ static int rebalance(struct mesh_srq *m)
 
 	remember_starved(m);
 	collect_reserve(m);
-	err = collect_base(m);
-	/* Which entries of the base's log are consumed is known only once its SRQ is empty. Until then all receives stay there. */
+	err = collect_lower(m);
+	/*
+	 * Which entries of the lower provider's log are consumed is known only once its SRQ is empty. Until then all
+	 * receives stay there.
+	 */
 	if (err && is_uncounted(m)) {
 		m->reserve.n_qps = 0;
 		give_back(m);

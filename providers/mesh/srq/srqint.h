@@ -30,15 +30,16 @@ bool mesh_srq_call_helper(struct mesh_srq *m);
 bool mesh_srq_call_helper_soon(struct mesh_srq *m);
 /**
  * mesh_srq_rebalance - redistribute, because QPs came or went; join_lock, too
- * @ret_err: written: 0, or why some receives could not be collected. The others were distributed, or all receives are at the base
- * as before (split is false). May be NULL
+ * @ret_err: written: 0, or why some receives could not be collected. The others were distributed, or all receives are
+ * at the lower provider as before (split is false). May be NULL
  *
  * Return: wake the helper thread, after releasing @lock.
  */
 bool mesh_srq_rebalance(struct mesh_srq *m, int *ret_err);
 
 /**
- * mesh_srq_unstale - remove receives from the base's SRQ that count as elsewhere, before a QP of the base receives from it
+ * mesh_srq_unstale - remove receives from the lower provider's SRQ that count as elsewhere, before a QP of the lower
+ * provider receives from it
  *
  * Does not redistribute: receives given to a home without QPs would be lost.
  *

@@ -6,9 +6,12 @@
 #include "srqint.h"
 #include "survives.h"
 
-/* QPs that receive from an SRQ, of the base and moved ones, as they come and go. */
+/* QPs that receive from an SRQ, of the lower provider and moved ones, as they come and go. */
 
-/* ---- QPs of the base ----------------------------------------------------------------------------------------- */
+/*
+ * ---- QPs of the lower provider
+ * -----------------------------------------------------------------------------------------
+ */
 
 /* Count receives that the QP consumes from now on. join_lock */
 static int watch(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
@@ -35,7 +38,7 @@ static int watch(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
 	mesh_unlock(&data->lock);
 	if (!cq)
 		return -ENOMEM;
-	err = mesh_cq_add_own_qp(cq, own_qp->qpn, &m->base, NULL);
+	err = mesh_cq_add_own_qp(cq, own_qp->qpn, &m->lower, NULL);
 	if (err) {
 		mesh_lock(&data->lock);
 		mesh_cq_put(cq);
@@ -52,7 +55,7 @@ static void unwatch(struct mesh_srq_own_qp *own_qp)
 
 	if (!own_qp->cq)
 		return;
-	mesh_cq_remove_own_qp(own_qp->cq, own_qp->qpn, &own_qp->owner->base, NULL);
+	mesh_cq_remove_own_qp(own_qp->cq, own_qp->qpn, &own_qp->owner->lower, NULL);
 	mesh_lock(&data->lock);
 	mesh_cq_put(own_qp->cq);
 	mesh_unlock(&data->lock);
@@ -68,7 +71,7 @@ static struct mesh_srq_own_qp **find_own_qp(struct mesh_srq *m, const struct ibv
 	return at;
 }
 
-static int join_base(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
+static int join_lower(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
 {
 	int err = m->split || mesh_survives(m->mc) ? watch(m, own_qp) : 0;
 	bool wake = false;
@@ -78,16 +81,16 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
 	mesh_lock(&m->lock);
 	err = mesh_srq_unstale(m);
 	if (!err) {
-		m->base.n_qps++;
+		m->lower.n_qps++;
 		m->n_staying += own_qp->stays;
-		if (m->split && m->base.n_qps == 1)
+		if (m->split && m->lower.n_qps == 1)
 			wake = mesh_srq_rebalance(m, NULL);
 		else if (!m->reserve.n_qps && mesh_srq_reserve_wanted(m))
 			wake = mesh_srq_rebalance(m, NULL);
 	} else {
 		/*
-		 * Behind a port that is down, RTR of the base fails with ETIMEDOUT when it cannot resolve the peer's address: the
-		 * same here.
+		 * Behind a port that is down, RTR of the lower provider fails with ETIMEDOUT when it cannot resolve the
+		 * peer's address: the same here.
 		 */
 		err = err == -EHOSTUNREACH ? -ETIMEDOUT : -EBUSY;
 	}
@@ -97,7 +100,7 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
 	return err;
 }
 
-int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
+int mesh_srq_join_lower(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 {
 	struct mesh_srq *m = mesh_srq_find(mc, qp->srq);
 	struct mesh_srq_own_qp *own_qp;
@@ -105,7 +108,7 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 
 	if (!m)
 		return 0;
-	mesh_mlx5_is_base(mc); /* looks up the provider, before locks are taken */
+	mesh_mlx5_is_lower(mc); /* looks up the provider, before locks are taken */
 	mesh_lock(&m->join_lock);
 	own_qp = *find_own_qp(m, qp);
 	if (!own_qp) {
@@ -115,7 +118,7 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 			own_qp->qp = qp;
 			own_qp->qpn = qp->qp_num;
 			own_qp->stays = stays;
-			err = join_base(m, own_qp);
+			err = join_lower(m, own_qp);
 		} else {
 			err = -ENOMEM;
 		}
@@ -161,9 +164,9 @@ void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really)
 	if (really) {
 		unwatch(own_qp);
 		mesh_lock(&m->lock);
-		m->base.n_qps--;
+		m->lower.n_qps--;
 		m->n_staying -= own_qp->stays;
-		if (m->split && (!m->base.n_qps || (m->reserve.n_qps && !mesh_srq_reserve_wanted(m))))
+		if (m->split && (!m->lower.n_qps || (m->reserve.n_qps && !mesh_srq_reserve_wanted(m))))
 			wake = mesh_srq_rebalance(m, NULL);
 		mesh_unlock(&m->lock);
 		free(own_qp);

@@ -60,17 +60,17 @@ void mesh_srq_withhold(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_s
 	 */
 	if (place->gone)
 		m->n_withheld += move_to(place, &home->log, wr_id, false) ||
-				 (home == &m->base && move_to(place, &m->begun, wr_id, true));
+				 (home == &m->lower && move_to(place, &m->begun, wr_id, true));
 	wake = is_to_be_fed(home);
 	mesh_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);
 }
 
-/* Before the first move all receives are posted to the base. lock */
+/* Before the first move all receives are posted to the lower provider. lock */
 static void post_again(struct mesh_srq *m, const struct mesh_srq_recv *recv)
 {
-	if (!m->split && !mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge))
+	if (!m->split && !mesh_srq_post_to(&m->lower, recv->wr_id, recv->sges, recv->num_sge))
 		return;
 	mesh_srqlog_push(&m->pool, recv->wr_id, recv->sges, recv->num_sge);
 	if (m->split)
@@ -100,7 +100,7 @@ void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id)
 
 	mesh_lock(&m->lock);
 	recv = mesh_srqlog_find(log, wr_id, false);
-	if (!recv && home == &m->base && m->begun.places) {
+	if (!recv && home == &m->lower && m->begun.places) {
 		log = &m->begun;
 		recv = mesh_srqlog_find(log, wr_id, true);
 	}
@@ -111,7 +111,7 @@ void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id)
 	}
 	if (recv && m->split)
 		mesh_srq_distribute(m);
-	else if (recv && !m->dead && !mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge))
+	else if (recv && !m->dead && !mesh_srq_post_to(&m->lower, recv->wr_id, recv->sges, recv->num_sge))
 		mesh_srqlog_drop(&m->pool, recv);
 	mesh_unlock(&m->lock);
 }
@@ -128,7 +128,7 @@ struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *m)
 static uint32_t outstanding(const struct mesh_srq *m)
 {
 	const struct mesh_srq_home *home;
-	uint32_t n = m->base.log.n_left + m->reserve.log.n_left + m->pool.n_left + m->n_withheld;
+	uint32_t n = m->lower.log.n_left + m->reserve.log.n_left + m->pool.n_left + m->n_withheld;
 
 	for (home = m->shadows; home; home = home->next)
 		n += home->log.n_left;
@@ -151,7 +151,7 @@ static int refuse_full(struct mesh_srq *m, const struct mesh_srq_home *home)
 	mv_log(&mesh_root.log, MV_LOG_INFO,
 	       "%s: a receive does not fit into an SRQ of %u: %s; there are %u on the program's NIC, %u on %u other NICs, %u nowhere yet, "
 	       "%u withheld while a connection moves",
-	       m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->base.log.n_left, n_there,
+	       m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->lower.log.n_left, n_there,
 	       n_shadows, m->pool.n_left + m->reserve.log.n_left, m->n_withheld);
 	return ENOMEM;
 }
@@ -178,7 +178,7 @@ static int post_noted(struct mesh_srq *m, struct ibv_recv_wr *wr, struct ibv_rec
 	int err = m->mc->lower.io.post_srq_recv(m->srq, wr, bad_wr);
 
 	for (; wr && (!err || wr != *bad_wr); wr = wr->next)
-		mesh_srqlog_push(&m->base.log, wr->wr_id, wr->sg_list, wr->num_sge);
+		mesh_srqlog_push(&m->lower.log, wr->wr_id, wr->sg_list, wr->num_sge);
 	return err;
 }
 

@@ -86,11 +86,11 @@ static inline bool mesh_is_marker(const void *p, unsigned int *ret_slot)
 	return true;
 }
 
-static inline const void *mesh_pointer_at(const void *base, size_t offset)
+static inline const void *mesh_pointer_at(const void *lower, size_t offset)
 {
 	const void *p;
 
-	memcpy(&p, (const char *)base + offset, sizeof(p));
+	memcpy(&p, (const char *)lower + offset, sizeof(p));
 	return p;
 }
 

@@ -134,7 +134,7 @@ static void note_read(struct mesh_vqp *h, const struct ibv_qp *qp)
 	mesh_lock(&h->lock);
 	if (h->qp == qp) {
 		mesh_lock(&h->mc->data.last_wqe.lock);
-		h->last_wqe.of_base = true;
+		h->last_wqe.of_lower = true;
 		mesh_unlock(&h->mc->data.last_wqe.lock);
 	}
 	mesh_unlock(&h->lock);
@@ -249,7 +249,7 @@ void mesh_last_wqe_forget(struct mesh_vqp *h)
 	if (was == MESH_LAST_WQE_DUE)
 		TAILQ_REMOVE(&own->due, h, last_wqe.next_due);
 	h->last_wqe.state = MESH_LAST_WQE_NONE;
-	h->last_wqe.of_base = false;
+	h->last_wqe.of_lower = false;
 	mesh_unlock(&own->lock);
 	if (was != MESH_LAST_WQE_NONE)
 		mesh_root.lib.verbs.ack_async_event(&withheld); /* otherwise destroying the QP would block */

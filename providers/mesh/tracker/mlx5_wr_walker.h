@@ -27,7 +27,7 @@ struct mesh_staged {
  * libmlx5 frees them when it consumes the CQE. So
  *
  *   a successful send               adds the PSNs and counts of itself, and of unsignaled sends before it
- *   a failed send                   is copied to the log of wr_tracker.h, and handled as for any other base
+ *   a failed send                   is copied to the log of wr_tracker.h, and handled as for any other lower provider
  *   a receive                       is counted; a flushed one is copied
  *
  * A QP in ERR completes all of its work in order. At its end the log has exactly the outstanding work.
@@ -88,7 +88,7 @@ void mesh_walker_quicken(struct mesh_cq *cq);
 void mesh_walker_quicken_again(struct mesh_cq *cq);
 
 /**
- * mesh_walker_poll - ibv_poll_cq() of the base for one completion, which is read before; claimed
+ * mesh_walker_poll - ibv_poll_cq() of the lower provider for one completion, which is read before; claimed
  * @ret_failed_receive: certainly an error of a receive, which the verbs do not tell
  */
 int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive);

@@ -332,8 +332,8 @@ static bool completed(struct mesh_vqp *h, struct mesh_completion *c)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 
-	if (h->early.hides_base && h->early.n_at_base && !h->now.qp && c->status == IBV_WC_WR_FLUSH_ERR) {
-		h->early.n_at_base--; /* receives from before RTR are flushed first */
+	if (h->early.hides_lower && h->early.n_at_lower && !h->now.qp && c->status == IBV_WC_WR_FLUSH_ERR) {
+		h->early.n_at_lower--; /* receives from before RTR are flushed first */
 		return false;
 	}
 	if (c->wr_id == mesh_tracker_send_mark(tracker)) {

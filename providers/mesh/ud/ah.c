@@ -6,7 +6,7 @@
 #include "paths.h"
 #include "ud.h"
 
-struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr)
+struct ibv_ah *mesh_lower_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct ibv_ah *ah = mc->lower.create_ah(pd, attr);
 
@@ -17,7 +17,7 @@ struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct i
 	return ah;
 }
 
-/* NULL: the caller makes the base's handle with @choice->index. */
+/* NULL: the caller makes the lower provider's handle with @choice->index. */
 static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr,
 			     struct mesh_choice *choice)
 {
@@ -37,10 +37,10 @@ static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct 
 }
 
 /*
- * The base's handle, as the base gives it to the program. @ret_err: 0: no error is known, as mlx5 sets none for a port that
- * does not exist. Then the program keeps its errno, @program_errno.
+ * The lower provider's handle, as the lower provider gives it to the program. @ret_err: 0: no error is known, as mlx5
+ * sets none for a port that does not exist. Then the program keeps its errno, @program_errno.
  */
-static struct ibv_ah *ask_base(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr, int program_errno, int *ret_err)
+static struct ibv_ah *ask_lower(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr, int program_errno, int *ret_err)
 {
 	struct ibv_ah *ah;
 
@@ -69,7 +69,7 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		return ah;
 	if (choice.index == attr->grh.sgid_index) {
 		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid, false);
-		ah = ask_base(mc, pd, attr, program_errno, &err);
+		ah = ask_lower(mc, pd, attr, program_errno, &err);
 		if (ah)
 			return ah;
 		saved_errno = errno;
@@ -77,7 +77,10 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		absent = mc->sees_peers && mesh_is_nobody_there(err);
 		if (absent)
 			mesh_view_note_absent(&choice.gid, &attr->grh.dgid);
-		/* The base has waited for a neighbour for a second or more. By then the host may have answered the agent. */
+		/*
+		 * The lower provider has waited for a neighbour for a second or more. By then the host may have
+		 * answered the agent.
+		 */
 		if (absent || (stranger && !mesh_view_is_stranger(&attr->grh.dgid, false)))
 			ah = choose(mc, pd, attr, &choice);
 		errno = saved_errno;

@@ -40,7 +40,7 @@ void mesh_ud_close(struct mesh_context *mc);
 
 /* Verbs calls of the program. */
 
-/** mesh_ud_modified - the base has modified a UD QP */
+/** mesh_ud_modified - the lower provider has modified a UD QP */
 void mesh_ud_modified(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
 /** mesh_ud_gone - a UD QP will be destroyed, or has been reset. Preserves errno. */
 void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp);
@@ -49,19 +49,20 @@ void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp);
  * mesh_ud_create_ah - make an address handle for a destination behind another rail
  * @choice: of mesh_paths_choose(); if it is not sure, returns NULL
  *
- * The program's handle is one of the base with an unused address; posts replace it by the relay's. Exception: the destination is
- * in another subnet of the link, and the base finds a neighbour there. Then the handle is the base's own for the destination.
+ * The program's handle is one of the lower provider with an unused address; posts replace it by the relay's. Exception:
+ * the destination is in another subnet of the link, and the lower provider finds a neighbour there. Then the handle is
+ * the lower provider's own for the destination.
  *
- * Return: NULL: another kind of destination, or impossible: the caller makes the base's handle.
+ * Return: NULL: another kind of destination, or impossible: the caller makes the lower provider's handle.
  */
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
 				 const struct mesh_choice *choice);
 int mesh_destroy_ah(struct ibv_ah *ah); /* as in libibverbs */
 /**
- * mesh_base_ah - ah.c: make a handle of the base, for mc->lower.destroy_ah(). The kernel may look for the neighbour. NULL with
- * errno.
+ * mesh_base_ah - ah.c: make a handle of the lower provider, for mc->lower.destroy_ah(). The kernel may look for the
+ * neighbour. NULL with errno.
  */
-struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr);
+struct ibv_ah *mesh_lower_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
 /** mesh_ud_post_send - as ibv_post_send() of a UD QP; no lock is held */
 int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);

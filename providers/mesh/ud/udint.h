@@ -37,7 +37,7 @@ MV_RELEASES(&mesh_root.process->ud_lock) static inline void mesh_ud_unlock(int c
 /* An address handle of the program, for a destination behind another rail. */
 struct mesh_ud_ah {
 	const struct ibv_ah *ah; /* the program's handle */
-	struct ibv_ah *self; /* handle of the base to this host's own address: reaches relays */
+	struct ibv_ah *self; /* handle of the lower provider to this host's own address: reaches relays */
 	struct ibv_ah_attr attr; /* as the program gave them */
 	union ibv_gid local_gid; /* GID that the program means by its index */
 	uint8_t local_type; /* enum mv_gid_type */
@@ -170,7 +170,8 @@ struct mesh_ud_qp *mesh_ud_qp_get(struct mesh_context *mc, struct ibv_qp *qp);
  * program drives itself. A PD without UD QP belongs to a program whose QPs the plugin does not see (DC, DEVX). RC QPs count as
  * well: UCX connects those of rc_mlx5 by datagrams, and a connection moves completely or not at all.
  *
- * Call after mesh_mlx5_is_base(). Takes ud_lock, conn->lock and data->lock. May wait for an RC QP that is being connected.
+ * Call after mesh_mlx5_is_lower(). Takes ud_lock, conn->lock and data->lock. May wait for an RC QP that is being
+ * connected.
  */
 bool mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd);
 

@@ -76,7 +76,7 @@ static bool can_lead(struct mesh_context *mc, struct ibv_pd *pd)
 {
 	bool can;
 
-	mesh_mlx5_is_base(mc); /* looks up the provider, before locks are taken */
+	mesh_mlx5_is_lower(mc); /* looks up the provider, before locks are taken */
 	mesh_lock(&mc->data.lock);
 	can = mesh_data_takes(mc, MESH_FOR_DATAGRAMS);
 	mesh_unlock(&mc->data.lock);
@@ -87,13 +87,13 @@ static bool can_lead(struct mesh_context *mc, struct ibv_pd *pd)
 	return false;
 }
 
-static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like,
+static struct ibv_ah *lower_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like,
 			      const union ibv_gid *dgid)
 {
 	struct ibv_ah_attr attr = *like;
 
 	attr.grh.dgid = *dgid;
-	return mesh_base_ah(mc, pd, &attr);
+	return mesh_lower_ah(mc, pd, &attr);
 }
 
 /* Make relays and outlets possible first: no error tells a program later that its datagrams are lost. */
@@ -110,8 +110,8 @@ static bool has_outlet(struct mesh_context *mc, const struct ibv_ah_attr *attr, 
 	return has;
 }
 
-/* The base's handle, if the kernel finds the peer on the link. NULL: it does not. */
-static struct ibv_ah *ask_base(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like)
+/* The lower provider's handle, if the kernel finds the peer on the link. NULL: it does not. */
+static struct ibv_ah *ask_lower(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like)
 {
 	uint64_t began_ns = mesh_now_ns();
 	struct ibv_ah_attr attr = *like;
@@ -145,8 +145,8 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	/* If the route could not be looked up, there may be one. */
 	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, by_links, &view) || !can_lead(mc, pd))
 		return NULL;
-	/* Prefer the base's handle: a peer without plugin does not receive relayed datagrams. */
-	ah = view.verdict == MV_PATH_OTHER_SUBNET ? ask_base(mc, pd, attr) : NULL;
+	/* Prefer the lower provider's handle: a peer without plugin does not receive relayed datagrams. */
+	ah = view.verdict == MV_PATH_OTHER_SUBNET ? ask_lower(mc, pd, attr) : NULL;
 	if (ah || !has_outlet(mc, attr, &view))
 		return ah;
 	a = malloc(sizeof(*a));
@@ -157,9 +157,9 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	a->local_type = (uint8_t)choice->type;
 	a->routed = choice->fits;
 	a->by_links = by_links;
-	a->self = base_ah(mc, pd, attr, &choice->gid);
+	a->self = lower_ah(mc, pd, attr, &choice->gid);
 	if (a->self)
-		ah = base_ah(mc, pd, attr, &nowhere);
+		ah = lower_ah(mc, pd, attr, &nowhere);
 	a->ah = ah;
 	if (ah) {
 		cancel = mesh_ud_lock();
@@ -304,11 +304,11 @@ int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_sen
 static void mesh_ud_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 {
 	struct mesh_context *mc = mesh_context_get(ex->qp_base.context);
-	__typeof__(ex->wr_set_ud_addr) base = (__typeof__(base))(uintptr_t)mesh_map_get(&mc->ud.setters, ex);
+	__typeof__(ex->wr_set_ud_addr) lower = (__typeof__(lower))(uintptr_t)mesh_map_get(&mc->ud.setters, ex);
 
 	if (mesh_context_active(mc) && mesh_ud_active(mc))
 		lead(mc, &ex->qp_base, &ah, &remote_qpn, remote_qkey);
-	base(ex, ah, remote_qpn, remote_qkey);
+	lower(ex, ah, remote_qpn, remote_qkey);
 }
 
 void mesh_ud_install(struct mesh_ud_qp *u)
@@ -324,8 +324,8 @@ void mesh_ud_install(struct mesh_ud_qp *u)
 void mesh_ud_remove(struct mesh_ud_qp *u)
 {
 	struct ibv_qp_ex *ex = mesh_root.lib.verbs.qp_to_qp_ex(u->qp);
-	void *base = ex ? mesh_map_drop(&u->mc->ud.setters, ex) : NULL;
+	void *lower = ex ? mesh_map_drop(&u->mc->ud.setters, ex) : NULL;
 
-	if (base)
-		ex->wr_set_ud_addr = (__typeof__(ex->wr_set_ud_addr))(uintptr_t)base;
+	if (lower)
+		ex->wr_set_ud_addr = (__typeof__(ex->wr_set_ud_addr))(uintptr_t)lower;
 }

@@ -35,7 +35,7 @@ static int change_waiting(struct mesh_vqp *h, const struct ibv_qp_attr *attr, in
 	int err = 0;
 
 	if (mask & IBV_QP_ACCESS_FLAGS)
-		err = mesh_vqp_modify_base(h, &copy, IBV_QP_ACCESS_FLAGS);
+		err = mesh_vqp_modify_lower(h, &copy, IBV_QP_ACCESS_FLAGS);
 	if (!err && h->now.qp)
 		err = change_shadow(&h->now, attr, mask);
 	return -mesh_positive(err);

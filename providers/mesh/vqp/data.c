@@ -68,8 +68,8 @@ void mesh_vqp_release(struct mesh_vqp *h)
 	mesh_last_wqe_forget(h);
 	h->failure = (struct mesh_vqp_failure){0};
 	mesh_recvlog_fini(&h->early.log);
-	h->early.n_at_base = 0;
-	h->early.hides_base = false;
+	h->early.n_at_lower = 0;
+	h->early.hides_lower = false;
 	mesh_sendq_fini(&h->queue);
 	mesh_walker_close(h);
 	mesh_tracker_free(h->tracker);
@@ -85,7 +85,7 @@ void mesh_vqp_release(struct mesh_vqp *h)
 	h->now = h->next.shadow = (struct mesh_shadow){0};
 	h->paused = (struct mesh_vqp_paused){0};
 	atomic_store_explicit(&h->posting.stop_wanted, false, memory_order_relaxed);
-	h->logged_base = false;
+	h->logged_lower = false;
 	h->unwoken = false;
 	h->parity = (struct mesh_vqp_parity){0};
 	h->flushing.on = false;

@@ -96,7 +96,7 @@ static int now_to_err(struct mesh_vqp *h)
 
 	if (h->now.qp)
 		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE));
-	return -mesh_positive(mesh_vqp_try_modify_base(h, &attr, IBV_QP_STATE));
+	return -mesh_positive(mesh_vqp_try_modify_lower(h, &attr, IBV_QP_STATE));
 }
 
 /* 0 or errno */

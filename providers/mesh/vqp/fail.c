@@ -30,7 +30,7 @@ static int to_err(struct mesh_vqp *h)
  * on the transition to ERR, unless a move has brought it to ERR before (lastwqe.c). So the program's own QP goes to ERR after the
  * shadow, already in ERR, has completed its last receive. Locks: conn->lock only.
  */
-static void base_follows(struct mesh_vqp *h)
+static void lower_follows(struct mesh_vqp *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -126,7 +126,7 @@ static int bring_to_err(struct mesh_vqp *h)
 	int err;
 
 	if (mesh_failover_give_up(h))
-		return -mesh_positive(mesh_vqp_modify_base(h, &to_err_attr, IBV_QP_STATE));
+		return -mesh_positive(mesh_vqp_modify_lower(h, &to_err_attr, IBV_QP_STATE));
 	drop_unused_shadow(h);
 	err = prepare_sw_cq(h);
 	if (err)
@@ -141,7 +141,7 @@ static int bring_to_err(struct mesh_vqp *h)
 	if (appended)
 		mesh_cq_notify(cq);
 	if (!err)
-		base_follows(h);
+		lower_follows(h);
 	return err;
 }
 
@@ -230,6 +230,6 @@ void mesh_vqp_fail_now(struct mesh_vqp *h)
 	if (appended)
 		mesh_cq_notify(cq);
 	if (ended)
-		base_follows(h);
+		lower_follows(h);
 	mesh_cancel_restore(cancel);
 }

@@ -222,11 +222,11 @@ static struct mesh_shadow take_gone(struct mesh_vqp *h)
  * The program's own QP will flush later work. Before that it flushes the receives that it got before RTR, when it was open which
  * QP would do the work: hide those. After a drain it has none.
  */
-static void hide_receives_of_base(struct mesh_vqp *h)
+static void hide_receives_of_lower(struct mesh_vqp *h)
 {
 	int err;
 
-	if (h->logged_base || !h->early.n_at_base)
+	if (h->logged_lower || !h->early.n_at_lower)
 		return;
 	err = mesh_cq_names_qps(h->mc, h->recv_cq->cq) ? mesh_cq_add_own_qp(h->recv_cq, h->qp->qp_num, NULL, h)
 						       : -EOPNOTSUPP;
@@ -234,7 +234,7 @@ static void hide_receives_of_base(struct mesh_vqp *h)
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "%s: %s; receives of a queue pair that failed are flushed twice",
 			    h->mc->device, strerrordesc_np(-err));
 	mesh_lock(&h->lock);
-	h->early.hides_base = !err;
+	h->early.hides_lower = !err;
 	mesh_unlock(&h->lock);
 }
 
@@ -242,10 +242,10 @@ static void hide_receives_of_base(struct mesh_vqp *h)
 MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 {
 	struct mesh_shadow gone = take_gone(h);
-	bool base = gone.qp, withheld_given;
+	bool lower = gone.qp, withheld_given;
 
-	if (base)
-		hide_receives_of_base(h);
+	if (lower)
+		hide_receives_of_lower(h);
 	if (h->next.shadow.qp)
 		end_next(h);
 	if (gone.qp)
@@ -284,10 +284,10 @@ MV_LOCKS_UNCHECKED static bool flush_errors(struct mesh_vqp *h)
 	mesh_srq_end_withheld(h->srq, h->tracker->begun, withheld_given);
 	unlock_cqs(h);
 	mesh_failover_release(h);
-	if (base)
+	if (lower)
 		mesh_shadow_unmake(h, &gone);
 	wake_both(h);
-	return base;
+	return lower;
 }
 
 bool mesh_failover_goes_on(struct mesh_vqp *h)
@@ -333,7 +333,7 @@ static void end_now(struct mesh_vqp *h)
 
 bool mesh_failover_give_up(struct mesh_vqp *h)
 {
-	bool base;
+	bool lower;
 
 	if (!h->tracker)
 		return false;
@@ -341,7 +341,7 @@ bool mesh_failover_give_up(struct mesh_vqp *h)
 	end_now(h);
 	flush_errors(h);
 	mesh_lock(&h->lock);
-	base = h->mode == MESH_VQP_TRACKED;
+	lower = h->mode == MESH_VQP_TRACKED;
 	mesh_unlock(&h->lock);
-	return base;
+	return lower;
 }

@@ -29,7 +29,7 @@ static bool has_come(const struct mesh_shadow *shadow)
 bool mesh_shadow_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow, uint64_t err_ns)
 {
 	/* The program's device and the rails are of the same kind. */
-	uint64_t most_ns = mesh_mlx5_is_base(h->mc) ? DRAIN_NS : GRACE_NS;
+	uint64_t most_ns = mesh_mlx5_is_lower(h->mc) ? DRAIN_NS : GRACE_NS;
 
 	return !shadow->home || has_come(shadow) || mesh_now_ns() > err_ns + most_ns;
 }
@@ -45,7 +45,7 @@ void mesh_shadow_wait_drained(const struct mesh_vqp *h, const struct mesh_shadow
 static uint64_t patience_ns(struct mesh_vqp *h)
 {
 	bool reads = atomic_load_explicit(&h->mc->data.last_wqe.program_reads, memory_order_relaxed);
-	uint64_t ns = reads && mesh_mlx5_is_base(h->mc) ? PROGRAM_NS : GRACE_NS;
+	uint64_t ns = reads && mesh_mlx5_is_lower(h->mc) ? PROGRAM_NS : GRACE_NS;
 
 	return ns < h->drain.limit_ns / 2 ? ns : h->drain.limit_ns / 2;
 }
@@ -60,7 +60,7 @@ bool mesh_vqp_drained(struct mesh_vqp *h)
 	if (h->now.qp)
 		return mesh_shadow_drained(h, &h->now, h->drain.err_ns);
 	mesh_lock(&own->lock);
-	read = h->last_wqe.of_base;
+	read = h->last_wqe.of_lower;
 	mesh_unlock(&own->lock);
 	return read || mesh_now_ns() > h->drain.err_ns + patience_ns(h);
 }

@@ -36,7 +36,7 @@ static bool wanted(struct mesh_vqp *h, const struct ibv_qp *qp, struct ibv_ece *
 	*ret_exact = noted.told;
 	if (now->qp && now->qp != qp && now->rtr)
 		err = ask(now->qp, ret);
-	else if (h->logged_base)
+	else if (h->logged_lower)
 		err = h->mc->lower.qp.query_ece(h->qp, ret);
 	else
 		return true;

@@ -96,7 +96,7 @@ static int make_qp(struct mesh_vqp *h, const struct mesh_shadow_attr *attr, stru
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = h->made.sq_sig_all,
 	};
-	struct ibv_qp *qp = mesh_mlx5_is_base(h->mc) ? create_lean(shadow, &init) : NULL;
+	struct ibv_qp *qp = mesh_mlx5_is_lower(h->mc) ? create_lean(shadow, &init) : NULL;
 	int err;
 
 	if (!qp)
@@ -356,7 +356,7 @@ static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *re
 	int got = 1;
 
 	while (got > 0 && make_room(cq)) {
-		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, ret_notified);
+		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_lower(cq, 1, &wc, ret_notified);
 		mesh_sw_cq_fill_place(cq, got > 0 ? &wc : NULL);
 	}
 	return !got;

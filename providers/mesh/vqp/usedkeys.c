@@ -107,7 +107,7 @@ static void look_at_srq(struct look *look, struct mesh_srq *srq)
 	if (!srq)
 		return;
 	mesh_lock(&srq->lock);
-	look_at_receives(look, &srq->base.log);
+	look_at_receives(look, &srq->lower.log);
 	look_at_receives(look, &srq->reserve.log);
 	mesh_unlock(&srq->lock);
 }

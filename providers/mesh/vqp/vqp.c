@@ -140,7 +140,7 @@ int mesh_vqp_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh
 
 	if (qp->qp_type != IBV_QPT_RC)
 		return -EOPNOTSUPP;
-	mesh_mlx5_is_base(mc); /* looks up the provider, before locks are taken */
+	mesh_mlx5_is_lower(mc); /* looks up the provider, before locks are taken */
 	mesh_lock(&data->lock);
 	h = mesh_vqp_find(mc, qp);
 	if (!h) {
@@ -270,7 +270,7 @@ void mesh_vqp_destroy(struct mesh_vqp *h)
 /* ---- end and reset ------------------------------------------------------------------------------------------- */
 
 /* posting.lock */
-static int modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
+static int modify_lower(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err = h->mc->lower.qp.modify_qp(h->qp, attr, attr_mask);
 
@@ -322,33 +322,33 @@ static bool is_stopped(const struct mesh_vqp *h)
 	       mesh_vqp_in_own_batch(h);
 }
 
-int mesh_vqp_try_modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
+int mesh_vqp_try_modify_lower(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err;
 
 	if (is_stopped(h))
-		return modify_base(h, attr, attr_mask);
+		return modify_lower(h, attr, attr_mask);
 	if (!mesh_vqp_stop_posting(h))
 		return EAGAIN;
-	err = modify_base(h, attr, attr_mask);
+	err = modify_lower(h, attr, attr_mask);
 	mesh_vqp_resume_posting(h);
 	return err;
 }
 
-MV_LOCKS_UNCHECKED int mesh_vqp_modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
+MV_LOCKS_UNCHECKED int mesh_vqp_modify_lower(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	bool own = is_stopped(h);
 	int err;
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
 		/* A QP that was held for the peer's answer, and now uses the program's own NIC, stays there. */
-		err = mesh_srq_join_base(h->mc, h->qp, !h->tracker || mesh_vqp_mode(h) == MESH_VQP_QUEUING);
+		err = mesh_srq_join_lower(h->mc, h->qp, !h->tracker || mesh_vqp_mode(h) == MESH_VQP_QUEUING);
 		if (err)
 			return -err;
 	}
 	if (!own)
 		mesh_lock(&h->posting.lock);
-	err = modify_base(h, attr, attr_mask);
+	err = modify_lower(h, attr, attr_mask);
 	if (!own)
 		mesh_unlock(&h->posting.lock);
 	/* A failed RTR may be repeated, so receives are still recorded. */
@@ -379,7 +379,7 @@ static bool freeze_shortly(struct mesh_cq *cq)
 }
 
 /* vqp->lock */
-static int post_noted_to_base(struct mesh_vqp *h)
+static int post_noted_to_lower(struct mesh_vqp *h)
 {
 	const struct mesh_recvlog *log = &h->early.log;
 	struct ibv_recv_wr wr = {0}, *bad;
@@ -397,7 +397,7 @@ static int post_noted_to_base(struct mesh_vqp *h)
 }
 
 /* The CQs are frozen. */
-static int begin_base_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask)
+static int begin_lower_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, again = *init;
 	struct mesh_qp_ece noted;
@@ -413,20 +413,20 @@ static int begin_base_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, 
 	if (!err && mesh_qp_ece(h->mc, h->qp, &noted))
 		err = h->mc->lower.qp.set_ece(h->qp, &noted.ece);
 	if (!err)
-		err = post_noted_to_base(h);
+		err = post_noted_to_lower(h);
 	mesh_wrex_changed(h);
 	mesh_unlock(&h->lock);
 	return -mesh_positive(err);
 }
 
-int mesh_vqp_begin_base_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask)
+int mesh_vqp_begin_lower_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
 	bool frozen_a = freeze_shortly(a), frozen_b = frozen_a && b != a && freeze_shortly(b);
 	int err = -EAGAIN;
 
 	if (frozen_a && (frozen_b || b == a))
-		err = begin_base_again(h, init, init_mask);
+		err = begin_lower_again(h, init, init_mask);
 	mesh_cq_thaw(b, frozen_b);
 	mesh_cq_thaw(a, frozen_a);
 	return err;

@@ -41,7 +41,7 @@ struct mesh_vqp;
 
 /**
  * mesh_vqp_new - hold a QP that the program has just connected: its sends wait
- * @qp: RC, in INIT at the base
+ * @qp: RC, in INIT at the lower provider
  * @ops, @arg: constant; valid until mesh_vqp_destroy()
  *
  * Installs the plugin's data path where it is not installed yet: in the context (poll_cq, post_send, post_recv, req_notify_cq),
@@ -118,7 +118,7 @@ void mesh_vqp_resume_posting(struct mesh_vqp *h);
 bool mesh_vqp_is_polled(const struct mesh_vqp *h);
 
 /**
- * mesh_vqp_modify_base - modify the program's own QP
+ * mesh_vqp_modify_lower - modify the program's own QP
  *
  * Replaces mc->lower.qp.modify_qp() from mesh_vqp_new() on: mlx5 changes functions of struct ibv_qp_ex with the state,
  * which must not happen while the program posts. Waits for a thread in a batch, unless the caller is that thread, or
@@ -126,7 +126,7 @@ bool mesh_vqp_is_polled(const struct mesh_vqp *h);
  *
  * Return: as mc->lower.qp.modify_qp().
  */
-int mesh_vqp_modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
+int mesh_vqp_modify_lower(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
  * mesh_vqp_can_begin_again - may mesh_vqp_begin_base_again() be called later?
@@ -144,7 +144,7 @@ bool mesh_vqp_can_begin_again(const struct mesh_vqp *h);
  *
  * Return: 0; -EAGAIN: a thread polls, nothing has changed; -ENOMEM: not all receives are recorded, nothing has changed; -errno.
  */
-int mesh_vqp_begin_base_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask);
+int mesh_vqp_begin_lower_again(struct mesh_vqp *h, const struct ibv_qp_attr *init, int init_mask);
 
 /**
  * mesh_vqp_passthrough - the program's own QP is connected (RTR, and RTS if the program said so): give it all work
@@ -184,7 +184,7 @@ void mesh_vqp_fail_both(struct mesh_vqp *h, enum ibv_wc_status status);
  * - To ERR without a shadow in use: the program's own QP flushes the work that waits.
  * - Otherwise, and if the QP at work is in ERR without the program's knowledge: only succeeds; the caller remembers the change,
  *   and calls mesh_failover_change().
- * - To RESET: not here; the caller calls mesh_vqp_destroy(), then the base.
+ * - To RESET: not here; the caller calls mesh_vqp_destroy(), then the lower provider.
  *
  * Return: 0 or -errno.
  */
@@ -238,7 +238,10 @@ void mesh_vqp_destroy(struct mesh_vqp *h);
  */
 int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp);
 
-/** mesh_recvlog_end - drop the record: the base alone connects the QP, or it was reset or destroyed. No record is fine. */
+/**
+ * mesh_recvlog_end - drop the record: the lower provider alone connects the QP, or it was reset or destroyed. No record
+ * is fine.
+ */
 void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp);
 
 /**

@@ -16,13 +16,13 @@
 
 /* ---- the log of the program's own QP ------------------------------------------------------------------------- */
 
-static void count_base_wrs(struct mesh_vqp *h, int sign)
+static void count_lower_wrs(struct mesh_vqp *h, int sign)
 {
 	struct mesh_data *data = &h->mc->data;
 
 	mesh_lock(&data->lock);
-	h->send_cq->size.n_base_wrs += (uint32_t)sign * h->made.cap.max_send_wr;
-	h->recv_cq->size.n_base_wrs += (uint32_t)sign * h->made.cap.max_recv_wr;
+	h->send_cq->size.n_lower_wrs += (uint32_t)sign * h->made.cap.max_send_wr;
+	h->recv_cq->size.n_lower_wrs += (uint32_t)sign * h->made.cap.max_recv_wr;
 	mesh_unlock(&data->lock);
 }
 
@@ -30,7 +30,7 @@ static void unlist(struct mesh_vqp *h)
 {
 	mesh_cq_remove_own_qp(h->send_cq, h->qp->qp_num, NULL, h);
 	mesh_cq_remove_own_qp(h->recv_cq, h->qp->qp_num, NULL, h);
-	count_base_wrs(h, -1);
+	count_lower_wrs(h, -1);
 }
 
 int mesh_failover_track(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
@@ -46,8 +46,8 @@ int mesh_failover_track(struct mesh_context *mc, struct ibv_qp *qp, const struct
 	mesh_tracker_rtr(h->tracker, mtu_bytes);
 	mesh_unlock(&h->lock);
 	/* In INIT no work completes, so no completion is missed. */
-	count_base_wrs(h, 1);
-	h->logged_base = true;
+	count_lower_wrs(h, 1);
+	h->logged_lower = true;
 	err = mesh_cq_add_own_qp(h->send_cq, qp->qp_num, NULL, h);
 	if (!err)
 		err = mesh_cq_add_own_qp(h->recv_cq, qp->qp_num, NULL, h);
@@ -66,11 +66,11 @@ int mesh_failover_track(struct mesh_context *mc, struct ibv_qp *qp, const struct
 void mesh_failover_untrack(struct mesh_vqp *h)
 {
 	unlist(h);
-	h->logged_base = false;
+	h->logged_lower = false;
 	mesh_vqp_begin_again(h);
 }
 
-int mesh_failover_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
+int mesh_failover_lower_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	bool drained;
 
@@ -81,7 +81,7 @@ int mesh_failover_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int att
 	mesh_unlock(&h->lock);
 	if (drained)
 		return 0;
-	return mesh_vqp_modify_base(h, attr, attr_mask);
+	return mesh_vqp_modify_lower(h, attr, attr_mask);
 }
 
 void mesh_failover_end(struct mesh_vqp *h)
@@ -92,12 +92,12 @@ void mesh_failover_end(struct mesh_vqp *h)
 	mesh_failover_release(h);
 	mesh_failover_disarm(h);
 	mesh_failover_reap(h);
-	if (h->logged_base)
+	if (h->logged_lower)
 		unlist(h);
-	h->logged_base = false;
-	if (h->early.hides_base)
+	h->logged_lower = false;
+	if (h->early.hides_lower)
 		mesh_cq_remove_own_qp(h->recv_cq, h->qp->qp_num, NULL, h);
-	h->early.hides_base = false;
+	h->early.hides_lower = false;
 }
 
 const char *mesh_failover_lost(struct mesh_vqp *h)
@@ -195,7 +195,7 @@ static int make_room(struct mesh_cq *cq)
 	int err;
 
 	mesh_lock(&data->lock);
-	least = cq->size.n_base_wrs + 3; /* a notification, and two marks */
+	least = cq->size.n_lower_wrs + 3; /* a notification, and two marks */
 	want = (uint64_t)least + atomic_load_explicit(&cq->size.own_cqe, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)

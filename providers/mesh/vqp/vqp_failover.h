@@ -39,7 +39,7 @@ int mesh_failover_track(struct mesh_context *mc, struct ibv_qp *qp, const struct
 void mesh_failover_untrack(struct mesh_vqp *h);
 
 /** mesh_failover_base_rts - the program brings its own QP to RTS. Return: as mc->lower.qp.modify_qp(). */
-int mesh_failover_base_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
+int mesh_failover_lower_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
  * mesh_failover_arm - make the standby: a QP in INIT for the next move

@@ -36,11 +36,11 @@ int mesh_vqp_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh
  */
 int mesh_vqp_room(struct mesh_vqp *h);
 /**
- * mesh_vqp_try_modify_base - as mesh_vqp_modify_base(), not to RTR, without waiting for another thread in a batch
+ * mesh_vqp_try_modify_lower - as mesh_vqp_modify_lower(), not to RTR, without waiting for another thread in a batch
  *
  * Return: EAGAIN: another thread is in a batch (ibv_wr_start()); else as mc->lower.qp.modify_qp().
  */
-int mesh_vqp_try_modify_base(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
+int mesh_vqp_try_modify_lower(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 /**
  * mesh_vqp_begin_again - undo mesh_vqp_begin() before anything completed: mode RX_RECORD, with the logged receives
  */

@@ -37,7 +37,7 @@ int mesh_vqp_modify(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask)
 	if (mode == MESH_VQP_DRAINING || mode == MESH_VQP_DRAINED || mesh_failover_broken(h))
 		return 0; /* a QP in ERR would refuse the change */
 	if (mode == MESH_VQP_TRACKED)
-		return -mesh_positive(mesh_vqp_modify_base(h, attr, attr_mask));
+		return -mesh_positive(mesh_vqp_modify_lower(h, attr, attr_mask));
 	if (h->now.qp && mode != MESH_VQP_QUEUING)
 		return mesh_shadow_modify(h, attr, attr_mask & ~PATH_ATTRIBUTES);
 	return 0;

@@ -180,7 +180,7 @@ static void test_moved(void **state)
 	mesh_conn_put(conn);
 }
 
-/* Its peer is being asked, and the base's queue pair is in INIT. */
+/* Its peer is being asked, and the lower provider's queue pair is in INIT. */
 static void test_held(void **state)
 {
 	struct mesh_conn *conn = open_both(MV_PATH_ASK);
@@ -197,8 +197,11 @@ static void test_held(void **state)
 #define RTR_MORE (IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX)
 #define RTS_MORE (IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE)
 
-/* What is missing, or too much, is refused as by the base, of which b is, also where that is not asked or is not asked yet. */
-static void test_refused_as_by_the_base(void **state)
+/*
+ * What is missing, or too much, is refused as by the lower provider, of which b is, also where that is not asked or is
+ * not asked yet.
+ */
+static void test_refused_as_by_the_lower(void **state)
 {
 	struct mesh_conn *conn = open_both(MV_PATH_ASK);
 	int bit, err;
@@ -256,7 +259,7 @@ static void test_tries_again(void **state)
 	mesh_conn_put(conn);
 }
 
-/* It is the base's, whatever becomes of its path. */
+/* It is the lower provider's, whatever becomes of its path. */
 static void test_tries_again_without_thread(void **state)
 {
 	struct mesh_conn *conn;
@@ -276,7 +279,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_logged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_moved, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_held, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_refused_as_by_the_base, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused_as_by_the_lower, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tries_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tries_again_without_thread, setup, teardown),
 	};

@@ -90,12 +90,12 @@ static void end_helping(void)
 
 /* ---- the program ------------------------------------------------------------------------------------------------------ */
 
-static int (*base_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
-static _Atomic unsigned int n_rtr; /* of the base's */
+static int (*lower_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+static _Atomic unsigned int n_rtr; /* of the lower provider's */
 static unsigned int resolves_us; /* as long as the kernel looks for the neighbour */
 static int refuses; /* what it says then; 0: it is there */
 
-static bool listens; /* the base's goes to RTR at once, as mesh_conn_listen() does */
+static bool listens; /* the lower provider's goes to RTR at once, as mesh_conn_listen() does */
 
 void __real_mesh_conn_listen(struct mesh_conn *c);
 void __wrap_mesh_conn_listen(struct mesh_conn *c);
@@ -125,7 +125,7 @@ static int modify_slowly(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		if (refuses)
 			return refuses;
 	}
-	return base_modify(qp, attr, mask);
+	return lower_modify(qp, attr, mask);
 }
 
 /* @reads: what libmlx5 has is read; else all batches are ours from the beginning */
@@ -138,7 +138,7 @@ static void open_in_init(enum mv_path_verdict verdict, bool reads)
 		world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE;
 	mesh_root.config.survive = true;
 	world.mc->sees_peers = true;
-	base_modify = world.mc->lower.qp.modify_qp;
+	lower_modify = world.mc->lower.qp.modify_qp;
 	world.mc->lower.qp.modify_qp = modify_slowly;
 	n_rtr = 0;
 	resolves_us = 0;
@@ -242,7 +242,7 @@ static int teardown(void **state)
 	end_close(&e);
 	listens = false;
 	manner = NULL;
-	world.mc->lower.qp.modify_qp = base_modify;
+	world.mc->lower.qp.modify_qp = lower_modify;
 	mesh_root.config.survive = false;
 	world_close(&world);
 	alarm(0); /* who has failed may have left a batch open */
@@ -457,14 +457,14 @@ static void start_poll(void)
 	assert_int_equal(e.cq_ex->wr_id, 77);
 }
 
-/* The peer has another version than that for which the base's listens. */
+/* The peer has another version than that for which the lower provider's listens. */
 static void listens_for_another(void)
 {
 	conn->own_qp.listen_type = conn->ends.local_type == MV_GID_TYPE_ROCE_V1 ? MV_GID_TYPE_ROCE_V2 : MV_GID_TYPE_ROCE_V1;
 	conn->own_qp.listen_index++;
 }
 
-static enum ibv_qp_state base_state(void)
+static enum ibv_qp_state lower_state(void)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -474,8 +474,8 @@ static enum ibv_qp_state base_state(void)
 }
 
 /*
- * Who polls an extended CQ may take his time, and ask: libmlx5 would wait for the end of that to bring the base's to RESET. It listens on
- * meanwhile, without anybody trying all the time.
+ * Who polls an extended CQ may take his time, and ask: libmlx5 would wait for the end of that to bring the lower
+ * provider's to RESET. It listens on meanwhile, without anybody trying all the time.
  */
 static void listens_while_polled(enum mv_move_state state)
 {
@@ -491,7 +491,7 @@ static void listens_while_polled(enum mv_move_state state)
 	assert_looks_seldom();
 	assert_int_equal(n_submitted, 0); /* a worker could only give it back */
 	assert_rts();
-	assert_int_equal(base_state(), IBV_QPS_RTR);
+	assert_int_equal(lower_state(), IBV_QPS_RTR);
 	mesh_lock(&conn->lock);
 	assert_int_equal(conn->state, MESH_CONN_HELD);
 	assert_int_equal(conn->move.state, state);
@@ -522,7 +522,10 @@ static void test_polled_and_prepared(void **state)
 	listens_while_polled(MV_MOVE_PREPARING);
 }
 
-/* Who may poll since before our functions came in is not seen by them: then the base's does not listen, for that could not be taken back. */
+/*
+ * Who may poll since before our functions came in is not seen by them: then the lower provider's does not listen, for
+ * that could not be taken back.
+ */
 static void test_polled_before(void **state)
 {
 	(void)state;
@@ -530,7 +533,7 @@ static void test_polled_before(void **state)
 	to_rtr();
 	assert_int_equal(to_rts(), 0);
 	assert_false(conn->own_qp.listens);
-	assert_int_equal(base_state(), IBV_QPS_INIT);
+	assert_int_equal(lower_state(), IBV_QPS_INIT);
 	ibv_end_poll(e.cq_ex);
 	begin_helping();
 	assert_goes_passthrough();
@@ -568,7 +571,7 @@ static void *post_batches(void *arg)
 	return NULL;
 }
 
-/* Batches that begin when the base's is being connected wait for that, with nothing that it waits for. */
+/* Batches that begin when the lower provider's is being connected wait for that, with nothing that it waits for. */
 static void test_batches_meanwhile(void **state)
 {
 	pthread_t poster;
@@ -640,7 +643,7 @@ static void test_ended_elsewhere(void **state)
 	assert_int_equal(end_wait(&e).wr_id, 1); /* done, or flushed */
 }
 
-/* A first move that came to nothing: the base's queue pair goes on, with our functions before it. */
+/* A first move that came to nothing: the lower provider's queue pair goes on, with our functions before it. */
 static void test_ended_after_failure(void **state)
 {
 	(void)state;

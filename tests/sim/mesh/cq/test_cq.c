@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The CQ that is read (mlx5_wr_walker.h): to libmlx5 it is as it was, it may be resized or lose its queue pair
- * meanwhile, and one that the program may poll by itself is left alone. And what is asked of the base when an extended
- * one is made. Seeded: TEST_SEED=n
+ * meanwhile, and one that the program may poll by itself is left alone. And what is asked of the lower provider when an
+ * extended one is made. Seeded: TEST_SEED=n
  */
 #include <errno.h>
 #include <pthread.h>
@@ -74,7 +74,10 @@ static void test_destroyed_meanwhile(void **state)
 	assert_int_equal(world.mc->lower.io.poll_cq(a.cq, 1, &wc), 0);
 }
 
-/* Neither logged nor moved to another path when it is connected; what is posted, polled and noted is the base's alone. */
+/*
+ * Neither logged nor moved to another path when it is connected; what is posted, polled and noted is the lower
+ * provider's alone.
+ */
 static void assert_is_left(struct ibv_qp *qp)
 {
 	struct mesh_vqp *none = NULL;
@@ -98,7 +101,7 @@ static void polled_by_itself(const struct manner *manner)
 	end_open(&a, &world, manner, &two_cqs);
 	memset(&dv, 0, sizeof(dv));
 	obj.cq.in = a.cq;
-	assert_true(mesh_mlx5_is_base(world.mc));
+	assert_true(mesh_mlx5_is_lower(world.mc));
 	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
 	assert_is_left(a.qp);
 }
@@ -154,7 +157,7 @@ static void test_builds(void **state)
 	(void)state;
 	end_close(&a);
 	end_open(&a, &world, &builders, &two_cqs);
-	assert_true(mesh_mlx5_is_base(world.mc));
+	assert_true(mesh_mlx5_is_lower(world.mc));
 	dv = world.mc->data.mlx5.qp_ex(a.qp_ex);
 	for (at = (char *)&dv->wr_set_dc_addr; at < (char *)(dv + 1); at += sizeof(function)) {
 		assert_memory_equal(at, &none, sizeof(none));
@@ -182,25 +185,28 @@ static void test_builds(void **state)
 	assert_string_not_equal(mesh_vqp_why_busy(world.mc, a.qp), mesh_cq_why_taken);
 }
 
-static struct ibv_cq_ex *(*base_create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
-static struct ibv_cq_init_attr_ex asked; /* of the base, the last time */
+static struct ibv_cq_ex *(*lower_create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+static struct ibv_cq_init_attr_ex asked; /* of the lower provider, the last time */
 static int n_asked;
 
 static struct ibv_cq_ex *create_seen(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	asked = *attr;
 	n_asked++;
-	return base_create(context, attr);
+	return lower_create(context, attr);
 }
 
-/* What a program does not name by comp_mask is not there, and what it names and we do not know is the base's to refuse. */
-static void test_asked_of_base(void **state)
+/*
+ * What a program does not name by comp_mask is not there, and what it names and we do not know is the lower provider's
+ * to refuse.
+ */
+static void test_asked_of_lower(void **state)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN, .flags = ~0u, .parent_domain = world.pd};
 	struct ibv_cq_ex *cq;
 
 	(void)state;
-	base_create = world.mc->lower.cq.create_cq_ex;
+	lower_create = world.mc->lower.cq.create_cq_ex;
 	world.mc->lower.cq.create_cq_ex = create_seen;
 	n_asked = 0;
 	cq = ibv_create_cq_ex(world.context, &attr);
@@ -236,7 +242,7 @@ static void test_asked_of_base(void **state)
 	assert_non_null(cq);
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
-	world.mc->lower.cq.create_cq_ex = base_create;
+	world.mc->lower.cq.create_cq_ex = lower_create;
 }
 
 static void test_resized(void **state)
@@ -348,7 +354,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, reading_setup, reading_teardown)
 		T(test_cq_is_as_it_was), T(test_resized), T(test_resized_between), T(test_resized_meanwhile),
 		T(test_resized_unknown), T(test_destroyed_meanwhile), T(test_polled_by_itself), T(test_made_past_us), T(test_builds),
-		T(test_asked_of_base),
+		T(test_asked_of_lower),
 	};
 
 	fault_one_thread(true); /* NICs have threads of ours */

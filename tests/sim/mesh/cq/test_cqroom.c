@@ -55,7 +55,7 @@ static void test_room_beside_srq(void **state)
 	for (n_sends = 0; !end_send_empty(&c, n_sends, 0); n_sends++)
 		; /* the peer has no receive, and however often they come again, they stay */
 	/* By what is logged there is room enough, and no more than that. */
-	assert_true(h->send_cq->size.n_base_wrs + 3 <= (uint32_t)c.cq->cqe);
+	assert_true(h->send_cq->size.n_lower_wrs + 3 <= (uint32_t)c.cq->cqe);
 	n_recvs = (uint32_t)c.cq->cqe - n_sends + 20;
 	assert_true(n_recvs < (uint32_t)c.cq->cqe);
 	for (i = 0; i < n_recvs; i++) {
@@ -107,19 +107,19 @@ static void test_room_does_not_grow(void **state)
 	(void)state;
 	connect_a();
 	room = room_after_prepare();
-	assert_true(room >= own + h->send_cq->size.n_base_wrs + 3);
+	assert_true(room >= own + h->send_cq->size.n_lower_wrs + 3);
 	assert_int_equal(room_after_prepare(), room);
 	/* The QP on the other NIC needs room for its own work alone. */
 	assert_true((uint32_t)h->send_cq->shadows.polled->cq->cqe <= own);
 	assert_int_equal(ibv_resize_cq(a.cq, 3000), 0);
 	own = (uint32_t)a.cq->cqe;
 	room = room_after_prepare();
-	assert_true(room >= own + h->send_cq->size.n_base_wrs + 3);
+	assert_true(room >= own + h->send_cq->size.n_lower_wrs + 3);
 	assert_int_equal(room_after_prepare(), room);
 	assert_int_equal(ibv_resize_cq(a.cq, 100), 0);
 	room = (uint32_t)a.cq->cqe;
 	assert_true(room < own);
-	assert_true(room_after_prepare() >= room + h->send_cq->size.n_base_wrs + 3);
+	assert_true(room_after_prepare() >= room + h->send_cq->size.n_lower_wrs + 3);
 	assert_true((uint32_t)a.cq->cqe < own);
 }
 
@@ -138,7 +138,7 @@ static void test_room_refused(void **state)
 	assert_int_equal(room_after_prepare(), own);
 	assert_int_equal(resizes.n, 1); /* it is not asked again */
 	assert_int_equal(ibv_resize_cq(a.cq, 10), 0);
-	least = h->send_cq->size.n_base_wrs + 3;
+	least = h->send_cq->size.n_lower_wrs + 3;
 	assert_true((uint32_t)a.cq->cqe < least);
 	resizes.max = (int)least;
 	assert_true(room_after_prepare() >= least);

@@ -30,7 +30,7 @@ static void *release_elsewhere(void *arg)
 	return arg;
 }
 
-static struct ibv_cq_ex *(*base_create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+static struct ibv_cq_ex *(*lower_create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 
 static struct ibv_cq_ex *create_nameless_only(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
@@ -38,7 +38,7 @@ static struct ibv_cq_ex *create_nameless_only(struct ibv_context *context, struc
 		errno = ENOTSUP;
 		return NULL;
 	}
-	return base_create(context, attr);
+	return lower_create(context, attr);
 }
 
 /* UCX makes such CQs, and polls them by ibv_poll_cq(). */
@@ -58,10 +58,10 @@ static void test_nameless(void **state)
 	struct mesh_vqp *h;
 
 	(void)state;
-	base_create = world.mc->lower.cq.create_cq_ex;
+	lower_create = world.mc->lower.cq.create_cq_ex;
 	world.mc->lower.cq.create_cq_ex = create_nameless_only;
 	open_hub(&bare_ex, &(struct shape){.wc_flags = IBV_WC_EX_WITH_BYTE_LEN});
-	world.mc->lower.cq.create_cq_ex = base_create;
+	world.mc->lower.cq.create_cq_ex = lower_create;
 	assert_null(hub.cq_ex->read_qp_num);
 	end_open(&tracked, &world, &moved_ex, &(struct shape){.hub = &hub});
 	assert_false(mesh_cq_names_qps(world.mc, hub.cq));
@@ -70,7 +70,7 @@ static void test_nameless(void **state)
 
 #define LATER 30 /* the number of a bit that this library does not know */
 
-/* The base of a later library, which knows more; and of a NIC with a clock page. */
+/* The lower provider of a later library, which knows more; and of a NIC with a clock page. */
 static struct ibv_cq_ex *create_later(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	struct ibv_cq_init_attr_ex known = *attr;
@@ -78,7 +78,7 @@ static struct ibv_cq_ex *create_later(struct ibv_context *context, struct ibv_cq
 	known.wc_flags &= ~(1ull << LATER | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
 	known.comp_mask &= ~(1u << LATER);
 	known.flags &= ~(1u << LATER);
-	return base_create(context, &known);
+	return lower_create(context, &known);
 }
 
 /*
@@ -98,7 +98,7 @@ static void test_strange(void **state)
 	int err;
 
 	(void)state;
-	base_create = world.mc->lower.cq.create_cq_ex;
+	lower_create = world.mc->lower.cq.create_cq_ex;
 	world.mc->lower.cq.create_cq_ex = create_later;
 	for (size_t i = 0; i < 2 * sizeof(strange) / sizeof(strange[0]); i++) {
 		open_hub(&bare_ex, &strange[i / 2]);
@@ -113,7 +113,7 @@ static void test_strange(void **state)
 		close_end(&tracked);
 		close_end(&hub);
 	}
-	world.mc->lower.cq.create_cq_ex = base_create;
+	world.mc->lower.cq.create_cq_ex = lower_create;
 	/* What is known, and what is not named, is as ever. */
 	open_hub(&bare_ex, &(struct shape){.cq_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .cq_flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED});
 	open_tracked(&moved_ex, 0);

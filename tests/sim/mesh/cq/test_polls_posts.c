@@ -262,7 +262,7 @@ static void test_window(void **state)
 	assert_int_equal(n_bound, 2);
 }
 
-/* Nor is anything else that only the base could do. */
+/* Nor is anything else that only the lower provider could do. */
 static void test_refused(void **state)
 {
 	static const struct manner builders = {.how = MOVED, .extended = true, .builders = true};

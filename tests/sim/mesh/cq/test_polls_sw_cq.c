@@ -53,8 +53,8 @@ static void open_for_append(uint64_t wc_flags)
 	open_tracked(&moved_ex, 0);
 	open_bare(&bare_ex);
 	cq = cq_of_hub();
-	real_start_poll = cq->ex.base.start_poll;
-	cq->ex.base.start_poll = start_poll_meanwhile;
+	real_start_poll = cq->ex.lower.start_poll;
+	cq->ex.lower.start_poll = start_poll_meanwhile;
 }
 
 static void append_at_next(void)
@@ -112,10 +112,10 @@ static void test_goes_behind(void **state)
 	open_for_append(NAMED | IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |
 			IBV_WC_EX_WITH_DLID_PATH_BITS);
 	cq = cq_of_hub();
-	cq->ex.base.read_src_qp = src_qp;
-	cq->ex.base.read_slid = slid;
-	cq->ex.base.read_sl = sl;
-	cq->ex.base.read_dlid_path_bits = dlid_path_bits;
+	cq->ex.lower.read_src_qp = src_qp;
+	cq->ex.lower.read_slid = slid;
+	cq->ex.lower.read_sl = sl;
+	cq->ex.lower.read_dlid_path_bits = dlid_path_bits;
 	write_nothing(&tracked, &tracked, 1);
 	append_at_next();
 	start_poll(OURS);

@@ -78,7 +78,7 @@ static int teardown(void **state)
 	return world_teardown(state);
 }
 
-/* As connect.c has it; a queue pair of the base that has a log, to a peer that never answers. */
+/* As connect.c has it; a queue pair of the lower provider that has a log, to a peer that never answers. */
 static void tracked(const struct manner *manner)
 {
 	struct ibv_qp_attr rts = world_rts(0);

@@ -22,20 +22,20 @@
 #define N_WRITES 20000u
 #define N_TAKEN  (N_WRITES / 4) /* at least so many are taken by us, whatever others do */
 
-static int (*base_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-static _Atomic unsigned int n_base; /* completions of a's queue pair that libmlx5 took */
+static int (*lower_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+static _Atomic unsigned int n_lower; /* completions of a's queue pair that libmlx5 took */
 
 static int counting_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
-	int got = base_poll(cq, n, wc), i;
+	int got = lower_poll(cq, n, wc), i;
 
 	for (i = 0; i < got; i++)
-		n_base += a.qp && wc[i].qp_num == a.qp->qp_num;
+		n_lower += a.qp && wc[i].qp_num == a.qp->qp_num;
 	return got;
 }
 
 /* In the place of libmlx5's. Nobody polls. */
-static void base_polls_by(int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc))
+static void lower_polls_by(int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc))
 {
 	if (world.context->ops.poll_cq == world.mc->lower.io.poll_cq)
 		world.context->ops.poll_cq = poll;
@@ -45,10 +45,10 @@ static void base_polls_by(int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *w
 static int setup(void **state)
 {
 	reading_setup(state);
-	assert_true(mesh_mlx5_is_base(world.mc)); /* it is asked once, by where this function is */
-	base_poll = world.mc->lower.io.poll_cq;
-	base_polls_by(counting_poll);
-	n_base = 0;
+	assert_true(mesh_mlx5_is_lower(world.mc)); /* it is asked once, by where this function is */
+	lower_poll = world.mc->lower.io.poll_cq;
+	lower_polls_by(counting_poll);
+	n_lower = 0;
 	alarm(PATIENCE_S);
 	return 0;
 }
@@ -56,7 +56,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	alarm(0);
-	base_polls_by(base_poll);
+	lower_polls_by(lower_poll);
 	return reading_teardown(state);
 }
 
@@ -95,12 +95,12 @@ static void test_taken(void **state)
 		assert_int_equal(write_one(i), 0);
 		assert_true(end_wait(&a).wr_id == i);
 	}
-	assert_int_equal(n_base, 0);
+	assert_int_equal(n_lower, 0);
 	/* Anything, many times round the queue. */
 	for (i = 0; i < ROUNDS; i++)
 		one_round();
 	assert_null(h->tracker->lost);
-	assert_int_equal(n_base, 0);
+	assert_int_equal(n_lower, 0);
 }
 
 /* ---- what the program gets -------------------------------------------------------------------------------------- */
@@ -124,11 +124,11 @@ static struct ibv_wc poll_one(struct end *e, bool by_us)
 	return wc;
 }
 
-static void assert_same(const struct ibv_wc *ours, const struct ibv_wc *its, unsigned int n_by_base)
+static void assert_same(const struct ibv_wc *ours, const struct ibv_wc *its, unsigned int n_by_lower)
 {
 	assert_memory_equal(ours, its, sizeof(*ours));
 	assert_int_equal(ours->status, IBV_WC_SUCCESS);
-	assert_int_equal(n_base, n_by_base);
+	assert_int_equal(n_lower, n_by_lower);
 }
 
 /* Large enough for nothing of it to be in the completion. */
@@ -165,13 +165,13 @@ static void test_same_sends(void **state)
 	for (i = 0; i < 8; i++)
 		assert_int_equal(end_recv(&b, i, 0, 1000), 0);
 	for (i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
-		n_base = 0;
+		n_lower = 0;
 		send_as(&a, &b, opcodes[i]);
 		ours = poll_one(&a, true);
-		n_base *= opcodes[i] < IBV_WR_ATOMIC_CMP_AND_SWP; /* what an atomic brings is in the completion */
+		n_lower *= opcodes[i] < IBV_WR_ATOMIC_CMP_AND_SWP; /* what an atomic brings is in the completion */
 		send_as(&a, &b, opcodes[i]);
 		its = poll_one(&a, false);
-		assert_same(&ours, &its, opcodes[i] < IBV_WR_ATOMIC_CMP_AND_SWP ? 1 : n_base);
+		assert_same(&ours, &its, opcodes[i] < IBV_WR_ATOMIC_CMP_AND_SWP ? 1 : n_lower);
 	}
 	assert_null(h->tracker->lost);
 }
@@ -185,7 +185,7 @@ static void test_same_receives(void **state)
 	(void)state;
 	connect_ends();
 	for (i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
-		n_base = 0;
+		n_lower = 0;
 		assert_int_equal(end_recv(&a, 7, 0, 1000), 0);
 		assert_int_equal(end_recv(&a, 7, 0, 1000), 0);
 		send_as(&b, &a, opcodes[i]);
@@ -237,7 +237,7 @@ static void test_as_many_as_there_are(void **state)
 	cq_wait_arrived(a.cq, 6);
 	got = ibv_poll_cq(a.cq, 16, wc);
 	assert_int_equal(got, 6);
-	assert_int_equal(n_base, 1);
+	assert_int_equal(n_lower, 1);
 	assert_int_equal(wc[0].wr_id, 0);
 	assert_int_equal(wc[1].wr_id, 1);
 	assert_int_equal(wc[5].wr_id, 2);
@@ -359,8 +359,8 @@ static void test_beside_others(void **state)
 	assert_int_equal(n_wrong, 0);
 	for (i = 0; i < N_WRITES; i++)
 		assert_int_equal(seen[i], 1);
-	print_message("of %u completions libmlx5 took %u\n", N_WRITES, n_base);
-	assert_true(n_base < N_WRITES - N_TAKEN);
+	print_message("of %u completions libmlx5 took %u\n", N_WRITES, n_lower);
+	assert_true(n_lower < N_WRITES - N_TAKEN);
 }
 
 /* ---- where it cannot be ----------------------------------------------------------------------------------------- */
@@ -377,7 +377,7 @@ static int find(struct mesh_take_places *ret)
 
 static int says_more(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
-	int got = base_poll(cq, n, wc);
+	int got = lower_poll(cq, n, wc);
 
 	if (got > 0 && wc[got - 1].opcode == IBV_WC_RDMA_WRITE)
 		wc[got - 1].byte_len = 0;
@@ -386,7 +386,7 @@ static int says_more(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 
 static int says_less(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
-	int got = base_poll(cq, n, wc);
+	int got = lower_poll(cq, n, wc);
 
 	if (got > 0 && wc[got - 1].opcode == IBV_WC_RECV)
 		wc[got - 1].wc_flags &= ~(unsigned int)IBV_WC_GRH;
@@ -395,7 +395,7 @@ static int says_less(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 
 static int counts_more(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
-	int got = base_poll(cq, n, wc);
+	int got = lower_poll(cq, n, wc);
 
 	if (got > 0)
 		cq->cq_context = (char *)cq->cq_context + 2; /* a word of its own that nothing here needs */
@@ -405,7 +405,7 @@ static int counts_more(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 /* Of one kind only. */
 static int counts_reads(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
-	int got = base_poll(cq, n, wc), i;
+	int got = lower_poll(cq, n, wc), i;
 
 	for (i = 0; i < got; i++)
 		if (wc[i].opcode == IBV_WC_RDMA_READ)
@@ -416,7 +416,7 @@ static int counts_reads(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 static int takes_one_at_a_time(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	(void)n;
-	return base_poll(cq, 1, wc);
+	return lower_poll(cq, 1, wc);
 }
 
 /* A program is told nothing of all this: NCCL 2.28 ends with events of CQs that are not its own. */
@@ -440,17 +440,17 @@ static void test_polls_otherwise(void **state)
 
 	(void)state;
 	connect_a();
-	base_polls_by(says_more);
+	lower_polls_by(says_more);
 	assert_int_equal(find(&places), -EOPNOTSUPP);
-	base_polls_by(says_less);
+	lower_polls_by(says_less);
 	assert_int_equal(find(&places), -EOPNOTSUPP);
-	base_polls_by(takes_one_at_a_time);
+	lower_polls_by(takes_one_at_a_time);
 	assert_int_equal(find(&places), -EOPNOTSUPP);
-	base_polls_by(counts_more);
+	lower_polls_by(counts_more);
 	assert_int_equal(find(&places), -EAGAIN);
-	base_polls_by(counts_reads);
+	lower_polls_by(counts_reads);
 	assert_int_equal(find(&places), -EAGAIN);
-	base_polls_by(counting_poll);
+	lower_polls_by(counting_poll);
 	begun_ns = mesh_now_ns();
 	assert_int_equal(find(&places), 0);
 	print_message("found in %.1f ms\n", (double)(mesh_now_ns() - begun_ns) / 1e6);
@@ -488,7 +488,7 @@ static void test_given_up(void **state)
 	int i;
 
 	(void)state;
-	base_polls_by(counts_more);
+	lower_polls_by(counts_more);
 	connect_a();
 	connect_b();
 	assert_int_equal(m->take, MESH_MLX5_TAKE_UNKNOWN);

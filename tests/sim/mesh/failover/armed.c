@@ -45,16 +45,16 @@ static void note_drop(struct ibv_pd *of, uint32_t rkey)
 	n_dropped++;
 }
 
-struct base_regs base_regs;
+struct lower_regs lower_regs;
 
-static struct ibv_mr *reg_on_base(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+static struct ibv_mr *reg_on_lower(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
-	if (base_regs.n_fail) {
-		base_regs.n_fail--;
+	if (lower_regs.n_fail) {
+		lower_regs.n_fail--;
 		errno = ENOMEM;
 		return NULL;
 	}
-	return base_regs.real(pd, addr, length, iova, access);
+	return lower_regs.real(pd, addr, length, iova, access);
 }
 
 bool idle(void)
@@ -93,9 +93,9 @@ int setup(void **state)
 	atomic_store(&rail_regs.fail, 0);
 	atomic_store(&rail_regs.meanwhile, NULL);
 	atomic_store(&n_looks, 0);
-	base_regs.real = world.mc->lower.mr.reg_mr;
-	base_regs.n_fail = 0;
-	world.mc->lower.mr.reg_mr = reg_on_base;
+	lower_regs.real = world.mc->lower.mr.reg_mr;
+	lower_regs.n_fail = 0;
+	world.mc->lower.mr.reg_mr = reg_on_lower;
 	return 0;
 }
 
@@ -104,7 +104,7 @@ int teardown(void **state)
 	(void)state;
 	assert_true(until(idle));
 	mesh_root.lib.verbs.reg_mr_iova2 = rail_regs.real;
-	world.mc->lower.mr.reg_mr = base_regs.real;
+	world.mc->lower.mr.reg_mr = lower_regs.real;
 	world_close(&world);
 	return 0;
 }

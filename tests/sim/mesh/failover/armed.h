@@ -30,12 +30,12 @@ extern _Atomic unsigned int n_looks; /* times that process->keys.lock was taken 
 extern unsigned int n_dropped; /* keys that peers were told to drop */
 
 /* Registration by the lower driver, for the program. */
-struct base_regs {
+struct lower_regs {
 	struct ibv_mr *(*real)(struct ibv_pd *, void *, size_t, uint64_t, int);
 	unsigned int n_fail;
 };
 
-extern struct base_regs base_regs;
+extern struct lower_regs lower_regs;
 
 bool idle(void);
 bool until(bool (*condition)(void));

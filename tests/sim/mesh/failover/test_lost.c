@@ -57,7 +57,7 @@ static int setup(void **state)
 	conn->attr.rts_mask = RTS_MASK;
 	conn->attr.rts.max_rd_atomic = 4;
 	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
-	assert_int_equal(mesh_vqp_modify_base(conn->vqp, &rtr, RTR_MASK), 0);
+	assert_int_equal(mesh_vqp_modify_lower(conn->vqp, &rtr, RTR_MASK), 0);
 	tracked_rts(&e, conn->vqp, world_rts(PSN));
 	return 0;
 }

@@ -126,7 +126,7 @@ static void test_short_lived(void **state)
 	assert_true(until(idle));
 	assert_int_equal(rail_regs.n_ok, 2); /* that, and the PD's dummy */
 	mesh_pd_put(spd);
-	assert_int_not_equal(ibv_dealloc_pd(pd), 0); /* ours is gone by then; the base says no */
+	assert_int_not_equal(ibv_dealloc_pd(pd), 0); /* ours is gone by then; the lower provider says no */
 	assert_int_equal(ibv_dereg_mr(stays), 0);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
@@ -185,18 +185,18 @@ static void test_given_back(void **state)
 	assert_true(until(idle));
 	assert_int_equal(n_shadows(), 2);
 	assert_int_equal(mesh_key_local(world.spd, used->lkey, &key), 0);
-	base_regs.n_fail = 1;
+	lower_regs.n_fail = 1;
 	more = reg(2);
-	assert_int_equal(base_regs.n_fail, 0);
+	assert_int_equal(lower_regs.n_fail, 0);
 	assert_int_equal(n_shadows(), 1);
 	assert_int_equal(mesh_key_local(world.spd, used->lkey, &again), 0);
 	assert_int_equal(again, key);
 	/* With nothing to give back, the program's error is its own. */
-	base_regs.n_fail = 2;
+	lower_regs.n_fail = 2;
 	assert_null(ibv_reg_mr(world.pd, memory[3], SIZE, ACCESS));
 	assert_int_equal(errno, ENOMEM);
-	assert_int_equal(base_regs.n_fail, 1);
-	base_regs.n_fail = 0;
+	assert_int_equal(lower_regs.n_fail, 1);
+	lower_regs.n_fail = 0;
 	assert_true(until(idle));
 	assert_int_equal(n_shadows(), 1);
 	assert_int_equal(ibv_dereg_mr(used), 0);

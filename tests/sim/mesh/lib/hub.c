@@ -15,7 +15,7 @@ void post_slot(struct hub *h, uint32_t slot)
 {
 	assert_false(h->posted[slot]);
 	memset(h->end.buf + slot * SLOT_BYTES, 0, SLOT_BYTES);
-	assert_int_equal(end_recv(&h->end, h->base + slot, slot * SLOT_BYTES, SLOT_BYTES), 0);
+	assert_int_equal(end_recv(&h->end, h->lower + slot, slot * SLOT_BYTES, SLOT_BYTES), 0);
 	h->posted[slot] = true;
 }
 
@@ -24,7 +24,7 @@ void hub_open(struct hub *h, const struct manner *manner)
 	const struct shape shape = {.srq = true, .noted = true, .cqe = 512};
 
 	memset(h, 0, sizeof(*h));
-	h->base = 1000;
+	h->lower = 1000;
 	end_open(&h->end, &world, manner, &shape);
 }
 
@@ -55,7 +55,7 @@ void pair_send(struct hub *h, uint32_t i)
 
 uint32_t take_slot(struct hub *h, const struct ibv_wc *wc)
 {
-	uint32_t slot = (uint32_t)wc->wr_id - h->base;
+	uint32_t slot = (uint32_t)wc->wr_id - h->lower;
 
 	assert_true(slot < SLOTS);
 	assert_true(h->posted[slot]); /* not twice */

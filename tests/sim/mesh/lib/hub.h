@@ -5,9 +5,10 @@
 #include "tracked_fixture.h"
 
 /*
- * One SRQ of the program's, the hub's, and queue pairs that take receives from it: pairs, which are at the base or moved
- * from the beginning, and live ones, which are moved while they are at work. Each receive is a slot of the hub's buffer,
- * and it is checked, wherever one is taken, that it was there. What is not said to return fails the test.
+ * One SRQ of the program's, the hub's, and queue pairs that take receives from it: pairs, which are at the lower
+ * provider or moved from the beginning, and live ones, which are moved while they are at work. Each receive is a slot
+ * of the hub's buffer, and it is checked, wherever one is taken, that it was there. What is not said to return fails
+ * the test.
  */
 
 #define SLOTS	   48u
@@ -29,7 +30,7 @@ struct pair {
 struct hub {
 	struct end end; /* has SRQ, CQ and buffers; its own QP is not used */
 	bool posted[SLOTS]; /* slot is in the SRQ */
-	uint32_t base; /* wr_id of slot 0 */
+	uint32_t lower; /* wr_id of slot 0 */
 	struct pair pairs[MAX_PAIRS];
 };
 
@@ -67,7 +68,7 @@ struct at_work {
 	struct end ends[MAX_LIVE];
 };
 
-/** at_work_open - the first @n, at the base, and 20 receives; the caller has it closed */
+/** at_work_open - the first @n, at the lower provider, and 20 receives; the caller has it closed */
 struct at_work *at_work_open(uint32_t n);
 /** at_work_close - if an event was not acknowledged, or once too often, this does not return */
 void at_work_close(struct at_work *l);
@@ -75,7 +76,7 @@ void at_work_close(struct at_work *l);
 void failover_connect(struct end *e);
 /** at_work_works - what it sends arrives, and takes one of the SRQ's receives */
 void at_work_works(struct at_work *l, struct end *e);
-/** failover_drain - nothing of it is done at the base any more; failover_move - and it goes on at the rail */
+/** failover_drain - nothing of it is done at the lower provider any more; failover_move - and it goes on at the rail */
 void failover_drain(struct end *e, struct mv_move_sync *sync);
 void failover_move(struct end *e);
 

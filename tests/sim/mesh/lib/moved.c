@@ -376,8 +376,8 @@ void end_passthrough(struct end *e, const struct end *peer, const struct shape *
 {
 	struct ibv_qp_attr rtr = world_rtr(e->world, false, peer->qp->qp_num, PSN), rts = rts_attr(shape);
 
-	assert_int_equal(mesh_vqp_modify_base(e->vqp, &rtr, RTR_MASK), 0);
-	assert_int_equal(mesh_vqp_modify_base(e->vqp, &rts, RTS_MASK), 0);
+	assert_int_equal(mesh_vqp_modify_lower(e->vqp, &rtr, RTR_MASK), 0);
+	assert_int_equal(mesh_vqp_modify_lower(e->vqp, &rts, RTS_MASK), 0);
 }
 
 void end_shadow_rts(struct end *e, const struct shape *shape)

@@ -121,7 +121,7 @@ void end_shadow_rts(struct end *e, const struct shape *shape);
 void end_err(struct end *e);
 void end_prepare(struct end *e);
 void end_connect(struct end *e, const struct end *peer, const struct shape *shape);
-/** end_passthrough - connect the base's own QP of a held one */
+/** end_passthrough - connect the lower provider's own QP of a held one */
 void end_passthrough(struct end *e, const struct end *peer, const struct shape *shape);
 /** ends_connect - all of it, for both */
 void ends_connect(struct end *a, struct end *b, const struct shape *shape);
@@ -140,7 +140,7 @@ int end_poll(struct end *e, struct ibv_wc *wc);
 struct ibv_wc end_wait(struct end *e);
 /** cq_wait_arrived - until the device has written @n completions to @cq, the program's or a shadow, that nobody has taken; as above */
 void cq_wait_arrived(struct ibv_cq *cq, uint32_t n);
-/** end_wait_begun - until the base's queue pair has received something of what begins with @psn; as above */
+/** end_wait_begun - until the lower provider's queue pair has received something of what begins with @psn; as above */
 void end_wait_begun(const struct end *e, uint32_t psn);
 /** end_quiet - nothing comes for some milliseconds */
 void end_quiet(struct end *e);

@@ -51,7 +51,7 @@ void connect_b(void);
 /** receive_only - connect a as far as it receives */
 void receive_only(void);
 
-/** post_one - anything, at a; @always: signaled; returns what the base said */
+/** post_one - anything, at a; @always: signaled; returns what the lower provider said */
 int post_one(bool always);
 /** feed_b - as many receives as one round takes at most; earlier ones have been executed */
 void feed_b(void);

@@ -19,13 +19,13 @@ const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = I
 void tracked_rtr(struct end *e, const struct mesh_vqp_ops *ops, struct ibv_qp_attr attr, struct mesh_vqp **ret)
 {
 	assert_int_equal(mesh_failover_track(e->world->mc, e->qp, ops, NULL, TRACKED_MTU, ret), 0);
-	assert_int_equal(mesh_vqp_modify_base(*ret, &attr, RTR_MASK), 0);
+	assert_int_equal(mesh_vqp_modify_lower(*ret, &attr, RTR_MASK), 0);
 	e->qp->state = IBV_QPS_RTR;
 }
 
 void tracked_rts(struct end *e, struct mesh_vqp *h, struct ibv_qp_attr attr)
 {
-	assert_int_equal(mesh_failover_base_rts(h, &attr, RTS_MASK), 0);
+	assert_int_equal(mesh_failover_lower_rts(h, &attr, RTS_MASK), 0);
 	e->qp->state = IBV_QPS_RTS;
 }
 

@@ -150,7 +150,7 @@ void cq_wait_arrived(struct ibv_cq *cq, uint32_t n)
 
 	if (!n)
 		return;
-	assert_true(mesh_mlx5_is_base(world.mc));
+	assert_true(mesh_mlx5_is_lower(world.mc));
 	mesh_lock(&world.mc->data.lock);
 	if (m->state == MESH_MLX5_UNKNOWN) {
 		assert_true(mesh_mlx5_known(world.mc));

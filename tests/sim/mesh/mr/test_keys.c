@@ -166,7 +166,7 @@ static void test_rereg(void **state)
 	assert_unknown(spd, mr->lkey, mr->rkey);
 	assert_int_equal(mesh_key_local(spd2, mr->lkey, &old), 0);
 
-	/* One that the base refuses changes nothing. */
+	/* One that the lower provider refuses changes nothing. */
 	assert_int_not_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)4096, SIZE, 0), 0);
 	assert_int_equal(mesh_key_local(spd2, mr->lkey, &old), 0);
 
@@ -267,7 +267,7 @@ static void test_parent_domain(void **state)
 	assert_ptr_equal(mesh_pd_underlying(parent), parent);
 }
 
-/* A PD that the base would not let go has a counterpart again when it is asked for. */
+/* A PD that the lower provider would not let go has a counterpart again when it is asked for. */
 static void test_refused_dealloc(void **state)
 {
 	struct buffer b = buffer_new(pd, ACCESS);

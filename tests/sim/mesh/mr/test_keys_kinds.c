@@ -115,7 +115,10 @@ static void test_null(void **state)
 	buffer_free(&b);
 }
 
-/* What ibv_reg_mr_ex() does, and ibv_reg_buf_mr(), which this libibverbs may not have: the base's own, or made of another operation. */
+/*
+ * What ibv_reg_mr_ex() does, and ibv_reg_buf_mr(), which this libibverbs may not have: the lower provider's own, or
+ * made of another operation.
+ */
 static struct ibv_mr *reg_mr_ex(struct ibv_pd *of, struct mesh_mr_init_attr *attr)
 {
 	uint64_t iova = attr->comp_mask & MESH_MR_IOVA ? attr->iova : (uintptr_t)attr->addr;
@@ -265,7 +268,7 @@ static void test_stays(void **state)
 	ibv_unimport_pd(imported);
 	assert_null(mesh_pd_stays(imported));
 
-	/* Seen through a parent domain, either way. A PD that the base would not let go has it again. */
+	/* Seen through a parent domain, either way. A PD that the lower provider would not let go has it again. */
 	parent = ibv_alloc_parent_domain(context, &attr);
 	make_strange(0, true);
 	assert_non_null(mesh_pd_stays(parent));

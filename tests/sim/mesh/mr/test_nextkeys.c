@@ -86,7 +86,7 @@ static void prepare(void)
 	assert_int_equal(mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
-/* In the base's queue, in the log when that is drained, and in the log of the QP that it moves to. */
+/* In the lower provider's queue, in the log when that is drained, and in the log of the QP that it moves to. */
 static void test_found_and_known(void **state)
 {
 	static const struct mesh_failover_keys keys = {.n = 2,

@@ -58,7 +58,7 @@ static void stop_reader(void)
 static uint32_t n_counted(const struct mesh_srq *srq)
 {
 	const struct mesh_srq_home *home;
-	uint32_t n = srq->base.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_withheld;
+	uint32_t n = srq->lower.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_withheld;
 
 	for (home = srq->shadows; home; home = home->next)
 		n += home->log.n_left;
@@ -168,7 +168,10 @@ static void half_open(struct end *from, struct end *to)
 	end_wait_begun(to, PSN);
 }
 
-/* A begun receive is flushed later. @read: somebody reads events; @noted: its log is not read; @alone: at the base */
+/*
+ * A begun receive is flushed later. @read: somebody reads events; @noted: its log is not read; @alone: at the lower
+ * provider
+ */
 static void begun(uint32_t late_us, bool read, bool noted, bool alone)
 {
 	const struct manner manner = {.how = MOVED};
@@ -231,7 +234,10 @@ static void test_begun_given_up(void **state)
 
 /* ---- receives that are collected --------------------------------------------------------------------------------- */
 
-/* One stays at the base, so all receives are taken out there and redistributed. All of them complete late, at once. */
+/*
+ * One stays at the lower provider, so all receives are taken out there and redistributed. All of them complete late, at
+ * once.
+ */
 static void test_collected(void **state)
 {
 	struct at_work *l = at_work_open(2);
@@ -243,7 +249,7 @@ static void test_collected(void **state)
 	failover_move(&l->ends[0]);
 	simhost_late(0);
 	assert_int_equal(n_counted(srq), SLOTS);
-	assert_true(srq->base.log.n_left > SLOTS / 3 && srq->base.log.n_left < SLOTS);
+	assert_true(srq->lower.log.n_left > SLOTS / 3 && srq->lower.log.n_left < SLOTS);
 	use_all(l, SLOTS);
 	at_work_close(l);
 }

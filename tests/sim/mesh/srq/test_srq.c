@@ -133,7 +133,7 @@ static void test_port_down(void **state)
 	pair_open(h, 0, &bare);
 	end_open(&movable, &world, &bare, &(struct shape){.hub = &h->end});
 	assert_int_equal(srq->reserve.log.n_left, 0);
-	assert_int_equal(mesh_srq_join_base(world.mc, movable.qp, false), 0);
+	assert_int_equal(mesh_srq_join_lower(world.mc, movable.qp, false), 0);
 	assert_int_equal(srq->reserve.log.n_left, 10);
 	/* All of them can be had, though. */
 	for (i = 0; i < 40; i++) {

@@ -119,14 +119,14 @@ static void half_open(struct end *from, struct end *to)
 static uint32_t n_counted(const struct mesh_srq *srq)
 {
 	const struct mesh_srq_home *home;
-	uint32_t n = srq->base.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_withheld;
+	uint32_t n = srq->lower.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_withheld;
 
 	for (home = srq->shadows; home; home = home->next)
 		n += home->log.n_left;
 	return n;
 }
 
-/* @to is at the base, as are @l's, and about to move. @noted: its log is not read */
+/* @to is at the lower provider, as are @l's, and about to move. @noted: its log is not read */
 static void half_received(struct at_work *l, struct end *from, struct end *to, bool noted)
 {
 	const struct manner manner = {.how = MOVED};
@@ -149,8 +149,8 @@ static void half_received(struct at_work *l, struct end *from, struct end *to, b
 }
 
 /*
- * Somebody stays at the base. All of the SRQ's receives can be had, each once, also that which was being filled at the
- * drain.
+ * Somebody stays at the lower provider. All of the SRQ's receives can be had, each once, also that which was being
+ * filled at the drain.
  */
 static void begun(bool first_move, bool noted)
 {

@@ -122,8 +122,8 @@ static void test_atomics_until_one_tells(void **state)
 }
 
 /*
- * Atomics have waited for a move that was called off, and the base's queue is full: they are posted as it empties, also when the program
- * posts something in between.
+ * Atomics have waited for a move that was called off, and the lower provider's queue is full: they are posted as it
+ * empties, also when the program posts something in between.
  */
 static void test_what_waited_is_posted(void **state)
 {

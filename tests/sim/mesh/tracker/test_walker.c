@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Work that is read from mlx5's own queues (mlx5_wr_walker.h), in a host of the simulator, with the distribution's
- * libmlx5: that posting is the base's, that the count of PSNs is right whatever was posted, that after a drain the log
- * has what is outstanding, that who posts past us is found, and what becomes of it all without memory. Seeded:
- * TEST_SEED=n
+ * libmlx5: that posting is the lower provider's, that the count of PSNs is right whatever was posted, that after a
+ * drain the log has what is outstanding, that who posts past us is found, and what becomes of it all without memory.
+ * Seeded: TEST_SEED=n
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 
 #define ROUNDS   2000
 
-static void test_posting_is_the_bases(void **state)
+static void test_posting_is_the_lower_providers(void **state)
 {
 	struct ibv_wc wc;
 
@@ -150,7 +150,7 @@ static void test_receives_until_connected(void **state)
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
 	assert_int_equal(mesh_failover_track(world.mc, a.qp, &tracked_ops, NULL, MTU, &h), 0);
 	attr.path_mtu = 77;
-	assert_int_not_equal(mesh_vqp_modify_base(h, &attr, RTR_MASK), 0);
+	assert_int_not_equal(mesh_vqp_modify_lower(h, &attr, RTR_MASK), 0);
 	assert_int_equal(end_recv(&a, 101, 64, 64), 0);
 	same = h;
 	mesh_failover_untrack(h);
@@ -196,7 +196,7 @@ static void under_way(unsigned int n_sends)
 	check_log(n_sends);
 	/* The program is not told of it, so somebody has to have it: nobody receives but the next one. */
 	srq = mesh_srq_find(world.mc, a.srq);
-	assert_int_equal(srq->base.log.n_left + srq->begun.n_left + srq->pool.n_left + srq->n_withheld, 0);
+	assert_int_equal(srq->lower.log.n_left + srq->begun.n_left + srq->pool.n_left + srq->n_withheld, 0);
 	assert_int_equal(srq->shadows->log.n_left, 1);
 }
 
@@ -232,7 +232,7 @@ static void test_receive_fails(void **state)
 	wc = end_wait(&a);
 	assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(wc.wr_id, 100);
-	assert_int_equal(mesh_srq_find(world.mc, a.srq)->base.log.n_left, 1);
+	assert_int_equal(mesh_srq_find(world.mc, a.srq)->lower.log.n_left, 1);
 }
 
 static int no_room(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -309,7 +309,7 @@ static void test_next_one_is_full(void **state)
 	end_quiet(&a);
 }
 
-/* Who was about to call the base's function when ours were put in. */
+/* Who was about to call the lower provider's function when ours were put in. */
 static void test_past_us(void **state)
 {
 	struct ibv_send_wr late = {.wr_id = 4711, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
@@ -585,7 +585,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, reading_setup, reading_teardown)
-		T(test_posting_is_the_bases), T(test_count), T(test_outstanding), T(test_receives_only),
+		T(test_posting_is_the_lower_providers), T(test_count), T(test_outstanding), T(test_receives_only),
 		T(test_receives_until_connected), T(test_next_one_fails), T(test_next_one_is_full), T(test_past_us),
 		T(test_room_is_for_moves), T(test_no_room_for_a_move), T(test_errors_come_first), T(test_no_room_for_errors),
 		T(test_under_way), T(test_under_way_beside_sends), T(test_receive_fails), T(test_not_flushed), T(test_changed),

@@ -236,7 +236,7 @@ static void test_ece_of_one_that_begins_again(void **state)
 	end_passthrough(&e, &e, &(struct shape){0});
 	assert_int_equal(ece_of(e.qp), OURS_ECE);
 	assert_true(mesh_vqp_stop_posting(e.vqp));
-	assert_int_equal(mesh_vqp_begin_base_again(e.vqp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+	assert_int_equal(mesh_vqp_begin_lower_again(e.vqp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 						   IBV_QP_ACCESS_FLAGS), 0);
 	mesh_vqp_resume_posting(e.vqp);
 	simhost_lacks_ece("mlx5_0", 2); /* it asks anew */

@@ -188,7 +188,7 @@ static void test_srq(void **state)
 	world.context->ops = before;
 }
 
-/* What its queue pairs at the base consume would not be seen: so no moved one gets receives of it. */
+/* What its queue pairs at the lower provider consume would not be seen: so no moved one gets receives of it. */
 static void test_srq_unseen(void **state)
 {
 	static const struct shape shared = {.srq = true, .noted = true};
@@ -203,7 +203,7 @@ static void test_srq_unseen(void **state)
 	assert_non_null(m);
 	before = world.context->ops;
 	hooked = hook(MESH_AT_poll_cq);
-	assert_int_equal(mesh_srq_join_base(world.mc, e.qp, false), 0);
+	assert_int_equal(mesh_srq_join_lower(world.mc, e.qp, false), 0);
 	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &home), -EBUSY);
 	assert_null(home);
 	assert_is(&hooked);
@@ -259,7 +259,7 @@ static void drive(struct simple *s)
 	struct mlx5dv_cq dv = {0};
 	struct mlx5dv_obj obj = {.cq = {.in = s->cq, .out = &dv}};
 
-	assert_true(mesh_mlx5_is_base(world.mc));
+	assert_true(mesh_mlx5_is_lower(world.mc));
 	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
 }
 

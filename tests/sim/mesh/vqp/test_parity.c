@@ -271,7 +271,7 @@ static void test_made_without_memory(void **state)
 /* ---- order of data ----------------------------------------------------------------------------------------------- */
 
 static struct {
-	int base, rail; /* what they answer */
+	int lower, rail; /* what they answer */
 } order;
 
 /* Older libraries do not have it. */
@@ -283,7 +283,7 @@ static int say_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 	(void)flags;
 	if (qp->state != IBV_QPS_RTS)
 		return 0; /* as libmlx5 */
-	return qp->context == world.context ? order.base : order.rail;
+	return qp->context == world.context ? order.lower : order.rail;
 }
 
 static int connect_to_itself(struct mesh_vqp *h)
@@ -296,7 +296,7 @@ static int connect_to_itself(struct mesh_vqp *h)
 static void test_data_in_order(void **state)
 {
 	static const struct {
-		int base, rail, err;
+		int lower, rail, err;
 	} cases[] = {{0, 0, 0}, {0, 1, 0}, {1, 1, 0}, {1, 0, -EOPNOTSUPP}};
 	struct mesh_conn *conn;
 	struct mesh_vqp *h;
@@ -305,7 +305,7 @@ static void test_data_in_order(void **state)
 	(void)state;
 	mesh_root.lib.query_qp_data_in_order = say_order;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		order.base = cases[i].base;
+		order.lower = cases[i].lower;
 		order.rail = cases[i].rail;
 		h = open_tracked(&e, &(struct shape){0});
 		/* As the helper thread, when it looks after the connection for the first time. */
@@ -338,11 +338,11 @@ static int accept_rate(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 	return 0;
 }
 
-static int (*base_modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+static int (*lower_modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 static int accept_rate_by_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return mask == IBV_QP_RATE_LIMIT ? 0 : base_modify_qp(qp, attr, mask);
+	return mask == IBV_QP_RATE_LIMIT ? 0 : lower_modify_qp(qp, attr, mask);
 }
 
 /* The kernel has none for RC, of mlx5. Where there is one, the next queue pair would lack it. */
@@ -368,14 +368,14 @@ static void test_rate_limit(void **state)
 	close_tracked(&e, h);
 
 	h = open_tracked(&e, &(struct shape){0});
-	base_modify_qp = world.mc->lower.qp.modify_qp;
+	lower_modify_qp = world.mc->lower.qp.modify_qp;
 	world.mc->lower.qp.modify_qp = accept_rate_by_modify;
 	conn = as_connection(&e, h, MESH_CONN_PASSTHROUGH);
 	conn->attr.rts_mask = RTS_MASK;
 	assert_int_equal(ibv_modify_qp(e.qp, &by_modify, IBV_QP_RATE_LIMIT), 0);
 	assert_non_null(strstr(mesh_failover_lost(h), "rate limit"));
 	end_connection(conn);
-	world.mc->lower.qp.modify_qp = base_modify_qp;
+	world.mc->lower.qp.modify_qp = lower_modify_qp;
 	close_tracked(&e, h);
 }
 

@@ -55,11 +55,11 @@ int __wrap_mesh_thread_wake(bool urgent)
 	return 0;
 }
 
-/* By the base, and by libibverbs, for a queue pair of ours. */
+/* By the lower provider, and by libibverbs, for a queue pair of ours. */
 static struct modified {
 	unsigned int n, access;
 	int mask, err;
-} at_base, at_next;
+} at_lower, at_next;
 
 static int note_modify(struct modified *modified, const struct ibv_qp_attr *attr, int mask)
 {
@@ -72,7 +72,7 @@ static int note_modify(struct modified *modified, const struct ibv_qp_attr *attr
 static int modify_qp(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask)
 {
 	(void)its;
-	return note_modify(&at_base, attr, mask);
+	return note_modify(&at_lower, attr, mask);
 }
 
 static int modify_next(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask)
@@ -239,7 +239,7 @@ static int change(unsigned int access, uint8_t min_rnr_timer, int mask)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qp_access_flags = access, .min_rnr_timer = min_rnr_timer, .timeout = 9};
 
-	at_base.n = at_next.n = 0;
+	at_lower.n = at_next.n = 0;
 	return mesh_modify_qp(&qp, &attr, mask);
 }
 
@@ -261,7 +261,7 @@ static void test_changed(void **state)
 	assert_non_null(conn);
 	/* In INIT, also of one that does not say that it stays there; */
 	assert_int_equal(change(0, 0, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_lower.n, 1);
 	assert_int_equal(conn->attr.init.qp_access_flags, 0);
 
 	conn->state = MESH_CONN_PASSTHROUGH;
@@ -270,34 +270,34 @@ static void test_changed(void **state)
 	conn->attr.rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_ACCESS_FLAGS;
 	/* at work; */
 	assert_int_equal(change(READS, 3, both), 0);
-	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_lower.n, 1);
 	assert_int_equal(at_next.n, 0);
 	assert_int_equal(conn->attr.init.qp_access_flags, READS);
 	assert_int_equal(conn->attr.rtr.qp_access_flags, 0); /* it was not given there */
 	assert_int_equal(conn->attr.rtr.min_rnr_timer, 3);
 	assert_int_equal(conn->attr.rts.qp_access_flags, READS);
 	/* if it is refused, it is as it was; */
-	at_base.err = EINVAL;
+	at_lower.err = EINVAL;
 	assert_int_equal(change(WRITES, 4, both | IBV_QP_STATE), EINVAL);
-	at_base.err = 0;
+	at_lower.err = 0;
 	assert_int_equal(conn->attr.init.qp_access_flags, READS);
 	assert_int_equal(conn->attr.rtr.min_rnr_timer, 3);
 	/* while the next one is there; */
 	vqp.next.shadow = (struct mesh_shadow){.qp = &next, .rtr = true, .rts = true};
 	assert_int_equal(change(WRITES, 4, both | IBV_QP_STATE), 0);
-	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_lower.n, 1);
 	assert_int_equal(at_next.n, 1);
 	assert_int_equal(at_next.mask, both);
 	assert_int_equal(at_next.access, WRITES);
 	/* while the last one is in ERR, of which the program does not know: before the drain and behind it. */
 	tracker.broken = true;
 	assert_int_equal(change(READS, 5, both), 0);
-	assert_int_equal(at_base.n, 0);
+	assert_int_equal(at_lower.n, 0);
 	assert_int_equal(at_next.access, READS);
 	tracker.broken = false;
 	vqp.mode = MESH_VQP_DRAINED;
 	assert_int_equal(change(0, 6, both), 0);
-	assert_int_equal(at_base.n, 0);
+	assert_int_equal(at_lower.n, 0);
 	assert_int_equal(at_next.n, 1);
 	assert_int_equal(at_next.access, 0);
 	assert_int_equal(conn->attr.init.qp_access_flags, 0);
@@ -341,7 +341,7 @@ static int to(enum ibv_qp_state state, int mask)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .sq_psn = 77};
 
-	at_base.n = at_next.n = 0;
+	at_lower.n = at_next.n = 0;
 	return mesh_modify_qp(&qp, &attr, IBV_QP_STATE | mask);
 }
 
@@ -365,10 +365,10 @@ static void refuses(enum ibv_qp_state asked, int mask)
 	errno = 0;
 	assert_int_equal(to(asked, mask), EINVAL);
 	assert_int_equal(errno, EINVAL);
-	assert_int_equal(at_base.n + at_next.n, 0);
+	assert_int_equal(at_lower.n + at_next.n, 0);
 }
 
-/* The base's may be in INIT still, and would do all of it. */
+/* The lower provider's may be in INIT still, and would do all of it. */
 static void connected_refuses(enum mesh_conn_state state, enum mesh_vqp_mode mode)
 {
 	struct mesh_wr_tracker tracker = {.broken = false};
@@ -381,9 +381,9 @@ static void connected_refuses(enum mesh_conn_state state, enum mesh_vqp_mode mod
 	refuses(IBV_QPS_ERR, IBV_QP_ACCESS_FLAGS);
 	assert_untouched(conn, state, &vqp);
 	assert_int_equal(vqp.mode, mode);
-	at_base.err = EINVAL;
+	at_lower.err = EINVAL;
 	assert_int_equal(to(IBV_QPS_RESET, IBV_QP_ACCESS_FLAGS), EINVAL);
-	at_base.err = 0;
+	at_lower.err = 0;
 	assert_untouched(conn, state, &vqp);
 	end(conn);
 }
@@ -397,19 +397,19 @@ static void test_connected_again(void **state)
 	connected_refuses(MESH_CONN_FAILED, MESH_VQP_FLUSHING);
 }
 
-/* One that cannot be moved is the base's, and its peer may ask for what was agreed. */
+/* One that cannot be moved is the lower provider's, and its peer may ask for what was agreed. */
 static void test_passthrough_again(void **state)
 {
 	struct mesh_conn *conn = connection(MESH_CONN_PASSTHROUGH, NULL);
 
 	(void)state;
-	at_base.err = EINVAL;
+	at_lower.err = EINVAL;
 	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), EINVAL);
-	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_lower.n, 1);
 	assert_int_equal(to(IBV_QPS_INIT, 0), EINVAL);
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
 	assert_untouched(conn, MESH_CONN_PASSTHROUGH, NULL);
-	at_base.err = 0;
+	at_lower.err = 0;
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
 	assert_int_equal(conn->attr.rts_mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
 	assert_int_equal(conn->attr.rts.sq_psn, 77);
@@ -423,11 +423,11 @@ static void test_untouched_again(void **state)
 
 	(void)state;
 	mesh_conn_connected(conn, &conn->ends.local.gid, true);
-	at_base.err = EINVAL;
+	at_lower.err = EINVAL;
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
-	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_lower.n, 1);
 	assert_int_equal(mesh_conn_sq_psn(conn), MV_CTL_PSN_NONE);
-	at_base.err = 0;
+	at_lower.err = 0;
 	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
 	assert_int_equal(mesh_conn_sq_psn(conn), 77);
 	assert_untouched(conn, MESH_CONN_PASSTHROUGH, NULL);
@@ -440,13 +440,13 @@ static void test_rtr_tried_again(void **state)
 	struct mesh_conn *conn = connection(MESH_CONN_INIT, NULL);
 
 	(void)state;
-	at_base.err = ETIMEDOUT;
+	at_lower.err = ETIMEDOUT;
 	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), ETIMEDOUT);
 	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), ETIMEDOUT);
-	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_lower.n, 1);
 	assert_int_equal(conn->state, MESH_CONN_INIT);
 	assert_non_null(mesh_vqp_find(context, &qp)); /* its receives are noted still */
-	at_base.err = 0;
+	at_lower.err = 0;
 	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), 0);
 	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
 	end(conn);
@@ -511,11 +511,11 @@ static void test_datagrams_go_on(void **state)
 	qp.qp_type = IBV_QPT_UD;
 	modify(IBV_QPS_INIT);
 	assert_true(is_relayed());
-	at_base.err = EINVAL;
+	at_lower.err = EINVAL;
 	assert_int_equal(to(IBV_QPS_RESET, IBV_QP_QKEY), EINVAL);
-	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_lower.n, 1);
 	assert_true(is_relayed());
-	at_base.err = 0;
+	at_lower.err = 0;
 	assert_int_equal(to(IBV_QPS_RESET, 0), 0);
 	assert_false(is_relayed());
 	qp.qp_type = IBV_QPT_RC;
@@ -524,10 +524,10 @@ static void test_datagrams_go_on(void **state)
 static void known_to_nobody(struct ibv_qp *other, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
-	unsigned int before = at_base.n;
+	unsigned int before = at_lower.n;
 
 	assert_int_equal(mesh_modify_qp(other, &attr, IBV_QP_STATE | (state == IBV_QPS_RTR ? IBV_QP_AV : 0)), 0);
-	assert_int_equal(at_base.n, before + 1);
+	assert_int_equal(at_lower.n, before + 1);
 	assert_null(mesh_conn_get(other));
 	assert_null(mesh_vqp_find(context, other));
 }
@@ -568,7 +568,7 @@ static void test_agent_comes_in_init(void **state)
 
 #define RESOLVES_US 200000 /* as long as the kernel looks for the neighbour */
 
-static _Atomic enum ibv_qp_state base_state;
+static _Atomic enum ibv_qp_state lower_state;
 
 static int modify_slowly(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask)
 {
@@ -576,16 +576,16 @@ static int modify_slowly(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask)
 	if (attr->qp_state == IBV_QPS_RTR)
 		usleep(RESOLVES_US);
 	if (mask & IBV_QP_STATE)
-		base_state = attr->qp_state;
+		lower_state = attr->qp_state;
 	return 0;
 }
 
-static int query_base(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr)
+static int query_lower(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr)
 {
 	(void)its;
 	(void)mask;
 	(void)init_attr;
-	attr->qp_state = attr->cur_qp_state = base_state;
+	attr->qp_state = attr->cur_qp_state = lower_state;
 	return 0;
 }
 
@@ -598,7 +598,9 @@ static void *make_passthrough(void *conn)
 	return NULL;
 }
 
-/* Held, and then left as it is: the base's goes to RTS long after the program has been told that it is there. */
+/*
+ * Held, and then left as it is: the lower provider's goes to RTS long after the program has been told that it is there.
+ */
 static void test_never_less_than_said(void **state)
 {
 	const struct mv_move_begin begin = {.local.qpn = 7, .peer.qpn = 9, .verdict = MV_PATH_ASK, .attempt = 5};
@@ -622,9 +624,9 @@ static void test_never_less_than_said(void **state)
 	conn->attr.rts.qp_state = IBV_QPS_RTS;
 	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
 	mv_move_unreachable(&conn->move, mesh_now_ns());
-	base_state = IBV_QPS_INIT;
+	lower_state = IBV_QPS_INIT;
 	context->lower.qp.modify_qp = modify_slowly;
-	context->lower.qp.query_qp = query_base;
+	context->lower.qp.query_qp = query_lower;
 	is_passthrough = false;
 	assert_int_equal(pthread_create(&worker, NULL, make_passthrough, conn), 0);
 	for (n = 0; !is_passthrough || !n; n++) {
@@ -634,7 +636,7 @@ static void test_never_less_than_said(void **state)
 	}
 	assert_int_equal(pthread_join(worker, NULL), 0);
 	assert_int_equal(conn->state, MESH_CONN_PASSTHROUGH);
-	assert_int_equal(base_state, IBV_QPS_RTS);
+	assert_int_equal(lower_state, IBV_QPS_RTS);
 	context->lower.qp.modify_qp = modify_qp;
 	end(conn);
 }

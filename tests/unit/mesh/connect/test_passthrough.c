@@ -4,7 +4,7 @@
 
 #include "negotiateint.h"
 #include "sealed.h"
-#include "tobase.h"
+#include "passthrough_fixture.h"
 
 /* Return: is a worker to connect it? */
 static bool is_due_after(uint64_t ms)
@@ -133,7 +133,7 @@ static void is_about_to_try(void)
 	assert_true(is_due_after(0));
 }
 
-static void test_back_to_the_base(void **state)
+static void test_back_to_the_lower(void **state)
 {
 	(void)state;
 	is_about_to_try();
@@ -197,7 +197,7 @@ static void test_back_to_the_right_entry(void **state)
 }
 
 /* The neighbour does not answer yet: it is held as before, and tries again, not all the time. */
-MV_LOCKS_UNCHECKED static void test_base_refuses(void **state)
+MV_LOCKS_UNCHECKED static void test_lower_refuses(void **state)
 {
 	uint64_t deadline, wait_ms = 1000, end_ns;
 
@@ -229,7 +229,10 @@ MV_LOCKS_UNCHECKED static void test_base_refuses(void **state)
 	assert_int_equal(n_own_qps, 1);
 }
 
-/* The base is asked for an address handle first; of one that is not to be had for another reason, RTR is asked itself. */
+/*
+ * The lower provider is asked for an address handle first; of one that is not to be had for another reason, RTR is
+ * asked itself.
+ */
 static void test_asked_first(void **state)
 {
 	(void)state;
@@ -315,7 +318,7 @@ static void test_back_after_a_batch(void **state)
 }
 
 /* It can receive, so there is no way back. */
-MV_LOCKS_UNCHECKED static void test_base_refuses_rts(void **state)
+MV_LOCKS_UNCHECKED static void test_lower_refuses_rts(void **state)
 {
 	(void)state;
 	is_about_to_try();
@@ -356,9 +359,9 @@ static void test_meanwhile(void **state)
 
 /*
  * No path can be agreed upon, and the program's own does not work: what bare RTR says is said by RTS, if that comes later, and a program that
- * only receives is told by its receives, which the base flushes.
+ * only receives is told by its receives, which the lower provider flushes.
  */
-MV_LOCKS_UNCHECKED static void test_base_refuses_at_last(void **state)
+MV_LOCKS_UNCHECKED static void test_lower_refuses_at_last(void **state)
 {
 	(void)state;
 	has_no_path();
@@ -381,17 +384,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_path_is_back),
 		T(test_path_may_work),
-		T(test_back_to_the_base),
+		T(test_back_to_the_lower),
 		T(test_back_before_rts),
 		T(test_back_without_workers),
 		T(test_back_to_the_right_entry),
-		T(test_base_refuses),
+		T(test_lower_refuses),
 		T(test_asked_first),
 		T(test_with_an_srq),
 		T(test_back_after_a_batch),
-		T(test_base_refuses_rts),
+		T(test_lower_refuses_rts),
 		T(test_meanwhile),
-		T(test_base_refuses_at_last),
+		T(test_lower_refuses_at_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

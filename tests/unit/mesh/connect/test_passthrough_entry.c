@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "negotiateint.h"
-#include "tobase.h"
+#include "passthrough_fixture.h"
 
 static void test_entry_is_awaited(void **state)
 {

@@ -5,7 +5,7 @@
 
 #include "negotiateint.h"
 #include "sealed.h"
-#include "tobase.h"
+#include "passthrough_fixture.h"
 
 /* From the peer, in RTS as this end is. */
 static void comes_because(uint8_t type, uint8_t flags, enum mv_ctl_reason reason)

@@ -38,7 +38,7 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 static struct dirworld world;
 static unsigned int n_vqps;
 
-/* That it was to be held is all there is to know; it goes to the base then, too. */
+/* That it was to be held is all there is to know; it goes to the lower provider then, too. */
 int __wrap_mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops, void *arg,
 			struct mesh_vqp **ret)
 {
@@ -410,7 +410,7 @@ static void version_before(void)
 }
 
 static uint64_t slow_ns;
-static struct ibv_ah *(*base_create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+static struct ibv_ah *(*lower_create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 static unsigned int n_asked;
 
 /* The neighbour of the program's destination does not answer, which the kernel takes its time to find out. */
@@ -419,7 +419,7 @@ static struct ibv_ah *silent_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 	const union ibv_gid to = gid("10.2.0.1");
 
 	if (!mv_gid_equal(&attr->grh.dgid, &to))
-		return base_create_ah(pd, attr);
+		return lower_create_ah(pd, attr);
 	n_asked++;
 	clock_ns += slow_ns;
 	errno = ETIMEDOUT;
@@ -435,7 +435,7 @@ static void other_subnet(void)
 
 	assert_true(rtr_holds(context));
 	assert_true(ah_is_the_programs(context));
-	base_create_ah = mc->lower.create_ah;
+	lower_create_ah = mc->lower.create_ah;
 	mc->lower.create_ah = silent_create_ah;
 	clock_ns = 1000000000000;
 	slow_ns = 1000000000;
@@ -451,7 +451,7 @@ static void other_subnet(void)
 	slow_ns = 0;
 	clock_ns += 5000000000;
 	assert_false(ah_is_the_programs(context));
-	mc->lower.create_ah = base_create_ah;
+	mc->lower.create_ah = lower_create_ah;
 	assert_true(ah_is_the_programs(context));
 	end(context);
 }
@@ -477,7 +477,7 @@ static void peer_is_answered(void)
 }
 
 static struct mesh_conn *refusing; /* with a reference */
-static int (*base_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+static int (*lower_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 static int refused_with;
 
 /* The peer is held, and asks. */
@@ -503,7 +503,7 @@ static void assert_answered(void)
 	assert_int_equal(sent.to_psn, 0x11); /* which proves it to a peer in RTS */
 }
 
-/* While the base looks for the neighbour the peer asks, and does not wait for that. */
+/* While the lower provider looks for the neighbour the peer asks, and does not wait for that. */
 static int slow_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	(void)qp;
@@ -538,7 +538,7 @@ static void no_rail_to_be_had(void)
 	no_rail = "mlx5_1 cannot be opened: No such file or directory";
 	assert_true(ah_is_the_programs(context));
 	refusing = mesh_conn_new(mc, &qp);
-	base_modify = mc->lower.qp.modify_qp;
+	lower_modify = mc->lower.qp.modify_qp;
 	mc->lower.qp.modify_qp = slow_modify;
 	n_vqps = 0;
 	refused_with = ETIMEDOUT;
@@ -554,7 +554,7 @@ static void no_rail_to_be_had(void)
 	assert_int_equal(refusing->state, MESH_CONN_PASSTHROUGH);
 	peer_asks();
 	assert_answered();
-	mc->lower.qp.modify_qp = base_modify;
+	mc->lower.qp.modify_qp = lower_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
 	end(context);
@@ -680,7 +680,7 @@ static void stranger_without_netlink(void)
 
 static unsigned int n_refused;
 
-/* While the base looks for the neighbour, its host answers the agent. */
+/* While the lower provider looks for the neighbour, its host answers the agent. */
 static int modify_until_known(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	(void)qp;
@@ -707,8 +707,8 @@ static int modify_in_vain(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 }
 
 /*
- * While the base tries, the directory learns whose the address is, and the connection cannot move there. The base has needed a second to
- * refuse it, so the base is not asked again.
+ * While the lower provider tries, the directory learns whose the address is, and the connection cannot move there. The
+ * lower provider has needed a second to refuse it, so the lower provider is not asked again.
  */
 static void stranger_is_refused_once(void)
 {
@@ -719,7 +719,7 @@ static void stranger_is_refused_once(void)
 
 	refusing = mesh_conn_new(mc, &qp);
 	no_rail = "mlx5_1 cannot be opened: No such file or directory";
-	base_modify = mc->lower.qp.modify_qp;
+	lower_modify = mc->lower.qp.modify_qp;
 	mc->lower.qp.modify_qp = modify_until_known;
 	errno = 0;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
@@ -728,10 +728,10 @@ static void stranger_is_refused_once(void)
 	assert_int_equal(refusing->state, MESH_CONN_INIT);
 	peer_asks(); /* and is told, as if it had been known from the beginning */
 	assert_answered();
-	/* The program tries again, and so does the base. */
+	/* The program tries again, and so does the lower provider. */
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
 	assert_int_equal(n_refused, 2);
-	mc->lower.qp.modify_qp = base_modify;
+	mc->lower.qp.modify_qp = lower_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
 	end(context);
@@ -743,7 +743,10 @@ static void stranger_is_refused_once(void)
 #define DOUBTED ANNOUNCED(" unmet")
 #define MET     ANNOUNCED("")
 
-/* It may be the address of a host without an agent: if the base reaches that host, the connection stays there. */
+/*
+ * It may be the address of a host without an agent: if the lower provider reaches that host, the connection stays
+ * there.
+ */
 static void doubted_is_reached(void)
 {
 	struct ibv_context *context = open_in(DOUBTED);
@@ -772,7 +775,7 @@ static void doubted_is_logged(void)
 	end(context);
 }
 
-/* While the base tries, the announcing host shows up on the link. */
+/* While the lower provider tries, the announcing host shows up on the link. */
 static int modify_until_met(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	(void)qp;
@@ -784,7 +787,7 @@ static int modify_until_met(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 	return EINVAL;
 }
 
-/* The connection is checked anew. The base's error does not say that nobody is at the address. */
+/* The connection is checked anew. The lower provider's error does not say that nobody is at the address. */
 static void doubted_is_met(void)
 {
 	struct ibv_context *context = open_in(DOUBTED);
@@ -795,18 +798,18 @@ static void doubted_is_met(void)
 
 	attr.ah_attr.grh.dgid = gid("10.1.0.9");
 	refusing = mesh_conn_new(mc, &qp);
-	base_modify = mc->lower.qp.modify_qp;
+	lower_modify = mc->lower.qp.modify_qp;
 	mc->lower.qp.modify_qp = modify_until_met;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), EINVAL);
 	assert_int_equal(n_vqps, before + 1);
 	assert_true(mv_gid_is_zero(&absent));
-	mc->lower.qp.modify_qp = base_modify;
+	mc->lower.qp.modify_qp = lower_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
 	end(context);
 }
 
-static int ah_errno; /* 0: the base says nothing, as mlx5 of a port that does not exist */
+static int ah_errno; /* 0: the lower provider says nothing, as mlx5 of a port that does not exist */
 
 static struct ibv_ah *no_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -818,24 +821,24 @@ static struct ibv_ah *no_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 }
 
 /* Return: errno afterwards, with ETIMEDOUT before. */
-static int ah_in_vain(struct ibv_context *context, int base_errno)
+static int ah_in_vain(struct ibv_context *context, int lower_errno)
 {
 	struct ibv_pd pd = {.context = context};
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.1.0.9")}};
 
-	ah_errno = base_errno;
+	ah_errno = lower_errno;
 	errno = ETIMEDOUT;
 	assert_null(fake.create_ah(&pd, &attr));
 	return errno;
 }
 
-/* An error that the program had before says nothing of the address. The program gets the base's error. */
+/* An error that the program had before says nothing of the address. The program gets the lower provider's error. */
 static void doubted_has_no_handle(void)
 {
 	struct ibv_context *context = open_in(DOUBTED);
 	struct mesh_context *mc = mesh_context_get(context);
 
-	base_create_ah = mc->lower.create_ah;
+	lower_create_ah = mc->lower.create_ah;
 	mc->lower.create_ah = no_ah;
 	assert_int_equal(ah_in_vain(context, 0), ETIMEDOUT);
 	assert_true(mv_gid_is_zero(&absent));
@@ -844,11 +847,14 @@ static void doubted_has_no_handle(void)
 	assert_int_equal(ah_in_vain(context, EHOSTUNREACH), EHOSTUNREACH);
 	assert_false(mv_gid_is_zero(&absent));
 	absent = (union ibv_gid){0};
-	mc->lower.create_ah = base_create_ah;
+	mc->lower.create_ah = lower_create_ah;
 	end(context);
 }
 
-/* Where nobody is at 10.1.0.9, the connection goes to the host that announces the address. For a while the base is not asked first. */
+/*
+ * Where nobody is at 10.1.0.9, the connection goes to the host that announces the address. For a while the lower
+ * provider is not asked first.
+ */
 static void check_nobody_is_there(const char *text)
 {
 	struct ibv_context *context = open_in(text);
@@ -859,7 +865,7 @@ static void check_nobody_is_there(const char *text)
 
 	attr.ah_attr.grh.dgid = gid("10.1.0.9");
 	refusing = mesh_conn_new(mc, &qp);
-	base_modify = mc->lower.qp.modify_qp;
+	lower_modify = mc->lower.qp.modify_qp;
 	mc->lower.qp.modify_qp = modify_in_vain;
 	/* This error does not say that nobody is there. */
 	vain_with = EINVAL;
@@ -872,9 +878,9 @@ static void check_nobody_is_there(const char *text)
 	assert_int_equal(n_refused, 1);
 	assert_int_equal(n_vqps, before + 1);
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
-	assert_int_equal(n_vqps, before + 2); /* before the base refuses it again */
+	assert_int_equal(n_vqps, before + 2); /* before the lower provider refuses it again */
 	assert_int_equal(n_refused, 2);
-	mc->lower.qp.modify_qp = base_modify;
+	mc->lower.qp.modify_qp = lower_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
 	end(context);
@@ -885,7 +891,10 @@ static void doubted_is_not_there(void)
 	check_nobody_is_there(DOUBTED);
 }
 
-/* One subnet on two links. A host without an agent may have the address on the program's link, so the base is asked first. */
+/*
+ * One subnet on two links. A host without an agent may have the address on the program's link, so the lower provider is
+ * asked first.
+ */
 static void one_subnet_on_several_links(void)
 {
 	check_nobody_is_there("host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.1.0.2/24 v2;"

@@ -222,7 +222,7 @@ static void test_rts_behind_the_drain(void **state)
 
 	(void)state;
 	vqp.mode = MESH_VQP_DRAINED;
-	assert_int_equal(mesh_failover_base_rts(&vqp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	assert_int_equal(mesh_failover_lower_rts(&vqp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
 	assert_true(vqp.tracker->broken);
 	assert_int_equal(vqp.tracker->sends.first_psn, 0);
 	assert_false(mesh_failover_sends(&vqp));

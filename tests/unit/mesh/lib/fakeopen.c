@@ -25,7 +25,7 @@ struct fakeverbs fake_open(const char *file)
 		fail_msg("%s", dlerror());
 	get(f.handle, "fake_configure", &f.configure);
 	get(f.handle, "fake_state", &f.state);
-	get(f.handle, "fake_register_base", &f.register_base);
+	get(f.handle, "fake_register_lower", &f.register_lower);
 	get(f.handle, "fake_open_device", &f.open_device);
 	get(f.handle, "fake_open_direct", &f.open_direct);
 	get(f.handle, "fake_import_device", &f.import_device);

@@ -428,9 +428,9 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 MESH_VERBS(VERB)
 #endif
 
-/* The base provider. Its ops lie in constant data that the dynamic linker makes read-only, as mlx5's. */
+/* The lower provider provider. Its ops lie in constant data that the dynamic linker makes read-only, as mlx5's. */
 
-static int base_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int lower_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	(void)qp;
 	(void)mask;
@@ -443,7 +443,7 @@ static int base_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-static struct ibv_ah *base_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+static struct ibv_ah *lower_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct ibv_ah ah;
@@ -461,27 +461,27 @@ static struct ibv_ah *base_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr
 	return &ah;
 }
 
-static int base_destroy_ah(struct ibv_ah *ah)
+static int lower_destroy_ah(struct ibv_ah *ah)
 {
 	(void)ah; /* all are one */
 	return 0;
 }
 
-static void base_async_event(struct ibv_context *context, struct ibv_async_event *event)
+static void lower_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	(void)context;
 	(void)event;
 	fake_state.n_async++;
 }
 
-static void base_free_context(struct ibv_context *context)
+static void lower_free_context(struct ibv_context *context)
 {
 	fake_state.n_freed++;
 	free(tail_of(context)->priv);
 	free((char *)context - offsetof(struct verbs_context, context) - config.front);
 }
 
-static int base_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
+static int lower_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
 {
 	(void)context;
 	fake_state.n_query_port++;
@@ -491,7 +491,7 @@ static int base_query_port(struct ibv_context *context, uint8_t port_num, struct
 	return 0;
 }
 
-static struct ibv_mr *base_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
+static struct ibv_mr *lower_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
 {
 	static struct ibv_mr mr; /* all are one */
 
@@ -501,18 +501,18 @@ static struct ibv_mr *base_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr
 	return &mr;
 }
 
-static int base_dereg_mr(struct ibv_mr *mr)
+static int lower_dereg_mr(struct ibv_mr *mr)
 {
 	(void)mr;
 	return 0;
 }
 
-static void base_other(void)
+static void lower_other(void)
 {
 	abort(); /* no test calls it */
 }
 
-static struct verbs_context *base_alloc(struct ibv_device *device, int cmd_fd, void *private_data)
+static struct verbs_context *lower_alloc(struct ibv_device *device, int cmd_fd, void *private_data)
 {
 	const void *table[OPS_LIMIT];
 	struct verbs_context *start;
@@ -524,68 +524,68 @@ static struct verbs_context *base_alloc(struct ibv_device *device, int cmd_fd, v
 	if (!start)
 		return NULL;
 	for (i = 0; i < OPS_LIMIT; i++)
-		table[i] = (const void *)base_other;
-	table[slot_of[OP_MODIFY_QP]] = (const void *)base_modify_qp;
-	table[slot_of[OP_CREATE_AH]] = (const void *)base_create_ah;
-	table[slot_of[OP_DESTROY_AH]] = (const void *)base_destroy_ah;
-	table[slot_of[OP_REG_MR_EX]] = (const void *)base_reg_mr_ex;
-	table[slot_of[OP_DEREG_MR]] = (const void *)base_dereg_mr;
-	table[slot_of[OP_ASYNC_EVENT]] = (const void *)base_async_event;
-	table[slot_of[OP_FREE_CONTEXT]] = (const void *)base_free_context;
-	table[slot_of[OP_QUERY_PORT]] = (const void *)base_query_port;
+		table[i] = (const void *)lower_other;
+	table[slot_of[OP_MODIFY_QP]] = (const void *)lower_modify_qp;
+	table[slot_of[OP_CREATE_AH]] = (const void *)lower_create_ah;
+	table[slot_of[OP_DESTROY_AH]] = (const void *)lower_destroy_ah;
+	table[slot_of[OP_REG_MR_EX]] = (const void *)lower_reg_mr_ex;
+	table[slot_of[OP_DEREG_MR]] = (const void *)lower_dereg_mr;
+	table[slot_of[OP_ASYNC_EVENT]] = (const void *)lower_async_event;
+	table[slot_of[OP_FREE_CONTEXT]] = (const void *)lower_free_context;
+	table[slot_of[OP_QUERY_PORT]] = (const void *)lower_query_port;
 	verbs_set_ops(start, table);
 	return start;
 }
 
-static struct verbs_context *base_import(struct ibv_device *device, int cmd_fd)
+static struct verbs_context *lower_import(struct ibv_device *device, int cmd_fd)
 {
-	return base_alloc(device, cmd_fd, NULL);
+	return lower_alloc(device, cmd_fd, NULL);
 }
 
-static bool base_match(struct verbs_sysfs_dev *sysfs_dev)
+static bool lower_match(struct verbs_sysfs_dev *sysfs_dev)
 {
 	(void)sysfs_dev;
 	return true;
 }
 
-static const struct mesh_driver_ops bases[] = {
-	{.name = "mlx5", .match_device = base_match, .alloc_context = base_alloc, .import_context = base_import},
-	{.name = "rxe", .match_device = base_match, .alloc_context = base_alloc, .import_context = base_import},
+static const struct mesh_driver_ops lower_providers[] = {
+	{.name = "mlx5", .match_device = lower_match, .alloc_context = lower_alloc, .import_context = lower_import},
+	{.name = "rxe", .match_device = lower_match, .alloc_context = lower_alloc, .import_context = lower_import},
 };
-/* A base whose functions are not its own: those of libc. */
+/* A lower provider whose functions are not its own: those of libc. */
 static const struct mesh_driver_ops strange_ops = {
 	.name = "strange",
 	.alloc_context = (struct verbs_context * (*)(struct ibv_device *, int, void *)) abort,
 };
 
-EXPORT void fake_register_base(const char *name);
+EXPORT void fake_register_lower(const char *name);
 
-EXPORT void fake_register_base(const char *name)
+EXPORT void fake_register_lower(const char *name)
 {
 	size_t i;
 
-	for (i = 0; i < sizeof(bases) / sizeof(bases[0]); i++)
-		if (!strcmp(bases[i].name, name))
-			CAT(verbs_register_driver_, FAKE_ABI)(&bases[i]);
+	for (i = 0; i < sizeof(lower_providers) / sizeof(lower_providers[0]); i++)
+		if (!strcmp(lower_providers[i].name, name))
+			CAT(verbs_register_driver_, FAKE_ABI)(&lower_providers[i]);
 	if (!strcmp(name, "strange"))
 		CAT(verbs_register_driver_, FAKE_ABI)(&strange_ops);
 }
 
 /* As libibverbs does: ask the drivers in order; the first that says yes makes the context. */
-static struct mesh_driver_node *match(const char *base)
+static struct mesh_driver_node *match(const char *lower)
 {
 	struct mesh_driver_node *node, *h = head();
 
 	for (node = h->next; node != h; node = node->next)
 		if (node->ops->match_device && node->ops->match_device(NULL) &&
-		    !strcmp(node->ops->name, base))
+		    !strcmp(node->ops->name, lower))
 			return node;
 	return NULL;
 }
 
-static struct ibv_context *open_with(const char *base, struct ibv_device *device, void *private_data)
+static struct ibv_context *open_with(const char *lower, struct ibv_device *device, void *private_data)
 {
-	struct mesh_driver_node *node = match(base);
+	struct mesh_driver_node *node = match(lower);
 	struct verbs_context *start = node ? node->ops->alloc_context(device, -1, private_data) : NULL;
 
 	if (!start)
@@ -594,18 +594,18 @@ static struct ibv_context *open_with(const char *base, struct ibv_device *device
 	return context_of(start);
 }
 
-EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device *device);
+EXPORT struct ibv_context *fake_open_device(const char *lower, struct ibv_device *device);
 
-EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device *device)
+EXPORT struct ibv_context *fake_open_device(const char *lower, struct ibv_device *device)
 {
-	return open_with(base, device, NULL);
+	return open_with(lower, device, NULL);
 }
 
-EXPORT struct ibv_context *fake_open_direct(const char *base, struct ibv_device *device);
+EXPORT struct ibv_context *fake_open_direct(const char *lower, struct ibv_device *device);
 
-EXPORT struct ibv_context *fake_open_direct(const char *base, struct ibv_device *device)
+EXPORT struct ibv_context *fake_open_direct(const char *lower, struct ibv_device *device)
 {
-	return open_with(base, device, device);
+	return open_with(lower, device, device);
 }
 
 #ifdef FAKE_IMPORT
@@ -616,11 +616,11 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 }
 #endif
 
-EXPORT struct ibv_context *fake_import_device(const char *base, struct ibv_device *device);
+EXPORT struct ibv_context *fake_import_device(const char *lower, struct ibv_device *device);
 
-EXPORT struct ibv_context *fake_import_device(const char *base, struct ibv_device *device)
+EXPORT struct ibv_context *fake_import_device(const char *lower, struct ibv_device *device)
 {
-	struct mesh_driver_node *node = match(base);
+	struct mesh_driver_node *node = match(lower);
 	struct verbs_context *start = node ? node->ops->import_context(device, -1) : NULL;
 
 	return start ? context_of(start) : NULL;

@@ -72,7 +72,7 @@ struct fake_state {
 	size_t n_gids;
 	int query_error; /* returned by the table query if not 0 */
 	_Atomic unsigned int n_queries; /* of it */
-	/* What the fake base was called with. */
+	/* What the fake lower provider was called with. */
 	_Atomic unsigned int n_modify, n_create_ah, n_freed, n_async;
 	_Atomic uint8_t modify_index, ah_index;
 	struct ibv_port_attr port; /* of port 1, the only one */
@@ -87,15 +87,17 @@ struct fake_state {
 struct fakeverbs {
 	void *handle;
 	const void *anchor;
-	/* To be called first. Hooked bases stay hooked, so a test that hooks runs in a process of its own. */
+	/* To be called first. Hooked lower providers stay hooked, so a test that hooks runs in a process of its own. */
 	void (*configure)(const struct fake_config *config);
 	struct fake_state *state;
-	/* Register a base provider under a name, as its constructor would. */
-	void (*register_base)(const char *name);
-	/* What libibverbs does for a device of the base of that name: match all drivers, then alloc_context. */
-	struct ibv_context *(*open_device)(const char *base, struct ibv_device *device);
-	struct ibv_context *(*open_direct)(const char *base, struct ibv_device *device); /* mlx5dv_open_device() */
-	struct ibv_context *(*import_device)(const char *base, struct ibv_device *device);
+	/* Register a lower provider provider under a name, as its constructor would. */
+	void (*register_lower)(const char *name);
+	/*
+	 * What libibverbs does for a device of the lower provider of that name: match all drivers, then alloc_context.
+	 */
+	struct ibv_context *(*open_device)(const char *lower, struct ibv_device *device);
+	struct ibv_context *(*open_direct)(const char *lower, struct ibv_device *device); /* mlx5dv_open_device() */
+	struct ibv_context *(*import_device)(const char *lower, struct ibv_device *device);
 	int (*close_device)(struct ibv_context *context);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);

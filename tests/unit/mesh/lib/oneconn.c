@@ -117,7 +117,7 @@ bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool 
 	return !no_workers;
 }
 
-/* What the base makes of it when its QP is to be connected. */
+/* What the lower provider makes of it when its QP is to be connected. */
 int rtr_error, rts_error, own_error;
 unsigned int n_rtr, n_rts, n_own_qps, n_err;
 uint8_t chosen_index, rtr_index;
@@ -156,9 +156,9 @@ bool __wrap_mesh_paths_lack(struct mesh_context *mc, struct ibv_context *context
 	return entry_lacks;
 }
 
-static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+static int modify_qp(struct ibv_qp *lower, struct ibv_qp_attr *attr, int mask)
 {
-	(void)base;
+	(void)lower;
 	(void)mask;
 	/* The kernel looks for the neighbour. */
 	now_ns += rtr_error ? 1000 * MS : 0;
@@ -206,11 +206,11 @@ static int destroy_ah(struct ibv_ah *ah)
 
 unsigned int n_joined, n_left;
 
-int __wrap_mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *joins, bool stays);
+int __wrap_mesh_srq_join_lower(struct mesh_context *mc, struct ibv_qp *joins, bool stays);
 struct mesh_srq_own_qp *__wrap_mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *leaves);
 void __wrap_mesh_srq_left(struct mesh_srq_own_qp *passthrough, bool really);
 
-int __wrap_mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *joins, bool stays)
+int __wrap_mesh_srq_join_lower(struct mesh_context *mc, struct ibv_qp *joins, bool stays)
 {
 	(void)mc;
 	(void)stays;

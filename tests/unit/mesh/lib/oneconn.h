@@ -10,8 +10,8 @@
 #include "vqp_int.h"
 
 /*
- * One connection of a made-up device, and what its surroundings say: time, directory, peer, workers, base. Linked with --wrap of them
- * (CMakeLists.txt).
+ * One connection of a made-up device, and what its surroundings say: time, directory, peer, workers, lower provider.
+ * Linked with --wrap of them (CMakeLists.txt).
  */
 
 #define MS 1000000ull
@@ -29,14 +29,14 @@ extern char status[]; /* what the agent was told of it last, */
 extern unsigned int n_statuses; /* so often */
 extern unsigned int n_submitted; /* to workers, */
 extern bool no_workers, only_tries; /* of which there are none; the last one was */
-extern int rtr_error, rts_error; /* what the base makes of it when its QP is to be connected; the former takes a second */
+extern int rtr_error, rts_error; /* what the lower provider makes of it when its QP is to be connected; the former takes a second */
 extern int own_error; /* of RTR with the program's own index, where another one is right */
 extern unsigned int n_rtr, n_rts, n_own_qps; /* how often it was */
 extern unsigned int n_err; /* how often it was brought to ERR */
 extern int ah_error; /* what it makes of an address handle, which takes a second then */
 extern unsigned int n_ahs, n_ahs_gone; /* how many were made and destroyed */
 extern unsigned int n_joined, n_left; /* how often it joined its SRQ, and left that again */
-extern uint8_t chosen_index, rtr_index; /* the right one; what the base got */
+extern uint8_t chosen_index, rtr_index; /* the right one; what the lower provider got */
 extern bool chosen_sure; /* by what is so now; but nothing fits */
 extern bool entry_lacks; /* its port's table is without its GID, */
 extern unsigned int n_lacks; /* which was asked so often */

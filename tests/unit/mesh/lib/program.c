@@ -133,7 +133,7 @@ void start(const char *library, const struct fake_config *config)
 	fake.configure(config);
 	set_gid(0, 1, "10.1.0.1", 2);
 	set_gid(1, 2, "10.5.0.1", 3);
-	fake.register_base("mlx5");
+	fake.register_lower("mlx5");
 
 	mv_config_defaults(&mesh_root.config);
 	mesh_root.config.survive = MV_SURVIVE_OFF; /* a test says where connections at work move */
@@ -144,7 +144,7 @@ void start(const char *library, const struct fake_config *config)
 
 const struct fake_config usual = {.n_ops = 76, .seed = 11, .priv_front = 24, .front = 16};
 
-/* sgid_index with which the base came to modify the QP, or -errno. */
+/* sgid_index with which the lower provider came to modify the QP, or -errno. */
 int connect_from(struct ibv_context *context, unsigned int index, const char *to)
 {
 	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC};

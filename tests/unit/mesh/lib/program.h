@@ -7,7 +7,7 @@
 #include "fault.h"
 
 /*
- * A verbs program on a made-up libibverbs, base provider and network, with the plugin loaded as its
+ * A verbs program on a made-up libibverbs, lower provider provider and network, with the plugin loaded as its
  * constructor would. The host has eth0 (ifindex 2) with 10.1.0.1/24 and 10.9.0.1/24, and eth0.5 (ifindex 3)
  * with 10.5.0.1/24; its device mlx5_0 has 10.1.0.1 at GID index 1 and 10.5.0.1 at 2.
  *
@@ -42,7 +42,7 @@ void add_untold_addr(uint32_t ifindex, const char *text);
 
 extern uint64_t clock_ns; /* what the plugin takes for the time; 0: the real one */
 
-/* sgid_index with which the base came to be called, or -errno. */
+/* sgid_index with which the lower provider came to be called, or -errno. */
 int connect_from(struct ibv_context *context, unsigned int index, const char *to);
 int address_from(struct ibv_context *context, unsigned int index, const char *to);
 

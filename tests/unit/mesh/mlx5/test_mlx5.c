@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Is the base mlx5? The loader is asked once for a context, and with no lock held for which a program's destructor may wait. And where
- * is its lock of a queue pair's sends? That is tried out, a few times where it comes to nothing for now, and then no more.
+ * Is the lower provider mlx5? The loader is asked once for a context, and with no lock held for which a program's
+ * destructor may wait. And where is its lock of a queue pair's sends? That is tried out, a few times where it comes to
+ * nothing for now, and then no more.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -53,7 +54,7 @@ static void test_no_is_kept(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		assert_false(mesh_mlx5_is_base(&context));
+		assert_false(mesh_mlx5_is_lower(&context));
 	assert_int_equal(n_asked, 1);
 }
 

@@ -23,7 +23,7 @@
 
 /* ---- a device -------------------------------------------------------------------------------------------------- */
 
-/* Of the base, and of libibverbs: some have to write() to the kernel, where threads are cancelled. */
+/* Of the lower provider, and of libibverbs: some have to write() to the kernel, where threads are cancelled. */
 static int asks_kernel(void)
 {
 	pthread_testcancel();
@@ -231,7 +231,7 @@ static struct mesh_cq *take_cq(struct mesh_context *mc, struct ibv_cq *cq)
 	return mcq;
 }
 
-static void cancelled_in_the_base(void)
+static void cancelled_in_the_lower(void)
 {
 	struct ibv_context *context = open_slow();
 	struct mesh_context *mc = mesh_context_get(context);
@@ -395,7 +395,7 @@ static void cancelled_while_it_closes(void)
 }
 
 TEST(cancelled_with_a_dmabuf)
-TEST(cancelled_in_the_base)
+TEST(cancelled_in_the_lower)
 TEST(cancelled_while_it_posts)
 TEST(cancelled_while_it_reaps)
 TEST(cancelled_while_it_closes)
@@ -404,7 +404,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cancelled_with_a_dmabuf),
-		cmocka_unit_test(test_cancelled_in_the_base),
+		cmocka_unit_test(test_cancelled_in_the_lower),
 		cmocka_unit_test(test_cancelled_while_it_posts),
 		cmocka_unit_test(test_cancelled_while_it_reaps),
 		cmocka_unit_test(test_cancelled_while_it_closes),

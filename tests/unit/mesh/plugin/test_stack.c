@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The whole plugin over a made-up libibverbs and base provider: what programs get, from how many threads,
+ * The whole plugin over a made-up libibverbs and lower provider provider: what programs get, from how many threads,
  * across fork, and what remains of it when anything fails. The network is made up too (--wrap of the
  * netlink collector). Each test runs in a process of its own, for hooks stay.
  */
@@ -157,44 +157,44 @@ static void sees_what_newer_functions_register(void)
 	fake.close_device(pd.context);
 }
 
-static void late_base_is_hooked(void)
+static void late_lower_is_hooked(void)
 {
 	struct ibv_context *context;
 
 	start(FAKEVERBS_34, &usual);
 	mesh_root.config.base.n = 2;
 	strcpy(mesh_root.config.base.names[1], "rxe");
-	fake.register_base("rxe");
+	fake.register_lower("rxe");
 	context = fake.open_device("rxe", &device);
 	flap();
 	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4);
 	fake.close_device(context);
 }
 
-static void other_bases_are_left_alone(void)
+static void other_lowers_are_left_alone(void)
 {
 	struct ibv_context *context;
 
 	start(FAKEVERBS_34, &usual);
-	fake.register_base("rxe");
+	fake.register_lower("rxe");
 	context = fake.open_device("rxe", &device);
 	flap();
 	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
 	fake.close_device(context);
 }
 
-static void strange_base_is_refused(void)
+static void strange_lower_is_refused(void)
 {
 	struct mesh_driver_ops *ops;
 	struct verbs_context *(*before)(struct ibv_device *, int, void *);
 
 	start(FAKEVERBS_34, &usual);
 	strcpy(mesh_root.config.base.names[0], "strange");
-	mesh_root.base_settled[0] = false;
-	fake.register_base("strange");
+	mesh_root.lower_settled[0] = false;
+	fake.register_lower("strange");
 	ops = mesh_drivers_lookup(mesh_root.drivers, "strange");
 	before = ops->alloc_context;
-	mesh_hook_bases(&mesh_root);
+	mesh_hook_providers(&mesh_root);
 	assert_ptr_equal(ops->alloc_context, before);
 }
 
@@ -263,7 +263,7 @@ static void observing_changes_nothing(void)
 	flap();
 	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
 	assert_int_equal(address_from(context, 1, "10.5.0.2"), 1);
-	/* The decision is asked for, and everything that moves need is the base's. */
+	/* The decision is asked for, and everything that moves need is the lower provider's. */
 	assert_ptr_equal(mesh_calibration_op(&mesh_root.calibration, context, MESH_OP_MODIFY_QP), mesh_modify_qp);
 	for (op = MESH_OPS_MOVES; op < MESH_N_OPS; op++)
 		assert_false(is_ours(mesh_calibration_op(&mesh_root.calibration, context, op)));
@@ -465,9 +465,9 @@ TEST(falls_back_to_the_programs_own)
 TEST(remembers_what_an_event_announced)
 TEST(other_states_and_types_pass)
 TEST(sees_what_newer_functions_register)
-TEST(late_base_is_hooked)
-TEST(other_bases_are_left_alone)
-TEST(strange_base_is_refused)
+TEST(late_lower_is_hooked)
+TEST(other_lowers_are_left_alone)
+TEST(strange_lower_is_refused)
 TEST(import_is_hooked_where_it_exists)
 TEST(import_is_not_touched_where_it_does_not)
 TEST(excluded_and_foreign_devices_are_bare)
@@ -489,9 +489,9 @@ int main(void)
 		cmocka_unit_test(test_remembers_what_an_event_announced),
 		cmocka_unit_test(test_other_states_and_types_pass),
 		cmocka_unit_test(test_sees_what_newer_functions_register),
-		cmocka_unit_test(test_late_base_is_hooked),
-		cmocka_unit_test(test_other_bases_are_left_alone),
-		cmocka_unit_test(test_strange_base_is_refused),
+		cmocka_unit_test(test_late_lower_is_hooked),
+		cmocka_unit_test(test_other_lowers_are_left_alone),
+		cmocka_unit_test(test_strange_lower_is_refused),
 		cmocka_unit_test(test_import_is_hooked_where_it_exists),
 		cmocka_unit_test(test_import_is_not_touched_where_it_does_not),
 		cmocka_unit_test(test_excluded_and_foreign_devices_are_bare),

@@ -91,7 +91,7 @@ static enum ibv_event_type event(struct ibv_context *context, enum ibv_event_typ
 	return event.event_type;
 }
 
-static void off_is_the_base_alone(void)
+static void off_is_the_lower_alone(void)
 {
 	struct ibv_context *context = begin(false);
 	unsigned int before = fake.state->n_query_port;
@@ -195,7 +195,7 @@ static void bare_where_nothing_serves(void)
 	fake.close_device(context);
 }
 
-static void errors_are_the_bases(void)
+static void errors_are_the_lower_providers(void)
 {
 	struct ibv_context *context = begin(true);
 	struct ibv_port_attr attr;
@@ -286,13 +286,13 @@ static void table_queries_see_the_port(void)
 	fake.close_device(context);
 }
 
-TEST(off_is_the_base_alone)
+TEST(off_is_the_lower_alone)
 TEST(excluded_device_is_left_alone)
 TEST(active_port_is_left_alone)
 TEST(another_port_stands_in)
 TEST(mtu_fits_both_ports)
 TEST(bare_where_nothing_serves)
-TEST(errors_are_the_bases)
+TEST(errors_are_the_lower_providers)
 TEST(not_for_those_that_drive_queue_pairs)
 TEST(needs_moves)
 TEST(events_agree)
@@ -301,13 +301,13 @@ TEST(table_queries_see_the_port)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_off_is_the_base_alone),
+		cmocka_unit_test(test_off_is_the_lower_alone),
 		cmocka_unit_test(test_excluded_device_is_left_alone),
 		cmocka_unit_test(test_active_port_is_left_alone),
 		cmocka_unit_test(test_another_port_stands_in),
 		cmocka_unit_test(test_mtu_fits_both_ports),
 		cmocka_unit_test(test_bare_where_nothing_serves),
-		cmocka_unit_test(test_errors_are_the_bases),
+		cmocka_unit_test(test_errors_are_the_lower_providers),
 		cmocka_unit_test(test_not_for_those_that_drive_queue_pairs),
 		cmocka_unit_test(test_needs_moves),
 		cmocka_unit_test(test_events_agree),

@@ -39,7 +39,7 @@ static int calibrate(const struct fake_config *config, struct mesh_calibration *
 	return err;
 }
 
-/* What was measured must be what the base's functions are found by. */
+/* What was measured must be what the lower provider's functions are found by. */
 static void check_context(const struct mesh_calibration *cal)
 {
 	struct ibv_device device = {.name = "fake0"};
@@ -47,7 +47,7 @@ static void check_context(const struct mesh_calibration *cal)
 	void *op;
 	enum mesh_op i;
 
-	fake.register_base("mlx5");
+	fake.register_lower("mlx5");
 	context = fake.open_device("mlx5", &device);
 	assert_non_null(context);
 	assert_string_equal(cal->no_moves, "");
@@ -253,7 +253,7 @@ static void test_unconfirmed(void **state)
 	(void)state;
 	assert_int_equal(calibrate(&config, &cal), 0);
 	assert_string_equal(cal.no_moves, "");
-	fake.register_base("mlx5");
+	fake.register_lower("mlx5");
 	context = fake.open_device("mlx5", &device);
 	assert_int_equal(mesh_calibration_confirm(&lib, &cal, context), -ENOTSUP);
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
@@ -288,7 +288,7 @@ static void test_foreign_context(void **state)
 
 	(void)state;
 	assert_int_equal(calibrate(&config, &cal), 0);
-	fake.register_base("mlx5");
+	fake.register_lower("mlx5");
 	context = fake.open_device("mlx5", &device);
 	start = (struct verbs_context *)((char *)context - offsetof(struct verbs_context, context) - 16);
 	assert_ptr_equal(mesh_calibration_context(&cal, start, &device), context);

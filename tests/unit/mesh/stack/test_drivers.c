@@ -26,22 +26,22 @@ static int setup(void **state)
 	return mesh_library_resolve(&lib, fake.handle, fake.anchor, why, sizeof(why));
 }
 
-static int find(enum fake_defect defect, const char *base, struct mesh_driver_node **head)
+static int find(enum fake_defect defect, const char *lower, struct mesh_driver_node **head)
 {
 	struct fake_config config = {.defect = defect, .n_ops = 76};
 	char why[256] = "";
 	int err;
 
 	fake.configure(&config);
-	if (base)
-		fake.register_base(base);
+	if (lower)
+		fake.register_lower(lower);
 	err = mesh_drivers_find(&lib, &own, head, why, sizeof(why));
 	if (err)
 		assert_true(why[0]);
 	return err;
 }
 
-static void test_finds_base_before_and_after(void **state)
+static void test_finds_lower_before_and_after(void **state)
 {
 	struct mesh_driver_node *head;
 
@@ -49,7 +49,7 @@ static void test_finds_base_before_and_after(void **state)
 	assert_int_equal(find(FAKE_SANE, "mlx5", &head), 0);
 	assert_non_null(mesh_drivers_lookup(head, "mlx5"));
 	assert_null(mesh_drivers_lookup(head, "rxe"));
-	fake.register_base("rxe");
+	fake.register_lower("rxe");
 	assert_string_equal(mesh_drivers_lookup(head, "rxe")->name, "rxe");
 }
 
@@ -132,7 +132,7 @@ static void test_installed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_finds_base_before_and_after),
+		cmocka_unit_test(test_finds_lower_before_and_after),
 		cmocka_unit_test(test_empty_list),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_only_the_head_passes),

@@ -409,7 +409,7 @@ static void test_errors_with_srq(void **state)
 
 /* ---- receives of an SRQ that fail -------------------------------------------------------------------------------- */
 
-/* Receive 100 is at the base, whose QP @w is; nobody takes what is distributed. */
+/* Receive 100 is at the lower provider, whose QP @w is; nobody takes what is distributed. */
 struct shared_world {
 	struct withheld_world *w;
 	struct mesh_srq m;
@@ -423,26 +423,26 @@ static struct shared_world *shared_begin(enum mesh_vqp_mode mode, bool one_cq)
 
 	assert_non_null(s);
 	s->w = withheld_begin_as(true);
-	s->m = (struct mesh_srq){.mc = &s->w->mc, .max_wr = 4, .max_sge = 1, .split = true, .base.owner = &s->m};
+	s->m = (struct mesh_srq){.mc = &s->w->mc, .max_wr = 4, .max_sge = 1, .split = true, .lower.owner = &s->m};
 	mesh_lock_init(&s->m.lock);
-	assert_int_equal(mesh_srqlog_init(&s->m.base.log, 4, 1), 0);
+	assert_int_equal(mesh_srqlog_init(&s->m.lower.log, 4, 1), 0);
 	assert_int_equal(mesh_srqlog_init(&s->m.begun, 4, 1), 0);
 	assert_int_equal(mesh_srqlog_init(&s->m.pool, 4, 1), 0);
-	mesh_srqlog_push(&s->m.base.log, 100, &sge, 1);
+	mesh_srqlog_push(&s->m.lower.log, 100, &sge, 1);
 	s->w->h.srq = &s->m;
 	s->w->h.mode = mode;
 	if (one_cq)
 		s->w->h.recv_cq = &s->w->send_cq;
 	s->w->h.tracker->begun = mesh_srq_place(&s->m);
 	assert_non_null(s->w->h.tracker->begun);
-	s->qp = (struct mesh_cq_qp){.key = 7, .qpn = 7, .vqp = &s->w->h, .home = &s->m.base};
+	s->qp = (struct mesh_cq_qp){.key = 7, .qpn = 7, .vqp = &s->w->h, .home = &s->m.lower};
 	return s;
 }
 
 static void shared_end(struct shared_world *s)
 {
 	withheld_end(s->w);
-	mesh_srqlog_fini(&s->m.base.log);
+	mesh_srqlog_fini(&s->m.lower.log);
 	mesh_srqlog_fini(&s->m.begun);
 	mesh_srqlog_fini(&s->m.pool);
 	free(s);
@@ -464,9 +464,9 @@ static bool shared_poll(struct shared_world *s, struct mesh_cq *cq, uint64_t wr_
 	return shared_poll_as(s, cq, wr_id, status, false);
 }
 
-static void assert_where(const struct shared_world *s, uint32_t n_base, uint32_t n_withheld, uint32_t n_pool)
+static void assert_where(const struct shared_world *s, uint32_t n_lower, uint32_t n_withheld, uint32_t n_pool)
 {
-	assert_int_equal(s->m.base.log.n_left, n_base);
+	assert_int_equal(s->m.lower.log.n_left, n_lower);
 	assert_int_equal(s->m.n_withheld, n_withheld);
 	assert_int_equal(s->m.pool.n_left, n_pool);
 }
@@ -567,13 +567,16 @@ static void test_errors_in_one_cq(void **state)
 	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
 	assert_where(s, 0, 1, 0);
 	/* There is place for one. */
-	mesh_srqlog_push(&s->m.base.log, 101, NULL, 0);
+	mesh_srqlog_push(&s->m.lower.log, 101, NULL, 0);
 	assert_false(shared_poll(s, &s->w->send_cq, 101, IBV_WC_WR_FLUSH_ERR));
 	assert_where(s, 1, 1, 0);
 	shared_end(s);
 }
 
-/* Who looked at the completion knows; so of a QP that has no log, and of what the base's SRQ did not have when it was first emptied. */
+/*
+ * Who looked at the completion knows; so of a QP that has no log, and of what the lower provider's SRQ did not have
+ * when it was first emptied.
+ */
 static void test_errors_that_were_read(void **state)
 {
 	struct shared_world *s = shared_begin(MESH_VQP_TRACKED, true);
@@ -597,38 +600,38 @@ static void test_errors_that_were_read(void **state)
 static struct {
 	unsigned int n;
 	int err;
-} base_posts;
+} lower_posts;
 
-static int base_post(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static int lower_post(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	(void)srq;
 	assert_int_equal(wr->wr_id, 100);
 	assert_true(wr->sg_list->addr == 4096);
 	*bad = wr;
-	base_posts.n++;
-	return base_posts.err;
+	lower_posts.n++;
+	return lower_posts.err;
 }
 
-/* Before anything was moved: the base's SRQ has all, and if that takes no more, who moves first does. */
+/* Before anything was moved: the lower provider's SRQ has all, and if that takes no more, who moves first does. */
 static void test_withheld_before_moves(void **state)
 {
 	struct shared_world *s;
 	struct ibv_sge sge;
 
 	(void)state;
-	base_posts.n = 0;
-	for (base_posts.err = 0; base_posts.err <= ENOMEM; base_posts.err += ENOMEM) {
+	lower_posts.n = 0;
+	for (lower_posts.err = 0; lower_posts.err <= ENOMEM; lower_posts.err += ENOMEM) {
 		s = shared_begin(MESH_VQP_TRACKED, false);
 		s->m.split = false;
 		s->m.sges = &sge;
-		s->w->mc.lower.io.post_srq_recv = base_post;
+		s->w->mc.lower.io.post_srq_recv = lower_post;
 		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 		assert_where(s, 0, 1, 0);
 		mesh_srq_end_withheld(&s->m, s->w->h.tracker->begun, false);
-		assert_where(s, !base_posts.err, 0, !!base_posts.err);
+		assert_where(s, !lower_posts.err, 0, !!lower_posts.err);
 		shared_end(s);
 	}
-	assert_int_equal(base_posts.n, 2);
+	assert_int_equal(lower_posts.n, 2);
 }
 
 int main(void)

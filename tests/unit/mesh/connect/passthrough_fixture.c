@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "tobase.h"
+#include "passthrough_fixture.h"
 
 #include "negotiateint.h"
 
