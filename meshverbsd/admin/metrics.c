@@ -62,7 +62,7 @@ static void add_beacons(struct list *list, const struct md_agent *agent)
 	counter(list, "queries_received", counts->queries.received, "Queries received");
 	counter(list, "queries_refused", counts->queries.refused,
 		"Queries not answered because there were too many");
-	counter(list, "entries_sent", counts->entries.sent, "Answers to queries sent");
+	counter(list, "entries_sent", counts->entries.sent, "Answers to queries sent, and answers sent unasked because this host has changed");
 	counter(list, "entries_received", counts->entries.received, "Answers to queries received");
 	counter(list, "entries_rejected", counts->entries.rejected,
 		"Answers to queries that could not be used");

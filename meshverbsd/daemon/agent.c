@@ -65,7 +65,7 @@ static int route_leads(void *arg, uint32_t ifindex, const union ibv_gid *from, c
 static void on_view(void *arg, const struct md_view *old)
 {
 	struct md_agent *agent = arg;
-	uint64_t now_ns = md_now();
+	uint64_t now_ns = md_now(), generation = agent->tx.said.generation;
 
 	forget_nets(agent, old);
 	md_members_follow(&agent->members, agent->watch.view);
@@ -79,7 +79,7 @@ static void on_view(void *arg, const struct md_view *old)
 		md_routes_forget(&agent->routing.routes, &agent->hosts);
 	md_routes_changed(&agent->routing.routes, now_ns);
 	/* Hosts behind routers; beacons inform the neighbours. */
-	md_targets_hurry(&agent->targets, now_ns);
+	md_targets_hurry(&agent->targets, agent->tx.said.generation != generation, now_ns);
 	agent->due.targets_ns = 0;
 	md_due_directory(agent, md_desc_n_up(agent->watch.view->desc) < md_desc_n_up(old->desc));
 }

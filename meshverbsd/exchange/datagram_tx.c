@@ -347,27 +347,31 @@ static bool may_answer(struct md_agent *agent, const struct md_received *query, 
 	       md_limit_take(&answers->all, &together_rate, now_ns);
 }
 
-void md_tx_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened)
+static void send_entry(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex, const struct in6_addr *from)
 {
-	const struct in6_addr *from = md_udp_is_multicast(&query->to) ? NULL : &query->to;
-	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0;
 	struct md_beacon beacon;
 
-	if (!may_answer(agent, query, opened, md_now())) {
-		agent->counts.queries.refused++;
-		return;
-	}
 	fill_beacon(agent, &beacon);
-	md_trust_send(agent, &query->ip, query->port, ifindex, from, false);
+	md_trust_send(agent, ip, port, ifindex, from, false);
 	for (unsigned int i = 0; i < md_beacon_pieces(agent->tx.said.len); i++) {
 		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 		md_beacon_cut(&beacon, agent->tx.said.desc, (uint8_t)i);
-		md_tx_send(agent, MD_KIND_ENTRY, &query->ip, query->port, ifindex, from, payload,
-			   md_beacon_encode(&beacon, payload));
+		md_tx_send(agent, MD_KIND_ENTRY, ip, port, ifindex, from, payload, md_beacon_encode(&beacon, payload));
 		agent->counts.entries.sent++;
 	}
-	md_trust_send(agent, &query->ip, query->port, ifindex, from, false);
+	md_trust_send(agent, ip, port, ifindex, from, false);
+}
+
+void md_tx_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened)
+{
+	const struct in6_addr *from = md_udp_is_multicast(&query->to) ? NULL : &query->to;
+	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0;
+
+	if (may_answer(agent, query, opened, md_now()))
+		send_entry(agent, &query->ip, query->port, ifindex, from);
+	else
+		agent->counts.queries.refused++;
 }
 
 void md_tx_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
@@ -386,6 +390,9 @@ void md_tx_ask(void *arg, const struct md_target *target)
 	const struct md_view *view = agent->watch.view;
 
 	if (mv_gid_family(&target->gid) != MV_FAMILY_LINK_LOCAL) {
+		/* A host that queries us as well takes it as an answer. Then our query is no news, and uses up none of its MD_HINTS. */
+		if (target->tells)
+			send_entry(agent, &ip, agent->udp.port, 0, NULL);
 		md_tx_query(agent, &ip, 0);
 		return;
 	}

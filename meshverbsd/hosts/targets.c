@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hosts.h"
+#include "secure.h"
 
 /* Queries in a row, before MD_QUERY_RATE limits them. */
 #define QUERY_BURST 64
@@ -208,13 +209,19 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 	return true;
 }
 
-void md_targets_hurry(struct md_targets *targets, uint64_t now_ns)
+void md_targets_hurry(struct md_targets *targets, bool tells, uint64_t now_ns)
 {
 	struct md_target *target, *next;
 
 	HASH_ITER(hh, targets->by_gid, target, next)
-	if (is_answering(target) && target->next_ns > now_ns)
-		target->next_ns = now_ns;
+	{
+		/* A target may be silent because of a port of ours, which is up now. */
+		if (!target->answered_ns)
+			continue;
+		target->tells |= tells;
+		if (target->next_ns > now_ns)
+			target->next_ns = now_ns;
+	}
 }
 
 bool md_target_hinted(struct md_target *target, const struct md_host *host, uint64_t generation)
@@ -243,7 +250,11 @@ bool md_target_answered(struct md_target *target, const struct mv_host_id *host,
 	target->answered_ns = now_ns;
 	target->silent_since_ns = 0;
 	target->n_tries = 0;
-	target->next_ns = target->regular_ns;
+	/* If a query is due already, something has changed here since the answered query was sent. */
+	if (target->next_ns > now_ns) {
+		target->tells = false;
+		target->next_ns = target->regular_ns;
+	}
 	return news;
 }
 
@@ -296,6 +307,9 @@ void md_targets_ask_now(struct md_targets *targets, struct md_target *target, ui
 		target->next_ns = target->regular_ns;
 	}
 	target->asked_ns = now_ns;
+	/* The cookie that came with the last answer may be too old, and the address another host's. */
+	if (now_ns - target->answered_ns >= MD_COOKIE_EPOCH_NS)
+		target->tells = false;
 	ask(arg, target);
 }
 

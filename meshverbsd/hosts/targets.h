@@ -37,6 +37,7 @@ struct md_target {
 	unsigned int n_learned;
 	union ibv_gid learned[MD_LEARNED_TARGETS]; /* the addresses whose @via this is */
 	unsigned int n_hints; /* hints (MD_HINTS) since the last regular query */
+	bool tells; /* this host has changed since the last answer: our description goes with each query */
 	unsigned int n_tries; /* unanswered queries in a row, before the target counts as silent */
 	struct mv_host_id host; /* sender of the last answer */
 };
@@ -93,8 +94,11 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
  */
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of);
 
-/** md_targets_hurry - this host has changed: query all targets that answer; they query us in turn and learn of the change */
-void md_targets_hurry(struct md_targets *targets, uint64_t now_ns);
+/**
+ * md_targets_hurry - something has changed here: query all targets that have ever answered
+ * @tells: the description of this host has changed, so the query brings the new one
+ */
+void md_targets_hurry(struct md_targets *targets, bool tells, uint64_t now_ns);
 
 /**
  * md_target_hinted - the host at a target queries us: has it changed, so that we should query it? Counts towards

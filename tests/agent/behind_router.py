@@ -109,6 +109,18 @@ class Routed(AgentTest):
         wait_for("the other one", lambda: asked() == {"10.2.0.2": False, "10.4.0.2": True}, 60)
         self.assertEqual(self.a.peers(), ["b"])
 
+    def test_news_without_a_question(self):
+        """Who changes tells those that it queries. They need not ask, which they may a few times only (MD_HINTS): here the question gets lost."""
+        for host, other in ((self.a, "b 10.2.0.2"), (self.b, "a 10.1.0.2")):
+            (host.dir / "hosts").write_text(other + "\n")
+            self.key(host, "11" * 32)
+            host.start()
+        self.converge(self.a, self.b)
+        with self.a.mute("eth0"):
+            self.b.device("mlx5_1", "eth0", ["10.2.0.3"])
+            self.b.ip("addr", "add", "10.2.0.3/24", "dev", "eth0")
+            wait_for("the news", lambda: [rail["device"] for host in self.a.get("peers")["hosts"] for rail in host["rails"]] == ["mlx5_0", "mlx5_1"])
+
     def test_no_router_without_carrier(self):
         """As Probes.test_nothing_leaves_without_carrier: who connects through the router would wait for its entry."""
         self.world.cable(self.a, "eth1", self.r, "eth2", ["10.4.0.2/24"], ["10.4.0.1/24"])

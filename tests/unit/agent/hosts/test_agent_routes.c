@@ -11,6 +11,7 @@
 #include "paths.h"
 #include "peers.h"
 #include "routes.h"
+#include "secure.h"
 
 #define OWN "rail mlx5_0; gid fe80::1/64 v2; gid 10.1.0.1/28 v1; gid 10.1.0.1/28 v2; rail mlx5_1; gid 10.2.0.1/28 v2; gid fd02::1/64 v2;"
 #define PEER "rail mlx5_0; gid fe80::2/64 v2; gid 10.3.0.1/28 v1; gid 10.3.0.1/28 v2; rail mlx5_1; gid 10.4.0.1/28 v2; gid 10.1.0.2/28 v2;"
@@ -401,7 +402,7 @@ static void test_learned(void **state)
 	assert_int_equal(n_queries, 3);
 	/* We have changed: those that answer are asked at once, the others when it is their time. */
 	md_target_answered(md_targets_find(&targets, &two), &id, 2 * MD_S);
-	md_targets_hurry(&targets, 3 * MD_S);
+	md_targets_hurry(&targets, true, 3 * MD_S);
 	md_targets_tick(&targets, 3 * MD_S, count, NULL);
 	assert_int_equal(n_queries, 4);
 	/* Nobody needs the first one any more. */
@@ -512,6 +513,53 @@ static void test_taken_over(void **state)
 	assert_int_equal(target->account, 77);
 }
 
+static unsigned int n_told;
+
+static void count_told(void *arg, const struct md_target *target)
+{
+	(void)arg;
+	n_told += target->tells;
+}
+
+/* Our description goes with each query until one is answered; also to an address that is silent, since that may be our own port's fault. */
+static void test_told(void **state)
+{
+	const union ibv_gid one = unit_gid("10.3.0.1"), never = unit_gid("10.3.0.2");
+	const struct mv_host_id id = peers_id(1);
+	struct md_target *target = md_targets_use(&targets, &one, 0, MD_S);
+	uint64_t now_ns = MD_S;
+
+	(void)state;
+	md_targets_use(&targets, &never, 0, MD_S);
+	md_targets_tick(&targets, now_ns, count_told, NULL);
+	md_target_answered(target, &id, now_ns);
+	/* Only a route has changed. */
+	md_targets_hurry(&targets, false, ++now_ns);
+	md_targets_tick(&targets, now_ns, count_told, NULL);
+	md_target_answered(target, &id, now_ns);
+	assert_int_equal(n_told, 0);
+	/* The answer to the query before comes late. */
+	md_targets_hurry(&targets, true, ++now_ns);
+	md_target_answered(target, &id, now_ns);
+	for (int i = 0; i <= MD_QUERY_TRIES; i++, now_ns += MD_QUERY_RETRY_NS)
+		md_targets_tick(&targets, now_ns, count_told, NULL);
+	assert_int_not_equal(target->silent_since_ns, 0);
+	assert_int_equal(n_told, MD_QUERY_TRIES + 1);
+	/* The next change does not wait for the interval. */
+	md_targets_hurry(&targets, true, now_ns);
+	md_targets_tick(&targets, now_ns, count_told, NULL);
+	assert_int_equal(n_told, MD_QUERY_TRIES + 2);
+	md_target_answered(target, &id, now_ns);
+	now_ns += MD_QUERY_NS;
+	md_targets_tick(&targets, now_ns, count_told, NULL);
+	assert_int_equal(n_told, MD_QUERY_TRIES + 2);
+	/* By then the address may be another host's. */
+	now_ns += MD_COOKIE_EPOCH_NS;
+	md_targets_hurry(&targets, true, now_ns);
+	md_targets_tick(&targets, now_ns, count_told, NULL);
+	assert_int_equal(n_told, MD_QUERY_TRIES + 2);
+}
+
 /* Two hosts that ask each other because the other asks do not do so for ever. */
 static void test_hints(void **state)
 {
@@ -576,6 +624,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_learned_and_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_learned_ever_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_hint, setup, teardown),
 	};
