@@ -8,8 +8,9 @@ import sys
 
 from nicmatrix.world import need
 
-from . import drive, faults, hosts
+from . import drive, faults, hosts, watch
 
+BEGIN_S = 60.0
 KILLED_S = 15.0  # retries of a bare queue pair, then move_timeout, on a slow machine
 OF_AGENTS = ("agent", "control")
 NO_ATOMICS = "send,send_imm,write,write_imm,private,read"
@@ -46,6 +47,14 @@ def traffic_of(random):
     return options + (["-x"] if random.random() < 0.5 and "-S" not in options else ["-o", NO_ATOMICS])
 
 
+def all_work(place, options):
+    """Waits until each queue pair has completed something: one that a fault finds half connected may have no other path."""
+    def wait(client, alive):
+        if client.says("running", BEGIN_S):
+            watch.Progress(place.world, (hosts.SERVER, hosts.CLIENT), watch.n_qps(options)).wait(alive, BEGIN_S, 1)
+    return wait
+
+
 def storm(args, place, program, seed):
     random = randoms.Random(seed)
     chosen = args.faults.split(",") if args.faults else faults.usual(place.world.has_infiniband())
@@ -57,7 +66,9 @@ def storm(args, place, program, seed):
         number += 1
         options = ["-s", str(seed + number), "-w", "15", *(args.traffic or traffic_of(random))]
         place.heal()
-        outcome = drive.run(place, program, options, group, random, lambda kind, what: print(f"   {kind}: {what}", flush=True))
+        begun = all_work(place, options) if place.world.stacked else None
+        outcome = drive.run(place, program, [*options, "-P", watch.PATH] if begun else options, group, random,
+                            lambda kind, what: print(f"   {kind}: {what}", flush=True), wait_begun=begun)
         counts.update(kind for kind, _ in outcome.done)
         errors.update((line.what, line.error) for lines in outcome.failures().values() for line in lines)
         may_fail = args.half == "bare" or any(kind in faults.NO_PATH for kind, _ in outcome.done)

@@ -76,12 +76,15 @@ class Outcome:
 END_S = 40  # in which the programs end that have been told to
 
 
-def run(hosts, program, options, kinds, random, on_fault=None, end_s=END_S):
-    """An Outcome; @kinds: names of faults, one after the other."""
+def run(hosts, program, options, kinds, random, on_fault=None, end_s=END_S, wait_begun=None):
+    """An Outcome; @kinds: names of faults, one after the other; @wait_begun: waits until the first may come, by the client and whether both run."""
     server, client = hosts.both(program, options)
     done = []
     try:
-        time.sleep(SETTLE_S)
+        if wait_begun:
+            wait_begun(client, lambda: server.poll() is None and client.poll() is None)
+        else:
+            time.sleep(SETTLE_S)
         for kind in kinds:
             if server.poll() is not None or client.poll() is not None:
                 break

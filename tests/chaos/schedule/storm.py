@@ -74,11 +74,6 @@ def draw_options(random, case):
     return options
 
 
-def n_qps(options):
-    value = {flag: int(options[options.index(flag) + 1]) if flag in options else 1 for flag in ("-t", "-q")}
-    return value["-t"] * value["-q"]
-
-
 class Pace:
     """Faults last as long as it takes; see hosts.linger()."""
 
@@ -143,7 +138,7 @@ def group(args, place, program, options, kinds, random, tally):
     try:
         if not client.says("running", STUCK_S):
             raise RuntimeError(f"chaos-traffic does not start:\n{client.said()}{server.said()}")
-        progress = watch.Progress(place.world, (hosts.SERVER, hosts.CLIENT), n_qps(options))
+        progress = watch.Progress(place.world, (hosts.SERVER, hosts.CLIENT), watch.n_qps(options))
         progress.wait(alive, GO_ON_S, 1)
         pace = Pace(progress, alive)
         place.linger = pace.linger

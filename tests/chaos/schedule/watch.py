@@ -8,6 +8,12 @@ PATH = "/run/meshverbs/chaos.progress"  # a folder that each host has for itself
 STEP_S = 0.002
 
 
+def n_qps(options):
+    """Of chaos-traffic with these options."""
+    value = {flag: int(options[options.index(flag) + 1]) if flag in options else 1 for flag in ("-t", "-q")}
+    return value["-t"] * value["-q"]
+
+
 class Progress:
     """Completions of every queue pair at both ends, and work requests that it has posted."""
 
