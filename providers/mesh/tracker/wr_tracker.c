@@ -117,7 +117,7 @@ enum ibv_wc_opcode mesh_tracker_wc_opcode(const struct ibv_send_wr *wr)
 	return opcode ? *opcode : mesh_wc_opcode(wr->opcode);
 }
 
-void mesh_tracker_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret)
+void mesh_tracker_skipped_wr(const struct ibv_send_wr *done, struct ibv_send_wr *ret)
 {
 	enum ibv_wc_opcode opcode = mesh_tracker_wc_opcode(done);
 	size_t i = 0;
@@ -229,7 +229,7 @@ static bool one_that_succeeded(struct mesh_wr_tracker *tracker, struct mesh_comp
 	const struct ibv_send_wr *first;
 	bool show = true;
 
-	first = (tracker->placeholders || tracker->lost_atomic) &&
+	first = (tracker->skipped_wrs || tracker->lost_atomic) &&
 		!c->receive ? mv_wrring_first_signaled(&tracker->sends) : NULL;
 	if (first && first->wr_id == c->wr_id) {
 		c->opcode = vqp_place_of(first);
@@ -336,12 +336,12 @@ static bool completed(struct mesh_vqp *h, struct mesh_completion *c)
 		h->early.n_at_lower--; /* receives from before RTR are flushed first */
 		return false;
 	}
-	if (c->wr_id == mesh_tracker_send_mark(tracker)) {
-		tracker->send_mark = MESH_MARK_SEEN;
+	if (c->wr_id == mesh_tracker_send_drain_wr(tracker)) {
+		tracker->send_drain_wr = MESH_DRAIN_WR_SEEN;
 		return false;
 	}
-	if (c->wr_id == mesh_tracker_recv_mark(tracker)) {
-		tracker->recv_mark = MESH_MARK_SEEN;
+	if (c->wr_id == mesh_tracker_recv_drain_wr(tracker)) {
+		tracker->recv_drain_wr = MESH_DRAIN_WR_SEEN;
 		return false;
 	}
 	if (is_late(h, c))

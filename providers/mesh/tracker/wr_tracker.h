@@ -42,7 +42,7 @@ struct mesh_wr_tracker {
 	/* the peer has acknowledged a send of the QP that does the work; not written with a walker */
 	bool acknowledged;
 	uint32_t n_flushed; /* DRAINED: receives that the next QP has flushed, so the move fails */
-	bool placeholders; /* @sends has, or had, no-ops; a later move may post them again */
+	bool skipped_wrs; /* @sends has, or had, no-ops; a later move may post them again */
 	/*
 	 * @sends has an atomic whose result is lost, with @lost_wr_id: it will fail in its turn, and all work behind it. NULL:
 	 * no.
@@ -67,7 +67,7 @@ struct mesh_wr_tracker {
 	 * Sentinel work requests of a drain, posted last to each queue. A QP in ERR flushes its work in order, but does not
 	 * report unsignaled sends that were done before: so only a sentinel tells that the queue is empty.
 	 */
-	enum mesh_mark_state { MESH_MARK_NONE, MESH_MARK_POSTED, MESH_MARK_SEEN } send_mark, recv_mark;
+	enum mesh_drain_wr_state { MESH_DRAIN_WR_NONE, MESH_DRAIN_WR_POSTED, MESH_DRAIN_WR_SEEN } send_drain_wr, recv_drain_wr;
 	/* The log is incomplete, or its work cannot be posted again: the QP cannot move any more. */
 	const char *lost; /* why, for the operator; NULL: not lost */
 };
@@ -110,12 +110,12 @@ void mesh_tracker_rts(struct mesh_wr_tracker *tracker, uint32_t sq_psn);
 int mesh_tracker_send(struct mesh_wr_tracker *tracker, const struct ibv_send_wr *wr);
 
 /**
- * mesh_tracker_placeholder - make the no-op to post in place of a send that the peer has executed
+ * mesh_tracker_skipped_wr - make the no-op to post in place of a send that the peer has executed
  *
  * The no-op completes in its turn, behind a READ that is posted again, or with an error if that fails. On the wire the no-op is a
  * READ of no bytes: the peer allows READs, since there is one before it, and perhaps no WRITEs.
  */
-void mesh_tracker_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret);
+void mesh_tracker_skipped_wr(const struct ibv_send_wr *done, struct ibv_send_wr *ret);
 /** Flag in the plugin's queue and log only, not in posted requests: the completion is not shown to the program. */
 #define MESH_SEND_UNASKED (1u << 31)
 
@@ -139,13 +139,13 @@ enum ibv_wc_opcode mesh_tracker_wc_opcode(const struct ibv_send_wr *wr);
 bool mesh_tracker_completed(struct mesh_vqp *h, struct mesh_completion *c);
 
 /* wr_ids of the sentinels: addresses of the plugin's memory, which no wr_id of the program is. */
-static inline uint64_t mesh_tracker_send_mark(const struct mesh_wr_tracker *tracker)
+static inline uint64_t mesh_tracker_send_drain_wr(const struct mesh_wr_tracker *tracker)
 {
-	return (uintptr_t)&tracker->send_mark;
+	return (uintptr_t)&tracker->send_drain_wr;
 }
-static inline uint64_t mesh_tracker_recv_mark(const struct mesh_wr_tracker *tracker)
+static inline uint64_t mesh_tracker_recv_drain_wr(const struct mesh_wr_tracker *tracker)
 {
-	return (uintptr_t)&tracker->recv_mark;
+	return (uintptr_t)&tracker->recv_drain_wr;
 }
 
 #endif

@@ -61,11 +61,11 @@ static bool has_sends(const struct mesh_vqp *h)
 	return h->tracker->rts && h->made.cap.max_send_wr;
 }
 
-/* A queue that can have nothing outstanding needs no mark. An SRQ takes none, because other QPs share it. vqp->lock */
-static void begin_marks(struct mesh_vqp *h)
+/* A queue that can have nothing outstanding needs no sentinel. An SRQ takes none, because other QPs share it. vqp->lock */
+static void begin_drain_wrs(struct mesh_vqp *h)
 {
-	h->tracker->send_mark = has_sends(h) ? MESH_MARK_NONE : MESH_MARK_SEEN;
-	h->tracker->recv_mark = !h->tracker->shared && h->made.cap.max_recv_wr ? MESH_MARK_NONE : MESH_MARK_SEEN;
+	h->tracker->send_drain_wr = has_sends(h) ? MESH_DRAIN_WR_NONE : MESH_DRAIN_WR_SEEN;
+	h->tracker->recv_drain_wr = !h->tracker->shared && h->made.cap.max_recv_wr ? MESH_DRAIN_WR_NONE : MESH_DRAIN_WR_SEEN;
 }
 
 /* From here on no work is posted to the QP at work. Return: 0 or -EOPNOTSUPP. */
@@ -80,7 +80,7 @@ static int begin_drain(struct mesh_vqp *h)
 	if (!err) {
 		h->mode = MESH_VQP_DRAINING;
 		h->paused.n_new_receives = 0;
-		begin_marks(h);
+		begin_drain_wrs(h);
 	}
 	mesh_unlock(&h->lock);
 	return err;
@@ -100,37 +100,37 @@ static int now_to_err(struct mesh_vqp *h)
 }
 
 /* 0 or errno */
-static int post_send_mark(struct mesh_vqp *h)
+static int post_send_drain_wr(struct mesh_vqp *h)
 {
-	struct ibv_send_wr mark = {
-		.wr_id = mesh_tracker_send_mark(h->tracker), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
+	struct ibv_send_wr drain_wr = {
+		.wr_id = mesh_tracker_send_drain_wr(h->tracker), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
 		*bad;
 
-	return h->now.qp ? ibv_post_send(h->now.qp, &mark, &bad) : h->mc->lower.io.post_send(h->qp, &mark, &bad);
+	return h->now.qp ? ibv_post_send(h->now.qp, &drain_wr, &bad) : h->mc->lower.io.post_send(h->qp, &drain_wr, &bad);
 }
 
-static int post_recv_mark(struct mesh_vqp *h)
+static int post_recv_drain_wr(struct mesh_vqp *h)
 {
-	struct ibv_recv_wr mark = {.wr_id = mesh_tracker_recv_mark(h->tracker)}, *bad;
+	struct ibv_recv_wr drain_wr = {.wr_id = mesh_tracker_recv_drain_wr(h->tracker)}, *bad;
 
-	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->lower.io.post_recv(h->qp, &mark, &bad);
+	return h->now.qp ? ibv_post_recv(h->now.qp, &drain_wr, &bad) : h->mc->lower.io.post_recv(h->qp, &drain_wr, &bad);
 }
 
 /*
- * The mark of the sends has to come behind all completions in its CQ, so with an SRQ it is posted after the last receive has
- * completed. Return: true: the caller has to post the mark, which counts as posted. vqp->lock is not held.
+ * The sentinel of the sends has to come behind all completions in its CQ, so with an SRQ it is posted after the last receive has
+ * completed. Return: true: the caller has to post the sentinel, which counts as posted. vqp->lock is not held.
  */
-static bool wants_mark(struct mesh_vqp *h, bool send)
+static bool wants_drain_wr(struct mesh_vqp *h, bool send)
 {
 	bool wants;
 
 	mesh_lock(&h->lock);
 	if (send) {
-		wants = h->tracker->send_mark == MESH_MARK_NONE && (!h->tracker->shared || h->drain.drained);
-		h->tracker->send_mark = wants ? MESH_MARK_POSTED : h->tracker->send_mark;
+		wants = h->tracker->send_drain_wr == MESH_DRAIN_WR_NONE && (!h->tracker->shared || h->drain.drained);
+		h->tracker->send_drain_wr = wants ? MESH_DRAIN_WR_POSTED : h->tracker->send_drain_wr;
 	} else {
-		wants = h->tracker->recv_mark == MESH_MARK_NONE;
-		h->tracker->recv_mark = wants ? MESH_MARK_POSTED : h->tracker->recv_mark;
+		wants = h->tracker->recv_drain_wr == MESH_DRAIN_WR_NONE;
+		h->tracker->recv_drain_wr = wants ? MESH_DRAIN_WR_POSTED : h->tracker->recv_drain_wr;
 	}
 	mesh_unlock(&h->lock);
 	return wants;
@@ -140,16 +140,16 @@ static bool wants_mark(struct mesh_vqp *h, bool send)
  * Called without vqp->lock: another thread may be in a batch (ibv_wr_start()) with the provider's lock, and poll. Other
  * posts come only from threads that bypass the plugin, and those use the provider's locks (mlx5_wr_walker.h).
  */
-static void post_both_marks(struct mesh_vqp *h)
+static void post_both_drain_wrs(struct mesh_vqp *h)
 {
-	if (wants_mark(h, true) && post_send_mark(h)) {
+	if (wants_drain_wr(h, true) && post_send_drain_wr(h)) {
 		mesh_lock(&h->lock);
-		h->tracker->send_mark = MESH_MARK_NONE;
+		h->tracker->send_drain_wr = MESH_DRAIN_WR_NONE;
 		mesh_unlock(&h->lock);
 	}
-	if (wants_mark(h, false) && post_recv_mark(h)) {
+	if (wants_drain_wr(h, false) && post_recv_drain_wr(h)) {
 		mesh_lock(&h->lock);
-		h->tracker->recv_mark = MESH_MARK_NONE;
+		h->tracker->recv_drain_wr = MESH_DRAIN_WR_NONE;
 		mesh_unlock(&h->lock);
 	}
 }
@@ -160,7 +160,7 @@ static void post_both_marks(struct mesh_vqp *h)
  * drain begins, because QPs of mesh_post_is_left() do not move. With other CQs a batch may be open
  * (mesh_walker_in_batch()): then this function is called again.
  */
-static void post_marks(struct mesh_vqp *h)
+static void post_drain_wrs(struct mesh_vqp *h)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
 	bool frozen_a, frozen_b;
@@ -170,32 +170,32 @@ static void post_marks(struct mesh_vqp *h)
 	frozen_a = a->ex.extended && mesh_cq_try_freeze(a);
 	frozen_b = b != a && b->ex.extended && mesh_cq_try_freeze(b);
 	if ((frozen_a || !a->ex.extended) && (frozen_b || b == a || !b->ex.extended))
-		post_both_marks(h);
+		post_both_drain_wrs(h);
 	mesh_cq_thaw(b, frozen_b);
 	mesh_cq_thaw(a, frozen_a);
 }
 
 /*
  * Have all completed receives of an SRQ been polled? A receive that was not would be posted to the next QP again. In the CQ of
- * the sends such receives come before the mark; other CQs get no mark. vqp->lock
+ * the sends such receives come before the sentinel; other CQs get no sentinel. vqp->lock
  */
 static bool has_received(const struct mesh_vqp *h)
 {
 	return !h->tracker->shared || h->drain.received || (h->recv_cq == h->send_cq && has_sends(h));
 }
 
-/* A full queue takes a mark once some of its work was flushed and polled. Return: is all work flushed? */
+/* A full queue takes a sentinel once some of its work was flushed and polled. Return: is all work flushed? */
 static bool is_empty(struct mesh_vqp *h)
 {
 	struct mesh_wr_tracker *tracker = h->tracker;
 	bool empty;
 
-	post_marks(h);
+	post_drain_wrs(h);
 	mesh_lock(&h->lock);
-	empty = tracker->send_mark == MESH_MARK_SEEN && tracker->recv_mark == MESH_MARK_SEEN && has_received(h);
+	empty = tracker->send_drain_wr == MESH_DRAIN_WR_SEEN && tracker->recv_drain_wr == MESH_DRAIN_WR_SEEN && has_received(h);
 	if (empty && !tracker->lost && mesh_tracker_reads(tracker) && !mesh_walker_through(tracker)) {
-		/* Work was posted behind the marks: post new marks behind that work. */
-		begin_marks(h);
+		/* Work was posted behind the sentinels: post new sentinels behind that work. */
+		begin_drain_wrs(h);
 		empty = false;
 	}
 	mesh_unlock(&h->lock);
@@ -204,7 +204,7 @@ static bool is_empty(struct mesh_vqp *h)
 
 /*
  * Soft-RoCE flushes receives on the transition to ERR, but not a receive posted in ERR. So the transition is repeated if the
- * marks do not come at once.
+ * sentinels do not come at once.
  */
 static void again_to_err(struct mesh_vqp *h, uint64_t now_ns)
 {
@@ -228,9 +228,9 @@ static int begin_err(struct mesh_vqp *h)
 	return err;
 }
 
-static const char *mark_text(enum mesh_mark_state mark)
+static const char *drain_wr_text(enum mesh_drain_wr_state drain_wr)
 {
-	return mark == MESH_MARK_SEEN ? "flushed" : mark == MESH_MARK_POSTED ? "not flushed" : "no mark could be posted";
+	return drain_wr == MESH_DRAIN_WR_SEEN ? "flushed" : drain_wr == MESH_DRAIN_WR_POSTED ? "not flushed" : "no sentinel could be posted";
 }
 
 static void log_not_empty(struct mesh_vqp *h)
@@ -245,8 +245,8 @@ static void log_not_empty(struct mesh_vqp *h)
 	}
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s",
 	       h->mc->device, h->qp->qp_num, (unsigned long long)(h->drain.limit_ns / 1000000),
-	       mark_text(tracker->send_mark),
-	       has_received(h)    ? mark_text(tracker->recv_mark)
+	       drain_wr_text(tracker->send_drain_wr),
+	       has_received(h)    ? drain_wr_text(tracker->recv_drain_wr)
 	       : h->drain.drained ? "not polled"
 				  : "not completed");
 }
@@ -373,7 +373,7 @@ static int start_drain(struct mesh_vqp *h, uint64_t limit_ns)
 	err = begin_err(h);
 	if (err)
 		return err;
-	is_empty(h); /* posts the marks */
+	is_empty(h); /* posts the sentinels */
 	return -EAGAIN;
 }
 

@@ -146,8 +146,8 @@ static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 		return -mesh_positive(mesh_sendq_push(&r->queue, &r->wrs[i].wr));
 	if (!r->queue.n)
 		return 0;
-	mesh_tracker_placeholder(&r->wrs[i].wr, &place);
-	r->placeholders = true;
+	mesh_tracker_skipped_wr(&r->wrs[i].wr, &place);
+	r->skipped_wrs = true;
 	return -mesh_positive(mesh_sendq_push(&r->queue, &place));
 }
 
@@ -212,7 +212,7 @@ static struct mesh_shadow take_over(struct mesh_vqp *h, struct replay *r, const 
 	h->tracker->n_received = n_received;
 	if (h->now.rts)
 		mesh_tracker_rts(h->tracker, h->next.sq_psn);
-	h->tracker->placeholders |= r->placeholders;
+	h->tracker->skipped_wrs |= r->skipped_wrs;
 	if (r->lost) {
 		h->tracker->lost_atomic = "the result of an atomic is lost";
 		h->tracker->lost_wr_id = r->lost->wr_id;

@@ -16,7 +16,7 @@ struct replay {
 	enum mv_fate *fates;
 	char *data; /* max_inline bytes for each */
 	struct mesh_sendq queue; /* sends for the next QP */
-	bool placeholders; /* @queue has no-ops */
+	bool skipped_wrs; /* @queue has no-ops */
 	const struct ibv_send_wr *lost; /* the first atomic whose result is lost; NULL: none */
 };
 

@@ -13,8 +13,8 @@
 /* The shadow of a virtual QP: made on the agreed rail, connected, put to work, destroyed. */
 
 /*
- * Places of sends in the CQ: all work requests, and the mark of a drain. libmlx5 may round the send queue up, so a full
- * log leaves room for the mark.
+ * Places of sends in the CQ: all work requests, and the sentinel of a drain. libmlx5 may round the send queue up, so a full
+ * log leaves room for the sentinel.
  */
 static uint32_t send_wrs(const struct mesh_vqp *h)
 {

@@ -75,7 +75,7 @@ static int begin_tracking(struct mesh_vqp *h, enum mesh_vqp_mode mode)
 {
 	if (!mesh_survives(h->mc))
 		return mode == MESH_VQP_TRACKED ? -EOPNOTSUPP : 0;
-	/* Otherwise completions of this QP, of other QPs and of marks look alike. Shadow CQs always report QPNs. */
+	/* Otherwise completions of this QP, of other QPs and of sentinels look alike. Shadow CQs always report QPNs. */
 	if (mode == MESH_VQP_TRACKED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) &&
 					  mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
 		return -EOPNOTSUPP;

@@ -195,7 +195,7 @@ static int make_room(struct mesh_cq *cq)
 	int err;
 
 	mesh_lock(&data->lock);
-	least = cq->size.n_lower_wrs + 3; /* a notification, and two marks */
+	least = cq->size.n_lower_wrs + 3; /* a notification, and two sentinels of a drain */
 	want = (uint64_t)least + atomic_load_explicit(&cq->size.own_cqe, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)

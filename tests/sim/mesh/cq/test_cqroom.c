@@ -146,10 +146,10 @@ static void test_room_refused(void **state)
 }
 
 /*
- * On the other NIC marks are posted beside what may be as much as was asked for; the next drain completes all of it at
+ * On the other NIC sentinels are posted beside what may be as much as was asked for; the next drain completes all of it at
  * once.
  */
-static void test_room_for_marks(void **state)
+static void test_room_for_drain_wrs(void **state)
 {
 	uint32_t work;
 
@@ -168,7 +168,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, reading_setup, reading_teardown)
 		T(test_room_beside_srq), T(test_room_does_not_grow), T(test_room_refused),
-		T(test_room_for_marks),
+		T(test_room_for_drain_wrs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static void test_named_unasked(void **state)
 	tracked_prepare(tracked.vqp);
 }
 
-/* Not to be told from others' completions, nor from our marks: such a queue pair is left alone. */
+/* Not to be told from others' completions, nor from our sentinels: such a queue pair is left alone. */
 static void test_nameless(void **state)
 {
 	struct mesh_vqp *h;
@@ -201,7 +201,7 @@ static void test_grows_shadow(void **state)
 	grows(true);
 }
 
-/* libmlx5 looks at the CQ when it is to take a mark in a queue that is full. */
+/* libmlx5 looks at the CQ when it is to take a sentinel in a queue that is full. */
 static void test_drain_of_a_full_one(void **state)
 {
 	struct mv_move_sync sync;

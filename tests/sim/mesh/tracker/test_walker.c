@@ -320,7 +320,7 @@ static void test_past_us(void **state)
 	assert_int_equal(post_one(false), 0);
 	tracked_prepare(h);
 	assert_int_equal(mesh_failover_drain(h, true, &sync), -EAGAIN);
-	/* Behind the marks: it is as what was posted before. */
+	/* Behind the sentinels: it is as what was posted before. */
 	assert_int_equal(world.mc->lower.io.post_send(a.qp, &late, &bad), 0);
 	posted.wrs[1] = late;
 	tracked_drain(h, false, &sync);
