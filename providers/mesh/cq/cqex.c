@@ -125,7 +125,7 @@ static bool notice_passthrough(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	if (cq->ex.lower.read_qp_num)
 		qp = mesh_qpns_find(&cq->own_qps.qpns, cq->ex.lower.read_qp_num(ex));
 	for (i = 0; !cq->ex.lower.read_qp_num && !qp && i < cq->own_qps.qpns.n_places; i++)
-		if (cq->own_qps.qpns.places[i].home)
+		if (cq->own_qps.qpns.places[i].rail_srq)
 			qp = &cq->own_qps.qpns.places[i];
 	cq->walk.source = MESH_FROM_BASE;
 	show = !qp || (mesh_poll_noticed(qp, &c) && !(qp->vqp && goes_behind(cq, ex)));

@@ -17,9 +17,9 @@
  * the functions of these names in srq.h, postint.h, vqp_int.h, stalled.h.
  */
 struct mesh_cq_clients {
-	void (*srq_consumed)(struct mesh_srq_home *home, uint64_t wr_id);
-	void (*srq_withhold)(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
-	void (*srq_return)(struct mesh_srq_home *home, uint64_t wr_id);
+	void (*srq_consumed)(struct mesh_rail_srq *rail_srq, uint64_t wr_id);
+	void (*srq_withhold)(struct mesh_rail_srq *rail_srq, uint64_t wr_id, struct mesh_srq_recv *place);
+	void (*srq_return)(struct mesh_rail_srq *rail_srq, uint64_t wr_id);
 	void (*post_drain)(struct mesh_vqp *h);
 	void (*post_drain_all)(struct mesh_context *mc);
 	void (*post_marker_flushed)(struct mesh_vqp *h, struct mesh_completion *c);
@@ -88,21 +88,21 @@ bool mesh_sw_cq_fill_place(struct mesh_cq *cq, const struct ibv_wc *wc);
 
 /**
  * mesh_shadow_cq_reserve - get the shadow CQ on a rail, with room for @n_wrs more completions. No lock of the plugin is held.
- * @home: SRQ whose receives will complete there, too; NULL: none
+ * @rail_srq: SRQ whose receives will complete there, too; NULL: none
  * @standby: for a standby: not polled before mesh_shadow_cq_use()
  *
  * Return: 0; -ENOMEM; -EBUSY: the CQ has to grow while a thread polls it; -errno of ibv_create_cq() or ibv_resize_cq().
  */
-int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, const struct mesh_srq_home *home,
+int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, const struct mesh_rail_srq *rail_srq,
 			   bool standby, struct mesh_shadow_cq **ret);
 /** mesh_shadow_cq_use - have the shadow CQ polled from now on, if it is not yet. No lock of the plugin is held. */
 void mesh_shadow_cq_use(struct mesh_shadow_cq *scq);
 /** mesh_shadow_cq_free - free a shadow CQ on its device's thread, after the QPs that are still to be destroyed there */
 void mesh_shadow_cq_free(struct mesh_shadow_cq *scq);
-void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home);
+void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_rail_srq *rail_srq);
 /** mesh_shadow_cq_add - completions of @shadow_qpn belong to @h. Return: 0 or -ENOMEM. */
 int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_vqp *h,
-		       struct mesh_srq_home *home);
+		       struct mesh_rail_srq *rail_srq);
 /**
  * mesh_shadow_cq_disown - the QP will be destroyed: its completions do not belong to a record any more, and only receives from an
  * SRQ are shown
@@ -115,14 +115,14 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
 
 /**
  * mesh_cq_add_own_qp - watch completions of one of the program's own QPs
- * @home: count receives consumed from that SRQ; NULL: no
+ * @rail_srq: count receives consumed from that SRQ; NULL: no
  * @vqp: log the completions; NULL: no
  *
  * May be called for each purpose separately. Return: 0 or -ENOMEM.
  */
-int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_vqp *vqp);
-/** mesh_cq_remove_own_qp - stop mesh_cq_add_own_qp() for @home, @vqp, or both */
-void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
+int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_rail_srq *rail_srq, struct mesh_vqp *vqp);
+/** mesh_cq_remove_own_qp - stop mesh_cq_add_own_qp() for @rail_srq, @vqp, or both */
+void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_rail_srq *rail_srq,
 			   const struct mesh_vqp *vqp);
 
 /** mesh_cq_forget - drop completions in the software CQ of a virtual QP that ends; cq->lock */
@@ -195,7 +195,7 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c);
  */
 static inline bool mesh_poll_is_shown(const struct mesh_cq_qp *qp, const struct mesh_completion *c)
 {
-	return qp->vqp || (qp->home && c->receive);
+	return qp->vqp || (qp->rail_srq && c->receive);
 }
 
 /* ---- cqex.c ----------------------------------------------------------------------------------------------------------- */

@@ -129,36 +129,36 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 	return 0;
 }
 
-static struct mesh_cq_srq *find_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *home)
+static struct mesh_cq_srq *find_srq(struct mesh_shadow_cq *scq, const struct mesh_rail_srq *rail_srq)
 {
 	struct mesh_cq_srq *use;
 
-	for (use = scq->srqs; use && use->home != home; use = use->next)
+	for (use = scq->srqs; use && use->rail_srq != rail_srq; use = use->next)
 		;
 	return use;
 }
 
 /* Count an SRQ once: all of its QPs together have no more receives outstanding than the SRQ takes. cq->lock */
-static int add_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *home, uint32_t *n_wrs)
+static int add_srq(struct mesh_shadow_cq *scq, const struct mesh_rail_srq *rail_srq, uint32_t *n_wrs)
 {
-	struct mesh_cq_srq *use = find_srq(scq, home);
+	struct mesh_cq_srq *use = find_srq(scq, rail_srq);
 
 	if (!use) {
 		use = calloc(1, sizeof(*use));
 		if (!use)
 			return -ENOMEM;
-		use->home = home;
+		use->rail_srq = rail_srq;
 		use->next = scq->srqs;
 		scq->srqs = use;
-		*n_wrs += mesh_srq_size(home);
+		*n_wrs += mesh_srq_size(rail_srq);
 	}
 	use->n_qps++;
 	return 0;
 }
 
-static void remove_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *home)
+static void remove_srq(struct mesh_shadow_cq *scq, const struct mesh_rail_srq *rail_srq)
 {
-	struct mesh_cq_srq *use = find_srq(scq, home), **at;
+	struct mesh_cq_srq *use = find_srq(scq, rail_srq), **at;
 
 	if (--use->n_qps)
 		return;
@@ -166,7 +166,7 @@ static void remove_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *h
 		;
 	*at = use->next;
 	free(use);
-	scq->n_wrs -= mesh_srq_size(home);
+	scq->n_wrs -= mesh_srq_size(rail_srq);
 }
 
 /* Tries twice the size first: hundreds of QPs come one after the other. */
@@ -188,7 +188,7 @@ static int enlarge(struct mesh_shadow_cq *scq, uint32_t want)
 	return -mesh_positive(err);
 }
 
-int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, const struct mesh_srq_home *home,
+int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, const struct mesh_rail_srq *rail_srq,
 			   bool standby, struct mesh_shadow_cq **ret)
 {
 	struct mesh_shadow_cq *scq;
@@ -203,8 +203,8 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 		err = shadow_new(cq, rail, n_wrs, &scq);
 	if (!err && !standby)
 		use(scq);
-	if (!err && home)
-		err = add_srq(scq, home, &n_wrs);
+	if (!err && rail_srq)
+		err = add_srq(scq, rail_srq, &n_wrs);
 	if (!err) {
 		scq->n_wrs += n_wrs;
 		want = scq->n_wrs;
@@ -219,19 +219,19 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 	if (want > (uint32_t)scq->cq->cqe) {
 		err = enlarge(scq, want);
 		if (err)
-			mesh_shadow_cq_unreserve(scq, own, home);
+			mesh_shadow_cq_unreserve(scq, own, rail_srq);
 	}
 	if (!err)
 		*ret = scq;
 	return err;
 }
 
-void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home)
+void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_rail_srq *rail_srq)
 {
 	mesh_lock(&scq->owner->lock);
 	scq->n_wrs -= n_wrs;
-	if (home)
-		remove_srq(scq, home);
+	if (rail_srq)
+		remove_srq(scq, rail_srq);
 	mesh_unlock(&scq->owner->lock);
 }
 
@@ -251,7 +251,7 @@ static int rebuild(struct mesh_qpns *qpns)
 	struct mesh_cq_qp *places, *at;
 
 	for (i = 0; i < qpns->n_places; i++)
-		live += qpns->places[i].vqp || qpns->places[i].home;
+		live += qpns->places[i].vqp || qpns->places[i].rail_srq;
 	while (n_places < 4 * (live + 1))
 		n_places *= 2;
 	places = calloc(n_places, sizeof(*places));
@@ -259,7 +259,7 @@ static int rebuild(struct mesh_qpns *qpns)
 		return -ENOMEM;
 	for (i = 0; i < qpns->n_places; i++) {
 		at = &qpns->places[i];
-		if (at->vqp || at->home)
+		if (at->vqp || at->rail_srq)
 			insert(places, n_places, at);
 	}
 	free(qpns->places);
@@ -283,9 +283,9 @@ static int qpns_add(struct mesh_qpns *qpns, const struct mesh_cq_qp *entry)
 }
 
 int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_vqp *h,
-		       struct mesh_srq_home *home)
+		       struct mesh_rail_srq *rail_srq)
 {
-	struct mesh_cq_qp entry = {.key = shadow_qpn, .qpn = h->qp->qp_num, .vqp = h, .home = home};
+	struct mesh_cq_qp entry = {.key = shadow_qpn, .qpn = h->qp->qp_num, .vqp = h, .rail_srq = rail_srq};
 	int err;
 
 	mesh_lock(&scq->owner->lock);
@@ -323,7 +323,7 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 	mesh_lock(&scq->owner->lock);
 	entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
 	if (entry && !entry->vqp)
-		entry->home = NULL;
+		entry->rail_srq = NULL;
 	mesh_unlock(&scq->owner->lock);
 }
 
@@ -341,17 +341,17 @@ static struct mesh_walker *walker_of(struct mesh_vqp *h)
 	return walker;
 }
 
-int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_vqp *vqp)
+int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_rail_srq *rail_srq, struct mesh_vqp *vqp)
 {
-	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .home = home, .vqp = vqp};
+	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .rail_srq = rail_srq, .vqp = vqp};
 	const struct mesh_cq_qp *old;
 	int err;
 
 	mesh_cq_claim(cq);
 	mesh_lock(&cq->lock);
 	old = mesh_qpns_find(&cq->own_qps.qpns, qpn);
-	if (old && !home)
-		entry.home = old->home;
+	if (old && !rail_srq)
+		entry.rail_srq = old->rail_srq;
 	if (old && !vqp)
 		entry.vqp = old->vqp;
 	entry.walker = walker_of(entry.vqp);
@@ -363,7 +363,7 @@ int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 	return err;
 }
 
-void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
+void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_rail_srq *rail_srq,
 			   const struct mesh_vqp *vqp)
 {
 	struct mesh_cq_qp *entry;
@@ -371,8 +371,8 @@ void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_s
 	mesh_cq_claim(cq);
 	mesh_lock(&cq->lock);
 	entry = mesh_qpns_find(&cq->own_qps.qpns, qpn);
-	if (entry && entry->home == home)
-		entry->home = NULL;
+	if (entry && entry->rail_srq == rail_srq)
+		entry->rail_srq = NULL;
 	if (entry && entry->vqp == vqp) {
 		entry->vqp = NULL;
 		entry->walker = NULL;

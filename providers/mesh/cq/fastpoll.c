@@ -16,8 +16,8 @@ static struct mesh_walker *walker_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool 
 {
 	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->own_qps.qpns, qpn);
 
-	*ret_other = qp && (qp->home || (qp->vqp && !qp->walker));
-	if (!qp || qp->home || !qp->walker)
+	*ret_other = qp && (qp->rail_srq || (qp->vqp && !qp->walker));
+	if (!qp || qp->rail_srq || !qp->walker)
 		return NULL;
 	cq->reading.hot_qpn = qpn;
 	cq->reading.hot_walker = qp->walker;

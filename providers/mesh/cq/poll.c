@@ -22,30 +22,30 @@ static bool is_of_receives(const struct mesh_vqp *h, const struct mesh_cq *cq)
 }
 
 /*
- * A receive of an SRQ has failed, and has left its home. If the program does not see the failure (late, withheld), the
- * receive is stored for the end of the move. A failure in QUEUING, before the QP did any work, is not shown: the
+ * A receive of an SRQ has failed, and has left its rail SRQ. If the program does not see the failure (late, withheld),
+ * the receive is stored for the end of the move. A failure in QUEUING, before the QP did any work, is not shown: the
  * receive stays in the log, for other QPs.
  */
-static void receive_failed(struct mesh_srq_home *home, struct mesh_vqp *h, const struct mesh_completion *c)
+static void receive_failed(struct mesh_rail_srq *rail_srq, struct mesh_vqp *h, const struct mesh_completion *c)
 {
 	if (c->late)
-		mesh_cq_clients.srq_return(home, c->wr_id);
+		mesh_cq_clients.srq_return(rail_srq, c->wr_id);
 	else if (c->withheld)
-		mesh_cq_clients.srq_withhold(home, c->wr_id, h->tracker->begun);
+		mesh_cq_clients.srq_withhold(rail_srq, c->wr_id, h->tracker->begun);
 	else if (mesh_vqp_mode(h) != MESH_VQP_QUEUING)
-		mesh_cq_clients.srq_consumed(home, c->wr_id);
+		mesh_cq_clients.srq_consumed(rail_srq, c->wr_id);
 }
 
 /*
- * The SRQ home of a QP's receives. A program's own QP after a move receives no more; its earlier receives count as the
+ * The rail SRQ of a QP's receives. A program's own QP after a move receives no more; its earlier receives count as the
  * lower provider's.
  */
-static struct mesh_srq_home *home_of(const struct mesh_cq_qp *qp)
+static struct mesh_rail_srq *rail_srq_of(const struct mesh_cq_qp *qp)
 {
 	const struct mesh_vqp *h = qp->vqp;
 
-	if (qp->home || !h || !h->srq || qp->key != qp->qpn)
-		return qp->home;
+	if (qp->rail_srq || !h || !h->srq || qp->key != qp->qpn)
+		return qp->rail_srq;
 	return &h->srq->lower;
 }
 
@@ -56,16 +56,16 @@ __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp,
 	bool show;
 
 	if (!h) {
-		if (qp->home && c->failed_receive)
-			mesh_cq_clients.srq_consumed(qp->home, c->wr_id);
+		if (qp->rail_srq && c->failed_receive)
+			mesh_cq_clients.srq_consumed(qp->rail_srq, c->wr_id);
 		return true;
 	}
 	if (c->status == IBV_WC_LOC_PROT_ERR)
 		mesh_cq_clients.post_marker_flushed(h, c);
 	c->failed_receive |= is_of_receives(h, c->cq);
 	show = !h->tracker || mesh_tracker_completed(h, c);
-	if (home_of(qp) && c->failed_receive)
-		receive_failed(home_of(qp), h, c);
+	if (rail_srq_of(qp) && c->failed_receive)
+		receive_failed(rail_srq_of(qp), h, c);
 	return show;
 }
 
@@ -75,8 +75,8 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	bool show = true;
 
 	c->qpn = qp->key;
-	if (c->receive && home_of(qp))
-		mesh_cq_clients.srq_consumed(home_of(qp), c->wr_id);
+	if (c->receive && rail_srq_of(qp))
+		mesh_cq_clients.srq_consumed(rail_srq_of(qp), c->wr_id);
 	if (c->status != IBV_WC_SUCCESS && !error_noticed(qp, c))
 		return false;
 	if (!h)

@@ -18,7 +18,7 @@ struct mesh_helper_stall {
 	uint64_t gave_ns; /* last call of mesh_stalled_flush() */
 };
 
-struct mesh_srq_home; /* srq.h */
+struct mesh_rail_srq; /* srq.h */
 
 /* A QP whose completions the plugin processes. */
 struct mesh_cq_qp {
@@ -28,7 +28,7 @@ struct mesh_cq_qp {
 	 * log.
 	 */
 	struct mesh_vqp *vqp;
-	struct mesh_srq_home *home; /* home of the SRQ whose receives the QP consumes; NULL: no SRQ */
+	struct mesh_rail_srq *rail_srq; /* whose receives the QP consumes; NULL: no SRQ */
 	/* of @vqp, for a healthy QP of the lower provider: used without vqp->lock; changed with the CQ claimed, too */
 	struct mesh_walker *walker;
 };
@@ -42,7 +42,7 @@ struct mesh_qpns {
 /* An SRQ with QPs on a shadow CQ. */
 struct mesh_cq_srq {
 	struct mesh_cq_srq *next;
-	const struct mesh_srq_home *home;
+	const struct mesh_rail_srq *rail_srq;
 	unsigned int n_qps;
 };
 

@@ -10,8 +10,8 @@
 
 struct mesh_srq;
 
-struct mesh_srq_home {
-	struct mesh_srq_home *next; /* lock, as the others unless noted otherwise */
+struct mesh_rail_srq {
+	struct mesh_rail_srq *next; /* lock, as the others unless noted otherwise */
 	struct mesh_srq *owner; /* constant */
 	struct mesh_rail *rail; /* constant; NULL: the program's own SRQ */
 	struct mesh_pd *spd; /* twin of the SRQ's PD; NULL: lower provider */
@@ -48,17 +48,17 @@ struct mesh_srq {
 	unsigned int n_staying; /* own_qps that cannot move */
 
 	MESH_LOCK(SRQ) lock;
-	bool split; /* receives may be at several homes */
+	bool split; /* receives may be at several rail SRQs */
 	bool stale; /* the lower provider's SRQ has receives that count as elsewhere */
-	struct mesh_srq_home lower, *shadows;
-	struct mesh_srq_home reserve; /* no SRQ; n_qps is 1 while there is to be a reserve */
-	struct mesh_srqlog pool; /* receives at no home */
+	struct mesh_rail_srq lower, *shadows;
+	struct mesh_rail_srq reserve; /* no SRQ; n_qps is 1 while there is to be a reserve */
+	struct mesh_srqlog pool; /* receives on no rail */
 	uint32_t n_withheld; /* receives in no log: mesh_srq_withhold() */
 	/*
 	 * Receives that the lower provider's log had at the first move, and its SRQ did not: consumed, or being filled
 	 * by QPs of the lower provider. They are not counted. If one of them fails and is withheld, its entry is found
-	 * here. Entries of consumed receives stay; a reused wr_id is found in a home's log first. Not allocated before
-	 * that move.
+	 * here. Entries of consumed receives stay; a reused wr_id is found in a rail SRQ's log first. Not allocated
+	 * before that move.
 	 */
 	struct mesh_srqlog begun;
 	bool said_full; /* the log has the line that a receive did not fit */
@@ -67,9 +67,9 @@ struct mesh_srq {
 	uint64_t rebalance_at_ns, rebalance_step_ns; /* next redistribution, and its interval; 0: at once */
 };
 
-static inline uint32_t mesh_srq_size(const struct mesh_srq_home *home)
+static inline uint32_t mesh_srq_size(const struct mesh_rail_srq *rail_srq)
 {
-	return home->owner->max_wr;
+	return rail_srq->owner->max_wr;
 }
 
 static inline struct mesh_srq *mesh_srq_find(struct mesh_context *mc, const struct ibv_srq *srq)

@@ -128,7 +128,7 @@ struct mesh_shadow {
 	struct ibv_qp *qp; /* NULL: none, and the rest is invalid */
 	struct mesh_pd *spd;
 	struct mesh_shadow_cq *send_cq, *recv_cq;
-	struct mesh_srq_home *home; /* where its receives are; NULL: no SRQ */
+	struct mesh_rail_srq *rail_srq; /* where its receives are; NULL: no SRQ */
 	bool recv_failed; /* it refused a receive that the program's own QP took */
 	bool rtr, rts; /* at least in that state */
 	struct mesh_standby *standby; /* attributes of a connected standby; NULL: not connected, or taken */

@@ -11,14 +11,14 @@
 /* The lower provider's SRQ is destroyed: stop redistributing, and free the shadow SRQs. */
 static void srq_kill(struct mesh_srq *m)
 {
-	struct mesh_srq_home *home;
+	struct mesh_rail_srq *rail_srq;
 
 	mesh_lock(&m->lock);
 	m->dead = true;
 	m->rebalance_at_ns = 0;
-	while ((home = m->shadows)) {
-		m->shadows = home->next;
-		mesh_srq_home_free(home);
+	while ((rail_srq = m->shadows)) {
+		m->shadows = rail_srq->next;
+		mesh_rail_srq_free(rail_srq);
 	}
 	mesh_unlock(&m->lock);
 }

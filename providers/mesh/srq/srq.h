@@ -8,20 +8,20 @@
  * Shared receive queues. Any QP of an SRQ may consume any of its receives. Once some of its QPs have moved and others have not,
  * these QPs are on different devices, and each receive has to be on exactly one device.
  *
- * The places of receives are the SRQ's *homes*: the program's own SRQ, and a shadow SRQ on each rail that moved QPs
+ * An SRQ's *rail SRQs* have its receives: the program's own SRQ, and a shadow SRQ on each rail that moved QPs
  * use. Receives are logged from the creation of the SRQ on, because the lower provider does not tell what is
  * outstanding when the first QP moves. The cost is a look-up, a lock and a copy per receive, on hosts with an agent.
  *
- * When the set of homes with QPs changes, all receives are collected, and distributed evenly. A home with QPs is collected by
- * consuming its receives: two QPs of the plugin on the same device, one of them on the SRQ, exchange empty messages until no
- * receive is left (srq_drain.c). Afterwards each new receive goes to the home with the fewest. A home without receives,
- * while others have some, is *starved*: the helper thread then redistributes. With fewer receives than homes they
- * rotate. Meanwhile peers get RNR NAKs, as when a program posts late.
+ * When the set of rail SRQs with QPs changes, all receives are collected, and distributed evenly. A rail SRQ with QPs
+ * is collected by consuming its receives: two QPs of the plugin on the same device, one of them on the SRQ, exchange
+ * empty messages until no receive is left (srq_drain.c). Afterwards each new receive goes to the rail SRQ with the
+ * fewest. A rail SRQ without receives, while others have some, is *starved*: the helper thread then redistributes. With
+ * fewer receives than rail SRQs they rotate. Meanwhile peers get RNR NAKs, as when a program posts late.
  *
- * A home whose port is down cannot be collected, unless all of its QPs have left. So if some QPs of the lower provider
- * can move and others cannot (for example the peer is on this host, or has no agent), a quarter of the receives is kept
- * in a *reserve*: QPs that move begin with these. The reserve gets none before the lower provider has plenty, and gives
- * them back when the lower provider has none.
+ * A rail SRQ whose port is down cannot be collected, unless all of its QPs have left. So if some QPs of the lower
+ * provider can move and others cannot (for example the peer is on this host, or has no agent), a quarter of the
+ * receives is kept in a *reserve*: QPs that move begin with these. The reserve gets none before the lower provider has
+ * plenty, and gives them back when the lower provider has none.
  *
  * Not supported: IBV_EVENT_SRQ_LIMIT_REACHED, once receives are distributed.
  *
@@ -55,21 +55,22 @@ void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really);
  * program's NIC is up, and QPs there have consumed receives that were not counted (with @later, too); -errno of the verbs. On
  * failure only the distribution of receives may have changed.
  */
-int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool later, struct mesh_srq_home **ret);
+int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool later, struct mesh_rail_srq **ret);
 /** mesh_srq_leave_shadow - a QP of mesh_srq_join_shadow() is destroyed */
-void mesh_srq_leave_shadow(struct mesh_srq_home *home);
+void mesh_srq_leave_shadow(struct mesh_rail_srq *rail_srq);
 
 /**
- * mesh_srq_consumed - the program is about to see a receive of that home, done or failed; cq->lock, not vqp->lock. Hot
+ * mesh_srq_consumed - the program is about to see a receive of that rail SRQ, done or failed; cq->lock, not vqp->lock.
+ * Hot
  */
-void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id);
+void mesh_srq_consumed(struct mesh_rail_srq *rail_srq, uint64_t wr_id);
 /**
  * mesh_srq_withhold - a receive has failed, and the program does not see that yet
- * @place: of mesh_srq_place(); holds the receive, which is at no home any more
+ * @place: of mesh_srq_place(); holds the receive, which is on no rail any more
  *
  * A place holds one receive. No effect if it has one, or if the receive is not known. cq->lock, not vqp->lock.
  */
-void mesh_srq_withhold(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
+void mesh_srq_withhold(struct mesh_rail_srq *rail_srq, uint64_t wr_id, struct mesh_srq_recv *place);
 /**
  * mesh_srq_end_withheld - the end of mesh_srq_withhold()
  * @place: may be empty, or NULL
@@ -81,9 +82,10 @@ void mesh_srq_end_withheld(struct mesh_srq *srq, struct mesh_srq_recv *place, bo
 /**
  * mesh_srq_return - post a receive again that failed without the program's knowledge; locks as for
  * mesh_srq_end_withheld()
- * @home: where the receive was; no effect if it is not in the log of @home any more, because it was redistributed
+ * @rail_srq: where the receive was; no effect if it is not in the log of @rail_srq any more, because it was
+ * redistributed
  */
-void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id);
+void mesh_srq_return(struct mesh_rail_srq *rail_srq, uint64_t wr_id);
 /** mesh_srq_place - an empty place, for free(); NULL: no memory */
 struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *srq);
 
@@ -91,8 +93,8 @@ struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *srq);
 int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /**
- * mesh_srqs_rebalance - redistribute for starved homes; helper thread. Return: when to come again, ns; UINT64_MAX: when
- * woken.
+ * mesh_srqs_rebalance - redistribute for starved rail SRQs; helper thread. Return: when to come again, ns; UINT64_MAX:
+ * when woken.
  */
 uint64_t mesh_srqs_rebalance(uint64_t now_ns);
 

@@ -6,9 +6,9 @@
 #include "srqint.h"
 #include "survives.h"
 
-/* Which receive is at which home: collecting, and distributing to homes with QPs. */
+/* Which receive is at which rail SRQ: collecting, and distributing to rail SRQs with QPs. */
 
-/* A program that posts receives one by one serves all homes within this time. */
+/* A program that posts receives one by one serves all rail SRQs within this time. */
 #define REBALANCE_SOON_NS 1000000ull
 #define REBALANCE_STEP_NS 20000000ull
 #define REBALANCE_STEP_MAX_NS 320000000ull
@@ -16,7 +16,7 @@
 #define PLENTY	     16u /* receives at the lower provider before the reserve gets any */
 #define RESERVE_PART 3u /* receives at the lower provider per one in the reserve */
 
-static struct mesh_srq_home *emptier(struct mesh_srq_home *a, struct mesh_srq_home *b)
+static struct mesh_rail_srq *emptier(struct mesh_rail_srq *a, struct mesh_rail_srq *b)
 {
 	if (!b->n_qps)
 		return a;
@@ -25,49 +25,49 @@ static struct mesh_srq_home *emptier(struct mesh_srq_home *a, struct mesh_srq_ho
 	return a && a->log.n_left < b->log.n_left ? a : b;
 }
 
-struct mesh_srq_home *mesh_srq_emptiest(struct mesh_srq *m)
+struct mesh_rail_srq *mesh_srq_emptiest(struct mesh_srq *m)
 {
-	struct mesh_srq_home *best = emptier(NULL, &m->lower), *home;
+	struct mesh_rail_srq *best = emptier(NULL, &m->lower), *rail_srq;
 
-	for (home = m->shadows; home; home = home->next)
-		best = emptier(best, home);
+	for (rail_srq = m->shadows; rail_srq; rail_srq = rail_srq->next)
+		best = emptier(best, rail_srq);
 	if (best && m->reserve.n_qps && best->log.n_left >= PLENTY && m->reserve.log.n_left < best->log.n_left / RESERVE_PART)
 		return &m->reserve;
 	return best;
 }
 
-int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
+int mesh_srq_post_to(struct mesh_rail_srq *rail_srq, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
-	struct mesh_srq *m = home->owner;
+	struct mesh_srq *m = rail_srq->owner;
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = m->sges, .num_sge = num_sge}, *bad;
 	int i, err;
 
 	if (num_sge < 0 || (uint32_t)num_sge > m->max_sge)
 		return EINVAL;
-	if (home == &m->reserve) {
-		mesh_srqlog_push(&home->log, wr_id, sges, num_sge);
+	if (rail_srq == &m->reserve) {
+		mesh_srqlog_push(&rail_srq->log, wr_id, sges, num_sge);
 		return 0;
 	}
 	for (i = 0; i < num_sge; i++) {
 		m->sges[i] = sges[i];
 		/* Without such a key, the device reports the same error as on a bare HCA. */
-		if (home->spd)
-			mesh_key_local(home->spd, sges[i].lkey, &m->sges[i].lkey);
+		if (rail_srq->spd)
+			mesh_key_local(rail_srq->spd, sges[i].lkey, &m->sges[i].lkey);
 	}
-	err = home->rail ? ibv_post_srq_recv(home->srq, &wr, &bad) : m->mc->lower.io.post_srq_recv(home->srq, &wr, &bad);
+	err = rail_srq->rail ? ibv_post_srq_recv(rail_srq->srq, &wr, &bad) : m->mc->lower.io.post_srq_recv(rail_srq->srq, &wr, &bad);
 	if (!err)
-		mesh_srqlog_push(&home->log, wr_id, sges, num_sge);
+		mesh_srqlog_push(&rail_srq->log, wr_id, sges, num_sge);
 	return err;
 }
 
 void mesh_srq_distribute(struct mesh_srq *m)
 {
-	struct mesh_srq_home *home;
+	struct mesh_rail_srq *rail_srq;
 	struct mesh_srq_recv *recv;
 
 	while ((recv = mesh_srqlog_first(&m->pool))) {
-		home = mesh_srq_emptiest(m);
-		if (!home || mesh_srq_post_to(home, recv->wr_id, recv->sges, recv->num_sge))
+		rail_srq = mesh_srq_emptiest(m);
+		if (!rail_srq || mesh_srq_post_to(rail_srq, recv->wr_id, recv->sges, recv->num_sge))
 			return;
 		mesh_srqlog_drop(&m->pool, recv);
 	}
@@ -87,11 +87,11 @@ static void move_log(struct mesh_srqlog *from, struct mesh_srqlog *to)
 
 bool mesh_srq_reserve_wanted(const struct mesh_srq *m)
 {
-	const struct mesh_srq_home *home;
+	const struct mesh_rail_srq *rail_srq;
 
-	for (home = m->shadows; home && !home->n_qps; home = home->next)
+	for (rail_srq = m->shadows; rail_srq && !rail_srq->n_qps; rail_srq = rail_srq->next)
 		;
-	return !home && m->n_staying && m->lower.n_qps > m->n_staying && mesh_survives(m->mc);
+	return !rail_srq && m->n_staying && m->lower.n_qps > m->n_staying && mesh_survives(m->mc);
 }
 
 /* join_lock, lock */
@@ -108,19 +108,19 @@ static void collect_reserve(struct mesh_srq *m)
 /* ---- collecting ---------------------------------------------------------------------------------------------- */
 
 /*
- * A receive was consumed at a home. The last one with that wr_id is meant: earlier ones with the same wr_id were consumed before
- * the program could reuse it. (If all have the same wr_id, they have the same buffer, too; otherwise the program could not tell
- * which buffer was filled.)
+ * A receive was consumed at a rail SRQ. The last one with that wr_id is meant: earlier ones with the same wr_id were
+ * consumed before the program could reuse it. (If all have the same wr_id, they have the same buffer, too; otherwise
+ * the program could not tell which buffer was filled.)
  */
 static void to_pool(void *arg, uint64_t wr_id)
 {
-	struct mesh_srq_home *home = arg;
-	struct mesh_srq_recv *recv = mesh_srqlog_find(&home->log, wr_id, true);
+	struct mesh_rail_srq *rail_srq = arg;
+	struct mesh_srq_recv *recv = mesh_srqlog_find(&rail_srq->log, wr_id, true);
 
 	if (!recv)
 		return;
-	mesh_srqlog_push(&home->owner->pool, recv->wr_id, recv->sges, recv->num_sge);
-	mesh_srqlog_drop(&home->log, recv);
+	mesh_srqlog_push(&rail_srq->owner->pool, recv->wr_id, recv->sges, recv->num_sge);
+	mesh_srqlog_drop(&rail_srq->log, recv);
 }
 
 static void to_nowhere(void *arg, uint64_t wr_id)
@@ -199,40 +199,40 @@ static int collect_lower(struct mesh_srq *m)
 	return 0;
 }
 
-static int collect_shadow(struct mesh_srq_home *home)
+static int collect_shadow(struct mesh_rail_srq *rail_srq)
 {
 	const struct mesh_srq_drain_verbs qps = {.modify = mesh_root.lib.verbs.modify_qp,
 						 .query = mesh_root.lib.verbs.query_qp,
 						 .destroy = mesh_root.lib.verbs.destroy_qp};
 
-	if (home->n_qps)
-		return mesh_srq_drain(home->rail->context, home->spd->pd, home->srq, &qps, to_pool, home);
-	mesh_rail_destroy_srq(home->rail, home->srq);
-	home->srq = NULL;
-	move_log(&home->log, &home->owner->pool);
+	if (rail_srq->n_qps)
+		return mesh_srq_drain(rail_srq->rail->context, rail_srq->spd->pd, rail_srq->srq, &qps, to_pool, rail_srq);
+	mesh_rail_destroy_srq(rail_srq->rail, rail_srq->srq);
+	rail_srq->srq = NULL;
+	move_log(&rail_srq->log, &rail_srq->owner->pool);
 	return 0;
 }
 
 /* lock */
 bool mesh_srq_starved(const struct mesh_srq *m)
 {
-	const struct mesh_srq_home *home;
-	bool some = mesh_srq_home_starved(&m->lower), others_have = m->lower.log.n_left || m->reserve.log.n_left;
+	const struct mesh_rail_srq *rail_srq;
+	bool some = mesh_rail_srq_starved(&m->lower), others_have = m->lower.log.n_left || m->reserve.log.n_left;
 
-	for (home = m->shadows; home; home = home->next) {
-		some |= mesh_srq_home_starved(home);
-		others_have |= home->log.n_left;
+	for (rail_srq = m->shadows; rail_srq; rail_srq = rail_srq->next) {
+		some |= mesh_rail_srq_starved(rail_srq);
+		others_have |= rail_srq->log.n_left;
 	}
 	return m->split && some && others_have;
 }
 
 static void remember_starved(struct mesh_srq *m)
 {
-	struct mesh_srq_home *home;
+	struct mesh_rail_srq *rail_srq;
 
-	m->lower.had_none = mesh_srq_home_starved(&m->lower);
-	for (home = m->shadows; home; home = home->next)
-		home->had_none = mesh_srq_home_starved(home);
+	m->lower.had_none = mesh_rail_srq_starved(&m->lower);
+	for (rail_srq = m->shadows; rail_srq; rail_srq = rail_srq->next)
+		rail_srq->had_none = mesh_rail_srq_starved(rail_srq);
 }
 
 bool mesh_srq_call_helper(struct mesh_srq *m)
@@ -276,7 +276,7 @@ static void give_back(struct mesh_srq *m)
 /* Return: 0, or why some receives could not be collected. join_lock, lock */
 static int rebalance(struct mesh_srq *m)
 {
-	struct mesh_srq_home *home;
+	struct mesh_rail_srq *rail_srq;
 	int err, more;
 
 	remember_starved(m);
@@ -291,8 +291,8 @@ static int rebalance(struct mesh_srq *m)
 		give_back(m);
 		return err;
 	}
-	for (home = m->shadows; home; home = home->next) {
-		more = home->srq && (home->log.n_left || !home->n_qps) ? collect_shadow(home) : 0;
+	for (rail_srq = m->shadows; rail_srq; rail_srq = rail_srq->next) {
+		more = rail_srq->srq && (rail_srq->log.n_left || !rail_srq->n_qps) ? collect_shadow(rail_srq) : 0;
 		err = err ? err : more;
 	}
 	m->split = true;

@@ -7,22 +7,22 @@
 
 /* Shared by srq.c srq_rebalance.c srqjoin.c srqpost.c. */
 
-static inline bool mesh_srq_home_starved(const struct mesh_srq_home *home)
+static inline bool mesh_rail_srq_starved(const struct mesh_rail_srq *rail_srq)
 {
-	return home->n_qps && !home->log.n_left;
+	return rail_srq->n_qps && !rail_srq->log.n_left;
 }
 
 /* srq_rebalance.c. Locks: lock. */
 
-/** mesh_srq_emptiest - the home that gets the next receive; NULL: no home has QPs */
-struct mesh_srq_home *mesh_srq_emptiest(struct mesh_srq *m);
-/** mesh_srq_post_to - post a receive to a home. Return: 0, or the provider's errno. */
-int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
-/** mesh_srq_distribute - distribute the pool to homes with QPs; receives that no home takes stay in the pool */
+/** mesh_srq_emptiest - the rail SRQ that gets the next receive; NULL: no rail SRQ has QPs */
+struct mesh_rail_srq *mesh_srq_emptiest(struct mesh_srq *m);
+/** mesh_srq_post_to - post a receive to a rail SRQ. Return: 0, or the provider's errno. */
+int mesh_srq_post_to(struct mesh_rail_srq *rail_srq, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
+/** mesh_srq_distribute - distribute the pool to rail SRQs with QPs; receives that no rail SRQ takes stay in the pool */
 void mesh_srq_distribute(struct mesh_srq *m);
 /** mesh_srq_reserve_wanted - should there be a reserve for QPs that may move? join_lock, too */
 bool mesh_srq_reserve_wanted(const struct mesh_srq *m);
-/** mesh_srq_starved - has one home with QPs no receive, while another has some? */
+/** mesh_srq_starved - has one rail SRQ with QPs no receive, while another has some? */
 bool mesh_srq_starved(const struct mesh_srq *m);
 /** mesh_srq_call_helper - have the helper thread redistribute. Return: wake the helper thread, after releasing @lock. */
 bool mesh_srq_call_helper(struct mesh_srq *m);
@@ -41,14 +41,14 @@ bool mesh_srq_rebalance(struct mesh_srq *m, int *ret_err);
  * mesh_srq_unstale - remove receives from the lower provider's SRQ that count as elsewhere, before a QP of the lower
  * provider receives from it
  *
- * Does not redistribute: receives given to a home without QPs would be lost.
+ * Does not redistribute: receives given to a rail SRQ without QPs would be lost.
  *
  * Return: 0; -EHOSTUNREACH: no port is up; else as mesh_srq_drain().
  */
 int mesh_srq_unstale(struct mesh_srq *m);
 
-/** mesh_srq_home_free - srqjoin.c; free a home without QPs */
-void mesh_srq_home_free(struct mesh_srq_home *home);
+/** mesh_rail_srq_free - srqjoin.c; free a rail SRQ without QPs */
+void mesh_rail_srq_free(struct mesh_rail_srq *rail_srq);
 /** mesh_srq_put - srq.c; put a reference */
 void mesh_srq_put(struct mesh_srq *m);
 

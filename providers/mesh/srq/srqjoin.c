@@ -181,49 +181,49 @@ void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really)
 
 /* ---- moved QPs ----------------------------------------------------------------------------------------------- */
 
-void mesh_srq_home_free(struct mesh_srq_home *home)
+void mesh_rail_srq_free(struct mesh_rail_srq *rail_srq)
 {
-	if (home->srq)
-		mesh_rail_destroy_srq(home->rail, home->srq);
-	mesh_pd_put(home->spd);
-	mesh_srqlog_fini(&home->log);
-	free(home);
+	if (rail_srq->srq)
+		mesh_rail_destroy_srq(rail_srq->rail, rail_srq->srq);
+	mesh_pd_put(rail_srq->spd);
+	mesh_srqlog_fini(&rail_srq->log);
+	free(rail_srq);
 }
 
 /* join_lock; the list is also guarded by lock. */
-static struct mesh_srq_home *home_get(struct mesh_srq *m, struct mesh_rail *rail)
+static struct mesh_rail_srq *rail_srq_get(struct mesh_srq *m, struct mesh_rail *rail)
 {
-	struct mesh_srq_home *home;
+	struct mesh_rail_srq *rail_srq;
 	char why[256];
 
-	for (home = m->shadows; home; home = home->next)
-		if (home->rail == rail)
-			return home;
-	home = calloc(1, sizeof(*home));
-	if (!home)
+	for (rail_srq = m->shadows; rail_srq; rail_srq = rail_srq->next)
+		if (rail_srq->rail == rail)
+			return rail_srq;
+	rail_srq = calloc(1, sizeof(*rail_srq));
+	if (!rail_srq)
 		return NULL;
-	home->owner = m;
-	home->rail = rail; /* @spd has a reference to the rail */
-	home->spd = mesh_pd_get(m->mc, m->pd, rail, why, sizeof(why));
-	if (!home->spd || mesh_srqlog_init(&home->log, m->max_wr, m->max_sge)) {
-		mesh_srq_home_free(home);
+	rail_srq->owner = m;
+	rail_srq->rail = rail; /* @spd has a reference to the rail */
+	rail_srq->spd = mesh_pd_get(m->mc, m->pd, rail, why, sizeof(why));
+	if (!rail_srq->spd || mesh_srqlog_init(&rail_srq->log, m->max_wr, m->max_sge)) {
+		mesh_rail_srq_free(rail_srq);
 		return NULL;
 	}
 	mesh_lock(&m->lock);
-	home->next = m->shadows;
-	m->shadows = home;
+	rail_srq->next = m->shadows;
+	m->shadows = rail_srq;
 	mesh_unlock(&m->lock);
-	return home;
+	return rail_srq;
 }
 
-static int home_open(struct mesh_srq_home *home)
+static int rail_srq_open(struct mesh_rail_srq *rail_srq)
 {
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = home->owner->max_wr, .max_sge = home->owner->max_sge}};
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = rail_srq->owner->max_wr, .max_sge = rail_srq->owner->max_sge}};
 
-	if (home->srq)
+	if (rail_srq->srq)
 		return 0;
-	home->srq = mesh_rail_create_srq(home->rail, home->spd->pd, &attr);
-	return home->srq ? 0 : errno ? -errno : -EIO;
+	rail_srq->srq = mesh_rail_create_srq(rail_srq->rail, rail_srq->spd->pd, &attr);
+	return rail_srq->srq ? 0 : errno ? -errno : -EIO;
 }
 
 static int watch_all(struct mesh_srq *m)
@@ -236,30 +236,30 @@ static int watch_all(struct mesh_srq *m)
 	return err;
 }
 
-int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later, struct mesh_srq_home **ret)
+int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later, struct mesh_rail_srq **ret)
 {
-	struct mesh_srq_home *home;
+	struct mesh_rail_srq *rail_srq;
 	bool wake = false;
 	int err;
 
 	mesh_lock(&m->join_lock);
-	home = home_get(m, rail);
-	err = home ? watch_all(m) : -ENOMEM;
+	rail_srq = rail_srq_get(m, rail);
+	err = rail_srq ? watch_all(m) : -ENOMEM;
 	if (!err) {
 		mesh_lock(&m->lock);
-		err = home_open(home);
-		if (!err && !home->n_qps++) {
+		err = rail_srq_open(rail_srq);
+		if (!err && !rail_srq->n_qps++) {
 			wake = mesh_srq_rebalance(m, &err);
 			if (later && m->split)
 				err = 0;
 		}
-		if (err && home->n_qps == 1) {
-			home->n_qps = 0;
+		if (err && rail_srq->n_qps == 1) {
+			rail_srq->n_qps = 0;
 			if (m->split) {
 				wake = mesh_srq_rebalance(m, NULL);
 			} else {
-				mesh_rail_destroy_srq(rail, home->srq);
-				home->srq = NULL;
+				mesh_rail_destroy_srq(rail, rail_srq->srq);
+				rail_srq->srq = NULL;
 			}
 		}
 		mesh_unlock(&m->lock);
@@ -268,18 +268,18 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later,
 	if (wake)
 		mesh_thread_wake(true);
 	if (!err)
-		*ret = home;
+		*ret = rail_srq;
 	return err;
 }
 
-void mesh_srq_leave_shadow(struct mesh_srq_home *home)
+void mesh_srq_leave_shadow(struct mesh_rail_srq *rail_srq)
 {
-	struct mesh_srq *m = home->owner;
+	struct mesh_srq *m = rail_srq->owner;
 	bool wake = false;
 
 	mesh_lock(&m->join_lock);
 	mesh_lock(&m->lock);
-	if (!--home->n_qps)
+	if (!--rail_srq->n_qps)
 		wake = mesh_srq_rebalance(m, NULL);
 	mesh_unlock(&m->lock);
 	mesh_unlock(&m->join_lock);

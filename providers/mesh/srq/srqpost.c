@@ -8,27 +8,27 @@
 
 /*
  * Posting to an SRQ, and polling from it. This code is hot: it allocates nothing, makes no system call, and logs only the first
- * receive that does not fit. It wakes the helper thread when a home has run out of receives, and when a home has none while the
- * program posts.
+ * receive that does not fit. It wakes the helper thread when a rail SRQ has run out of receives, and when a rail SRQ
+ * has none while the program posts.
  */
 
 /* lock */
-static bool is_to_be_fed(struct mesh_srq_home *home)
+static bool is_to_be_fed(struct mesh_rail_srq *rail_srq)
 {
-	return mesh_srq_home_starved(home) && mesh_srq_starved(home->owner) && mesh_srq_call_helper(home->owner);
+	return mesh_rail_srq_starved(rail_srq) && mesh_srq_starved(rail_srq->owner) && mesh_srq_call_helper(rail_srq->owner);
 }
 
-void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
+void mesh_srq_consumed(struct mesh_rail_srq *rail_srq, uint64_t wr_id)
 {
-	struct mesh_srq *m = home->owner;
+	struct mesh_srq *m = rail_srq->owner;
 	struct mesh_srq_recv *recv;
 	bool wake;
 
 	mesh_lock(&m->lock);
-	recv = mesh_srqlog_find(&home->log, wr_id, false);
+	recv = mesh_srqlog_find(&rail_srq->log, wr_id, false);
 	if (recv)
-		mesh_srqlog_drop(&home->log, recv);
-	wake = is_to_be_fed(home);
+		mesh_srqlog_drop(&rail_srq->log, recv);
+	wake = is_to_be_fed(rail_srq);
 	mesh_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);
@@ -46,9 +46,9 @@ static bool move_to(struct mesh_srq_recv *place, struct mesh_srqlog *log, uint64
 	return true;
 }
 
-void mesh_srq_withhold(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place)
+void mesh_srq_withhold(struct mesh_rail_srq *rail_srq, uint64_t wr_id, struct mesh_srq_recv *place)
 {
-	struct mesh_srq *m = home->owner;
+	struct mesh_srq *m = rail_srq->owner;
 	bool wake;
 
 	if (!place)
@@ -59,9 +59,9 @@ void mesh_srq_withhold(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_s
 	 * to_pool().
 	 */
 	if (place->gone)
-		m->n_withheld += move_to(place, &home->log, wr_id, false) ||
-				 (home == &m->lower && move_to(place, &m->begun, wr_id, true));
-	wake = is_to_be_fed(home);
+		m->n_withheld += move_to(place, &rail_srq->log, wr_id, false) ||
+				 (rail_srq == &m->lower && move_to(place, &m->begun, wr_id, true));
+	wake = is_to_be_fed(rail_srq);
 	mesh_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);
@@ -92,15 +92,15 @@ void mesh_srq_end_withheld(struct mesh_srq *m, struct mesh_srq_recv *place, bool
 }
 
 /* Through the pool, because posting may move entries of the log that has the receive. */
-void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id)
+void mesh_srq_return(struct mesh_rail_srq *rail_srq, uint64_t wr_id)
 {
-	struct mesh_srq *m = home->owner;
-	struct mesh_srqlog *log = &home->log;
+	struct mesh_srq *m = rail_srq->owner;
+	struct mesh_srqlog *log = &rail_srq->log;
 	struct mesh_srq_recv *recv;
 
 	mesh_lock(&m->lock);
 	recv = mesh_srqlog_find(log, wr_id, false);
-	if (!recv && home == &m->lower && m->begun.places) {
+	if (!recv && rail_srq == &m->lower && m->begun.places) {
 		log = &m->begun;
 		recv = mesh_srqlog_find(log, wr_id, true);
 	}
@@ -127,18 +127,21 @@ struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *m)
 
 static uint32_t outstanding(const struct mesh_srq *m)
 {
-	const struct mesh_srq_home *home;
+	const struct mesh_rail_srq *rail_srq;
 	uint32_t n = m->lower.log.n_left + m->reserve.log.n_left + m->pool.n_left + m->n_withheld;
 
-	for (home = m->shadows; home; home = home->next)
-		n += home->log.n_left;
+	for (rail_srq = m->shadows; rail_srq; rail_srq = rail_srq->next)
+		n += rail_srq->log.n_left;
 	return n;
 }
 
-/* UCX aborts with this error, so the log says once what the plugin has counted. @home: where posting failed; NULL: nowhere. lock */
-static int refuse_full(struct mesh_srq *m, const struct mesh_srq_home *home)
+/*
+ * UCX aborts with this error, so the log says once what the plugin has counted. @rail_srq: where posting failed; NULL:
+ * nowhere. lock
+ */
+static int refuse_full(struct mesh_srq *m, const struct mesh_rail_srq *rail_srq)
 {
-	const struct mesh_srq_home *shadow;
+	const struct mesh_rail_srq *shadow;
 	uint32_t n_shadows = 0, n_there = 0;
 
 	if (m->said_full)
@@ -151,23 +154,23 @@ static int refuse_full(struct mesh_srq *m, const struct mesh_srq_home *home)
 	mv_log(&mesh_root.log, MV_LOG_INFO,
 	       "%s: a receive does not fit into an SRQ of %u: %s; there are %u on the program's NIC, %u on %u other NICs, %u nowhere yet, "
 	       "%u withheld while a connection moves",
-	       m->mc->device, m->max_wr, home ? "its NIC says so" : "it is full", m->lower.log.n_left, n_there,
+	       m->mc->device, m->max_wr, rail_srq ? "its NIC says so" : "it is full", m->lower.log.n_left, n_there,
 	       n_shadows, m->pool.n_left + m->reserve.log.n_left, m->n_withheld);
 	return ENOMEM;
 }
 
 static int post_split(struct mesh_srq *m, const struct ibv_recv_wr *wr)
 {
-	struct mesh_srq_home *home = mesh_srq_emptiest(m);
+	struct mesh_rail_srq *rail_srq = mesh_srq_emptiest(m);
 	int err;
 
 	if (outstanding(m) >= m->max_wr)
 		return refuse_full(m, NULL);
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > m->max_sge)
 		return EINVAL;
-	if (home) {
-		err = mesh_srq_post_to(home, wr->wr_id, wr->sg_list, wr->num_sge);
-		return err == ENOMEM ? refuse_full(m, home) : err;
+	if (rail_srq) {
+		err = mesh_srq_post_to(rail_srq, wr->wr_id, wr->sg_list, wr->num_sge);
+		return err == ENOMEM ? refuse_full(m, rail_srq) : err;
 	}
 	mesh_srqlog_push(&m->pool, wr->wr_id, wr->sg_list, wr->num_sge);
 	return 0;
@@ -199,7 +202,7 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 		if (err)
 			*bad_wr = wr;
 	}
-	/* With all homes empty before, these receives may be at other homes than where messages wait. */
+	/* With all rail SRQs empty before, these receives may be at other rail SRQs than where messages wait. */
 	wake = m->split && mesh_srq_starved(m) && mesh_srq_call_helper_soon(m);
 	mesh_unlock(&m->lock);
 	if (wake)

@@ -59,7 +59,7 @@ struct mesh_wr_tracker {
 	/* withheld completions, in their order, for all outstanding work. NULL: none yet */
 	struct mesh_completion *withheld;
 	uint32_t n_withheld, max_withheld;
-	/* withheld receive of an SRQ, in no home's log: mesh_srq_withhold(); lock of the SRQ. NULL: no SRQ */
+	/* withheld receive of an SRQ, in no rail SRQ's log: mesh_srq_withhold(); lock of the SRQ. NULL: no SRQ */
 	struct mesh_srq_recv *begun;
 	bool unlogged; /* a send was posted to the QP that does the work without being logged */
 	uint32_t next_failed; /* where to search @sends for the next failed one */

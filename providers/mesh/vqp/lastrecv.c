@@ -31,7 +31,7 @@ bool mesh_shadow_drained(const struct mesh_vqp *h, const struct mesh_shadow *sha
 	/* The program's device and the rails are of the same kind. */
 	uint64_t most_ns = mesh_mlx5_is_lower(h->mc) ? DRAIN_NS : GRACE_NS;
 
-	return !shadow->home || has_come(shadow) || mesh_now_ns() > err_ns + most_ns;
+	return !shadow->rail_srq || has_come(shadow) || mesh_now_ns() > err_ns + most_ns;
 }
 
 void mesh_shadow_wait_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow)

@@ -21,7 +21,7 @@ struct mesh_reap_entry *mesh_reap_entry_init(struct mesh_shadow *shadow, uint32_
 	entry->spd = shadow->spd;
 	entry->send_cq = shadow->send_cq;
 	entry->recv_cq = shadow->recv_cq;
-	entry->home = shadow->home;
+	entry->rail_srq = shadow->rail_srq;
 	entry->send_wrs = send_wrs;
 	entry->recv_wrs = recv_wrs;
 	mesh_shadow_cq_disown(entry->send_cq, entry->qp->qp_num);
@@ -61,9 +61,9 @@ static void destroy_qp(struct mesh_reap_entry *entry)
 static void give_back(struct mesh_reap_entry *entry)
 {
 	mesh_shadow_cq_unreserve(entry->send_cq, entry->send_wrs, NULL);
-	mesh_shadow_cq_unreserve(entry->recv_cq, entry->recv_wrs, entry->home);
-	if (entry->home)
-		mesh_srq_leave_shadow(entry->home);
+	mesh_shadow_cq_unreserve(entry->recv_cq, entry->recv_wrs, entry->rail_srq);
+	if (entry->rail_srq)
+		mesh_srq_leave_shadow(entry->rail_srq);
 }
 
 static void run_destroy(struct mesh_device_job *job)
@@ -81,7 +81,7 @@ void mesh_reap_entry_destroy(struct mesh_reap_entry *entry)
 {
 	mesh_pd_ref(entry->spd);
 	entry->job.run = run_destroy;
-	if (entry->home)
+	if (entry->rail_srq)
 		run_destroy(&entry->job);
 	else
 		mesh_device_do(entry->spd->rail->commands, &entry->job);

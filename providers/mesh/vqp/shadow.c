@@ -23,7 +23,7 @@ static uint32_t send_wrs(const struct mesh_vqp *h)
 
 static uint32_t recv_wrs(const struct mesh_vqp *h)
 {
-	return h->srq ? 0 : h->made.cap.max_recv_wr + 1; /* receives of an SRQ are counted with its mesh_srq_home */
+	return h->srq ? 0 : h->made.cap.max_recv_wr + 1; /* receives of an SRQ are counted with its mesh_rail_srq */
 }
 
 static int use_cqs(struct mesh_vqp *h, bool standby)
@@ -92,7 +92,7 @@ static int make_qp(struct mesh_vqp *h, const struct mesh_shadow_attr *attr, stru
 		.send_cq = shadow->send_cq->cq,
 		.recv_cq = shadow->recv_cq->cq,
 		.cap = h->made.cap,
-		.srq = shadow->home ? shadow->home->srq : NULL,
+		.srq = shadow->rail_srq ? shadow->rail_srq->srq : NULL,
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = h->made.sq_sig_all,
 	};
@@ -105,9 +105,9 @@ static int make_qp(struct mesh_vqp *h, const struct mesh_shadow_attr *attr, stru
 		return errno ? -errno : -EIO;
 	err = mesh_shadow_to_init(qp, attr);
 	if (!err) {
-		err = mesh_shadow_cq_add(shadow->send_cq, qp->qp_num, h, shadow->home);
+		err = mesh_shadow_cq_add(shadow->send_cq, qp->qp_num, h, shadow->rail_srq);
 		if (!err)
-			err = mesh_shadow_cq_add(shadow->recv_cq, qp->qp_num, h, shadow->home);
+			err = mesh_shadow_cq_add(shadow->recv_cq, qp->qp_num, h, shadow->rail_srq);
 	}
 	shadow->qp = qp;
 	return -mesh_positive(err);
@@ -124,13 +124,13 @@ static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shado
 	err = use_cqs(h, standby);
 	if (err)
 		return err;
-	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, later, &shadow.home) : 0;
+	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, later, &shadow.rail_srq) : 0;
 	if (err)
 		return err;
 	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send, NULL, standby, &shadow.send_cq);
 	if (err)
 		goto err_srq;
-	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv, shadow.home, standby, &shadow.recv_cq);
+	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv, shadow.rail_srq, standby, &shadow.recv_cq);
 	if (err)
 		goto err_send;
 	shadow.reap_entry = calloc(1, sizeof(*shadow.reap_entry));
@@ -146,12 +146,12 @@ static int make(struct mesh_vqp *h, struct mesh_pd *spd, const struct mesh_shado
 
 err_recv:
 	free(shadow.reap_entry);
-	mesh_shadow_cq_unreserve(shadow.recv_cq, recv, shadow.home);
+	mesh_shadow_cq_unreserve(shadow.recv_cq, recv, shadow.rail_srq);
 err_send:
 	mesh_shadow_cq_unreserve(shadow.send_cq, send, NULL);
 err_srq:
-	if (shadow.home)
-		mesh_srq_leave_shadow(shadow.home);
+	if (shadow.rail_srq)
+		mesh_srq_leave_shadow(shadow.rail_srq);
 	return err;
 }
 

@@ -128,7 +128,7 @@ struct mesh_reap_entry {
 	struct ibv_qp *qp;
 	struct mesh_pd *spd;
 	struct mesh_shadow_cq *send_cq, *recv_cq;
-	struct mesh_srq_home *home; /* NULL: the QP has no SRQ */
+	struct mesh_rail_srq *rail_srq; /* NULL: the QP has no SRQ */
 	uint32_t send_wrs, recv_wrs; /* reserved in those CQs */
 };
 

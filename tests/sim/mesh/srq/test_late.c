@@ -57,7 +57,7 @@ static void stop_reader(void)
 
 static uint32_t n_counted(const struct mesh_srq *srq)
 {
-	const struct mesh_srq_home *home;
+	const struct mesh_rail_srq *home;
 	uint32_t n = srq->lower.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_withheld;
 
 	for (home = srq->shadows; home; home = home->next)

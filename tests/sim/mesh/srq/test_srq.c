@@ -118,7 +118,7 @@ static void cable(bool plugged)
 static void test_port_down(void **state)
 {
 	struct hub *h = calloc(1, sizeof(*h));
-	struct mesh_srq_home *home;
+	struct mesh_rail_srq *rail_srq;
 	struct mesh_srq *srq;
 	struct end movable;
 	uint32_t i;
@@ -144,7 +144,7 @@ static void test_port_down(void **state)
 	post_missing(h, 40);
 	cable(false);
 	/* What may wait for what others have: as where it is at work. */
-	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, true, &home), 0);
+	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, true, &rail_srq), 0);
 	pair_open(h, 1, &moved);
 	for (i = 0; i < 10; i++)
 		pair_send(h, 1);
@@ -156,7 +156,7 @@ static void test_port_down(void **state)
 	}
 	pair_close(h, 0);
 	pair_close(h, 1);
-	mesh_srq_leave_shadow(home);
+	mesh_srq_leave_shadow(rail_srq);
 	end_close(&movable);
 	hub_close(h);
 	free(h);
@@ -208,7 +208,7 @@ static void test_uncounted_port_down(void **state)
 {
 	struct hub *h = calloc(1, sizeof(*h));
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
-	struct mesh_srq_home *home;
+	struct mesh_rail_srq *rail_srq;
 	struct mesh_srq *srq;
 	uint32_t i, n = 0;
 
@@ -223,8 +223,8 @@ static void test_uncounted_port_down(void **state)
 		pair_send(h, 0);
 	take_all(h, &h->pairs[0]);
 	cable(false);
-	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, false, &home), -EHOSTUNREACH);
-	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, true, &home), -EHOSTUNREACH);
+	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, false, &rail_srq), -EHOSTUNREACH);
+	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, true, &rail_srq), -EHOSTUNREACH);
 	assert_false(srq->split);
 	cable(true);
 	for (i = 0; i < 10; i++)

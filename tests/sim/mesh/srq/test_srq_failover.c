@@ -118,11 +118,11 @@ static void half_open(struct end *from, struct end *to)
 
 static uint32_t n_counted(const struct mesh_srq *srq)
 {
-	const struct mesh_srq_home *home;
+	const struct mesh_rail_srq *rail_srq;
 	uint32_t n = srq->lower.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_withheld;
 
-	for (home = srq->shadows; home; home = home->next)
-		n += home->log.n_left;
+	for (rail_srq = srq->shadows; rail_srq; rail_srq = rail_srq->next)
+		n += rail_srq->log.n_left;
 	return n;
 }
 

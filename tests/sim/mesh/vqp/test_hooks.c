@@ -192,7 +192,7 @@ static void test_srq(void **state)
 static void test_srq_unseen(void **state)
 {
 	static const struct shape shared = {.srq = true, .noted = true};
-	struct mesh_srq_home *home = NULL;
+	struct mesh_rail_srq *rail_srq = NULL;
 	struct ibv_context_ops before, hooked;
 	struct mesh_srq *m;
 	struct end e;
@@ -204,14 +204,14 @@ static void test_srq_unseen(void **state)
 	before = world.context->ops;
 	hooked = hook(MESH_AT_poll_cq);
 	assert_int_equal(mesh_srq_join_lower(world.mc, e.qp, false), 0);
-	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &home), -EBUSY);
-	assert_null(home);
+	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &rail_srq), -EBUSY);
+	assert_null(rail_srq);
 	assert_is(&hooked);
 	world.context->ops = before;
 	/* It has gone. */
-	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &home), 0);
+	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &rail_srq), 0);
 	assert_ptr_equal(world.context->ops.poll_cq, mesh_poll_cq);
-	mesh_srq_leave_shadow(home);
+	mesh_srq_leave_shadow(rail_srq);
 	mesh_srq_left(mesh_srq_leaving(world.mc, e.qp), true);
 	end_close(&e);
 }

@@ -435,7 +435,7 @@ static struct shared_world *shared_begin(enum mesh_vqp_mode mode, bool one_cq)
 		s->w->h.recv_cq = &s->w->send_cq;
 	s->w->h.tracker->begun = mesh_srq_place(&s->m);
 	assert_non_null(s->w->h.tracker->begun);
-	s->qp = (struct mesh_cq_qp){.key = 7, .qpn = 7, .vqp = &s->w->h, .home = &s->m.lower};
+	s->qp = (struct mesh_cq_qp){.key = 7, .qpn = 7, .vqp = &s->w->h, .rail_srq = &s->m.lower};
 	return s;
 }
 
