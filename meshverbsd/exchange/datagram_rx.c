@@ -163,10 +163,10 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 		return;
 	}
 	/* The answer is valid until our next query, whose time we choose. */
-	beacon.interval_ms = md_targets_interval_ms(&agent->targets, target ? target->account : 0);
+	beacon.interval_ms = md_targets_interval_ms(&agent->targets, target ? target->payer->account : 0);
 	heard.near = !target;
 	heard.wanted = target && md_target_is_wanted(target);
-	heard.account = target ? target->account : 0;
+	heard.account = target ? md_targets_wanter(&agent->targets, target) : 0;
 	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
 		agent->counts.entries.rejected++;
 		return;
@@ -235,7 +235,7 @@ static void on_hint(struct md_agent *agent, const struct md_received *query, con
 	uint64_t generation = md_get64(&r);
 
 	if (target && !r.bad && md_target_hinted(target, md_hosts_find(&agent->hosts, &opened->sender), generation))
-		md_targets_ask_now(&agent->targets, target, now_ns, md_tx_ask, agent);
+		md_targets_ask_now(&agent->targets, target, MD_TARGETS_OF_OTHERS, now_ns, md_tx_ask, agent);
 }
 
 static void dispatch(struct md_agent *agent, const struct md_received *received,

@@ -42,6 +42,9 @@ static void want_holders(struct md_agent *agent, const union ibv_gid *dgid, uint
 		if (host)
 			md_hosts_want(&agent->hosts, host, account);
 	}
+	/* So that it is queried for this account, too, if another one has asked for it. */
+	if (md_targets_find(&agent->targets, dgid))
+		md_targets_use(&agent->targets, dgid, account, md_now());
 }
 
 static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgid,
@@ -150,7 +153,7 @@ bool md_msg_router_ask_for(struct md_agent *agent, const union ibv_gid *dgid, ui
 
 	if (!target || md_target_silent(target, now_ns))
 		return false;
-	md_targets_ask_now(&agent->targets, target, now_ns, md_tx_ask, agent);
+	md_targets_ask_now(&agent->targets, target, account, now_ns, md_tx_ask, agent);
 	if (target->next_ns < agent->due.targets_ns)
 		agent->due.targets_ns = target->next_ns;
 	return true;

@@ -11,6 +11,7 @@
 
 /* Queries in a row, before MD_QUERY_RATE limits them. */
 #define QUERY_BURST 64
+#define QUERY_EACH_NS (MD_S / MD_QUERY_RATE)
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid)
 {
@@ -20,71 +21,78 @@ struct md_target *md_targets_find(const struct md_targets *targets, const union 
 	return target;
 }
 
-static struct md_target_user *user_of(struct md_targets *targets, uint64_t account)
+static struct md_target_user *find_user(const struct md_targets *targets, uint64_t account)
 {
 	struct md_target_user *user;
 
 	if (!account)
-		return &targets->root;
+		return (struct md_target_user *)&targets->root;
 	HASH_FIND(hh, targets->users, &account, sizeof(account), user);
 	return user;
 }
 
-/* Charge one target to an account. Return: 0; -ENOSPC; -ENOMEM. */
-static int count(struct md_targets *targets, uint64_t account)
+/* Return: the account, to be given back by put(); NULL: no memory. */
+static struct md_target_user *get(struct md_targets *targets, uint64_t account)
 {
-	struct md_target_user *user = user_of(targets, account);
+	struct md_target_user *user = find_user(targets, account);
 
 	if (!user) {
 		user = calloc(1, sizeof(*user));
 		if (!user)
-			return -ENOMEM;
+			return NULL;
 		user->account = account;
 		HASH_ADD(hh, targets->users, account, sizeof(user->account), user);
 		if (!user->hh.tbl) {
 			free(user);
-			return -ENOMEM;
+			return NULL;
 		}
 	}
-	if (account && user->n >= (account == MD_TARGETS_OF_OTHERS ? MD_TARGETS_FOR_OTHERS : MD_TARGETS_PER_ACCOUNT))
-		return -ENOSPC;
-	user->n++;
-	return 0;
+	user->n_refs++;
+	return user;
 }
 
-static void uncount(struct md_targets *targets, uint64_t account)
+static void put(struct md_targets *targets, struct md_target_user *user)
 {
-	struct md_target_user *user = user_of(targets, account);
-
-	if (--user->n || !account)
+	if (--user->n_refs || !user->account)
 		return;
 	HASH_DEL(targets->users, user);
 	free(user);
 }
 
-static int add(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, struct md_target **ret)
+static bool is_full(const struct md_target_user *user)
+{
+	return user->account && user->n >= (user->account == MD_TARGETS_OF_OTHERS ? MD_TARGETS_FOR_OTHERS : MD_TARGETS_PER_ACCOUNT);
+}
+
+static void charge(struct md_targets *targets, struct md_target *target, struct md_target_user *user)
+{
+	struct md_target_user *former = target->payer;
+
+	user->n++;
+	user->n_refs++;
+	target->payer = user;
+	if (!former)
+		return;
+	former->n--;
+	put(targets, former);
+}
+
+static int add(struct md_targets *targets, const union ibv_gid *gid, struct md_target_user *user, struct md_target **ret)
 {
 	struct md_target *target;
-	int err;
 
-	if (!md_has_room(targets->n, MD_TARGETS_MAX, account))
+	if (!md_has_room(targets->n, MD_TARGETS_MAX, user->account) || is_full(user))
 		return -ENOSPC;
-	err = count(targets, account);
-	if (err)
-		return err;
 	target = calloc(1, sizeof(*target));
-	if (!target) {
-		uncount(targets, account);
+	if (!target)
 		return -ENOMEM;
-	}
-	target->account = account;
 	target->gid = *gid;
 	HASH_ADD(hh, targets->by_gid, gid.raw, sizeof(gid->raw), target);
 	if (!target->hh.tbl) {
-		uncount(targets, account);
 		free(target);
 		return -ENOMEM;
 	}
+	charge(targets, target, user);
 	targets->n++;
 	*ret = target;
 	return 0;
@@ -93,7 +101,10 @@ static int add(struct md_targets *targets, const union ibv_gid *gid, uint64_t ac
 static void remove_target(struct md_targets *targets, struct md_target *target)
 {
 	HASH_DEL(targets->by_gid, target);
-	uncount(targets, target->account);
+	while (target->n_needs)
+		put(targets, target->needs[--target->n_needs].user);
+	target->payer->n--;
+	put(targets, target->payer);
 	targets->n--;
 	free(target);
 }
@@ -106,13 +117,12 @@ int md_targets_add(struct md_targets *targets, const union ibv_gid *gid, const c
 	if (target && target->name[0])
 		return -EEXIST;
 	if (!target) {
-		err = add(targets, gid, 0, &target);
+		err = add(targets, gid, &targets->root, &target);
 		if (err)
 			return err;
+	} else {
+		charge(targets, target, &targets->root);
 	}
-	uncount(targets, target->account);
-	target->account = 0;
-	targets->root.n++;
 	snprintf(target->name, sizeof(target->name), "%s", name);
 	return 0;
 }
@@ -126,47 +136,134 @@ void md_targets_forget_file(struct md_targets *targets)
 	target->name[0] = '\0';
 }
 
-static bool has_fewer(struct md_targets *targets, uint64_t account, uint64_t than)
+static struct md_target *first_of(const struct md_targets *targets, const struct md_target *of)
 {
-	const struct md_target_user *user = user_of(targets, account);
+	return md_targets_find(targets, mv_gid_is_zero(&of->via) ? &of->gid : &of->via);
+}
 
-	return (user ? user->n : 0) + 1 < user_of(targets, than)->n;
+static bool has_room(const struct md_target_user *user, uint64_t now_ns)
+{
+	return user->room_at_ns <= now_ns + (QUERY_BURST - 1) * QUERY_EACH_NS;
+}
+
+static void take_room(struct md_target_user *user, uint64_t now_ns)
+{
+	if (user->room_at_ns < now_ns)
+		user->room_at_ns = now_ns;
+	user->room_at_ns += QUERY_EACH_NS;
+}
+
+static void forget_needs(struct md_targets *targets, struct md_target *target, uint64_t now_ns)
+{
+	for (unsigned int i = target->n_needs; i--;) {
+		if (now_ns < target->needs[i].used_ns + MD_TARGET_IDLE_NS)
+			continue;
+		put(targets, target->needs[i].user);
+		target->needs[i] = target->needs[--target->n_needs];
+	}
+}
+
+/* Where too many accounts need the target, those with the fewest targets are noted: these are the ones to pay. */
+static void note_need(struct md_targets *targets, struct md_target *target, struct md_target_user *user, uint64_t now_ns)
+{
+	struct md_target_need *need = NULL;
+
+	if (user->account == MD_TARGETS_OF_OTHERS)
+		return;
+	forget_needs(targets, target, now_ns);
+	for (unsigned int i = 0; i < target->n_needs; i++) {
+		if (target->needs[i].user == user) {
+			target->needs[i].used_ns = now_ns;
+			return;
+		}
+		if (!need || target->needs[i].user->n > need->user->n)
+			need = &target->needs[i];
+	}
+	if (target->n_needs < MD_TARGET_ACCOUNTS)
+		need = &target->needs[target->n_needs++];
+	else if (need->user->n > user->n)
+		put(targets, need->user);
+	else
+		return;
+	user->n_refs++;
+	*need = (struct md_target_need){user, now_ns};
+}
+
+/* Is @user rather to pay for the target than @than? The payer stays where there is little to choose. */
+static bool is_better(const struct md_target *target, const struct md_target_user *user, const struct md_target_user *than,
+		      uint64_t now_ns)
+{
+	if (user != target->payer && is_full(user))
+		return false;
+	if (!than || has_room(user, now_ns) != has_room(than, now_ns))
+		return !than || has_room(user, now_ns);
+	return 2 * user->n + (user == target->payer ? 0 : 3) < 2 * than->n + (than == target->payer ? 0 : 3);
+}
+
+static struct md_target_user *best_of(const struct md_target *target, const struct md_target *needed, struct md_target_user *best,
+				      uint64_t now_ns)
+{
+	for (unsigned int i = 0; i < needed->n_needs; i++)
+		if (is_better(target, needed->needs[i].user, best, now_ns))
+			best = needed->needs[i].user;
+	return best;
 }
 
 /*
- * A target on the account of other hosts moves to that of the first process of ours that needs it, and then to an account
- * with fewer targets: whoever needs thousands, among them those of others, does not have the others wait.
+ * Of the accounts that need the target, and have room for a query, that with the fewest targets pays. Whoever has come to
+ * need thousands, or asks all the time, does not have the others wait.
  */
-static void take_over(struct md_targets *targets, struct md_target *target, uint64_t account)
+static void choose_payer(struct md_targets *targets, struct md_target *target, uint64_t now_ns)
 {
-	uint64_t before = target->account;
+	struct md_target *first = first_of(targets, target);
+	struct md_target_user *best = NULL;
 
-	if (account == MD_TARGETS_OF_OTHERS || account == before || !before ||
-	    (before != MD_TARGETS_OF_OTHERS && !has_fewer(targets, account, before)) || count(targets, account))
-		return;
-	uncount(targets, before);
-	target->account = account;
+	forget_needs(targets, target, now_ns);
+	if (target->name[0] || (first && first->name[0]))
+		best = &targets->root;
+	best = best_of(target, target, best, now_ns);
+	if (first && first != target) {
+		forget_needs(targets, first, now_ns);
+		best = best_of(target, first, best, now_ns);
+	}
+	if (best && best != target->payer)
+		charge(targets, target, best);
+}
+
+static bool root_needs(const struct md_targets *targets, const struct md_target *target)
+{
+	bool needs = target->name[0];
+
+	for (unsigned int i = 0; i < target->n_needs; i++)
+		needs |= target->needs[i].user == &targets->root;
+	return needs;
+}
+
+uint64_t md_targets_wanter(const struct md_targets *targets, const struct md_target *target)
+{
+	const struct md_target *first = first_of(targets, target);
+
+	return root_needs(targets, target) || (first && root_needs(targets, first)) ? 0 : target->payer->account;
 }
 
 struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns)
 {
 	struct md_target *target = md_targets_find(targets, gid);
+	struct md_target_user *user = get(targets, account);
 
-	if (!target && add(targets, gid, account, &target))
-		return NULL;
-	take_over(targets, target, account);
-	target->used_ns = now_ns;
-	return target;
+	if (user && (target || !add(targets, gid, user, &target))) {
+		note_need(targets, target, user, now_ns);
+		choose_payer(targets, target, now_ns);
+		target->used_ns = now_ns;
+	}
+	if (user)
+		put(targets, user);
+	return user ? target : NULL;
 }
 
 static bool is_answering(const struct md_target *target)
 {
 	return target->answered_ns && !target->silent_since_ns;
-}
-
-static struct md_target *first_of(const struct md_targets *targets, const struct md_target *of)
-{
-	return md_targets_find(targets, mv_gid_is_zero(&of->via) ? &of->gid : &of->via);
 }
 
 static bool is_listed(const struct md_desc *desc, const union ibv_gid *gid)
@@ -202,7 +299,7 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 	struct md_target *first = first_of(targets, of), *target;
 
 	if (!first || first->n_learned == MD_LEARNED_TARGETS || md_targets_find(targets, gid) ||
-	    add(targets, gid, first->account, &target))
+	    add(targets, gid, first->payer, &target))
 		return false;
 	target->via = first->gid;
 	first->learned[first->n_learned++] = *gid;
@@ -260,7 +357,7 @@ bool md_target_answered(struct md_target *target, const struct mv_host_id *host,
 
 uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t account)
 {
-	const struct md_target_user *user = user_of((struct md_targets *)targets, account);
+	const struct md_target_user *user = find_user(targets, account);
 	uint64_t by_rate_ms = user ? user->n * 1000 / MD_QUERY_RATE : 0;
 	uint64_t ms = MD_QUERY_NS / MD_MS > by_rate_ms ? MD_QUERY_NS / MD_MS : by_rate_ms;
 
@@ -270,30 +367,18 @@ uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t accou
 bool md_targets_may_answer(const struct md_targets *targets, const struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)
 {
 	return !target->answered_ns || !memcmp(&target->host, host, sizeof(*host)) ||
-	       now_ns - target->answered_ns >= md_targets_interval_ms(targets, target->account) * MD_MS;
+	       now_ns - target->answered_ns >= md_targets_interval_ms(targets, target->payer->account) * MD_MS;
 }
 
-static bool take_room(struct md_targets *targets, uint64_t account, uint64_t now_ns)
+static void query(struct md_targets *targets, struct md_target *target, struct md_target_user *user, uint64_t now_ns,
+		  void (*ask)(void *arg, const struct md_target *target), void *arg)
 {
-	struct md_target_user *user = user_of(targets, account);
-	const uint64_t each = MD_S / MD_QUERY_RATE;
-
-	if (user->room_at_ns < now_ns)
-		user->room_at_ns = now_ns;
-	if (user->room_at_ns - now_ns > (QUERY_BURST - 1) * each)
-		return false;
-	user->room_at_ns += each;
-	return true;
-}
-
-void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
-			void (*ask)(void *arg, const struct md_target *target), void *arg)
-{
-	if (!take_room(targets, target->account, now_ns))
+	if (!has_room(user, now_ns))
 		return;
+	take_room(user, now_ns);
 	if (now_ns >= target->regular_ns)
 		target->n_hints = 0;
-	target->regular_ns = now_ns + md_targets_interval_ms(targets, target->account) * MD_MS;
+	target->regular_ns = now_ns + md_targets_interval_ms(targets, target->payer->account) * MD_MS;
 	if (is_answering(target)) {
 		/* Queries in between, made for a process, do not count as tries. */
 		if (!target->n_tries || target->next_ns <= now_ns) {
@@ -311,6 +396,15 @@ void md_targets_ask_now(struct md_targets *targets, struct md_target *target, ui
 	if (now_ns - target->answered_ns >= MD_COOKIE_EPOCH_NS)
 		target->tells = false;
 	ask(arg, target);
+}
+
+void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
+			void (*ask)(void *arg, const struct md_target *target), void *arg)
+{
+	struct md_target_user *user = account == MD_TARGETS_OF_OTHERS ? NULL : find_user(targets, account);
+
+	choose_payer(targets, target, now_ns);
+	query(targets, target, user ? user : target->payer, now_ns, ask, arg);
 }
 
 /* A single lost query or answer does not make a target silent. */
@@ -348,13 +442,13 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 		}
 		if (target->next_ns <= now_ns) {
 			give_up(target, now_ns);
-			md_targets_ask_now(targets, target, now_ns, ask, arg);
+			md_targets_ask_now(targets, target, MD_TARGETS_OF_OTHERS, now_ns, ask, arg);
 		}
 		if (target->next_ns < next_ns)
 			next_ns = target->next_ns;
 	}
 	/* A target is still due: MD_QUERY_RATE held it back. Come back when the bucket is full. */
-	return next_ns > now_ns ? next_ns : now_ns + QUERY_BURST * MD_S / MD_QUERY_RATE;
+	return next_ns > now_ns ? next_ns : now_ns + QUERY_BURST * QUERY_EACH_NS;
 }
 
 void md_targets_fini(struct md_targets *targets)

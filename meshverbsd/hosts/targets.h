@@ -18,12 +18,31 @@
 struct md_desc;
 struct md_host;
 
+/* Account of all targets that only other hosts have asked about. */
+#define MD_TARGETS_OF_OTHERS UINT64_MAX
+
+/* An account that pays for targets, or needs some. How many others have makes no difference to it. */
+struct md_target_user {
+	UT_hash_handle hh;
+	uint64_t account; /* see struct md_peer; 0: root, and the hosts file */
+	size_t n; /* targets that the account pays for */
+	size_t n_refs; /* from targets, of payers and of needs */
+	uint64_t room_at_ns; /* token bucket: MD_QUERY_RATE */
+};
+
+struct md_target_need {
+	struct md_target_user *user; /* not MD_TARGETS_OF_OTHERS */
+	uint64_t used_ns; /* when a process of the account last needed the target; forgotten MD_TARGET_IDLE_NS later */
+};
+
 struct md_target {
 	UT_hash_handle hh;
 	union ibv_gid gid;
 	char name[64]; /* name in the hosts file; "" for other addresses */
-	uint64_t account; /* of the accounts whose processes need it, that with fewest targets, see struct md_peer; 0: root, or the hosts file */
-	uint64_t used_ns; /* when a process last needed it */
+	struct md_target_user *payer; /* account whose queries these are; chosen anew with each query */
+	unsigned int n_needs;
+	struct md_target_need needs[MD_TARGET_ACCOUNTS]; /* accounts that may pay */
+	uint64_t used_ns; /* when a process, or another host, last needed it */
 	uint64_t next_ns; /* next query */
 	uint64_t regular_ns; /* next query if the target answers */
 	uint64_t asked_ns; /* last query; 0: none yet */
@@ -40,17 +59,6 @@ struct md_target {
 	bool tells; /* this host has changed since the last answer: our description goes with each query */
 	unsigned int n_tries; /* unanswered queries in a row, before the target counts as silent */
 	struct mv_host_id host; /* sender of the last answer */
-};
-
-/* Account of all targets that only other hosts have asked about. */
-#define MD_TARGETS_OF_OTHERS UINT64_MAX
-
-/* An account that has targets. How many others have makes no difference to it. */
-struct md_target_user {
-	UT_hash_handle hh;
-	uint64_t account;
-	size_t n;
-	uint64_t room_at_ns; /* token bucket: MD_QUERY_RATE */
 };
 
 struct md_targets {
@@ -88,7 +96,7 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 /**
  * md_targets_learn - add another address of the host that has answered at @of
  *
- * The new target has the account of @of, and is queried and forgotten as @of is. MD_LEARNED_TARGETS at most.
+ * The accounts that need @of pay for the new target, which is queried and forgotten as @of is. MD_LEARNED_TARGETS at most.
  *
  * Return: true: added; false: it exists, or there is no room or memory.
  */
@@ -112,8 +120,11 @@ bool md_target_hinted(struct md_target *target, const struct md_host *host, uint
 /** md_target_is_wanted - does the hosts file or a process of ours need the target? False: only other hosts have asked about it */
 static inline bool md_target_is_wanted(const struct md_target *target)
 {
-	return target->name[0] || target->account != MD_TARGETS_OF_OTHERS;
+	return target->name[0] || target->payer->account != MD_TARGETS_OF_OTHERS;
 }
+
+/** md_targets_wanter - Return: the account that wants the host at a target: root if it needs the target, or the hosts file; else the payer */
+uint64_t md_targets_wanter(const struct md_targets *targets, const struct md_target *target);
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid);
 
@@ -145,8 +156,11 @@ uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t accou
 uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 			 void (*ask)(void *arg, const struct md_target *target), void *arg);
 
-/** md_targets_ask_now - query one target out of turn, if MD_QUERY_RATE allows */
-void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
+/**
+ * md_targets_ask_now - query one target out of turn, if MD_QUERY_RATE allows
+ * @account: of the process that asks: the query takes the account's room. MD_TARGETS_OF_OTHERS: that of the payer
+ */
+void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
 			void (*ask)(void *arg, const struct md_target *target), void *arg);
 
 void md_targets_fini(struct md_targets *targets);

@@ -118,6 +118,7 @@
 #define MD_TARGETS_MAX       16384 /* addresses that are queried; as many as MD_HOSTS_MAX */
 #define MD_TARGETS_PER_ACCOUNT 12288 /* targets that processes of one account need; see md_has_room() */
 #define MD_TARGETS_FOR_OTHERS 4096 /* targets at which other hosts have spoken to us; anybody with enough addresses can use these up */
+#define MD_TARGET_ACCOUNTS   8 /* accounts that need one target and are noted to pay for it */
 #define MD_FILE_ADDRS_MAX    4096 /* addresses in the hosts file */
 #define MD_QUERY_NS          (5 * MD_S) /* interval of queries to a host behind a router */
 #define MD_QUERY_RATE        250 /* queries in a second for one account; MD_TARGETS_MAX each MD_QUERY_NS are 13 times as much */

@@ -778,6 +778,34 @@ static void test_wanted_hosts_have_share_of_link(void **state)
 	end();
 }
 
+/* An account that sends to a host may pay for queries to it, although another account has asked for the host. */
+static void test_who_pays(void **state)
+{
+	const struct mv_ctl_msg msg = {.type = MV_CTL_HELLO};
+	struct md_account account = {.id = VICTIM};
+	struct md_client client = {.number = 1, .account = &account};
+	const uint8_t data[8] = {0};
+	const union ibv_gid *gids[2];
+	struct md_target *target;
+
+	(void)state;
+	begin();
+	md_msg_router_init(&agent);
+	for (unsigned int i = 0; i < 2; i++)
+		gids[i] = &add_holder(1 + i)->desc->gids[0].gid;
+	target = md_targets_use(&agent.targets, gids[0], MALLORY, md_now());
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(agent.clients.ops->send(&agent, &client, gids[i], &msg, data, sizeof(data)), 0);
+	assert_int_equal(target->n_needs, 2);
+	assert_int_equal(target->needs[1].user->account, VICTIM);
+	/* The other host is heard: no query is needed. */
+	assert_null(md_targets_find(&agent.targets, gids[1]));
+	md_msg_relay_fini(&agent.msg_router.relay);
+	md_targets_fini(&agent.targets);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
 /* What a process sends makes the host one that its account wants, and so do paths that it watches. */
 static void test_who_wants(void **state)
 {
@@ -876,6 +904,7 @@ int main(void)
 		cmocka_unit_test(test_accounts),
 		cmocka_unit_test(test_all_accounts),
 		cmocka_unit_test(test_wanted_hosts_have_share_of_link),
+		cmocka_unit_test(test_who_pays),
 		cmocka_unit_test(test_who_wants),
 		cmocka_unit_test(test_watchers_of_different_paths),
 	};

@@ -508,9 +508,9 @@ static void test_taken_over(void **state)
 	assert_int_equal(HASH_COUNT(targets.users), 1);
 	/* Not the other way round. */
 	md_targets_use(&targets, &one, MD_TARGETS_OF_OTHERS, MD_S);
-	assert_int_equal(target->account, 77);
+	assert_int_equal(target->payer->account, 77);
 	md_targets_use(&targets, &one, 0, MD_S);
-	assert_int_equal(target->account, 77);
+	assert_int_equal(target->payer->account, 77);
 }
 
 static unsigned int n_told;
@@ -575,7 +575,7 @@ static void test_hints(void **state)
 	for (uint64_t i = 0; i < 100; i++) {
 		if (!md_target_hinted(target, NULL, 1))
 			continue;
-		md_targets_ask_now(&targets, target, MD_S + i * MD_MS, count, NULL);
+		md_targets_ask_now(&targets, target, 0, MD_S + i * MD_MS, count, NULL);
 		n++;
 	}
 	assert_int_equal(n, MD_HINTS);

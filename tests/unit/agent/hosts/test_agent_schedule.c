@@ -223,7 +223,7 @@ static void test_target_of_process(void **state)
 	assert_true(md_target_silent(target, t + MD_S));
 	assert_false(md_target_silent(target, t + MD_SILENT_NS));
 	/* Answered at last. */
-	md_targets_ask_now(&targets, target, t + MD_S, ask, NULL);
+	md_targets_ask_now(&targets, target, 0, t + MD_S, ask, NULL);
 	md_target_answered(target, &id, t + MD_S);
 	assert_false(md_target_silent(target, t + 2 * MD_S));
 	/* Nobody needs it any more. */
@@ -259,7 +259,7 @@ static void test_target_answers(void **state)
 	t += MD_QUERY_NS;
 	tick(t);
 	for (int i = 0; i < 5; i++)
-		md_targets_ask_now(&targets, target, t + MD_MS, ask, NULL);
+		md_targets_ask_now(&targets, target, 0, t + MD_MS, ask, NULL);
 	tick(t + MD_QUERY_RETRY_NS);
 	tick(t + 2 * MD_QUERY_RETRY_NS);
 	assert_int_equal(n_asked, 18);
@@ -293,11 +293,11 @@ static void test_one_host_at_an_address(void **state)
 
 	(void)state;
 	assert_non_null(target);
-	md_targets_ask_now(&targets, target, MD_S, ask, NULL);
+	md_targets_ask_now(&targets, target, 1000, MD_S, ask, NULL);
 	assert_true(md_targets_may_answer(&targets, target, &first, MD_S));
 	md_target_answered(target, &first, MD_S);
 	assert_true(md_targets_may_answer(&targets, target, &first, MD_S));
-	md_targets_ask_now(&targets, target, MD_S + MD_MS, ask, NULL);
+	md_targets_ask_now(&targets, target, 1000, MD_S + MD_MS, ask, NULL);
 	assert_false(md_targets_may_answer(&targets, target, &second, MD_S + MD_MS));
 	assert_false(md_targets_may_answer(&targets, target, &second, MD_S + interval_ns - 1));
 	assert_true(md_targets_may_answer(&targets, target, &second, MD_S + interval_ns));
@@ -342,7 +342,7 @@ static void test_targets_of_an_account(void **state)
 	assert_null(md_targets_use(&targets, &gid, 1001, MD_S));
 	tick(MD_S); /* all that may be asked at once is */
 	before = n_asked;
-	md_targets_ask_now(&targets, md_targets_use(&targets, &gid, 0, MD_S), MD_S, ask, NULL);
+	md_targets_ask_now(&targets, md_targets_use(&targets, &gid, 0, MD_S), 0, MD_S, ask, NULL);
 	assert_int_equal(n_asked, before + 1);
 	/* One that the hosts file names is not the account's any more. */
 	gid = mv_gid_from_ipv4(htonl(0x0a000001));
@@ -376,7 +376,7 @@ static void test_queries_of_an_account(void **state)
 		theirs[i] = md_targets_use(&targets, &gid, 1001, t);
 		assert_non_null(theirs[i]);
 		before = n_asked;
-		md_targets_ask_now(&targets, theirs[i], t, ask, NULL);
+		md_targets_ask_now(&targets, theirs[i], 1001, t, ask, NULL);
 		assert_int_equal(n_asked, before + 1);
 		/* The first one does not have it back by needing it again. */
 		md_targets_use(&targets, &gid, 1000, t);
@@ -388,6 +388,149 @@ static void test_queries_of_an_account(void **state)
 	}
 	assert_int_equal(md_targets_interval_ms(&targets, 1001), MD_QUERY_NS / MD_MS);
 	assert_true(md_targets_interval_ms(&targets, 1000) > 45000);
+}
+
+static struct md_target *use(const char *text, uint64_t account, uint64_t now_ns)
+{
+	union ibv_gid gid = unit_gid(text);
+	struct md_target *target = md_targets_use(&targets, &gid, account, now_ns);
+
+	assert_non_null(target);
+	return target;
+}
+
+/* The account comes to need thousands of addresses. */
+static void grow(uint64_t account, uint32_t from, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < 5000; i++) {
+		union ibv_gid gid = mv_gid_from_ipv4(htonl(from + i));
+
+		assert_non_null(md_targets_use(&targets, &gid, account, now_ns));
+	}
+}
+
+/* An account that paid for a shared address, because it had the fewest, comes to need thousands: the others do not wait. */
+static void test_account_that_grows(void **state)
+{
+	static const uint64_t accounts[] = {1000, 0};
+	const uint64_t each = MD_S / MD_QUERY_RATE;
+	struct md_target *shared, *learned;
+	union ibv_gid gid = unit_gid("10.201.0.2");
+	uint64_t t = MD_S;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		shared = use("10.201.0.1", accounts[i], t);
+		use("10.202.0.1", 1001, t);
+		assert_ptr_equal(use("10.201.0.1", 1001, t), shared);
+		assert_int_equal(shared->payer->account, accounts[i]);
+		assert_true(md_targets_learn(&targets, &gid, shared));
+		learned = md_targets_find(&targets, &gid);
+		tick(t);
+		grow(accounts[i], 0x0a000001, t);
+		for (uint64_t end = t + 11 * MD_S; t < end; t += each) {
+			tick(t);
+			assert_true(t - shared->asked_ns <= MD_QUERY_NS);
+			assert_true(t - learned->asked_ns <= MD_QUERY_NS);
+		}
+		assert_int_equal(shared->payer->account, 1001);
+		assert_int_equal(md_targets_interval_ms(&targets, 1001), MD_QUERY_NS / MD_MS);
+		/* What root wants stays root's, whoever pays for the queries. */
+		assert_int_equal(md_targets_wanter(&targets, shared), accounts[i] ? 1001 : 0);
+		assert_int_equal(md_targets_wanter(&targets, learned), accounts[i] ? 1001 : 0);
+		free_targets(state);
+		reset_targets(state);
+	}
+}
+
+/* Nor do they if an account with few addresses asks all the time. It asks with its own room only. */
+static void test_account_that_asks(void **state)
+{
+	const uint64_t each = MD_S / MD_QUERY_RATE;
+	struct md_target *shared, *its, *others;
+	uint64_t t = MD_S;
+
+	(void)state;
+	shared = use("10.201.0.1", 1000, t);
+	its = use("10.201.0.2", 1000, t);
+	others = use("10.202.0.1", 1001, t);
+	use("10.202.0.2", 1001, t);
+	use("10.202.0.3", 1001, t);
+	use("10.201.0.1", 1001, t);
+	assert_int_equal(shared->payer->account, 1000);
+	for (uint64_t end = t + 11 * MD_S; t < end; t += each) {
+		for (unsigned int i = 0; i < 100; i++)
+			md_targets_ask_now(&targets, its, 1000, t, ask, NULL);
+		tick(t);
+		assert_true(t - shared->asked_ns <= MD_QUERY_NS);
+	}
+	/* It asks for the address that the other account now pays for. */
+	for (unsigned int i = 0; i < 100; i++)
+		md_targets_ask_now(&targets, shared, 1000, t, ask, NULL);
+	n_asked = 0;
+	md_targets_ask_now(&targets, others, 1001, t, ask, NULL);
+	assert_int_equal(n_asked, 1);
+}
+
+/* An account whose processes no longer need an address does not go on to pay for it. */
+static void test_former_need(void **state)
+{
+	struct md_target *target = use("10.201.0.1", 1001, MD_S);
+
+	(void)state;
+	grow(1000, 0x0a000001, MD_S);
+	use("10.201.0.1", 1000, 300 * MD_S);
+	assert_int_equal(target->payer->account, 1001);
+	for (uint64_t s = 301; s < 700; s++)
+		tick(s * MD_S);
+	assert_int_equal(targets.n, 1);
+	assert_int_equal(target->payer->account, 1000);
+	assert_int_equal(HASH_COUNT(targets.users), 1);
+}
+
+/* More accounts need an address than are noted: those with the fewest addresses pay, in whatever order they come. */
+static void test_many_accounts(void **state)
+{
+	struct md_target *target;
+
+	for (unsigned int round = 0; round < 2; round++) {
+		for (unsigned int i = 0; i < 3 * MD_TARGET_ACCOUNTS; i++) {
+			unsigned int account = round ? 3 * MD_TARGET_ACCOUNTS - i : 1 + i;
+
+			for (unsigned int j = 0; j < account; j++) {
+				union ibv_gid gid = mv_gid_from_ipv4(htonl(0x0a000000 + 256 * account + j));
+
+				assert_non_null(md_targets_use(&targets, &gid, account, MD_S));
+			}
+			target = use("10.201.0.1", account, MD_S);
+		}
+		assert_int_equal(target->n_needs, MD_TARGET_ACCOUNTS);
+		for (unsigned int i = 0; i < MD_TARGET_ACCOUNTS; i++)
+			assert_true(target->needs[i].user->account <= MD_TARGET_ACCOUNTS);
+		assert_true(target->payer->account <= 2);
+		free_targets(state);
+		reset_targets(state);
+	}
+}
+
+/* An address of the hosts file is root's and the file's, also when an account pays for it. */
+static void test_file_address_of_an_account(void **state)
+{
+	union ibv_gid gid = unit_gid("10.201.0.1"), other = unit_gid("10.201.0.2");
+	struct md_target *target;
+
+	(void)state;
+	assert_int_equal(md_targets_add(&targets, &other, "y"), 0);
+	assert_int_equal(md_targets_add(&targets, &gid, "x"), 0);
+	target = use("10.201.0.1", 1000, MD_S);
+	assert_int_equal(md_targets_wanter(&targets, target), 0);
+	use("10.202.0.1", 0, MD_S);
+	assert_ptr_equal(use("10.201.0.1", 1000, MD_S), target);
+	assert_int_equal(target->payer->account, 1000);
+	assert_int_equal(md_targets_wanter(&targets, target), 0);
+	for (uint64_t s = 1; s < 700; s++)
+		tick(s * MD_S);
+	assert_int_equal(target->payer->account, 0);
+	assert_null(targets.users);
 }
 
 /* What others have said something from leaves room for what our processes need, who take it over one by one. */
@@ -406,7 +549,7 @@ static void test_targets_for_others(void **state)
 	/* Asked at once, however many of the others are due. */
 	tick(MD_S);
 	before = n_asked;
-	md_targets_ask_now(&targets, md_targets_use(&targets, &gid, 1000, MD_S), MD_S, ask, NULL);
+	md_targets_ask_now(&targets, md_targets_use(&targets, &gid, 1000, MD_S), 1000, MD_S, ask, NULL);
 	assert_int_equal(n_asked, before + 1);
 	gid = mv_gid_from_ipv4(htonl(0x0a000001));
 	assert_non_null(md_targets_use(&targets, &gid, 1000, MD_S));
@@ -540,6 +683,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_host_at_an_address, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_targets_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_queries_of_an_account, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_account_that_grows, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_account_that_asks, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_former_need, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_file_address_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_targets_for_others, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),
