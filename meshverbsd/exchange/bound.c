@@ -54,12 +54,12 @@ const struct md_bound *md_bound_find(const struct md_trust *trust, const struct 
 	return bound && is_pinned(trust, bound, &how) ? bound : NULL;
 }
 
-const struct md_bound *md_bound_of(const struct md_trust *trust, const char *name)
+/* The pin may have followed the host to its next key already, so it is not asked. */
+const struct md_bound *md_bound_of(const struct md_trust *trust, const struct md_statement *said)
 {
-	const struct md_bound *bound = find_name(trust, name);
-	enum md_pin_how how;
+	const struct md_bound *bound = find_name(trust, said->name);
 
-	return bound && is_pinned(trust, bound, &how) ? bound : NULL;
+	return bound && md_trust_follows(trust, said, &bound->key) ? bound : NULL;
 }
 
 /*
@@ -89,6 +89,14 @@ static bool make_room(struct md_trust *trust)
 	return trust->n_bound < MD_PINS_MAX;
 }
 
+/* The pinned key: a statement may have the next one, which does not replace a key of the hosts file. */
+static struct md_public key_of(const struct md_trust *trust, const struct md_statement *said)
+{
+	const struct md_public *pinned = md_pins_find(&trust->pins, said->name, NULL, NULL);
+
+	return pinned ? *pinned : said->sign;
+}
+
 static void add(struct md_trust *trust, const struct md_statement *said, bool sealed)
 {
 	struct md_bound *bound = make_room(trust) ? calloc(1, sizeof(*bound)) : NULL;
@@ -97,7 +105,7 @@ static void add(struct md_trust *trust, const struct md_statement *said, bool se
 		return;
 	bound->id = said->host;
 	memcpy(bound->name, said->name, sizeof(bound->name));
-	bound->key = said->sign;
+	bound->key = key_of(trust, said);
 	bound->start = said->start;
 	bound->sealed = sealed;
 	LIST_INIT(&bound->besides);
@@ -116,9 +124,9 @@ static void add(struct md_trust *trust, const struct md_statement *said, bool se
 }
 
 /* The host says the same id once more. */
-static void renew(struct md_bound *bound, const struct md_statement *said, bool sealed)
+static void renew(const struct md_trust *trust, struct md_bound *bound, const struct md_statement *said, bool sealed)
 {
-	bound->key = said->sign;
+	bound->key = key_of(trust, said);
 	bound->sealed |= sealed;
 	if (said->start > bound->start)
 		bound->start = said->start;
@@ -129,13 +137,15 @@ void md_bound_note(struct md_trust *trust, const struct md_statement *said, bool
 	struct md_bound *bound = find(trust, &said->host), *former = find_name(trust, said->name);
 
 	if (bound && bound == former) {
-		renew(bound, said, sealed);
+		renew(trust, bound, said, sealed);
 		return;
 	}
 	if (bound)
 		drop(trust, bound);
-	if (former && former->sealed && !sealed && md_bound_of(trust, said->name))
+	if (former && former->sealed && !sealed && md_bound_of(trust, said)) {
+		former->key = key_of(trust, said);
 		return;
+	}
 	if (former)
 		drop(trust, former);
 	add(trust, said, sealed);

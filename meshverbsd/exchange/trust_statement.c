@@ -30,8 +30,7 @@ static bool may_verify(struct md_trust *trust, const struct md_received *receive
 	return false;
 }
 
-/* Is the statement signed with @key, or with a key that the owner of @key has signed as its successor? */
-static bool follows(const struct md_trust *trust, const struct md_statement *said, const struct md_public *key)
+bool md_trust_follows(const struct md_trust *trust, const struct md_statement *said, const struct md_public *key)
 {
 	return md_public_is(&said->sign, key) ||
 	       (md_public_is(&said->former, key) && !md_pins_is_revoked(&trust->pins, &said->former));
@@ -51,7 +50,7 @@ bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *
 {
 	const struct md_public *key = md_pins_find(&trust->pins, said->name, NULL, NULL);
 
-	return !is_revoked(trust, said) && (!key || follows(trust, said, key));
+	return !is_revoked(trust, said) && (!key || md_trust_follows(trust, said, key));
 }
 
 static void pin(struct md_agent *agent, const struct md_statement *said, enum md_pin_how how, const char *what)
@@ -75,13 +74,13 @@ static const struct md_bound *bound_to_another(const struct md_trust *trust, con
 {
 	const struct md_bound *bound = md_bound_find(trust, &said->host);
 
-	return bound && !follows(trust, said, &bound->key) ? bound : NULL;
+	return bound && !md_trust_follows(trust, said, &bound->key) ? bound : NULL;
 }
 
 static enum md_trust_in check_pinned(struct md_agent *agent, const struct md_statement *said,
 				     const struct md_public *key, enum md_pin_how how)
 {
-	if (!follows(&agent->trust, said, key))
+	if (!md_trust_follows(&agent->trust, said, key))
 		return MD_TRUST_CHANGED;
 	if (md_public_is(&said->sign, key))
 		return MD_TRUST_PINNED;
@@ -137,7 +136,7 @@ static bool forget_besides(struct md_agent *agent, const struct md_bound *bound,
  */
 static void note_id(struct md_agent *agent, const struct md_statement *said, bool sealed)
 {
-	const struct md_bound *bound = md_bound_of(&agent->trust, said->name);
+	const struct md_bound *bound = md_bound_of(&agent->trust, said);
 	struct mv_host_id former = bound ? bound->id : said->host;
 	struct md_host *host = md_hosts_find(&agent->hosts, &said->host);
 	bool gone = bound && (sealed || is_id(&former, &said->host)) && forget_besides(agent, bound, said, sealed);
@@ -147,7 +146,7 @@ static void note_id(struct md_agent *agent, const struct md_statement *said, boo
 		return;
 	if (host->vouch)
 		md_bound_list(&agent->trust, host->vouch);
-	bound = md_bound_of(&agent->trust, said->name);
+	bound = md_bound_of(&agent->trust, said);
 	if (!bound || !is_id(&bound->id, &said->host) || (!gone && is_id(&former, &said->host)))
 		return;
 	if (!is_id(&former, &said->host))
@@ -181,7 +180,7 @@ static enum md_trust_in decide(struct md_agent *agent, const struct md_host *hos
 	key = md_pins_find(&trust->pins, said->name, &how, NULL);
 	if (key)
 		return check_pinned(agent, said, key, how);
-	if (md_host_is_vouched(host) && follows(trust, said, &host->vouch->said.sign))
+	if (md_host_is_vouched(host) && md_trust_follows(trust, said, &host->vouch->said.sign))
 		return MD_TRUST_PINNED;
 	return check_new(agent, said, on_link);
 }
@@ -222,7 +221,7 @@ static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vo
 	    md_pins_is_revoked(&trust->pins, &said->sign))
 		return false;
 	key = md_pins_find(&trust->pins, said->name, NULL, &since_s);
-	return key && follows(trust, said, key) && since_s < agent->self.start / MD_S;
+	return key && md_trust_follows(trust, said, key) && since_s < agent->self.start / MD_S;
 }
 
 static void turn_out(struct md_agent *agent, struct md_host *host, const struct md_statement *said)
@@ -243,7 +242,7 @@ static bool is_impostor(struct md_agent *agent, struct md_host *host, const stru
 	union ibv_gid ip = md_paths_gid(&received->ip);
 	struct md_vouch *vouch = host->vouch;
 
-	if (!md_host_is_vouched(host) || follows(&agent->trust, said, &vouch->said.sign))
+	if (!md_host_is_vouched(host) || md_trust_follows(&agent->trust, said, &vouch->said.sign))
 		return false;
 	if (is_newcomers(agent, vouch, said, now_ns)) {
 		turn_out(agent, host, said);
@@ -266,11 +265,10 @@ static bool is_impostor(struct md_agent *agent, struct md_host *host, const stru
  */
 static bool is_of_former_life(const struct md_agent *agent, const struct md_statement *said)
 {
-	const struct md_bound *bound = md_bound_of(&agent->trust, said->name);
+	const struct md_bound *bound = md_bound_of(&agent->trust, said);
 	const struct md_host *host;
 
-	if (!bound || is_id(&bound->id, &said->host) || said->start > bound->start ||
-	    !follows(&agent->trust, said, &bound->key))
+	if (!bound || is_id(&bound->id, &said->host) || said->start > bound->start)
 		return false;
 	host = md_hosts_find(&agent->hosts, &bound->id);
 	return host && md_host_is_vouched(host) && !strcmp(host->vouch->said.name, said->name);

@@ -549,20 +549,25 @@ static void make_lasting(struct md_identity *identity)
 	identity->lasting = true;
 }
 
+static void rotate(struct md_identity *identity)
+{
+	struct md_identity next;
+
+	assert_int_equal(md_identity_rotate(identity, &next), 0);
+	*identity = next;
+	identity->lasting = true;
+}
+
 /* Host @n is heard on our link, and shows its key. */
 static void meet(unsigned int n, struct md_identity *identity, bool rotates)
 {
 	struct peer peer = {n, 100, 1 + rotates, 5000, UP};
-	struct md_identity next;
 	char name[16];
 
-	if (rotates) {
-		assert_int_equal(md_identity_rotate(identity, &next), 0);
-		*identity = next;
-		identity->lasting = true;
-	} else {
+	if (rotates)
+		rotate(identity);
+	else
 		make_lasting(identity);
-	}
 	snprintf(name, sizeof(name), "host%u", n);
 	show(&peer, name, identity);
 	assert_true(is_trusted(n));
@@ -865,6 +870,84 @@ static void test_gids_after_silence(void **state)
 	end_meeting();
 }
 
+/* The host had its key rotated while it was down, once or twice: it is the host of the former id all the same. */
+static void test_rotated_while_down(void **state)
+{
+	const struct peer first = {1, 100, 1, 60000, UP}, second = {2, 200, 1, 60000, UP}, third = {3, 300, 1, 5000, UP};
+	struct md_identity identity, foreign;
+
+	(void)state;
+	for (unsigned int seals = 0; seals < 2; seals++) {
+		begin_meeting();
+		make_lasting(&identity);
+		show(&first, "host1", &identity);
+		if (seals)
+			seal(1);
+		rotate(&identity);
+		show(&second, "host1", &identity);
+		assert_true(is_trusted(2) && is_bound(seals ? 1 : 2) && holds(seals ? 1 : 2));
+		rotate(&identity);
+		show(&third, "host1", &identity);
+		assert_true(is_trusted(3) && is_bound(seals ? 1 : 3) && holds(seals ? 1 : 3));
+		/* Nobody else has the id meanwhile. */
+		make_lasting(&foreign);
+		show(&(const struct peer){seals ? 1 : 3, 900, 1, 60000, UP}, "other", &foreign);
+		assert_false(strcmp(vouch_of(seals ? 1 : 3)->said.name, "host1"));
+		seal(3);
+		assert_true(is_bound(3) && holds(3));
+		assert_null(vouch_of(1));
+		assert_null(vouch_of(2));
+		assert_true(keeps(3, &first));
+		end_meeting();
+	}
+}
+
+/* ... and with its clock set back, so its statement counts once the former id is silent. */
+static void test_rotated_with_clock_set_back(void **state)
+{
+	const struct peer first = {1, 300, 1, 60000, UP}, second = {2, 200, 1, 5000, UP};
+	struct mv_host_id first_id = peers_id(1);
+	struct md_identity identity;
+
+	(void)state;
+	begin_meeting();
+	make_lasting(&identity);
+	show(&first, "host1", &identity);
+	seal(1);
+	rotate(&identity);
+	show(&second, "host1", &identity);
+	assert_false(is_trusted(2));
+	md_hosts_forget(&met.hosts, &first_id);
+	show(&second, "host1", &identity);
+	assert_true(is_trusted(2) && is_bound(1));
+	seal(2);
+	assert_true(is_bound(2) && holds(2));
+	end_meeting();
+}
+
+/* The hosts file has the former key: the id is the host's own, with either key. */
+static void test_rotated_with_key_of_file(void **state)
+{
+	const struct peer first = {1, 100, 1, 60000, UP}, later = {1, 100, 2, 60000, UP}, second = {2, 200, 1, 5000, UP};
+	struct md_identity identity;
+
+	(void)state;
+	begin_meeting();
+	make_lasting(&identity);
+	assert_int_equal(md_pins_set_file(&met.trust.pins, "host1", &identity.sign), 0);
+	show(&first, "host1", &identity);
+	seal(1);
+	rotate(&identity);
+	show(&later, "host1", &identity);
+	assert_true(is_trusted(1) && is_bound(1));
+	show(&second, "host1", &identity);
+	assert_true(is_trusted(2) && is_bound(1));
+	seal(2);
+	assert_true(is_bound(2) && holds(2));
+	assert_null(vouch_of(1));
+	end_meeting();
+}
+
 /* Notes, and hosts, come and go in any order. */
 static void test_lives_come_and_go(void **state)
 {
@@ -887,6 +970,8 @@ static void test_lives_come_and_go(void **state)
 			md_hosts_forget(&met.hosts, &id);
 		else if (random() % 16 == 0)
 			md_bound_drop_all(&met.trust);
+		else if (random() % 16 == 0)
+			rotate(&identity);
 		else
 			show(&peer, random() % 4 ? "host1" : "host2", random() % 8 ? &identity : &foreign);
 	}
@@ -903,7 +988,8 @@ int main(void)
 		TEST(test_next_statement_first),
 		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
 		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
-		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life),
+		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life), TEST(test_rotated_while_down),
+		TEST(test_rotated_with_clock_set_back), TEST(test_rotated_with_key_of_file),
 		TEST(test_gids_of_older_lives), TEST(test_gids_after_silence), TEST(test_lives_come_and_go), TEST(test_saved_seldom),
 	};
 
