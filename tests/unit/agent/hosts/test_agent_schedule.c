@@ -333,6 +333,11 @@ static void test_targets_of_an_account(void **state)
 	}
 	gid = unit_gid("10.200.0.1");
 	assert_null(md_targets_use(&targets, &gid, 1000, MD_S));
+	/* Nor does it take over one. */
+	gid = unit_gid("10.200.0.3");
+	assert_non_null(md_targets_use(&targets, &gid, MD_TARGETS_OF_OTHERS, MD_S));
+	assert_false(md_target_is_wanted(md_targets_use(&targets, &gid, 1000, MD_S)));
+	gid = unit_gid("10.200.0.1");
 	/* There is room for others, and the last eighth is root's and the hosts file's. */
 	for (uint32_t i = 0; targets.n < MD_TARGETS_MAX - MD_TARGETS_MAX / MD_ROOT_SHARE; i++) {
 		gid = mv_gid_from_ipv4(htonl(0x0b000001 + i));
