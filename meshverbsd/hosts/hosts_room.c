@@ -134,7 +134,6 @@ struct newcomer {
 	size_t own; /* size of the newcomer's share with the newcomer */
 	bool wanted; /* shares that are smaller give room, too */
 	bool only_unsigned; /* only unsigned hosts give room */
-	const struct md_host *keep; /* NULL: none */
 };
 
 /* The next older host of a list than @host (NULL: the newest one), with a description if @new is one. NULL: none. */
@@ -142,17 +141,17 @@ static struct md_host *older(const struct md_hosts_list *list, const struct newc
 {
 	struct md_host *oldest = new->by_bytes ? list->described : list->hosts;
 
-	do {
-		if (!oldest || host == oldest)
-			return NULL;
-		if (!host)
-			host = oldest; /* of which the newest one is @prev */
-		host = new->by_bytes ? host->room.desc_prev : host->room.prev;
-	} while (host == new->keep);
-	return host;
+	if (!oldest || host == oldest)
+		return NULL;
+	if (!host)
+		host = oldest; /* of which the newest one is @prev */
+	return new->by_bytes ? host->room.desc_prev : host->room.prev;
 }
 
-/* Return: do the newest hosts of the share give enough room? If @forget they are forgotten. */
+/*
+ * Return: do the newest hosts of the share give enough room? If @forget they are forgotten. The newcomer is none of them: its
+ * own share gives room to wanted hosts only, and a wanted host is in no share.
+ */
 static bool give(struct md_hosts *hosts, const struct md_hosts_share *share, bool is_signed, const struct newcomer *new,
 		 bool forget)
 {
@@ -204,7 +203,7 @@ static size_t beyond(size_t max, size_t bytes)
 
 bool md_hosts_make_memory(struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc)
 {
-	struct newcomer new = {.by_bytes = true, .keep = host, .wanted = md_host_is_wanted(host)};
+	struct newcomer new = {.by_bytes = true, .wanted = md_host_is_wanted(host)};
 	size_t more = beyond(bytes_of(host), md_desc_bytes(desc)), too_many_unsigned = 0;
 
 	if (!md_host_is_vouched(host))
