@@ -16,7 +16,7 @@
 	((2 * OF_HOSTS + OF_LINKS) * sizeof(struct md_sighting) +        \
 	 (OF_HOSTS + OF_LINKS) * 4 * sizeof(struct mv_dir_link))
 _Static_assert(MD_HOSTS_BYTES_MAX / sizeof(struct mv_dir_gid) * (sizeof(struct md_holder) + 32) + 4 * (uint64_t)MD_HOSTS_BYTES_MAX +
-			       (MD_HOSTS_SHARES + 1) * (uint64_t)MD_PARTIAL_BYTES + SIGHTINGS_BYTES <
+			       MD_HOSTS_SHARES * (uint64_t)MD_PARTIAL_BYTES + MD_PARTIAL_BYTES_WANTED + SIGHTINGS_BYTES <
 		       (uint64_t)3 << 28,
 	       "hosts that a neighbour makes up leave the agent alive");
 
