@@ -418,7 +418,8 @@ static void give_up(struct md_target *target, uint64_t now_ns)
 
 static bool is_wanted(const struct md_target *target, uint64_t now_ns)
 {
-	return target->name[0] || (target->used_ns && now_ns - target->used_ns < MD_TARGET_IDLE_NS);
+	/* @used_ns may be later than @now_ns, the time at which the turn of the event loop began. */
+	return target->name[0] || (target->used_ns && now_ns < target->used_ns + MD_TARGET_IDLE_NS);
 }
 
 static bool is_needed(const struct md_targets *targets, const struct md_target *target, uint64_t now_ns)

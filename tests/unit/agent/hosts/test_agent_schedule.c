@@ -213,6 +213,11 @@ static void test_target_of_process(void **state)
 	uint64_t t = 100 * MD_S;
 
 	(void)state;
+	target = md_targets_use(&targets, &gid, 0, t + MD_MS);
+	tick(t);
+	assert_int_equal(targets.n, 1);
+	md_targets_fini(&targets);
+	n_asked = 0;
 	target = md_targets_use(&targets, &gid, 0, t);
 	assert_false(md_target_expects(target, t));
 	assert_true(tick(t) == t + MD_QUERY_NS);
