@@ -151,10 +151,12 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 				 .ifindex = received->ifindex,
 				 .answer = true,
 				 .proven = md_secure_has_key(agent->secure)};
+	uint64_t wanters[MD_TARGET_WANTERS] = {0};
 	struct md_target *target;
 	struct md_beacon beacon;
 	struct md_host *host;
 	unsigned int news;
+	size_t n;
 
 	agent->counts.entries.received++;
 	if (!is_expected(agent, received, opened, now_ns, &target) ||
@@ -164,14 +166,17 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	}
 	/* The answer is valid until our next query, whose time we choose. */
 	beacon.interval_ms = md_targets_interval_ms(&agent->targets, target ? target->payer->account : 0);
+	n = target ? md_targets_wanters(&agent->targets, target, wanters) : 0;
 	heard.near = !target;
 	heard.wanted = target && md_target_is_wanted(target);
-	heard.account = target ? md_targets_wanter(&agent->targets, target) : 0;
+	heard.account = wanters[0];
 	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
 		agent->counts.entries.rejected++;
 		return;
 	}
 	host = md_hosts_find(&agent->hosts, &opened->sender);
+	for (size_t i = 1; host && i < n; i++)
+		md_hosts_want(&agent->hosts, host, wanters[i]);
 	/* The target's address now is a path to the host, and counts as evidence for its claims. */
 	if (target && md_target_answered(target, &opened->sender, now_ns)) {
 		if (host)

@@ -42,9 +42,7 @@ static void want_holders(struct md_agent *agent, const union ibv_gid *dgid, uint
 		if (host)
 			md_hosts_want(&agent->hosts, host, account);
 	}
-	/* So that it is queried for this account, too, if another one has asked for it. */
-	if (md_targets_find(&agent->targets, dgid))
-		md_targets_use(&agent->targets, dgid, account, md_now());
+	md_targets_share(&agent->targets, dgid, account, md_now());
 }
 
 static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgid,

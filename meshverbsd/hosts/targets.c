@@ -12,6 +12,8 @@
 /* Queries in a row, before MD_QUERY_RATE limits them. */
 #define QUERY_BURST 64
 #define QUERY_EACH_NS (MD_S / MD_QUERY_RATE)
+/* Targets of an account that are queried each MD_QUERY_NS. */
+#define N_IN_TIME (MD_QUERY_NS / QUERY_EACH_NS)
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid)
 {
@@ -164,7 +166,7 @@ static void forget_needs(struct md_targets *targets, struct md_target *target, u
 }
 
 /* Where too many accounts need the target, those with the fewest targets are noted: these are the ones to pay. */
-static void note_need(struct md_targets *targets, struct md_target *target, struct md_target_user *user, uint64_t now_ns)
+static void note_need(struct md_targets *targets, struct md_target *target, struct md_target_user *user, bool asks, uint64_t now_ns)
 {
 	struct md_target_need *need = NULL;
 
@@ -174,6 +176,7 @@ static void note_need(struct md_targets *targets, struct md_target *target, stru
 	for (unsigned int i = 0; i < target->n_needs; i++) {
 		if (target->needs[i].user == user) {
 			target->needs[i].used_ns = now_ns;
+			target->needs[i].asked |= asks;
 			return;
 		}
 		if (!need || target->needs[i].user->n > need->user->n)
@@ -181,20 +184,29 @@ static void note_need(struct md_targets *targets, struct md_target *target, stru
 	}
 	if (target->n_needs < MD_TARGET_ACCOUNTS)
 		need = &target->needs[target->n_needs++];
-	else if (need->user->n > user->n)
+	else if (asks && need->user->n > user->n)
 		put(targets, need->user);
 	else
 		return;
 	user->n_refs++;
-	*need = (struct md_target_need){user, now_ns};
+	*need = (struct md_target_need){.user = user, .used_ns = now_ns, .asked = asks};
+}
+
+/*
+ * Who only sends to the host of a target pays as far as that delays no other query: programs answer strangers, and the
+ * strangers may have been asked for by another account.
+ */
+static bool may_pay(const struct md_target *target, const struct md_target_need *need)
+{
+	bool pays = need->user == target->payer;
+
+	return need->asked ? pays || !is_full(need->user) : need->user->n < N_IN_TIME + pays;
 }
 
 /* Is @user rather to pay for the target than @than? The payer stays where there is little to choose. */
 static bool is_better(const struct md_target *target, const struct md_target_user *user, const struct md_target_user *than,
 		      uint64_t now_ns)
 {
-	if (user != target->payer && is_full(user))
-		return false;
 	if (!than || has_room(user, now_ns) != has_room(than, now_ns))
 		return !than || has_room(user, now_ns);
 	return 2 * user->n + (user == target->payer ? 0 : 3) < 2 * than->n + (than == target->payer ? 0 : 3);
@@ -204,7 +216,7 @@ static struct md_target_user *best_of(const struct md_target *target, const stru
 				      uint64_t now_ns)
 {
 	for (unsigned int i = 0; i < needed->n_needs; i++)
-		if (is_better(target, needed->needs[i].user, best, now_ns))
+		if (may_pay(target, &needed->needs[i]) && is_better(target, needed->needs[i].user, best, now_ns))
 			best = needed->needs[i].user;
 	return best;
 }
@@ -230,20 +242,28 @@ static void choose_payer(struct md_targets *targets, struct md_target *target, u
 		charge(targets, target, best);
 }
 
-static bool root_needs(const struct md_targets *targets, const struct md_target *target)
+static size_t wanters_of(const struct md_target *target, uint64_t *ret)
 {
-	bool needs = target->name[0];
+	size_t n = 0;
 
+	if (target->name[0])
+		ret[n++] = 0;
 	for (unsigned int i = 0; i < target->n_needs; i++)
-		needs |= target->needs[i].user == &targets->root;
-	return needs;
+		if (target->needs[i].asked)
+			ret[n++] = target->needs[i].user->account;
+	return n;
 }
 
-uint64_t md_targets_wanter(const struct md_targets *targets, const struct md_target *target)
+size_t md_targets_wanters(const struct md_targets *targets, const struct md_target *target, uint64_t ret[MD_TARGET_WANTERS])
 {
 	const struct md_target *first = first_of(targets, target);
+	size_t n = wanters_of(target, ret);
 
-	return root_needs(targets, target) || (first && root_needs(targets, first)) ? 0 : target->payer->account;
+	if (first && first != target)
+		n += wanters_of(first, ret + n);
+	if (!n)
+		ret[n++] = target->payer->account;
+	return n;
 }
 
 struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns)
@@ -252,13 +272,24 @@ struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid
 	struct md_target_user *user = get(targets, account);
 
 	if (user && (target || !add(targets, gid, user, &target))) {
-		note_need(targets, target, user, now_ns);
+		note_need(targets, target, user, true, now_ns);
 		choose_payer(targets, target, now_ns);
 		target->used_ns = now_ns;
 	}
 	if (user)
 		put(targets, user);
 	return user ? target : NULL;
+}
+
+void md_targets_share(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns)
+{
+	struct md_target *target = md_targets_find(targets, gid);
+	struct md_target_user *user = target && md_target_is_wanted(target) ? get(targets, account) : NULL;
+
+	if (!user)
+		return;
+	note_need(targets, target, user, false, now_ns);
+	put(targets, user);
 }
 
 static bool is_answering(const struct md_target *target)

@@ -33,6 +33,7 @@ struct md_target_user {
 struct md_target_need {
 	struct md_target_user *user; /* not MD_TARGETS_OF_OTHERS */
 	uint64_t used_ns; /* when a process of the account last needed the target; forgotten MD_TARGET_IDLE_NS later */
+	bool asked; /* md_targets_use(); else md_targets_share() only */
 };
 
 struct md_target {
@@ -87,6 +88,13 @@ void md_targets_forget_file(struct md_targets *targets);
 struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns);
 
 /**
+ * md_targets_share - a process sends to an address whose host is known
+ *
+ * If another account has asked for the host, this one may pay for queries, too. Adds no target, and prolongs none.
+ */
+void md_targets_share(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns);
+
+/**
  * md_targets_unlearn - forget addresses learnt from the host that has answered at @of, which are not in its description now
  *
  * Frees targets, perhaps @of. Addresses of the hosts file stay. A process that needs another one asks for it again.
@@ -123,8 +131,10 @@ static inline bool md_target_is_wanted(const struct md_target *target)
 	return target->name[0] || target->payer->account != MD_TARGETS_OF_OTHERS;
 }
 
-/** md_targets_wanter - Return: the account that wants the host at a target: root if it needs the target, or the hosts file; else the payer */
-uint64_t md_targets_wanter(const struct md_targets *targets, const struct md_target *target);
+#define MD_TARGET_WANTERS (2 * (MD_TARGET_ACCOUNTS + 1))
+
+/** md_targets_wanters - accounts that have asked for the host at a target, whoever pays. Return: how many; at least one */
+size_t md_targets_wanters(const struct md_targets *targets, const struct md_target *target, uint64_t ret[MD_TARGET_WANTERS]);
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid);
 

@@ -409,6 +409,16 @@ static struct md_target *use(const char *text, uint64_t account, uint64_t now_ns
 	return target;
 }
 
+static bool is_wanted_by(const struct md_target *target, uint64_t account)
+{
+	uint64_t wanters[MD_TARGET_WANTERS];
+
+	for (size_t n = md_targets_wanters(&targets, target, wanters); n--;)
+		if (wanters[n] == account)
+			return true;
+	return false;
+}
+
 /* The account comes to need thousands of addresses. */
 static void grow(uint64_t account, uint32_t from, uint64_t now_ns)
 {
@@ -444,9 +454,9 @@ static void test_account_that_grows(void **state)
 		}
 		assert_int_equal(shared->payer->account, 1001);
 		assert_int_equal(md_targets_interval_ms(&targets, 1001), MD_QUERY_NS / MD_MS);
-		/* What root wants stays root's, whoever pays for the queries. */
-		assert_int_equal(md_targets_wanter(&targets, shared), accounts[i] ? 1001 : 0);
-		assert_int_equal(md_targets_wanter(&targets, learned), accounts[i] ? 1001 : 0);
+		/* Both want the host, whoever pays. */
+		assert_true(is_wanted_by(shared, accounts[i]) && is_wanted_by(shared, 1001));
+		assert_true(is_wanted_by(learned, accounts[i]) && is_wanted_by(learned, 1001));
 		free_targets(state);
 		reset_targets(state);
 	}
@@ -479,6 +489,55 @@ static void test_account_that_asks(void **state)
 	n_asked = 0;
 	md_targets_ask_now(&targets, others, 1001, t, ask, NULL);
 	assert_int_equal(n_asked, 1);
+}
+
+/*
+ * An account that sends to addresses another one has asked for pays for as many as are queried in time, so its own are asked
+ * for as often as ever: the others may be strangers that its programs answer.
+ */
+static void test_account_that_sends(void **state)
+{
+	const uint64_t each = MD_S / MD_QUERY_RATE;
+	struct md_target *own = use("10.202.0.1", 1001, MD_S), *shared = use("10.201.0.1", 1000, MD_S);
+	union ibv_gid gid = unit_gid("10.201.0.1");
+	uint64_t t = MD_S;
+
+	(void)state;
+	md_targets_share(&targets, &gid, 1001, t);
+	assert_true(is_wanted_by(shared, 1000) && !is_wanted_by(shared, 1001));
+	grow(1000, 0x0a000001, t);
+	for (uint64_t end = t + 11 * MD_S; t < end; t += each) {
+		tick(t);
+		assert_true(t - shared->asked_ns <= MD_QUERY_NS);
+	}
+	for (uint32_t i = 0; i < 5000; i++) {
+		gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
+		md_targets_share(&targets, &gid, 1001, t);
+	}
+	for (uint64_t end = t + 60 * MD_S; t < end; t += 50 * each) {
+		tick(t);
+		assert_true(t - own->asked_ns <= MD_QUERY_NS + 50 * each);
+	}
+	assert_int_equal(own->payer->n, 1250);
+	assert_int_equal(md_targets_interval_ms(&targets, 1001), MD_QUERY_NS / MD_MS);
+	/* Of its own it may have more, and then pays for no others. */
+	grow(1001, 0x0b000001, t);
+	for (uint64_t end = t + 60 * MD_S; t < end; t += 50 * each)
+		tick(t);
+	assert_int_equal(own->payer->n, 5001);
+	/* Who only sends prolongs nothing, and takes nothing from the account of other hosts. */
+	gid = unit_gid("10.203.0.1");
+	assert_non_null(md_targets_use(&targets, &gid, MD_TARGETS_OF_OTHERS, t));
+	md_targets_share(&targets, &gid, 1001, t);
+	tick(t);
+	assert_false(md_target_is_wanted(md_targets_find(&targets, &gid)));
+	assert_true(is_wanted_by(md_targets_find(&targets, &gid), MD_TARGETS_OF_OTHERS));
+	for (uint64_t end = t + MD_TARGET_IDLE_NS; t <= end; t += 30 * MD_S) {
+		gid = unit_gid("10.201.0.1");
+		md_targets_share(&targets, &gid, 1001, t);
+		tick(t);
+	}
+	assert_int_equal(targets.n, 0);
 }
 
 /* An account whose processes no longer need an address does not go on to pay for it. */
@@ -532,11 +591,11 @@ static void test_file_address_of_an_account(void **state)
 	assert_int_equal(md_targets_add(&targets, &other, "y"), 0);
 	assert_int_equal(md_targets_add(&targets, &gid, "x"), 0);
 	target = use("10.201.0.1", 1000, MD_S);
-	assert_int_equal(md_targets_wanter(&targets, target), 0);
+	assert_true(is_wanted_by(target, 0) && is_wanted_by(target, 1000));
 	use("10.202.0.1", 0, MD_S);
 	assert_ptr_equal(use("10.201.0.1", 1000, MD_S), target);
 	assert_int_equal(target->payer->account, 1000);
-	assert_int_equal(md_targets_wanter(&targets, target), 0);
+	assert_true(is_wanted_by(target, 0) && is_wanted_by(target, 1000));
 	for (uint64_t s = 1; s < 700; s++)
 		tick(s * MD_S);
 	assert_int_equal(target->payer->account, 0);
@@ -695,6 +754,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_queries_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_grows, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_asks, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_account_that_sends, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_former_need, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_file_address_of_an_account, reset_targets, free_targets),
