@@ -528,7 +528,7 @@ static void test_account_that_sends(void **state)
 	/* Who only sends prolongs nothing, and takes nothing from the account of other hosts. */
 	gid = unit_gid("10.203.0.1");
 	assert_non_null(md_targets_use(&targets, &gid, MD_TARGETS_OF_OTHERS, t));
-	md_targets_share(&targets, &gid, 1001, t);
+	md_targets_share(&targets, &gid, 1002, t);
 	tick(t);
 	assert_false(md_target_is_wanted(md_targets_find(&targets, &gid)));
 	assert_true(is_wanted_by(md_targets_find(&targets, &gid), MD_TARGETS_OF_OTHERS));
