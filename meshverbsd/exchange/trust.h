@@ -64,12 +64,12 @@ struct md_trust {
 	} count;
 };
 
-/** md_trust_follows - is the statement signed with @key, or with a key that the owner of @key has signed as its successor? */
+/** md_trust_follows - is the statement signed with @key, or with a key that @key has signed as its successor? */
 bool md_trust_follows(const struct md_trust *trust, const struct md_statement *said, const struct md_public *key);
 
 /** md_bound_find - Return: the host whose id this is, and whose key is pinned; NULL: none. Valid until the next note */
 const struct md_bound *md_bound_find(const struct md_trust *trust, const struct mv_host_id *id);
-/** md_bound_of - Return: the host of a statement, by its name and key, or former key; NULL: none. Valid until the next note */
+/** md_bound_of - Return: the host of a statement, by name and key, or former key; NULL: none. Valid until the next note */
 const struct md_bound *md_bound_of(const struct md_trust *trust, const struct md_statement *said);
 /**
  * md_bound_note - the host of a statement has that id, and no other one any more

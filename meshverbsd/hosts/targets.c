@@ -63,7 +63,9 @@ static void put(struct md_targets *targets, struct md_target_user *user)
 
 static bool is_full(const struct md_target_user *user)
 {
-	return user->account && user->n >= (user->account == MD_TARGETS_OF_OTHERS ? MD_TARGETS_FOR_OTHERS : MD_TARGETS_PER_ACCOUNT);
+	const size_t max = user->account == MD_TARGETS_OF_OTHERS ? MD_TARGETS_FOR_OTHERS : MD_TARGETS_PER_ACCOUNT;
+
+	return user->account && user->n >= max;
 }
 
 static void charge(struct md_targets *targets, struct md_target *target, struct md_target_user *user)
@@ -166,7 +168,8 @@ static void forget_needs(struct md_targets *targets, struct md_target *target, u
 }
 
 /* Where too many accounts need the target, those with the fewest targets are noted: these are the ones to pay. */
-static void note_need(struct md_targets *targets, struct md_target *target, struct md_target_user *user, bool asks, uint64_t now_ns)
+static void note_need(struct md_targets *targets, struct md_target *target, struct md_target_user *user, bool asks,
+		      uint64_t now_ns)
 {
 	struct md_target_need *need = NULL;
 
@@ -204,16 +207,16 @@ static bool may_pay(const struct md_target *target, const struct md_target_need 
 }
 
 /* Is @user rather to pay for the target than @than? The payer stays where there is little to choose. */
-static bool is_better(const struct md_target *target, const struct md_target_user *user, const struct md_target_user *than,
-		      uint64_t now_ns)
+static bool is_better(const struct md_target *target, const struct md_target_user *user,
+		      const struct md_target_user *than, uint64_t now_ns)
 {
 	if (!than || has_room(user, now_ns) != has_room(than, now_ns))
 		return !than || has_room(user, now_ns);
 	return 2 * user->n + (user == target->payer ? 0 : 3) < 2 * than->n + (than == target->payer ? 0 : 3);
 }
 
-static struct md_target_user *best_of(const struct md_target *target, const struct md_target *needed, struct md_target_user *best,
-				      uint64_t now_ns)
+static struct md_target_user *best_of(const struct md_target *target, const struct md_target *needed,
+				      struct md_target_user *best, uint64_t now_ns)
 {
 	for (unsigned int i = 0; i < needed->n_needs; i++)
 		if (may_pay(target, &needed->needs[i]) && is_better(target, needed->needs[i].user, best, now_ns))
@@ -254,7 +257,8 @@ static size_t wanters_of(const struct md_target *target, uint64_t *ret)
 	return n;
 }
 
-size_t md_targets_wanters(const struct md_targets *targets, const struct md_target *target, uint64_t ret[MD_TARGET_WANTERS])
+size_t md_targets_wanters(const struct md_targets *targets, const struct md_target *target,
+			  uint64_t ret[MD_TARGET_WANTERS])
 {
 	const struct md_target *first = first_of(targets, target);
 	size_t n = wanters_of(target, ret);

@@ -134,7 +134,8 @@ static inline bool md_target_is_wanted(const struct md_target *target)
 #define MD_TARGET_WANTERS (2 * (MD_TARGET_ACCOUNTS + 1))
 
 /** md_targets_wanters - accounts that have asked for the host at a target, whoever pays. Return: how many; at least one */
-size_t md_targets_wanters(const struct md_targets *targets, const struct md_target *target, uint64_t ret[MD_TARGET_WANTERS]);
+size_t md_targets_wanters(const struct md_targets *targets, const struct md_target *target,
+			  uint64_t ret[MD_TARGET_WANTERS]);
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid);
 

@@ -433,7 +433,7 @@ static void grow(uint64_t account, uint32_t from, uint64_t now_ns)
 static void test_account_that_grows(void **state)
 {
 	static const uint64_t accounts[] = {1000, 0};
-	const uint64_t each = MD_S / MD_QUERY_RATE;
+	const uint64_t step = 10 * MD_S / MD_QUERY_RATE;
 	struct md_target *shared, *learned;
 	union ibv_gid gid = unit_gid("10.201.0.2");
 	uint64_t t = MD_S;
@@ -447,7 +447,7 @@ static void test_account_that_grows(void **state)
 		learned = md_targets_find(&targets, &gid);
 		tick(t);
 		grow(accounts[i], 0x0a000001, t);
-		for (uint64_t end = t + 11 * MD_S; t < end; t += each) {
+		for (uint64_t end = t + 11 * MD_S; t < end; t += step) {
 			tick(t);
 			assert_true(t - shared->asked_ns <= MD_QUERY_NS);
 			assert_true(t - learned->asked_ns <= MD_QUERY_NS);
@@ -465,7 +465,7 @@ static void test_account_that_grows(void **state)
 /* Nor do they if an account with few addresses asks all the time. It asks with its own room only. */
 static void test_account_that_asks(void **state)
 {
-	const uint64_t each = MD_S / MD_QUERY_RATE;
+	const uint64_t step = 10 * MD_S / MD_QUERY_RATE;
 	struct md_target *shared, *its, *others;
 	uint64_t t = MD_S;
 
@@ -477,7 +477,7 @@ static void test_account_that_asks(void **state)
 	use("10.202.0.3", 1001, t);
 	use("10.201.0.1", 1001, t);
 	assert_int_equal(shared->payer->account, 1000);
-	for (uint64_t end = t + 11 * MD_S; t < end; t += each) {
+	for (uint64_t end = t + 11 * MD_S; t < end; t += step) {
 		for (unsigned int i = 0; i < 100; i++)
 			md_targets_ask_now(&targets, its, 1000, t, ask, NULL);
 		tick(t);
@@ -497,7 +497,7 @@ static void test_account_that_asks(void **state)
  */
 static void test_account_that_sends(void **state)
 {
-	const uint64_t each = MD_S / MD_QUERY_RATE;
+	const uint64_t step = 10 * MD_S / MD_QUERY_RATE;
 	struct md_target *own = use("10.202.0.1", 1001, MD_S), *shared = use("10.201.0.1", 1000, MD_S);
 	union ibv_gid gid = unit_gid("10.201.0.1");
 	uint64_t t = MD_S;
@@ -506,7 +506,7 @@ static void test_account_that_sends(void **state)
 	md_targets_share(&targets, &gid, 1001, t);
 	assert_true(is_wanted_by(shared, 1000) && !is_wanted_by(shared, 1001));
 	grow(1000, 0x0a000001, t);
-	for (uint64_t end = t + 11 * MD_S; t < end; t += each) {
+	for (uint64_t end = t + 11 * MD_S; t < end; t += step) {
 		tick(t);
 		assert_true(t - shared->asked_ns <= MD_QUERY_NS);
 	}
@@ -514,15 +514,15 @@ static void test_account_that_sends(void **state)
 		gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
 		md_targets_share(&targets, &gid, 1001, t);
 	}
-	for (uint64_t end = t + 60 * MD_S; t < end; t += 50 * each) {
+	for (uint64_t end = t + 60 * MD_S; t < end; t += 5 * step) {
 		tick(t);
-		assert_true(t - own->asked_ns <= MD_QUERY_NS + 50 * each);
+		assert_true(t - own->asked_ns <= MD_QUERY_NS + 5 * step);
 	}
 	assert_int_equal(own->payer->n, 1250);
 	assert_int_equal(md_targets_interval_ms(&targets, 1001), MD_QUERY_NS / MD_MS);
 	/* Of its own it may have more, and then pays for no others. */
 	grow(1001, 0x0b000001, t);
-	for (uint64_t end = t + 60 * MD_S; t < end; t += 50 * each)
+	for (uint64_t end = t + 60 * MD_S; t < end; t += 5 * step)
 		tick(t);
 	assert_int_equal(own->payer->n, 5001);
 	/* Who only sends prolongs nothing, and takes nothing from the account of other hosts. */
