@@ -224,6 +224,15 @@ static struct md_target_user *best_of(const struct md_target *target, const stru
 	return best;
 }
 
+uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t account)
+{
+	const struct md_target_user *user = find_user(targets, account);
+	uint64_t by_rate_ms = user ? user->n * 1000 / MD_QUERY_RATE : 0;
+	uint64_t ms = MD_QUERY_NS / MD_MS > by_rate_ms ? MD_QUERY_NS / MD_MS : by_rate_ms;
+
+	return ms < MD_INTERVAL_MAX_MS ? (uint32_t)ms : MD_INTERVAL_MAX_MS;
+}
+
 /*
  * Of the accounts that need the target, and have room for a query, that with the fewest targets pays. Whoever has come to
  * need thousands, or asks all the time, does not have the others wait.
@@ -232,6 +241,7 @@ static void choose_payer(struct md_targets *targets, struct md_target *target, u
 {
 	struct md_target *first = first_of(targets, target);
 	struct md_target_user *best = NULL;
+	uint64_t due_ns;
 
 	forget_needs(targets, target, now_ns);
 	if (target->name[0] || (first && first->name[0]))
@@ -241,8 +251,15 @@ static void choose_payer(struct md_targets *targets, struct md_target *target, u
 		forget_needs(targets, first, now_ns);
 		best = best_of(target, first, best, now_ns);
 	}
-	if (best && best != target->payer)
-		charge(targets, target, best);
+	if (!best || best == target->payer)
+		return;
+	charge(targets, target, best);
+	/* An answer that is under way will be valid for some intervals of the new payer. */
+	due_ns = now_ns + md_targets_interval_ms(targets, best->account) * MD_MS;
+	if (target->regular_ns > due_ns)
+		target->regular_ns = due_ns;
+	if (target->next_ns > due_ns)
+		target->next_ns = due_ns;
 }
 
 static size_t wanters_of(const struct md_target *target, uint64_t *ret)
@@ -388,15 +405,6 @@ bool md_target_answered(struct md_target *target, const struct mv_host_id *host,
 		target->next_ns = target->regular_ns;
 	}
 	return news;
-}
-
-uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t account)
-{
-	const struct md_target_user *user = find_user(targets, account);
-	uint64_t by_rate_ms = user ? user->n * 1000 / MD_QUERY_RATE : 0;
-	uint64_t ms = MD_QUERY_NS / MD_MS > by_rate_ms ? MD_QUERY_NS / MD_MS : by_rate_ms;
-
-	return ms < MD_INTERVAL_MAX_MS ? (uint32_t)ms : MD_INTERVAL_MAX_MS;
 }
 
 bool md_targets_may_answer(const struct md_targets *targets, const struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)

@@ -540,6 +540,24 @@ static void test_account_that_sends(void **state)
 	assert_int_equal(targets.n, 0);
 }
 
+/* The next query comes before an answer expires that is valid for some intervals of the new payer. */
+static void test_interval_of_new_payer(void **state)
+{
+	const struct mv_host_id id = {.bytes = {1}};
+	struct md_target *target = use("10.201.0.1", 1000, MD_S);
+	uint64_t due_ns = 2 * MD_S + MD_QUERY_NS;
+
+	(void)state;
+	grow(1000, 0x0a000001, MD_S);
+	tick(MD_S);
+	assert_true(target->asked_ns && target->next_ns > due_ns);
+	assert_ptr_equal(use("10.201.0.1", 1001, 2 * MD_S), target);
+	assert_int_equal(target->payer->account, 1001);
+	assert_true(target->next_ns <= due_ns);
+	md_target_answered(target, &id, 2 * MD_S);
+	assert_true(target->next_ns <= due_ns);
+}
+
 /* An account whose processes no longer need an address does not go on to pay for it. */
 static void test_former_need(void **state)
 {
@@ -755,6 +773,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_account_that_grows, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_asks, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_sends, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_interval_of_new_payer, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_former_need, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_file_address_of_an_account, reset_targets, free_targets),
