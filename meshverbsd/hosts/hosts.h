@@ -340,7 +340,8 @@ enum md_news {
  * @ret_news: mask of enum md_news; written unless -EALREADY, -EINVAL, -ESTALE, or an error for a new host is returned
  *
  * An answer says nothing of links. If beacons of the host are heard, an answer counts only when it comes from an
- * address of theirs. An unproven answer does not count while an answer from another address is valid.
+ * address of theirs, or from one in the host's description. An unproven answer from any other address does not count
+ * while an answer from another address is valid.
  *
  * Unproven descriptions with other GIDs are taken at MD_NEW_GIDS_RATE; unsigned ones of a host also at MD_CHANGES_RATE.
  * Further ones are dropped, and asked for again. Changes of signed ones are limited by the rate at which statements are

@@ -10,10 +10,25 @@ static bool id_is(const struct mv_host_id *a, const struct mv_host_id *b)
 	return !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 
-/* Beacons from another address overrule an answer. An earlier answer from another address overrules one that is not proven. */
+/* Does the host say that it has the address? False for link-local addresses, which others may have, too. */
+static bool is_own(const struct md_host *host, const struct in6_addr *ip)
+{
+	if (IN6_IS_ADDR_LINKLOCAL(ip))
+		return false;
+	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++)
+		if (!memcmp(host->desc->gids[g].gid.raw, ip, sizeof(*ip)) && !mv_dir_gid_is_kept(&host->desc->gids[g]))
+			return true;
+	return false;
+}
+
+/*
+ * Beacons from another address overrule an answer. An earlier answer from another address overrules one that is not
+ * proven. Neither does if the host has the address. Otherwise a host would be forgotten that answers at its second rail
+ * after the first one failed, or of which somebody forges a beacon.
+ */
 static bool is_overruled(const struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
 {
-	if (!heard->answer)
+	if (!heard->answer || is_own(host, &heard->ip))
 		return false;
 	for (size_t i = 0; i < host->sightings.n; i++)
 		if (host->sightings.list[i].ifindex == heard->ifindex &&

@@ -629,6 +629,32 @@ static void test_answers(void **state)
 	assert_true(news & MD_NEWS_DESC);
 }
 
+/* A host that answers at several of its addresses stays known when the first of these, or the link on which it is heard, fails. */
+static void test_answers_at_another_address(void **state)
+{
+	struct peer peer = {1, 100, 1, 5000, "rail mlx5_0; gid 10.1.0.2/24 v2; gid fe80::7/64 v2; rail mlx5_1; gid 10.2.0.2/24 v2; gid 10.3.0.2/24 kept;"};
+	struct peer liar = {1, 100, 2, 5000, ONE_RAIL};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_tell(&hosts, &peer, "10.1.0.2", MD_S, &news), 0);
+	for (unsigned int i = 1; i < 10; i++) {
+		assert_int_equal(peers_tell(&hosts, &peer, "10.2.0.2", i * 5 * MD_S, &news), 0);
+		assert_false(md_hosts_expire(&hosts, i * 5 * MD_S));
+		assert_non_null(host(1));
+	}
+	/* Also while beacons of the host are heard, which somebody may have forged. */
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 50 * MD_S, &news), 0);
+	assert_int_equal(peers_tell(&hosts, &peer, "10.2.0.2", 60 * MD_S, &news), 0);
+	md_hosts_expire(&hosts, 70 * MD_S);
+	assert_non_null(host(1));
+	assert_int_equal(host(1)->sightings.n, 0);
+	/* An address that others may have, too, is not enough. */
+	assert_int_equal(peers_tell(&hosts, &liar, "fe80::7", 71 * MD_S, &news), 0);
+	assert_int_equal(peers_tell(&hosts, &liar, "10.3.0.2", 71 * MD_S, &news), 0);
+	assert_int_equal(host(1)->generation, 1);
+}
+
 static void test_limits(void **state)
 {
 	struct peer peer = {0, 100, 1, 60000, ONE_RAIL};
@@ -846,6 +872,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_new_numbers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_answers_at_another_address, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_room_on_other_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signed_keep_their_places, setup, teardown),
