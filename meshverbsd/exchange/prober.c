@@ -181,10 +181,14 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 void md_prober_echo(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
 {
 	const struct md_probe_key path = path_of(received);
+	const struct mv_host_id *sender = &opened->sender;
 	struct md_probe_wire echo;
 
+	/* Who has another address must not speak for the host: his echoes would be witnesses against all paths to that host. */
+	if (!md_gidmap_holds(&agent->gidmap, &opened->sender, &path.remote))
+		sender = NULL;
 	if (decode(agent, opened, &echo))
-		md_probes_echo(&agent->prober.probes, &path, &echo, &opened->sender, md_now());
+		md_probes_echo(&agent->prober.probes, &path, &echo, sender, md_now());
 }
 
 void md_prober_challenged(struct md_agent *agent, const struct md_received *received)

@@ -215,7 +215,7 @@ void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list);
 
 /**
  * md_probes_echo - an ECHO has arrived over a path
- * @sender: host that has sent it
+ * @sender: host that has sent it; NULL: not certain
  */
 void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *echo,
 		    const struct mv_host_id *sender, uint64_t now_ns);

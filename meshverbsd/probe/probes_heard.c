@@ -78,9 +78,11 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	p->answered = echo->number;
 	p->answered_ns = now_ns;
 	p->n_answered++;
-	probes->n_changes += !p->has_host || memcmp(&p->host, sender, sizeof(*sender));
-	p->host = *sender;
-	p->has_host = true;
+	if (sender) {
+		probes->n_changes += !p->has_host || memcmp(&p->host, sender, sizeof(*sender));
+		p->host = *sender;
+		p->has_host = true;
+	}
 	p->peer_dropped = echo->dropped;
 	if (echo->number == p->number) {
 		p->rtt.newest_us = (uint32_t)((now_ns - p->sent_ns) / 1000);

@@ -10,6 +10,7 @@
 
 #include "agent.h"
 #include "bundle_wire.h"
+#include "paths.h"
 #include "peers.h"
 
 static struct md_agent agent;
@@ -883,6 +884,56 @@ static void test_watchers_of_different_paths(void **state)
 	end();
 }
 
+/* An echo of the host @n from fe80::@from over a path to that address, which a process watches. */
+static void echo_from(unsigned int n, const struct md_probe *probe)
+{
+	const struct md_probe_wire wire = {.nonce = probe->nonce, .number = probe->number};
+	struct md_received received = {.ip = md_paths_ip(&probe->key.remote), .to = md_paths_ip(&probe->key.local), .ifindex = 1};
+	struct md_opened opened = {.kind = MD_KIND_ECHO, .sender = peers_id(n)};
+
+	opened.payload_len = md_probe_encode(&wire, opened.payload);
+	md_prober_echo(&agent, &received, &opened);
+}
+
+/* A neighbour answers over a path to himself in the name of a host that does not run: he is no witness against its paths. */
+static void test_witness_in_anothers_name(void **state)
+{
+	struct md_probe_watch_list watches = {.n = 0};
+	struct md_probe *probes[2];
+	struct mv_host_id id;
+
+	(void)state;
+	begin();
+	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100, .probe_multiplier = 3}};
+	md_prober_init(&agent);
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct md_probe_key path = {.local = unit_gid("fe80::1"), .remote = add_holder(1 + i)->desc->gids[0].gid};
+
+		assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1, 5, &watches, md_now()), 0);
+		probes[i] = md_probes_find(&agent.prober.probes, &path);
+	}
+	for (unsigned int i = 0; i < 100; i++) {
+		clock_ns += 25 * MD_MS;
+		md_probes_tick(&agent.prober.probes, true, 0, md_now());
+		if (i < 10)
+			echo_from(1, probes[0]);
+		echo_from(1, probes[1]);
+	}
+	assert_int_not_equal(probes[0]->state, MV_PROBED_DOWN);
+	assert_int_equal(probes[1]->state, MV_PROBED_UP); /* it does carry packets */
+	/* The host that has the address is one. */
+	id = peers_id(2);
+	for (unsigned int n = 2; n > 0; n--) {
+		probes[1]->number++;
+		echo_from(n, probes[1]);
+		assert_true(probes[1]->has_host);
+		assert_memory_equal(&probes[1]->host, &id, sizeof(id));
+	}
+	md_probes_drop(&agent.prober.probes, &watches);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -907,6 +958,7 @@ int main(void)
 		cmocka_unit_test(test_who_pays),
 		cmocka_unit_test(test_who_wants),
 		cmocka_unit_test(test_watchers_of_different_paths),
+		cmocka_unit_test(test_witness_in_anothers_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
