@@ -9,8 +9,9 @@
 #include "fields.h"
 #include "paths.h"
 
-/* Least time between two requests for one host's description. */
+/* Least time between two requests for one host's description; by another link, since somebody may repeat its beacons on one. */
 #define WANTED_NS (200 * MD_MS)
+#define WANTED_ELSEWHERE_NS (20 * MD_MS)
 
 static int decode(struct md_agent *agent, const struct md_opened *opened, struct md_beacon *ret)
 {
@@ -41,6 +42,11 @@ static void catch_up(struct md_agent *agent, const struct md_heard *heard, uint6
 		md_due_heard(agent, host, false, heard->proven);
 }
 
+static bool is_time_to_query(const struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
+{
+	return now_ns - host->queried.at_ns >= (heard->ifindex == host->queried.ifindex ? WANTED_NS : WANTED_ELSEWHERE_NS);
+}
+
 /* Each beacon and each statement is longer than a query. An answer has brought our cookie. */
 static bool may_query(struct md_agent *agent, struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
 {
@@ -56,8 +62,8 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 
 	if (!host)
 		return;
-	if (news & MD_NEWS_WANTED && now_ns - host->queried_ns >= WANTED_NS && may_query(agent, host, heard, now_ns)) {
-		host->queried_ns = now_ns;
+	if (news & MD_NEWS_WANTED && is_time_to_query(host, heard, now_ns) && may_query(agent, host, heard, now_ns)) {
+		host->queried = (struct md_host_queried){.at_ns = now_ns, .ifindex = heard->ifindex};
 		md_tx_query(agent, &heard->ip,
 			    IN6_IS_ADDR_LINKLOCAL(&heard->ip) ? heard->ifindex : 0);
 	}
@@ -78,7 +84,7 @@ static void greet(struct md_agent *agent, struct md_host *host, const struct md_
 {
 	size_t len = opened->payload_len;
 
-	if (host->queried_ns == now_ns)
+	if (host->queried.at_ns == now_ns)
 		len -= MD_HEADER_BYTES + MD_QUERY_BYTES;
 	if (md_tx_greet(agent, &received->ip, received->ifindex, MD_HEADER_BYTES + len, now_ns))
 		md_unproven_greeted(host, len);
@@ -133,7 +139,7 @@ static bool is_expected(struct md_agent *agent, const struct md_received *receiv
 	if (*ret_target && md_target_expects(*ret_target, now_ns))
 		return md_targets_may_answer(&agent->targets, *ret_target, &opened->sender, now_ns);
 	*ret_target = NULL;
-	if (!host || now_ns - host->queried_ns > MD_PARTIAL_NS)
+	if (!host || now_ns - host->queried.at_ns > MD_PARTIAL_NS)
 		return false;
 	for (size_t i = 0; i < host->sightings.n; i++)
 		if (IN6_ARE_ADDR_EQUAL(&host->sightings.list[i].ip, &received->ip))

@@ -159,6 +159,12 @@ struct md_host_asking {
 	uint64_t stranger_ns; /* before this time no further answer to messages of the host that cannot be opened */
 };
 
+/* The last request for a host's description. Owner: exchange/datagram_rx.c. */
+struct md_host_queried {
+	uint64_t at_ns;
+	uint32_t ifindex; /* netdev of the beacon or statement that made us ask */
+};
+
 /* Does a host's agent take bundles? Owner: exchange/msg_router.c; cookie_refresh.c asks as well. */
 struct md_host_bundles {
 	uint64_t start; /* start number of the agent that takes them; 0: not known */
@@ -187,7 +193,7 @@ struct md_host {
 	bool neighbour; /* a beacon of the host has arrived on a link of ours */
 	struct md_host_met met;
 	struct md_host_told told;
-	uint64_t queried_ns; /* when the host was last asked for its description */
+	struct md_host_queried queried;
 	struct md_host_bundles bundles;
 	uint64_t renew_ns; /* when cookies for the host are to be renewed, if a process needs them */
 	struct md_sightings sightings;

@@ -122,15 +122,18 @@ static struct in6_addr address(uint32_t n)
 	return ip;
 }
 
+static uint32_t arrives_on = NET;
+
 /* A datagram of the host @n from the address @at arrives on our link. */
 static void arrive(enum md_kind kind, unsigned int n, uint32_t at, bool multicast, const void *payload, size_t len)
 {
 	const struct mv_host_id id = peers_id(n);
 	const struct in6_addr ours_ip = address(0xffff);
-	struct md_addr to = md_tx_addr(&ours_ip, 0, NET);
+	struct md_addr to = md_tx_addr(&ours_ip, 0, arrives_on);
 
-	next = (struct md_received){.ip = address(at), .to = multicast ? md_udp_group(true) : ours_ip, .ifindex = NET, .hop_limit = 255};
-	next.len = md_seal(forger, kind, kind == MD_KIND_BEACON ? NULL : &to, NET, payload, len, clock_ns, next.bytes);
+	next = (struct md_received){
+		.ip = address(at), .to = multicast ? md_udp_group(true) : ours_ip, .ifindex = arrives_on, .hop_limit = 255};
+	next.len = md_seal(forger, kind, kind == MD_KIND_BEACON ? NULL : &to, arrives_on, payload, len, clock_ns, next.bytes);
 	memcpy(next.bytes + MD_HEADER_SENDER_AT, &id, sizeof(id));
 	came_bytes += next.len;
 	is_next = true;
@@ -151,6 +154,13 @@ static void beacon(unsigned int n, uint32_t at, const char *desc)
 	}
 	md_beacon_cut(&said, bytes, desc ? 0 : MD_NO_PIECE);
 	arrive(MD_KIND_BEACON, n, at, true, payload, md_beacon_encode(&said, payload));
+}
+
+static void beacon_on(uint32_t ifindex, unsigned int n, uint32_t at, const char *desc)
+{
+	arrives_on = ifindex;
+	beacon(n, at, desc);
+	arrives_on = NET;
 }
 
 static void statement(unsigned int n, uint32_t at, bool asks, bool multicast)
@@ -244,6 +254,26 @@ static void test_questions_for_descriptions(void **state)
 	clock_ns += 10 * MD_S;
 	beacon(1, 7, NULL);
 	assert_int_equal(sent.last[5], MD_KIND_QUERY);
+	end();
+}
+
+/* Somebody repeats beacons of a host on another link, again and again. Where the host is heard, it is asked all the same. */
+static void test_questions_on_another_link(void **state)
+{
+	(void)state;
+	begin("h", 1);
+	md_view_free(agent.watch.view);
+	agent.watch.view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2;");
+	for (unsigned int i = 0; i < 9950; i++) {
+		beacon_on(2, 2, 7 + i % 9, NULL);
+		clock_ns += MD_MS;
+	}
+	memset(&sent, 0, sizeof(sent));
+	beacon_on(NET, 2, 2, NULL);
+	assert_int_equal(sent.of_kind[MD_KIND_QUERY], 1);
+	/* Not for each beacon. */
+	beacon_on(NET, 2, 2, NULL);
+	assert_int_equal(sent.of_kind[MD_KIND_QUERY], 1);
 	end();
 }
 
@@ -367,6 +397,7 @@ int main(void)
 		cmocka_unit_test(test_statement_with_a_cookie),
 		cmocka_unit_test(test_challenges),
 		cmocka_unit_test(test_questions_for_descriptions),
+		cmocka_unit_test(test_questions_on_another_link),
 		cmocka_unit_test(test_questions_for_keys),
 		cmocka_unit_test(test_greetings),
 		cmocka_unit_test(test_anything),
