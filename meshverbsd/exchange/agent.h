@@ -323,8 +323,8 @@ bool md_unproven_pays(const struct md_agent *agent, const struct md_host *host, 
  */
 bool md_unproven_take(struct md_agent *agent, enum md_unproven kind, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
 		      size_t payload_len, uint64_t now_ns);
-/* A greeting has used up the beacon that it answers. */
-void md_unproven_greeted(struct md_host *host, size_t payload_len);
+/* A greeting has used up @bytes of the beacon that it answers. */
+void md_unproven_greeted(struct md_host *host, size_t bytes);
 
 /* exchange/trust.c, trust_statement.c, peers.c: identities of hosts. None of these does anything while this host has no identity. */
 int md_trust_start(struct md_agent *agent); /* to be called before the network is opened; Return: 0 or -errno */

@@ -82,12 +82,12 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 static void greet(struct md_agent *agent, struct md_host *host, const struct md_received *received, const struct md_opened *opened,
 		  uint64_t now_ns)
 {
-	size_t len = opened->payload_len;
+	size_t room = MD_HEADER_BYTES + opened->payload_len;
 
 	if (host->queried.at_ns == now_ns)
-		len -= MD_HEADER_BYTES + MD_QUERY_BYTES;
-	if (md_tx_greet(agent, &received->ip, received->ifindex, MD_HEADER_BYTES + len, now_ns))
-		md_unproven_greeted(host, len);
+		room -= MD_HEADER_BYTES + MD_QUERY_BYTES;
+	if (md_tx_greet(agent, &received->ip, received->ifindex, room, now_ns))
+		md_unproven_greeted(host, room);
 }
 
 static void on_beacon(struct md_agent *agent, const struct md_received *received,

@@ -70,7 +70,7 @@ bool md_unproven_take(struct md_agent *agent, enum md_unproven kind, struct md_h
 	return true;
 }
 
-void md_unproven_greeted(struct md_host *host, size_t payload_len)
+void md_unproven_greeted(struct md_host *host, size_t bytes)
 {
-	pay(host, MD_HEADER_BYTES + payload_len);
+	pay(host, bytes);
 }
