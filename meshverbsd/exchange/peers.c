@@ -29,17 +29,28 @@ void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t p
 		md_tx_send(agent, MD_KIND_IDENTITY, ip, port, ifindex, from, statement, len);
 }
 
-/* Return: false: the host has neither been heard nor answered. */
-static bool find_place(const struct md_host *host, struct in6_addr *ret_ip, uint32_t *ret_ifindex)
+/* Where a host is asked. */
+struct place {
+	struct in6_addr ip;
+	uint32_t ifindex; /* 0: it has answered there, and is not heard */
+};
+
+/*
+ * Each time another place at which the host is heard: one link may not carry, and somebody may send beacons in the host's
+ * name there. Return: false: the host has neither been heard nor answered.
+ */
+static bool find_place(const struct md_host *host, uint64_t now_ns, struct place *ret)
 {
-	if (host->sightings.n) {
-		*ret_ip = host->sightings.list[0].ip;
-		*ret_ifindex = host->sightings.list[0].ifindex;
+	const struct md_sightings *sightings = &host->sightings;
+
+	if (sightings->n) {
+		const struct md_sighting *sighting = &sightings->list[md_hash64(&now_ns, sizeof(now_ns)) % sightings->n];
+
+		*ret = (struct place){.ip = sighting->ip, .ifindex = sighting->ifindex};
 		return true;
 	}
-	*ret_ip = host->told.by;
-	*ret_ifindex = 0;
-	return host->told.expires_ns && !IN6_IS_ADDR_LINKLOCAL(&host->told.by);
+	*ret = (struct place){.ip = host->told.by};
+	return host->told.expires_ns && !IN6_IS_ADDR_LINKLOCAL(&host->told.by) && !IN6_IS_ADDR_UNSPECIFIED(&host->told.by);
 }
 
 static const uint8_t question = '?';
@@ -53,12 +64,12 @@ static void ask_at(struct md_agent *agent, const struct md_host *host, const str
 }
 
 /* Invented hosts on one link, which have to be asked as well, delay no host on another link. */
-static unsigned int share_of(const struct md_host *host)
+static unsigned int share_of(const struct place *place)
 {
-	return host->sightings.n ? 1 + host->sightings.list[0].ifindex % MD_LINK_SHARES : 0;
+	return place->ifindex ? 1 + place->ifindex % MD_LINK_SHARES : 0;
 }
 
-static bool may_ask(struct md_agent *agent, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns)
+static bool may_ask(struct md_agent *agent, struct md_host *host, const struct place *at, uint64_t now_ns)
 {
 	bool wanted = md_host_is_wanted(host);
 	enum md_unproven kind = wanted ? MD_UNPROVEN_KEY_WANTED : MD_UNPROVEN_KEY;
@@ -67,27 +78,31 @@ static bool may_ask(struct md_agent *agent, struct md_host *host, const struct i
 	if (md_host_is_vouched(host))
 		len += MD_HEADER_BYTES + MD_SEALED_BYTES + sizeof(question);
 	/* Before a token is taken, which others need. */
-	if (ifindex && !md_unproven_pays(agent, host, len))
+	if (at->ifindex && !md_unproven_pays(agent, host, len))
 		return false;
 	if (wanted && !md_host_take(host, &agent->trust.asking_wanted, &asked_rate, 1, now_ns))
 		return false;
 	/* An address without netdev has answered a query. */
-	return ifindex ? md_unproven_take(agent, kind, host, ip, ifindex, len, now_ns)
-		       : md_unproven_may(agent, kind, host, ip, 0, now_ns);
+	return at->ifindex ? md_unproven_take(agent, kind, host, &at->ip, at->ifindex, len, now_ns)
+			   : md_unproven_may(agent, kind, host, &at->ip, 0, now_ns);
 }
 
-bool md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
+static bool ask(struct md_agent *agent, struct md_host *host, const struct place *at, uint64_t now_ns)
 {
-	struct in6_addr ip;
-	uint32_t ifindex;
-
-	if (now_ns < host->asking.not_before_ns || !find_place(host, &ip, &ifindex) || !may_ask(agent, host, &ip, ifindex, now_ns))
+	if (now_ns < host->asking.not_before_ns || !may_ask(agent, host, at, now_ns))
 		return false;
 	host->asking.not_before_ns = now_ns + (ASK_NS << host->asking.n_asked);
 	if (host->asking.n_asked < ASKED_MAX)
 		host->asking.n_asked++;
-	ask_at(agent, host, &ip, ifindex);
+	ask_at(agent, host, &at->ip, at->ifindex);
 	return true;
+}
+
+bool md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
+{
+	struct place at;
+
+	return find_place(host, now_ns, &at) && ask(agent, host, &at, now_ns);
 }
 
 /* True: the host's statement, or its confirmation, is missing. */
@@ -104,6 +119,7 @@ static void ask_those(struct md_agent *agent, bool silent, unsigned int *n, uint
 {
 	unsigned int n_max = silent ? ASKED_IN_LOOK : NEWER_IN_LOOK;
 	struct md_host *host, *next;
+	struct place at;
 
 	HASH_ITER(hh, agent->hosts.by_id, host, next)
 	{
@@ -114,10 +130,12 @@ static void ask_those(struct md_agent *agent, bool silent, unsigned int *n, uint
 			host->asking.not_before_ns = now_ns + ASK_NS;
 			continue;
 		}
+		if (!find_place(host, now_ns, &at))
+			continue;
 		if (md_host_is_wanted(host))
-			md_trust_ask(agent, host, now_ns);
-		else if (n[share_of(host)] < n_max)
-			n[share_of(host)] += md_trust_ask(agent, host, now_ns);
+			ask(agent, host, &at, now_ns);
+		else if (n[share_of(&at)] < n_max)
+			n[share_of(&at)] += ask(agent, host, &at, now_ns);
 	}
 }
 

@@ -23,7 +23,7 @@ static uint64_t clock_ns;
 static struct md_received next;
 static bool is_next;
 static struct {
-	size_t n, bytes, of_kind[MD_KIND_END];
+	size_t n, bytes, of_kind[MD_KIND_END], of_net[3];
 	size_t longest;
 	uint8_t last[MD_DATAGRAM_MAX_BYTES];
 	size_t last_len;
@@ -55,10 +55,10 @@ int __wrap_md_udp_send(const struct md_udp *udp, const struct in6_addr *to, uint
 {
 	(void)udp;
 	(void)port;
-	(void)ifindex;
 	(void)from;
 	if (md_udp_is_multicast(to))
 		return 0;
+	sent.of_net[ifindex]++;
 	sent.n++;
 	sent.bytes += len;
 	sent.of_kind[((const uint8_t *)bytes)[5]]++;
@@ -163,6 +163,12 @@ static void beacon_on(uint32_t ifindex, unsigned int n, uint32_t at, const char 
 	arrives_on = NET;
 }
 
+static void use_two_links(void)
+{
+	md_view_free(agent.watch.view);
+	agent.watch.view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2;");
+}
+
 static void statement(unsigned int n, uint32_t at, bool asks, bool multicast)
 {
 	struct md_statement said = {.host = peers_id(n), .start = 1, .generation = 1, .name = "h"};
@@ -262,8 +268,7 @@ static void test_questions_on_another_link(void **state)
 {
 	(void)state;
 	begin("h", 1);
-	md_view_free(agent.watch.view);
-	agent.watch.view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2;");
+	use_two_links();
 	for (unsigned int i = 0; i < 9950; i++) {
 		beacon_on(2, 2, 7 + i % 9, NULL);
 		clock_ns += MD_MS;
@@ -309,6 +314,22 @@ static void test_questions_for_keys(void **state)
 	beacon(1000, 1000, DESC);
 	statement(1000, 1000, false, true);
 	assert_int_equal(sent.last[5], MD_KIND_CONFIRM);
+	end();
+}
+
+/* A host is asked for its key on each link on which it is heard: on the first one somebody else may have sent its beacons. */
+static void test_questions_for_keys_on_each_link(void **state)
+{
+	(void)state;
+	begin("h", 1);
+	use_two_links();
+	beacon_on(2, 2, 7, DESC);
+	for (unsigned int i = 0; i < 100; i++) {
+		beacon(2, 2, DESC);
+		look(10);
+	}
+	assert_in_range(sent.of_net[NET], sent.n / 4, sent.n * 3 / 4);
+	assert_in_range(sent.n, 15, 25);
 	end();
 }
 
@@ -399,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_questions_for_descriptions),
 		cmocka_unit_test(test_questions_on_another_link),
 		cmocka_unit_test(test_questions_for_keys),
+		cmocka_unit_test(test_questions_for_keys_on_each_link),
 		cmocka_unit_test(test_greetings),
 		cmocka_unit_test(test_anything),
 	};
