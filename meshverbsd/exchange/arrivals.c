@@ -148,7 +148,8 @@ static void on_envelope(struct md_agent *agent, const struct md_received *receiv
 {
 	const struct md_endpoint from = {
 		.ip = received->ip,
-		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
+		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0,
+		.host = opened->sender};
 
 	if (envelope->op == MD_MSG_DATA)
 		on_data(agent, received, opened, envelope, now_ns);

@@ -21,7 +21,7 @@ struct md_endpoint {
 	struct in6_addr ip;
 	uint32_t ifindex; /* netdev to leave by; 0: as routes say */
 	struct in6_addr from; /* source address, for routes that depend on it; unspecified: the kernel chooses */
-	struct mv_host_id host; /* messages are sealed for this host; not used in look-ups */
+	struct mv_host_id host; /* the host there, for which messages are sealed; not used in look-ups */
 	bool bundles; /* the host takes bundles; not used in look-ups, as the next two */
 	bool said_down; /* the host says that it does not receive at this address */
 	bool cut; /* probes by that netdev do not reach the host */
@@ -106,9 +106,11 @@ int md_msg_relay_send(struct md_msg_relay *relay, uint64_t client, const union i
 
 /**
  * md_msg_relay_acked - an ack has arrived
+ * @from: its sender, with md_endpoint.host
  *
- * Ignored if it comes from another host than the message's destination: a host that got one message can guess other
- * ids.
+ * Ignored if it comes from another host than the message's destination, or from an address at which that host is not
+ * known: a host that got one message can guess other ids. The address alone proves little, because neighbours can forge
+ * beacons of the host from theirs.
  */
 void md_msg_relay_acked(struct md_msg_relay *relay, uint64_t id, const struct md_endpoint *from, uint64_t now_ns);
 

@@ -55,7 +55,8 @@ static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid 
 	return !memcmp(host, &one, sizeof(one));
 }
 
-static const struct md_endpoint here = {.ifindex = 0}, elsewhere = {.ifindex = 99};
+#define HOST {.bytes = {[0] = 0xee, [8] = 1}} /* peers_id(1) */
+static const struct md_endpoint here = {.host = HOST}, elsewhere = {.host = HOST, .ifindex = 99}, of_another = {.host = {{0xee}}};
 
 static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoint *from)
 {
@@ -169,6 +170,7 @@ static void test_arrives(void **state)
 	assert_true(last_id == 1000);
 	md_msg_relay_acked(&relay, 1001, &here, now);
 	md_msg_relay_acked(&relay, 1000, &elsewhere, now);
+	md_msg_relay_acked(&relay, 1000, &of_another, now);
 	assert_int_equal(n_done, 0);
 	md_msg_relay_acked(&relay, 1000, &here, now);
 	assert_int_equal(n_done, 1);
