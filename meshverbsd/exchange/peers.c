@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent_log.h"
+#include "paths.h"
 
 #define LOOK_NS	      (250 * MD_MS)
 #define ASK_NS	      MD_S /* until the host is asked again; doubles each time, ASKED_MAX times */
@@ -172,19 +173,28 @@ void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
 	md_due_heard(agent, host, false, false); /* the directory has a flag for hosts that seal */
 }
 
-/* The host sealed with another key of ours than the present one, or we do not have its key. */
+/*
+ * The host sealed with another key of ours than the present one, or we do not have its key. Or somebody uses its name, who
+ * must not use up the answers to its own addresses.
+ */
 void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns)
 {
-	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
+	const struct md_endpoint from = {
+		.ip = received->ip,
+		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
 	struct mv_host_id id;
 	struct md_host *host;
+	uint64_t *not_before_ns;
 
 	memcpy(&id, received->bytes + MD_HEADER_SENDER_AT, sizeof(id));
 	host = md_hosts_find(&agent->hosts, &id);
-	if (!host || now_ns < host->asking.stranger_ns)
+	if (!host)
 		return;
-	host->asking.stranger_ns = now_ns + STRANGER_NS;
-	md_trust_send(agent, &received->ip, agent->udp.port, ifindex, NULL, true);
+	not_before_ns = &host->asking.stranger_ns[md_paths_is_of(host, &from)];
+	if (now_ns < *not_before_ns)
+		return;
+	*not_before_ns = now_ns + STRANGER_NS;
+	md_trust_send(agent, &received->ip, agent->udp.port, from.ifindex, NULL, true);
 }
 
 void md_trust_learned(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)

@@ -333,6 +333,31 @@ static void test_questions_for_keys_on_each_link(void **state)
 	end();
 }
 
+static void sealed_by_stranger(unsigned int n, uint32_t at)
+{
+	const struct mv_host_id id = peers_id(n);
+	struct md_received received = {.ip = address(at), .ifindex = NET};
+
+	memcpy(received.bytes + MD_HEADER_SENDER_AT, &id, sizeof(id));
+	md_trust_stranger(&agent, &received, clock_ns);
+}
+
+/* Somebody with an address of his own sends what cannot be opened, in the name of a host: the host is told our key all the same. */
+static void test_strangers(void **state)
+{
+	(void)state;
+	begin("h", 1);
+	beacon(2, 2, DESC);
+	memset(&sent, 0, sizeof(sent));
+	for (unsigned int i = 0; i < 10; i++)
+		sealed_by_stranger(2, 7);
+	assert_int_equal(sent.n, 1);
+	for (unsigned int i = 0; i < 10; i++)
+		sealed_by_stranger(2, 2);
+	assert_int_equal(sent.of_kind[MD_KIND_IDENTITY], 2);
+	end();
+}
+
 /* A newcomer on a link with many hosts is greeted with no more than it has sent. */
 static void test_greetings(void **state)
 {
@@ -421,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_questions_on_another_link),
 		cmocka_unit_test(test_questions_for_keys),
 		cmocka_unit_test(test_questions_for_keys_on_each_link),
+		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_greetings),
 		cmocka_unit_test(test_anything),
 	};
