@@ -104,12 +104,13 @@ void md_hosts_forget_wants(struct md_hosts *hosts, uint64_t now_ns)
 	hosts->forget_wants_ns = now_ns + MD_TARGET_IDLE_NS;
 	HASH_ITER(hh, hosts->by_id, host, next)
 	{
-		if (!md_host_is_wanted(host))
-			continue;
 		drop(hosts, host, host->wanted.by[1] & ~host->wanted.by[0]);
 		host->wanted.by[1] = host->wanted.by[0];
 		host->wanted.by[0] = 0;
-		if (!(md_host_wanters(host) & 1u << host->wanted.charged))
+		/* In order of arrival: a host that nobody wants any more would be the newest one, which makes room first. */
+		if (!md_host_is_wanted(host))
+			md_hosts_place(hosts, host);
+		else if (!(md_host_wanters(host) & 1u << host->wanted.charged))
 			charge(hosts, host);
 	}
 }

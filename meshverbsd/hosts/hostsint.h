@@ -37,7 +37,11 @@ bool md_hosts_take_gids(struct md_hosts *hosts, const struct md_host *host, unsi
 /** md_hosts_count, md_hosts_uncount - a host comes into its share, leaves it */
 void md_hosts_count(struct md_hosts *hosts, struct md_host *host, unsigned int share);
 void md_hosts_uncount(struct md_host *host);
-/** md_hosts_place - to be called when a host begins or ceases to be wanted, or to sign: it is the newest one of its list */
+/**
+ * md_hosts_place - to be called when a host begins or ceases to be wanted, or to sign: it is the newest one of its list
+ *
+ * md_hosts_forget_wants() has lists of hosts that nobody wants in order of arrival again.
+ */
 void md_hosts_place(struct md_hosts *hosts, struct md_host *host);
 /** md_hosts_count_desc, md_hosts_uncount_desc - the host has got a description; will lose it, @for_good or for the next one */
 void md_hosts_count_desc(struct md_hosts *hosts, struct md_host *host);

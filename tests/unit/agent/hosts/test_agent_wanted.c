@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bounds.h"
+#include "hostsint.h"
 #include "peers.h"
 
 #define ONE_RAIL "rail mlx5_0; gid 10.1.0.2/24 v2;"
@@ -392,6 +393,29 @@ static void test_signed_shield_nobody(void **state)
 	assert_null(host(n - 1));
 }
 
+/* A host that nobody wants any more is as old as it was: of those that somebody invented since, the newest makes room. */
+static void test_wanted_no_more(void **state)
+{
+	unsigned int n;
+
+	(void)state;
+	assert_true(hear(1, 2, ONE_RAIL));
+	assert_true(hear(2, 2, ONE_RAIL));
+	want(1, VICTIM);
+	for (n = 100000; hosts.n < MD_HOSTS_MAX; n++)
+		assert_true(hear(n, 2, ONE_RAIL));
+	for (unsigned int i = 0; i < 3; i++) {
+		now_ns += MD_TARGET_IDLE_NS;
+		md_hosts_forget_wants(&hosts, now_ns);
+	}
+	assert_false(is_wanted(1));
+	for (unsigned int i = 0; i < 10; i++)
+		assert_true(hear(1000 + i, 1, ONE_RAIL));
+	assert_non_null(host(1));
+	assert_non_null(host(2));
+	assert_null(host(n - 1));
+}
+
 /* Hosts that somebody invents, and that all sign: an eighth of the table is left to others. */
 static void test_signed_leave_room(void **state)
 {
@@ -537,6 +561,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pieces_on_another_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signed_shield_nobody, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_wanted_no_more, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signed_leave_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wanted_hosts_of_a_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_half_signed, setup, teardown),
