@@ -115,7 +115,8 @@ struct md_host_content {
 
 /* The last answer of a host to a query. Owner: hosts_beacon.c. */
 struct md_host_told {
-	struct in6_addr by; /* source address */
+	struct in6_addr by; /* source address; of several the same one, as long as it answers */
+	uint64_t by_until_ns; /* an answer from another address counts for @by from then on */
 	uint64_t expires_ns; /* 0: none */
 	uint32_t spare_ms; /* as md_sighting.spare_ms */
 };

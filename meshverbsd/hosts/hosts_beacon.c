@@ -50,6 +50,16 @@ static void hear_restart(struct md_host *host, const struct md_heard *heard)
 		host->sightings.list[i].generation = 0;
 }
 
+static void hear_answer(struct md_host_told *told, const struct md_heard *heard, uint32_t life_ms, uint64_t now_ns)
+{
+	told->spare_ms = life_ms;
+	told->expires_ns = now_ns + life_ms * MD_MS;
+	if (told->by_until_ns > now_ns && !IN6_ARE_ADDR_EQUAL(&told->by, &heard->ip))
+		return;
+	told->by = heard->ip;
+	told->by_until_ns = told->expires_ns;
+}
+
 static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
 		      const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
@@ -77,9 +87,7 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 		*news |= MD_NEWS_NAME;
 	}
 	if (heard->answer) {
-		host->told.by = heard->ip;
-		host->told.spare_ms = md_host_lifetime_ms(beacon->interval_ms);
-		host->told.expires_ns = now_ns + host->told.spare_ms * MD_MS;
+		hear_answer(&host->told, heard, md_host_lifetime_ms(beacon->interval_ms), now_ns);
 	} else {
 		err = md_hosts_hear_sighting(hosts, host, heard, beacon, now_ns, news);
 		if (err)

@@ -642,6 +642,7 @@ static void test_answers_at_another_address(void **state)
 		assert_int_equal(peers_tell(&hosts, &peer, "10.2.0.2", i * 5 * MD_S, &news), 0);
 		assert_false(md_hosts_expire(&hosts, i * 5 * MD_S));
 		assert_non_null(host(1));
+		assert_int_equal(host(1)->told.by.s6_addr[13], i < 4 ? 1 : 2); /* three and a half intervals after the first answer */
 	}
 	/* Also while beacons of the host are heard, which somebody may have forged. */
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 50 * MD_S, &news), 0);
