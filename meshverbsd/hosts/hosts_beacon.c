@@ -57,7 +57,7 @@ static void hear_answer(struct md_host_told *told, const struct md_heard *heard,
 	if (told->by_until_ns > now_ns && !IN6_ARE_ADDR_EQUAL(&told->by, &heard->ip))
 		return;
 	told->by = heard->ip;
-	told->by_until_ns = told->expires_ns;
+	told->by_until_ns = heard->near ? 0 : told->expires_ns;
 }
 
 static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,

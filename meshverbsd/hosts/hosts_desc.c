@@ -73,14 +73,22 @@ static void follow_numbers(struct md_host *host, const struct md_desc *desc, uin
 	}
 }
 
-/* Compares the fields of GIDs that gidmap.c and routes.c use. Most changes are ports that go down or up; these fields stay equal then. */
+static bool same_gid(const struct md_desc *a, const struct md_desc *b, uint32_t g)
+{
+	const struct mv_dir_gid *one = &a->gids[g], *other = &b->gids[g];
+
+	return mv_gid_equal(&one->gid, &other->gid) && mv_dir_gid_is_kept(one) == mv_dir_gid_is_kept(other) &&
+	       mv_dir_gid_may_be_routed(one) == mv_dir_gid_may_be_routed(other) &&
+	       a->rails[one->rail].link_layer == b->rails[other->rail].link_layer;
+}
+
+/* Compares what gidmap.c and routes.c use. Most changes are ports that go down or up, of which neither knows. */
 static bool same_gids(const struct md_desc *a, const struct md_desc *b)
 {
 	if (a->n_gids != b->n_gids)
 		return false;
 	for (uint32_t g = 0; g < a->n_gids; g++)
-		if (!mv_gid_equal(&a->gids[g].gid, &b->gids[g].gid) || mv_dir_gid_is_kept(&a->gids[g]) != mv_dir_gid_is_kept(&b->gids[g]) ||
-		    mv_dir_gid_may_be_routed(&a->gids[g]) != mv_dir_gid_may_be_routed(&b->gids[g]))
+		if (!same_gid(a, b, g))
 			return false;
 	return true;
 }

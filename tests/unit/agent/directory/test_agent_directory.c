@@ -175,6 +175,11 @@ static void test_infiniband_of_others(void **state)
 	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1 ib; gid fe80::1:2 ib; gid fec0::1:2 ib;", 1, 0, MD_S);
 	assert_int_equal(gids_of(1), 1);
 	assert_int_equal(holder("fe80::1:2"), -1); /* nor do messages come in the name of one */
+	/* ... nor where these GIDs were on Ethernet before. */
+	hear(2, 1, "rail mlx5_0; gid fec0::2:2 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("fec0::2:2"), 2);
+	hear(2, 2, "rail mlx5_0 ib; gid fec0::2:2 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("fec0::2:2"), -1);
 	claim_again(true);
 	assert_int_equal(gids_of(1), 3);
 }
