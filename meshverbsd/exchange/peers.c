@@ -36,17 +36,40 @@ struct place {
 	uint32_t ifindex; /* 0: it has answered there, and is not heard */
 };
 
+static uint64_t random_of(uint64_t now_ns, uint64_t n)
+{
+	const uint64_t key[] = {now_ns, n};
+
+	return md_hash64(key, sizeof(key));
+}
+
 /*
- * Each time another place at which the host is heard: one link may not carry, and somebody may send beacons in the host's
- * name there. Return: false: the host has neither been heard nor answered.
+ * Any place at which the host is heard, on any netdev: one link may not carry, and somebody may send beacons of many rails
+ * in the host's name there.
  */
+static const struct md_sighting *any_sighting(const struct md_sightings *sightings, uint64_t now_ns)
+{
+	const struct md_sighting *found = NULL;
+	uint64_t least_net = 0, least = 0;
+
+	for (size_t i = 0; i < sightings->n; i++) {
+		uint64_t net = random_of(now_ns, sightings->list[i].ifindex), own = random_of(now_ns, i);
+
+		if (found && (net > least_net || (net == least_net && own > least)))
+			continue;
+		found = &sightings->list[i];
+		least_net = net;
+		least = own;
+	}
+	return found;
+}
+
+/* Return: false: the host has neither been heard nor answered. */
 static bool find_place(const struct md_host *host, uint64_t now_ns, struct place *ret)
 {
-	const struct md_sightings *sightings = &host->sightings;
+	const struct md_sighting *sighting = any_sighting(&host->sightings, now_ns);
 
-	if (sightings->n) {
-		const struct md_sighting *sighting = &sightings->list[md_hash64(&now_ns, sizeof(now_ns)) % sightings->n];
-
+	if (sighting) {
 		*ret = (struct place){.ip = sighting->ip, .ifindex = sighting->ifindex};
 		return true;
 	}

@@ -140,10 +140,13 @@ static void arrive(enum md_kind kind, unsigned int n, uint32_t at, bool multicas
 	md_rx_drain(&agent);
 }
 
+static uint16_t from_rail;
+
 /* @desc: NULL: without the description */
 static void beacon(unsigned int n, uint32_t at, const char *desc)
 {
-	struct md_beacon said = {.name = "h", .agent_version = 1, .interval_ms = 60000, .generation = 1, .desc_bytes = 100};
+	struct md_beacon said = {
+		.name = "h", .agent_version = 1, .interval_ms = 60000, .generation = 1, .desc_bytes = 100, .rail = from_rail};
 	uint8_t bytes[MD_DESC_BYTES_MAX], payload[MD_PAYLOAD_MAX_BYTES];
 	struct md_desc *parsed;
 
@@ -323,7 +326,9 @@ static void test_questions_for_keys_on_each_link(void **state)
 	(void)state;
 	begin("h", 1);
 	use_two_links();
-	beacon_on(2, 2, 7, DESC);
+	for (from_rail = 0; from_rail < 16; from_rail++)
+		beacon_on(2, 2, 7, DESC);
+	from_rail = 0;
 	for (unsigned int i = 0; i < 100; i++) {
 		beacon(2, 2, DESC);
 		look(10);
