@@ -175,23 +175,33 @@ static unsigned int place_for(const struct md_holder *holder, uint32_t link)
 	return MD_GID_HOSTS_MAX;
 }
 
+static void take_out(struct md_gidmap *map, struct md_holder *holder, unsigned int place)
+{
+	holder->hosts[place] = holder->hosts[--holder->n];
+	holder->links[place] = holder->links[holder->n];
+	map->unsettled = true;
+}
+
 /*
  * Several hosts may hold a link-local GID. A host that signs its description replaces those that do not. Somebody may
  * invent hosts that claim a GID of a host on another link.
  */
 static void join(struct md_gidmap *map, struct md_holder *holder, const struct md_host *host, const struct md_claim *claim)
 {
-	unsigned int place;
+	unsigned int place = place_of(holder, &claim->host);
 	uint32_t link;
 
+	if (place < holder->n && holder->vouched == claim->vouched)
+		return;
+	/* It signs now, or no more. */
+	if (place < holder->n)
+		take_out(map, holder, place);
 	if (holder->n && holder->vouched != claim->vouched) {
 		map->n_contested++;
 		if (holder->vouched)
 			return;
 		holder->n = 0;
 	}
-	if (place_of(holder, &claim->host) < holder->n)
-		return;
 	link = link_of(holder, host);
 	if (holder->n < MD_GID_HOSTS_MAX) {
 		place = holder->n++;
@@ -332,9 +342,7 @@ static void let_go(struct md_gidmap *map, struct md_holder *holder, const struct
 
 	if (i == holder->n)
 		return;
-	holder->hosts[i] = holder->hosts[--holder->n];
-	holder->links[i] = holder->links[holder->n];
-	map->unsettled = true;
+	take_out(map, holder, i);
 	if (!holder->n) {
 		HASH_DEL(map->by_gid, holder);
 		free(holder);

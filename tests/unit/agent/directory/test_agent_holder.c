@@ -220,6 +220,25 @@ static void test_link_local_of_one_that_signs(void **state)
 	assert_true(md_gidmap_holds(&map, &id, &gid));
 }
 
+/* A host whose key is revoked shares a link-local GID again, or leaves it to those that sign. */
+static void test_link_local_of_one_that_signs_no_more(void **state)
+{
+	union ibv_gid gid = unit_gid("fe80::2");
+
+	(void)state;
+	for (unsigned int n = 1; n <= 3; n++)
+		hear(n, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	vouch(1);
+	vouch(2);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, 2);
+	for (unsigned int n = 1; n <= 2; n++) {
+		md_hosts_unvouch(&hosts, host(n));
+		md_gidmap_claim(&map, host(n), view, &targets);
+		md_gidmap_settle(&map, &hosts, view, &targets);
+		assert_int_equal(md_gidmap_find(&map, &gid)->n, n == 1 ? 1 : 3);
+	}
+}
+
 /* A host that signs may be invented, and be the first to claim another host's GID. The other host takes the GID when it is heard on the GID's link
  * and signs, and keeps it. */
 static void test_thief(void **state)
@@ -365,6 +384,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_link_local_on_other_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_displaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_of_one_that_signs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_link_local_of_one_that_signs_no_more, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief_of_what_is_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answered_is_no_hearsay, setup, teardown),
