@@ -9,7 +9,7 @@
 #include "fields.h"
 #include "paths.h"
 
-/* Least time between two requests for one host's description; by another link, since somebody may repeat its beacons on one. */
+/* Least time between two requests for one host's description. Less by another link: on one, somebody may repeat its beacons. */
 #define WANTED_NS (200 * MD_MS)
 #define WANTED_ELSEWHERE_NS (20 * MD_MS)
 

@@ -36,11 +36,10 @@ struct place {
 	uint32_t ifindex; /* 0: it has answered there, and is not heard */
 };
 
-static uint64_t random_of(uint64_t now_ns, uint64_t n)
+/* A number for @n that nobody can tell who does not know @salt. */
+static uint64_t mix(uint64_t salt, uint64_t n)
 {
-	const uint64_t key[] = {now_ns, n};
-
-	return md_hash64(key, sizeof(key));
+	return (salt ^ n) * 0x9e3779b97f4a7c15u;
 }
 
 /*
@@ -50,10 +49,10 @@ static uint64_t random_of(uint64_t now_ns, uint64_t n)
 static const struct md_sighting *any_sighting(const struct md_sightings *sightings, uint64_t now_ns)
 {
 	const struct md_sighting *found = NULL;
-	uint64_t least_net = 0, least = 0;
+	uint64_t salt = md_hash64(&now_ns, sizeof(now_ns)), least_net = 0, least = 0;
 
 	for (size_t i = 0; i < sightings->n; i++) {
-		uint64_t net = random_of(now_ns, sightings->list[i].ifindex), own = random_of(now_ns, i);
+		uint64_t net = mix(salt, sightings->list[i].ifindex), own = mix(salt, i);
 
 		if (found && (net > least_net || (net == least_net && own > least)))
 			continue;

@@ -23,8 +23,8 @@ static bool is_own(const struct md_host *host, const struct in6_addr *ip)
 
 /*
  * Beacons from another address overrule an answer. An earlier answer from another address overrules one that is not
- * proven. Neither does if the host has the address. Otherwise a host would be forgotten that answers at its second rail
- * after the first one failed, or of which somebody forges a beacon.
+ * proven. Nothing overrules an answer from an address that the host has: otherwise a host would be forgotten when its
+ * first rail fails though the second one answers, or after somebody forged a beacon of the host.
  */
 static bool is_overruled(const struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
 {
