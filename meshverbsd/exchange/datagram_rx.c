@@ -9,7 +9,10 @@
 #include "fields.h"
 #include "paths.h"
 
-/* Least time between two requests for one host's description. Less by another link: on one, somebody may repeat its beacons. */
+/*
+ * Least time between two requests for one host's description. Less by another link: somebody may repeat the host's beacons
+ * on one.
+ */
 #define WANTED_NS (200 * MD_MS)
 #define WANTED_ELSEWHERE_NS (20 * MD_MS)
 
@@ -44,7 +47,9 @@ static void catch_up(struct md_agent *agent, const struct md_heard *heard, uint6
 
 static bool is_time_to_query(const struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
 {
-	return now_ns - host->queried.at_ns >= (heard->ifindex == host->queried.ifindex ? WANTED_NS : WANTED_ELSEWHERE_NS);
+	uint64_t least_ns = heard->ifindex == host->queried.ifindex ? WANTED_NS : WANTED_ELSEWHERE_NS;
+
+	return now_ns - host->queried.at_ns >= least_ns;
 }
 
 /* Each beacon and each statement is longer than a query. An answer has brought our cookie. */

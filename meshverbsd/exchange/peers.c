@@ -43,8 +43,8 @@ static uint64_t mix(uint64_t salt, uint64_t n)
 }
 
 /*
- * Any place at which the host is heard, on any netdev: one link may not carry, and somebody may send beacons of many rails
- * in the host's name there.
+ * Any place at which the host is heard, on any netdev: one link may not carry, and somebody may send beacons of many
+ * rails in the host's name there.
  */
 static const struct md_sighting *any_sighting(const struct md_sightings *sightings, uint64_t now_ns)
 {
@@ -73,7 +73,7 @@ static bool find_place(const struct md_host *host, uint64_t now_ns, struct place
 		return true;
 	}
 	*ret = (struct place){.ip = host->told.by};
-	return host->told.expires_ns && !IN6_IS_ADDR_LINKLOCAL(&host->told.by) && !IN6_IS_ADDR_UNSPECIFIED(&host->told.by);
+	return host->told.expires_ns && !IN6_IS_ADDR_LINKLOCAL(&ret->ip) && !IN6_IS_ADDR_UNSPECIFIED(&ret->ip);
 }
 
 static const uint8_t question = '?';
@@ -196,8 +196,8 @@ void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
 }
 
 /*
- * The host sealed with another key of ours than the present one, or we do not have its key. Or somebody uses its name, who
- * must not use up the answers to its own addresses.
+ * The host sealed with another key of ours than the present one, or we do not have its key. Or somebody uses its name,
+ * who must not use up the answers to its own addresses.
  */
 void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns)
 {

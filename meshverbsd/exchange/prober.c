@@ -184,7 +184,7 @@ void md_prober_echo(struct md_agent *agent, const struct md_received *received, 
 	const struct mv_host_id *sender = &opened->sender;
 	struct md_probe_wire echo;
 
-	/* Who has another address must not speak for the host: his echoes would be witnesses against all paths to that host. */
+	/* An echo from the address of another host would be a witness against all paths to the host that it names. */
 	if (!md_gidmap_holds(&agent->gidmap, &opened->sender, &path.remote))
 		sender = NULL;
 	if (decode(agent, opened, &echo))

@@ -157,7 +157,7 @@ struct md_host_asking {
 	uint64_t not_before_ns; /* the host is not asked before this time */
 	unsigned int n_asked; /* unanswered questions in a row */
 	uint32_t unanswered; /* bytes that have come in the host's name, and that no answer has used up: exchange/unproven.c */
-	/* before this time no further answer to messages of the host that cannot be opened; index 1: from addresses of the host */
+	/* before this time no further answer to messages that cannot be opened; index 1: from addresses of the host */
 	uint64_t stranger_ns[2];
 };
 

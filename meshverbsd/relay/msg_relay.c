@@ -303,7 +303,8 @@ void md_msg_relay_acked(struct md_msg_relay *relay, uint64_t id, const struct md
 	struct md_msg *msg;
 
 	HASH_FIND_BYHASHVALUE(hh, relay->by_id, &id, sizeof(id), (unsigned int)id, msg);
-	if (!msg || !relay->ops->is_at(relay->arg, &from->host, &msg->dgid) || !relay->ops->is_from(relay->arg, &msg->dgid, from))
+	if (!msg || !relay->ops->is_at(relay->arg, &from->host, &msg->dgid) ||
+	    !relay->ops->is_from(relay->arg, &msg->dgid, from))
 		return;
 	note_ack(relay, msg, now_ns);
 	finish(relay, msg, true);

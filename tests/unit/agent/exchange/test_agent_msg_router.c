@@ -888,14 +888,15 @@ static void test_watchers_of_different_paths(void **state)
 static void echo_from(unsigned int n, const struct md_probe *probe)
 {
 	const struct md_probe_wire wire = {.nonce = probe->nonce, .number = probe->number};
-	struct md_received received = {.ip = md_paths_ip(&probe->key.remote), .to = md_paths_ip(&probe->key.local), .ifindex = 1};
+	struct md_received received = {
+		.ip = md_paths_ip(&probe->key.remote), .to = md_paths_ip(&probe->key.local), .ifindex = 1};
 	struct md_opened opened = {.kind = MD_KIND_ECHO, .sender = peers_id(n)};
 
 	opened.payload_len = md_probe_encode(&wire, opened.payload);
 	md_prober_echo(&agent, &received, &opened);
 }
 
-/* A neighbour answers over a path to himself in the name of a host that does not run: he is no witness against its paths. */
+/* A neighbour answers over a path to himself in the name of a host that does not run: no witness against its paths. */
 static void test_witness_in_anothers_name(void **state)
 {
 	struct md_probe_watch_list watches = {.n = 0};
@@ -907,9 +908,11 @@ static void test_witness_in_anothers_name(void **state)
 	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100, .probe_multiplier = 3}};
 	md_prober_init(&agent);
 	for (unsigned int i = 0; i < 2; i++) {
-		const struct md_probe_key path = {.local = unit_gid("fe80::1"), .remote = add_holder(1 + i)->desc->gids[0].gid};
+		const union ibv_gid remote = add_holder(1 + i)->desc->gids[0].gid;
+		const struct md_probe_key path = {.local = unit_gid("fe80::1"), .remote = remote};
+		const int rc = md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1, 5, &watches, md_now());
 
-		assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1, 5, &watches, md_now()), 0);
+		assert_int_equal(rc, 0);
 		probes[i] = md_probes_find(&agent.prober.probes, &path);
 	}
 	for (unsigned int i = 0; i < 100; i++) {

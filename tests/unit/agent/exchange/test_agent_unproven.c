@@ -131,9 +131,12 @@ static void arrive(enum md_kind kind, unsigned int n, uint32_t at, bool multicas
 	const struct in6_addr ours_ip = address(0xffff);
 	struct md_addr to = md_tx_addr(&ours_ip, 0, arrives_on);
 
-	next = (struct md_received){
-		.ip = address(at), .to = multicast ? md_udp_group(true) : ours_ip, .ifindex = arrives_on, .hop_limit = 255};
-	next.len = md_seal(forger, kind, kind == MD_KIND_BEACON ? NULL : &to, arrives_on, payload, len, clock_ns, next.bytes);
+	next = (struct md_received){.ip = address(at),
+				    .to = multicast ? md_udp_group(true) : ours_ip,
+				    .ifindex = arrives_on,
+				    .hop_limit = 255};
+	next.len = md_seal(forger, kind, kind == MD_KIND_BEACON ? NULL : &to, arrives_on, payload, len, clock_ns,
+			   next.bytes);
 	memcpy(next.bytes + MD_HEADER_SENDER_AT, &id, sizeof(id));
 	came_bytes += next.len;
 	is_next = true;
@@ -145,8 +148,12 @@ static uint16_t from_rail;
 /* @desc: NULL: without the description */
 static void beacon(unsigned int n, uint32_t at, const char *desc)
 {
-	struct md_beacon said = {
-		.name = "h", .agent_version = 1, .interval_ms = 60000, .generation = 1, .desc_bytes = 100, .rail = from_rail};
+	struct md_beacon said = {.name = "h",
+				 .agent_version = 1,
+				 .interval_ms = 60000,
+				 .generation = 1,
+				 .desc_bytes = 100,
+				 .rail = from_rail};
 	uint8_t bytes[MD_DESC_BYTES_MAX], payload[MD_PAYLOAD_MAX_BYTES];
 	struct md_desc *parsed;
 
@@ -266,7 +273,7 @@ static void test_questions_for_descriptions(void **state)
 	end();
 }
 
-/* Somebody repeats beacons of a host on another link, again and again. Where the host is heard, it is asked all the same. */
+/* Somebody repeats beacons of a host on another link, without end. Where the host is heard, it is asked all the same. */
 static void test_questions_on_another_link(void **state)
 {
 	(void)state;
@@ -320,7 +327,7 @@ static void test_questions_for_keys(void **state)
 	end();
 }
 
-/* A host is asked for its key on each link on which it is heard: on the first one somebody else may have sent its beacons. */
+/* A host is asked for its key on each link on which it is heard: on the first one, its beacons may be forged. */
 static void test_questions_for_keys_on_each_link(void **state)
 {
 	(void)state;
@@ -347,7 +354,7 @@ static void sealed_by_stranger(unsigned int n, uint32_t at)
 	md_trust_stranger(&agent, &received, clock_ns);
 }
 
-/* Somebody with an address of his own sends what cannot be opened, in the name of a host: the host is told our key all the same. */
+/* Somebody sends what cannot be opened, from his own address in a host's name: the host is told our key all the same. */
 static void test_strangers(void **state)
 {
 	(void)state;

@@ -629,10 +629,12 @@ static void test_answers(void **state)
 	assert_true(news & MD_NEWS_DESC);
 }
 
-/* A host that answers at several of its addresses stays known when the first of these, or the link on which it is heard, fails. */
+/* A host that answers at several addresses stays known when the first one, or the link on which it is heard, fails. */
 static void test_answers_at_another_address(void **state)
 {
-	struct peer peer = {1, 100, 1, 5000, "rail mlx5_0; gid 10.1.0.2/24 v2; gid fe80::7/64 v2; rail mlx5_1; gid 10.2.0.2/24 v2; gid 10.3.0.2/24 kept;"};
+	struct peer peer = {1, 100, 1, 5000,
+			    "rail mlx5_0; gid 10.1.0.2/24 v2; gid fe80::7/64 v2;"
+			    "rail mlx5_1; gid 10.2.0.2/24 v2; gid 10.3.0.2/24 kept;"};
 	struct peer liar = {1, 100, 2, 5000, ONE_RAIL};
 	unsigned int news;
 
@@ -642,7 +644,8 @@ static void test_answers_at_another_address(void **state)
 		assert_int_equal(peers_tell(&hosts, &peer, "10.2.0.2", i * 5 * MD_S, &news), 0);
 		assert_false(md_hosts_expire(&hosts, i * 5 * MD_S));
 		assert_non_null(host(1));
-		assert_int_equal(host(1)->told.by.s6_addr[13], i < 4 ? 1 : 2); /* three and a half intervals after the first answer */
+		/* The second address stands for the host three and a half intervals after the first one has answered. */
+		assert_int_equal(host(1)->told.by.s6_addr[13], i < 4 ? 1 : 2);
 	}
 	/* Also while beacons of the host are heard, which somebody may have forged. */
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 50 * MD_S, &news), 0);

@@ -56,7 +56,8 @@ static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid 
 }
 
 #define HOST {.bytes = {[0] = 0xee, [8] = 1}} /* peers_id(1) */
-static const struct md_endpoint here = {.host = HOST}, elsewhere = {.host = HOST, .ifindex = 99}, of_another = {.host = {{0xee}}};
+static const struct md_endpoint here = {.host = HOST}, elsewhere = {.host = HOST, .ifindex = 99};
+static const struct md_endpoint of_another = {.host = {{0xee}}};
 
 static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoint *from)
 {
