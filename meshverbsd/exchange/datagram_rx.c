@@ -10,7 +10,7 @@
 #include "paths.h"
 
 /*
- * Least time between two requests for one host's description. Less by another link: somebody may repeat the host's beacons
+ * Least time between two requests for one host's description. Less by another link: somebody may repeat its beacons
  * on one.
  */
 #define WANTED_NS (200 * MD_MS)

@@ -107,7 +107,7 @@ void md_hosts_forget_wants(struct md_hosts *hosts, uint64_t now_ns)
 		drop(hosts, host, host->wanted.by[1] & ~host->wanted.by[0]);
 		host->wanted.by[1] = host->wanted.by[0];
 		host->wanted.by[0] = 0;
-		/* In order of arrival: else a host that nobody wants any more is the newest one, which makes room first. */
+		/* In order of arrival: else a host that nobody wants any more is the newest, which makes room first. */
 		if (!md_host_is_wanted(host))
 			md_hosts_place(hosts, host);
 		else if (!(md_host_wanters(host) & 1u << host->wanted.charged))

@@ -273,7 +273,7 @@ static void test_questions_for_descriptions(void **state)
 	end();
 }
 
-/* Somebody repeats beacons of a host on another link, without end. Where the host is heard, it is asked all the same. */
+/* Somebody repeats beacons of a host on another link, without end. Where the host is heard, it is still asked. */
 static void test_questions_on_another_link(void **state)
 {
 	(void)state;
@@ -354,7 +354,7 @@ static void sealed_by_stranger(unsigned int n, uint32_t at)
 	md_trust_stranger(&agent, &received, clock_ns);
 }
 
-/* Somebody sends what cannot be opened, from his own address in a host's name: the host is told our key all the same. */
+/* Somebody sends what cannot be opened, from his own address in a host's name: the host is still told our key. */
 static void test_strangers(void **state)
 {
 	(void)state;

@@ -644,7 +644,7 @@ static void test_answers_at_another_address(void **state)
 		assert_int_equal(peers_tell(&hosts, &peer, "10.2.0.2", i * 5 * MD_S, &news), 0);
 		assert_false(md_hosts_expire(&hosts, i * 5 * MD_S));
 		assert_non_null(host(1));
-		/* The second address stands for the host three and a half intervals after the first one has answered. */
+		/* The second address stands for the host 3.5 intervals after the first one has answered. */
 		assert_int_equal(host(1)->told.by.s6_addr[13], i < 4 ? 1 : 2);
 	}
 	/* Also while beacons of the host are heard, which somebody may have forged. */

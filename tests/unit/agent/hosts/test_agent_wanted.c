@@ -393,7 +393,7 @@ static void test_signed_shield_nobody(void **state)
 	assert_null(host(n - 1));
 }
 
-/* A host that nobody wants any more is as old as before: of those that somebody invented since, the newest makes room. */
+/* A host that nobody wants any more is as old as before: of those invented since, the newest makes room. */
 static void test_wanted_no_more(void **state)
 {
 	unsigned int n;
