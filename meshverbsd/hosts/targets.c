@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "targets.h"
+#include "targetsint.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,12 +9,6 @@
 #include "hosts.h"
 #include "secure.h"
 
-/* Queries in a row, before MD_QUERY_RATE limits them. */
-#define QUERY_BURST 64
-#define QUERY_EACH_NS (MD_S / MD_QUERY_RATE)
-/* Targets of an account that are queried each MD_QUERY_NS. */
-#define N_IN_TIME (MD_QUERY_NS / QUERY_EACH_NS)
-
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid)
 {
 	struct md_target *target;
@@ -23,69 +17,11 @@ struct md_target *md_targets_find(const struct md_targets *targets, const union 
 	return target;
 }
 
-static struct md_target_user *find_user(const struct md_targets *targets, uint64_t account)
-{
-	struct md_target_user *user;
-
-	if (!account)
-		return (struct md_target_user *)&targets->root;
-	HASH_FIND(hh, targets->users, &account, sizeof(account), user);
-	return user;
-}
-
-/* Return: the account, to be given back by put(); NULL: no memory. */
-static struct md_target_user *get(struct md_targets *targets, uint64_t account)
-{
-	struct md_target_user *user = find_user(targets, account);
-
-	if (!user) {
-		user = calloc(1, sizeof(*user));
-		if (!user)
-			return NULL;
-		user->account = account;
-		HASH_ADD(hh, targets->users, account, sizeof(user->account), user);
-		if (!user->hh.tbl) {
-			free(user);
-			return NULL;
-		}
-	}
-	user->n_refs++;
-	return user;
-}
-
-static void put(struct md_targets *targets, struct md_target_user *user)
-{
-	if (--user->n_refs || !user->account)
-		return;
-	HASH_DEL(targets->users, user);
-	free(user);
-}
-
-static bool is_full(const struct md_target_user *user)
-{
-	const size_t max = user->account == MD_TARGETS_OF_OTHERS ? MD_TARGETS_FOR_OTHERS : MD_TARGETS_PER_ACCOUNT;
-
-	return user->account && user->n >= max;
-}
-
-static void charge(struct md_targets *targets, struct md_target *target, struct md_target_user *user)
-{
-	struct md_target_user *former = target->payer;
-
-	user->n++;
-	user->n_refs++;
-	target->payer = user;
-	if (!former)
-		return;
-	former->n--;
-	put(targets, former);
-}
-
 static int add(struct md_targets *targets, const union ibv_gid *gid, struct md_target_user *user, struct md_target **ret)
 {
 	struct md_target *target;
 
-	if (!md_has_room(targets->n, MD_TARGETS_MAX, user->account) || is_full(user))
+	if (!md_has_room(targets->n, MD_TARGETS_MAX, user->account) || md_target_user_full(user))
 		return -ENOSPC;
 	target = calloc(1, sizeof(*target));
 	if (!target)
@@ -96,7 +32,7 @@ static int add(struct md_targets *targets, const union ibv_gid *gid, struct md_t
 		free(target);
 		return -ENOMEM;
 	}
-	charge(targets, target, user);
+	md_target_charge(targets, target, user);
 	targets->n++;
 	*ret = target;
 	return 0;
@@ -106,9 +42,9 @@ static void remove_target(struct md_targets *targets, struct md_target *target)
 {
 	HASH_DEL(targets->by_gid, target);
 	while (target->n_needs)
-		put(targets, target->needs[--target->n_needs].user);
+		md_target_user_put(targets, target->needs[--target->n_needs].user);
 	target->payer->n--;
-	put(targets, target->payer);
+	md_target_user_put(targets, target->payer);
 	targets->n--;
 	free(target);
 }
@@ -125,7 +61,7 @@ int md_targets_add(struct md_targets *targets, const union ibv_gid *gid, const c
 		if (err)
 			return err;
 	} else {
-		charge(targets, target, &targets->root);
+		md_target_charge(targets, target, &targets->root);
 	}
 	snprintf(target->name, sizeof(target->name), "%s", name);
 	return 0;
@@ -140,177 +76,30 @@ void md_targets_forget_file(struct md_targets *targets)
 	target->name[0] = '\0';
 }
 
-static struct md_target *first_of(const struct md_targets *targets, const struct md_target *of)
-{
-	return md_targets_find(targets, mv_gid_is_zero(&of->via) ? &of->gid : &of->via);
-}
-
-static bool has_room(const struct md_target_user *user, uint64_t now_ns)
-{
-	return user->room_at_ns <= now_ns + (QUERY_BURST - 1) * QUERY_EACH_NS;
-}
-
-static void take_room(struct md_target_user *user, uint64_t now_ns)
-{
-	if (user->room_at_ns < now_ns)
-		user->room_at_ns = now_ns;
-	user->room_at_ns += QUERY_EACH_NS;
-}
-
-static void forget_needs(struct md_targets *targets, struct md_target *target, uint64_t now_ns)
-{
-	for (unsigned int i = target->n_needs; i--;) {
-		if (now_ns < target->needs[i].used_ns + MD_TARGET_IDLE_NS)
-			continue;
-		put(targets, target->needs[i].user);
-		target->needs[i] = target->needs[--target->n_needs];
-	}
-}
-
-/* Where too many accounts need the target, those with the fewest targets are noted: these are the ones to pay. */
-static void note_need(struct md_targets *targets, struct md_target *target, struct md_target_user *user, bool asks,
-		      uint64_t now_ns)
-{
-	struct md_target_need *need = NULL;
-
-	if (user->account == MD_TARGETS_OF_OTHERS)
-		return;
-	forget_needs(targets, target, now_ns);
-	for (unsigned int i = 0; i < target->n_needs; i++) {
-		if (target->needs[i].user == user) {
-			target->needs[i].used_ns = now_ns;
-			target->needs[i].asked |= asks;
-			return;
-		}
-		if (!need || target->needs[i].user->n > need->user->n)
-			need = &target->needs[i];
-	}
-	if (target->n_needs < MD_TARGET_ACCOUNTS)
-		need = &target->needs[target->n_needs++];
-	else if (asks && need->user->n > user->n)
-		put(targets, need->user);
-	else
-		return;
-	user->n_refs++;
-	*need = (struct md_target_need){.user = user, .used_ns = now_ns, .asked = asks};
-}
-
-/*
- * Who only sends to the host of a target pays as far as that delays no other query: programs answer strangers, and the
- * strangers may have been asked for by another account.
- */
-static bool may_pay(const struct md_target *target, const struct md_target_need *need)
-{
-	bool pays = need->user == target->payer;
-
-	return need->asked ? pays || !is_full(need->user) : need->user->n < N_IN_TIME + pays;
-}
-
-/* Is @user rather to pay for the target than @than? The payer stays where there is little to choose. */
-static bool is_better(const struct md_target *target, const struct md_target_user *user,
-		      const struct md_target_user *than, uint64_t now_ns)
-{
-	if (!than || has_room(user, now_ns) != has_room(than, now_ns))
-		return !than || has_room(user, now_ns);
-	return 2 * user->n + (user == target->payer ? 0 : 3) < 2 * than->n + (than == target->payer ? 0 : 3);
-}
-
-static struct md_target_user *best_of(const struct md_target *target, const struct md_target *needed,
-				      struct md_target_user *best, uint64_t now_ns)
-{
-	for (unsigned int i = 0; i < needed->n_needs; i++)
-		if (may_pay(target, &needed->needs[i]) && is_better(target, needed->needs[i].user, best, now_ns))
-			best = needed->needs[i].user;
-	return best;
-}
-
-uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t account)
-{
-	const struct md_target_user *user = find_user(targets, account);
-	uint64_t by_rate_ms = user ? user->n * 1000 / MD_QUERY_RATE : 0;
-	uint64_t ms = MD_QUERY_NS / MD_MS > by_rate_ms ? MD_QUERY_NS / MD_MS : by_rate_ms;
-
-	return ms < MD_INTERVAL_MAX_MS ? (uint32_t)ms : MD_INTERVAL_MAX_MS;
-}
-
-/*
- * Of the accounts that need the target, and have room for a query, that with the fewest targets pays. Whoever has come to
- * need thousands, or asks all the time, does not have the others wait.
- */
-static void choose_payer(struct md_targets *targets, struct md_target *target, uint64_t now_ns)
-{
-	struct md_target *first = first_of(targets, target);
-	struct md_target_user *best = NULL;
-	uint64_t due_ns;
-
-	forget_needs(targets, target, now_ns);
-	if (target->name[0] || (first && first->name[0]))
-		best = &targets->root;
-	best = best_of(target, target, best, now_ns);
-	if (first && first != target) {
-		forget_needs(targets, first, now_ns);
-		best = best_of(target, first, best, now_ns);
-	}
-	if (!best || best == target->payer)
-		return;
-	charge(targets, target, best);
-	/* An answer that is under way will be valid for some intervals of the new payer. */
-	due_ns = now_ns + md_targets_interval_ms(targets, best->account) * MD_MS;
-	if (target->regular_ns > due_ns)
-		target->regular_ns = due_ns;
-	if (target->next_ns > due_ns)
-		target->next_ns = due_ns;
-}
-
-static size_t wanters_of(const struct md_target *target, uint64_t *ret)
-{
-	size_t n = 0;
-
-	if (target->name[0])
-		ret[n++] = 0;
-	for (unsigned int i = 0; i < target->n_needs; i++)
-		if (target->needs[i].asked)
-			ret[n++] = target->needs[i].user->account;
-	return n;
-}
-
-size_t md_targets_wanters(const struct md_targets *targets, const struct md_target *target,
-			  uint64_t ret[MD_TARGET_WANTERS])
-{
-	const struct md_target *first = first_of(targets, target);
-	size_t n = wanters_of(target, ret);
-
-	if (first && first != target)
-		n += wanters_of(first, ret + n);
-	if (!n)
-		ret[n++] = target->payer->account;
-	return n;
-}
-
 struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns)
 {
 	struct md_target *target = md_targets_find(targets, gid);
-	struct md_target_user *user = get(targets, account);
+	struct md_target_user *user = md_target_user_get(targets, account);
 
 	if (user && (target || !add(targets, gid, user, &target))) {
-		note_need(targets, target, user, true, now_ns);
-		choose_payer(targets, target, now_ns);
+		md_target_note_need(targets, target, user, true, now_ns);
+		md_target_choose_payer(targets, target, now_ns);
 		target->used_ns = now_ns;
 	}
 	if (user)
-		put(targets, user);
+		md_target_user_put(targets, user);
 	return user ? target : NULL;
 }
 
 void md_targets_share(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns)
 {
 	struct md_target *target = md_targets_find(targets, gid);
-	struct md_target_user *user = target && md_target_is_wanted(target) ? get(targets, account) : NULL;
+	struct md_target_user *user = target && md_target_is_wanted(target) ? md_target_user_get(targets, account) : NULL;
 
 	if (!user)
 		return;
-	note_need(targets, target, user, false, now_ns);
-	put(targets, user);
+	md_target_note_need(targets, target, user, false, now_ns);
+	md_target_user_put(targets, user);
 }
 
 static bool is_answering(const struct md_target *target)
@@ -328,7 +117,7 @@ static bool is_listed(const struct md_desc *desc, const union ibv_gid *gid)
 
 void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, const struct md_desc *desc)
 {
-	struct md_target *first = first_of(targets, of), *target;
+	struct md_target *first = md_target_first(targets, of), *target;
 	unsigned int kept = 0;
 
 	for (unsigned int i = 0; first && i < first->n_learned; i++) {
@@ -348,7 +137,7 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of)
 {
-	struct md_target *first = first_of(targets, of), *target;
+	struct md_target *first = md_target_first(targets, of), *target;
 
 	if (!first || first->n_learned == MD_LEARNED_TARGETS || md_targets_find(targets, gid) ||
 	    add(targets, gid, first->payer, &target))
@@ -416,9 +205,9 @@ bool md_targets_may_answer(const struct md_targets *targets, const struct md_tar
 static void query(struct md_targets *targets, struct md_target *target, struct md_target_user *user, uint64_t now_ns,
 		  void (*ask)(void *arg, const struct md_target *target), void *arg)
 {
-	if (!has_room(user, now_ns))
+	if (!md_target_user_has_room(user, now_ns))
 		return;
-	take_room(user, now_ns);
+	md_target_user_take_room(user, now_ns);
 	if (now_ns >= target->regular_ns)
 		target->n_hints = 0;
 	target->regular_ns = now_ns + md_targets_interval_ms(targets, target->payer->account) * MD_MS;
@@ -444,9 +233,9 @@ static void query(struct md_targets *targets, struct md_target *target, struct m
 void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
 			void (*ask)(void *arg, const struct md_target *target), void *arg)
 {
-	struct md_target_user *user = account == MD_TARGETS_OF_OTHERS ? NULL : find_user(targets, account);
+	struct md_target_user *user = account == MD_TARGETS_OF_OTHERS ? NULL : md_target_user_find(targets, account);
 
-	choose_payer(targets, target, now_ns);
+	md_target_choose_payer(targets, target, now_ns);
 	query(targets, target, user ? user : target->payer, now_ns, ask, arg);
 }
 
