@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Documentation against the code: commands, settings, files and figures that it names are there."""
 
+import fnmatch
 import json
 import os
 import pathlib
@@ -19,7 +20,18 @@ DOCS = sorted((TOP / "docs").glob("*.md"))
 PAGES = [TOP / "README.md", *DOCS]
 GUIDES = [TOP / "CONTRIBUTING.md", *sorted((TOP / "sim").rglob("README.md")), *sorted((TOP / "tests").rglob("README.md"))]
 EXAMPLES = sorted((TOP / "docs/examples").glob("*.yaml"))
+ROOMS = sorted({path.parent for part in ("libmeshverbs", "providers/mesh", "meshverbsd", "tools")
+                for path in (TOP / part).glob("*/*.[ch]")})
+PARTS = [TOP / part for part in ("bench", "libmeshverbs", "meshverbsd", "providers", "sim", "tests", "tools")]
+SOURCES = {f"/{path.relative_to(TOP)}" for part in PARTS for path in part.rglob("*.[ch]")}
 TOOL = os.environ["MESHVERBS_TOOL"]
+
+
+def named_sources(text):
+    """Return: names of source files in the text, as patterns: `gid.[ch]` is gid.c and gid.h, `cmd_NAME.c` any command's."""
+    names = re.findall(r"`([\w./*-]+\.(?:[ch]|\[ch\]))`", text)
+    return [re.sub("[A-Z]{2,}", "*", re.sub(r"^(\.\./)+", "", stem) + suffix)
+            for name in names for stem, dot, end in [name.rpartition(".")] for suffix in (dot + letter for letter in end.strip("[]"))]
 
 
 def documents(path):
@@ -55,6 +67,26 @@ class DocsTest(unittest.TestCase):
         for page in PAGES:
             for path in re.findall(r"`((?:sim|tests|tools|docs|libmeshverbs|meshverbsd|providers|scripts)/[\w./-]+)`", page.read_text()):
                 self.assertTrue((TOP / path).exists(), f"{page.name}: {path}")
+
+    def test_source_files_exist(self):
+        """By any part of their path, such as `gid.h`. Other documents also name files of Linux and of rdma-core."""
+        pages = [TOP / "CONTRIBUTING.md", TOP / "docs/overview.md", TOP / "docs/glossary.md",
+                 *(page for part in PARTS for page in part.rglob("README.md"))]
+        unknown = [f"{page.relative_to(TOP)}: {name}" for page in pages for name in named_sources(page.read_text())
+                   if not fnmatch.filter(SOURCES, f"*/{name}")]
+        self.assertEqual(unknown, [])
+
+    def test_rooms_name_their_files(self):
+        """The README of a room names each source file of the room; the first column of its tables names no others."""
+        wrong = []
+        for room in ROOMS:
+            text = (room / "README.md").read_text()
+            files, names = [path.name for path in room.glob("*.[ch]")], named_sources(text)
+            wrong += [f"not in {room.relative_to(TOP)}/README.md: {file}"
+                      for file in files if not any(fnmatch.fnmatch(file, name) for name in names)]
+            wrong += [f"{room.relative_to(TOP)}/README.md: there is no {name}"
+                      for name in named_sources("\n".join(re.findall(r"^\| (.*?) \|", text, re.M))) if not fnmatch.filter(files, name)]
+        self.assertEqual(wrong, [])
 
     def test_programs_of_the_tree_can_be_run(self):
         """What a command line or the first column of a table of commands begins with."""
