@@ -59,7 +59,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 				 const struct mesh_choice *choice);
 int mesh_destroy_ah(struct ibv_ah *ah); /* as in libibverbs */
 /**
- * mesh_base_ah - ah.c: make a handle of the lower provider, for mc->lower.destroy_ah(). The kernel may look for the
+ * mesh_lower_ah - ah.c: make a handle of the lower provider, for mc->lower.destroy_ah(). The kernel may look for the
  * neighbour. NULL with errno.
  */
 struct ibv_ah *mesh_lower_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr);

@@ -129,7 +129,7 @@ bool mesh_vqp_is_polled(const struct mesh_vqp *h);
 int mesh_vqp_modify_lower(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
- * mesh_vqp_can_begin_again - may mesh_vqp_begin_base_again() be called later?
+ * mesh_vqp_can_begin_again - may mesh_vqp_begin_lower_again() be called later?
  *
  * libmlx5 takes the lock of a CQ when a QP goes to RESET. A poller of an extended CQ holds that lock from start_poll to end_poll.
  * So the answer is no if a poll of an extended CQ may have begun before the plugin's functions were installed.
@@ -137,7 +137,7 @@ int mesh_vqp_modify_lower(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr
 bool mesh_vqp_can_begin_again(const struct mesh_vqp *h);
 
 /**
- * mesh_vqp_begin_base_again - bring the program's own QP from RTR back to INIT, and post the recorded receives again
+ * mesh_vqp_begin_lower_again - bring the program's own QP from RTR back to INIT, and post the recorded receives again
  * @init, @init_mask: of INIT
  *
  * Only before anything was received, with posting stopped.

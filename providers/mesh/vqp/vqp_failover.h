@@ -9,7 +9,7 @@
  * Moves of a queue pair at work. Its log (wr_tracker.h) holds the work that has to be done again on the next QP.
  *
  *   RTR       mesh_failover_track()      the program's own QP does the work, which is logged; a moved QP has a log from
- *   mesh_vqp_new() on RTS       mesh_failover_base_rts()
+ *   mesh_vqp_new() on RTS       mesh_failover_lower_rts()
  *   a move    mesh_failover_prepare(), mesh_failover_connect()   makes the next QP, on the agreed rail
  *             mesh_failover_quiesce()    if the path works: waits for outstanding atomics, and holds new atomics back
  *             mesh_failover_drain()      brings the QP at work to ERR and drains it; posts the receives to the next QP
@@ -18,7 +18,7 @@
  *             or mesh_failover_release() the move was called off before the drain
  *
  * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. mesh_failover_track(),
- * mesh_failover_untrack() and mesh_failover_base_rts(): the program's thread, with conn->lock held.
+ * mesh_failover_untrack() and mesh_failover_lower_rts(): the program's thread, with conn->lock held.
  */
 
 /**
@@ -38,7 +38,7 @@ int mesh_failover_track(struct mesh_context *mc, struct ibv_qp *qp, const struct
  */
 void mesh_failover_untrack(struct mesh_vqp *h);
 
-/** mesh_failover_base_rts - the program brings its own QP to RTS. Return: as mc->lower.qp.modify_qp(). */
+/** mesh_failover_lower_rts - the program brings its own QP to RTS. Return: as mc->lower.qp.modify_qp(). */
 int mesh_failover_lower_rts(struct mesh_vqp *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**

@@ -435,6 +435,8 @@ static void test_control_leaving_are_bounded(void **state)
 	char buf[8];
 
 	(void)state;
+	if (geteuid())
+		skip(); /* while one connection of a user is being closed, a further one is refused */
 	start_controls(&controls, &address);
 	atomic_store(&held, HELD_ALL);
 	fds[0] = connect_control(&address);
