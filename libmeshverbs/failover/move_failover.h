@@ -55,7 +55,9 @@
 
 /**
  * mv_move_tell_standby - tell the peer about a standby QP
- * @mine: the standby QP; @peer_gid: the other end of its path @lid, @mtu_bytes: as for mv_move_prepared()
+ * @mine: the standby QP
+ * @peer_gid: the other end of its path
+ * @lid, @mtu_bytes: as for mv_move_prepared()
  * @ready: it is connected to the peer's standby QP
  *
  * No effect on an end that is not settled. The message may be lost, and the caller may try again. It also tells the

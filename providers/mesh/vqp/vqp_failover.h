@@ -8,14 +8,17 @@
 /*
  * Moves of a queue pair at work. Its log (wr_tracker.h) holds the work that has to be done again on the next QP.
  *
- *   RTR       mesh_failover_track()      the program's own QP does the work, which is logged; a moved QP has a log from
- *   mesh_vqp_new() on RTS       mesh_failover_lower_rts()
- *   a move    mesh_failover_prepare(), mesh_failover_connect()   makes the next QP, on the agreed rail
- *             mesh_failover_quiesce()    if the path works: waits for outstanding atomics, and holds new atomics back
- *             mesh_failover_drain()      brings the QP at work to ERR and drains it; posts the receives to the next QP
- *             mesh_failover_replay()     the peer has said how far it came: posts the remaining work again, and work
- *             goes on or mesh_failover_flush_errors() the move failed: the program gets its errors
- *             or mesh_failover_release() the move was called off before the drain
+ *   RTR      mesh_failover_track()         the program's own QP does the work, which is logged; a moved QP has a log
+ *                                          from mesh_vqp_new() on
+ *   RTS      mesh_failover_lower_rts()
+ *   a move   mesh_failover_prepare(),
+ *            mesh_failover_connect()       makes the next QP, on the agreed rail
+ *            mesh_failover_quiesce()       if the path works: waits for outstanding atomics, and holds new ones back
+ *            mesh_failover_drain()         brings the QP at work to ERR and drains it; posts the receives to the next QP
+ *            mesh_failover_replay()        the peer has said how far it came: posts the remaining work again, and work
+ *                                          goes on
+ *         or mesh_failover_flush_errors()  the move failed: the program gets its errors
+ *         or mesh_failover_release()       the move was called off before the drain
  *
  * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. mesh_failover_track(),
  * mesh_failover_untrack() and mesh_failover_lower_rts(): the program's thread, with conn->lock held.
