@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Addresses, the port numbers of the host, and which device has an address. */
+/* Addresses, the port numbers of the host, and which device has an address. @addr is one in GID form. */
 #include "cm.h"
 
 #include <errno.h>
@@ -88,9 +88,10 @@ void addr_set_port(union cm_addr *a, uint16_t port)
 	}
 }
 
-static bool find_gid(struct sim_port *p, const uint8_t *gid, uint32_t ifindex, uint32_t *ret_index,
-		     struct sim_gid *ret)
+/* The RoCE v2 entry of the address. */
+static bool roce_source(struct sim_port *p, const uint8_t *addr, uint32_t ifindex, struct cm_path *ret)
 {
+	struct sim_gid found_gid;
 	uint32_t s;
 	bool found;
 
@@ -100,22 +101,56 @@ static bool find_gid(struct sim_port *p, const uint8_t *gid, uint32_t ifindex, u
 		for (uint32_t i = 0; i < p->n_gids && i < SIM_MAX_GIDS && !found; i++) {
 			const struct sim_gid *g = &p->gids[i];
 
-			if (g->type != SIM_GID_ROCE_V2 || memcmp(g->raw, gid, 16) ||
+			if (g->type != SIM_GID_ROCE_V2 || memcmp(g->raw, addr, 16) ||
 			    (ifindex && g->ifindex != ifindex))
 				continue;
 			found = true;
-			*ret_index = i;
-			*ret = *g;
+			ret->sgid_index = i;
+			found_gid = *g;
 		}
 	} while (sim_port_read_retry(p, s));
-	return found;
+	if (!found)
+		return false;
+	ret->ifindex = found_gid.ifindex;
+	ret->slid = ret->pkey_index = 0;
+	memcpy(ret->sgid, found_gid.raw, 16);
+	memcpy(ret->smac, found_gid.mac, 6);
+	return true;
+}
+
+/* Where the port has IPoIB's P_Key: that of full members, otherwise that of limited ones. */
+static bool find_pkey(const struct sim_port *p, uint16_t *ret_index)
+{
+	for (int limited = 0; limited < 2; limited++)
+		for (uint16_t i = 0; i < SIM_MAX_PKEYS; i++)
+			if (p->pkeys[i] == (limited ? CM_PKEY & 0x7fff : CM_PKEY)) {
+				*ret_index = i;
+				return true;
+			}
+	return false;
+}
+
+/* The LID of an InfiniBand port whose netdev has the address. */
+static bool ib_source(struct cm *cm, const struct sim_port *p, const uint8_t *addr, uint32_t ifindex,
+		      struct cm_path *ret)
+{
+	const struct sim_lid *lid = sim_lid_of_address(cm->state, addr);
+
+	if (!lid || lid->lid != p->lid || (ifindex && p->ifindex != ifindex) || !find_pkey(p, &ret->pkey_index))
+		return false;
+	ret->sgid_index = 0;
+	ret->ifindex = p->ifindex;
+	ret->slid = p->lid;
+	memcpy(ret->sgid, lid->gid, 16);
+	memcpy(ret->smac, p->mac, 6);
+	return true;
 }
 
 /*
- * dev_of_gid() - the device, port and RoCE v2 entry that has the address, as rdma_cm chooses the
- * device of a source address. @ifindex: 0 for any netdev. Fills in the source half of @ret.
+ * dev_of_addr() - the device and port that has the address, as rdma_cm chooses the device of a
+ * source address. @ifindex: 0 for any netdev. Fills in the source half of @ret.
  */
-bool dev_of_gid(struct cm *cm, const uint8_t *gid, uint32_t ifindex, struct cm_path *ret)
+bool dev_of_addr(struct cm *cm, const uint8_t *addr, uint32_t ifindex, struct cm_path *ret)
 {
 	for (uint32_t d = 0; d < cm->state->n_devs && d < SIM_MAX_DEVS; d++) {
 		struct sim_dev *dev = &cm->state->devs[d];
@@ -124,16 +159,12 @@ bool dev_of_gid(struct cm *cm, const uint8_t *gid, uint32_t ifindex, struct cm_p
 			continue;
 		for (uint32_t p = 0; p < dev->n_ports && p < SIM_MAX_PORTS; p++) {
 			struct sim_port *port = &dev->ports[p];
-			struct sim_gid g;
 
-			if (port->link_layer != SIM_LINK_ETHERNET ||
-			    !find_gid(port, gid, ifindex, &ret->sgid_index, &g))
+			if (port->link_layer == SIM_LINK_INFINIBAND ? !ib_source(cm, port, addr, ifindex, ret)
+								    : !roce_source(port, addr, ifindex, ret))
 				continue;
 			ret->dev = d;
 			ret->port = p + 1;
-			ret->ifindex = g.ifindex;
-			memcpy(ret->sgid, g.raw, 16);
-			memcpy(ret->smac, g.mac, 6);
 			ret->v1 = false;
 			ret->mtu = port->active_mtu;
 			return true;
@@ -142,21 +173,51 @@ bool dev_of_gid(struct cm *cm, const uint8_t *gid, uint32_t ifindex, struct cm_p
 	return false;
 }
 
-/* dev_for_loopback() - the first device that works, to talk to itself with the family's first GID.
+/* path_to() - the destination half of @path, without the MAC. -EHOSTUNREACH: InfiniBand, and no LID has the address. */
+int path_to(struct cm *cm, const uint8_t *addr, struct cm_path *path)
+{
+	const struct sim_lid *lid = path->slid ? sim_lid_of_address(cm->state, addr) : NULL;
+
+	if (path->slid && !lid)
+		return -EHOSTUNREACH;
+	path->dlid = lid ? lid->lid : 0;
+	memcpy(path->dgid, lid ? lid->gid : addr, 16);
+	return 0;
+}
+
+/* path_addrs() - the addresses between which a path's datagrams travel. Return: false if a LID has none. */
+bool path_addrs(const struct sim_state *st, const struct cm_path *path, const uint8_t **ret_src,
+		const uint8_t **ret_dst)
+{
+	const struct sim_lid *src = sim_lid_find(st, path->slid), *dst = sim_lid_find(st, path->dlid);
+
+	if (path->slid && (!src || !dst))
+		return false;
+	*ret_src = path->slid ? src->addr : path->sgid;
+	*ret_dst = path->slid ? dst->addr : path->dgid;
+	return true;
+}
+
+/*
+ * dev_for_loopback() - the first device that works, to talk to itself: on RoCE with the family's
+ * first GID, on InfiniBand with its LID.
  */
 bool dev_for_loopback(struct cm *cm, uint16_t family, struct cm_path *ret)
 {
 	for (uint32_t d = 0; d < cm->state->n_devs && d < SIM_MAX_DEVS; d++) {
 		struct sim_port *p = &cm->state->devs[d].ports[0];
+		const struct sim_lid *lid = sim_lid_find(cm->state, p->lid);
 
 		if (p->state != SIM_PORT_ACTIVE)
 			continue;
+		if (lid && dev_of_addr(cm, lid->addr, 0, ret))
+			return true;
 		for (uint32_t i = 0; i < p->n_gids && i < SIM_MAX_GIDS; i++) {
 			struct sim_gid g = p->gids[i];
 
 			if (g.type == SIM_GID_ROCE_V2 &&
 			    !memcmp(g.raw, v4_prefix, 12) == (family == AF_INET) &&
-			    dev_of_gid(cm, g.raw, g.ifindex, ret))
+			    dev_of_addr(cm, g.raw, g.ifindex, ret))
 				return true;
 		}
 	}

@@ -13,13 +13,18 @@ void id_ah_attr(const struct cm_id *id, struct ib_uverbs_ah_attr *ret)
 	const struct cm_path *p = &id->conn.path;
 
 	memset(ret, 0, sizeof(*ret));
+	ret->port_num = (uint8_t)p->port;
+	if (p->slid) { /* InfiniBand, in one subnet: no GRH */
+		ret->dlid = p->dlid;
+		ret->static_rate = p->rate;
+		return;
+	}
 	memcpy(ret->grh.dgid, p->dgid, 16);
 	ret->grh.flow_label = p->flow_label;
 	ret->grh.sgid_index = (uint8_t)p->sgid_index;
 	ret->grh.hop_limit = p->hop_limit;
 	ret->grh.traffic_class = p->traffic_class;
 	ret->is_global = 1;
-	ret->port_num = (uint8_t)p->port;
 }
 
 /* What any state takes before there is a connection, and datagrams always. */
@@ -30,6 +35,7 @@ static void without_connection(const struct cm_id *id, struct ib_uverbs_qp_attr 
 	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 			  (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 	a->port_num = (uint8_t)id->conn.path.port;
+	a->pkey_index = id->conn.path.pkey_index;
 	a->qkey = ud ? CM_UDP_QKEY : 0;
 }
 

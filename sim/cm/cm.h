@@ -206,7 +206,10 @@ void addr_to_gid(const union cm_addr *a, uint8_t *ret);
 void addr_from_gid(const uint8_t *gid, uint16_t port, union cm_addr *ret);
 uint16_t addr_port(const union cm_addr *a);
 void addr_set_port(union cm_addr *a, uint16_t port);
-bool dev_of_gid(struct cm *cm, const uint8_t *gid, uint32_t ifindex, struct cm_path *ret);
+bool dev_of_addr(struct cm *cm, const uint8_t *addr, uint32_t ifindex, struct cm_path *ret);
+int path_to(struct cm *cm, const uint8_t *addr, struct cm_path *path);
+bool path_addrs(const struct sim_state *st, const struct cm_path *path, const uint8_t **ret_src,
+		const uint8_t **ret_dst);
 bool dev_for_loopback(struct cm *cm, uint16_t family, struct cm_path *ret);
 int port_take(struct cm *cm, struct cm_id *id);
 struct cm_id *port_listener(struct cm *cm, uint16_t ps, const union cm_addr *local);

@@ -74,7 +74,9 @@ static void fill_path(const struct conn *c, struct mad_path *p)
 {
 	memcpy(p->local_gid, c->path.sgid, 16);
 	memcpy(p->remote_gid, c->path.dgid, 16);
-	p->local_lid = p->remote_lid = MAD_LID_PERMISSIVE;
+	p->subnet_local = c->path.slid;
+	p->local_lid = c->path.slid ? c->path.slid : MAD_LID_PERMISSIVE;
+	p->remote_lid = c->path.slid ? c->path.dlid : MAD_LID_PERMISSIVE;
 	p->flow_label = c->path.flow_label;
 	p->rate = c->path.rate;
 	p->traffic_class = c->path.traffic_class;
@@ -109,7 +111,7 @@ int conn_connect(struct conn *c, const struct conn_param *p, uint64_t now_ns, st
 	m->starting_psn = c->rq_psn;
 	m->retry_count = c->retry_count;
 	m->rnr_retry_count = c->rnr_retry_count;
-	m->pkey = 0xffff;
+	m->pkey = CM_PKEY;
 	m->req.mtu = c->path.mtu;
 	m->req.max_cm_retries = CM_MAX_RETRIES;
 	m->srq = p->srq;
@@ -426,7 +428,7 @@ int conn_ask(struct conn *c, const uint8_t *data, uint8_t len, uint64_t now_ns,
 	c->active = true;
 	c->max_retries = CM_MAX_RETRIES;
 	begin(c, MAD_SIDR_REQ, out);
-	out->mad.pkey = 0xffff;
+	out->mad.pkey = CM_PKEY;
 	out->mad.service_id = c->service_id;
 	add_private(&out->mad, data, len);
 	c->state = CONN_SIDR_REQ_SENT;

@@ -12,14 +12,17 @@
 #define CM_RESPONSE_TIMEOUT 20 /* 4.096 us * 2^n */
 #define CM_MAX_RETRIES      15
 #define CM_MRA_TIMEOUT      24
-#define CM_PACKET_LIFETIME  18 /* of RoCE, as Linux 6.1 has it; newer kernels take 16 */
+#define CM_PACKET_LIFETIME  18 /* of RoCE in Linux 6.1 (newer kernels take 16); what OpenSM answers by default */
+#define CM_PKEY             0xffff /* of RoCE, and of every netdev of IPoIB */
 #define CM_ACK_DELAY        16 /* of the HCA; cmd_dev.c says the same */
 
-/* Where messages and the connection itself go. */
+/* Where messages and the connection itself go. GIDs of RoCE are addresses, those of InfiniBand the ports' index 0. */
 struct cm_path {
 	uint32_t dev, port, sgid_index; /* index into the state's devices; port from 1 */
 	uint32_t ifindex;
 	uint8_t sgid[16], dgid[16], smac[6], dmac[6];
+	uint16_t slid, dlid; /* 0 on RoCE */
+	uint16_t pkey_index;
 	bool v1;
 	uint32_t flow_label;
 	uint8_t traffic_class, hop_limit;

@@ -251,6 +251,10 @@ static void set_path(struct cm *cm, struct cm_id *id, const struct cm_path *back
 		path->traffic_class = m->req.path.traffic_class;
 		path->hop_limit = m->req.path.hop_limit;
 		path->rate = m->req.path.rate;
+		if (path->slid) { /* believed, as ib_cm does */
+			path->dlid = m->req.path.local_lid;
+			memcpy(path->dgid, m->req.path.local_gid, 16);
+		}
 	}
 	for (int i = 0; i < 8; i++)
 		id->conn.local_guid =

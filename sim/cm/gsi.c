@@ -16,6 +16,7 @@
 #define GSI_QPN     1
 #define GSI_QKEY    0x80010000u
 #define GSI_SPORT   0xc000
+#define HOP_LIMIT   64
 #define MAX_PACKETS 64 /* per call */
 
 /* Accept UDP to the RoCE port whose BTH names queue pair 1. */
@@ -108,7 +109,7 @@ void gsi_send(struct gsi *g, struct sim_state *st, const struct cm_path *path, c
 {
 	struct wire_path w = {.v1 = path->v1,
 			      .traffic_class = path->traffic_class,
-			      .hop_limit = path->hop_limit,
+			      .hop_limit = path->slid ? HOP_LIMIT : path->hop_limit,
 			      .flow_label = path->flow_label,
 			      .udp_sport = GSI_SPORT};
 	struct wire_packet p = {.opcode = OP_UD | OP_SEND_ONLY,
@@ -119,16 +120,17 @@ void gsi_send(struct gsi *g, struct sim_state *st, const struct cm_path *path, c
 				.src_qpn = GSI_QPN,
 				.payload_len = MAD_BYTES};
 	struct sockaddr_ll to = {.sll_family = AF_PACKET};
+	const uint8_t *src, *dst;
 	uint8_t frame[WIRE_MAX_FRAME];
 	enum sim_fault_action action;
 	size_t len;
 
-	if (!port_works(st, path))
+	if (!port_works(st, path) || !path_addrs(st, path, &src, &dst))
 		return;
 	memcpy(w.smac, path->smac, 6);
 	memcpy(w.dmac, path->dmac, 6);
-	memcpy(w.sgid, path->sgid, 16);
-	memcpy(w.dgid, path->dgid, 16);
+	memcpy(w.sgid, src, 16);
+	memcpy(w.dgid, dst, 16);
 	wire_begin(frame, &w, &p);
 	memcpy(p.payload, mad, MAD_BYTES);
 	len = wire_finish(frame, &w, &p);
@@ -139,7 +141,7 @@ void gsi_send(struct gsi *g, struct sim_state *st, const struct cm_path *path, c
 		frame[len - 5] ^= 1;
 	to.sll_ifindex = (int)(memcmp(path->smac, path->dmac, 6) ? path->ifindex : g->lo);
 	for (int n = action == SIM_FAULT_DUPLICATE ? 2 : 1; n; n--)
-		(void)!sendto(g->fds[memcmp(path->dgid, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12) != 0],
+		(void)!sendto(g->fds[memcmp(dst, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12) != 0],
 			      frame, len, 0, (struct sockaddr *)&to, sizeof(to));
 }
 
@@ -148,12 +150,11 @@ static bool path_back(struct gsi *g, struct cm *cm, const struct wire_packet *p,
 		      struct cm_path *ret)
 {
 	memset(ret, 0, sizeof(*ret));
-	if (!dev_of_gid(cm, p->dgid, ifindex == g->lo ? 0 : ifindex, ret) ||
-	    !port_works(cm->state, ret))
+	if (!dev_of_addr(cm, p->dgid, ifindex == g->lo ? 0 : ifindex, ret) ||
+	    !port_works(cm->state, ret) || path_to(cm, p->sgid, ret))
 		return false;
-	memcpy(ret->dgid, p->sgid, 16);
 	memcpy(ret->dmac, p->smac, 6);
-	ret->hop_limit = 64;
+	ret->hop_limit = HOP_LIMIT;
 	return true;
 }
 

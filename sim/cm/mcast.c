@@ -48,6 +48,8 @@ int id_join(struct cm *cm, struct cm_id *id, const union cm_addr *group, uint64_
 
 	if (id->qp_type != IBV_QPT_UD || !id->has_dev || !is_multicast(group))
 		return -EINVAL;
+	if (id->conn.path.slid)
+		return -ENOSYS; /* no subnet manager gives a multicast LID */
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return -ENOMEM;

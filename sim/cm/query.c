@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define PKEY          0xffff
 #define EXACTLY       2 /* selector of a path record's MTU, rate and life time */
 #define PATH_REC_SIZE 64
 
@@ -57,9 +56,11 @@ int id_query_route(struct cm *cm, const struct cm_id *id, struct rdma_ucm_query_
 	ret->num_paths = id->has_route;
 	memcpy(r->dgid, p->dgid, 16);
 	memcpy(r->sgid, p->sgid, 16);
-	r->pkey = htobe16(PKEY);
+	r->pkey = htobe16(CM_PKEY);
 	if (!id->has_route)
 		return 0;
+	r->dlid = htobe16(p->dlid);
+	r->slid = htobe16(p->slid);
 	r->flow_label = htobe32(p->flow_label);
 	r->reversible = 1;
 	r->mtu = p->mtu;
@@ -78,7 +79,8 @@ static void fill_device(struct cm *cm, const struct cm_id *id, struct rdma_ucm_q
 		return;
 	r->node_guid = guid_of(cm, id);
 	r->port_num = (uint8_t)id->conn.path.port;
-	r->ibdev_index = NO_INDEX; /* and no P_Key: that is IPoIB's */
+	r->ibdev_index = NO_INDEX;
+	r->pkey = id->conn.path.slid ? htobe16(CM_PKEY) : 0; /* IPoIB's */
 }
 
 static void query_addr(struct cm *cm, const struct cm_id *id, struct rdma_ucm_query_addr_resp *r)
@@ -92,7 +94,7 @@ static void query_addr(struct cm *cm, const struct cm_id *id, struct rdma_ucm_qu
 
 static void fill_ib(const struct cm_id *id, const union cm_addr *a, const uint8_t *gid, void *dst)
 {
-	struct addr_ib ib = {.family = AF_IB};
+	struct addr_ib ib = {.family = AF_IB, .pkey = id->has_dev && id->conn.path.slid ? htobe16(CM_PKEY) : 0};
 
 	if (a->sa.sa_family == AF_IB) {
 		memcpy(dst, a, sizeof(ib));
@@ -116,15 +118,17 @@ static void query_gid(struct cm *cm, const struct cm_id *id, struct rdma_ucm_que
 static void pack_path(const struct cm_path *p, uint8_t *b)
 {
 	uint32_t flow = htobe32((p->flow_label & 0xfffff) << 8 | p->hop_limit);
+	uint16_t lids[] = {htobe16(p->dlid), htobe16(p->slid)};
 
 	memset(b, 0, PATH_REC_SIZE);
 	memcpy(b + 8, p->dgid, 16);
 	memcpy(b + 24, p->sgid, 16);
+	memcpy(b + 40, lids, 4);
 	memcpy(b + 44, &flow, 4);
 	b[48] = p->traffic_class;
 	b[49] = 1 << 7; /* reversible */
-	b[50] = PKEY >> 8;
-	b[51] = PKEY & 0xff;
+	b[50] = CM_PKEY >> 8;
+	b[51] = CM_PKEY & 0xff;
 	b[54] = (uint8_t)(EXACTLY << 6 | p->mtu);
 	b[55] = (uint8_t)(EXACTLY << 6 | p->rate);
 	b[56] = (uint8_t)(EXACTLY << 6 | p->lifetime);

@@ -34,14 +34,18 @@ static void set_dev(struct cm *cm, struct cm_id *id)
 /* The device with that address. -ENODEV: it belongs to a netdev without one. */
 static int acquire_dev(struct cm *cm, struct cm_id *id, const union cm_addr *a)
 {
-	uint8_t gid[16];
+	struct cm_path *path = &id->conn.path;
+	uint8_t addr[16];
+	bool own;
 
-	addr_to_gid(a, gid);
-	if (dev_of_gid(cm, gid, scope_of(a), &id->conn.path)) {
+	addr_to_gid(a, addr);
+	own = cm->ops->own_address(cm->arg, addr);
+	/* A removed address takes its GID along, but stands in the table of LIDs for ever. */
+	if (dev_of_addr(cm, addr, scope_of(a), path) && (own || !path->slid)) {
 		set_dev(cm, id);
 		return 0;
 	}
-	return cm->ops->own_address(cm->arg, gid) ? -ENODEV : -EADDRNOTAVAIL;
+	return own ? -ENODEV : -EADDRNOTAVAIL;
 }
 
 int id_bind(struct cm *cm, struct cm_id *id, const union cm_addr *a)
@@ -104,12 +108,12 @@ void id_resolve_more(struct cm *cm, struct cm_id *id)
 	struct cm_path *path = &id->conn.path;
 	struct cm_route route;
 	union cm_addr src;
-	uint8_t given[16];
-	int err;
+	uint8_t from[16], dst[16];
+	int err, nowhere;
 
-	addr_to_gid(&id->dst, path->dgid);
-	addr_to_gid(&id->src, given);
-	err = cm->ops->route(cm->arg, addr_is_any(&id->src) ? NULL : given, path->dgid,
+	addr_to_gid(&id->dst, dst);
+	addr_to_gid(&id->src, from);
+	err = cm->ops->route(cm->arg, addr_is_any(&id->src) ? NULL : from, dst,
 			     scope_of(&id->dst), &route);
 	if (err) {
 		resolved(cm, id, err);
@@ -126,20 +130,21 @@ void id_resolve_more(struct cm *cm, struct cm_id *id)
 		}
 		id->src = src;
 	}
+	addr_to_gid(&id->src, from);
+	nowhere = path_to(cm, dst, path);
 	if (route.local) {
 		struct cm_path own;
 
-		err = dev_of_gid(cm, path->dgid, 0, &own) ? 0 : -ENODEV;
+		err = dev_of_addr(cm, dst, 0, &own) ? 0 : -ENODEV;
 		if (!err)
 			memcpy(path->dmac, own.smac, 6);
 	} else {
-		err = cm->ops->neighbour(cm->arg, path->sgid, path->dgid, path->ifindex,
-					 path->dmac);
+		err = cm->ops->neighbour(cm->arg, from, dst, path->ifindex, path->dmac);
 	}
 	if (err == -EAGAIN && cm->now_ns < id->resolve_until_ns)
 		id->resolve_at_ns = cm->now_ns + ASK_AGAIN_NS;
 	else
-		resolved(cm, id, err == -EAGAIN ? -ETIMEDOUT : err);
+		resolved(cm, id, err == -EAGAIN ? -ETIMEDOUT : err ? err : nowhere);
 }
 
 /* To whoever listens on this host. */
@@ -153,6 +158,7 @@ static void resolve_loopback(struct cm *cm, struct cm_id *id)
 		return;
 	}
 	set_dev(cm, id);
+	path->dlid = path->slid;
 	memcpy(path->dgid, path->sgid, 16);
 	memcpy(path->dmac, path->smac, 6);
 	if (addr_is_any(&id->src)) {
@@ -188,7 +194,7 @@ int id_resolve_addr(struct cm *cm, struct cm_id *id, const union cm_addr *src,
 	return 0;
 }
 
-static uint8_t rate_of(const struct sim_port *p)
+static uint32_t gbps_of(const struct sim_port *p)
 {
 	uint32_t lane = p->active_speed == 1    ? 25
 			: p->active_speed == 2  ? 50
@@ -197,13 +203,40 @@ static uint8_t rate_of(const struct sim_port *p)
 			: p->active_speed == 32 ? 250
 			: p->active_speed == 64 ? 500
 						: 1000;
-	uint32_t gbps = lane * (p->active_width == 2 ? 4 : 1) / 10;
 
-	/* As rdma_cm takes the speed of a netdev. */
+	return lane * (p->active_width == 2 ? 4 : 1) / 10;
+}
+
+/* As rdma_cm takes the speed of a netdev. */
+static uint8_t roce_rate(uint32_t gbps)
+{
 	return gbps >= 40   ? IBV_RATE_40_GBPS
 	       : gbps >= 30 ? IBV_RATE_30_GBPS
 	       : gbps >= 10 ? IBV_RATE_10_GBPS
 			    : IBV_RATE_MAX;
+}
+
+/* As a subnet manager has it. */
+static uint8_t ib_rate(uint32_t gbps)
+{
+	switch (gbps) {
+	case 10:
+		return IBV_RATE_10_GBPS;
+	case 25:
+		return IBV_RATE_25_GBPS;
+	case 40:
+		return IBV_RATE_40_GBPS;
+	case 50:
+		return IBV_RATE_50_GBPS;
+	case 56:
+		return IBV_RATE_56_GBPS;
+	case 100:
+		return IBV_RATE_100_GBPS;
+	case 200:
+		return IBV_RATE_200_GBPS;
+	default:
+		return IBV_RATE_400_GBPS;
+	}
 }
 
 /* Like ib_core, spread connections over UDP source ports by what tells them apart. */
@@ -219,15 +252,22 @@ static uint32_t flow_label(const struct cm_id *id)
 int id_resolve_route(struct cm *cm, struct cm_id *id)
 {
 	struct cm_path *path = &id->conn.path;
+	uint32_t gbps;
 
 	if (id->state != ID_ADDR_RESOLVED)
 		return -EINVAL;
-	path->hop_limit = HOP_LIMIT;
-	path->traffic_class = id->tos_set ? id->tos : 0;
-	path->flow_label = flow_label(id);
-	path->rate = rate_of(&cm->state->devs[path->dev].ports[path->port - 1]);
-	path->lifetime =
-		id->timeout_set && id->timeout ? (uint8_t)(id->timeout - 1) : CM_PACKET_LIFETIME;
+	gbps = gbps_of(&cm->state->devs[path->dev].ports[path->port - 1]);
+	path->lifetime = CM_PACKET_LIFETIME;
+	if (path->slid) { /* a subnet manager's path record: nothing for a GRH */
+		path->rate = ib_rate(gbps);
+	} else {
+		path->hop_limit = HOP_LIMIT;
+		path->traffic_class = id->tos_set ? id->tos : 0;
+		path->flow_label = flow_label(id);
+		path->rate = roce_rate(gbps);
+		if (id->timeout_set && id->timeout)
+			path->lifetime = (uint8_t)(id->timeout - 1);
+	}
 	id->has_route = true;
 	id->state = ID_ROUTE_RESOLVED;
 	id_event(cm, id, EVENT_ROUTE_RESOLVED, 0);

@@ -29,7 +29,7 @@
 
 #define SIM_STATE_ENV     "SIM_STATE"
 #define SIM_STATE_MAGIC   0x73696d68636131ULL /* "simhca1" */
-#define SIM_STATE_VERSION 6
+#define SIM_STATE_VERSION 7
 
 #define SIM_MAX_DEVS   16
 #define SIM_MAX_PORTS  2
@@ -189,6 +189,7 @@ struct sim_lid {
 	uint16_t lid;
 	uint8_t reserved[6];
 	uint8_t addr[16]; /* IPv6 or ::ffff:a.b.c.d of the netdev behind that port */
+	uint8_t gid[16]; /* of the port, index 0 */
 };
 
 /*
@@ -307,6 +308,24 @@ static inline bool sim_gid_in_use(struct sim_state *st, uint32_t dev, uint32_t p
 					 memory_order_acquire))
 			return true;
 	return false;
+}
+
+/** sim_lid_find() - what is known of a LID; NULL: nothing. */
+static inline const struct sim_lid *sim_lid_find(const struct sim_state *st, uint16_t lid)
+{
+	for (int i = 0; i < SIM_MAX_LIDS && st->lids[i].lid; i++)
+		if (st->lids[i].lid == lid)
+			return &st->lids[i];
+	return NULL;
+}
+
+/** sim_lid_of_address() - the LID that has the address (GID form) behind it, or NULL. */
+static inline const struct sim_lid *sim_lid_of_address(const struct sim_state *st, const uint8_t *addr)
+{
+	for (int i = 0; i < SIM_MAX_LIDS && st->lids[i].lid; i++)
+		if (!memcmp(st->lids[i].addr, addr, 16))
+			return &st->lids[i];
+	return NULL;
 }
 
 /** sim_port_write_begin() / sim_port_write_end() - bracket a change of the guarded part of @p; one

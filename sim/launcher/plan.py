@@ -46,6 +46,11 @@ class Device:
         return "".join(octets[:3] + ["03", "00"] + octets[3:])
 
     @property
+    def gid(self):
+        """Of an InfiniBand port: index 0."""
+        return ipaddress.IPv6Address(self.subnet_prefix << 64 | int(self.node_guid, 16))
+
+    @property
     def hca_type(self):
         return f"MT{self.part_id}"
 
@@ -113,10 +118,10 @@ def lids_of(topo):
 
 
 def lid_table(topo):
-    """[(LID, address of the netdev behind it)], the same on every host."""
-    nics = {nic.port: nic for nic in topo.nics()}
-    return [(lid, nics[port].addrs[0].ip)
-            for port, lid in sorted(lids_of(topo).items(), key=lambda item: item[1])]
+    """[(LID, address of the netdev behind it, GID of the port)], the same on every host."""
+    lids = lids_of(topo)
+    return sorted((lids[nic.port], nic.addrs[0].ip, device(nic, 0, lids).gid)
+                  for nic in topo.nics() if nic.port in lids)
 
 
 def device(nic, minor, lids):
@@ -174,5 +179,5 @@ def daemon_config(plan, topo, state, socket, seed, stand_ins):
             f"pkeys={dev.n_pkeys} pkey_table={','.join(f'{pkey:x}' for pkey in dev.pkeys)} lid={dev.lid} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us}")
     for nic in plan.nics:
         lines += [f"vlan {nic.netdev}.{vid} {nic.netdev} {vid}" for vid in nic.vlans if stand_ins]
-    lines += [f"lid {lid} {addr}" for lid, addr in lid_table(topo)]
+    lines += [f"lid {lid} {addr} {gid}" for lid, addr, gid in lid_table(topo)]
     return "\n".join(lines) + "\n"

@@ -165,11 +165,13 @@ static int read_lid(struct config *c, char **save)
 {
 	struct sim_lid *l = &c->lids[c->n_lids];
 	const char *lid = strtok_r(NULL, " ", save), *addr = strtok_r(NULL, " ", save);
+	const char *gid = strtok_r(NULL, " ", save);
 	struct in_addr v4;
 	uint64_t v;
 
 	/* The last record stays zero: it ends the table. */
-	if (c->n_lids >= SIM_MAX_LIDS - 1 || !addr || number_to(&v, lid, 10, 0xbfff))
+	if (c->n_lids >= SIM_MAX_LIDS - 1 || !gid || number_to(&v, lid, 10, 0xbfff) ||
+	    inet_pton(AF_INET6, gid, l->gid) != 1)
 		return -EINVAL;
 	l->lid = (uint16_t)v;
 	if (inet_pton(AF_INET, addr, &v4) == 1) {

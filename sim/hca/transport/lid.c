@@ -13,27 +13,25 @@
 
 static int lid_index(const struct sim_state *st, uint16_t lid)
 {
-	for (int i = 0; i < SIM_MAX_LIDS && st->lids[i].lid; i++)
-		if (st->lids[i].lid == lid)
-			return i;
-	return -1;
+	const struct sim_lid *l = sim_lid_find(st, lid);
+
+	return l ? (int)(l - st->lids) : -1;
 }
 
 /** lid_address() - GID form of the address behind a LID, or NULL. */
 const uint8_t *lid_address(const struct sim_state *st, uint16_t lid)
 {
-	int i = lid_index(st, lid);
+	const struct sim_lid *l = sim_lid_find(st, lid);
 
-	return i < 0 ? NULL : st->lids[i].addr;
+	return l ? l->addr : NULL;
 }
 
 /** lid_of_address() - the other way round; 0 if no LID has it. */
 uint16_t lid_of_address(const struct sim_state *st, const uint8_t *addr)
 {
-	for (int i = 0; i < SIM_MAX_LIDS && st->lids[i].lid; i++)
-		if (!memcmp(st->lids[i].addr, addr, 16))
-			return st->lids[i].lid;
-	return 0;
+	const struct sim_lid *l = sim_lid_of_address(st, addr);
+
+	return l ? l->lid : 0;
 }
 
 /** lid_is_worth_waiting() - has nobody waited for its MAC in vain? No queue pair of a real port waits at all. */

@@ -99,8 +99,9 @@ static int op_neighbour(void *arg, const uint8_t *sgid, const uint8_t *dgid, uin
 
 static bool op_own_address(void *arg, const uint8_t *addr)
 {
-	(void)arg;
-	return addr[15] & 1;
+	const struct host *h = arg;
+
+	return addr[15] == h->n || addr[15] & 1;
 }
 
 static void op_readable(void *arg, struct cm_file *f)
@@ -111,7 +112,7 @@ static void op_readable(void *arg, struct cm_file *f)
 
 static const struct cm_ops ops = {op_send, op_route, op_neighbour, op_own_address, op_readable};
 
-static void set_up(struct host *h, uint8_t n)
+static void set_up(struct host *h, uint8_t n, bool infiniband)
 {
 	struct sim_port *p;
 
@@ -121,13 +122,20 @@ static void set_up(struct host *h, uint8_t n)
 		states[n]->devs[0].present = 1;
 		states[n]->devs[0].n_ports = 1;
 		p = &states[n]->devs[0].ports[0];
-		p->link_layer = SIM_LINK_ETHERNET;
 		p->state = SIM_PORT_ACTIVE;
 		p->active_mtu = 5;
 		p->n_gids = 2;
 		p->gids[1].type = SIM_GID_ROCE_V2;
 		address(n, p->gids[1].raw);
+		p->lid = n + 1;
+		p->pkeys[0] = CM_PKEY;
+		for (uint8_t i = 0; i < N_HOSTS; i++) {
+			states[n]->lids[i].lid = i + 1;
+			states[n]->lids[i].gid[15] = i;
+			address(i, states[n]->lids[i].addr);
+		}
 	}
+	states[n]->devs[0].ports[0].link_layer = infiniband ? SIM_LINK_INFINIBAND : SIM_LINK_ETHERNET;
 	memset(h, 0, sizeof(*h));
 	h->n = n;
 	cm_init(&h->cm, states[n], &ops, h, 1);
@@ -287,6 +295,17 @@ static void good_command(struct input *in)
 	}
 }
 
+static void way_back(struct host *to, const struct host *from, struct cm_path *ret)
+{
+	uint8_t addr[16];
+
+	memset(ret, 0, sizeof(*ret));
+	address(to->n, addr);
+	dev_of_addr(&to->cm, addr, 0, ret);
+	address(from->n, addr);
+	path_to(&to->cm, addr, ret);
+}
+
 /* What the peer sent lately, perhaps with some bytes changed; or anything. */
 static void message(struct input *in)
 {
@@ -295,10 +314,7 @@ static void message(struct input *in)
 	struct cm_path back;
 	size_t len = MAD_BYTES;
 
-	memset(&back, 0, sizeof(back));
-	address(to->n, back.sgid);
-	dev_of_gid(&to->cm, back.sgid, 0, &back);
-	address(from->n, back.dgid);
+	way_back(to, from, &back);
 	if (from->n_wire && how & 7) {
 		memcpy(bytes, from->wire[(from->n_wire - 1 - (how >> 3 & 3)) % ON_WIRE].bytes,
 		       MAD_BYTES);
@@ -339,10 +355,7 @@ static void pass(struct host *from)
 	struct host *to = &hosts[!from->n];
 	struct cm_path back;
 
-	memset(&back, 0, sizeof(back));
-	address(to->n, back.sgid);
-	dev_of_gid(&to->cm, back.sgid, 0, &back);
-	address(from->n, back.dgid);
+	way_back(to, from, &back);
 	cm_receive(&to->cm, &back, from->wire[(from->n_wire - 1) % ON_WIRE].bytes, MAD_BYTES);
 }
 
@@ -384,9 +397,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = {data, size};
 	uint8_t how;
 
-	for (uint8_t i = 0; i < N_HOSTS; i++)
-		set_up(&hosts[i], i);
 	how = (uint8_t)take(&in, 1);
+	for (uint8_t i = 0; i < N_HOSTS; i++)
+		set_up(&hosts[i], i, how >> 7);
 	route_answer = neighbour_answer = 0;
 	if (how & 0xf8)
 		prepare(how);

@@ -91,7 +91,7 @@ class Cases:
 
 
 class Programs(Cases, unittest.TestCase):
-    stacked = False
+    stacked, topology = False, "pair"
 
     @classmethod
     def setUpClass(cls):
@@ -102,7 +102,7 @@ class Programs(Cases, unittest.TestCase):
     def up(cls):
         with contextlib.ExitStack() as stack:
             stage = stack.enter_context(staged(BUILD)) if cls.stacked else None
-            yield stack.enter_context(World.up("pair", BUILD, stage, "rdmacm"))
+            yield stack.enter_context(World.up(cls.topology, BUILD, stage, f"rdmacm-{cls.topology}"))
 
     def test_rping(self):
         for nic, address in enumerate(PAIR["b"]):
@@ -167,6 +167,15 @@ class Stacked(Programs):
     stacked = True
 
 
+class InfiniBand(Programs):
+    """The same addresses, on ports that are found by LID."""
+    topology = "ibpair"
+
+
+class InfiniBandStacked(InfiniBand):
+    stacked = True
+
+
 class Lossy(Cases, unittest.TestCase):
     """Messages of the connection manager are repeated."""
 
@@ -188,12 +197,12 @@ class Triangle(Cases, unittest.TestCase):
 
 class Survival(Cases, unittest.TestCase):
     """The cable is pulled in the middle; the queue pairs move to the other one."""
-    rounds = 3000
+    rounds, topology = 3000, "pair"
 
     @classmethod
     def setUpClass(cls):
         stage = enter(cls, hosts.staged(BUILD))
-        cls.place = enter(cls, hosts.Hosts.up(BUILD, stage, "rdmacm-survive"))
+        cls.place = enter(cls, hosts.Hosts.up(BUILD, stage, f"cm-{cls.topology}-live", topo=hosts.topology(cls.topology)))
         cls.world = cls.place.world
 
     def setUp(self):
@@ -258,6 +267,10 @@ class Survival(Cases, unittest.TestCase):
         self.assertEqual(self.end(client, "a"), 0, self.story(client, server))
         self.assertIsNone(server.poll())
         self.all_right(client, server)
+
+
+class InfiniBandSurvival(Survival):
+    topology = "ibpair"
 
 
 if __name__ == "__main__":

@@ -161,6 +161,13 @@ static void test_places(void **state)
 	m.req.path.ack_timeout = 18;
 	m.req.path.flow_label = 0xabcde;
 	m.req.path.rate = 7;
+	m.req.path.local_lid = 0x0102;
+	m.req.path.remote_lid = 0x0304;
+	memset(m.req.path.local_gid, 0xa1, 16);
+	memset(m.req.path.remote_gid, 0xa2, 16);
+	m.req.path.hop_limit = 1;
+	m.req.path.sl = 9;
+	m.req.path.subnet_local = true;
 	mad_encode(&m, b);
 	assert_memory_equal(b, "\x01\x07\x02\x03\0\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08\0\x10",
 			    18);
@@ -172,6 +179,10 @@ static void test_places(void **state)
 	assert_int_equal(b[H + 47], 20 << 3 | 7);
 	assert_int_equal(b[H + 50], 5 << 4 | 6);
 	assert_int_equal(b[H + 51], 15 << 4);
+	assert_memory_equal(b + H + 52, "\x01\x02\x03\x04\xa1", 5);
+	assert_memory_equal(b + H + 71, "\xa1\xa2", 2);
+	assert_memory_equal(b + H + 87, "\xa2", 1);
+	assert_memory_equal(b + H + 93, "\x01\x98", 2);
 	assert_memory_equal(b + H + 88, "\xab\xcd\xe0\x07", 4);
 	assert_int_equal(b[H + 95], 18 << 3);
 	assert_int_equal(b[H + 140], 0x55);

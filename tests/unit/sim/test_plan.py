@@ -49,8 +49,10 @@ class Plan(unittest.TestCase):
     def test_lid_table_has_an_address_for_every_lid(self):
         topo = topologies.parse("host a\nnic a 0 fd00::1/64 10.0.1.1/24\nnic a 1 10.0.0.1/24\nport a 0 link_layer=infiniband\n"
                                 "port a 1 link_layer=infiniband\n", "t")
-        self.assertEqual([(lid, str(ip)) for lid, ip in plan.lid_table(topo)],
-                         [(1, "fd00::1"), (2, "10.0.0.1")])
+        gids = [plan.device(nic, 0, {}).gid for nic in topo.nics()]
+        self.assertEqual([(lid, str(ip), gid) for lid, ip, gid in plan.lid_table(topo)],
+                         [(1, "fd00::1", gids[0]), (2, "10.0.0.1", gids[1])])
+        self.assertRegex(str(gids[0]), "^fe80::")
 
     def test_etc_hosts(self):
         topo = topologies.parse("host a\nnic a 0 10.0.0.1/24 fd00::1/64\nnic a 1 10.9.0.1/24\nswitch l a.0\n", "t")

@@ -108,6 +108,5 @@ def by_lid(case):
     return dataclasses.replace(case, program=dataclasses.replace(case.program, **plain))
 
 
-# The simulator's rdma_cm has no path records, which it needs on InfiniBand.
-INFINIBAND = tuple(by_lid(case) for case in (bandwidth("ib_write_bw", 25000, 65536, "--pkey_index 1"), *CASES) if case.name != "rping")
+INFINIBAND = tuple(by_lid(case) for case in (bandwidth("ib_write_bw", 25000, 65536, "--pkey_index 1"), *CASES))
 SHORT = {"stacked": ("ib_write_bw --pkey_index 1", "ib_write_bw", "ucx_perftest rc_verbs am_bw", "NCCL 2.30's net_ib", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)}
