@@ -147,10 +147,18 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 	return true;
 }
 
+/* Those that were asked longest ago come first. */
+static int by_asked(const struct md_target *a, const struct md_target *b)
+{
+	return a->asked_ns < b->asked_ns ? -1 : a->asked_ns > b->asked_ns;
+}
+
 void md_targets_hurry(struct md_targets *targets, bool tells, uint64_t now_ns)
 {
 	struct md_target *target, *next;
 
+	/* MD_QUERY_RATE may hold most targets back until the next change. With an order that stays, some would never be asked. */
+	HASH_SRT(hh, targets->by_gid, by_asked);
 	HASH_ITER(hh, targets->by_gid, target, next)
 	{
 		/* A target may be silent because of a port of ours, which is up now. */

@@ -540,6 +540,30 @@ static void test_account_that_sends(void **state)
 	assert_int_equal(targets.n, 0);
 }
 
+static void answer(void *arg, const struct md_target *target)
+{
+	const struct mv_host_id id = {.bytes = {1}};
+
+	md_target_answered(md_targets_find(&targets, &target->gid), &id, *(const uint64_t *)arg);
+}
+
+/* A port that goes down and up again and again does not keep the last ones of thousands from being asked. */
+static void test_changes_without_end(void **state)
+{
+	struct md_target *target, *next;
+	uint64_t t = MD_S;
+
+	(void)state;
+	grow(0, 0x0a000001, t);
+	for (unsigned int changes = 0; changes < 40; changes++) {
+		md_targets_hurry(&targets, true, t);
+		for (uint64_t end = t + MD_S; t < end; t += 100 * MD_MS)
+			md_targets_tick(&targets, t, answer, &t);
+	}
+	HASH_ITER(hh, targets.by_gid, target, next)
+	assert_true(target->asked_ns && t - target->asked_ns <= 5000 / MD_QUERY_RATE * MD_S + MD_S);
+}
+
 /* The next query comes before an answer expires that is valid for some intervals of the new payer. */
 static void test_interval_of_new_payer(void **state)
 {
@@ -773,6 +797,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_account_that_grows, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_asks, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_sends, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_changes_without_end, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_interval_of_new_payer, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_former_need, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
