@@ -233,7 +233,7 @@ static void query(struct md_targets *targets, struct md_target *target, struct m
 	}
 	target->asked_ns = now_ns;
 	/* The cookie that came with the last answer may be too old, and the address another host's. */
-	if (now_ns - target->answered_ns >= MD_COOKIE_EPOCH_NS)
+	if (now_ns >= target->answered_ns + MD_COOKIE_EPOCH_NS)
 		target->tells = false;
 	ask(arg, target);
 }
