@@ -139,8 +139,10 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 {
 	struct md_target *first = md_target_first(targets, of), *target;
 
-	if (!first || first->n_learned == MD_LEARNED_TARGETS || md_targets_find(targets, gid) ||
-	    add(targets, gid, first->payer, &target))
+	if (!first || first->n_learned == MD_LEARNED_TARGETS || md_targets_find(targets, gid))
+		return false;
+	/* Addresses that only stand by, of hosts of a long hosts file, leave room for first addresses of accounts. */
+	if (first->payer->n >= MD_TARGETS_PER_ACCOUNT || add(targets, gid, first->payer, &target))
 		return false;
 	target->via = first->gid;
 	first->learned[first->n_learned++] = *gid;
