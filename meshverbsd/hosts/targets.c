@@ -141,8 +141,8 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 
 	if (!first || first->n_learned == MD_LEARNED_TARGETS || md_targets_find(targets, gid))
 		return false;
-	/* Addresses that only stand by, of hosts of a long hosts file, leave room for first addresses of accounts. */
-	if (first->payer->n >= MD_TARGETS_PER_ACCOUNT || add(targets, gid, first->payer, &target))
+	/* Addresses that only stand by leave room for hosts that a process of any account, or of this one, will ask for. */
+	if (first->payer->n >= MD_TARGETS_PER_ACCOUNT / 2 || add(targets, gid, first->payer, &target))
 		return false;
 	target->via = first->gid;
 	first->learned[first->n_learned++] = *gid;

@@ -670,8 +670,18 @@ static void test_targets_for_others(void **state)
 	assert_null(md_targets_use(&targets, &gid, MD_TARGETS_OF_OTHERS, MD_S));
 }
 
-/* Thousands of hosts in the hosts file, each with eight further addresses: a process still finds hosts that the file does not name. */
-static void test_learned_of_file(void **state)
+static void learn_all(uint32_t first)
+{
+	union ibv_gid one = mv_gid_from_ipv4(htonl(first)), further;
+
+	for (uint32_t j = 1; j <= MD_LEARNED_TARGETS; j++) {
+		further = mv_gid_from_ipv4(htonl(first + j));
+		md_targets_learn(&targets, &further, md_targets_find(&targets, &one));
+	}
+}
+
+/* Thousands of hosts with eight further addresses each, in the hosts file, or of an account: a process finds further hosts. */
+static void test_learned_of_thousands(void **state)
 {
 	union ibv_gid gid;
 
@@ -680,16 +690,18 @@ static void test_learned_of_file(void **state)
 		gid = mv_gid_from_ipv4(htonl(0x0a000000 + 16 * i));
 		assert_int_equal(md_targets_add(&targets, &gid, "x"), 0);
 	}
-	for (uint32_t i = 0; i < MD_FILE_ADDRS_MAX; i++) {
-		gid = mv_gid_from_ipv4(htonl(0x0a000000 + 16 * i));
-		for (uint32_t j = 1; j <= MD_LEARNED_TARGETS; j++) {
-			union ibv_gid further = mv_gid_from_ipv4(htonl(0x0a000000 + 16 * i + j));
-
-			md_targets_learn(&targets, &further, md_targets_find(&targets, &gid));
-		}
-	}
-	assert_int_equal(targets.n, MD_TARGETS_PER_ACCOUNT);
+	for (uint32_t i = 0; i < MD_FILE_ADDRS_MAX; i++)
+		learn_all(0x0a000000 + 16 * i);
+	assert_true(targets.n > MD_FILE_ADDRS_MAX);
 	use("10.201.0.1", 1000, MD_S);
+	free_targets(state);
+	reset_targets(state);
+	for (uint32_t i = 0; i < 3000; i++) {
+		gid = mv_gid_from_ipv4(htonl(0x0a000000 + 16 * i));
+		assert_non_null(md_targets_use(&targets, &gid, 1000, MD_S));
+		learn_all(0x0a000000 + 16 * i);
+	}
+	assert_true(targets.n > 3000 + 3000);
 }
 
 static void test_target_limit(void **state)
@@ -825,7 +837,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_file_address_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
-		cmocka_unit_test_setup_teardown(test_learned_of_file, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_learned_of_thousands, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_targets_for_others, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file_odd, reset_targets, free_targets),
