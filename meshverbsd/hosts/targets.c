@@ -159,7 +159,10 @@ void md_targets_hurry(struct md_targets *targets, bool tells, uint64_t now_ns)
 {
 	struct md_target *target, *next;
 
-	/* MD_QUERY_RATE may hold most targets back until the next change. With an order that stays, some would never be asked. */
+	/*
+	 * MD_QUERY_RATE may hold most targets back until the next change. With an order that stays, some would never be
+	 * asked.
+	 */
 	HASH_SRT(hh, targets->by_gid, by_asked);
 	HASH_ITER(hh, targets->by_gid, target, next)
 	{

@@ -111,7 +111,7 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of);
 
 /**
- * md_targets_hurry - something has changed here: query all targets that have ever answered, first those queried longest ago
+ * md_targets_hurry - something has changed here: query all targets that have ever answered, longest ago first
  * @tells: the description of this host has changed, so the query brings the new one
  */
 void md_targets_hurry(struct md_targets *targets, bool tells, uint64_t now_ns);

@@ -680,7 +680,7 @@ static void learn_all(uint32_t first)
 	}
 }
 
-/* Thousands of hosts with eight further addresses each, in the hosts file, or of an account: a process finds further hosts. */
+/* Thousands of hosts of the hosts file, or of an account, with eight further addresses each: a process finds others. */
 static void test_learned_of_thousands(void **state)
 {
 	union ibv_gid gid;
