@@ -138,11 +138,12 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of)
 {
 	struct md_target *first = md_target_first(targets, of), *target;
+	size_t most = first && first->payer->account ? MD_TARGETS_PER_ACCOUNT / 2 : MD_TARGETS_PER_ACCOUNT;
 
 	if (!first || first->n_learned == MD_LEARNED_TARGETS || md_targets_find(targets, gid))
 		return false;
 	/* Addresses that only stand by leave room for hosts that a process of any account, or of this one, will ask for. */
-	if (first->payer->n >= MD_TARGETS_PER_ACCOUNT / 2 || add(targets, gid, first->payer, &target))
+	if (first->payer->n >= most || add(targets, gid, first->payer, &target))
 		return false;
 	target->via = first->gid;
 	first->learned[first->n_learned++] = *gid;

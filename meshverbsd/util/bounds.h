@@ -57,8 +57,8 @@
 #define MD_NEW_HOSTS_RATE  512
 /*
  * Changes of a host's description. Without a key, a neighbour can forge that a port of a host is down, and connections
- * then leave that port. The limit allows for a port that goes and comes 16 times, and then for one change each half
- * second.
+ * then leave that port. The limit allows for a port that goes and comes 16 times, or 8 times if port and netdev change one
+ * after the other, and then for one change each half second.
  */
 #define MD_CHANGES_BURST 32 /* descriptions of one host, each unlike the one before */
 #define MD_CHANGES_RATE	 2
