@@ -67,7 +67,7 @@ void md_target_charge(struct md_targets *targets, struct md_target *target, stru
 
 struct md_target *md_target_first(const struct md_targets *targets, const struct md_target *of)
 {
-	return md_targets_find(targets, mv_gid_is_zero(&of->via) ? &of->gid : &of->via);
+	return mv_gid_is_zero(&of->via) ? (struct md_target *)of : md_targets_find(targets, &of->via);
 }
 
 bool md_target_user_has_room(const struct md_target_user *user, uint64_t now_ns)
