@@ -39,6 +39,18 @@ static void forget_nets(struct md_agent *agent, const struct md_view *old)
 	}
 }
 
+/* Does each netdev that runs in @a run in @b? */
+static bool run_too(const struct md_view *a, const struct md_view *b)
+{
+	for (size_t i = 0; i < a->n_nets; i++) {
+		const struct md_net *net = md_view_net(b, a->nets[i].ifindex);
+
+		if (a->nets[i].running && (!net || !net->running))
+			return false;
+	}
+	return true;
+}
+
 static bool same_rails(const struct md_desc *a, const struct md_desc *b)
 {
 	if (a->n_rails != b->n_rails)
@@ -73,7 +85,7 @@ static void on_view(void *arg, const struct md_view *old)
 	if (agent->clients.questions.turn) /* else md_resqp is opened with the clients */
 		md_resqp_again(&agent->clients.questions.resqp);
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
-	md_tx_describe(agent);
+	md_tx_describe(agent, !run_too(old, agent->watch.view) || !run_too(agent->watch.view, old));
 	md_announce_nets(&agent->tx.announce, agent->watch.view, now_ns);
 	if (!same_rails(old->desc, agent->watch.view->desc))
 		md_routes_forget(&agent->routing.routes, &agent->hosts);
@@ -165,7 +177,7 @@ static int start_network(struct md_agent *agent)
 	agent->hosts.arg = agent;
 	agent->tx.announce.interval_ms = agent->options->config.beacon_interval_ms;
 	agent->tx.announce.random = randombytes_uniform;
-	md_tx_describe(agent);
+	md_tx_describe(agent, false);
 	md_announce_nets(&agent->tx.announce, agent->watch.view, md_now());
 	agent->members.udp = &agent->udp;
 	agent->members.jobs = &agent->jobs;

@@ -299,7 +299,12 @@ void md_tx_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr
 /* Like md_tx_send(), sealed for @host if both hosts have each other's keys: md_seal_for(). */
 void md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
 		    uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
-void md_tx_describe(struct md_agent *agent); /* the view has changed: encode the description anew */
+/*
+ * The view has changed: encode the description anew. @nets_changed: other netdevs run than before, which is a generation
+ * of its own. So a netdev that was down and comes back has missed at least one, by which neighbours know that it hears
+ * nobody yet. The port goes and comes before its netdev, or after.
+ */
+void md_tx_describe(struct md_agent *agent, bool nets_changed);
 void md_tx_beacons(struct md_agent *agent, uint64_t now_ns); /* send all beacons that are due */
 void md_tx_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
 /* @room: bytes that the greeting may have, with headers. Return: false: there is none */

@@ -79,13 +79,13 @@ void md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum 
 
 /* ---- beacons --------------------------------------------------------------------------------- */
 
-void md_tx_describe(struct md_agent *agent)
+void md_tx_describe(struct md_agent *agent, bool nets_changed)
 {
 	struct md_said *said = &agent->tx.said;
 	uint8_t desc[MD_DESC_BYTES_MAX];
 	size_t len = md_desc_encode(agent->watch.view->desc, desc);
 
-	if (said->generation && len == said->len && !memcmp(desc, said->desc, len))
+	if (!nets_changed && said->generation && len == said->len && !memcmp(desc, said->desc, len))
 		return;
 	memcpy(said->desc, desc, len);
 	said->len = (uint32_t)len;

@@ -333,8 +333,8 @@ static inline unsigned int md_heard_share(const struct md_heard *heard)
 enum md_news {
 	MD_NEWS_HOST = 1, /* the host is new, or its agent has restarted */
 	/*
-	 * A rail is heard on a new netdev, or for the first time since its agent started; that agent does not hear us
-	 * there yet. Or a description has come that tells which rail it is.
+	 * A rail is heard on a new netdev, or for the first time since its agent started, or since it was down; that agent
+	 * does not hear us there yet. Or a description has come that tells which rail it is.
 	 */
 	MD_NEWS_SIGHTING = 2,
 	MD_NEWS_DESC = 4, /* the description has changed: the directory is to be written anew */

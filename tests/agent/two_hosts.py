@@ -284,6 +284,31 @@ class Pair(AgentTest):
         # b's carrier is gone with it: nothing is heard there any more.
         wait_for("one link", lambda: [h["netdev"] for h in b.get("peers")["hosts"][0]["heard"]] == ["eth1"])
 
+    def test_netdev_that_comes_back(self):
+        """A host forgets whom it heard on a netdev that goes down. When the netdev is back, its neighbours do not wait for their next beacon.
+
+        The description stays the same: on InfiniBand the port and its netdev change one after the other, here the netdev alone."""
+        a, b = self.pair()
+        switch = self.world.host("switch")  # b's carrier stays
+        switch.ip("link", "add", "br0", "up", "type", "bridge")
+        for number, host in enumerate((a, b), 1):
+            self.world.cable(host, "eth1", switch, f"port{number}", [f"10.2.0.{number}/24"])
+            switch.ip("link", "set", f"port{number}", "master", "br0")
+            host.device("mlx5_0", "eth0", [f"10.1.0.{number}", (f"10.2.0.{number}", "eth1")])
+            host.settings["beacon_interval_ms"] = 60000
+            host.start()
+        heard = lambda host: sorted(heard["netdev"] for peer in host.get("peers")["hosts"] for heard in peer["heard"])
+        for host in (a, b):
+            wait_for("heard on both", lambda host=host: heard(host) == ["eth0", "eth1"])
+        for _ in range(2):
+            time.sleep(1)  # the bursts are over
+            a.ip("link", "set", "eth1", "down")
+            wait_for("nothing is heard there", lambda: heard(a) == ["eth0"])
+            a.ip("link", "set", "eth1", "up")
+            _, took = wait_for("heard again", lambda: heard(a) == ["eth0", "eth1"])
+            self.assertLess(took, SOON)
+            self.assertEqual(heard(b), ["eth0", "eth1"])
+
     def test_many_addresses(self):
         """A description in pieces; signs of life afterwards; and one that missed it asks for it."""
         a, b = self.pair()

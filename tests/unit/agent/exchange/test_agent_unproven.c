@@ -99,7 +99,7 @@ static void begin(const char *name, size_t n_heard)
 	agent.tx.announce.n = 1;
 	agent.tx.announce.outlets[0] =
 		(struct md_outlet){.ifindex = NET, .interval_ms = 1000, .n_heard = n_heard, .next_ns = UINT64_MAX};
-	md_tx_describe(&agent);
+	md_tx_describe(&agent, false);
 	assert_int_not_equal(agent.trust.statement_len, 0);
 }
 

@@ -174,6 +174,34 @@ static void test_memory_of_former_sightings(void **state)
 	assert_true(is_seen(1, 1, 5));
 }
 
+/* A host that does not tell a change on one of its links was down there. Then it has forgotten whom it heard there, and is greeted. */
+static void test_rail_that_was_down(void **state)
+{
+	struct peer peer = {1, 100, 7, 1000, ONE_RAIL " rail mlx5_1; gid 10.2.0.2/24 v2;"};
+	unsigned int news;
+
+	(void)state;
+	for (uint32_t ifindex = 1; ifindex <= 2; ifindex++)
+		assert_int_equal(peers_hear(&hosts, &peer, ifindex, (uint16_t)(ifindex - 1), MD_S, &news), 0);
+	/* Told on both links. */
+	peer.generation = 8;
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_DESC);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, 0);
+	/* The port of netdev 1 goes down and comes back. */
+	peer.generation = 9;
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &news), 0);
+	peer.generation = 10;
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_DESC);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_SIGHTING);
+	/* Once. */
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +211,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sightings_of_many_hosts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sightings_without_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory_of_former_sightings, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rail_that_was_down, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
