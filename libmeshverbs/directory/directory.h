@@ -163,18 +163,18 @@ static inline uint32_t mv_dir_gid_index(const struct mv_dir_gid *gid)
 	return gid->index == MV_DIR_INDEX_NONE ? gid->index : gid->index & ~(MV_DIR_INDEX_UNMET | MV_DIR_INDEX_UNANSWERED);
 }
 
-/** mv_dir_gid_is_kept - has the host lost the GID, but is still known by it (meshverbsd/local/kept.h)? */
-static inline bool mv_dir_gid_is_kept(const struct mv_dir_gid *gid)
+/** mv_dir_gid_in_grace - has the host lost the GID, but is still known by it (meshverbsd/local/gid_grace.h)? */
+static inline bool mv_dir_gid_in_grace(const struct mv_dir_gid *gid)
 {
 	return gid->index == MV_DIR_INDEX_NONE && gid->type == MV_GID_TYPE_UNKNOWN;
 }
 
-/** mv_dir_gid_may_be_routed - is it an address that routers forward to, on a netdev without VLAN? Also true for kept GIDs. */
+/** mv_dir_gid_may_be_routed - is it an address that routers forward to, on a netdev without VLAN? Also true for GIDs in grace. */
 static inline bool mv_dir_gid_may_be_routed(const struct mv_dir_gid *gid)
 {
 	enum mv_gid_family family = mv_gid_family(&gid->gid);
 
-	return (gid->type == MV_GID_TYPE_ROCE_V2 || mv_dir_gid_is_kept(gid)) && gid->vlan_id == MV_VLAN_NONE &&
+	return (gid->type == MV_GID_TYPE_ROCE_V2 || mv_dir_gid_in_grace(gid)) && gid->vlan_id == MV_VLAN_NONE &&
 	       (family == MV_FAMILY_IPV4 || family == MV_FAMILY_IPV6);
 }
 

@@ -6,7 +6,7 @@
 /* ---- one pair of GIDs --------------------------------------------------------------------------
  */
 
-/* Has the host lost the address (kept GID)? Then the port may be up, but does not serve the address. */
+/* Has the host lost the address (GID in grace)? Then the port may be up, but does not serve the address. */
 static bool is_gone(const struct mv_directory *dir, const struct mv_dir_rail *rail,
 		    const union ibv_gid *gid)
 {
@@ -15,7 +15,7 @@ static bool is_gone(const struct mv_directory *dir, const struct mv_dir_rail *ra
 	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++) {
 		if (!mv_gid_equal(&dir->gids[g].gid, gid))
 			continue;
-		if (!mv_dir_gid_is_kept(&dir->gids[g]))
+		if (!mv_dir_gid_in_grace(&dir->gids[g]))
 			return false;
 		gone = true;
 	}

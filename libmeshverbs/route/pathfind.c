@@ -125,13 +125,13 @@ static bool begins_alike(const struct local_end *end, const union ibv_gid *gid)
 		 ((own->global.interface_id ^ gid->global.interface_id) & end->mask[1]));
 }
 
-/* With @down_too, a kept GID counts: its path works again when port and address return. */
+/* With @down_too, a GID in grace counts: its path works again when port and address return. */
 static bool types_fit(const struct search *s, const struct mv_dir_gid *a,
 		      const struct mv_dir_gid *b)
 {
 	if (a->type == b->type && a->type != MV_GID_TYPE_UNKNOWN)
 		return true;
-	return s->request->down_too && (mv_dir_gid_is_kept(a) || mv_dir_gid_is_kept(b));
+	return s->request->down_too && (mv_dir_gid_in_grace(a) || mv_dir_gid_in_grace(b));
 }
 
 /* Cheap checks first, because few pairs pass them. */

@@ -17,7 +17,7 @@ enum mv_path_verdict {
 	MV_PATH_SELF, /* the destination is this host */
 	MV_PATH_WORKS, /* both ends fit; no agreement needed */
 	MV_PATH_ASK, /* may work, but only the peer knows the RoCE version or netdev of its entry */
-	MV_PATH_LOCAL_DOWN, /* the own port is down, or its address is gone: mv_dir_gid_is_kept() */
+	MV_PATH_LOCAL_DOWN, /* the own port is down, or its address is gone: mv_dir_gid_in_grace() */
 	MV_PATH_REMOTE_DOWN, /* the destination's port is down, or its address is gone */
 	MV_PATH_APART, /* families, subnets, links or RoCE versions differ: packets would not arrive */
 	MV_PATH_OTHER_SUBNET, /* different subnets without route, but on one link: the kernel may resolve the address there */

@@ -23,7 +23,7 @@ static bool any_may_serve(const struct mv_directory *dir, const struct mv_stand_
 	return false;
 }
 
-/* Peers know a connection by a GID of the program's port. A kept GID is no entry of its table. */
+/* Peers know a connection by a GID of the program's port. A GID in grace is no entry of its table. */
 static bool has_gid(const struct mv_directory *dir, const struct mv_dir_rail *rail)
 {
 	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)

@@ -18,7 +18,7 @@ static struct json_object *gid_object(const struct mv_dir_gid *gid)
 	struct json_object *object = json_object_new_object();
 
 	md_json_add_gid(object, "gid", &gid->gid);
-	if (mv_dir_gid_is_kept(gid)) {
+	if (mv_dir_gid_in_grace(gid)) {
 		json_object_object_add(object, "index", NULL);
 		md_json_add_text(object, "type", "gone");
 	} else {

@@ -105,7 +105,7 @@ static bool is_told(const struct maker *maker, const struct md_host *other, cons
 	if (!holder->doubts)
 		return true;
 	*ret_index |= holder->doubts;
-	return !mv_dir_gid_is_kept(gid); /* a kept GID has no index, so it cannot have flags */
+	return !mv_dir_gid_in_grace(gid); /* a GID in grace has no index, so it cannot have flags */
 }
 
 /* @other: NULL: this host, all of whose GIDs are added. Of other hosts only those that is_told(). */

@@ -75,10 +75,10 @@ static void yield_kept(struct md_agent *agent)
 {
 	const struct md_view *view = agent->watch.view;
 
-	for (uint32_t g = 0; view->kept_until_ns && g < view->desc->n_gids; g++) {
+	for (uint32_t g = 0; view->grace_until_ns && g < view->desc->n_gids; g++) {
 		const union ibv_gid *gid = &view->desc->gids[g].gid;
 
-		if (view->kept_until_ns[g] && mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_gidmap_find(&agent->gidmap, gid)) {
+		if (view->grace_until_ns[g] && mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_gidmap_find(&agent->gidmap, gid)) {
 			md_watch_drained(&agent->watch); /* this may replace agent->watch.view */
 			return;
 		}
@@ -164,7 +164,7 @@ static void learn_addresses(struct md_agent *agent, const struct md_host *host)
 	for (uint32_t g = 0; of && host->routes.from && g < host->desc->n_gids && n < MD_LEARNED_TARGETS; g++) {
 		const struct mv_dir_gid *gid = &host->desc->gids[g];
 
-		if (!host->routes.from[g] || gid->rail == rail || mv_dir_gid_is_kept(gid))
+		if (!host->routes.from[g] || gid->rail == rail || mv_dir_gid_in_grace(gid))
 			continue;
 		rail = gid->rail;
 		n++;

@@ -118,7 +118,7 @@ static size_t find_near(const struct md_view *view, const struct md_desc *desc, 
 		struct md_netset on_link;
 
 		/* A GID that is only kept is no address of the host now. */
-		if (mv_dir_gid_is_kept(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
+		if (mv_dir_gid_in_grace(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
 			continue;
 		/* The entry before is the same GID, as RoCE v1 and RoCE v2. */
 		if (last && mv_gid_equal(&last->gid, &gid->gid))
@@ -196,7 +196,7 @@ static void add_by_routes(struct list *list, const struct md_view *view, const s
 static void add_routes(struct list *list, const struct md_view *view, const struct md_host *host)
 {
 	for (uint32_t g = 0; host->routes.from && host->desc && g < host->desc->n_gids; g++)
-		if (host->routes.from[g] && !mv_dir_gid_is_kept(&host->desc->gids[g]))
+		if (host->routes.from[g] && !mv_dir_gid_in_grace(&host->desc->gids[g]))
 			add_by_routes(list, view, host, g);
 }
 

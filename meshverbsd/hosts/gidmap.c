@@ -253,7 +253,7 @@ static bool is_repeated(const struct md_desc *desc, uint32_t g)
 	const struct mv_dir_gid *gid = &desc->gids[g];
 
 	return g && gid[-1].rail == gid->rail && mv_gid_equal(&gid[-1].gid, &gid->gid) &&
-	       mv_dir_gid_is_kept(&gid[-1]) == mv_dir_gid_is_kept(gid);
+	       mv_dir_gid_in_grace(&gid[-1]) == mv_dir_gid_in_grace(gid);
 }
 
 static bool is_infiniband(const struct md_desc *desc, uint32_t g)
@@ -277,7 +277,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
-		bool kept = mv_dir_gid_is_kept(&host->desc->gids[g]);
+		bool kept = mv_dir_gid_in_grace(&host->desc->gids[g]);
 		struct md_claim claim = {.host = host->id, .vouched = md_host_is_vouched(host), .live = true};
 		const struct md_target *target;
 		struct md_netset on_link;

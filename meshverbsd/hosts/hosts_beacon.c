@@ -16,7 +16,7 @@ static bool is_own(const struct md_host *host, const struct in6_addr *ip)
 	if (IN6_IS_ADDR_LINKLOCAL(ip))
 		return false;
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++)
-		if (!memcmp(host->desc->gids[g].gid.raw, ip, sizeof(*ip)) && !mv_dir_gid_is_kept(&host->desc->gids[g]))
+		if (!memcmp(host->desc->gids[g].gid.raw, ip, sizeof(*ip)) && !mv_dir_gid_in_grace(&host->desc->gids[g]))
 			return true;
 	return false;
 }

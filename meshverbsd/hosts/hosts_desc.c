@@ -77,7 +77,7 @@ static bool same_gid(const struct md_desc *a, const struct md_desc *b, uint32_t 
 {
 	const struct mv_dir_gid *one = &a->gids[g], *other = &b->gids[g];
 
-	return mv_gid_equal(&one->gid, &other->gid) && mv_dir_gid_is_kept(one) == mv_dir_gid_is_kept(other) &&
+	return mv_gid_equal(&one->gid, &other->gid) && mv_dir_gid_in_grace(one) == mv_dir_gid_in_grace(other) &&
 	       mv_dir_gid_may_be_routed(one) == mv_dir_gid_may_be_routed(other) &&
 	       a->rails[one->rail].link_layer == b->rails[other->rail].link_layer;
 }

@@ -9,7 +9,7 @@
 /* True: packets from our address may be routed to @to. */
 static bool is_source(const struct mv_dir_gid *own, const union ibv_gid *to)
 {
-	return !mv_dir_gid_is_kept(own) && mv_dir_gid_may_be_routed(own) && mv_gid_family(&own->gid) == mv_gid_family(to);
+	return !mv_dir_gid_in_grace(own) && mv_dir_gid_may_be_routed(own) && mv_gid_family(&own->gid) == mv_gid_family(to);
 }
 
 const union ibv_gid *md_routes_source(const struct md_desc *own, uint32_t rail, const union ibv_gid *gid)

@@ -133,7 +133,7 @@ static bool gid_is_good(const struct mv_dir_gid *gid)
 {
 	enum mv_gid_family family = mv_gid_family(&gid->gid);
 
-	return family != MV_FAMILY_NONE && family != MV_FAMILY_MULTICAST && (gid->index <= UINT16_MAX || mv_dir_gid_is_kept(gid)) &&
+	return family != MV_FAMILY_NONE && family != MV_FAMILY_MULTICAST && (gid->index <= UINT16_MAX || mv_dir_gid_in_grace(gid)) &&
 	       gid->type <= MV_GID_TYPE_ROCE_V2 && gid->prefix_len <= 128 &&
 	       (gid->vlan_id < 0xfff || gid->vlan_id == MV_VLAN_NONE);
 }

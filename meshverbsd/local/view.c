@@ -286,7 +286,7 @@ void md_view_free(struct md_view *view)
 	free(view->desc);
 	free(view->onlinks);
 	free(view->gid_ifindexes);
-	free(view->kept_until_ns);
+	free(view->grace_until_ns);
 	free(view);
 }
 
@@ -339,8 +339,8 @@ bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid)
 
 bool md_view_keeps_gid(const struct md_view *view, const union ibv_gid *gid)
 {
-	for (uint32_t g = 0; view->kept_until_ns && g < view->desc->n_gids; g++)
-		if (view->kept_until_ns[g] && mv_gid_equal(&view->desc->gids[g].gid, gid))
+	for (uint32_t g = 0; view->grace_until_ns && g < view->desc->n_gids; g++)
+		if (view->grace_until_ns[g] && mv_gid_equal(&view->desc->gids[g].gid, gid))
 			return true;
 	return false;
 }

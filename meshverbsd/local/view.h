@@ -63,7 +63,7 @@ struct md_view {
 	uint32_t *gid_ifindexes; /* netdev of each GID of @desc; 0: none */
 	uint64_t running; /* bit per rail: the port is active and its netdev runs. Also for drained rails */
 	uint32_t rail_ifindexes[MD_RAILS_MAX]; /* netdev of each rail; the former one if it has no GIDs now; 0: not known */
-	uint64_t *kept_until_ns; /* for each GID of @desc: until when it is kept (kept.h), 0: it is present; NULL: all are present */
+	uint64_t *grace_until_ns; /* for each GID of @desc: until when it is in grace (gid_grace.h), 0: it is present; NULL: all are present */
 };
 
 /**
@@ -84,7 +84,7 @@ int md_view_make(const struct mv_topo *topo, const struct mv_config *config, con
 		 uint32_t default_ifindex, struct md_view **ret);
 void md_view_free(struct md_view *view); /* NULL is allowed */
 
-/** md_view_same - do both views have the same content? The times of kept GIDs do not count. */
+/** md_view_same - do both views have the same content? The times of GIDs in grace do not count. */
 bool md_view_same(const struct md_view *a, const struct md_view *b);
 
 /** md_view_net - Return: the net of an interface, owned by @view; NULL: none */

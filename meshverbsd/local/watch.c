@@ -7,7 +7,7 @@
 #include <linux/rtnetlink.h>
 
 #include "agent_log.h"
-#include "kept.h"
+#include "gid_grace.h"
 #include "topo_sysfs.h"
 
 /* Delays of whole looks after a notification, last one first: 0.5 ms, then 20, 100 and 500 ms later. */
@@ -124,16 +124,16 @@ static int make_view(struct md_watch *w)
 	int err = md_view_make(&w->looked.topo, w->config, w->drained, w->looked.default_ifindex, &view);
 
 	if (!err && old)
-		err = md_kept_add(view, old, &w->looked.topo, now_ns(), w->taken, w->arg);
+		err = md_gid_grace_add(view, old, &w->looked.topo, now_ns(), w->taken, w->arg);
 	if (err) {
 		md_view_free(view);
 		return err;
 	}
 	if (old && md_view_same(old, view)) {
-		uint64_t *kept_until_ns = old->kept_until_ns;
+		uint64_t *grace_until_ns = old->grace_until_ns;
 
-		old->kept_until_ns = view->kept_until_ns;
-		view->kept_until_ns = kept_until_ns;
+		old->grace_until_ns = view->grace_until_ns;
+		view->grace_until_ns = grace_until_ns;
 		md_view_free(view);
 		return 0;
 	}

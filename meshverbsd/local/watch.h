@@ -58,7 +58,7 @@ struct md_watch {
 	void (*changed)(void *arg, const struct md_view *old);
 	/* The kernel has notified a change, perhaps of a route; may be NULL. */
 	void (*noticed)(void *arg);
-	/* as in md_kept_add(); may be NULL */
+	/* as in md_gid_grace_add(); may be NULL */
 	bool (*taken)(void *arg, const union ibv_gid *gid);
 	void *arg;
 };

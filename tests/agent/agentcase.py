@@ -14,7 +14,7 @@ LOOK_S = 0.11  # from one look for silent hosts to the next (md_expiry_look())
 # A limit for what takes milliseconds, and longer where other tests run as well. Far less than the 60 s between two beacons of these tests, so
 # no beacon can bring it about.
 SOON = 40
-KEPT_S, POLL_S = 5, 5  # MD_KEPT_NS, MD_POLL_NS
+KEPT_S, POLL_S = 5, 5  # MD_GID_GRACE_NS, MD_POLL_NS
 
 
 class AgentTest(unittest.TestCase):

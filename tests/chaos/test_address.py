@@ -19,7 +19,7 @@ from schedule.watched import BUILD, ENDS  # noqa: E402
 from launcher import agents, fabric  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
-KEPT_S = 5  # MD_KEPT_NS of meshverbsd/util/bounds.h
+KEPT_S = 5  # MD_GID_GRACE_NS of meshverbsd/util/bounds.h
 OTHER_ADDRESS = "10.1.0.77/25"  # reaches the subnet of mlx5_0; with another prefix than its address, the kernel does not take both away
 STACK = contextlib.ExitStack()
 

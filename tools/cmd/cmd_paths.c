@@ -157,7 +157,7 @@ static void show_verdicts(struct out *out, const struct mv_directory *dir,
 
 		if (rail->host)
 			break;
-		if (is_from(question, rail) && !mv_dir_gid_is_kept(&dir->gids[g]))
+		if (is_from(question, rail) && !mv_dir_gid_in_grace(&dir->gids[g]))
 			show_verdict(out, dir, question, &dir->gids[g]);
 	}
 	out_list_end(out);

@@ -108,7 +108,7 @@ static void find_twins(struct doctor *d, const struct mv_directory *dir, const s
 	for (g = 0; g < dir->header->n_gids; g++) {
 		const struct mv_dir_rail *rail = &dir->rails[dir->gids[g].rail];
 
-		if (!rail->host || dir->gids[g].type != ours->type || mv_dir_gid_is_kept(&dir->gids[g]) ||
+		if (!rail->host || dir->gids[g].type != ours->type || mv_dir_gid_in_grace(&dir->gids[g]) ||
 		    !mv_gid_equal(&dir->gids[g].gid, &ours->gid))
 			continue;
 		doctor_find(d, DOCTOR_ACTION, words("%s (%s)", mv_gid_format(&ours->gid, gid), dir->rails[ours->rail].netdev),
@@ -125,7 +125,7 @@ static void check_addresses_twice(struct doctor *d)
 
 	for (g = 0; dir && g < dir->header->n_gids; g++) {
 		gid = &dir->gids[g];
-		if (dir->rails[gid->rail].host || mv_gid_family(&gid->gid) == MV_FAMILY_LINK_LOCAL || mv_dir_gid_is_kept(gid))
+		if (dir->rails[gid->rail].host || mv_gid_family(&gid->gid) == MV_FAMILY_LINK_LOCAL || mv_dir_gid_in_grace(gid))
 			continue;
 		/* An address with RoCE v1 and v2 is reported once. */
 		for (before = 0; before < g; before++)

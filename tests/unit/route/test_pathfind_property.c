@@ -190,7 +190,7 @@ static bool can_talk(const struct mv_path_request *request, const struct mv_dir_
 	bool fits = a->type == b->type && a->type != MV_GID_TYPE_UNKNOWN;
 	bool known = a->prefix_len && b->prefix_len;
 
-	if (!fits && !(request->down_too && (mv_dir_gid_is_kept(a) || mv_dir_gid_is_kept(b))))
+	if (!fits && !(request->down_too && (mv_dir_gid_in_grace(a) || mv_dir_gid_in_grace(b))))
 		return false;
 	if (a->type == MV_GID_TYPE_IB)
 		return !memcmp(a->gid.raw, b->gid.raw, 8);

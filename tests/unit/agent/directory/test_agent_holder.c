@@ -69,7 +69,7 @@ static void test_own_kept(void **state)
 
 	(void)state;
 	view = peers_view("rail mlx5_0 down; gid 10.1.0.8/24 kept;");
-	view->kept_until_ns = until_ns;
+	view->grace_until_ns = until_ns;
 	hear(1, 1, "rail mlx5_0; gid 10.1.0.8/24 kept;", 1, 0, MD_S);
 	assert_int_equal(holder("10.1.0.8"), -1);
 	hear(2, 1, "rail mlx5_0; gid 10.1.0.8/24 v2;", 1, 0, MD_S);
@@ -77,7 +77,7 @@ static void test_own_kept(void **state)
 	md_gidmap_own(&map, view);
 	assert_int_equal(holder("10.1.0.8"), 2);
 	/* The address is on our port again. */
-	view->kept_until_ns = NULL;
+	view->grace_until_ns = NULL;
 	md_gidmap_own(&map, view);
 	assert_int_equal(holder("10.1.0.8"), -1);
 	md_view_free(old);

@@ -266,7 +266,7 @@ static void plain_add_gid(struct plain *plain, const struct md_host *host, const
 	const struct mv_dir_rail *rail = &host->desc->rails[gid->rail];
 	struct in6_addr ip = md_paths_ip(&gid->gid);
 
-	if (mv_dir_gid_is_kept(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
+	if (mv_dir_gid_in_grace(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
 		return;
 	for (size_t n = 0; n < view->n_nets; n++)
 		if (view->nets[n].running && plain_on_link(view->nets[n].ifindex, &gid->gid))

@@ -112,7 +112,7 @@ struct md_desc *peers_desc(const char *text)
 		} else if (!strncmp(s, "gid ", 4)) {
 			read_gid(&desc->gids[gids], s + 4);
 			desc->gids[gids].rail = rails - 1;
-			if (!mv_dir_gid_is_kept(&desc->gids[gids]))
+			if (!mv_dir_gid_in_grace(&desc->gids[gids]))
 				desc->gids[gids].index = desc->rails[rails - 1].n_gids;
 			desc->rails[rails - 1].n_gids++;
 			gids++;

@@ -8,7 +8,7 @@
 
 #include "bounds.h"
 #include "fault.h"
-#include "kept.h"
+#include "gid_grace.h"
 #include "view.h"
 #include "world.h"
 
@@ -336,7 +336,7 @@ static void test_drained(void **state)
 	md_view_free(other);
 }
 
-/* ---- what has gone and is kept ----------------------------------------------------------------
+/* ---- what has gone and is in grace ----------------------------------------------------------------
  */
 
 static bool nobody_has(void *arg, const union ibv_gid *gid)
@@ -359,7 +359,7 @@ static void next(const char *text, uint64_t now_ns,
 
 	view = NULL;
 	make(text, 0);
-	assert_int_equal(md_kept_add(view, old, &topo, now_ns, taken, arg), 0);
+	assert_int_equal(md_gid_grace_add(view, old, &topo, now_ns, taken, arg), 0);
 	md_view_free(old);
 }
 
@@ -370,7 +370,7 @@ static void next(const char *text, uint64_t now_ns,
 #define CABLE_OUT "dev 1 eth0 nocarrier;" NO_ADDRESS
 #define CABLE_IN  "dev 1 eth0;" NO_ADDRESS
 
-static void test_kept(void **state)
+static void test_gid_grace(void **state)
 {
 	union ibv_gid gid = unit_gid("10.1.0.1"), other = unit_gid("10.2.0.1");
 	const struct mv_dir_gid *kept;
@@ -385,7 +385,7 @@ static void test_kept(void **state)
 		assert_int_equal(view->desc->n_gids, 4); /* once, not in two versions */
 		kept = &view->desc->gids[2];
 		assert_gid(kept->gid, "10.1.0.1");
-		assert_true(mv_dir_gid_is_kept(kept)); /* no path is made of it */
+		assert_true(mv_dir_gid_in_grace(kept)); /* no path is made of it */
 		assert_int_equal(kept->rail, 0);
 		assert_int_equal(view->desc->rails[0].n_gids, 3);
 		assert_int_equal(view->desc->rails[1].first_gid, 3);
@@ -401,14 +401,14 @@ static void test_kept(void **state)
 	/* and for a while after that. */
 	next(CABLE_IN, 6000 * MD_S, nobody_has, NULL);
 	assert_true(md_view_keeps_gid(view, &gid));
-	next(CABLE_IN, 6000 * MD_S + MD_KEPT_NS - 1, nobody_has, NULL);
+	next(CABLE_IN, 6000 * MD_S + MD_GID_GRACE_NS - 1, nobody_has, NULL);
 	assert_true(md_view_keeps_gid(view, &gid));
-	next(CABLE_IN, 6000 * MD_S + MD_KEPT_NS, nobody_has, NULL);
+	next(CABLE_IN, 6000 * MD_S + MD_GID_GRACE_NS, nobody_has, NULL);
 	assert_false(md_view_has_gid(view, &gid));
 	assert_int_equal(view->desc->n_gids, 3);
 }
 
-static void test_kept_comes_back(void **state)
+static void test_gid_grace_comes_back(void **state)
 {
 	union ibv_gid gid = unit_gid("10.1.0.1");
 
@@ -419,7 +419,7 @@ static void test_kept_comes_back(void **state)
 	assert_int_equal(view->desc->n_gids, 5);
 	assert_false(md_view_keeps_gid(view, &gid));
 	assert_int_equal(md_view_gid_ifindex(view, &gid), 1);
-	assert_null(view->kept_until_ns);
+	assert_null(view->grace_until_ns);
 	/* On another port of ours. */
 	next(CABLE_OUT, 3 * MD_S, nobody_has, NULL);
 	next("dev 1 eth0 nocarrier; dev 2 eth1; addr 2 10.1.0.1/24; gid2 3 10.1.0.1 2 v2;",
@@ -428,7 +428,7 @@ static void test_kept_comes_back(void **state)
 	assert_int_equal(md_view_gid_ifindex(view, &gid), 2);
 }
 
-static void test_kept_taken(void **state)
+static void test_gid_grace_taken(void **state)
 {
 	union ibv_gid gid = unit_gid("10.1.0.1");
 
@@ -444,7 +444,7 @@ static void test_kept_taken(void **state)
 }
 
 /* What there is goes before what there was. */
-static void test_kept_limits(void **state)
+static void test_gid_grace_limits(void **state)
 {
 	struct md_view *old;
 
@@ -465,13 +465,13 @@ static void test_kept_limits(void **state)
 	md_view_free(view);
 	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
 	assert_int_equal(view->desc->n_gids, MD_GIDS_MAX);
-	assert_int_equal(md_kept_add(view, old, &topo, MD_S, NULL, NULL), 0);
+	assert_int_equal(md_gid_grace_add(view, old, &topo, MD_S, NULL, NULL), 0);
 	assert_int_equal(view->desc->n_gids, MD_GIDS_MAX);
 	md_view_free(old);
 }
 
 /* A netdev that moves into another network namespace takes its addresses along, and its port stays. */
-static void test_kept_of_netdev_elsewhere(void **state)
+static void test_gid_grace_of_netdev_elsewhere(void **state)
 {
 	static const char elsewhere[] = "dev 2 eth1; dev 9 mgmt0; addr 2 10.2.0.1/30; addr 9 192.0.2.1/24;"
 					"gid 0 fe80::ff:fe00:1 1 v1; gid 3 10.1.0.1 1 v2; gid2 3 10.2.0.1 2 v2;";
@@ -488,7 +488,7 @@ static void test_kept_of_netdev_elsewhere(void **state)
 	assert_int_equal(view->desc->n_gids, 1);
 }
 
-static void test_kept_faults(void **state)
+static void test_gid_grace_faults(void **state)
 {
 	struct md_view *old;
 
@@ -498,7 +498,7 @@ static void test_kept_faults(void **state)
 	view = NULL;
 	make(CABLE_OUT, 0);
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
-		int err = md_kept_add(view, old, &topo, MD_S, NULL, NULL);
+		int err = md_gid_grace_add(view, old, &topo, MD_S, NULL, NULL);
 
 		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
 		assert_int_equal(view->desc->n_gids, err ? 3 : 4);
@@ -537,12 +537,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_same, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drained, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept_comes_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept_taken, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept_limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept_of_netdev_elsewhere, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept_faults, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gid_grace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gid_grace_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gid_grace_taken, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gid_grace_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gid_grace_of_netdev_elsewhere, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gid_grace_faults, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "kept.h"
+#include "gid_grace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,13 +44,13 @@ static bool has(const struct md_desc *desc, uint32_t n_gids, uint32_t r, const u
 }
 
 /*
- * Return: time until which GID @g of the old view is kept, on rail @r of the new view; UINT64_MAX: while the port is
- * down; 0: not kept.
+ * Return: time until which GID @g of the old view is in grace, on rail @r of the new view; UINT64_MAX: while the port is
+ * down; 0: not in grace.
  */
 static uint64_t until(const struct keeper *k, uint32_t g, uint32_t r)
 {
 	const union ibv_gid *gid = &k->old->desc->gids[g].gid;
-	uint64_t before_ns = k->old->kept_until_ns ? k->old->kept_until_ns[g] : 0;
+	uint64_t before_ns = k->old->grace_until_ns ? k->old->grace_until_ns[g] : 0;
 
 	if (k->view->desc->rails[r].link_layer != IBV_LINK_LAYER_ETHERNET ||
 	    has(k->view->desc, k->view->desc->n_gids, r, gid))
@@ -62,7 +62,7 @@ static uint64_t until(const struct keeper *k, uint32_t g, uint32_t r)
 	    mv_topo_netdev(k->topo, k->view->rail_ifindexes[r]))
 		return UINT64_MAX;
 	if (!before_ns || before_ns == UINT64_MAX)
-		return k->now_ns + MD_KEPT_NS;
+		return k->now_ns + MD_GID_GRACE_NS;
 	return before_ns > k->now_ns ? before_ns : 0;
 }
 
@@ -83,8 +83,8 @@ static void put(struct keeper *k, const struct mv_dir_gid *gid, uint32_t r, uint
 	desc->rails[r].n_gids++;
 }
 
-/* A GID with entries for both RoCE versions is kept once, because kept GIDs have no version. */
-static void put_kept(struct keeper *k, uint32_t r, uint32_t max)
+/* A GID with entries for both RoCE versions is in grace once, because GIDs in grace have no version. */
+static void put_in_grace(struct keeper *k, uint32_t r, uint32_t max)
 {
 	const struct md_desc *old = k->old->desc;
 
@@ -114,8 +114,8 @@ static void put_all(struct keeper *k)
 		k->desc->rails[r].n_gids = 0;
 		for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++, left--)
 			put(k, &now->gids[g], r, k->view->gid_ifindexes[g], 0);
-		/* Present GIDs have precedence over kept ones. */
-		put_kept(k, r, MD_GIDS_MAX - left);
+		/* Present GIDs have precedence over those in grace. */
+		put_in_grace(k, r, MD_GIDS_MAX - left);
 	}
 }
 
@@ -143,7 +143,7 @@ static void remember_netdevs(struct md_view *view, const struct md_view *old)
 	}
 }
 
-int md_kept_add(struct md_view *view, const struct md_view *old, const struct mv_topo *topo,
+int md_gid_grace_add(struct md_view *view, const struct md_view *old, const struct mv_topo *topo,
 		uint64_t now_ns, bool (*taken)(void *arg, const union ibv_gid *gid), void *arg)
 {
 	struct keeper k = {.view = view,
@@ -172,6 +172,6 @@ int md_kept_add(struct md_view *view, const struct md_view *old, const struct mv
 	free(view->gid_ifindexes);
 	view->desc = k.desc;
 	view->gid_ifindexes = k.ifindexes;
-	view->kept_until_ns = k.until_ns;
+	view->grace_until_ns = k.until_ns;
 	return 0;
 }
