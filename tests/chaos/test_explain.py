@@ -56,10 +56,13 @@ class Explain(unittest.TestCase):
             self.assertEqual(explain.reasons_of(line), {0x11: [why]})
             self.assertIn(why, explain.allowed({"port", "agent"}))
             self.assertNotIn(why, explain.allowed({"port", "control"}))
-        for why in explain.AGENTLESS_INFINIBAND:
-            self.assertIn(why, explain.allowed({"port", "agent"}, infiniband=True))
-            self.assertNotIn(why, explain.allowed({"port", "agent"}))
-            self.assertNotIn(why, explain.allowed({"port"}, infiniband=True))
+
+    def test_unheard(self):
+        for why in explain.UNHEARD:
+            self.assertIn(why, explain.allowed({"port"}, infiniband=True))
+            self.assertNotIn(why, explain.allowed({"port"}))
+        for kinds in ({"port"}, {"port", "agent"}):
+            self.assertNotIn("its work did not get through on any path", explain.allowed(kinds, infiniband=True))
 
     def test_lost_atomic(self):
         line = f"{STAMP}mlx5_0 QP 0x11 to host a: {explain.LOST_ATOMIC[0]}; the program gets its error\n"

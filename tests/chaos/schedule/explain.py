@@ -17,9 +17,11 @@ UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was ma
             "the program's own path fails: Connection timed out")
 AGENTLESS = ("cannot be moved later: the peer's host had no agent when it was made",
              "cannot be moved later: this host had no agent when it was made")
-# An agent that has just started has not heard the peer's rails yet. On InfiniBand no prefix tells which rails reach each other.
-AGENTLESS_INFINIBAND = ("cannot be moved later: no other rail reached one of the peer's when it was made",
-                        "cannot be moved later: the peer's host had no agent when it was made, or was in another subnet of InfiniBand")
+# On InfiniBand no prefix tells which rails reach each other. A rail that was down, or whose agent has just started, has heard nobody yet: a
+# connection that is made there meanwhile is as without agents.
+UNHEARD = (AGENTLESS[0],
+           "cannot be moved later: no other rail reached one of the peer's when it was made",
+           "cannot be moved later: the peer's host had no agent when it was made, or was in another subnet of InfiniBand")
 
 
 def pairs_of(said):
@@ -37,8 +39,7 @@ def reasons_of(log):
 
 def allowed(kinds, infiniband=False):
     """What may be the reason where these faults were done."""
-    agentless = AGENTLESS + (AGENTLESS_INFINIBAND if infiniband else ())
-    return [*LATE, *LOST_ATOMIC, *UNLOGGED, *(agentless if "agent" in kinds else ())]
+    return [*LATE, *LOST_ATOMIC, *UNLOGGED, *(AGENTLESS if "agent" in kinds else ()), *(UNHEARD if infiniband else ())]
 
 
 class Explained:
