@@ -61,8 +61,10 @@ class Explain(unittest.TestCase):
         for why in explain.UNHEARD:
             self.assertIn(why, explain.allowed({"port"}, infiniband=True))
             self.assertNotIn(why, explain.allowed({"port"}))
-        for kinds in ({"port"}, {"port", "agent"}):
-            self.assertNotIn("its work did not get through on any path", explain.allowed(kinds, infiniband=True))
+        for why in explain.GREETING_LOST:
+            self.assertIn(why, explain.allowed({"port", "control"}, infiniband=True))
+            self.assertNotIn(why, explain.allowed({"port", "control"}))
+            self.assertNotIn(why, explain.allowed({"port", "agent"}, infiniband=True))
 
     def test_lost_atomic(self):
         line = f"{STAMP}mlx5_0 QP 0x11 to host a: {explain.LOST_ATOMIC[0]}; the program gets its error\n"

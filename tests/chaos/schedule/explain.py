@@ -22,6 +22,8 @@ AGENTLESS = ("cannot be moved later: the peer's host had no agent when it was ma
 UNHEARD = (AGENTLESS[0],
            "cannot be moved later: no other rail reached one of the peer's when it was made",
            "cannot be moved later: the peer's host had no agent when it was made, or was in another subnet of InfiniBand")
+# If the greeting of a rail that was down is lost, the rail hears the peer at its next beacon, and is no path before.
+GREETING_LOST = ("its work did not get through on any path",)
 
 
 def pairs_of(said):
@@ -39,7 +41,8 @@ def reasons_of(log):
 
 def allowed(kinds, infiniband=False):
     """What may be the reason where these faults were done."""
-    return [*LATE, *LOST_ATOMIC, *UNLOGGED, *(AGENTLESS if "agent" in kinds else ()), *(UNHEARD if infiniband else ())]
+    unheard = UNHEARD + (GREETING_LOST if "control" in kinds else ())
+    return [*LATE, *LOST_ATOMIC, *UNLOGGED, *(AGENTLESS if "agent" in kinds else ()), *(unheard if infiniband else ())]
 
 
 class Explained:
