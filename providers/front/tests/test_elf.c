@@ -150,6 +150,12 @@ static void test_what_the_front_names(void **unused)
 	free(f);
 }
 
+#ifdef __aarch64__
+#define RELATIVE R_AARCH64_RELATIVE
+#else
+#define RELATIVE R_X86_64_RELATIVE
+#endif
+
 /* Each constructor's array entry is relocated to a thunk that ends in a jump to it. */
 static void test_constructors(void **unused)
 {
@@ -173,7 +179,7 @@ static void test_constructors(void **unused)
 		memcpy(&r, at_address(image, relocations + i * sizeof(r)), sizeof(r));
 		if (r.r_offset < array || r.r_offset >= array + f->n_init * sizeof(uint64_t))
 			continue;
-		assert_int_equal(ELF64_R_TYPE(r.r_info), R_X86_64_RELATIVE);
+		assert_int_equal(ELF64_R_TYPE(r.r_info), RELATIVE);
 		seen++;
 #ifdef __x86_64__
 		{

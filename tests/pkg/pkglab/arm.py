@@ -12,9 +12,13 @@ GUEST = ["perftest:arm64", "ibverbs-utils:arm64", "ibverbs-providers:arm64"]
 LIBDIR = "/usr/lib/aarch64-linux-gnu"
 TREE = "/home/builder/arm64"
 LDCONFIG = "/usr/local/arm64/run-ldconfig"
-# Cases that need what qemu 7.2 takes and does not do, MADV_WIPEONFORK and MADV_DONTFORK; and one in which a message has more
-# descriptors than there is room for: qemu doubles the room, and does not close what is too many.
-BY_QEMU = {"mesh-stack": ["test_child_of_fork_is_bare_until_it_opens"], "mesh-counts": ["test_fork"], "mesh-counts_taken": ["test_many_descriptors"]}
+# Cases that need what qemu 7.2 takes and does not do, MADV_WIPEONFORK and MADV_DONTFORK; one in which a message has more descriptors than
+# there is room for: qemu doubles the room, and does not close what is too many; and two of a child that cannot be executed: qemu does
+# vfork() as fork(), so posix_spawn() learns no error.
+BY_QEMU = {"mesh-stack": ["test_child_of_fork_is_bare_until_it_opens"], "mesh-counts": ["test_fork"], "mesh-counts_taken": ["test_many_descriptors"],
+           "test_agent_qualify": ["test_run_fails", "test_run_ended"]}
+# They fork, or end, while other threads are at work: children and programs hang in qemu 7.2.
+NOT_BY_QEMU = {"mesh-fork", "mesh-ourthreads"}
 
 
 def build_root():
@@ -52,7 +56,7 @@ def unit_tests(root):
     listed = json.loads(build("ctest", "--test-dir", "units", "-L", "^unit$", "--show-only=json-v1"))["tests"]
     # Not those in Python: they run programs of arm64 by themselves, without qemu.
     commands = {test["name"]: test["command"] for test in listed if test["command"][0] == QEMU}
-    whole = "|".join(sorted(commands.keys() - BY_QEMU.keys()))
+    whole = "|".join(sorted(commands.keys() - BY_QEMU.keys() - NOT_BY_QEMU))
     said = build("ctest", "--test-dir", "units", "-R", f"^({whole})$", "-j2", "--output-on-failure", "--no-tests=error", "--timeout", "600")
     check("100% tests passed" in said, re.search(r"\d+% tests passed.*", said)[0])
     for name, cases in BY_QEMU.items():
