@@ -70,15 +70,29 @@ static void say_version(struct mesh_context *mc, const struct mesh_view *view)
 			    view->host, view->agent_version, MV_CTL_VERSION, view->agent_version < MV_CTL_VERSION ? "that host" : "this one");
 }
 
+static bool port_has_lid(const struct ibv_qp *qp, const struct ibv_ah_attr *ah)
+{
+	struct ibv_port_attr port;
+
+	return !mesh_real_port(qp->context, ah->port_num, &port) && port.lid == ah->dlid;
+}
+
 /*
  * Fill @choice for an InfiniBand connection without GRH. There is no choice, but the peer's host has to be known by its LID.
  * Return: is it known?
  */
-static bool name_lids(struct mesh_context *mc, const struct ibv_ah_attr *ah, struct mesh_choice *choice)
+static bool name_lids(struct mesh_context *mc, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice)
 {
+	const struct ibv_ah_attr *ah = &attr->ah_attr;
 	struct mv_lid_ends ends;
 
 	if (mesh_view_lid(mc->device, ah->port_num, ah->dlid, &ends))
+		return false;
+	/*
+	 * A subnet manager may have given the port's LID to another host since the agent last looked. There a QP may have the
+	 * number of this one. A move would connect this QP to itself, and its data would go to the wrong memory.
+	 */
+	if (attr->dest_qp_num == qp->qp_num && mv_gid_equal(&ends.local, &ends.remote) && !port_has_lid(qp, ah))
 		return false;
 	choice->gid = ends.local;
 	choice->dgid = ends.remote;
@@ -103,7 +117,7 @@ static void check_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	if (attr->ah_attr.is_global) {
 		mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
 		choice->dgid = attr->ah_attr.grh.dgid;
-	} else if (!connected || !name_lids(mc, &attr->ah_attr, choice)) {
+	} else if (!connected || !name_lids(mc, qp, attr, choice)) {
 		return;
 	}
 	if (!connected)

@@ -173,12 +173,15 @@ void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gi
 	absent = *remote;
 }
 
+static bool asks_port; /* the made-up provider is asked for the port's state, too */
+
 static struct ibv_context *open_in(const char *text)
 {
 	struct ibv_context *context;
 
 	dirworld_init(&world, text);
 	start(FAKEVERBS_34, &usual);
+	mesh_root.config.stand_in = asks_port;
 	context = fake.open_device("mlx5", &device);
 	assert_non_null(context);
 	assert_true(mesh_context_get(context)->can_move);
@@ -625,6 +628,32 @@ static void infiniband_by_lid(void)
 	end(context);
 }
 
+/*
+ * A QP that is connected to itself by its port's LID. Where the directory has the LID of some seconds ago, another host may have that
+ * LID now, and a QP of the same number.
+ */
+static void infiniband_by_own_lid(void)
+{
+	struct ibv_qp_attr attr = {.dest_qp_num = 7, .ah_attr = {.dlid = 3, .port_num = 1}};
+	struct ibv_qp qp = {.qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_context *context;
+	struct mesh_choice choice;
+	struct mesh_context *mc;
+	struct mesh_view view;
+
+	asks_port = true;
+	context = qp.context = open_in(LIDS_A LIDS_B "link 0 3;");
+	mc = mesh_context_get(context);
+	assert_non_null(mc->lower.query_port);
+	fake.state->port.lid = 3;
+	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &view);
+	assert_int_equal(view.verdict, MV_PATH_SELF);
+	fake.state->port.lid = 9;
+	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &view);
+	assert_int_equal(view.verdict, MV_PATH_UNKNOWN);
+	end(context);
+}
+
 /* Where two hosts may be meant, or the agent of the one that is is too old, all stays as the program asks. */
 static void infiniband_by_doubtful_lid(void)
 {
@@ -916,6 +945,7 @@ TEST(other_subnet)
 TEST(peer_is_answered)
 TEST(infiniband_router)
 TEST(infiniband_by_lid)
+TEST(infiniband_by_own_lid)
 TEST(infiniband_by_doubtful_lid)
 TEST(infiniband_without_agent)
 TEST(no_rail_to_be_had)
@@ -947,6 +977,7 @@ int main(void)
 		cmocka_unit_test(test_peer_is_answered),
 		cmocka_unit_test(test_infiniband_router),
 		cmocka_unit_test(test_infiniband_by_lid),
+		cmocka_unit_test(test_infiniband_by_own_lid),
 		cmocka_unit_test(test_infiniband_by_doubtful_lid),
 		cmocka_unit_test(test_infiniband_without_agent),
 		cmocka_unit_test(test_no_rail_to_be_had),
