@@ -34,7 +34,8 @@ static inline bool mv_lid_is_unicast(uint16_t lid)
  * of the two ports is down, the LID has to be unique in the directory, and all own ports with that prefix have to hear
  * the same ports.
  *
- * LIDs of a port beyond its base LID (LMC) are not known. Any thread.
+ * LIDs of a port beyond its base LID (LMC) are not known. The directory's LIDs are some seconds old at most, also that of
+ * the program's port. Any thread.
  *
  * Return: 0; -ENODEV: the program's port is not in the directory, or not InfiniBand; -EINVAL: not a unicast LID;
  * -EALREADY: another port of this host has the LID, and it is not known whether on the same fabric; -ENOENT: no known

@@ -128,7 +128,7 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 		return;
 	}
 	take_news(agent, &heard, news, now_ns);
-	if (host && news & (MD_NEWS_HOST | MD_NEWS_SIGHTING))
+	if (host && news & (MD_NEWS_HOST | MD_NEWS_SIGHTING | MD_NEWS_BACK))
 		greet(agent, host, received, opened, now_ns);
 }
 

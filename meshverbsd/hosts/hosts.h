@@ -333,14 +333,19 @@ static inline unsigned int md_heard_share(const struct md_heard *heard)
 enum md_news {
 	MD_NEWS_HOST = 1, /* the host is new, or its agent has restarted */
 	/*
-	 * A rail is heard on a new netdev, or for the first time since its agent started, or since it was down; that agent
-	 * does not hear us there yet. Or a description has come that tells which rail it is.
+	 * A rail is heard on a new netdev, or for the first time since its agent started; that agent does not hear us
+	 * there yet. Or a description has come that tells which rail it is.
 	 */
 	MD_NEWS_SIGHTING = 2,
 	MD_NEWS_DESC = 4, /* the description has changed: the directory is to be written anew */
 	MD_NEWS_WANTED = 8, /* the description is not known: ask for it */
 	MD_NEWS_NAME = 16, /* the name has changed */
 	MD_NEWS_DOWN = 32, /* with MD_NEWS_DESC: fewer rails of the host are up than before */
+	/*
+	 * A rail that is heard as before was down meanwhile, so its agent does not hear us there. The directory stays as it
+	 * is. Anybody can forge the generation that says so, also of a signed host, whose news are not rationed.
+	 */
+	MD_NEWS_BACK = 64,
 };
 
 /**

@@ -157,8 +157,9 @@ int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const s
 			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
 	struct md_sighting *sighting = find_sighting(&host->sightings, heard->ifindex, beacon->rail);
+	bool known = sighting && sighting->start == heard->start;
 	/* A host tells each change on all its links. If it did not tell one here, it was down here, and hears us no more. */
-	bool known = sighting && sighting->start == heard->start && beacon->generation <= sighting->generation + 1;
+	bool back = known && beacon->generation > sighting->generation + 1;
 	/* The rail number keeps its meaning until the next description is there. */
 	bool had_rail = sighting && sighting->has_rail;
 	bool has_rail = had_rail || (host->desc && beacon->generation == host->generation &&
@@ -175,6 +176,8 @@ int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const s
 	life_ms = life_ms > least_ms ? life_ms : least_ms;
 	if (!known || has_rail != had_rail)
 		*news |= MD_NEWS_SIGHTING;
+	if (back)
+		*news |= MD_NEWS_BACK;
 	*sighting = (struct md_sighting){
 		.ip = heard->ip,
 		.start = heard->start,

@@ -144,6 +144,7 @@ static void arrive(enum md_kind kind, unsigned int n, uint32_t at, bool multicas
 }
 
 static uint16_t from_rail;
+static uint64_t generation = 1;
 
 /* @desc: NULL: without the description */
 static void beacon(unsigned int n, uint32_t at, const char *desc)
@@ -151,7 +152,7 @@ static void beacon(unsigned int n, uint32_t at, const char *desc)
 	struct md_beacon said = {.name = "h",
 				 .agent_version = 1,
 				 .interval_ms = 60000,
-				 .generation = 1,
+				 .generation = generation,
 				 .desc_bytes = 100,
 				 .rail = from_rail};
 	uint8_t bytes[MD_DESC_BYTES_MAX], payload[MD_PAYLOAD_MAX_BYTES];
@@ -396,6 +397,31 @@ static void test_greetings(void **state)
 	end();
 }
 
+/*
+ * A port that was down is greeted, and that is all: the directory stays as it is. Otherwise who forges the generations of a signed host
+ * would wake all processes each time.
+ */
+static void test_greeting_of_a_port_that_is_back(void **state)
+{
+	(void)state;
+	begin("h", 1000);
+	use_two_links();
+	beacon_on(2, 2, 2, DESC);
+	beacon(2, 2, DESC);
+	look(1);
+	for (generation = 3; generation <= 7; generation += 2) {
+		beacon_on(2, 2, 2, DESC);
+		memset(&sent, 0, sizeof(sent));
+		agent.publishing.due_ns = UINT64_MAX;
+		beacon(2, 2, DESC);
+		look(1);
+		assert_int_equal(sent.of_kind[MD_KIND_BEACON], 1);
+		assert_int_equal(agent.publishing.due_ns, UINT64_MAX);
+	}
+	generation = 1;
+	end();
+}
+
 /* Whatever comes, in whatever order: what goes to single addresses is together not longer. */
 static void test_anything(void **state)
 {
@@ -460,6 +486,7 @@ int main(void)
 		cmocka_unit_test(test_questions_for_keys_on_each_link),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_greetings),
+		cmocka_unit_test(test_greeting_of_a_port_that_is_back),
 		cmocka_unit_test(test_anything),
 	};
 

@@ -584,7 +584,7 @@ static void test_new_numbers(void **state)
 	assert_false(host(1)->sightings.list[0].has_rail);
 	assert_int_equal(peers_hear(&hosts, &both, 1, 0, MD_S, &news), 0);
 	assert_true(host(1)->sightings.list[0].has_rail);
-	assert_int_equal(news, MD_NEWS_SIGHTING);
+	assert_int_equal(news, MD_NEWS_SIGHTING | MD_NEWS_BACK);
 	assert_int_equal(peers_hear(&hosts, &both, 1, 0, MD_S, &news), 0);
 	assert_int_equal(news, 0);
 }

@@ -196,10 +196,27 @@ static void test_rail_that_was_down(void **state)
 	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &news), 0);
 	assert_int_equal(news, MD_NEWS_DESC);
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
-	assert_int_equal(news, MD_NEWS_SIGHTING);
+	assert_int_equal(news, MD_NEWS_BACK);
 	/* Once. */
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
 	assert_int_equal(news, 0);
+}
+
+/* Descriptions of a host that changes very often are taken later. Its sightings know each generation all the same, so the host is not greeted. */
+static void test_changes_that_are_held_back(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	for (unsigned int i = 0; i < 2 * MD_CHANGES_BURST; i++) {
+		peer.generation++;
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+		assert_int_equal(news & ~MD_NEWS_DESC, 0);
+	}
+	assert_true(hosts.n_held_back > 0);
+	assert_true(host(1)->generation < peer.generation);
 }
 
 int main(void)
@@ -212,6 +229,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sightings_without_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory_of_former_sightings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rail_that_was_down, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changes_that_are_held_back, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
