@@ -62,7 +62,9 @@ def unit_tests(root):
     for name, cases in BY_QEMU.items():
         said = build("sh", "-c", f"{' '.join(commands[name])} || :")
         failed = re.findall(r"FAILED  . (test_\w+)", said[said.rindex("PASSED"):])
-        check(failed == cases, f"{name}: all pass but {', '.join(cases)}" if failed == cases else f"{name}: {failed}\n{said[-2000:]}")
+        # A later qemu may do more.
+        good = set(failed) <= set(cases)
+        check(good, f"{name}: all pass but {', '.join(failed) or 'none'}" if good else f"{name}: {failed}\n{said[-2000:]}")
 
 
 class Cache:
