@@ -2,6 +2,7 @@
 """Units and rules of the packages under a real systemd and udev, in guests of tests/lab with a real kernel and Soft-RoCE."""
 import json
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -25,7 +26,7 @@ class Guest:
 
     def run(self, command):
         """A shell command beside systemd: (exit status, output)."""
-        return self.outside(f"{SYSTEMD} run sh -c '{command}' 2>&1")
+        return self.outside(f"{SYSTEMD} run sh -c {shlex.quote(command)} 2>&1")
 
     def must(self, command):
         status, said = self.run(command)
