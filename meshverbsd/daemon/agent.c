@@ -91,7 +91,7 @@ static void on_view(void *arg, const struct md_view *old)
 		md_routes_forget(&agent->routing.routes, &agent->hosts);
 	md_routes_changed(&agent->routing.routes, now_ns);
 	/* Hosts behind routers; beacons inform the neighbours. */
-	md_targets_hurry(&agent->targets, agent->tx.said.generation != generation, now_ns);
+	md_targets_hurry(&agent->targets, &agent->gidmap, agent->tx.said.generation != generation, now_ns);
 	agent->due.targets_ns = 0;
 	md_due_directory(agent, md_desc_n_up(agent->watch.view->desc) < md_desc_n_up(old->desc));
 }

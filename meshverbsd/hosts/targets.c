@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gidmap.h"
 #include "hosts.h"
 #include "secure.h"
 
@@ -156,7 +157,7 @@ static int by_asked(const struct md_target *a, const struct md_target *b)
 	return a->asked_ns < b->asked_ns ? -1 : a->asked_ns > b->asked_ns;
 }
 
-void md_targets_hurry(struct md_targets *targets, bool tells, uint64_t now_ns)
+void md_targets_hurry(struct md_targets *targets, const struct md_gidmap *map, bool tells, uint64_t now_ns)
 {
 	struct md_target *target, *next;
 
@@ -167,10 +168,13 @@ void md_targets_hurry(struct md_targets *targets, bool tells, uint64_t now_ns)
 	HASH_SRT(hh, targets->by_gid, by_asked);
 	HASH_ITER(hh, targets->by_gid, target, next)
 	{
-		/* A target may be silent because of a port of ours, which is up now. */
-		if (!target->answered_ns)
+		/*
+		 * A target may be silent because of a port of ours, which is up now. That may be so since this agent was
+		 * started. An address that no known host has may be nobody's, and waits for its time.
+		 */
+		if (!target->answered_ns && !md_gidmap_find(map, &target->gid))
 			continue;
-		target->tells |= tells;
+		target->tells |= tells && target->answered_ns;
 		if (target->next_ns > now_ns)
 			target->next_ns = now_ns;
 	}

@@ -16,6 +16,7 @@
  * clock, no locks: one thread.
  */
 struct md_desc;
+struct md_gidmap;
 struct md_host;
 
 /* Account of all targets that only other hosts have asked about. */
@@ -111,10 +112,12 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of);
 
 /**
- * md_targets_hurry - something has changed here: query all targets that have ever answered, longest ago first
- * @tells: the description of this host has changed, so the query brings the new one
+ * md_targets_hurry - something has changed here: query all targets that have ever answered, or that a known host has,
+ * longest ago first
+ * @map: of the known hosts
+ * @tells: the description of this host has changed, so the query brings the new one where there was an answer
  */
-void md_targets_hurry(struct md_targets *targets, bool tells, uint64_t now_ns);
+void md_targets_hurry(struct md_targets *targets, const struct md_gidmap *map, bool tells, uint64_t now_ns);
 
 /**
  * md_target_hinted - the host at a target queries us: has it changed, so that we should query it? Counts towards

@@ -402,7 +402,7 @@ static void test_learned(void **state)
 	assert_int_equal(n_queries, 3);
 	/* We have changed: those that answer are asked at once, the others when it is their time. */
 	md_target_answered(md_targets_find(&targets, &two), &id, 2 * MD_S);
-	md_targets_hurry(&targets, true, 3 * MD_S);
+	md_targets_hurry(&targets, &map, true, 3 * MD_S);
 	md_targets_tick(&targets, 3 * MD_S, count, NULL);
 	assert_int_equal(n_queries, 4);
 	/* Nobody needs the first one any more. */
@@ -534,19 +534,19 @@ static void test_told(void **state)
 	md_targets_tick(&targets, now_ns, count_told, NULL);
 	md_target_answered(target, &id, now_ns);
 	/* Only a route has changed. */
-	md_targets_hurry(&targets, false, ++now_ns);
+	md_targets_hurry(&targets, &map, false, ++now_ns);
 	md_targets_tick(&targets, now_ns, count_told, NULL);
 	md_target_answered(target, &id, now_ns);
 	assert_int_equal(n_told, 0);
 	/* The answer to the query before comes late, in the turn of the event loop that sends the next query. */
-	md_targets_hurry(&targets, true, ++now_ns);
+	md_targets_hurry(&targets, &map, true, ++now_ns);
 	md_target_answered(target, &id, now_ns + MD_MS);
 	for (int i = 0; i <= MD_QUERY_TRIES; i++, now_ns += MD_QUERY_RETRY_NS)
 		md_targets_tick(&targets, now_ns, count_told, NULL);
 	assert_int_not_equal(target->silent_since_ns, 0);
 	assert_int_equal(n_told, MD_QUERY_TRIES + 1);
 	/* The next change does not wait for the interval. */
-	md_targets_hurry(&targets, true, now_ns);
+	md_targets_hurry(&targets, &map, true, now_ns);
 	md_targets_tick(&targets, now_ns, count_told, NULL);
 	assert_int_equal(n_told, MD_QUERY_TRIES + 2);
 	md_target_answered(target, &id, now_ns);
@@ -555,9 +555,36 @@ static void test_told(void **state)
 	assert_int_equal(n_told, MD_QUERY_TRIES + 2);
 	/* By then the address may be another host's. */
 	now_ns += MD_COOKIE_EPOCH_NS;
-	md_targets_hurry(&targets, true, now_ns);
+	md_targets_hurry(&targets, &map, true, now_ns);
 	md_targets_tick(&targets, now_ns, count_told, NULL);
 	assert_int_equal(n_told, MD_QUERY_TRIES + 2);
+}
+
+/*
+ * This agent was started while a port of ours was down: one address of a host has answered, the other never. The other
+ * one is asked at each change, since it may be the only one by which the host can hear of the next.
+ */
+static void test_never_answered(void **state)
+{
+	const union ibv_gid up = unit_gid("10.3.0.1"), down = unit_gid("10.4.0.1"), nobodys = unit_gid("10.9.0.1");
+	const struct mv_host_id id = peers_id(1);
+
+	(void)state;
+	md_targets_add(&targets, &up, "b");
+	md_targets_add(&targets, &down, "b");
+	md_targets_add(&targets, &nobodys, "c");
+	md_targets_tick(&targets, MD_S, count, NULL);
+	tell(1, 1, PEER);
+	md_target_answered(md_targets_find(&targets, &up), &id, MD_S);
+	n_queries = n_told = 0;
+	md_targets_hurry(&targets, &map, true, 2 * MD_S);
+	md_targets_tick(&targets, 2 * MD_S, count, NULL);
+	assert_int_equal(n_queries, 2);
+	assert_int_equal(md_targets_find(&targets, &nobodys)->asked_ns, MD_S);
+	/* Whoever is there has not shown yet that our description is for him. */
+	md_targets_hurry(&targets, &map, true, 3 * MD_S);
+	md_targets_tick(&targets, 3 * MD_S, count_told, NULL);
+	assert_int_equal(n_told, 1);
 }
 
 /* Two hosts that ask each other because the other asks do not do so for ever. */
@@ -625,6 +652,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_learned_ever_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_never_answered, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_hint, setup, teardown),
 	};

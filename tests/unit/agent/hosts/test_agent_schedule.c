@@ -550,13 +550,14 @@ static void answer(void *arg, const struct md_target *target)
 /* A port that goes down and up again and again does not keep the last ones of thousands from being asked. */
 static void test_changes_without_end(void **state)
 {
+	const struct md_gidmap nobody = {0};
 	struct md_target *target, *next;
 	uint64_t t = MD_S;
 
 	(void)state;
 	grow(0, 0x0a000001, t);
 	for (unsigned int changes = 0; changes < 40; changes++) {
-		md_targets_hurry(&targets, true, t);
+		md_targets_hurry(&targets, &nobody, true, t);
 		for (uint64_t end = t + MD_S; t < end; t += 100 * MD_MS)
 			md_targets_tick(&targets, t, answer, &t);
 	}
