@@ -175,6 +175,7 @@ void md_targets_hurry(struct md_targets *targets, const struct md_gidmap *map, b
 		if (!target->answered_ns && !md_gidmap_find(map, &target->gid))
 			continue;
 		target->tells |= tells && target->answered_ns;
+		target->n_tries = 0;
 		if (target->next_ns > now_ns)
 			target->next_ns = now_ns;
 	}

@@ -59,7 +59,7 @@ struct md_target {
 	union ibv_gid learned[MD_LEARNED_TARGETS]; /* the addresses whose @via this is */
 	unsigned int n_hints; /* hints (MD_HINTS) since the last regular query */
 	bool tells; /* this host has changed since the last answer: our description goes with each query */
-	unsigned int n_tries; /* unanswered queries in a row, before the target counts as silent */
+	unsigned int n_tries; /* unanswered queries in a row since the last change here, before the target counts as silent */
 	struct mv_host_id host; /* sender of the last answer */
 };
 

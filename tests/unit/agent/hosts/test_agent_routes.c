@@ -587,6 +587,31 @@ static void test_never_answered(void **state)
 	assert_int_equal(n_told, 1);
 }
 
+/* A port that goes down and up within a round trip uses up no tries. */
+static void test_tries_since_change(void **state)
+{
+	const union ibv_gid one = unit_gid("10.3.0.1");
+	const struct mv_host_id id = peers_id(1);
+	struct md_target *target = md_targets_use(&targets, &one, 0, MD_S);
+	uint64_t now_ns = 2 * MD_S;
+
+	(void)state;
+	md_targets_tick(&targets, MD_S, count, NULL);
+	md_target_answered(target, &id, MD_S);
+	n_told = 0;
+	for (int i = 0; i < 2 * MD_QUERY_TRIES; i++, now_ns += MD_MS) {
+		md_targets_hurry(&targets, &map, true, now_ns);
+		md_targets_tick(&targets, now_ns, count_told, NULL);
+	}
+	for (int i = 1; i < MD_QUERY_TRIES; i++)
+		md_targets_tick(&targets, now_ns += MD_QUERY_RETRY_NS, count_told, NULL);
+	assert_int_equal(target->silent_since_ns, 0);
+	assert_int_equal(n_told, 2 * MD_QUERY_TRIES + MD_QUERY_TRIES - 1);
+	/* Silent it is when all tries after the last change are used up. */
+	md_targets_tick(&targets, now_ns += MD_QUERY_RETRY_NS, count_told, NULL);
+	assert_true(target->silent_since_ns == now_ns);
+}
+
 /* Two hosts that ask each other because the other asks do not do so for ever. */
 static void test_hints(void **state)
 {
@@ -653,6 +678,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_never_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_tries_since_change, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_hint, setup, teardown),
 	};
