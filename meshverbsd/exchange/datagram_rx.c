@@ -248,9 +248,10 @@ static void on_hint(struct md_agent *agent, const struct md_received *query, con
 	struct md_reader r = {.buf = opened->payload, .len = opened->payload_len};
 	union ibv_gid gid = md_paths_gid(&query->ip);
 	struct md_target *target = md_targets_find(&agent->targets, &gid);
+	const struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
 	uint64_t generation = md_get64(&r);
 
-	if (target && !r.bad && md_target_hinted(target, md_hosts_find(&agent->hosts, &opened->sender), generation))
+	if (target && !r.bad && md_target_hinted(target, host, opened->start, generation))
 		md_targets_ask_now(&agent->targets, target, MD_TARGETS_OF_OTHERS, now_ns, md_tx_ask, agent);
 }
 

@@ -181,9 +181,9 @@ void md_targets_hurry(struct md_targets *targets, const struct md_gidmap *map, b
 	}
 }
 
-bool md_target_hinted(struct md_target *target, const struct md_host *host, uint64_t generation)
+bool md_target_hinted(struct md_target *target, const struct md_host *host, uint64_t start, uint64_t generation)
 {
-	if (host && host->desc && host->generation == generation)
+	if (host && host->desc && host->start == start && host->generation == generation)
 		return false;
 	return is_answering(target) && target->n_hints++ < MD_HINTS;
 }

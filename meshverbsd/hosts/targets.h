@@ -123,10 +123,10 @@ void md_targets_hurry(struct md_targets *targets, const struct md_gidmap *map, b
  * md_target_hinted - the host at a target queries us: has it changed, so that we should query it? Counts towards
  * MD_HINTS.
  * @host: the host that queries us; NULL: not known
- * @generation: of its description, from the query. False if we know this generation: otherwise two hosts would query
- * each other forever
+ * @start, @generation: of its agent and of its description, from the query. False if we know both: otherwise two hosts
+ * would query each other forever. An agent that was started again counts generations from 1
  */
-bool md_target_hinted(struct md_target *target, const struct md_host *host, uint64_t generation);
+bool md_target_hinted(struct md_target *target, const struct md_host *host, uint64_t start, uint64_t generation);
 
 /** md_target_is_wanted - does the hosts file or a process of ours need the target? False: only other hosts have asked about it */
 static inline bool md_target_is_wanted(const struct md_target *target)

@@ -621,11 +621,11 @@ static void test_hints(void **state)
 	unsigned int n = 0;
 
 	(void)state;
-	assert_false(md_target_hinted(target, NULL, 1));
+	assert_false(md_target_hinted(target, NULL, 1, 1));
 	md_targets_tick(&targets, MD_S, count, NULL);
 	md_target_answered(target, &id, MD_S);
 	for (uint64_t i = 0; i < 100; i++) {
-		if (!md_target_hinted(target, NULL, 1))
+		if (!md_target_hinted(target, NULL, 1, 1))
 			continue;
 		md_targets_ask_now(&targets, target, 0, MD_S + i * MD_MS, count, NULL);
 		n++;
@@ -635,7 +635,7 @@ static void test_hints(void **state)
 	md_target_answered(target, &id, 2 * MD_S);
 	md_targets_tick(&targets, 8 * MD_S, count, NULL);
 	md_target_answered(target, &id, 8 * MD_S);
-	assert_true(md_target_hinted(target, NULL, 1));
+	assert_true(md_target_hinted(target, NULL, 1, 1));
 }
 
 /* Whose description is known as it is now is not asked because it asks: of two that ask each other regularly neither uses its hints up. */
@@ -645,16 +645,17 @@ static void test_no_hint(void **state)
 	const struct mv_host_id id = peers_id(1);
 	struct md_target *target = md_targets_use(&targets, &one, 0, MD_S);
 	struct md_desc desc = {0};
-	struct md_host host = {.id = id, .generation = 7};
+	struct md_host host = {.id = id, .start = 5, .generation = 7};
 
 	(void)state;
 	md_targets_tick(&targets, MD_S, count, NULL);
 	md_target_answered(target, &id, MD_S);
-	assert_true(md_target_hinted(target, &host, 7)); /* nothing is known of it */
+	assert_true(md_target_hinted(target, &host, 5, 7)); /* nothing is known of it */
 	host.desc = &desc;
 	for (int i = 0; i < 100; i++)
-		assert_false(md_target_hinted(target, &host, 7));
-	assert_true(md_target_hinted(target, &host, 8));
+		assert_false(md_target_hinted(target, &host, 5, 7));
+	assert_true(md_target_hinted(target, &host, 5, 8));
+	assert_true(md_target_hinted(target, &host, 6, 7)); /* another life of its agent */
 }
 
 int main(void)
