@@ -685,6 +685,7 @@ static void learn_all(uint32_t first)
 static void test_learned_of_thousands(void **state)
 {
 	union ibv_gid gid;
+	size_t n;
 
 	(void)state;
 	for (uint32_t i = 0; i < MD_FILE_ADDRS_MAX; i++) {
@@ -693,7 +694,7 @@ static void test_learned_of_thousands(void **state)
 	}
 	for (uint32_t i = 0; i < MD_FILE_ADDRS_MAX; i++)
 		learn_all(0x0a000000 + 16 * i);
-	assert_true(targets.n > MD_FILE_ADDRS_MAX);
+	assert_int_equal(targets.n, MD_TARGETS_PER_ACCOUNT);
 	use("10.201.0.1", 1000, MD_S);
 	free_targets(state);
 	reset_targets(state);
@@ -702,7 +703,9 @@ static void test_learned_of_thousands(void **state)
 		assert_non_null(md_targets_use(&targets, &gid, 1000, MD_S));
 		learn_all(0x0a000000 + 16 * i);
 	}
-	assert_true(targets.n > 3000 + 3000);
+	/* So many hosts got further addresses: the last one not all of them. */
+	n = (MD_TARGETS_PER_ACCOUNT / 2 + MD_LEARNED_TARGETS) / (MD_LEARNED_TARGETS + 1);
+	assert_int_equal(targets.n, MD_TARGETS_PER_ACCOUNT / 2 + 3000 - n);
 }
 
 static void test_target_limit(void **state)
