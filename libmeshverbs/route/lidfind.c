@@ -88,7 +88,7 @@ static uint32_t find_own(const struct mv_directory *dir, const char *device, uin
 /* Ports with that LID and prefix: those heard (so counts the program's port itself), and those that may be on its fabric. */
 struct found {
 	uint32_t n_heard, n_possible, heard, possible;
-	bool ours; /* another port of this host has the LID; nobody hears whether the fabric is the same */
+	bool ours; /* another port of this host has the LID, of which no beacon tells the fabric */
 	bool untold; /* a port of another host has the LID, and the directory has no GID of that port */
 };
 
@@ -107,9 +107,9 @@ static struct found find_all(const struct mv_directory *dir, uint32_t own, const
 		ret.untold |= is_infiniband(&dir->rails[r]) && dir->rails[r].host && !dir->rails[r].n_gids;
 		if (!gid || !same_prefix(gid, own_gid))
 			continue;
-		if (!dir->rails[r].host)
+		if (!dir->rails[r].host) {
 			ret.ours = true;
-		else if (mv_directory_linked(dir, own, r)) {
+		} else if (mv_directory_linked(dir, own, r)) {
 			ret.n_heard++;
 			ret.heard = r;
 		} else if (may_speak(&dir->rails[own]) && may_speak(&dir->rails[r]) && !mv_lid_other_fabric(dir, own, r)) {
