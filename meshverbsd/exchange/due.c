@@ -71,7 +71,7 @@ void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgen
 }
 
 /* A GID that we only keep is given up as soon as another host has it. */
-static void yield_kept(struct md_agent *agent)
+static void yield_in_grace(struct md_agent *agent)
 {
 	const struct md_view *view = agent->watch.view;
 
@@ -111,7 +111,7 @@ static int write_directory(struct md_agent *agent, uint64_t now_ns)
 	int err;
 
 	md_gidmap_settle(&agent->gidmap, &agent->hosts, agent->watch.view, &agent->targets);
-	yield_kept(agent);
+	yield_in_grace(agent);
 	from.view = agent->watch.view;
 	err = md_dir_build_make(&from, now_ns, &content);
 	if (err)

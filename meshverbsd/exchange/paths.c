@@ -117,7 +117,7 @@ static size_t find_near(const struct md_view *view, const struct md_desc *desc, 
 		const struct mv_dir_rail *rail = &desc->rails[gid->rail];
 		struct md_netset on_link;
 
-		/* A GID that is only kept is no address of the host now. */
+		/* A GID in grace is no address of the host now. */
 		if (mv_dir_gid_in_grace(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
 			continue;
 		/* The entry before is the same GID, as RoCE v1 and RoCE v2. */

@@ -217,23 +217,23 @@ static void join(struct md_gidmap *map, struct md_holder *holder, const struct m
 }
 
 /* True: the claim wins the GID. The holder is another host or nobody. */
-static bool is_taken(const struct md_holder *holder, const struct md_claim *claim, bool kept)
+static bool is_taken(const struct md_holder *holder, const struct md_claim *claim, bool in_grace)
 {
 	const struct md_claim held = {
 		.host = holder->hosts[0], .evidence = holder->evidence, .vouched = holder->vouched, .live = true};
 
 	if (!holder->n || id_is(&held.host, &claim->host))
 		return true;
-	if (holder->kept != kept)
-		return holder->kept && claim->evidence >= held.evidence && (!held.vouched || (claim->vouched && claim->evidence >= MD_EVIDENCE_ON_LINK));
+	if (holder->in_grace != in_grace)
+		return holder->in_grace && claim->evidence >= held.evidence && (!held.vouched || (claim->vouched && claim->evidence >= MD_EVIDENCE_ON_LINK));
 	return md_claim_wins(&held, claim);
 }
 
 static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim,
-		    bool kept, uint32_t doubts)
+		    bool in_grace, uint32_t doubts)
 {
 	/* The holder is alive: a host that fell silent has been released before. */
-	if (!is_taken(holder, claim, kept)) {
+	if (!is_taken(holder, claim, in_grace)) {
 		map->n_contested++;
 		return;
 	}
@@ -243,7 +243,7 @@ static void contest(struct md_gidmap *map, struct md_holder *holder, const struc
 	holder->hosts[0] = claim->host;
 	holder->evidence = claim->evidence;
 	holder->vouched = claim->vouched;
-	holder->kept = kept;
+	holder->in_grace = in_grace;
 	holder->doubts = doubts;
 }
 
@@ -261,11 +261,11 @@ static bool is_infiniband(const struct md_desc *desc, uint32_t g)
 	return desc->rails[desc->gids[g].rail].link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-/* Our own GIDs (MD_EVIDENCE_OWN) have no entries in the map. A GID that both hosts merely keep stays ours. */
-static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool kept)
+/* Our own GIDs (MD_EVIDENCE_OWN) have no entries in the map. A GID that is in grace at both hosts stays ours. */
+static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool in_grace)
 {
 	return mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_view_has_gid(view, gid) &&
-	       (kept || !md_view_keeps_gid(view, gid));
+	       (in_grace || !md_view_gid_in_grace(view, gid));
 }
 
 /* Return: false: out of memory for at least one GID, which was left out. */
@@ -277,7 +277,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
-		bool kept = mv_dir_gid_in_grace(&host->desc->gids[g]);
+		bool in_grace = mv_dir_gid_in_grace(&host->desc->gids[g]);
 		struct md_claim claim = {.host = host->id, .vouched = md_host_is_vouched(host), .live = true};
 		const struct md_target *target;
 		struct md_netset on_link;
@@ -286,7 +286,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 
 		if (is_repeated(host->desc, g) || (!map->fleet_key && is_infiniband(host->desc, g)))
 			continue;
-		if (is_ours(view, gid, kept)) {
+		if (is_ours(view, gid, in_grace)) {
 			map->n_contested++;
 			continue;
 		}
@@ -304,7 +304,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
 			join(map, holder, host, &claim);
 		else
-			contest(map, holder, &claim, kept, map->fleet_key || answered ? 0 : doubts_of(&place, on_link));
+			contest(map, holder, &claim, in_grace, map->fleet_key || answered ? 0 : doubts_of(&place, on_link));
 	}
 	return all;
 }
@@ -394,7 +394,7 @@ void md_gidmap_own(struct md_gidmap *map, const struct md_view *view)
 		const union ibv_gid *gid = &view->desc->gids[g].gid;
 		struct md_holder *holder = find(map, gid);
 
-		if (!holder || !is_ours(view, gid, holder->kept))
+		if (!holder || !is_ours(view, gid, holder->in_grace))
 			continue;
 		map->n_contested++;
 		HASH_DEL(map->by_gid, holder);

@@ -22,7 +22,7 @@ struct md_holder {
 	enum md_evidence evidence; /* for the claim of hosts[0] */
 	bool vouched; /* hosts[0] signs its description. Link-local: either all holders sign, or none */
 	uint32_t doubts; /* MV_DIR_INDEX_UNMET, MV_DIR_INDEX_UNANSWERED, or 0 */
-	bool kept; /* hosts[0] only keeps the GID (gid_grace.h) and does not have it now. A host that has it wins: claims.h */
+	bool in_grace; /* hosts[0] does not have the GID now (gid_grace.h). A host that has it wins: claims.h */
 };
 
 struct md_gidmap {

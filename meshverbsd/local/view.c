@@ -337,7 +337,7 @@ bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid)
 	return false;
 }
 
-bool md_view_keeps_gid(const struct md_view *view, const union ibv_gid *gid)
+bool md_view_gid_in_grace(const struct md_view *view, const union ibv_gid *gid)
 {
 	for (uint32_t g = 0; view->grace_until_ns && g < view->desc->n_gids; g++)
 		if (view->grace_until_ns[g] && mv_gid_equal(&view->desc->gids[g].gid, gid))

@@ -97,11 +97,11 @@ const struct md_net *md_view_net(const struct md_view *view, uint32_t ifindex);
  */
 uint32_t md_view_gid_ifindex(const struct md_view *view, const union ibv_gid *gid);
 
-/** md_view_has_gid - is the GID ours, present or kept? */
+/** md_view_has_gid - is the GID ours, present or in grace? */
 bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid);
 
-/** md_view_keeps_gid - is the GID ours and only kept? Then another host that has it takes it. */
-bool md_view_keeps_gid(const struct md_view *view, const union ibv_gid *gid);
+/** md_view_gid_in_grace - is the GID ours, and in grace? Then another host that has it takes it. */
+bool md_view_gid_in_grace(const struct md_view *view, const union ibv_gid *gid);
 
 /**
  * md_view_devices - devices of ours that have a GID, each once

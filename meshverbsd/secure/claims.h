@@ -17,8 +17,8 @@
  * on that link can claim anything. Any other GID of a vouched host is weaker, because a signer may have invented
  * itself: another vouched host takes the GID if it is heard on that link, or has answered at the GID.
  *
- * A GID that its host only keeps (gid_grace.h) goes to a host that has it, with equal evidence. A vouched host yields a kept
- * GID only to another vouched host with MD_EVIDENCE_ON_LINK or better. Our own host yields a GID in grace to any host.
+ * A GID in grace (gid_grace.h) goes to a host that has the GID, with equal evidence. A vouched host yields a GID in grace
+ * only to another vouched host with MD_EVIDENCE_ON_LINK or better. Our own host yields a GID in grace to any host.
  *
  * Link-local GIDs are not unique, so several hosts have each of them: see gidmap.h.
  */

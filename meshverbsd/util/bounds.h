@@ -169,7 +169,7 @@
 #define MD_TABLES_NS (250 * MD_MS) /* after a mere loss of a port: until then, connections that move need the processor */
 #define MD_POLL_NS   (5 * MD_S) /* for changes that the kernel does not notify */
 
-#define MD_GID_GRACE_NS   (5 * MD_S) /* GIDs that have gone are kept so long after their port is up; up to MD_POLL_NS longer */
+#define MD_GID_GRACE_NS   (5 * MD_S) /* GIDs that have gone are in grace so long after their port is up; up to MD_POLL_NS longer */
 
 #define MD_HURRY_NS MD_MS /* others can delay our close(2) by so much with what they create: see struct md_jobs */
 #define MD_JOBS_STOP_MS 2000 /* the agent waits so long at its end for a system call that blocks */

@@ -40,37 +40,37 @@ static void test_better_evidence(void **state)
 }
 
 /* A host only keeps a GID while the GID's port is down: a host that has the GID, with evidence as good, becomes the holder. */
-static void test_kept(void **state)
+static void test_gid_in_grace(void **state)
 {
 	(void)state;
 	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
 	hear(2, 1, "rail mlx5_0; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
-	hear(1, 2, "rail mlx5_0 down; gid 10.1.0.2/24 kept;", 1, 0, MD_S);
+	hear(1, 2, "rail mlx5_0 down; gid 10.1.0.2/24 grace;", 1, 0, MD_S);
 	assert_int_equal(holder("10.1.0.2"), 1);
 	/* A host that keeps the GID, too, does not become the holder; nor does one whose beacons are not heard. */
-	hear(3, 1, "rail mlx5_0; gid 10.1.0.2/24 kept;", 1, 0, MD_S);
+	hear(3, 1, "rail mlx5_0; gid 10.1.0.2/24 grace;", 1, 0, MD_S);
 	assert_int_equal(holder("10.1.0.2"), 1);
 	tell(4, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.7.0.1", MD_S);
 	assert_int_equal(holder("10.1.0.2"), 1);
 	hear(2, 2, "rail mlx5_0; gid 10.1.0.3/24 v2; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
 	assert_int_equal(holder("10.1.0.2"), 2);
 	/* A host that keeps the GID does not take it back from the holder. */
-	hear(1, 3, "rail mlx5_0 down; gid 10.1.0.2/24 kept; gid 10.1.0.4/24 v2;", 1, 0, MD_S);
+	hear(1, 3, "rail mlx5_0 down; gid 10.1.0.2/24 grace; gid 10.1.0.4/24 v2;", 1, 0, MD_S);
 	assert_int_equal(holder("10.1.0.2"), 2);
 	assert_int_equal(holder("10.1.0.4"), 1);
 	hear(2, 3, "rail mlx5_0; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
 	assert_int_equal(holder("10.1.0.2"), 1);
 }
 
-static void test_own_kept(void **state)
+static void test_own_in_grace(void **state)
 {
 	uint64_t until_ns[] = {MD_S};
 	struct md_view *old = view;
 
 	(void)state;
-	view = peers_view("rail mlx5_0 down; gid 10.1.0.8/24 kept;");
+	view = peers_view("rail mlx5_0 down; gid 10.1.0.8/24 grace;");
 	view->grace_until_ns = until_ns;
-	hear(1, 1, "rail mlx5_0; gid 10.1.0.8/24 kept;", 1, 0, MD_S);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.8/24 grace;", 1, 0, MD_S);
 	assert_int_equal(holder("10.1.0.8"), -1);
 	hear(2, 1, "rail mlx5_0; gid 10.1.0.8/24 v2;", 1, 0, MD_S);
 	assert_int_equal(holder("10.1.0.8"), 2);
@@ -260,10 +260,10 @@ static void test_thief(void **state)
 }
 
 /* A GID that a signing host keeps goes only to a signing host that is heard on the GID's link. */
-static void test_thief_of_what_is_kept(void **state)
+static void test_thief_of_gid_in_grace(void **state)
 {
 	(void)state;
-	hear(1, 1, "rail mlx5_0; gid 10.8.0.2/24 kept; gid 10.1.0.2/24 kept;", 2, 0, MD_S);
+	hear(1, 1, "rail mlx5_0; gid 10.8.0.2/24 grace; gid 10.1.0.2/24 grace;", 2, 0, MD_S);
 	vouch(1);
 	hear(7, 1, "rail mlx5_0; gid 10.8.0.2/24 v2; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
 	assert_int_equal(holder("10.8.0.2"), 1);
@@ -376,8 +376,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_first_comes_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_better_evidence, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_own_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gid_in_grace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_own_in_grace, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_are_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),
@@ -386,7 +386,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_link_local_of_one_that_signs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_of_one_that_signs_no_more, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_thief, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_thief_of_what_is_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_thief_of_gid_in_grace, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answered_is_no_hearsay, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_are_rationed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ground, setup, teardown),

@@ -48,11 +48,11 @@ static void test_unmet(void **state)
 	assert_int_equal(unmet("10.2.0.3"), false);
 }
 
-/* A GID that is kept has no index, which would hold the mark: the directory leaves the GID out. */
-static void test_unmet_kept(void **state)
+/* A GID in grace has no index, which would hold the mark: the directory leaves the GID out. */
+static void test_unmet_in_grace(void **state)
 {
 	(void)state;
-	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 kept;", 1, 0, MD_S);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 grace;", 1, 0, MD_S);
 	assert_int_equal(unmet("10.2.0.2"), -1);
 	assert_int_equal(holder("10.2.0.2"), 1);
 	claim_again(true);
@@ -137,7 +137,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_unmet, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unmet_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unmet_in_grace, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unanswered, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmet_when_ours_is_up, setup, teardown),

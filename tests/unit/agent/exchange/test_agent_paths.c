@@ -416,7 +416,7 @@ static void test_evidence(void **state)
 		{
 			if (mv_gid_family(&holder->gid) == MV_FAMILY_LINK_LOCAL)
 				continue;
-			assert_true(holder->kept || !md_view_has_gid(view, &holder->gid));
+			assert_true(holder->in_grace || !md_view_has_gid(view, &holder->gid));
 			assert_int_equal(holder->evidence,
 					 plain_evidence(md_hosts_find(&hosts, &holder->hosts[0]), &holder->gid));
 			n[holder->evidence]++;
@@ -453,7 +453,7 @@ static void check_claims(struct md_gidmap *plain)
 		assert_non_null(other);
 		assert_int_equal(holder->n, other->n);
 		assert_memory_equal(holder->hosts, other->hosts, holder->n * sizeof(holder->hosts[0]));
-		assert_int_equal(holder->kept, other->kept);
+		assert_int_equal(holder->in_grace, other->in_grace);
 		assert_true(holder->evidence == other->evidence);
 	}
 }

@@ -634,7 +634,7 @@ static void test_answers_at_another_address(void **state)
 {
 	struct peer peer = {1, 100, 1, 5000,
 			    "rail mlx5_0; gid 10.1.0.2/24 v2; gid fe80::7/64 v2;"
-			    "rail mlx5_1; gid 10.2.0.2/24 v2; gid 10.3.0.2/24 kept;"};
+			    "rail mlx5_1; gid 10.2.0.2/24 v2; gid 10.3.0.2/24 grace;"};
 	struct peer liar = {1, 100, 2, 5000, ONE_RAIL};
 	unsigned int news;
 

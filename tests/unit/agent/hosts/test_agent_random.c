@@ -21,7 +21,7 @@ static const char *const texts[] = {
 	"rail mlx5_0 down; gid 10.1.0.2/24 v2;",
 	"rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.3/24 v2;",
 	"rail mlx5_1; gid 10.2.0.3/24 v2; gid fe80::7 v2;",
-	"rail mlx5_0; gid fe80::7 v2; gid 10.1.0.1 v2; rail mlx5_1; gid 10.2.0.2 kept;",
+	"rail mlx5_0; gid fe80::7 v2; gid 10.1.0.1 v2; rail mlx5_1; gid 10.2.0.2 grace;",
 	"rail mlx5_2; rail mlx5_3; gid 2001:db8::1/64 v2; gid 10.9.0.3 v1; gid 10.9.0.3 v2;",
 	BIG,
 	"",

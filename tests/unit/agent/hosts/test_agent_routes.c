@@ -427,7 +427,7 @@ static struct md_desc *with_addresses(unsigned int n)
 static void test_learned_and_kept(void **state)
 {
 	const union ibv_gid one = unit_gid("10.3.0.1"), other = unit_gid("10.4.0.1");
-	struct md_desc *kept = peers_desc("rail mlx5_0; gid 10.3.0.1/28 v2; rail mlx5_1 down; gid 10.4.0.1/28 kept;");
+	struct md_desc *kept = peers_desc("rail mlx5_0; gid 10.3.0.1/28 v2; rail mlx5_1 down; gid 10.4.0.1/28 grace;");
 	struct md_desc *gone = peers_desc("rail mlx5_0; gid 10.3.0.1/28 v2;");
 
 	(void)state;

@@ -90,7 +90,7 @@ static void read_gid(struct mv_dir_gid *gid, char *words)
 	gid->gid = unit_gid(address);
 	gid->vlan_id = MV_VLAN_NONE;
 	gid->type = strcmp(type, "v1") ? MV_GID_TYPE_ROCE_V2 : MV_GID_TYPE_ROCE_V1;
-	if (!strcmp(type, "kept")) {
+	if (!strcmp(type, "grace")) {
 		gid->type = MV_GID_TYPE_UNKNOWN;
 		gid->index = MV_DIR_INDEX_NONE;
 	}

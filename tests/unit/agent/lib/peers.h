@@ -8,7 +8,7 @@
  * Hosts in a few words, for tests of the agent. Statements end in ';':
  *
  *   rail DEVICE [down] [drained] [excluded] [ib]     with netdev "net" + DEVICE's number, 100000 Mb/s, mtu 4096, port 1
- *   gid ADDRESS[/LEN] v1|v2|kept           of the last rail; LEN as written in ip addr
+ *   gid ADDRESS[/LEN] v1|v2|grace          of the last rail; LEN as written in ip addr
  */
 
 /** peers_desc - to be released with free() */

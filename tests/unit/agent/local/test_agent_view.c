@@ -378,7 +378,7 @@ static void test_gid_grace(void **state)
 
 	(void)state;
 	make(TWO_NICS, 0);
-	assert_false(md_view_keeps_gid(view, &gid));
+	assert_false(md_view_gid_in_grace(view, &gid));
 	/* As long as the port is down, */
 	for (uint64_t now_ns = 1000 * MD_S; now_ns < 5000 * MD_S; now_ns += 1000 * MD_S) {
 		next(CABLE_OUT, now_ns, nobody_has, NULL);
@@ -390,8 +390,8 @@ static void test_gid_grace(void **state)
 		assert_int_equal(view->desc->rails[0].n_gids, 3);
 		assert_int_equal(view->desc->rails[1].first_gid, 3);
 		assert_int_equal(view->desc->gids[3].rail, 1);
-		assert_true(md_view_has_gid(view, &gid) && md_view_keeps_gid(view, &gid));
-		assert_false(md_view_keeps_gid(view, &other));
+		assert_true(md_view_has_gid(view, &gid) && md_view_gid_in_grace(view, &gid));
+		assert_false(md_view_gid_in_grace(view, &other));
 		assert_int_equal(md_view_devices(view, &gid, devices, 4), 1);
 		assert_string_equal(devices[0], "mlx5_0");
 		/* Nothing is sent from it. */
@@ -400,9 +400,9 @@ static void test_gid_grace(void **state)
 	}
 	/* and for a while after that. */
 	next(CABLE_IN, 6000 * MD_S, nobody_has, NULL);
-	assert_true(md_view_keeps_gid(view, &gid));
+	assert_true(md_view_gid_in_grace(view, &gid));
 	next(CABLE_IN, 6000 * MD_S + MD_GID_GRACE_NS - 1, nobody_has, NULL);
-	assert_true(md_view_keeps_gid(view, &gid));
+	assert_true(md_view_gid_in_grace(view, &gid));
 	next(CABLE_IN, 6000 * MD_S + MD_GID_GRACE_NS, nobody_has, NULL);
 	assert_false(md_view_has_gid(view, &gid));
 	assert_int_equal(view->desc->n_gids, 3);
@@ -417,14 +417,14 @@ static void test_gid_grace_comes_back(void **state)
 	next(CABLE_OUT, MD_S, nobody_has, NULL);
 	next(TWO_NICS, 2 * MD_S, nobody_has, NULL);
 	assert_int_equal(view->desc->n_gids, 5);
-	assert_false(md_view_keeps_gid(view, &gid));
+	assert_false(md_view_gid_in_grace(view, &gid));
 	assert_int_equal(md_view_gid_ifindex(view, &gid), 1);
 	assert_null(view->grace_until_ns);
 	/* On another port of ours. */
 	next(CABLE_OUT, 3 * MD_S, nobody_has, NULL);
 	next("dev 1 eth0 nocarrier; dev 2 eth1; addr 2 10.1.0.1/24; gid2 3 10.1.0.1 2 v2;",
 	     4 * MD_S, nobody_has, NULL);
-	assert_false(md_view_keeps_gid(view, &gid));
+	assert_false(md_view_gid_in_grace(view, &gid));
 	assert_int_equal(md_view_gid_ifindex(view, &gid), 2);
 }
 
@@ -480,9 +480,9 @@ static void test_gid_grace_of_netdev_elsewhere(void **state)
 	(void)state;
 	make(TWO_NICS, 0);
 	next(elsewhere, 1000 * MD_S, NULL, NULL);
-	assert_true(md_view_keeps_gid(view, &gid));
+	assert_true(md_view_gid_in_grace(view, &gid));
 	next(elsewhere, 1004 * MD_S, NULL, NULL);
-	assert_true(md_view_keeps_gid(view, &gid));
+	assert_true(md_view_gid_in_grace(view, &gid));
 	next(elsewhere, 1006 * MD_S, NULL, NULL);
 	assert_false(md_view_has_gid(view, &gid));
 	assert_int_equal(view->desc->n_gids, 1);
