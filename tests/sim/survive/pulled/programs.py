@@ -109,4 +109,9 @@ def by_lid(case):
 
 
 INFINIBAND = tuple(by_lid(case) for case in (bandwidth("ib_write_bw", 25000, 65536, "--pkey_index 1"), *CASES))
-SHORT = {"stacked": ("ib_write_bw --pkey_index 1", "ib_write_bw", "ucx_perftest rc_verbs am_bw", "NCCL 2.30's net_ib", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)}
+# What ./check runs of each topology. Bare once on each link layer: there the same fault ends the program.
+SHORT = {
+    "pair": {"stacked": ("ib_write_bw", "ucx_perftest rc_verbs am_bw", "NCCL 2.30's net_ib", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)},
+    "routed": {"stacked": ("ib_write_bw", "NCCL 2.30's net_ib"), "bare": ()},
+    "ibpair": {"stacked": ("ib_write_bw --pkey_index 1", "NCCL 2.30's net_ib"), "bare": ("ib_write_bw",)},
+}
