@@ -151,10 +151,16 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 	return true;
 }
 
-/* Those that were asked longest ago come first. */
-static int by_asked(const struct md_target *a, const struct md_target *b)
+/* A target that has never answered lets the others go first until its interval is over: nobody may be there. */
+static uint64_t turn_ns(const struct md_target *target)
 {
-	return a->asked_ns < b->asked_ns ? -1 : a->asked_ns > b->asked_ns;
+	return target->answered_ns ? target->asked_ns : target->regular_ns;
+}
+
+/* Those that were asked longest ago come first. */
+static int by_turn(const struct md_target *a, const struct md_target *b)
+{
+	return turn_ns(a) < turn_ns(b) ? -1 : turn_ns(a) > turn_ns(b);
 }
 
 void md_targets_hurry(struct md_targets *targets, const struct md_gidmap *map, bool tells, uint64_t now_ns)
@@ -165,7 +171,7 @@ void md_targets_hurry(struct md_targets *targets, const struct md_gidmap *map, b
 	 * MD_QUERY_RATE may hold most targets back until the next change. With an order that stays, some would never be
 	 * asked.
 	 */
-	HASH_SRT(hh, targets->by_gid, by_asked);
+	HASH_SRT(hh, targets->by_gid, by_turn);
 	HASH_ITER(hh, targets->by_gid, target, next)
 	{
 		/*

@@ -112,8 +112,8 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of);
 
 /**
- * md_targets_hurry - something has changed here: query all targets that have ever answered, or that a known host has,
- * longest ago first
+ * md_targets_hurry - something has changed here: query all targets that have ever answered, longest ago first, then
+ * those that a known host has
  * @map: of the known hosts
  * @tells: the description of this host has changed, so the query brings the new one where there was an answer
  */

@@ -587,6 +587,45 @@ static void test_never_answered(void **state)
 	assert_int_equal(n_told, 1);
 }
 
+static union ibv_gid asked[4];
+static size_t n_asked;
+
+static void note_asked(void *arg, const struct md_target *target)
+{
+	(void)arg;
+	assert_in_range(n_asked, 0, 3);
+	asked[n_asked++] = target->gid;
+}
+
+/* MD_QUERY_RATE delays the last ones. These are addresses that have never answered, until their interval is over. */
+static void test_never_answered_last(void **state)
+{
+	const union ibv_gid answers = unit_gid("10.3.0.1"), never = unit_gid("10.4.0.1");
+	const struct mv_host_id id = peers_id(1);
+	struct md_target *target;
+
+	(void)state;
+	md_targets_add(&targets, &never, "b");
+	md_targets_tick(&targets, MD_S, count, NULL);
+	md_targets_add(&targets, &answers, "b");
+	md_targets_tick(&targets, 2 * MD_S, count, NULL);
+	tell(1, 1, PEER);
+	target = md_targets_find(&targets, &answers);
+	md_target_answered(target, &id, 2 * MD_S);
+	n_asked = 0;
+	md_targets_hurry(&targets, &map, true, 3 * MD_S);
+	md_targets_tick(&targets, 3 * MD_S, note_asked, NULL);
+	assert_int_equal(n_asked, 2);
+	assert_true(mv_gid_equal(&asked[0], &answers));
+	md_target_answered(target, &id, 3 * MD_S);
+	/* The other one's interval is over, and this one has been asked since. */
+	md_targets_ask_now(&targets, target, 0, 4 * MD_S + MD_QUERY_NS, count, NULL);
+	md_targets_hurry(&targets, &map, true, 5 * MD_S + MD_QUERY_NS);
+	md_targets_tick(&targets, 5 * MD_S + MD_QUERY_NS, note_asked, NULL);
+	assert_int_equal(n_asked, 4);
+	assert_true(mv_gid_equal(&asked[2], &never));
+}
+
 /* A port that goes down and up within a round trip uses up no tries. */
 static void test_tries_since_change(void **state)
 {
@@ -679,6 +718,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_never_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_never_answered_last, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tries_since_change, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_hint, setup, teardown),
