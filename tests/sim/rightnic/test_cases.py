@@ -57,6 +57,15 @@ class Cases(unittest.TestCase):
         self.assertTrue(cases.by_lid(topo, "a", 1))
         self.assertFalse(cases.by_lid(topologies.load("triangle"), "a", 1))
 
+    def test_datagrams_that_stay(self):
+        def wrong(name):
+            found = cases.all_cases(topologies.load(name), ["ibv_ud_pingpong"])
+            return {c.name.split(maxsplit=1)[1] for c in found if not c.right}, sum(c.right for c in found)
+
+        self.assertEqual(wrong("ibcards"), (set(), 2))
+        self.assertEqual(wrong("ibtrunk"), (set(), 8))
+        self.assertEqual(wrong("spur"), ({"a.0 < b.1", "b.1 < a.0", "a.1 < c.0", "c.0 < a.1"}, 4))  # not those of b.0
+
     def test_a_sample_has_every_program_wrong_and_repeats_itself(self):
         found = cases.all_cases(topologies.load("triangle"), ["p", "q", "r"])
         some = cases.sample(found, 5, 2)
