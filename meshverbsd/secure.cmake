@@ -3,7 +3,7 @@
 # The only part that links libsodium.
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 set(MESHVERBS_SECURE_SOURCES ident/identity.c ident/statement.c
-  secure/claims.c secure/peer_keys.c secure/secure.c secure/secure_cookie.c secure/secure_copies.c secure/secure_key.c secure/secure_limit.c secure/secure_open.c
+  secure/gid_arbitration.c secure/peer_keys.c secure/secure.c secure/secure_cookie.c secure/secure_copies.c secure/secure_key.c secure/secure_limit.c secure/secure_open.c
   secure/secure_table.c secure/secure_text.c secure/secure_window.c secure/start.c)
 list(TRANSFORM MESHVERBS_SECURE_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 add_library(md_secure STATIC ${MESHVERBS_SECURE_SOURCES})

@@ -195,13 +195,13 @@ const char *mv_ctl_reason_text(unsigned int reason); /* part of a sentence for p
 /*
  * Frames between a process and its agent. A packet of the SOCK_SEQPACKET socket RUN_DIR/agent has one frame, or, by
  * agreement, several. The process connects, sends REGISTER and gets WELCOME. Then either side may send any frame at any
- * time. A new connection has no state: the process registers its QPs again (CLAIM).
+ * time. A new connection has no state: the process registers its QPs again (REGISTER_QP).
  */
 enum mv_frame_type {
 	MV_FRAME_REGISTER = 1, /* process: version, name; with the page of counts.h as SCM_RIGHTS */
 	MV_FRAME_WELCOME, /* agent: registered */
-	MV_FRAME_CLAIM, /* process: messages for this QP are mine: device, qpn, qp_type */
-	MV_FRAME_UNCLAIM, /* process: device, qpn */
+	MV_FRAME_REGISTER_QP, /* process: messages for this QP are mine: device, qpn, qp_type */
+	MV_FRAME_UNREGISTER_QP, /* process: device, qpn */
 	MV_FRAME_SEND, /* process: send this message to the host that has @dgid */
 	MV_FRAME_DELIVER, /* agent: a message for one of your QPs */
 	MV_FRAME_UNREACHABLE, /* agent: SEND failed: no such host, or its agent does not answer; @payload: that message */
@@ -224,7 +224,7 @@ enum mv_frame_type {
 	 * not know SUSPECT ignores it, and the rest of the packet.
 	 */
 	MV_FRAME_SUSPECT,
-	MV_FRAME_REFUSED, /* agent: CLAIM of device, qpn refused: the QP is not yours, as far as I know; it gets and sends no messages */
+	MV_FRAME_REFUSED, /* agent: REGISTER_QP of device, qpn refused: the QP is not yours, as far as I know; it gets and sends no messages */
 	/*
 	 * process: I will connect to @dgid, which is not in the directory; find its host. An agent that does not know
 	 * LOOK disconnects, so LOOK has a connection of its own.
@@ -259,9 +259,9 @@ enum mv_probed {
 struct mv_frame {
 	uint8_t type; /* enum mv_frame_type */
 	uint8_t version; /* REGISTER, WELCOME, CHANGED, PROBES, PACKS, SENDERS: MV_CTL_VERSION */
-	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
-	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS, REFUSED: local device of the QP */
-	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS, REFUSED: local QP; UNREACHABLE: the QP in SEND's message */
+	uint8_t qp_type; /* REGISTER_QP: enum ibv_qp_type */
+	char device[IBV_SYSFS_NAME_MAX]; /* REGISTER_QP, UNREGISTER_QP, DELIVER, STATUS, REFUSED: local device of the QP */
+	uint32_t qpn; /* REGISTER_QP, UNREGISTER_QP, DELIVER, STATUS, REFUSED: local QP; UNREACHABLE: the QP in SEND's message */
 	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH, SUSPECT, LOOK, LOOKED; DELIVER: id of the sender's host; 0: not told */
 	union ibv_gid sgid; /* WATCH, PATH, SUSPECT: a GID of this host */
 	uint8_t watch; /* WATCH: mask of enum mv_watch */

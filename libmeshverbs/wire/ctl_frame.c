@@ -27,8 +27,8 @@ static const struct {
 } types[MV_FRAME_TYPE_END] = {
 	[MV_FRAME_REGISTER] = {"register", HAS_VERSION | HAS_TEXT},
 	[MV_FRAME_WELCOME] = {"welcome", HAS_VERSION},
-	[MV_FRAME_CLAIM] = {"claim", HAS_DEVICE | HAS_QPN | HAS_QP_TYPE},
-	[MV_FRAME_UNCLAIM] = {"unclaim", HAS_DEVICE | HAS_QPN},
+	[MV_FRAME_REGISTER_QP] = {"register_qp", HAS_DEVICE | HAS_QPN | HAS_QP_TYPE},
+	[MV_FRAME_UNREGISTER_QP] = {"unregister_qp", HAS_DEVICE | HAS_QPN},
 	[MV_FRAME_SEND] = {"send", HAS_DGID | HAS_MESSAGE},
 	[MV_FRAME_DELIVER] = {"deliver", HAS_DEVICE | HAS_QPN | HAS_DGID | HAS_MESSAGE},
 	[MV_FRAME_UNREACHABLE] = {"unreachable", HAS_DGID | HAS_QPN | HAS_MESSAGE},

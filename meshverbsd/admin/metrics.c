@@ -163,8 +163,8 @@ static void add_messages(struct list *list, const struct md_agent *agent)
 		"Messages dropped: their host, or all of them, sent too many");
 	counter(list, "messages_not_ours", counts->messages.not_ours,
 		"Messages for a GID that this host does not have");
-	counter(list, "messages_unclaimed", counts->messages.unclaimed,
-		"Messages for a QP that no process has claimed");
+	counter(list, "messages_unregistered", counts->messages.unregistered,
+		"Messages for a QP that no process has registered");
 	counter(list, "messages_delivered", agent->clients.count.delivered,
 		"Messages handed to processes");
 	counter(list, "messages_undelivered", agent->clients.count.not_delivered,
@@ -213,7 +213,7 @@ static void add_processes(struct list *list, const struct md_agent *agent)
 	gauge(list, "processes", clients->n, "Processes connected");
 	gauge(list, "processes_unread_bytes", clients->closing.unread_bytes,
 	      "Sent to processes of others than root, and not read by them");
-	gauge(list, "claims", clients->qps.n, "QPs claimed");
+	gauge(list, "registered_qps", clients->qps.n, "QPs that processes have registered");
 	counter(list, "process_connections", clients->count.connected, "Processes that connected");
 	counter(list, "process_refusals", clients->count.refused,
 		"Processes refused because there were too many");
@@ -222,11 +222,16 @@ static void add_processes(struct list *list, const struct md_agent *agent)
 	counter(list, "frames_received", clients->count.frames, "Frames from processes");
 	counter(list, "frames_malformed", clients->count.malformed,
 		"Frames or messages that were malformed");
-	counter(list, "claims_made", clients->count.claims, "Claims taken");
-	counter(list, "claims_refused", clients->count.claims_refused,
-		"Claims of QPs that belong to others, or too many");
+	counter(list, "registrations", clients->count.registrations, "Registrations taken");
+	counter(list, "registrations_refused", clients->count.registrations_refused,
+		"Registrations of QPs that belong to others, or too many");
 	counter(list, "messages_forged", clients->count.not_its_own,
-		"Messages in the name of a QP that the process had not claimed");
+		"Messages in the name of a QP that the process had not registered");
+	/* Former names, until the next release. */
+	gauge(list, "claims", clients->qps.n, "Former name of registered_qps");
+	counter(list, "claims_made", clients->count.registrations, "Former name of registrations");
+	counter(list, "claims_refused", clients->count.registrations_refused, "Former name of registrations_refused");
+	counter(list, "messages_unclaimed", agent->counts.messages.unregistered, "Former name of messages_unregistered");
 }
 
 static const char *name_of(size_t place, bool former)

@@ -138,7 +138,8 @@ static struct json_object *report_status(const struct md_agent *agent)
 	add_identity(object, agent);
 	md_json_add_number(object, "hosts", agent->hosts.n);
 	md_json_add_number(object, "processes", agent->clients.n);
-	md_json_add_number(object, "claims", agent->clients.qps.n);
+	md_json_add_number(object, "registered_qps", agent->clients.qps.n);
+	md_json_add_number(object, "claims", agent->clients.qps.n); /* former name, until the next release */
 	md_json_add_number(object, "directory_generation", agent->publishing.published.generation);
 	md_json_add_number(object, "directory_bytes", agent->publishing.published.size_bytes);
 	md_json_add(object, "nets", nets_array(agent));

@@ -115,10 +115,10 @@ struct md_clients_closing {
 /*
  * Questions to the kernel that wait. Event loop's thread.
  *
- * The kernel is asked who owns a QP, and its answer decides: at a claim, unless the claimant has the QP already, and at
- * a message that begins a conversation. That may take long, so there are at most MD_QUESTIONS_PER_TURN questions in a
- * loop iteration. Accounts take turns, and so do processes of an account. A process whose question waits is not read.
- * Messages of other hosts do not wait: see MD_QUESTIONS_RATE.
+ * The kernel is asked who owns a QP, and its answer decides: at a registration, unless the asker has the QP already,
+ * and at a message that begins a conversation. That may take long, so there are at most MD_QUESTIONS_PER_TURN questions
+ * in a loop iteration. Accounts take turns, and so do processes of an account. A process whose question waits is not
+ * read. Messages of other hosts do not wait: see MD_QUESTIONS_RATE.
  */
 struct md_clients_questions {
 	struct md_resqp resqp;
@@ -142,7 +142,7 @@ struct md_clients_backlog {
 
 /* Times before which the log does not say something again. Event loop's thread. */
 struct md_clients_log_limits {
-	uint64_t anothers_ns, claim_ns; /* refused claims: of another process's QP; other ones */
+	uint64_t anothers_ns, registration_ns; /* refused registrations: of another process's QP; other ones */
 	uint64_t limit_ns; /* those that exceed a limit */
 };
 
@@ -162,10 +162,10 @@ struct md_clients {
 	struct md_clients_backlog backlog;
 	struct md_process_counts counts;
 	struct {
-		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,
+		uint64_t connected, refused, malformed, frames, sends, not_its_own, registrations, registrations_refused,
 			delivered, not_delivered, watches_refused;
 	} count;
-	/* For tests: the kernel cannot be asked, so the first process to claim a QP has it. */
+	/* For tests: the kernel cannot be asked, so the first process to register a QP has it. */
 	bool trusts;
 	struct md_clients_log_limits log_limits;
 };
@@ -194,7 +194,7 @@ void md_clients_counts(const struct md_clients *clients, uint64_t *ret);
 struct md_client *md_clients_find(const struct md_clients *clients, uint64_t number); /* owned by @clients; NULL: gone */
 
 /**
- * md_clients_deliver - send a message to the process that has claimed a QP
+ * md_clients_deliver - send a message to the process that has registered a QP
  * @from: host of the sender
  *
  * Return: true: the QP has an owner. If its socket is full, the message is lost, as any message may be.

@@ -133,11 +133,11 @@ int md_client_frame(struct md_client *client, const struct mv_frame *frame)
 	if (!client->registered)
 		return -EPROTO;
 	switch (frame->type) {
-	case MV_FRAME_CLAIM:
-		md_client_claim(client, frame);
+	case MV_FRAME_REGISTER_QP:
+		md_client_register_qp(client, frame);
 		return 0;
-	case MV_FRAME_UNCLAIM:
-		md_client_unclaim(client, frame);
+	case MV_FRAME_UNREGISTER_QP:
+		md_client_unregister_qp(client, frame);
 		return 0;
 	case MV_FRAME_SEND:
 		on_send(client, frame);

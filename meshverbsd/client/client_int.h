@@ -40,18 +40,18 @@ int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg);
 /** md_client_frame - handle a frame. Return: 0; -errno: close the connection */
 int md_client_frame(struct md_client *client, const struct mv_frame *frame);
 
-/* client_claim.c */
+/* client_register.c */
 
 /**
  * md_client_has_to_wait - does the frame need a question to the kernel, while none is left in this iteration?
  *
- * A claim needs none for a QP that is the client's already, or cannot become so. A message needs one if md_clients_asks()
- * for its own QP, or for the receiver's on this host.
+ * A registration needs none for a QP that is the client's already, or cannot become so. A message needs one if
+ * md_clients_asks() for its own QP, or for the receiver's on this host.
  */
 bool md_client_has_to_wait(const struct md_client *client, const struct mv_frame *frame);
-/* Handle CLAIM and UNCLAIM. A refused claim is counted, and the process is told. */
-void md_client_claim(struct md_client *client, const struct mv_frame *frame);
-void md_client_unclaim(struct md_client *client, const struct mv_frame *frame);
+/* Handle REGISTER_QP and UNREGISTER_QP. A refused registration is counted, and the process is told. */
+void md_client_register_qp(struct md_client *client, const struct mv_frame *frame);
+void md_client_unregister_qp(struct md_client *client, const struct mv_frame *frame);
 /**
  * md_clients_let_go - the owner of a QP gives it up
  * @qp: freed
@@ -61,10 +61,10 @@ void md_client_unclaim(struct md_client *client, const struct mv_frame *frame);
 void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp);
 /**
  * md_clients_confirm - does the owner of a QP still own it? Called when its first message is sent or delivered
- * @qp: freed if not; then the process is told. If the kernel cannot be asked now, the claim stays, and the next message
- * asks again
+ * @qp: freed if not; then the process is told. If the kernel cannot be asked now, the registration stays, and the next
+ * message asks again
  *
- * The number may have been reused since the claim. The kernel is asked once, and again after md_clients_doubt()
+ * The number may have been reused since the registration. The kernel is asked once, and again after md_clients_doubt()
  * (client.h).
  */
 bool md_clients_confirm(struct md_clients *clients, struct md_qp *qp);

@@ -87,7 +87,7 @@ static int add(struct md_qps *qps, const struct md_qp_key *key, struct md_accoun
 	return 0;
 }
 
-int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner,
+int md_qps_register(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner,
 		 uint64_t account, struct md_qp_list *list)
 {
 	struct md_qp *qp = md_qps_find(qps, key);
@@ -131,7 +131,7 @@ static void drop(struct md_qps *qps, struct md_qp *qp)
 	free(qp);
 }
 
-int md_qps_unclaim(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner)
+int md_qps_unregister(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner)
 {
 	struct md_qp *qp = md_qps_find(qps, key);
 

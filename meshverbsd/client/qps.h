@@ -27,7 +27,7 @@ struct md_qp {
 	/* the kernel confirmed the owner when a message was sent or delivered; see md_clients_doubt() */
 	bool confirmed;
 	uint64_t waiter; /* number of a client that was refused, and gets the QP next; 0: none */
-	uint8_t waiter_type; /* QP type that the waiter claimed */
+	uint8_t waiter_type; /* QP type that the waiter registered */
 	char *status; /* last STATUS text, a JSON object; NULL: none */
 };
 
@@ -55,18 +55,18 @@ struct md_qps {
 };
 
 /**
- * md_qps_claim - set the owner of a QP
+ * md_qps_register - set the owner of a QP
  * @list: the client's, to which the QP is added
  *
  * If the client owns the QP already, only the type is changed.
  *
  * Return: 0; -EBUSY: another client owns it; -ENOSPC: MD_QPS_MAX or MD_QPS_PER_ACCOUNT; -ENOMEM.
  */
-int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner, uint64_t account,
+int md_qps_register(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner, uint64_t account,
 		 struct md_qp_list *list);
 
-/** md_qps_unclaim - the owner gives the QP up. Return: 0; -ENOENT: @owner does not own it */
-int md_qps_unclaim(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner);
+/** md_qps_unregister - the owner gives the QP up. Return: 0; -ENOENT: @owner does not own it */
+int md_qps_unregister(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner);
 
 /** md_qps_status - take over the JSON object for display. Return: 0; -ENOENT: @text is still the caller's */
 int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, char *text);

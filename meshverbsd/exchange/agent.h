@@ -68,7 +68,7 @@ struct md_counts {
 		uint64_t malformed, version;
 	} payloads;
 	struct {
-		uint64_t not_ours, unclaimed, not_theirs, throttled;
+		uint64_t not_ours, unregistered, not_theirs, throttled;
 	} messages;
 	struct {
 		uint64_t sent, received;

@@ -139,7 +139,7 @@ static void on_data(struct md_agent *agent, const struct md_received *received,
 		return;
 	if (md_msg_relay_first(&agent->msg_router.relay, &opened->sender, opened->start, envelope, now_ns) &&
 	    !md_msg_router_deliver(agent, &opened->sender, &msg, envelope->data, envelope->len))
-		agent->counts.messages.unclaimed++;
+		agent->counts.messages.unregistered++;
 	send_ack(agent, received, opened, envelope->id, now_ns);
 }
 

@@ -56,9 +56,9 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 		return -EADDRNOTAVAIL;
 	}
 	if (md_view_has_gid(agent->watch.view, dgid)) {
-		/* No process has claimed the QP yet. After the claim that process asks by itself. */
+		/* No process has registered the QP yet. After the registration that process asks by itself. */
 		if (!md_msg_router_deliver(agent, &agent->hosts.self, msg, data, len))
-			agent->counts.messages.unclaimed++;
+			agent->counts.messages.unregistered++;
 		return 0;
 	}
 	want_holders(agent, dgid, client->account->id);

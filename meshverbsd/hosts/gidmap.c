@@ -186,7 +186,7 @@ static void take_out(struct md_gidmap *map, struct md_holder *holder, unsigned i
  * Several hosts may hold a link-local GID. A host that signs its description replaces those that do not. Somebody may
  * invent hosts that claim a GID of a host on another link.
  */
-static void join(struct md_gidmap *map, struct md_holder *holder, const struct md_host *host, const struct md_claim *claim)
+static void join(struct md_gidmap *map, struct md_holder *holder, const struct md_host *host, const struct md_gid_claim *claim)
 {
 	unsigned int place = place_of(holder, &claim->host);
 	uint32_t link;
@@ -217,19 +217,19 @@ static void join(struct md_gidmap *map, struct md_holder *holder, const struct m
 }
 
 /* True: the claim wins the GID. The holder is another host or nobody. */
-static bool is_taken(const struct md_holder *holder, const struct md_claim *claim, bool in_grace)
+static bool is_taken(const struct md_holder *holder, const struct md_gid_claim *claim, bool in_grace)
 {
-	const struct md_claim held = {
+	const struct md_gid_claim held = {
 		.host = holder->hosts[0], .evidence = holder->evidence, .vouched = holder->vouched, .live = true};
 
 	if (!holder->n || id_is(&held.host, &claim->host))
 		return true;
 	if (holder->in_grace != in_grace)
 		return holder->in_grace && claim->evidence >= held.evidence && (!held.vouched || (claim->vouched && claim->evidence >= MD_EVIDENCE_ON_LINK));
-	return md_claim_wins(&held, claim);
+	return md_gid_claim_wins(&held, claim);
 }
 
-static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim,
+static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_gid_claim *claim,
 		    bool in_grace, uint32_t doubts)
 {
 	/* The holder is alive: a host that fell silent has been released before. */
@@ -278,7 +278,7 @@ static bool claim_all(struct md_gidmap *map, const struct md_host *host, const s
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
 		bool in_grace = mv_dir_gid_in_grace(&host->desc->gids[g]);
-		struct md_claim claim = {.host = host->id, .vouched = md_host_is_vouched(host), .live = true};
+		struct md_gid_claim claim = {.host = host->id, .vouched = md_host_is_vouched(host), .live = true};
 		const struct md_target *target;
 		struct md_netset on_link;
 		struct md_holder *holder;

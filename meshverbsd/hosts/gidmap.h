@@ -2,16 +2,17 @@
 #ifndef MD_GIDMAP_H
 #define MD_GIDMAP_H
 
-#include "claims.h"
+#include "gid_arbitration.h"
 #include "hosts.h"
 #include "targets.h"
 #include "view.h"
 
 /*
  * Map from each GID to the host that has it (its holder). A GID has one holder; hosts compete for it by the rules of
- * claims.h. A link-local GID is different: every host that claims it is a holder, up to MD_GID_HOSTS_MAX. Beyond, a host
- * on a link without holder takes the place of a host on a link with several. If one holder of a link-local GID signs its
- * description, only hosts that sign theirs are holders. Updated host by host. No I/O, no locks: one thread.
+ * gid_arbitration.h. A link-local GID is different: every host that claims it is a holder, up to MD_GID_HOSTS_MAX.
+ * Beyond, a host on a link without holder takes the place of a host on a link with several. If one holder of a
+ * link-local GID signs its description, only hosts that sign theirs are holders. Updated host by host. No I/O, no
+ * locks: one thread.
  */
 struct md_holder {
 	UT_hash_handle hh;
@@ -22,7 +23,7 @@ struct md_holder {
 	enum md_evidence evidence; /* for the claim of hosts[0] */
 	bool vouched; /* hosts[0] signs its description. Link-local: either all holders sign, or none */
 	uint32_t doubts; /* MV_DIR_INDEX_UNMET, MV_DIR_INDEX_UNANSWERED, or 0 */
-	bool in_grace; /* hosts[0] does not have the GID now (gid_grace.h). A host that has it wins: claims.h */
+	bool in_grace; /* hosts[0] does not have the GID now (gid_grace.h). A host that has it wins: gid_arbitration.h */
 };
 
 struct md_gidmap {

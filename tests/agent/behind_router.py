@@ -40,8 +40,8 @@ class Routed(AgentTest):
         self.a.start()
         self.b.start()
         pa, pb = self.a.talk(), self.b.talk()
-        pa.claim("mlx5_0", 11)
-        pb.claim("mlx5_0", 22)
+        pa.register("mlx5_0", 11)
+        pb.register("mlx5_0", 22)
         self.message(pa, pb, 1, "10.1.0.2", "10.2.0.2")
         pb.say("send 10.2.0.2 22 10.1.0.2 11 5")
         pa.expect("deliver mlx5_0 11 10.2.0.2 22 5")
@@ -52,7 +52,7 @@ class Routed(AgentTest):
         pa.expect("unreachable 10.2.0.2 22 2")
         self.b.start()
         pb = self.b.talk()
-        pb.claim("mlx5_0", 22)
+        pb.register("mlx5_0", 22)
         self.message(pa, pb, 3, "10.1.0.2", "10.2.0.2")
 
 
@@ -126,7 +126,7 @@ class Routed(AgentTest):
         self.world.cable(self.a, "eth1", self.r, "eth2", ["10.4.0.2/24"], ["10.4.0.1/24"])
         self.a.start()
         talk = self.a.talk()
-        talk.claim("mlx5_0", 11)
+        talk.register("mlx5_0", 11)
         self.r.ip("link", "set", "eth0", "down")
         wait_for("a sees it", lambda: not self.a.get("status")["rails"][0]["up"])
         held = self.a.metric("datagrams_held")

@@ -82,10 +82,10 @@ class Talk:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def claim(self, device, qpn):
-        """Claims a QP, and waits until the agent has taken it."""
-        self.say(f"claim {device} {qpn}")
-        wait_for(f"claim of {qpn}", lambda: any((qp["device"], qp["qpn"], qp["pid"]) == (device, qpn, self.process.pid)
+    def register(self, device, qpn):
+        """Registrations a QP, and waits until the agent has taken it."""
+        self.say(f"register {device} {qpn}")
+        wait_for(f"registration of {qpn}", lambda: any((qp["device"], qp["qpn"], qp["pid"]) == (device, qpn, self.process.pid)
                                                 for qp in self.host.get("qps")["qps"]))
 
     def poll(self):

@@ -19,14 +19,14 @@ class Keys(AgentTest):
         self.assertTrue(a.get("status")["has_key"])
         self.converge(a, b)
         pa, pb = a.talk(), b.talk()
-        pa.claim("mlx5_0", 11)
-        pb.claim("mlx5_0", 22)
+        pa.register("mlx5_0", 11)
+        pb.register("mlx5_0", 22)
         self.message(pa, pb, 1)
         b.stop(signal.SIGKILL)
         b.start()
         self.converge(a, b)
         pb = b.talk()
-        pb.claim("mlx5_0", 22)
+        pb.register("mlx5_0", 22)
         self.message(pa, pb, 2)
 
     def test_other_key_or_none(self):
@@ -70,8 +70,8 @@ class Cookies(AgentTest):
             host.start()
         self.converge(a, b)
         pa, pb = a.talk("one"), b.talk("two")
-        pa.claim("mlx5_0", 11)
-        pb.claim("mlx5_0", 22)
+        pa.register("mlx5_0", 11)
+        pb.register("mlx5_0", 22)
         if watch:
             pa.say("watch 10.1.0.1 10.1.0.2 1")
             pa.expect("path 10.1.0.1 10.1.0.2 up")

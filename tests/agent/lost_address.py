@@ -20,7 +20,7 @@ class AddressGone(AgentTest):
         self.converge(self.a, self.b)
         self.talks = self.a.talk(), self.b.talk()
         for talk, qpn in zip(self.talks, (11, 22)):
-            talk.claim("mlx5_0", qpn)
+            talk.register("mlx5_0", qpn)
         self.b.ip("link", "set", "eth0", "down")
         self.b.ip("addr", "del", "10.1.0.2/24", "dev", "eth0")
         self.b.device("mlx5_0", "eth0", [])

@@ -111,8 +111,8 @@ class Probes(AgentTest):
         other = "10.2.0.1 10.2.0.2"
         self.give_addresses(addrs)
         talk, peer = self.a.talk(), self.b.talk()
-        talk.claim("mlx5_1", 11)
-        peer.claim("mlx5_1", 22)
+        talk.register("mlx5_1", 11)
+        peer.register("mlx5_1", 22)
         for path in (*paths, other):
             talk.say(f"watch {path} {self.work + self.primary}")
         for path in (*paths, other):

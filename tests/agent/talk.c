@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * A process of the plugin's kind, by hand: connects to RUN_DIR/agent and does what standard input
- * says, one line each: claim DEVICE QPN unclaim DEVICE QPN status DEVICE QPN TEXT send FROM_GID
+ * says, one line each: register DEVICE QPN unregister DEVICE QPN status DEVICE QPN TEXT send FROM_GID
  * FROM_QPN TO_GID TO_QPN N     (a HELLO with attempt N) watch FROM_GID TO_GID MASK look GID
  * What comes is written to standard output:
  *   welcome VERSION
@@ -123,9 +123,9 @@ static void do_line(int fd, char *line)
 		errno = EINVAL;
 		die("command");
 	}
-	frame.type = MV_FRAME_CLAIM;
-	if (strcmp(words[0], "claim")) {
-		frame.type = *words[0] == 'u' ? MV_FRAME_UNCLAIM : MV_FRAME_STATUS;
+	frame.type = MV_FRAME_REGISTER_QP;
+	if (strcmp(words[0], "register")) {
+		frame.type = *words[0] == 'u' ? MV_FRAME_UNREGISTER_QP : MV_FRAME_STATUS;
 		frame.qp_type = 0;
 	}
 	snprintf(frame.device, sizeof(frame.device), "%s", words[1]);

@@ -73,7 +73,7 @@ class IdentityTest(unittest.TestCase):
         self.qpn += 1
         qpn, number = self.qpn, 0
         for end in ends:
-            end.claim("mlx5_0", qpn)
+            end.register("mlx5_0", qpn)
 
         def say():
             nonlocal number
@@ -358,7 +358,7 @@ class IdentityTest(unittest.TestCase):
         self.authenticated(a, "b", False)
         self.assertIn(f"b {key} revoked ", self.saved(a))
         end = a.talk()  # to b, which takes nothing plain in a's name
-        end.claim("mlx5_0", 9)
+        end.register("mlx5_0", 9)
         end.say("send 10.1.0.1 9 10.1.0.2 9 1")
         wait_for("refused", lambda: b.metric("datagrams_rejected")["unsealed"])
         self.assertIn(f"this key is revoked: meshverbs keys restore b {key}", self.order(a, do="key-pin", host="c", key=key)["error"])

@@ -24,8 +24,8 @@ class Pair(AgentTest):
         self.assertEqual(host["heard"][0]["netdev"], "eth0")
 
         pa, pb = a.talk("one"), b.talk("two")
-        pa.claim("mlx5_0", 11)
-        pb.claim("mlx5_0", 22)
+        pa.register("mlx5_0", 11)
+        pb.register("mlx5_0", 22)
         for number in range(1, 20):
             self.message(pa, pb, number)
         pb.say("send 10.1.0.2 22 10.1.0.1 11 77")
@@ -43,8 +43,8 @@ class Pair(AgentTest):
         b.start()
         self.converge(a, b)
         pa, pb = a.talk("one"), b.talk("two")
-        pa.claim("mlx5_0", 11)
-        pb.claim("mlx5_0", 22)
+        pa.register("mlx5_0", 11)
+        pb.register("mlx5_0", 22)
         self.message(pa, pb, 1) # the neighbours are known
         with a.mute("eth0"):
             pa.say("send 10.1.0.1 11 10.1.0.2 22 2")
@@ -60,17 +60,17 @@ class Pair(AgentTest):
         a, _ = self.pair()
         a.start()
         one, two = a.talk("one"), a.talk("two")
-        one.claim("mlx5_0", 11)
-        two.claim("mlx5_0", 22)
-        two.say("claim mlx5_0 11")  # is the other one's
-        wait_for("refusal", lambda: a.metric("claims_refused") == 1)
+        one.register("mlx5_0", 11)
+        two.register("mlx5_0", 22)
+        two.say("register mlx5_0 11")  # is the other one's
+        wait_for("refusal", lambda: a.metric("registrations_refused") == 1)
         one.say("send 10.1.0.1 11 10.1.0.1 22 1")
         two.expect("deliver mlx5_0 22 10.1.0.1 11 1")
         two.say("send 10.1.0.1 11 10.1.0.1 11 2")  # in the other one's name
         two.say("send 10.1.0.1 22 10.1.0.1 11 3")
         one.expect("deliver mlx5_0 11 10.1.0.1 22 3")
         self.assertNotIn("deliver mlx5_0 11 10.1.0.1 11 2", one.poll())
-        self.assertEqual(a.metric("claims_refused"), 1)
+        self.assertEqual(a.metric("registrations_refused"), 1)
         self.assertEqual(a.metric("messages_forged"), 1)
         one.say('status mlx5_0 11 {"state":"active"}')
         wait_for("status", lambda: any("status" in qp for qp in a.get("qps")["qps"]))
@@ -81,7 +81,7 @@ class Pair(AgentTest):
         self.assertEqual(qps[11]["comm"], "agent-talk")
         one.close()
         self.world.talks.remove(one)
-        wait_for("the claim goes with its process, to who was refused it",
+        wait_for("the registration goes with its process, to who was refused it",
                  lambda: sorted((qp["qpn"], qp["name"]) for qp in a.get("qps")["qps"]) == [(11, "two"), (22, "two")])
 
     def test_drain(self):
@@ -134,8 +134,8 @@ class Pair(AgentTest):
         b.start()
         self.converge(a, b)
         pa, pb = a.talk(), b.talk()
-        pa.claim("mlx5_0", 11)
-        pb.claim("mlx5_0", 22)
+        pa.register("mlx5_0", 11)
+        pb.register("mlx5_0", 22)
         self.message(pa, pb, 1)
         before, id_before = b.get("status"), a.get("peers")["hosts"][0]["id"]
 
@@ -149,7 +149,7 @@ class Pair(AgentTest):
         self.assertNotEqual(b.get("status")["pid"], before["pid"])
         self.converge(a, b)
         pb = b.talk()
-        pb.claim("mlx5_0", 22)
+        pb.register("mlx5_0", 22)
         self.message(pa, pb, 2)
         # The other way round, too: b's ids begin anew.
         pb.say("send 10.1.0.2 22 10.1.0.1 11 5")
@@ -162,7 +162,7 @@ class Pair(AgentTest):
         b.start()
         self.converge(a, b)
         pa = a.talk()
-        pa.claim("mlx5_0", 11)
+        pa.register("mlx5_0", 11)
         killed = time.monotonic()
         b.stop(signal.SIGKILL)
         # Not expired yet: its agent does not answer.
@@ -225,18 +225,18 @@ class Pair(AgentTest):
         for name in left:
             self.assertGreaterEqual(lived[name], left[name], name)
 
-    def test_message_before_claim_is_not_unreachable(self):
+    def test_message_before_registration_is_not_unreachable(self):
         a, b = self.pair()
         a.start()
         b.start()
         self.converge(a, b)
         pa = a.talk()
-        pa.claim("mlx5_0", 11)
+        pa.register("mlx5_0", 11)
         pa.say("send 10.1.0.1 11 10.1.0.2 22 1")
         wait_for("ack", lambda: a.metric("messages_arrived") == 1)
         time.sleep(1.2)
         self.assertEqual(pa.poll(), [hosts.WELCOME, "probes"])
-        self.assertEqual(b.metric("messages_unclaimed"), 1)
+        self.assertEqual(b.metric("messages_unregistered"), 1)
 
     def test_ipv4_only(self):
         a, b = self.pair(ipv6=False)
@@ -244,8 +244,8 @@ class Pair(AgentTest):
         b.start()
         self.converge(a, b)
         pa, pb = a.talk(), b.talk()
-        pa.claim("mlx5_0", 11)
-        pb.claim("mlx5_0", 22)
+        pa.register("mlx5_0", 11)
+        pb.register("mlx5_0", 22)
         self.message(pa, pb, 1)
 
     def test_one_without_ipv6(self):

@@ -49,8 +49,8 @@ class AttackTest(unittest.TestCase):
         process = Process(agent)
         self.addCleanup(process.close)
         if device:
-            process.claim(device, qpn)
-            wait_for(lambda: agent.metrics()["claims"] >= 1, "the claim")
+            process.register(device, qpn)
+            wait_for(lambda: agent.metrics()["registered_qps"] >= 1, "the registration")
         return process
 
     def speaker(self, *args, **kwargs):

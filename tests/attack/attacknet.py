@@ -290,8 +290,8 @@ class Process:
             return False
         return True
 
-    def claim(self, device, qpn):
-        self.sock.send(wire.frame(wire.CLAIM, device=device, qpn=qpn, qp_type=2))
+    def register(self, device, qpn):
+        self.sock.send(wire.frame(wire.REGISTER_QP, device=device, qpn=qpn, qp_type=2))
 
     def send(self, dgid, message):
         self.sock.send(wire.frame(wire.SEND, dgid=dgid, payload=message))
@@ -315,7 +315,7 @@ class Process:
         return None, None
 
     def refused(self, timeout=WAIT_S):
-        """(device, QPN) of the next claim that is refused."""
+        """(device, QPN) of the next registration that is refused."""
         self.sock.settimeout(timeout)
         while True:
             kind, device, qpn, _ = wire.parse_frame(self.sock.recv(2048))

@@ -35,29 +35,29 @@ class ProcessTest(AttackTest):
         victim.send(ALICE[0], wire.message(V, ALICE))
         self.assertEqual(ours.receive(), wire.message(V, ALICE))
 
-    def test_claim_of_anothers_qp(self):
+    def test_registration_of_anothers_qp(self):
         victim = self.process(self.v, "mlx5_0", V[1])
         thief = self.process(self.v)
-        thief.claim("mlx5_0", V[1])
-        thief.sock.send(wire.frame(wire.UNCLAIM, device="mlx5_0", qpn=V[1]))
-        wait_for(lambda: self.v.metrics()["claims_refused"] == 1, self.v.metrics)
+        thief.register("mlx5_0", V[1])
+        thief.sock.send(wire.frame(wire.UNREGISTER_QP, device="mlx5_0", qpn=V[1]))
+        wait_for(lambda: self.v.metrics()["registrations_refused"] == 1, self.v.metrics)
         hers = self.process(self.alice, "mlx5_0", ALICE[1])
         hers.send(V[0], wire.message(ALICE, V))
         self.assertEqual(victim.receive(), wire.message(ALICE, V))
         self.assertIsNone(thief.receive(timeout=0.3))
         # It is free when its owner is gone.
         victim.close()
-        wait_for(lambda: self.v.metrics()["claims"] == 0, "the claim ends with its process")
-        thief.claim("mlx5_0", V[1])
-        wait_for(lambda: self.v.metrics()["claims"] == 1, "the claim")
+        wait_for(lambda: self.v.metrics()["registered_qps"] == 0, "the registration ends with its process")
+        thief.register("mlx5_0", V[1])
+        wait_for(lambda: self.v.metrics()["registered_qps"] == 1, "the registration")
 
-    def test_claim_that_nobody_confirms(self):
+    def test_registration_that_nobody_confirms(self):
         """Where the kernel cannot say whose a queue pair is, nobody has it, and everybody is told."""
         agent = self.agent("mallory", [("m0", "10.0.2.2/24", 1, 1)], trusts=False)
         process = self.process(agent)
-        process.claim("mlx5_0", 17)
+        process.register("mlx5_0", 17)
         self.assertEqual(process.refused(), ("mlx5_0", 17))
-        self.assertEqual(agent.metrics()["claims"], 0)
+        self.assertEqual(agent.metrics()["registered_qps"], 0)
         self.assertRegex(agent.text(), rf"user {os.getuid()}, process {os.getpid()} .attack. may not register QP 17 of mlx5_0: "
                          "the kernel does not say whose")
         process.send("10.0.2.1", wire.message(("10.0.2.2", 17), ("10.0.2.1", 33)))
@@ -65,10 +65,10 @@ class ProcessTest(AttackTest):
 
     def test_frames_that_cannot_be(self):
         bystander = self.process(self.v, "mlx5_0", V[1])
-        good = wire.frame(wire.CLAIM, device="mlx5_0", qpn=5)
+        good = wire.frame(wire.REGISTER_QP, device="mlx5_0", qpn=5)
         cases = [b"", b"\0", good[:-1], good + b"x", b"\xff" * 26, good[:25], b"A" * 641, b"A" * 65536,
                  wire.frame(wire.SEND, dgid="10.0.1.2", payload=b"A" * 513),
-                 wire.frame(wire.CLAIM, device="a" * 200, qpn=5), wire.frame(wire.CLAIM, device="a\nb", qpn=5),
+                 wire.frame(wire.REGISTER_QP, device="a" * 200, qpn=5), wire.frame(wire.REGISTER_QP, device="a\nb", qpn=5),
                  wire.frame(wire.DELIVER, device="mlx5_0", qpn=5, payload=b"x"), wire.frame(wire.WELCOME)]
         for case in cases:
             evil = Process(self.v)
@@ -142,13 +142,13 @@ class ProcessTest(AttackTest):
             return False
 
     def test_long_answers(self):
-        """Claims with the costliest status texts, and reports of them that nobody reads: bounded in size and number."""
+        """Registrations with the costliest status texts, and reports of them that nobody reads: bounded in size and number."""
         process = self.process(self.v)
         process.sock.settimeout(60)
         status = b'{"a":[' + b",".join([b"1"] * 230) + b"]}"
         number = 36000
         for qpn in range(100000, 100000 + number):
-            process.claim("mlx5_0", qpn)
+            process.register("mlx5_0", qpn)
             process.sock.send(wire.frame(wire.STATUS, device="mlx5_0", qpn=qpn, payload=status))
         for qpn, text in enumerate((b"{'a':1}", b'{"a":-01}'), 100001):  # what json-c takes for JSON
             process.sock.send(wire.frame(wire.STATUS, device="mlx5_0", qpn=qpn, payload=text))
@@ -171,7 +171,7 @@ class ProcessTest(AttackTest):
             sock.connect(str(self.v.control_dir / "control"))
             sock.sendall(b'{"get": "qps"}\n')
             held.append(sock)
-        wait_for(lambda: self.v.metrics()["claims"] == number, "short answers are to be had")
+        wait_for(lambda: self.v.metrics()["registered_qps"] == number, "short answers are to be had")
         self.assertIn("busy", self.v.ask("qps"))
         self.assertLess(self.v.rss_kib() - before, 256 * 1024)
         self.assert_alice_reaches_v()

@@ -99,9 +99,9 @@ static int join_agent(void)
 	return fd;
 }
 
-static void claim(int fd, const char *device, uint32_t qpn)
+static void register_qp(int fd, const char *device, uint32_t qpn)
 {
-	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = qpn};
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .qpn = qpn};
 
 	snprintf(frame.device, sizeof(frame.device), "%s", device);
 	put(fd, &frame);
@@ -142,11 +142,11 @@ static int squat(const char *device, uint32_t victim)
 	open_all(device);
 	make_qp(&own);
 	fd = join_agent();
-	claim(fd, device, own);
-	claim(fd, device, victim);
+	register_qp(fd, device, own);
+	register_qp(fd, device, victim);
 	for (uint32_t i = 1; i <= N_FUTURE; i++)
-		claim(fd, device, own + i);
-	claim(fd, device, NO_QP);
+		register_qp(fd, device, own + i);
+	register_qp(fd, device, NO_QP);
 	n = refusals(fd, own, NO_QP, &own_refused);
 	printf("pid %d own %s others refused %u of %u\n", (int)getpid(), own_refused ? "refused" : "registered", n - own_refused - 1,
 	       N_FUTURE + 1);
@@ -164,8 +164,8 @@ static int threaded(const char *device)
 	if (pthread_create(&thread, NULL, make_qp, &own) || pthread_join(thread, NULL))
 		die("a thread");
 	fd = join_agent();
-	claim(fd, device, own);
-	claim(fd, device, NO_QP);
+	register_qp(fd, device, own);
+	register_qp(fd, device, NO_QP);
 	refusals(fd, own, NO_QP, &own_refused);
 	printf("own %s\n", own_refused ? "refused" : "registered");
 	return own_refused;

@@ -11,7 +11,7 @@ int (*mesh_helper_begin)(bool at_once);
 static int send_frame(const struct mv_frame *frame, bool later)
 {
 	struct mesh_helper *helper = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
-	bool unclaim = frame->type == MV_FRAME_UNCLAIM, waits = false, self;
+	bool unregister = frame->type == MV_FRAME_UNREGISTER_QP, waits = false, self;
 	int err = -ENOTCONN, cancel;
 
 	if (!helper)
@@ -21,10 +21,10 @@ static int send_frame(const struct mv_frame *frame, bool later)
 	self = helper->runs && pthread_equal(helper->self, pthread_self());
 	if (helper->link.fd >= 0)
 		err = mesh_agentlink_send(&helper->link, frame); /* a lost frame stays lost: callers that need an answer repeat it */
-	if (unclaim && err == -EAGAIN)
+	if (unregister && err == -EAGAIN)
 		waits = mesh_pending_unregister_add(&helper->pending_unregister, frame);
 	if (helper->link.fd >= 0 && !later && !self)
-		waits |= mesh_agentlink_flush(&helper->link) == -EAGAIN && unclaim;
+		waits |= mesh_agentlink_flush(&helper->link) == -EAGAIN && unregister;
 	mesh_unlock(&helper->link_lock);
 	/* The helper thread may be asleep for good. On itself no wake-up is needed: it looks at the end of its turn. */
 	if (waits && !self)

@@ -39,12 +39,12 @@ void mesh_thread_send(const struct mv_ctl_msg *msg);
 /** mesh_thread_send_later - the same at the end of the helper thread's turn, batched; the caller wakes the helper thread */
 void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
 /**
- * mesh_thread_frame - send another frame: CLAIM (helper thread only), UNCLAIM, STATUS
+ * mesh_thread_frame - send another frame: REGISTER_QP (helper thread only), UNREGISTER_QP, STATUS
  *
  * Takes link_lock, and the lock of the wake-up.
  *
  * Return: 0; -ENOTCONN: no agent; -errno of send(2): the frame is lost. Exception: after -EAGAIN the helper thread sends an
- * UNCLAIM again.
+ * UNREGISTER_QP again.
  */
 int mesh_thread_frame(const struct mv_frame *frame);
 

@@ -30,7 +30,7 @@ bool mesh_pending_unregister_take(struct mesh_pending_unregister *pending, struc
 		return false;
 	SLIST_REMOVE_HEAD(&pending->list, of_list);
 	pending->n--;
-	*ret = (struct mv_frame){.type = MV_FRAME_UNCLAIM, .qpn = entry->qpn};
+	*ret = (struct mv_frame){.type = MV_FRAME_UNREGISTER_QP, .qpn = entry->qpn};
 	memcpy(ret->device, entry->device, sizeof(ret->device));
 	free(entry);
 	return true;

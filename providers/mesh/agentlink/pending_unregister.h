@@ -8,12 +8,13 @@
 #include "ctl.h"
 
 /*
- * UNCLAIMs for which the agent's socket had no room. The helper thread sends them again, because the program's thread that
- * destroyed the queue pair has gone on. Guarded by the caller's lock.
+ * UNREGISTER_QPs for which the agent's socket had no room. The helper thread sends them again, because the program's
+ * thread that destroyed the queue pair has gone on. Guarded by the caller's lock.
  *
- * A lost UNCLAIM leaves a claim at the agent as long as this process is connected: it counts against the user's limit of claims,
- * and messages for that QPN come here and are dropped. The claim ends earlier if this process gets a new queue pair with that
- * QPN, with the end of that queue pair, or if the kernel says that another process has the QPN.
+ * A lost UNREGISTER_QP leaves a registration at the agent as long as this process is connected: it counts against the
+ * user's limit of registrations, and messages for that QPN come here and are dropped. The registration ends earlier if
+ * this process gets a new queue pair with that QPN, with the end of that queue pair, or if the kernel says that another
+ * process has the QPN.
  */
 #define MESH_PENDING_UNREGISTER_MAX 4096u
 
@@ -23,7 +24,7 @@ struct mesh_pending_unregister {
 };
 
 /**
- * mesh_pending_unregister_add - queue an UNCLAIM
+ * mesh_pending_unregister_add - queue an UNREGISTER_QP
  *
  * Lost without memory, or with MESH_PENDING_UNREGISTER_MAX in the queue.
  *

@@ -177,7 +177,7 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		return NULL;
 	old = mesh_conn_get(qp);
 	if (old)
-		mesh_conn_unlink(old); /* before the new one, with the same QPN, can be claimed */
+		mesh_conn_unlink(old); /* before the new one, with the same QPN, can be registered */
 	mesh_conn_put(old);
 
 	mesh_conns_lock();
@@ -212,26 +212,26 @@ static void take_from_followers(struct mesh_conns *conns, struct mesh_conn *conn
 	conn->table.follows = false;
 }
 
-/* The CLAIM of a connection; made while it is in the table, because its context may be closed afterwards. */
-static struct mv_frame claim_of(const struct mesh_conn *conn)
+/* The REGISTER_QP of a connection; made while it is in the table, because its context may be closed afterwards. */
+static struct mv_frame registration_of(const struct mesh_conn *conn)
 {
-	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = conn->qpn, .qp_type = IBV_QPT_RC};
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qpn = conn->qpn, .qp_type = IBV_QPT_RC};
 
 	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
 	return frame;
 }
 
-static void unclaim(const struct mv_frame *claim)
+static void unregister_qp(const struct mv_frame *registration)
 {
-	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = claim->qpn};
+	struct mv_frame frame = {.type = MV_FRAME_UNREGISTER_QP, .qpn = registration->qpn};
 
-	memcpy(frame.device, claim->device, sizeof(frame.device));
+	memcpy(frame.device, registration->device, sizeof(frame.device));
 	mesh_thread_frame(&frame);
 }
 
 void mesh_conn_unlink(struct mesh_conn *conn)
 {
-	struct mv_frame claim = {.type = 0};
+	struct mv_frame registration = {.type = 0};
 	struct mesh_conns *conns;
 	struct mesh_conn **at;
 	bool was = false, known = false;
@@ -251,11 +251,11 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		was = true;
 		known = conn->table.known;
 		if (known)
-			claim = claim_of(conn);
+			registration = registration_of(conn);
 	}
 	mesh_conns_unlock();
 	if (known)
-		unclaim(&claim);
+		unregister_qp(&registration);
 	if (was)
 		mesh_conn_put(conn);
 }
@@ -384,46 +384,46 @@ bool mesh_conn_led(const struct mesh_conn *conn, char *ret_device, enum mv_ctl_r
 	return ret_device[0];
 }
 
-/* Note whether the CLAIM was sent. Return: true: the program has ended the connection meanwhile. */
-static bool note_claimed(struct mesh_conn *conn, bool taken)
+/* Note whether the REGISTER_QP was sent. Return: true: the program has ended the connection meanwhile. */
+static bool note_registered(struct mesh_conn *conn, bool taken)
 {
 	bool linked;
 
 	mesh_conns_lock();
 	if (!taken)
-		conn->table.claimed = false;
+		conn->table.registered = false;
 	linked = conn->table.linked;
 	mesh_conns_unlock();
 	return !linked;
 }
 
-int mesh_conn_claim(struct mesh_conn *conn)
+int mesh_conn_register(struct mesh_conn *conn)
 {
-	struct mv_frame claim = {.type = 0};
+	struct mv_frame registration = {.type = 0};
 	bool due;
 	int err;
 
 	mesh_conns_lock();
-	due = conn->table.linked && !conn->table.claimed;
+	due = conn->table.linked && !conn->table.registered;
 	if (due) {
 		atomic_store_explicit(&conn->flags.refused, false, memory_order_relaxed);
-		conn->table.claimed = conn->table.known = true;
-		claim = claim_of(conn);
+		conn->table.registered = conn->table.known = true;
+		registration = registration_of(conn);
 	}
 	mesh_conns_unlock();
 	if (!due)
 		return -EALREADY;
-	err = mesh_thread_frame(&claim);
+	err = mesh_thread_frame(&registration);
 	/*
-	 * If the connection was unlinked meanwhile, its UNCLAIM may have overtaken the CLAIM: send another. A new queue pair with
-	 * that QPN is not claimed yet, because only this thread claims.
+	 * If the connection was unlinked meanwhile, its UNREGISTER_QP may have overtaken the REGISTER_QP: send another.
+	 * A new queue pair with that QPN is not registered yet, because only this thread registers queue pairs.
 	 */
-	if (note_claimed(conn, err != -EAGAIN))
-		unclaim(&claim);
+	if (note_registered(conn, err != -EAGAIN))
+		unregister_qp(&registration);
 	return err == -EAGAIN ? err : 0;
 }
 
-bool mesh_conn_has_claim(const char *device, uint32_t qpn)
+bool mesh_conn_is_registered(const char *device, uint32_t qpn)
 {
 	const struct mesh_conn *conn;
 	bool known;
@@ -446,10 +446,10 @@ void mesh_conn_refused(struct mesh_conn *conn)
 		    conn->mc->device);
 }
 
-void mesh_conn_unclaimed(struct mesh_conn *conn)
+void mesh_conn_unregistered(struct mesh_conn *conn)
 {
 	mesh_conns_lock();
-	conn->table.claimed = false;
+	conn->table.registered = false;
 	mesh_conns_unlock();
 }
 

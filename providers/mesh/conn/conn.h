@@ -149,8 +149,8 @@ struct mesh_conn_table {
 	uint64_t serial; /* larger than those of earlier connections; constant once in the table */
 	bool linked; /* in the table */
 	union ibv_gid end_gid; /* of @ends.local, for look-ups; zero before mesh_conn_connected() */
-	bool claimed; /* the agent has got the CLAIM */
-	bool known; /* the agent may have, or have had, the claim, so send UNCLAIM at the end */
+	bool registered; /* the agent has got the REGISTER_QP */
+	bool known; /* the agent may have, or have had, the registration, so send UNREGISTER_QP at the end */
 	bool passthrough; /* PASSTHROUGH since RTR, without @vqp: only answers the peer */
 	uint32_t passthrough_sq_psn; /* the program's sq_psn; MV_CTL_PSN_NONE before RTS */
 	/* The rail of its last move, and why; of a self-connected QP: of the connection that it follows. "": none yet */
@@ -288,7 +288,7 @@ struct mesh_conn_flags {
 	_Atomic bool at_work; /* a worker, or the program in RTR, has conn->lock, or is about to take it, perhaps for seconds */
 	_Atomic bool work_waits; /* the program posted a send that has to wait */
 	_Atomic bool tell; /* there is a new agent, which has to be told */
-	_Atomic bool refused; /* the agent refused the claim: no messages in either direction */
+	_Atomic bool refused; /* the agent refused the registration: no messages in either direction */
 	_Atomic bool called; /* it may move now, and was not looked at since */
 	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
 	_Atomic bool drops_unheard; /* the program waited for a KEY_DROPPED in vain, and none has come since */
@@ -376,7 +376,7 @@ struct mesh_conn *mesh_conn_ref(struct mesh_conn *conn);
  */
 struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp);
 
-/** mesh_conn_unlink - take a connection out of the table, and send UNCLAIM to the agent; references stay valid */
+/** mesh_conn_unlink - take a connection out of the table, and send UNREGISTER_QP to the agent; references stay valid */
 void mesh_conn_unlink(struct mesh_conn *conn);
 
 /**
@@ -422,10 +422,10 @@ uint32_t mesh_conn_sq_psn(struct mesh_conn *conn);
 bool mesh_conns_news(void);
 
 /**
- * mesh_conns_queue_all - queue all connections that a new directory concerns; @claim: all connections, because a new agent has to
- * be told
+ * mesh_conns_queue_all - queue all connections that a new directory concerns; @anew: all connections, because a new
+ * agent has to be told
  */
-void mesh_conns_queue_all(bool claim);
+void mesh_conns_queue_all(bool anew);
 /**
  * mesh_conns_port_down - a port is down (mesh_port_event()): have the helper thread, if there is one, look at all connections;
  * any thread
@@ -446,22 +446,22 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
 struct mesh_conn *mesh_conns_take_all_locked(void);
 
 /**
- * mesh_conn_claim - send the agent a CLAIM for the connection, if not sent yet; helper thread only
+ * mesh_conn_register - send the agent a REGISTER_QP for the connection, if not sent yet; helper thread only
  *
  * Return: 0: sent now, or to be sent once there is an agent; -EALREADY: sent before; -EAGAIN: the socket has no room, try later.
  */
-int mesh_conn_claim(struct mesh_conn *conn);
+int mesh_conn_register(struct mesh_conn *conn);
 /**
- * mesh_conn_has_claim - has a connection with this QPN been claimed?
+ * mesh_conn_is_registered - has a connection with this QPN been registered?
  *
- * True also if the agent refused or lost the claim: the agent is told when the connection ends, and keeps the claim of that QPN
- * until then.
+ * True also if the agent refused or lost the QP. The agent is told when the connection ends, and keeps the QP until
+ * then.
  */
-bool mesh_conn_has_claim(const char *device, uint32_t qpn);
-/** mesh_conn_refused - the agent refused the claim: the connection goes on as without meshverbs; the caller queues it */
+bool mesh_conn_is_registered(const char *device, uint32_t qpn);
+/** mesh_conn_refused - the agent refused the QP: the connection goes on as without meshverbs; the caller queues it */
 void mesh_conn_refused(struct mesh_conn *conn);
-/** mesh_conn_unclaimed - the agent may have lost the claim: mesh_conn_claim() sends it again */
-void mesh_conn_unclaimed(struct mesh_conn *conn);
+/** mesh_conn_unregistered - the agent may have lost the registration: mesh_conn_register() sends it again */
+void mesh_conn_unregistered(struct mesh_conn *conn);
 
 /** mesh_conn_wait_to_move - wait until it may move, see move_limiter.h; first come, first served */
 void mesh_conn_wait_to_move(struct mesh_conn *conn, enum mesh_mover mover);

@@ -91,7 +91,7 @@ bool mesh_conns_news(void)
 	return news;
 }
 
-void mesh_conns_queue_all(bool claim)
+void mesh_conns_queue_all(bool anew)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
@@ -101,12 +101,12 @@ void mesh_conns_queue_all(bool claim)
 	conns = mesh_conns_locked(false);
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn; conn = conn->table.next) {
-			conn->table.claimed &= !claim;
+			conn->table.registered &= !anew;
 			/*
 			 * Passthrough connections only care for messages. A connection that waits to move looks at all
 			 * news when it may.
 			 */
-			if (!conn->schedule.queued && (claim || (!conn->table.passthrough && !conn->schedule.waits)))
+			if (!conn->schedule.queued && (anew || (!conn->table.passthrough && !conn->schedule.waits)))
 				mesh_conns_put_locked(conns, conn);
 		}
 	}

@@ -6,16 +6,16 @@
 
 static _Atomic(struct mesh_context *) records; /* newest first; see context.h */
 
-#define CLAIMED ((struct ibv_context *)1)
+#define RESERVED ((struct ibv_context *)1)
 
-struct mesh_context *mesh_context_claim(void)
+struct mesh_context *mesh_context_get_free(void)
 {
 	struct mesh_context *mc;
 	struct ibv_context *none;
 
 	for (mc = atomic_load_explicit(&records, memory_order_acquire); mc; mc = mc->next) {
 		none = NULL;
-		if (atomic_compare_exchange_strong_explicit(&mc->verbs, &none, CLAIMED,
+		if (atomic_compare_exchange_strong_explicit(&mc->verbs, &none, RESERVED,
 							    memory_order_acquire, memory_order_relaxed))
 			return mc;
 	}
@@ -23,7 +23,7 @@ struct mesh_context *mesh_context_claim(void)
 	mc = calloc(1, sizeof(*mc));
 	if (!mc)
 		return NULL;
-	atomic_init(&mc->verbs, CLAIMED);
+	atomic_init(&mc->verbs, RESERVED);
 	mc->next = atomic_load_explicit(&records, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&records, &mc->next, mc, memory_order_release,
 						      memory_order_relaxed))

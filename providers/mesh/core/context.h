@@ -109,7 +109,7 @@ struct mesh_lower {
  */
 struct mesh_context {
 	struct mesh_context *next; /* constant once linked */
-	_Atomic(struct ibv_context *) verbs; /* NULL: free for use; CLAIMED while being filled */
+	_Atomic(struct ibv_context *) verbs; /* NULL: free for use; RESERVED while being filled */
 	uint64_t generation; /* of the process that opened it */
 	struct mesh_lower lower;
 	char device[IBV_SYSFS_NAME_MAX];
@@ -139,11 +139,11 @@ struct mesh_context {
 };
 
 /**
- * mesh_context_claim - take a free record, for a new context
+ * mesh_context_get_free - take a free record, for a new context
  *
  * Return: the record, invisible to look-ups until mesh_context_publish(); NULL: no memory.
  */
-struct mesh_context *mesh_context_claim(void);
+struct mesh_context *mesh_context_get_free(void);
 
 /** mesh_context_publish - make a filled record visible to look-ups */
 void mesh_context_publish(struct mesh_context *mc, struct ibv_context *verbs);

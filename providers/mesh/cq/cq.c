@@ -120,7 +120,7 @@ MV_LOCKS_UNCHECKED bool mesh_cq_try_freeze(struct mesh_cq *cq)
 {
 	if (!mesh_trylock(&cq->poll_lock))
 		return false;
-	mesh_cq_claim(cq);
+	mesh_cqe_lock(cq);
 	return true;
 }
 
@@ -141,7 +141,7 @@ MV_LOCKS_UNCHECKED void mesh_cq_thaw(struct mesh_cq *cq, bool frozen)
 {
 	if (!frozen)
 		return;
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 	mesh_unlock(&cq->poll_lock);
 }
 

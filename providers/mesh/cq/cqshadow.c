@@ -347,7 +347,7 @@ int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_rail_srq *r
 	const struct mesh_cq_qp *old;
 	int err;
 
-	mesh_cq_claim(cq);
+	mesh_cqe_lock(cq);
 	mesh_lock(&cq->lock);
 	old = mesh_qpns_find(&cq->own_qps.qpns, qpn);
 	if (old && !rail_srq)
@@ -359,7 +359,7 @@ int mesh_cq_add_own_qp(struct mesh_cq *cq, uint32_t qpn, struct mesh_rail_srq *r
 	err = qpns_add(&cq->own_qps.qpns, &entry);
 	atomic_store_explicit(&cq->own_qps.counts, true, memory_order_relaxed);
 	mesh_unlock(&cq->lock);
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 	return err;
 }
 
@@ -368,7 +368,7 @@ void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_r
 {
 	struct mesh_cq_qp *entry;
 
-	mesh_cq_claim(cq);
+	mesh_cqe_lock(cq);
 	mesh_lock(&cq->lock);
 	entry = mesh_qpns_find(&cq->own_qps.qpns, qpn);
 	if (entry && entry->rail_srq == rail_srq)
@@ -379,5 +379,5 @@ void mesh_cq_remove_own_qp(struct mesh_cq *cq, uint32_t qpn, const struct mesh_r
 		cq->reading.hot_walker = NULL;
 	}
 	mesh_unlock(&cq->lock);
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 }

@@ -55,7 +55,7 @@ static inline struct mesh_cq *mesh_fast_get(const struct ibv_cq *cq)
 	return atomic_load_explicit(&mcq->fast, memory_order_relaxed) && mesh_context_active(mcq->mc) ? mcq : NULL;
 }
 
-/** mesh_fast_put - give the CQ a place, if it has none, and one is free; the CQ is claimed */
+/** mesh_fast_put - give the CQ a place, if it has none, and one is free; the CQ's CQE lock is held */
 void mesh_fast_put(struct mesh_cq *cq);
 /**
  * mesh_fast_drop - free the CQ's place. Before the lower provider destroys the CQ: afterwards another thread may get

@@ -7,8 +7,9 @@
 /*
  * Polls a CQ of healthy QPs. Hot: no allocation, no system call, no log.
  *
- * The CQ is claimed throughout. A plain CQE is read, which counts PSNs, and consumed here in libmlx5's place (mlx5take.h). If a
- * CQE is not plain, or it is not known how libmlx5 consumes it, a run of CQEs is read, and libmlx5 consumes exactly these.
+ * The CQE lock is held throughout. A plain CQE is read, which counts PSNs, and consumed here in libmlx5's place
+ * (mlx5take.h). If a CQE is not plain, or it is not known how libmlx5 consumes it, a run of CQEs is read, and libmlx5
+ * consumes exactly these.
  */
 
 /* Return: the QP's walker; NULL: none. @ret_other: the QP needs mesh_poll_properly(). */
@@ -154,7 +155,7 @@ static int add_more(int got, int more)
 	return more > 0 || !got ? got + more : got;
 }
 
-/* The CQ is claimed, until return. @cqe: at @at */
+/* The CQ's CQE lock is held, until return. @cqe: at @at */
 __attribute__((noinline)) static int poll_lower(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	int ready = notice_some(cq, &cqe, at, n), got = 0;
@@ -163,13 +164,13 @@ __attribute__((noinline)) static int poll_lower(struct mesh_cq *cq, int n, struc
 		got = cq->mc->lower.io.poll_cq(cq->cq, ready, wc);
 	if (ready && (got != ready || !mesh_walker_took(&cq->reading, at, ready)))
 		mesh_walker_lose_others(cq);
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 	if (got != ready || got == n || !cqe)
 		return got;
 	return add_more(got, mesh_poll_properly(cq->cq, n - got, wc + got));
 }
 
-/* The CQ is claimed, and libmlx5's lock held, until return. @cqe: at @at + @got */
+/* The CQ's CQE lock is held, and libmlx5's lock held, until return. @cqe: at @at + @got */
 __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe,
 					       int got)
 {
@@ -178,23 +179,23 @@ __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct
 	mesh_take_end(&cq->reading.take, &cq->reading.ring, (uint32_t)got);
 	if (cqe && got < n)
 		return add_more(got, poll_lower(cq, n - got, wc + got, at + (uint32_t)got, cqe));
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 	return got;
 }
 
 /*
- * Another thread has libmlx5's lock, or had it since @at was read. Then the next CQE is another one. The CQ is claimed, until
- * return.
+ * Another thread has libmlx5's lock, or had it since @at was read. Then the next CQE is another one. The CQ's CQE lock
+ * is held, until return.
  */
 __attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	if (mv_mlx5_consumer(&cq->reading.ring) == at)
 		return poll_lower(cq, n, wc, at, cqe);
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 	return mesh_poll_properly(cq->cq, n, wc);
 }
 
-/* The CQ is claimed, until return. @cqe: at @at */
+/* The CQ's CQE lock is held, until return. @cqe: at @at */
 __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	if (!cq->reading.take.lock)
@@ -207,7 +208,7 @@ __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct
 	if (cqe)
 		return poll_more(cq, n, wc, at, cqe, 1);
 	mesh_take_end(&cq->reading.take, &cq->reading.ring, 1);
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 	return 1;
 }
 
@@ -216,14 +217,14 @@ int mesh_walker_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	const struct mlx5_cqe64 *cqe;
 	uint32_t at;
 
-	/* Claim first: the CQ may be resized, so without a claim not even its emptiness can be read. */
-	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
+	/* The CQE lock comes first: the CQ may be resized, so without the lock not even its emptiness can be read. */
+	if (atomic_exchange_explicit(&cq->cqe_locked, true, memory_order_acquire))
 		return mesh_poll_properly(cq->cq, n, wc);
-	mv_lock_taken(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);
+	mv_lock_taken(&cq->cqe_locked, MESH_CLASS(CQE_LOCK), MV_LOCK_HERE);
 	at = mv_mlx5_consumer(&cq->reading.ring);
 	cqe = mv_mlx5_cqe_at(&cq->reading.ring, at);
 	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))
 		return poll_some(cq, n, wc, at, cqe);
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 	return cqe ? mesh_poll_properly(cq->cq, n, wc) : 0;
 }

@@ -334,13 +334,13 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	if (!mcq || num_entries <= 0)
 		return mc->lower.io.poll_cq(cq, num_entries, wc);
 	mesh_lock(&mcq->poll_lock);
-	mesh_cq_claim(mcq);
+	mesh_cqe_lock(mcq);
 	/* Polled for the first time, or no place was free before. */
 	if (atomic_load_explicit(&mcq->fast, memory_order_relaxed))
 		mesh_fast_put(mcq);
 	got = poll_sources(mcq, num_entries, wc);
 	stalled = !got && mesh_helper_stalled(&mcq->polls.stall);
-	mesh_cq_unclaim(mcq);
+	mesh_cqe_unlock(mcq);
 	mesh_unlock(&mcq->poll_lock);
 	if (stalled)
 		mesh_cq_clients.stalled_flush(mcq);

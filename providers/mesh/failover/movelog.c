@@ -153,7 +153,7 @@ void mesh_conn_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	conn->primary.refused = conn->move.reason == MV_CTL_REASON_PRIMARY;
 	mesh_conn_back_off(conn);
 	if (action->timed_out)
-		mesh_conn_unclaimed(conn); /* the agent may have refused the claim, and then drops messages of this QP */
+		mesh_conn_unregistered(conn); /* the agent may have refused the registration, and then drops messages of this QP */
 	if (conn->move.reason == MV_CTL_REASON_PRIMARY && conn->primary.hold_ns < MESH_HOLD_MAX_NS / 2)
 		conn->primary.hold_ns *= 2; /* a peer that refuses now may refuse always: ask less often */
 	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,

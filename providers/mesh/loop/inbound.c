@@ -82,7 +82,7 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
 	mesh_conn_put(conn);
 }
 
-/* The agent refused a claim. For a UD QP nothing needs to be done: its questions get no answer. */
+/* The agent refused a registration. For a UD QP nothing needs to be done: its questions get no answer. */
 static void refused(struct mesh_conn *conn)
 {
 	if (!conn)
@@ -250,5 +250,5 @@ void mesh_thread_connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	mesh_unlock(&thread->helper.link_lock);
 	mesh_view_renew();
 	mesh_conns_queue_all(true);
-	mesh_ud_claim_all();
+	mesh_ud_register_all();
 }

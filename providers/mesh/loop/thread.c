@@ -35,8 +35,8 @@
 #define BRISK_MIN_NS 1000000ull
 #define BRISK_PART 16u /* interval: this part of the time since something happened */
 #define BRISK_FOR_NS 2000000000ull
-/* Pause before a CLAIM or UNCLAIM that the agent had no room for is sent again. */
-#define CLAIM_AGAIN_NS 20000000ull
+/* Pause before a REGISTER_QP or UNREGISTER_QP that the agent had no room for is sent again. */
+#define REGISTER_AGAIN_NS 20000000ull
 /* Pause before the next try to watch the network for changes, while another thread reads them. */
 #define WATCH_AGAIN_NS 20000000ull
 /* Shortest interval of wake-ups for network changes, of which hosts with many containers have hundreds per second. */
@@ -144,8 +144,9 @@ static uint64_t flush(struct mesh_thread *thread, uint64_t now_ns)
 }
 
 /*
- * Send queued UNCLAIMs, before any CLAIM of this turn. Skip a QPN that was claimed again since: the agent's claim is for the new queue
- * pair, and ends with that. A new queue pair with the QPN that is not claimed yet will be claimed by this thread, so later.
+ * Send queued UNREGISTER_QPs, before any REGISTER_QP of this turn. Skip a QPN that was registered again since: the
+ * agent's registration is for the new queue pair, and ends with that. A new queue pair with the QPN that is not
+ * registered yet will be registered by this thread, so later.
  */
 static void send_pending_unregister(struct mesh_thread *thread)
 {
@@ -156,12 +157,12 @@ static void send_pending_unregister(struct mesh_thread *thread)
 		mesh_lock(&thread->helper.link_lock);
 		any = mesh_pending_unregister_take(&thread->helper.pending_unregister, &frame);
 		mesh_unlock(&thread->helper.link_lock);
-		if (any && !mesh_conn_has_claim(frame.device, frame.qpn) && !mesh_ud_has_claim(frame.device, frame.qpn))
+		if (any && !mesh_conn_is_registered(frame.device, frame.qpn) && !mesh_ud_is_registered(frame.device, frame.qpn))
 			any = mesh_thread_frame(&frame) != -EAGAIN; /* on -EAGAIN the frame is queued again */
 	} while (any);
 }
 
-/* Return: when to call send_pending_unregister() again. At the end of a turn, which may have queued UNCLAIMs. */
+/* Return: when to call send_pending_unregister() again. At the end of a turn, which may have queued UNREGISTER_QPs. */
 static uint64_t pending_unregister_at(struct mesh_thread *thread, uint64_t now_ns)
 {
 	unsigned int n;
@@ -169,7 +170,7 @@ static uint64_t pending_unregister_at(struct mesh_thread *thread, uint64_t now_n
 	mesh_lock(&thread->helper.link_lock);
 	n = thread->helper.pending_unregister.n;
 	mesh_unlock(&thread->helper.link_lock);
-	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
+	return n ? now_ns + REGISTER_AGAIN_NS : UINT64_MAX;
 }
 
 /* Return: when to look at news. */
@@ -199,7 +200,7 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 	struct mesh_thread *thread = lead->thread;
 	uint64_t next = now_ns, deadline, silent_ns = mesh_thread_time_of_silence(thread, now_ns);
 	struct mesh_conn *conn, *rest;
-	int claimed;
+	int registered;
 
 	/* Otherwise a former helper thread has left some. */
 	if (!thread->taken)
@@ -208,16 +209,16 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 		rest = thread->taken = conn->schedule.next_taken;
 		mesh_fetch_conn(rest ? rest->schedule.next_taken : NULL);
 		mesh_fetch_vqp(rest);
-		claimed = mesh_conn_claim(conn);
-		if (claimed != -EALREADY)
+		registered = mesh_conn_register(conn);
+		if (registered != -EALREADY)
 			atomic_store_explicit(&conn->flags.tell, true, memory_order_relaxed);
-		*ret_worked |= !claimed; /* an unsent claim does not count as work: an agent may not read for hours */
+		*ret_worked |= !registered; /* an unsent registration does not count as work: an agent may not read for hours */
 		mesh_lead_enter(lead, SECTION_CONN, conn);
 		deadline = mesh_conn_run(conn, now_ns, silent_ns);
 		if (!mesh_lead_leave(lead))
 			return now_ns;
-		if (claimed == -EAGAIN && deadline > now_ns + CLAIM_AGAIN_NS)
-			deadline = now_ns + CLAIM_AGAIN_NS;
+		if (registered == -EAGAIN && deadline > now_ns + REGISTER_AGAIN_NS)
+			deadline = now_ns + REGISTER_AGAIN_NS;
 		if (deadline != UINT64_MAX)
 			mesh_conn_queue_at(conn, deadline);
 		if (deadline < next)

@@ -71,7 +71,10 @@ bool mesh_lead_leave(struct lead *lead);
 bool mesh_thread_read_agent(struct lead *lead, uint64_t now_ns);
 /** mesh_thread_connect_agent - connect to the agent, if there is no connection, and it is time for a try */
 void mesh_thread_connect_agent(struct mesh_thread *thread, uint64_t now_ns);
-/** mesh_thread_close_link - close the connection to the agent, and drop queued UNCLAIMs: a new connection has no claims */
+/**
+ * mesh_thread_close_link - close the connection to the agent, and drop queued UNREGISTER_QPs: a new connection has no
+ * registrations
+ */
 void mesh_thread_close_link(struct mesh_thread *thread);
 /** mesh_thread_time_of_silence - time against which connections measure their peers' silence */
 uint64_t mesh_thread_time_of_silence(const struct mesh_thread *thread, uint64_t now_ns);

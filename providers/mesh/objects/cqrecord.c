@@ -6,20 +6,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define CLAIM_SPINS 300 /* an empty poll is over in less */
-#define CLAIM_YIELDS 100
+#define CQE_LOCK_SPINS 300 /* an empty poll is over in less */
+#define CQE_LOCK_YIELDS 100
 
-void mesh_cq_claim(struct mesh_cq *cq)
+void mesh_cqe_lock(struct mesh_cq *cq)
 {
 	int tries;
 
-	mv_lock_check(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);
-	for (tries = 0; atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire); tries++)
-		if (tries >= CLAIM_SPINS + CLAIM_YIELDS)
+	mv_lock_check(&cq->cqe_locked, MESH_CLASS(CQE_LOCK), MV_LOCK_HERE);
+	for (tries = 0; atomic_exchange_explicit(&cq->cqe_locked, true, memory_order_acquire); tries++)
+		if (tries >= CQE_LOCK_SPINS + CQE_LOCK_YIELDS)
 			usleep(20); /* the owner may have a lower priority */
-		else if (tries >= CLAIM_SPINS)
+		else if (tries >= CQE_LOCK_SPINS)
 			sched_yield();
-	mv_lock_taken(&cq->claimed, MESH_CLASS(CLAIMED), MV_LOCK_HERE);
+	mv_lock_taken(&cq->cqe_locked, MESH_CLASS(CQE_LOCK), MV_LOCK_HERE);
 }
 
 bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)

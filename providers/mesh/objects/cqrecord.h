@@ -29,7 +29,9 @@ struct mesh_cq_qp {
 	 */
 	struct mesh_vqp *vqp;
 	struct mesh_rail_srq *rail_srq; /* whose receives the QP consumes; NULL: no SRQ */
-	/* of @vqp, for a healthy QP of the lower provider: used without vqp->lock; changed with the CQ claimed, too */
+	/*
+	 * of @vqp, for a healthy QP of the lower provider: used without vqp->lock; changed with the CQ's CQE lock, too
+	 */
 	struct mesh_walker *walker;
 };
 
@@ -100,7 +102,7 @@ struct mesh_cq_users {
 
 /*
  * The CQ's buffer, read before mlx5 takes CQEs out of it: mlx5_wr_walker.c, fastpoll.c, engage.c. Changed while
- * claimed, unless noted otherwise.
+ * CQE lock, unless noted otherwise.
  */
 struct mesh_cq_reading {
 	/* program's own QPs whose completions are read; counts twice if both queues use this CQ */
@@ -167,7 +169,10 @@ struct mesh_cq_walk {
 	struct ibv_wc current; /* if the source is the software CQ */
 };
 
-/* Program's own QPs that share an SRQ with moved ones, or have a log: cqshadow.c. cq->lock; @qpns changes while claimed, too. */
+/*
+ * Program's own QPs that share an SRQ with moved ones, or have a log: cqshadow.c. cq->lock; @qpns changes under the CQE
+ * lock, too.
+ */
 struct mesh_cq_own_qps {
 	struct mesh_qpns qpns;
 	_Atomic bool counts; /* @qpns was ever used; read without the lock */
@@ -205,8 +210,8 @@ struct mesh_cq {
 	 * change
 	 * @own_qps or @reading.
 	 */
-	_Atomic bool claimed;
-	_Atomic bool fast; /* no completion needs processing by the plugin; set to true only while claimed */
+	_Atomic bool cqe_locked;
+	_Atomic bool fast; /* no completion needs processing by the plugin; set to true only under the CQE lock */
 	struct mesh_cq_reading reading;
 	MESH_LOCK(CQ) lock; /* guards @shadows, @sw_cq and @own_qps */
 	struct mesh_cq_shadows shadows;
@@ -242,12 +247,12 @@ static inline struct mesh_cq_qp *mesh_qpns_find(const struct mesh_qpns *qpns, ui
 	return NULL;
 }
 
-/** mesh_cq_claim, mesh_cq_unclaim - take and release @claimed; waits; hold it for a short time only */
-void mesh_cq_claim(struct mesh_cq *cq);
-static inline void mesh_cq_unclaim(struct mesh_cq *cq)
+/** mesh_cqe_lock, mesh_cqe_unlock - take and release @cqe_locked; waits; hold it for a short time only */
+void mesh_cqe_lock(struct mesh_cq *cq);
+static inline void mesh_cqe_unlock(struct mesh_cq *cq)
 {
-	mv_lock_given(&cq->claimed);
-	atomic_store_explicit(&cq->claimed, false, memory_order_release);
+	mv_lock_given(&cq->cqe_locked);
+	atomic_store_explicit(&cq->cqe_locked, false, memory_order_release);
 }
 
 /* A resize under way, on the stack of the thread that resizes. */

@@ -163,7 +163,7 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_lower_provid
 			   device->name);
 		return;
 	}
-	mc = mesh_context_claim();
+	mc = mesh_context_get_free();
 	if (!mc) {
 		mesh_stage(root, stage, MESH_STAGE_FAILED, "%s: out of memory", device->name);
 		return;

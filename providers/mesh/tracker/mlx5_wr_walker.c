@@ -34,7 +34,7 @@ void mesh_walker_quicken(struct mesh_cq *cq)
 {
 	struct mesh_data *data = &cq->mc->data;
 
-	mesh_cq_claim(cq);
+	mesh_cqe_lock(cq);
 	mesh_lock(&cq->lock);
 	mesh_lock(&data->lock);
 	/*
@@ -46,7 +46,7 @@ void mesh_walker_quicken(struct mesh_cq *cq)
 		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
 	mesh_unlock(&data->lock);
 	mesh_unlock(&cq->lock);
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 }
 
 void mesh_walker_quicken_again(struct mesh_cq *cq)
@@ -63,7 +63,7 @@ static void lose(struct mesh_wr_tracker *tracker, const char *why)
 		tracker->lost = why;
 }
 
-/* The CQ is claimed. */
+/* The CQ's CQE lock is held. */
 static void lose_all(struct mesh_cq *cq, const char *why)
 {
 	struct mesh_vqp *h;
@@ -163,7 +163,7 @@ static void stage_logged(struct mesh_vqp *h, const struct mesh_cq *cq, const str
 		stage_receive(h->tracker, cqe, staged);
 }
 
-/* claimed, cq->lock */
+/* CQE lock, cq->lock */
 static void stage(struct mesh_vqp *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
 {
 	struct mesh_walker *walker;

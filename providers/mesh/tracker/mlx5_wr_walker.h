@@ -47,8 +47,8 @@ struct mesh_walker {
 	struct mesh_take_qp take; /* constant */
 	struct mesh_mlx5_lock lock; /* of the send queue; constant */
 	/*
-	 * Index behind the last CQE that was read. Guarded by mesh_cq_claim() of their CQ, and once engaged also written with
-	 * vqp->lock.
+	 * Index behind the last CQE that was read. Guarded by mesh_cqe_lock() of their CQ, and once engaged also
+	 * written with vqp->lock.
 	 */
 	uint16_t sq_at, rq_at;
 	bool engaged; /* the plugin's functions are installed; data->lock and vqp->lock, as the next */
@@ -58,7 +58,7 @@ struct mesh_walker {
 	uint16_t sq_end, rq_end;
 	/*
 	 * One for the send CQ, or the CQ of both queues, and one for another receive CQ. Two threads may poll these; between
-	 * reading and polling a CQE only its CQ is claimed, which guards the element, too.
+	 * reading and polling a CQE only its CQ's CQE lock is held, which guards the element, too.
 	 */
 	struct mesh_staged staged[2];
 	uint32_t n_shared; /* completions in error, of receives of an SRQ */
@@ -88,14 +88,14 @@ void mesh_walker_quicken(struct mesh_cq *cq);
 void mesh_walker_quicken_again(struct mesh_cq *cq);
 
 /**
- * mesh_walker_poll - ibv_poll_cq() of the lower provider for one completion, which is read before; claimed
+ * mesh_walker_poll - ibv_poll_cq() of the lower provider for one completion, which is read before; CQE lock held
  * @ret_failed_receive: certainly an error of a receive, which the verbs do not tell
  */
 int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive);
 
 /**
- * mesh_walker_keep - log the work request that was staged for this failed completion; c->cq is claimed; c->cq->lock,
- * vqp->lock
+ * mesh_walker_keep - log the work request that was staged for this failed completion; c->cq's CQE lock is held;
+ * c->cq->lock, vqp->lock
  */
 void mesh_walker_keep(struct mesh_vqp *h, const struct mesh_completion *c);
 
@@ -134,23 +134,24 @@ enum mv_atomics mesh_walker_atomics(struct mesh_vqp *h);
  */
 bool mesh_walker_send(const struct mesh_vqp *h, uint16_t *at, struct ibv_send_wr *ret);
 
-/** mesh_walker_cq_refresh - a CQ whose buffer is known was resized; claimed; takes data->lock */
+/** mesh_walker_cq_refresh - a CQ whose buffer is known was resized; CQE lock held; takes data->lock */
 void mesh_walker_cq_refresh(struct mesh_cq *cq);
 
 /* ---- for fastpoll.c ------------------------------------------------------------------------------------------- */
 
 /**
- * mesh_walker_pass - successful sends up to @last, or without @last_too before it, are done; claimed
+ * mesh_walker_pass - successful sends up to @last, or without @last_too before it, are done; CQE lock held
  *
  * Return: 0; -errno: not the expected sends, and nothing was changed.
  */
 int mesh_walker_pass(struct mesh_wr_tracker *tracker, uint16_t last, bool last_too);
 
 /**
- * mesh_walker_took - has libmlx5 consumed exactly @n CQEs? It removes others when a QP is destroyed meanwhile. Claimed.
+ * mesh_walker_took - has libmlx5 consumed exactly @n CQEs? It removes others when a QP is destroyed meanwhile. CQE lock
+ * held.
  */
 bool mesh_walker_took(const struct mesh_cq_reading *reading, uint32_t before, int n);
-/** mesh_walker_lose_others - it has not: all logs of QPs of that CQ are lost; claimed */
+/** mesh_walker_lose_others - it has not: all logs of QPs of that CQ are lost; CQE lock held */
 void mesh_walker_lose_others(struct mesh_cq *cq);
 
 /* ---- fastpoll.c ----------------------------------------------------------------------------------------------- */

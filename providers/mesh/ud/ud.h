@@ -71,10 +71,10 @@ int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_sen
 
 /** mesh_ud_run - do what is due. Return: when to come again, ns. */
 uint64_t mesh_ud_run(uint64_t now_ns);
-/** mesh_ud_has_claim - is a QP with that QPN claimed, so that its end sends UNCLAIM? */
-bool mesh_ud_has_claim(const char *device, uint32_t qpn);
-/** mesh_ud_claim_all - there is a new agent: claim all QPs again */
-void mesh_ud_claim_all(void);
+/** mesh_ud_is_registered - is a QP with that QPN registered, so that its end sends UNREGISTER_QP? */
+bool mesh_ud_is_registered(const char *device, uint32_t qpn);
+/** mesh_ud_register_all - there is a new agent: register all QPs again */
+void mesh_ud_register_all(void);
 /**
  * mesh_ud_message - a UD_GET or UD_PUT for the QP with that QPN
  * @from: host from which the agent got the message; zero: not known

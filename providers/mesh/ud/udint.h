@@ -121,7 +121,7 @@ struct mesh_ud_qp {
 	uint32_t qpn, qkey;
 	uint16_t pkey_index;
 	uint8_t port_num;
-	bool claimed; /* the agent has got the CLAIM */
+	bool registered; /* the agent has got the REGISTER_QP */
 	struct mesh_ud_peer *peers;
 	struct mesh_ud_port *outlets;
 };

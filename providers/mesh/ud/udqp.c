@@ -16,8 +16,8 @@ bool (*mesh_ud_has_driven_rc)(struct mesh_context *mc, const struct ibv_pd *pd);
 #define IN_USE_NS 1000000000ull
 /* After so many polls without completion, no datagram is on its way to the relay. */
 #define QUIET_ROUNDS 3
-/* Pause before a CLAIM that the agent had no room for is sent again. */
-#define CLAIM_AGAIN_NS 20000000ull
+/* Pause before a REGISTER_QP that the agent had no room for is sent again. */
+#define REGISTER_AGAIN_NS 20000000ull
 
 struct mesh_ud_qp *mesh_ud_qp_find(const struct ibv_qp *qp)
 {
@@ -128,15 +128,15 @@ void mesh_ud_modified(struct mesh_context *mc, struct ibv_qp *qp, const struct i
 		u->pkey_index = attr->pkey_index;
 	mesh_ud_unlock(cancel);
 	if (fresh)
-		mesh_thread_wake(true); /* the helper thread claims the QP */
+		mesh_thread_wake(true); /* the helper thread registers the QP */
 	errno = saved_errno;
 }
 
-static void unclaim(const struct mesh_ud_qp *u)
+static void unregister_qp(const struct mesh_ud_qp *u)
 {
-	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = u->qpn};
+	struct mv_frame frame = {.type = MV_FRAME_UNREGISTER_QP, .qpn = u->qpn};
 
-	if (!u->claimed)
+	if (!u->registered)
 		return;
 	memcpy(frame.device, u->mc->device, sizeof(frame.device));
 	mesh_thread_frame(&frame);
@@ -149,7 +149,7 @@ void mesh_ud_qp_free(struct mesh_ud_qp *u)
 	for (at = &mesh_root.ud.qps; *at != u; at = &(*at)->next)
 		;
 	*at = u->next;
-	unclaim(u);
+	unregister_qp(u);
 	mesh_ud_remove(u);
 	while (u->peers)
 		mesh_ud_peer_free(u->peers);
@@ -227,33 +227,33 @@ void mesh_ud_open(struct mesh_context *mc)
 /* ---- the helper thread --------------------------------------------------------------------------------------- */
 
 /* Return: when to try again, if the socket to the agent had no room; else UINT64_MAX. */
-static uint64_t claim(struct mesh_ud_qp *u, uint64_t now_ns)
+static uint64_t register_qp(struct mesh_ud_qp *u, uint64_t now_ns)
 {
-	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = u->qpn, .qp_type = IBV_QPT_UD};
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qpn = u->qpn, .qp_type = IBV_QPT_UD};
 
 	memcpy(frame.device, u->mc->device, sizeof(frame.device));
-	u->claimed = mesh_thread_frame(&frame) != -EAGAIN;
-	return u->claimed ? UINT64_MAX : now_ns + CLAIM_AGAIN_NS;
+	u->registered = mesh_thread_frame(&frame) != -EAGAIN;
+	return u->registered ? UINT64_MAX : now_ns + REGISTER_AGAIN_NS;
 }
 
-bool mesh_ud_has_claim(const char *device, uint32_t qpn)
+bool mesh_ud_is_registered(const char *device, uint32_t qpn)
 {
 	int cancel = mesh_ud_lock();
 	const struct mesh_ud_qp *u = mesh_root.ud.qps;
 
-	while (u && (!u->claimed || u->qpn != qpn || strcmp(u->mc->device, device)))
+	while (u && (!u->registered || u->qpn != qpn || strcmp(u->mc->device, device)))
 		u = u->next;
 	mesh_ud_unlock(cancel);
 	return u;
 }
 
-void mesh_ud_claim_all(void)
+void mesh_ud_register_all(void)
 {
 	int cancel = mesh_ud_lock();
 	struct mesh_ud_qp *u;
 
 	for (u = mesh_root.ud.qps; u; u = u->next)
-		u->claimed = false;
+		u->registered = false;
 	mesh_ud_unlock(cancel);
 }
 
@@ -266,7 +266,7 @@ uint64_t mesh_ud_run(uint64_t now_ns)
 	struct mesh_ud_qp *u;
 
 	for (u = mesh_root.ud.qps; u; u = u->next) {
-		at = u->claimed ? UINT64_MAX : claim(u, now_ns);
+		at = u->registered ? UINT64_MAX : register_qp(u, now_ns);
 		if (at < next)
 			next = at;
 		for (peer = u->peers; peer; peer = peer->next) {

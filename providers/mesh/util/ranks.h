@@ -14,7 +14,7 @@
 	X(POST, "vqp->posting.lock", ALONE)                                                                            \
 	X(SRQ_JOIN, "srq->join_lock", ALONE)                                                                           \
 	X(POLL, "cq->poll_lock", ALONE)                                                                                \
-	X(CLAIMED, "cq->claimed", ANY_TWO)                                                                             \
+	X(CQE_LOCK, "cq->cqe_locked", ANY_TWO)                                                                             \
 	X(MLX5_CQ, "lock of libmlx5's CQ", ALONE)                                                                      \
 	X(CQ, "cq->lock", BY_ADDRESS)                                                                                  \
 	X(SRQ, "srq->lock", ALONE)                                                                                     \

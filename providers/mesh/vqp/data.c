@@ -39,7 +39,7 @@ static struct mesh_vqp *held_new(struct mesh_context *mc)
 	return h;
 }
 
-struct mesh_vqp *mesh_vqp_claim(struct mesh_context *mc, struct ibv_qp *qp)
+struct mesh_vqp *mesh_vqp_get_free(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	struct mesh_data *data = &mc->data;
 	struct mesh_vqp *h = data->free;

@@ -126,7 +126,7 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 {
 	struct mesh_cq_qp *qp;
 
-	mesh_cq_claim(cq);
+	mesh_cqe_lock(cq);
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 	cq->reading.hot_walker = NULL;
 	mesh_lock(&cq->lock);
@@ -134,7 +134,7 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 	if (qp)
 		qp->walker = NULL;
 	mesh_unlock(&cq->lock);
-	mesh_cq_unclaim(cq);
+	mesh_cqe_unlock(cq);
 }
 
 /* Memory for everything that the installed functions may have to store. */

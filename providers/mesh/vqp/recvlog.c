@@ -17,7 +17,7 @@ int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp)
 	mesh_recvlog_end(mc, qp);
 	mesh_lock(&data->lock);
 	if (mesh_data_takes(mc, MESH_FOR_CONNECTIONS)) {
-		h = mesh_vqp_claim(mc, qp);
+		h = mesh_vqp_get_free(mc, qp);
 		err = h ? 0 : -ENOMEM;
 	}
 	if (h) {

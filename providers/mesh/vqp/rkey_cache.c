@@ -83,8 +83,8 @@ size_t mesh_failover_remote_keys(struct mesh_vqp *h, uint32_t ret[MESH_FAILOVER_
 	size_t n = 0;
 	uint16_t at;
 
-	/* Claims the CQ without stopping posts: the move may only be a suspicion. */
-	mesh_cq_claim(h->send_cq);
+	/* Takes the CQ's CQE lock without stopping posts: the move may only be a suspicion. */
+	mesh_cqe_lock(h->send_cq);
 	mesh_lock(&h->lock);
 	for (i = 0; h->tracker && i < LOOKED_AT && (logged = mv_wrring_at(&h->tracker->sends, i)); i++)
 		n = mesh_vqp_note_key(logged, ret, n);
@@ -92,7 +92,7 @@ size_t mesh_failover_remote_keys(struct mesh_vqp *h, uint32_t ret[MESH_FAILOVER_
 		for (i = 0, at = h->tracker->walker->sq_at; i < LOOKED_AT && mesh_walker_send(h, &at, &wr); i++)
 			n = mesh_vqp_note_key(&wr, ret, n);
 	mesh_unlock(&h->lock);
-	mesh_cq_unclaim(h->send_cq);
+	mesh_cqe_unlock(h->send_cq);
 	return n;
 }
 

@@ -42,7 +42,10 @@ static uint32_t at_most(uint32_t n)
 	return n < LOOKED_BACK ? n : LOOKED_BACK;
 }
 
-/* ---- mlx5's own queues; vqp->lock, the send CQ is claimed -------------------------------------------------------- */
+/*
+ * ---- mlx5's own queues; vqp->lock, the send CQ's CQE lock is held
+ * --------------------------------------------------------
+ */
 
 /* Read the send that ends @back blocks before the end of the queue, if one begins there. */
 static bool read_send(const struct mesh_vqp *h, uint32_t back, struct ibv_sge *sges, struct mv_wr *ret)
@@ -118,14 +121,14 @@ void mesh_failover_check_keys(struct mesh_vqp *h)
 	void *data = malloc(h->made.cap.max_inline_data + 1); /* without memory, logged sends are not checked */
 
 	look_at_srq(&look, h->srq);
-	mesh_cq_claim(h->send_cq);
+	mesh_cqe_lock(h->send_cq);
 	mesh_lock(&h->lock);
 	if (h->mode == MESH_VQP_TRACKED && h->tracker && mesh_tracker_reads(h->tracker))
 		look_at_queues(&look);
 	if (h->mode == MESH_VQP_TRACKED && h->tracker && data)
 		look_at_logs(&look, data);
 	mesh_unlock(&h->lock);
-	mesh_cq_unclaim(h->send_cq);
+	mesh_cqe_unlock(h->send_cq);
 	free(data);
 }
 
@@ -136,7 +139,7 @@ size_t mesh_failover_past_keys(struct mesh_vqp *h, uint32_t ret[MESH_FAILOVER_KE
 	struct mv_wr wr;
 	uint32_t blocks, i;
 
-	mesh_cq_claim(h->send_cq);
+	mesh_cqe_lock(h->send_cq);
 	mesh_lock(&h->lock);
 	blocks = h->mode == MESH_VQP_TRACKED && h->tracker &&
 		 mesh_tracker_reads(h->tracker) ? at_most(h->tracker->walker->sq.n_wqes) : 0;
@@ -147,6 +150,6 @@ size_t mesh_failover_past_keys(struct mesh_vqp *h, uint32_t ret[MESH_FAILOVER_KE
 		if (read_send(h, i, NULL, &wr))
 			n = mesh_vqp_note_key(&wr.wr, ret, n);
 	mesh_unlock(&h->lock);
-	mesh_cq_unclaim(h->send_cq);
+	mesh_cqe_unlock(h->send_cq);
 	return n;
 }

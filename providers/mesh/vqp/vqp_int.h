@@ -13,9 +13,9 @@
 /* ---- data.c ----------------------------------------------------------------------------------------------------------- */
 
 /**
- * mesh_vqp_claim - take a free record, in mode RX_RECORD, and enter it for @qp. NULL: no memory. Locks: data->lock.
+ * mesh_vqp_get_free - take a free record, in mode RX_RECORD, and enter it for @qp. NULL: no memory. Locks: data->lock.
  */
-struct mesh_vqp *mesh_vqp_claim(struct mesh_context *mc, struct ibv_qp *qp);
+struct mesh_vqp *mesh_vqp_get_free(struct mesh_context *mc, struct ibv_qp *qp);
 
 /** mesh_vqp_release - clear a record, and make it free. Locks: data->lock and vqp->lock. */
 void mesh_vqp_release(struct mesh_vqp *h);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "claims.h"
+#include "gid_arbitration.h"
 #include "fault.h"
 #include "secure_copies.h"
 #include "secure_limit.h"
@@ -303,21 +303,21 @@ static void test_limit(void **state)
 
 static void check_claim(enum md_evidence holder, bool live, enum md_evidence claimant, bool wins)
 {
-	struct md_claim has = {.host = id_of(1), .evidence = holder, .live = live};
-	struct md_claim wants = {.host = id_of(2), .evidence = claimant, .live = true};
+	struct md_gid_claim has = {.host = id_of(1), .evidence = holder, .live = live};
+	struct md_gid_claim wants = {.host = id_of(2), .evidence = claimant, .live = true};
 
-	assert_int_equal(md_claim_wins(&has, &wants), wins);
+	assert_int_equal(md_gid_claim_wins(&has, &wants), wins);
 	wants.host = id_of(1);
-	assert_true(md_claim_wins(&has, &wants));
+	assert_true(md_gid_claim_wins(&has, &wants));
 }
 
 /* Of a holder that is vouched for. */
 static void check_vouched(enum md_evidence holder, enum md_evidence claimant, bool vouched, bool wins)
 {
-	const struct md_claim has = {.host = id_of(1), .evidence = holder, .vouched = true, .live = true};
-	const struct md_claim wants = {.host = id_of(2), .evidence = claimant, .vouched = vouched, .live = true};
+	const struct md_gid_claim has = {.host = id_of(1), .evidence = holder, .vouched = true, .live = true};
+	const struct md_gid_claim wants = {.host = id_of(2), .evidence = claimant, .vouched = vouched, .live = true};
 
-	assert_int_equal(md_claim_wins(&has, &wants), wins);
+	assert_int_equal(md_gid_claim_wins(&has, &wants), wins);
 }
 
 static void test_claims(void **state)

@@ -289,7 +289,7 @@ static void test_frames(void **state)
 	/* V: version, T: QP type, D: device, Q: QPN, G: GID, P: payload, S: own GID, W: watch, R: probed */
 	static const char *const uses[MV_FRAME_TYPE_END] = {
 		[MV_FRAME_REGISTER] = "VP",     [MV_FRAME_WELCOME] = "V",
-		[MV_FRAME_CLAIM] = "TDQ",       [MV_FRAME_UNCLAIM] = "DQ",
+		[MV_FRAME_REGISTER_QP] = "TDQ",       [MV_FRAME_UNREGISTER_QP] = "DQ",
 		[MV_FRAME_SEND] = "GP",         [MV_FRAME_DELIVER] = "DGQP",
 		[MV_FRAME_UNREACHABLE] = "GQP", [MV_FRAME_STATUS] = "DQP",
 		[MV_FRAME_CHANGED] = "V",       [MV_FRAME_PROBES] = "V",
@@ -389,13 +389,13 @@ static void assert_frame_refused(const struct mv_frame *frame, size_t at, uint8_
 
 static void test_frames_refused(void **state)
 {
-	struct mv_frame frame = frame_of(MV_FRAME_CLAIM);
+	struct mv_frame frame = frame_of(MV_FRAME_REGISTER_QP);
 
 	(void)state;
 	assert_frame_refused(&frame, 0, 0);
 	assert_frame_refused(&frame, 0, MV_FRAME_TYPE_END);
 	assert_frame_refused(&frame, 0, 0xff);
-	assert_frame_refused(&frame, 1, 1); /* no version in CLAIM, */
+	assert_frame_refused(&frame, 1, 1); /* no version in REGISTER_QP, */
 	assert_frame_refused(&frame, 10, 1); /* no GID, */
 	assert_frame_refused(&frame, 3, 0); /* but a device */
 	assert_frame_refused(&frame, 3, 12);

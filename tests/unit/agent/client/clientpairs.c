@@ -173,17 +173,17 @@ int registered(void)
 	return fd;
 }
 
-void claim(int fd, const char *device, uint32_t qpn)
+void register_qp(int fd, const char *device, uint32_t qpn)
 {
-	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = qpn};
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .qpn = qpn};
 
 	strcpy(frame.device, device);
 	put(fd, &frame);
 }
 
-void unclaim(int fd, const char *device, uint32_t qpn)
+void unregister_qp(int fd, const char *device, uint32_t qpn)
 {
-	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = qpn};
+	struct mv_frame frame = {.type = MV_FRAME_UNREGISTER_QP, .qpn = qpn};
 
 	strcpy(frame.device, device);
 	put(fd, &frame);
@@ -217,9 +217,9 @@ size_t pack(uint8_t *buf, size_t len, const struct mv_frame *frame)
 	return len + more;
 }
 
-size_t pack_claim(uint8_t *buf, size_t len, uint32_t qpn)
+size_t pack_registration(uint8_t *buf, size_t len, uint32_t qpn)
 {
-	const struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = qpn, .device = "mlx5_0"};
+	const struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .qpn = qpn, .device = "mlx5_0"};
 
 	return pack(buf, len, &frame);
 }
@@ -231,12 +231,12 @@ bool has_qp(uint32_t qpn)
 	return md_qps_find(&clients.qps, &key);
 }
 
-void send_claims(int fd, uint32_t from, uint32_t to)
+void send_registrations(int fd, uint32_t from, uint32_t to)
 {
 	uint8_t buf[MV_PACK_MAX_BYTES];
 	size_t len = 0;
 
 	for (uint32_t qpn = from; qpn <= to; qpn++)
-		len = pack_claim(buf, len, qpn);
+		len = pack_registration(buf, len, qpn);
 	assert_int_equal(send(fd, buf, len, 0), len);
 }

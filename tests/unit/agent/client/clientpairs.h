@@ -24,7 +24,7 @@ extern int watch_result; /* returned to the next watches */
 
 extern bool asks; /* returned when a client looks for a GID */
 
-/** setup, teardown - @clients without a kernel to ask: every claim is trusted */
+/** setup, teardown - @clients without a kernel to ask: every registration is trusted */
 int setup(void **state);
 int teardown(void **state);
 
@@ -37,20 +37,23 @@ void put(int fd, const struct mv_frame *frame);
 int next_frame(int fd, struct mv_frame *ret);
 /** registered - returns a new connection that is registered; all frames of the registration are read */
 int registered(void);
-void claim(int fd, const char *device, uint32_t qpn);
-void unclaim(int fd, const char *device, uint32_t qpn);
+void register_qp(int fd, const char *device, uint32_t qpn);
+void unregister_qp(int fd, const char *device, uint32_t qpn);
 
 extern uint32_t named; /* the receiver's attempt in the next messages */
 
 /** send_message - from QP @from_qpn at GID @from to QP 9 at 10.1.0.2 */
 void send_message(int fd, const char *from, uint32_t from_qpn);
 
-/** pack, pack_claim - append a frame, or the claim of a QP of mlx5_0, to the @len bytes in @buf; return the new length */
+/**
+ * pack, pack_registration - append a frame, or the registration of a QP of mlx5_0, to the @len bytes in @buf; return
+ * the new length
+ */
 size_t pack(uint8_t *buf, size_t len, const struct mv_frame *frame);
-size_t pack_claim(uint8_t *buf, size_t len, uint32_t qpn);
-/** has_qp - is the QP of mlx5_0 claimed? */
+size_t pack_registration(uint8_t *buf, size_t len, uint32_t qpn);
+/** has_qp - is the QP of mlx5_0 registered? */
 bool has_qp(uint32_t qpn);
-/** send_claims - claims of the QPs @from to @to of mlx5_0 in one pack; the agent does not run yet */
-void send_claims(int fd, uint32_t from, uint32_t to);
+/** send_registrations - registrations of the QPs @from to @to of mlx5_0 in one pack; the agent does not run yet */
+void send_registrations(int fd, uint32_t from, uint32_t to);
 
 #endif

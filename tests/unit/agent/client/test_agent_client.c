@@ -14,7 +14,7 @@ static void test_register_first(void **state)
 	int fd = join();
 
 	(void)state;
-	claim(fd, "mlx5_0", 1);
+	register_qp(fd, "mlx5_0", 1);
 	assert_int_equal(next_frame(fd, &frame), -1);
 	assert_int_equal(clients.n, 0);
 	close(fd);
@@ -109,7 +109,7 @@ static void test_pack_from_process(void **state)
 	(void)state;
 	len = pack(buf, len, &hello);
 	for (uint32_t qpn = 1; qpn <= 100; qpn++)
-		len = pack_claim(buf, len, qpn);
+		len = pack_registration(buf, len, qpn);
 	assert_int_equal(send(fd, buf, len, 0), len);
 	run_events();
 	assert_int_equal(clients.qps.n, 100);
@@ -118,11 +118,11 @@ static void test_pack_from_process(void **state)
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PACKS);
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_SENDERS);
 	/* What comes before one that is malformed has been said. */
-	len = pack_claim(buf, 0, 200);
+	len = pack_registration(buf, 0, 200);
 	memset(buf + len, 0xff, 30);
 	assert_int_equal(send(fd, buf, len + 30, 0), len + 30);
 	run_events();
-	assert_int_equal(clients.count.claims, 101);
+	assert_int_equal(clients.count.registrations, 101);
 	assert_int_equal(clients.count.malformed, 1);
 	assert_int_equal(clients.n, 0);
 	close(fd);
@@ -160,7 +160,7 @@ static void test_senders(void **state)
 	int fd = registered();
 
 	(void)state;
-	claim(fd, "mlx5_0", 1);
+	register_qp(fd, "mlx5_0", 1);
 	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
 	assert_memory_equal(frame.dgid.raw, none.raw, sizeof(none.raw));
@@ -202,7 +202,7 @@ static void test_senders_come_first(void **state)
 		put(fd, &hello);
 		if (room > 2)
 			put(fd, &packs);
-		claim(fd, "mlx5_0", (uint32_t)room);
+		register_qp(fd, "mlx5_0", (uint32_t)room);
 		assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", (uint32_t)room, (const uint8_t *)"x", 1));
 		md_clients_flush(&clients);
 		for (size_t i = 0; i < room; i++)
@@ -239,7 +239,7 @@ static void test_pack_to_process(void **state)
 	ssize_t len;
 
 	(void)state;
-	claim(fd, "mlx5_0", 1);
+	register_qp(fd, "mlx5_0", 1);
 	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
 	put(fd, &packs);
@@ -285,7 +285,7 @@ static void test_full_socket(void **state)
 	ssize_t len;
 
 	(void)state;
-	claim(fd, "mlx5_0", 1);
+	register_qp(fd, "mlx5_0", 1);
 	put(fd, &packs);
 	while (!client->out.blocked) {
 		assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, data, sizeof(data)));
@@ -299,7 +299,7 @@ static void test_full_socket(void **state)
 		assert_int_equal(sd_event_run(clients.event, 0), 0);
 	}
 	/* It still says what it wants, ... */
-	claim(fd, "mlx5_0", 2);
+	register_qp(fd, "mlx5_0", 2);
 	assert_int_equal(client->account->n_qps, 2);
 	/* ... and gets all once it has read. */
 	for (; (len = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0; sd_event_run(clients.event, 0))
@@ -339,14 +339,14 @@ static void test_only_own_messages(void **state)
 	int a = registered(), b = registered();
 
 	(void)state;
-	claim(a, "mlx5_1", 5);
+	register_qp(a, "mlx5_1", 5);
 	send_message(a, "10.2.0.1", 5);
 	assert_int_equal(n_sent, 1);
 	assert_int_equal(sent.from.qpn, 5);
 	send_message(a, "fe80::1", 5); /* also mlx5_1's */
 	assert_int_equal(n_sent, 2);
 	send_message(a, "10.1.0.1", 5); /* QP 5 of mlx5_0 would be another one */
-	send_message(a, "10.2.0.1", 6); /* not claimed */
+	send_message(a, "10.2.0.1", 6); /* not registered */
 	send_message(a, "10.9.0.1", 5); /* not our GID */
 	send_message(b, "10.2.0.1", 5); /* another process's */
 	assert_int_equal(n_sent, 2);
@@ -370,7 +370,7 @@ static void test_deliver(void **state)
 	int fd = registered();
 
 	(void)state;
-	claim(fd, "mlx5_0", 7);
+	register_qp(fd, "mlx5_0", 7);
 	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 8, (const uint8_t *)"x", 1));
 	assert_false(md_clients_deliver(&clients, &sender, "mlx5_1", 7, (const uint8_t *)"x", 1));
 	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 7, (const uint8_t *)"xyz", 3));
@@ -405,7 +405,7 @@ static void test_status(void **state)
 	strcpy(frame.device, "mlx5_0");
 	memcpy(frame.payload, "{\"a\":1}", 7);
 	put(a, &frame);
-	claim(a, "mlx5_0", 7);
+	register_qp(a, "mlx5_0", 7);
 	put(a, &frame);
 	assert_string_equal(md_qps_find(&clients.qps, &key)->status, "{\"a\":1}");
 	frame.payload[5] = '2';

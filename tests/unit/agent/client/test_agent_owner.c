@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The owner of a queue pair, as RDMA netlink tells: a claim is refused where the process is not the owner. */
+/* The owner of a queue pair, as RDMA netlink tells: a registration is refused where the process is not the owner. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -108,17 +108,17 @@ static uint64_t owner_of(uint32_t qpn)
 }
 
 /* A process ends, another process gets its queue pair's number, and only then the first one's connection ends. */
-static void test_stale_claim(void **state)
+static void test_stale_registration(void **state)
 {
 	int a = registered(), b = registered();
 	struct mv_frame frame;
 
 	(void)state;
-	claim(a, "mlx5_0", 5);
+	register_qp(a, "mlx5_0", 5);
 	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
-	claim(b, "mlx5_0", 5);
+	register_qp(b, "mlx5_0", 5);
 	assert_int_equal(n_questions, 2);
-	assert_int_equal(clients.count.claims_refused, 0);
+	assert_int_equal(clients.count.registrations_refused, 0);
 	assert_int_equal(clients.qps.n, 1);
 	assert_int_equal(next_frame(b, &frame), 0);
 	/* The first process cannot send for the queue pair any more, */
@@ -130,11 +130,11 @@ static void test_stale_claim(void **state)
 	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 5, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(a, &frame), 0);
 	assert_int_equal(next_frame(b, &frame), MV_FRAME_DELIVER);
-	/* nor unclaim it, claim it again, or end its claim by ending. */
-	unclaim(a, "mlx5_0", 5);
+	/* nor unregister it, register it again, or end its registration by ending. */
+	unregister_qp(a, "mlx5_0", 5);
 	assert_int_equal(owner_of(5), 2);
-	claim(a, "mlx5_0", 5);
-	assert_int_equal(clients.count.claims_refused, 1);
+	register_qp(a, "mlx5_0", 5);
+	assert_int_equal(clients.count.registrations_refused, 1);
 	assert_int_equal(owner_of(5), 2);
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	assert_int_equal(frame.qpn, 5);
@@ -149,43 +149,43 @@ static void test_stale_claim(void **state)
 }
 
 /* A queue pair goes only to the process that the kernel names. */
-static void test_claim_of_anothers(void **state)
+static void test_registration_of_anothers(void **state)
 {
 	int a = registered(), b = registered();
-	struct md_client *holder = md_clients_find(&clients, 1), *claimant = md_clients_find(&clients, 2);
+	struct md_client *holder = md_clients_find(&clients, 1), *asker = md_clients_find(&clients, 2);
 	const uid_t uid = holder->uid;
 	unsigned int before;
 
 	(void)state;
-	claim(a, "mlx5_0", 7);
+	register_qp(a, "mlx5_0", 7);
 	holder->pid = ANOTHER_PID;
-	claim(a, "mlx5_0", ANOTHERS);
-	assert_int_equal(clients.count.claims, 2);
-	claim(b, "mlx5_0", ANOTHERS);
-	claim(b, "mlx5_0", UNTOLD);
-	claim(b, "mlx5_0", GONE);
+	register_qp(a, "mlx5_0", ANOTHERS);
+	assert_int_equal(clients.count.registrations, 2);
+	register_qp(b, "mlx5_0", ANOTHERS);
+	register_qp(b, "mlx5_0", UNTOLD);
+	register_qp(b, "mlx5_0", GONE);
 	assert_int_equal(n_questions, 5);
-	assert_int_equal(clients.count.claims_refused, 3);
+	assert_int_equal(clients.count.registrations_refused, 3);
 	assert_int_equal(owner_of(ANOTHERS), 1);
 	assert_false(has_qp(UNTOLD) || has_qp(GONE));
 	/* A process whose pid is not known here gets none. */
-	claimant->pid = 0;
-	claim(b, "mlx5_0", 7);
+	asker->pid = 0;
+	register_qp(b, "mlx5_0", 7);
 	assert_int_equal(owner_of(7), 1);
-	claimant->pid = getpid();
+	asker->pid = getpid();
 	before = n_questions;
 	/* The process has ended, its connection was passed on, and its pid is another user's by now. */
 	holder->pid = getpid();
 	holder->uid = uid + 1;
-	claim(b, "mlx5_0", 7);
+	register_qp(b, "mlx5_0", 7);
 	holder->uid = uid;
 	assert_int_equal(owner_of(7), 1);
 	assert_int_equal(n_questions, before);
-	assert_int_equal(clients.count.claims_refused, 5);
+	assert_int_equal(clients.count.registrations_refused, 5);
 	/* A process has connected anew before its last connection has ended here. */
-	claim(b, "mlx5_0", 7);
+	register_qp(b, "mlx5_0", 7);
 	assert_int_equal(owner_of(7), 2);
-	/* A claim that was refused for another's queue pair is not granted later. */
+	/* A registration that was refused for another's queue pair is not granted later. */
 	close(a);
 	run_events();
 	assert_false(has_qp(ANOTHERS));
@@ -201,7 +201,7 @@ static void test_connection_passed_on(void **state)
 	(void)state;
 	assert_true(child >= 0);
 	if (!child) {
-		send_claims(a, 5, 6);
+		send_registrations(a, 5, 6);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -210,7 +210,7 @@ static void test_connection_passed_on(void **state)
 	assert_int_equal(n_questions, 0);
 	assert_int_equal(clients.count.malformed, 1);
 	assert_int_equal(clients.n, 1);
-	claim(a, "mlx5_0", 5);
+	register_qp(a, "mlx5_0", 5);
 	assert_true(has_qp(5));
 	close(a);
 }
@@ -223,7 +223,7 @@ static void test_process_has_ended(void **state)
 	pid_t child;
 
 	(void)state;
-	claim(a, "mlx5_0", 5);
+	register_qp(a, "mlx5_0", 5);
 	assert_true(has_qp(5));
 	child = fork();
 	if (!child)
@@ -235,13 +235,13 @@ static void test_process_has_ended(void **state)
 	assert_true(old->process >= 0);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	/* The connection registers nothing more, sends nothing for its queue pairs, */
-	claim(a, "mlx5_0", 6);
+	register_qp(a, "mlx5_0", 6);
 	assert_false(has_qp(6));
 	assert_int_equal(n_questions, 1);
 	/* and keeps no queue pair from the process that has the number now. */
-	claim(b, "mlx5_0", 5);
+	register_qp(b, "mlx5_0", 5);
 	assert_int_equal(owner_of(5), 2);
-	claim(b, "mlx5_0", 7);
+	register_qp(b, "mlx5_0", 7);
 	md_clients_find(&clients, 2)->process = old->process;
 	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 7, (const uint8_t *)"x", 1));
 	assert_false(has_qp(7));
@@ -256,13 +256,13 @@ static void test_qp_of_a_port(void **state)
 	int a = registered();
 
 	(void)state;
-	claim(a, "mlx5_0", ON_PORT_2);
+	register_qp(a, "mlx5_0", ON_PORT_2);
 	assert_int_equal(owner_of(ON_PORT_2), 1);
-	claim(a, "mlx5_0", 1);
+	register_qp(a, "mlx5_0", 1);
 	assert_int_equal(owner_of(1), 1);
-	claim(a, "mlx5_0", NO_PORT);
+	register_qp(a, "mlx5_0", NO_PORT);
 	assert_false(has_qp(NO_PORT));
-	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(clients.count.registrations_refused, 1);
 	close(a);
 }
 
@@ -273,27 +273,27 @@ static void test_qp_of_a_thread_that_ended(void **state)
 
 	(void)state;
 	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
-	claim(a, "mlx5_0", ORPHAN);
-	assert_int_equal(clients.count.claims_refused, 1);
-	claim(b, "mlx5_0", ORPHAN);
+	register_qp(a, "mlx5_0", ORPHAN);
+	assert_int_equal(clients.count.registrations_refused, 1);
+	register_qp(b, "mlx5_0", ORPHAN);
 	assert_int_equal(owner_of(ORPHAN), 2);
 	close(a);
 	close(b);
 }
 
-/* Every claim is refused where the kernel cannot be asked, or does not list the device. */
+/* Every registration is refused where the kernel cannot be asked, or does not list the device. */
 static void test_kernel_that_cannot_be_asked(void **state)
 {
 	struct mv_frame frame;
 	int a = registered();
 
 	(void)state;
-	claim(a, "mlx5_1", 1);
+	register_qp(a, "mlx5_1", 1);
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	md_resqp_close(&clients.questions.resqp);
-	claim(a, "mlx5_0", 1);
+	register_qp(a, "mlx5_0", 1);
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
-	assert_int_equal(clients.count.claims_refused, 2);
+	assert_int_equal(clients.count.registrations_refused, 2);
 	assert_int_equal(clients.qps.n, 0);
 	send_message(a, "10.1.0.1", 1);
 	assert_int_equal(clients.count.not_its_own, 1);
@@ -301,15 +301,15 @@ static void test_kernel_that_cannot_be_asked(void **state)
 	close(a);
 }
 
-/* The kernel answers by an error for a while: messages are dropped, claims stay. */
+/* The kernel answers by an error for a while: messages are dropped, registrations stay. */
 static void test_kernel_that_fails(void **state)
 {
 	struct mv_frame frame;
 	int a = registered();
 
 	(void)state;
-	claim(a, "mlx5_0", 1);
-	claim(a, "mlx5_0", 2);
+	register_qp(a, "mlx5_0", 1);
+	register_qp(a, "mlx5_0", 2);
 	send_message(a, "10.1.0.1", 2);
 	broken = true;
 	send_message(a, "10.1.0.1", 1);
@@ -342,9 +342,9 @@ static void test_qp_given_away(void **state)
 	int a = registered();
 
 	(void)state;
-	claim(a, "mlx5_0", 1);
-	claim(a, "mlx5_0", 2);
-	claim(a, "mlx5_0", 3);
+	register_qp(a, "mlx5_0", 1);
+	register_qp(a, "mlx5_0", 2);
+	register_qp(a, "mlx5_0", 3);
 	send_message(a, "10.1.0.1", 3);
 	given_away = ANOTHER_PID;
 	send_message(a, "10.1.0.1", 1);
@@ -368,7 +368,7 @@ static void test_qp_given_away(void **state)
 	assert_false(md_clients_deliver(&clients, &sender, "mlx5_0", 3, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	given_away = 0;
-	claim(a, "mlx5_0", 4);
+	register_qp(a, "mlx5_0", 4);
 	send_message(a, "10.1.0.1", 4);
 	assert_int_equal(n_sent, 3);
 	given_away = ANOTHER_PID;
@@ -401,16 +401,16 @@ static void test_qp_of_a_thread(void **state)
 	pthread_barrier_wait(&barrier);
 	assert_int_not_equal(thread_id, getpid());
 	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
-	claim(a, "mlx5_0", THREADS);
-	assert_int_equal(clients.count.claims_refused, 1);
-	claim(b, "mlx5_0", THREADS);
-	assert_int_equal(clients.count.claims_refused, 1);
+	register_qp(a, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.registrations_refused, 1);
+	register_qp(b, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.registrations_refused, 1);
 	assert_int_equal(owner_of(THREADS), 2);
 	/* A seccomp filter may hide which process a thread belongs to: then the thread is no owner. */
-	unclaim(b, "mlx5_0", THREADS);
+	unregister_qp(b, "mlx5_0", THREADS);
 	clients.questions.resqp.tells_threads = false;
-	claim(b, "mlx5_0", THREADS);
-	assert_int_equal(clients.count.claims_refused, 2);
+	register_qp(b, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.registrations_refused, 2);
 	pthread_barrier_wait(&barrier);
 	pthread_join(thread, NULL);
 	pthread_barrier_destroy(&barrier);
@@ -451,8 +451,8 @@ int main(void)
 		cmocka_unit_test(test_resqp_answers),
 		cmocka_unit_test(test_resqp_live),
 		cmocka_unit_test(test_resqp_comes_later),
-		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
-		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_stale_registration, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_registration_of_anothers, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_connection_passed_on, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_process_has_ended, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_qp_of_a_thread, setup_kernel, teardown_kernel),

@@ -11,7 +11,7 @@ static void test_busy_account_gets_in_line(void **state)
 {
 	int many[8], one;
 	struct md_account *busy, *other;
-	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = 1, .device = "mlx5_0"};
+	struct mv_frame frame = {.type = MV_FRAME_UNREGISTER_QP, .qpn = 1, .device = "mlx5_0"};
 	uint8_t buf[MV_FRAME_MAX_BYTES];
 	size_t len = mv_frame_encode(&frame, buf);
 	uint64_t before;
@@ -31,7 +31,7 @@ static void test_busy_account_gets_in_line(void **state)
 	for (int i = 0; i < 8; i++)
 		for (int n = 0; n < 3 * MD_FRAMES_PER_TURN; n++)
 			assert_int_equal(send(many[i], buf, len, 0), len);
-	frame = (struct mv_frame){.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 5, .device = "mlx5_0"};
+	frame = (struct mv_frame){.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .qpn = 5, .device = "mlx5_0"};
 	len = mv_frame_encode(&frame, buf);
 	assert_int_equal(send(one, buf, len, 0), len);
 	while (!md_clients_find(&clients, 9)->account->n_qps)
@@ -69,11 +69,11 @@ static void test_accounts_take_turns(void **state)
 	other->n_clients++;
 	client->account = other;
 	for (uint32_t i = 0; i < 6; i++)
-		send_claims(many[i], 1000 + 100 * i, 1099 + 100 * i);
+		send_registrations(many[i], 1000 + 100 * i, 1099 + 100 * i);
 	while (n_questions < 12 * MD_QUESTIONS_PER_TURN) /* while all processes wait */
 		assert_true(sd_event_run(clients.event, 0) > 0);
 	begun = n_questions;
-	send_claims(one, 200, 200);
+	send_registrations(one, 200, 200);
 	while (sd_event_run(clients.event, 0) > 0)
 		if (!when && has_qp(200))
 			when = n_questions;
@@ -88,7 +88,7 @@ static void test_accounts_take_turns(void **state)
 /* One packet can have hundreds of questions: they take turns, and frames behind them wait. */
 static void test_questions_are_rationed(void **state)
 {
-	const struct mv_frame gone = {.type = MV_FRAME_UNCLAIM, .qpn = 100, .device = "mlx5_0"};
+	const struct mv_frame gone = {.type = MV_FRAME_UNREGISTER_QP, .qpn = 100, .device = "mlx5_0"};
 	int a = registered(), b = registered();
 	unsigned int before, most = 0, when_b = 0;
 	uint8_t buf[MV_PACK_MAX_BYTES];
@@ -96,11 +96,11 @@ static void test_questions_are_rationed(void **state)
 
 	(void)state;
 	for (uint32_t qpn = 1; qpn <= 100; qpn++)
-		len = pack_claim(buf, len, qpn);
+		len = pack_registration(buf, len, qpn);
 	len = pack(buf, len, &gone);
-	len = pack_claim(buf, len, ANOTHERS);
+	len = pack_registration(buf, len, ANOTHERS);
 	assert_int_equal(send(a, buf, len, 0), len);
-	send_claims(b, 200, 200);
+	send_registrations(b, 200, 200);
 	/* A second packet: its frames count only after the first packet is through. */
 	{
 		struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
@@ -130,20 +130,20 @@ static void test_questions_are_rationed(void **state)
 	assert_int_equal(n_dumps, 1);
 	assert_in_range(when_b, 1, 2 * MD_QUESTIONS_PER_TURN);
 	assert_int_equal(clients.count.frames, 2 + 102 + 1 + 1);
-	assert_int_equal(clients.count.claims, 101);
-	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(clients.count.registrations, 101);
+	assert_int_equal(clients.count.registrations_refused, 1);
 	assert_int_equal(clients.qps.n, 100);
 	assert_false(has_qp(100) || has_qp(ANOTHERS));
 	assert_int_equal(n_sent, 1);
 	assert_int_equal(clients.count.not_its_own, 0);
-	/* A claim of a QP that the process has already is no question; */
-	send_claims(a, 1, 99);
+	/* A registration of a QP that the process has already is no question; */
+	send_registrations(a, 1, 99);
 	run_events();
 	assert_int_equal(n_questions, 103);
-	assert_int_equal(clients.count.claims, 200);
-	/* a claim of another process's QP is one. */
+	assert_int_equal(clients.count.registrations, 200);
+	/* a registration of another process's QP is one. */
 	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
-	send_claims(b, 1, 99);
+	send_registrations(b, 1, 99);
 	most = 0;
 	do {
 		before = n_questions;
@@ -154,15 +154,15 @@ static void test_questions_are_rationed(void **state)
 	} while (true);
 	assert_int_equal(most, MD_QUESTIONS_PER_TURN);
 	assert_int_equal(n_questions, 202);
-	assert_int_equal(clients.count.claims, 299);
-	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(clients.count.registrations, 299);
+	assert_int_equal(clients.count.registrations_refused, 1);
 	md_clients_find(&clients, 1)->pid = getpid();
 	/* A process goes before its turn comes, and another one waits when the agent ends. */
-	send_claims(a, 301, 400);
+	send_registrations(a, 301, 400);
 	while (!has_qp(301))
 		sd_event_run(clients.event, 0);
 	close(a);
-	send_claims(b, 401, 500);
+	send_registrations(b, 401, 500);
 	while (clients.n > 1)
 		sd_event_run(clients.event, 0);
 	assert_true(has_qp(401));
@@ -212,7 +212,7 @@ static void test_messages_are_rationed(void **state)
 	int a = registered();
 
 	(void)state;
-	send_claims(a, 5, 9);
+	send_registrations(a, 5, 9);
 	run_events();
 	assert_int_equal(n_questions, 5);
 	send_pack(a, 5, "10.1.0.2", 0, 40);
@@ -247,14 +247,14 @@ static void test_messages_are_rationed(void **state)
 static void check_blocked(bool with_questions)
 {
 	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
-	const struct mv_frame unclaim = {.type = MV_FRAME_UNCLAIM, .qpn = 1000, .device = "mlx5_0"};
+	const struct mv_frame unregister = {.type = MV_FRAME_UNREGISTER_QP, .qpn = 1000, .device = "mlx5_0"};
 	uint8_t buf[MV_FRAME_MAX_BYTES], got[MV_PACK_MAX_BYTES];
-	size_t len = mv_frame_encode(&unclaim, buf);
+	size_t len = mv_frame_encode(&unregister, buf);
 	const uint8_t data[100] = {0};
 	struct md_client *client;
 	int fd = registered();
 
-	claim(fd, "mlx5_0", 1);
+	register_qp(fd, "mlx5_0", 1);
 	put(fd, &packs);
 	client = md_clients_find(&clients, clients.next_number);
 	client->account->busy_ns = MD_BUSY_NS;
@@ -264,7 +264,7 @@ static void check_blocked(bool with_questions)
 		md_clients_flush(&clients);
 	}
 	if (with_questions)
-		send_claims(fd, 100, 100 + 4 * MD_QUESTIONS_PER_TURN);
+		send_registrations(fd, 100, 100 + 4 * MD_QUESTIONS_PER_TURN);
 	for (unsigned int i = 0; !with_questions && i < 4 * MD_FRAMES_PER_TURN; i++)
 		assert_int_equal(send(fd, buf, len, 0), len);
 	for (unsigned int i = 0; i < 2; i++) { /* it reads nothing yet */

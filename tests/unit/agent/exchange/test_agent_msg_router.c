@@ -503,13 +503,13 @@ static void test_questions_are_rationed(void **state)
 	wanted = add_holder(2);
 	md_hosts_want(&agent.hosts, wanted, 0);
 	for (unsigned int i = 0; i < 2; i++)
-		assert_int_equal(md_qps_claim(&agent.clients.qps, &keys[i], IBV_QPT_RC, 1, 0, &list), 0);
+		assert_int_equal(md_qps_register(&agent.clients.qps, &keys[i], IBV_QPT_RC, 1, 0, &list), 0);
 	md_qps_find(&agent.clients.qps, &keys[1])->confirmed = true;
 	agent.clients.questions.resqp.fd = 0; /* nothing is asked: the QPs' owner is gone */
 	while (takes_message(host, 1, 5, 0))
 		n++;
 	assert_int_equal(n, MD_QUESTIONS_BURST);
-	assert_int_equal(agent.counts.messages.unclaimed, n); /* no ack for what was dropped: it was not looked at */
+	assert_int_equal(agent.counts.messages.unregistered, n); /* no ack for what was dropped: it was not looked at */
 	/* A copy of the last one that has arrived needs no question, and has its ack. */
 	n_sent = n_datagrams();
 	assert_true(takes(host, 1, 5, 0, last_id - 1));
@@ -521,7 +521,7 @@ static void test_questions_are_rationed(void **state)
 	/* What is dropped puts no QP in doubt: conversations go on. */
 	assert_true(md_qps_find(&agent.clients.qps, &keys[1])->confirmed);
 	assert_true(takes_message(host, 1, 6, 7));
-	/* QPs that nobody has claimed need no question. */
+	/* QPs that nobody has registered need no question. */
 	assert_true(takes_message(host, 1, 99, 0));
 	/* Others are not kept out: who comes by another link, and who is wanted. */
 	assert_true(takes_message(host, 2, 5, 0));
@@ -664,7 +664,7 @@ static void check_accounts(bool (*granted)(struct md_host *host), unsigned int n
 	struct md_host *theirs[2], *shared;
 
 	begin();
-	assert_int_equal(md_qps_claim(&agent.clients.qps, &key, IBV_QPT_RC, 1, 0, &list), 0);
+	assert_int_equal(md_qps_register(&agent.clients.qps, &key, IBV_QPT_RC, 1, 0, &list), 0);
 	agent.clients.questions.resqp.fd = 0; /* nothing is asked: the QP's owner is gone */
 	shared = add_holder(3);
 	md_hosts_want(&agent.hosts, shared, MALLORY);

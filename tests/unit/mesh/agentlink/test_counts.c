@@ -64,7 +64,7 @@ static void test_kept_when_the_process_ends(void **state)
 /* Frames go together where the agent says that it takes them so, and come together; each end understands the other. */
 static void test_packs(void **state)
 {
-	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .device = "mlx5_0"}, got;
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .device = "mlx5_0"}, got;
 	const uint8_t data[MV_CTL_MAX_BYTES] = {1, 2, 3};
 	unsigned int n;
 
@@ -82,11 +82,11 @@ static void test_packs(void **state)
 	for (frame.qpn = 1; frame.qpn <= 500; frame.qpn++)
 		assert_int_equal(mesh_agentlink_send(&link_, &frame), 0);
 	realagent_run();
-	assert_true(clients.count.claims > 0 && clients.count.claims < 500);
+	assert_true(clients.count.registrations > 0 && clients.count.registrations < 500);
 	assert_int_equal(mesh_agentlink_flush(&link_), 0);
 	assert_int_equal(mesh_agentlink_flush(&link_), 0);
 	realagent_run();
-	assert_int_equal(clients.count.claims, 500);
+	assert_int_equal(clients.count.registrations, 500);
 	assert_int_equal(clients.count.malformed, 0);
 
 	for (n = 1; n <= 40; n++)
@@ -106,7 +106,7 @@ static void test_packs(void **state)
 /* An agent that does not read: what was accepted is kept until there is room, what was not is said to be lost. */
 static void test_packs_without_room(void **state)
 {
-	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 1, .device = "mlx5_0"};
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .qpn = 1, .device = "mlx5_0"};
 	unsigned int n = 0;
 	int err = 0;
 
@@ -120,7 +120,7 @@ static void test_packs_without_room(void **state)
 	realagent_run();
 	assert_int_equal(mesh_agentlink_flush(&link_), 0);
 	realagent_run();
-	assert_int_equal(clients.count.claims, n - 1);
+	assert_int_equal(clients.count.registrations, n - 1);
 	mesh_agentlink_close(&link_);
 }
 
@@ -148,9 +148,9 @@ static void deliver(bool named)
 	assert_int_equal(mesh_agentlink_recv(&link_, &got), -EAGAIN);
 }
 
-static void claim(void)
+static void register_qp(void)
 {
-	const struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 1, .device = "mlx5_0"};
+	const struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .qpn = 1, .device = "mlx5_0"};
 
 	assert_int_equal(mesh_agentlink_send(&link_, &frame), 0);
 	realagent_run();
@@ -162,7 +162,7 @@ static void test_unnamed_hosts(void **state)
 	(void)state;
 	connect_agent();
 	mesh_agentlink_senders(&link_); /* not yet: the agent may be an older one */
-	claim();
+	register_qp();
 	read_senders();
 	deliver(false);
 	mesh_agentlink_senders(&link_);
@@ -173,7 +173,7 @@ static void test_unnamed_hosts(void **state)
 	mesh_agentlink_close(&link_);
 	realagent_run();
 	connect_agent();
-	claim();
+	register_qp();
 	read_senders();
 	deliver(false);
 	mesh_agentlink_senders(&link_);
@@ -185,12 +185,12 @@ static void test_unnamed_hosts(void **state)
 /* The question finds no room. */
 static void test_senders_without_room(void **state)
 {
-	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 2, .device = "mlx5_0"};
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .qpn = 2, .device = "mlx5_0"};
 
 	(void)state;
 	for (unsigned int packs = 0; packs < 2; packs++) {
 		connect_agent();
-		claim();
+		register_qp();
 		read_senders();
 		if (packs)
 			mesh_agentlink_packs(&link_);

@@ -440,7 +440,7 @@ static void test_others_given_at_once(void **state)
 	struct mesh_conn *conn = answering = moved();
 	struct ibv_context other_verbs;
 	struct ibv_pd other_pd = {.context = &other_verbs};
-	struct mesh_context *other = mesh_context_claim();
+	struct mesh_context *other = mesh_context_get_free();
 	uint32_t key;
 
 	(void)state;

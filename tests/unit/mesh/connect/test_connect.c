@@ -100,7 +100,7 @@ static int setup(void **state)
 	mesh_root.process = &process;
 	mesh_root.config.survive = true;
 	mesh_lock_init(&process.conns.lock);
-	context = mesh_context_claim();
+	context = mesh_context_get_free();
 	assert_non_null(context);
 	context->can_move = true;
 	context->lower.qp.modify_qp = modify_qp;

@@ -60,7 +60,7 @@ static int setup(void **state)
 {
 	(void)state;
 	mesh_root.process = &process;
-	mc = mesh_context_claim();
+	mc = mesh_context_get_free();
 	assert_non_null(mc);
 	mc->generation = 1;
 	mc->lower.io.poll_cq = poll_cq;

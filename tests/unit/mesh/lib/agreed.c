@@ -8,7 +8,7 @@
 
 struct mesh_conn *agreed_conn(struct mesh_process *process, struct ibv_qp *qp, struct mesh_vqp *vqp)
 {
-	struct mesh_context *mc = mesh_context_claim();
+	struct mesh_context *mc = mesh_context_get_free();
 	struct mesh_conn *conn;
 
 	assert_non_null(mc);

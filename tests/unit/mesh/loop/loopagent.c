@@ -47,7 +47,7 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 	return n_ready;
 }
 
-void (*_Atomic meanwhile)(void); /* in the thread's next turn, between what it says again and what it claims */
+void (*_Atomic meanwhile)(void); /* in the thread's next turn, between what it says again and what it registers */
 
 struct mesh_conn *__wrap_mesh_conns_take(uint64_t now, uint64_t *ret_next);
 struct mesh_conn *__real_mesh_conns_take(uint64_t now, uint64_t *ret_next);
@@ -117,24 +117,24 @@ static struct ibv_qp_ex *no_qp_ex(struct ibv_qp *qp)
 	return NULL;
 }
 
-_Atomic unsigned int n_claims[N], n_unclaims[N], n_other_unclaims;
+_Atomic unsigned int n_registrations[N], n_unregistrations[N], n_other_unregistrations;
 
-void __wrap_md_client_claim(struct md_client *client, const struct mv_frame *frame);
-void __real_md_client_claim(struct md_client *client, const struct mv_frame *frame);
-void __wrap_md_client_unclaim(struct md_client *client, const struct mv_frame *frame);
-void __real_md_client_unclaim(struct md_client *client, const struct mv_frame *frame);
+void __wrap_md_client_register_qp(struct md_client *client, const struct mv_frame *frame);
+void __real_md_client_register_qp(struct md_client *client, const struct mv_frame *frame);
+void __wrap_md_client_unregister_qp(struct md_client *client, const struct mv_frame *frame);
+void __real_md_client_unregister_qp(struct md_client *client, const struct mv_frame *frame);
 
-void __wrap_md_client_claim(struct md_client *client, const struct mv_frame *frame)
+void __wrap_md_client_register_qp(struct md_client *client, const struct mv_frame *frame)
 {
 	if (frame->qpn - 100 < N)
-		atomic_fetch_add(&n_claims[frame->qpn - 100], 1);
-	__real_md_client_claim(client, frame);
+		atomic_fetch_add(&n_registrations[frame->qpn - 100], 1);
+	__real_md_client_register_qp(client, frame);
 }
 
-void __wrap_md_client_unclaim(struct md_client *client, const struct mv_frame *frame)
+void __wrap_md_client_unregister_qp(struct md_client *client, const struct mv_frame *frame)
 {
-	atomic_fetch_add(frame->qpn - 100 < N ? &n_unclaims[frame->qpn - 100] : &n_other_unclaims, 1);
-	__real_md_client_unclaim(client, frame);
+	atomic_fetch_add(frame->qpn - 100 < N ? &n_unregistrations[frame->qpn - 100] : &n_other_unregistrations, 1);
+	__real_md_client_unregister_qp(client, frame);
 }
 
 bool knows(unsigned int i)
@@ -225,10 +225,10 @@ static int begin(bool packs)
 	connect_anew(packs);
 	for (unsigned int i = 0; i < N; i++) {
 		assert_true(knows(i));
-		atomic_store(&n_claims[i], 0);
-		atomic_store(&n_unclaims[i], 0);
+		atomic_store(&n_registrations[i], 0);
+		atomic_store(&n_unregistrations[i], 0);
 	}
-	atomic_store(&n_other_unclaims, 0);
+	atomic_store(&n_other_unregistrations, 0);
 	return 0;
 }
 

@@ -23,7 +23,7 @@ extern struct mesh_conn *conns[N]; /* NULL: gone */
 extern _Atomic uint64_t now_ns;
 extern _Atomic int64_t sleeps_ms; /* timeout of the thread's last ppoll(); -1: none */
 
-extern void (*_Atomic meanwhile)(void); /* in the thread's next turn, between what it says again and what it claims */
+extern void (*_Atomic meanwhile)(void); /* in the thread's next turn, between what it says again and what it registers */
 
 extern _Thread_local int failure; /* errno of this thread's next send() */
 extern _Atomic int socket_fd; /* of the last send(), other than to wake the thread */
@@ -31,9 +31,9 @@ extern _Atomic int socket_fd; /* of the last send(), other than to wake the thre
 extern _Atomic unsigned int n_rests;
 
 /* Frames that the agent has read. One thread at a time runs the agent. */
-extern _Atomic unsigned int n_claims[N], n_unclaims[N], n_other_unclaims;
+extern _Atomic unsigned int n_registrations[N], n_unregistrations[N], n_other_unregistrations;
 
-/** knows - has the agent a claim of QP @i? */
+/** knows - has the agent a registration of QP @i? */
 bool knows(unsigned int i);
 /** have_it_look - the helper thread runs one turn to its end: its frames are sent, and @sleeps_ms is known */
 void have_it_look(void);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The helper thread: CLAIMs and UNCLAIMs that found no room in the socket, and the connection to the agent. */
+/*
+ * The helper thread: REGISTER_QPs and UNREGISTER_QPs that found no room in the socket, and the connection to the agent.
+ */
 #include <errno.h>
 #include <unistd.h>
 
@@ -31,10 +33,10 @@ static void end(unsigned int i)
 	conns[i] = NULL;
 }
 
-/* As others do that have news for an agent that does not read them. An UNCLAIM is as long. */
+/* As others do that have news for an agent that does not read them. An UNREGISTER_QP is as long. */
 static void fill_socket(void)
 {
-	const struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .device = "mlx5_0", .qpn = qps[N - 1].qp_num};
+	const struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .device = "mlx5_0", .qpn = qps[N - 1].qp_num};
 
 	while (mesh_thread_frame(&frame) != -EAGAIN)
 		;
@@ -50,8 +52,8 @@ static void test_sent_again(void **state)
 	assert_true(knows(0) && knows(1));
 	settle();
 	assert_false(knows(0) || knows(1));
-	assert_int_equal(atomic_load(&n_unclaims[0]), 1);
-	assert_int_equal(atomic_load(&n_unclaims[1]), 1);
+	assert_int_equal(atomic_load(&n_unregistrations[0]), 1);
+	assert_int_equal(atomic_load(&n_unregistrations[1]), 1);
 }
 
 /* Nothing else wakes the thread. */
@@ -72,7 +74,7 @@ static void test_asleep(void **state)
 		realagent_run();
 	/* That is all. */
 	fall_asleep();
-	assert_int_equal(atomic_load(&n_unclaims[0]), 1);
+	assert_int_equal(atomic_load(&n_unregistrations[0]), 1);
 }
 
 /* What can wait is done when nothing has happened for long, before it sleeps until it is woken. */
@@ -90,12 +92,12 @@ static void test_rests(void **state)
 }
 
 /* Nor does it hurry for what it cannot say. */
-static void test_claim_waits(void **state)
+static void test_registration_waits(void **state)
 {
 	(void)state;
 	fall_asleep();
 	fill_socket();
-	mesh_conn_unclaimed(conns[0]);
+	mesh_conn_unregistered(conns[0]);
 	mesh_conn_queue(conns[0], true);
 	have_it_look();
 	for (int i = 0; i < 60000 && atomic_load(&sleeps_ms) < 15; i++)
@@ -119,7 +121,7 @@ static void test_in_pack(void **state)
 	}
 }
 
-/* A new queue pair has the number, and the agent reads after the thread has tried in vain, and before it claims. */
+/* A new queue pair has the number, and the agent reads after the thread has tried in vain, and before it registers. */
 static void test_new_rc(void **state)
 {
 	(void)state;
@@ -133,9 +135,9 @@ static void test_new_rc(void **state)
 	assert_null(atomic_load(&meanwhile));
 	settle();
 	assert_true(knows(0));
-	assert_int_equal(atomic_load(&n_claims[0]), 1);
-	assert_int_equal(atomic_load(&n_unclaims[0]), 0);
-	/* The claim ends with that one. */
+	assert_int_equal(atomic_load(&n_registrations[0]), 1);
+	assert_int_equal(atomic_load(&n_unregistrations[0]), 0);
+	/* The registration ends with that one. */
 	end(0);
 	settle();
 	assert_false(knows(0));
@@ -161,8 +163,8 @@ static void test_new_ud(void **state)
 	ud_add(0);
 	settle();
 	assert_true(knows(0));
-	atomic_store(&n_claims[0], 0);
-	atomic_store(&n_unclaims[0], 0);
+	atomic_store(&n_registrations[0], 0);
+	atomic_store(&n_unregistrations[0], 0);
 	fill_socket();
 	mesh_ud_gone(&context, &qps[0]);
 	have_it_look();
@@ -171,15 +173,15 @@ static void test_new_ud(void **state)
 	assert_null(atomic_load(&meanwhile));
 	settle();
 	assert_true(knows(0));
-	assert_int_equal(atomic_load(&n_claims[0]), 1);
-	assert_int_equal(atomic_load(&n_unclaims[0]), 0);
+	assert_int_equal(atomic_load(&n_registrations[0]), 1);
+	assert_int_equal(atomic_load(&n_unregistrations[0]), 0);
 	mesh_ud_gone(&context, &qps[0]);
 	settle();
 	assert_false(knows(0));
 }
 
-/* Also the agent that has it claimed is not to keep it for one that is gone before its claim. */
-static void test_never_claimed(void **state)
+/* Also the agent that has it registered is not to keep it for one that is gone before its registration. */
+static void test_never_registered(void **state)
 {
 	(void)state;
 	fill_socket();
@@ -195,7 +197,7 @@ static void test_never_claimed(void **state)
 
 static void test_bound(void **state)
 {
-	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .device = "mlx5_0"};
+	struct mv_frame frame = {.type = MV_FRAME_UNREGISTER_QP, .device = "mlx5_0"};
 	unsigned int i;
 
 	(void)state;
@@ -205,11 +207,11 @@ static void test_bound(void **state)
 		assert_int_equal(mesh_thread_frame(&frame), -EAGAIN);
 	}
 	settle();
-	while (atomic_load(&n_other_unclaims) < MESH_PENDING_UNREGISTER_MAX)
+	while (atomic_load(&n_other_unregistrations) < MESH_PENDING_UNREGISTER_MAX)
 		realagent_run();
 	settle();
 	/* One may be in the thread's hands. */
-	assert_in_range(atomic_load(&n_other_unclaims), MESH_PENDING_UNREGISTER_MAX, MESH_PENDING_UNREGISTER_MAX + 1);
+	assert_in_range(atomic_load(&n_other_unregistrations), MESH_PENDING_UNREGISTER_MAX, MESH_PENDING_UNREGISTER_MAX + 1);
 }
 
 static void close_socket(void)
@@ -234,31 +236,31 @@ static void test_closed(void **state)
 	}
 	settle();
 	assert_int_equal(clients.count.connected, before + 1);
-	assert_int_equal(atomic_load(&n_unclaims[0]), 0);
+	assert_int_equal(atomic_load(&n_unregistrations[0]), 0);
 	assert_false(knows(0));
 	assert_true(knows(1));
 }
 
 static void test_without_memory(void **state)
 {
-	const struct mv_frame unclaim = {.type = MV_FRAME_UNCLAIM, .device = "mlx5_0", .qpn = 7};
+	const struct mv_frame unregister = {.type = MV_FRAME_UNREGISTER_QP, .device = "mlx5_0", .qpn = 7};
 	struct mesh_pending_unregister pending = {.n = 0};
 	struct mv_frame frame;
 
 	(void)state;
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
-	assert_false(mesh_pending_unregister_add(&pending, &unclaim));
+	assert_false(mesh_pending_unregister_add(&pending, &unregister));
 	fault_disarm();
 	assert_false(mesh_pending_unregister_take(&pending, &frame));
-	assert_true(mesh_pending_unregister_add(&pending, &unclaim));
-	assert_false(mesh_pending_unregister_add(&pending, &unclaim));
+	assert_true(mesh_pending_unregister_add(&pending, &unregister));
+	assert_false(mesh_pending_unregister_add(&pending, &unregister));
 	assert_true(mesh_pending_unregister_take(&pending, &frame));
-	assert_int_equal(frame.type, MV_FRAME_UNCLAIM);
+	assert_int_equal(frame.type, MV_FRAME_UNREGISTER_QP);
 	assert_int_equal(frame.qpn, 7);
 	assert_string_equal(frame.device, "mlx5_0");
 	mesh_pending_unregister_drop(&pending);
 	assert_false(mesh_pending_unregister_take(&pending, &frame));
-	assert_true(mesh_pending_unregister_add(&pending, &unclaim));
+	assert_true(mesh_pending_unregister_add(&pending, &unregister));
 	mesh_pending_unregister_drop(&pending);
 }
 
@@ -299,14 +301,14 @@ int main(void)
 		cmocka_unit_test_setup(test_sent_again, setup_no_packs),
 		cmocka_unit_test_setup(test_asleep, setup),
 		cmocka_unit_test_setup(test_rests, setup),
-		cmocka_unit_test_setup(test_claim_waits, setup),
+		cmocka_unit_test_setup(test_registration_waits, setup),
 		cmocka_unit_test_setup(test_asleep, setup_no_packs),
 		cmocka_unit_test_setup(test_in_pack, setup),
 		cmocka_unit_test_setup(test_new_rc, setup),
 		cmocka_unit_test_setup(test_new_rc, setup_no_packs),
 		cmocka_unit_test_setup(test_new_ud, setup),
 		cmocka_unit_test_setup(test_new_ud, setup_no_packs),
-		cmocka_unit_test_setup(test_never_claimed, setup),
+		cmocka_unit_test_setup(test_never_registered, setup),
 		cmocka_unit_test_setup(test_bound, setup),
 		cmocka_unit_test_setup(test_closed, setup),
 		cmocka_unit_test_setup(test_refused, setup),

@@ -96,7 +96,7 @@ static void test_strange_messages(void **state)
 static void test_senders_asked_again(void **state)
 {
 	static const struct got want[] = {{102, 3}};
-	const struct mv_frame claim = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .device = "mlx5_0", .qpn = qps[N - 1].qp_num};
+	const struct mv_frame registration = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .device = "mlx5_0", .qpn = qps[N - 1].qp_num};
 	const struct mv_frame senders = {.type = MV_FRAME_SENDERS, .version = MV_CTL_VERSION};
 	struct md_client *client, *next;
 
@@ -105,7 +105,7 @@ static void test_senders_asked_again(void **state)
 	atomic_store(&n_got, 0);
 	HASH_ITER(hh, clients.by_number, client, next)
 	client->out.senders = false;
-	while (mesh_thread_frame(&claim) != -EAGAIN)
+	while (mesh_thread_frame(&registration) != -EAGAIN)
 		;
 	send_frames(&senders, 1, 0);
 	have_it_look();

@@ -264,7 +264,7 @@ static void cancelled_while_it_posts(void)
 	struct mesh_vqp *h;
 
 	mesh_lock(&mc->data.lock);
-	h = mesh_vqp_claim(mc, &qp);
+	h = mesh_vqp_get_free(mc, &qp);
 	mesh_unlock(&mc->data.lock);
 	assert_non_null(h);
 	h->send_cq = h->recv_cq = mcq;
@@ -351,7 +351,7 @@ static struct mesh_conn *connected(struct mesh_context *mc, struct ibv_qp *qp)
 	struct mesh_conn *conn = mesh_conn_new(mc, qp);
 
 	assert_non_null(conn);
-	mesh_conn_claim(conn); /* or the helper thread has */
+	mesh_conn_register(conn); /* or the helper thread has */
 	return conn;
 }
 
@@ -370,7 +370,7 @@ static void cancelled_while_it_closes(void)
 	struct ibv_context *context = open_slow();
 	struct mesh_context *mc = mesh_context_get(context);
 	struct ibv_qp qps[] = {{.context = context, .qp_num = 7}, {.context = context, .qp_num = 8}, {.context = context, .qp_num = 9}};
-	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = 1};
+	struct mv_frame frame = {.type = MV_FRAME_UNREGISTER_QP, .qpn = 1};
 	struct mesh_conn *conns[3];
 	struct ibv_pd pd = {.context = context};
 	int fd = listen_as_agent(), i;

@@ -442,7 +442,7 @@ int setup(void **state)
 	mesh_root.process = &process;
 	mesh_lock_init(&process.ud_lock);
 	mesh_root.ud = (struct mesh_ud){.qps = &u};
-	u = (struct mesh_ud_qp){.mc = &context, .qp = &program_qp, .qpn = QPN, .qkey = QKEY, .port_num = 1, .claimed = true};
+	u = (struct mesh_ud_qp){.mc = &context, .qp = &program_qp, .qpn = QPN, .qkey = QKEY, .port_num = 1, .registered = true};
 	memset(rails, 0, sizeof(rails));
 	for (i = 0; i < N_RAILS; i++) {
 		rails[i].context.ops.post_send = post_send;

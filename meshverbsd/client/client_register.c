@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Claims of processes: who owns a QP? */
+/* Registrations of processes: who owns a QP? */
 #include "client_int.h"
 
 #include <errno.h>
@@ -13,23 +13,23 @@ void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp)
 	const struct md_qp_key key = qp->key;
 	uint8_t type = qp->waiter_type;
 
-	md_qps_unclaim(&clients->qps, &key, qp->owner);
-	if (next && !md_qps_claim(&clients->qps, &key, type, next->number, next->account->id, &next->qps))
-		clients->count.claims++;
+	md_qps_unregister(&clients->qps, &key, qp->owner);
+	if (next && !md_qps_register(&clients->qps, &key, type, next->number, next->account->id, &next->qps))
+		clients->count.registrations++;
 }
 
 /*
- * May the kernel's answer end an existing claim? The claimed QP may be gone, and its number reused by another process:
- * a process that ends gives back its QPs seconds before its connection to us if much memory is deregistered, and an
- * UNCLAIM may be lost. But the answer cannot tell connections with the same PID apart. If the kernel does not say which
- * process has ended, one connection may have been passed on, and the PID reused. So between equal PIDs the answer
- * counts only for the same user.
+ * May the kernel's answer end an existing registration? The registered QP may be gone, and its number reused by another
+ * process: a process that ends gives back its QPs seconds before its connection to us if much memory is deregistered,
+ * and an UNREGISTER_QP may be lost. But the answer cannot tell connections with the same PID apart. If the kernel does
+ * not say which process has ended, one connection may have been passed on, and the PID reused. So between equal PIDs
+ * the answer counts only for the same user.
  */
-static bool can_be_stale(const struct md_client *claimant, const struct md_qp *qp)
+static bool can_be_stale(const struct md_client *asker, const struct md_qp *qp)
 {
-	const struct md_client *holder = md_clients_find(claimant->clients, qp->owner);
+	const struct md_client *holder = md_clients_find(asker->clients, qp->owner);
 
-	return holder && (!claimant->pid || holder->pid != claimant->pid || holder->uid == claimant->uid || md_peer_has_ended(holder->process));
+	return holder && (!asker->pid || holder->pid != asker->pid || holder->uid == asker->uid || md_peer_has_ended(holder->process));
 }
 
 /*
@@ -59,9 +59,10 @@ static int ask_kernel(const struct md_client *client, const char *device, uint32
 }
 
 /*
- * @held: the present claim, if of another connection
+ * @held: the present registration, if of another connection
  *
- * Return: 0: the process may have the QP; -EBUSY: it is claimed, and the owner is not known; another -errno: refused.
+ * Return: 0: the process may have the QP; -EBUSY: it is registered, and the owner is not known; another -errno:
+ * refused.
  */
 static int check_owner(struct md_client *client, const struct mv_frame *frame, const struct md_qp *held)
 {
@@ -96,10 +97,10 @@ static void refuse(struct md_client *client, const struct md_qp_key *key, int er
 {
 	struct mv_frame refused = {.type = MV_FRAME_REFUSED, .qpn = key->qpn};
 	struct md_clients *clients = client->clients;
-	uint64_t *log_again_ns = err == -EPERM ? &clients->log_limits.anothers_ns : &clients->log_limits.claim_ns;
+	uint64_t *log_again_ns = err == -EPERM ? &clients->log_limits.anothers_ns : &clients->log_limits.registration_ns;
 	enum md_level level = MD_DEBUG;
 
-	clients->count.claims_refused++;
+	clients->count.registrations_refused++;
 	if (md_client_now_ns() >= *log_again_ns) {
 		*log_again_ns = md_client_now_ns() + MD_LOG_AGAIN_NS;
 		level = MD_WARNING;
@@ -148,7 +149,7 @@ bool md_clients_asks(const struct md_clients *clients, const char *device, uint3
 	return qp && clients->questions.resqp.fd >= 0 && (begins || !qp->confirmed);
 }
 
-static bool claim_asks(const struct md_client *client, const struct mv_frame *frame)
+static bool registration_asks(const struct md_client *client, const struct mv_frame *frame)
 {
 	const struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
 	const struct md_qp *qp = md_qps_find(&client->clients->qps, &key);
@@ -182,10 +183,10 @@ bool md_client_has_to_wait(const struct md_client *client, const struct mv_frame
 
 	if (!client->registered || questions->resqp.fd < 0 || questions->n_left)
 		return false;
-	return (frame->type == MV_FRAME_CLAIM && claim_asks(client, frame)) || (frame->type == MV_FRAME_SEND && send_asks(client, frame));
+	return (frame->type == MV_FRAME_REGISTER_QP && registration_asks(client, frame)) || (frame->type == MV_FRAME_SEND && send_asks(client, frame));
 }
 
-void md_client_claim(struct md_client *client, const struct mv_frame *frame)
+void md_client_register_qp(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_clients *clients = client->clients;
 	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
@@ -198,25 +199,25 @@ void md_client_claim(struct md_client *client, const struct mv_frame *frame)
 			held->waiter = client->number;
 			held->waiter_type = frame->qp_type;
 		}
-		clients->count.claims_refused++;
+		clients->count.registrations_refused++;
 		return;
 	}
 	if (!err && held) {
 		md_log(MD_DEBUG, "QP %u of %s is process %d's (%s) now", frame->qpn, frame->device, (int)client->pid,
 		       client->name);
-		md_qps_unclaim(&clients->qps, &key, held->owner);
+		md_qps_unregister(&clients->qps, &key, held->owner);
 	}
 	if (!err)
-		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->account->id,
+		err = md_qps_register(&clients->qps, &key, frame->qp_type, client->number, client->account->id,
 				   &client->qps);
 	if (err) {
 		refuse(client, &key, err);
 		return;
 	}
-	clients->count.claims++;
+	clients->count.registrations++;
 }
 
-void md_client_unclaim(struct md_client *client, const struct mv_frame *frame)
+void md_client_unregister_qp(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_clients *clients = client->clients;
 	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "claims.h"
+#include "gid_arbitration.h"
 
 #include <string.h>
 
 /* The holder may have invented itself, and may have claimed first a GID that another host has. */
-static bool may_be_a_thief(const struct md_claim *holder, const struct md_claim *claimant)
+static bool may_be_a_thief(const struct md_gid_claim *holder, const struct md_gid_claim *claimant)
 {
 	return holder->evidence < MD_EVIDENCE_ON_LINK && claimant->vouched && claimant->evidence >= MD_EVIDENCE_ON_LINK;
 }
 
-bool md_claim_wins(const struct md_claim *holder, const struct md_claim *claimant)
+bool md_gid_claim_wins(const struct md_gid_claim *holder, const struct md_gid_claim *claimant)
 {
 	if (!memcmp(&holder->host, &claimant->host, sizeof(holder->host)) || !holder->live)
 		return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MD_CLAIMS_H
-#define MD_CLAIMS_H
+#ifndef MD_GID_ARBITRATION_H
+#define MD_GID_ARBITRATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ enum md_evidence {
 	MD_EVIDENCE_OWN, /* the GID is in our own GID table */
 };
 
-struct md_claim {
+struct md_gid_claim {
 	struct mv_host_id host;
 	enum md_evidence evidence;
 	bool vouched; /* the host's identity is pinned, and has signed the claim */
@@ -42,10 +42,10 @@ struct md_claim {
 };
 
 /**
- * md_claim_wins - does a new claim take the GID from its holder?
+ * md_gid_claim_wins - does a new claim take the GID from its holder?
  *
  * A new claim of the holder itself always wins: it is an update.
  */
-bool md_claim_wins(const struct md_claim *holder, const struct md_claim *claimant);
+bool md_gid_claim_wins(const struct md_gid_claim *holder, const struct md_gid_claim *claimant);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Claims of queue pairs: which process has which, and the limits of clients, claims and messages under way. */
+/*
+ * Registrations of queue pairs: which process has which, and the limits of clients, registrations and messages under
+ * way.
+ */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -7,28 +10,28 @@
 #include "clientpairs.h"
 #include "fault.h"
 
-static void test_claims(void **state)
+static void test_registrations(void **state)
 {
 	int a = registered(), b = registered();
 
 	(void)state;
-	claim(a, "mlx5_0", 1);
-	claim(b, "mlx5_0", 1);
-	claim(b, "mlx5_1", 1);
-	assert_int_equal(clients.count.claims_refused, 1);
+	register_qp(a, "mlx5_0", 1);
+	register_qp(b, "mlx5_0", 1);
+	register_qp(b, "mlx5_1", 1);
+	assert_int_equal(clients.count.registrations_refused, 1);
 	assert_int_equal(clients.qps.n, 2);
-	/* Only the owner can give up a claim. */
-	unclaim(b, "mlx5_0", 1);
+	/* Only the owner can give up a registration. */
+	unregister_qp(b, "mlx5_0", 1);
 	assert_int_equal(clients.qps.n, 2);
-	unclaim(a, "mlx5_0", 1);
-	claim(b, "mlx5_0", 1);
-	assert_int_equal(clients.count.claims_refused, 1);
-	/* The claims of a process end with it. */
+	unregister_qp(a, "mlx5_0", 1);
+	register_qp(b, "mlx5_0", 1);
+	assert_int_equal(clients.count.registrations_refused, 1);
+	/* The registrations of a process end with it. */
 	close(b);
 	run_events();
 	assert_int_equal(clients.n, 1);
 	assert_int_equal(clients.qps.n, 0);
-	claim(a, "mlx5_0", 1);
+	register_qp(a, "mlx5_0", 1);
 	assert_int_equal(clients.qps.n, 1);
 	close(a);
 }
@@ -40,36 +43,36 @@ static void test_refused_one_is_next(void **state)
 	struct mv_frame frame;
 
 	(void)state;
-	claim(a, "mlx5_0", 1);
-	claim(b, "mlx5_0", 1);
-	claim(c, "mlx5_0", 1);
-	assert_int_equal(clients.count.claims_refused, 2);
+	register_qp(a, "mlx5_0", 1);
+	register_qp(b, "mlx5_0", 1);
+	register_qp(c, "mlx5_0", 1);
+	assert_int_equal(clients.count.registrations_refused, 2);
 	send_message(b, "10.1.0.1", 1);
 	assert_int_equal(n_sent, 0);
-	unclaim(a, "mlx5_0", 1);
+	unregister_qp(a, "mlx5_0", 1);
 	assert_int_equal(clients.qps.n, 1);
 	send_message(b, "10.1.0.1", 1);
 	assert_int_equal(n_sent, 1);
 	assert_true(md_clients_deliver(&clients, &sender, "mlx5_0", 1, (const uint8_t *)"x", 1));
 	assert_int_equal(next_frame(b, &frame), MV_FRAME_DELIVER);
 	/* The owner ends: the process that was refused gets the queue pair, */
-	claim(c, "mlx5_0", 1);
+	register_qp(c, "mlx5_0", 1);
 	close(b);
 	run_events();
 	send_message(c, "10.1.0.1", 1);
 	assert_int_equal(n_sent, 2);
-	/* but not a process that has given up its claim, */
-	claim(a, "mlx5_0", 1);
-	unclaim(a, "mlx5_0", 1);
-	unclaim(c, "mlx5_0", 1);
+	/* but not a process that has given up its registration, */
+	register_qp(a, "mlx5_0", 1);
+	unregister_qp(a, "mlx5_0", 1);
+	unregister_qp(c, "mlx5_0", 1);
 	assert_int_equal(clients.qps.n, 0);
 	/* or has ended: then the next one gets it. */
 	b = registered();
-	claim(a, "mlx5_0", 1);
-	claim(b, "mlx5_0", 1);
+	register_qp(a, "mlx5_0", 1);
+	register_qp(b, "mlx5_0", 1);
 	close(b);
 	run_events();
-	claim(c, "mlx5_0", 1);
+	register_qp(c, "mlx5_0", 1);
 	close(a);
 	run_events();
 	send_message(c, "10.1.0.1", 1);
@@ -87,7 +90,7 @@ static void test_messages_of_an_account(void **state)
 	const uint64_t id = account->id;
 
 	(void)state;
-	claim(a, "mlx5_1", 5);
+	register_qp(a, "mlx5_1", 5);
 	for (int root = 0; root < 2; root++) {
 		account->id = root ? 0 : 1000;
 		account->n_msgs = MD_MSGS_PER_ACCOUNT;
@@ -145,28 +148,28 @@ static void test_account_limits(void **state)
 	LIST_INIT(&others);
 	for (uint32_t i = 0; i < MD_QPS_PER_ACCOUNT; i++) {
 		key = md_qp_key_make("mlx5_0", i);
-		assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 1, 1000, &list), 0);
+		assert_int_equal(md_qps_register(&qps, &key, IBV_QPT_RC, 1, 1000, &list), 0);
 	}
 	key = md_qp_key_make("mlx5_1", 0);
-	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 1, 1000, &list), -ENOSPC);
-	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 2, 1001, &others), 0);
+	assert_int_equal(md_qps_register(&qps, &key, IBV_QPT_RC, 1, 1000, &list), -ENOSPC);
+	assert_int_equal(md_qps_register(&qps, &key, IBV_QPT_RC, 2, 1001, &others), 0);
 	key = md_qp_key_make("mlx5_0", 0);
-	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 2, 1001, &others), -EBUSY);
+	assert_int_equal(md_qps_register(&qps, &key, IBV_QPT_RC, 2, 1001, &others), -EBUSY);
 	while (!LIST_EMPTY(&list))
-		assert_int_equal(md_qps_unclaim(&qps, &LIST_FIRST(&list)->key, 1), 0);
+		assert_int_equal(md_qps_unregister(&qps, &LIST_FIRST(&list)->key, 1), 0);
 	assert_int_equal(qps.n, 1);
 	md_qps_fini(&qps);
 	assert_int_equal(qps.n, 0);
 }
 
-static void test_claim_faults(void **state)
+static void test_registration_faults(void **state)
 {
 	(void)state;
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
 		struct md_qps qps = {0};
 		struct md_qp_list list = LIST_HEAD_INITIALIZER(list);
 		struct md_qp_key key = md_qp_key_make("mlx5_0", 1);
-		int err = md_qps_claim(&qps, &key, IBV_QPT_RC, 1, 1000, &list);
+		int err = md_qps_register(&qps, &key, IBV_QPT_RC, 1, 1000, &list);
 		bool fired = fault_fired();
 
 		assert_int_equal(err, fired ? -ENOMEM : 0);
@@ -189,13 +192,13 @@ static void test_claim_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_registrations, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused_one_is_next, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_messages_of_an_account, setup, teardown),
 		cmocka_unit_test(test_root_share),
 		cmocka_unit_test(test_account_limits),
-		cmocka_unit_test_setup_teardown(test_claim_faults, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_registration_faults, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
