@@ -29,7 +29,7 @@
 
 #define SIM_STATE_ENV     "SIM_STATE"
 #define SIM_STATE_MAGIC   0x73696d68636131ULL /* "simhca1" */
-#define SIM_STATE_VERSION 7
+#define SIM_STATE_VERSION 8
 
 #define SIM_MAX_DEVS   16
 #define SIM_MAX_PORTS  2
@@ -177,6 +177,8 @@ struct sim_dev {
 	char fw_ver[32]; /* "20.31.1014" */
 	char board_id[32];
 	char pci[16]; /* "0000:01:00.0" */
+	uint32_t devx; /* 1: contexts may have DEVX */
+	uint32_t lag_ports; /* the device is a bond of so many ports, 2; 0: it is none */
 	_Atomic uint32_t firmware_us[SIM_N_FW]; /* how long each command of that kind takes; any time */
 	struct sim_port ports[SIM_MAX_PORTS]; /* [0] is port 1 */
 };

@@ -37,6 +37,8 @@ class Device:
     fw_ver: str
     board_id: str
     firmware_us: int
+    devx: int
+    lag_ports: int
     pkeys: list
 
     @property
@@ -67,7 +69,7 @@ class HostPlan:
 OPTIONS = {  # of `port` lines: how the text becomes a value
     "link_layer": str, "rate": int, "lid": lambda t: int(t, 0), "subnet_prefix": lambda t: int(t, 0),
     "gids": int, "numa": int, "part_id": int, "fw": str, "board": str,
-    "firmware_us": int, "pkeys": lambda t: [int(word, 0) for word in t.split(",")],
+    "firmware_us": int, "devx": int, "lag_ports": int, "pkeys": lambda t: [int(word, 0) for word in t.split(",")],
 }
 
 
@@ -88,6 +90,8 @@ def options_of(nic):
     most = ROCE_GIDS if layer == "ethernet" else IB_GIDS
     if not 2 <= values.setdefault("gids", most) <= ROCE_GIDS:
         raise SimError(f"{nic.port}: gids={values['gids']} is not a table length from 2 to {ROCE_GIDS}")
+    if values.setdefault("devx", 0) not in (0, 1) or values.setdefault("lag_ports", 0) not in (0, 2):
+        raise SimError(f"{nic.port}: devx is 0 or 1, lag_ports 0 or 2")
     pkeys = values.setdefault("pkeys", [0xFFFF])
     if layer == "ethernet" and pkeys != [0xFFFF]:
         raise SimError(f"{nic.port}: pkeys are of InfiniBand")
@@ -135,7 +139,8 @@ def device(nic, minor, lids):
         n_pkeys=IB_PKEYS if infiniband else ROCE_PKEYS, numa_node=values.get("numa", -1),
         part_id=values.get("part_id", 4123), fw_ver=values.get("fw", "20.31.1014"),
         board_id=values.get("board", "MT_0000000224"),
-        firmware_us=values.get("firmware_us", 0), pkeys=values["pkeys"])
+        firmware_us=values.get("firmware_us", 0), devx=values["devx"], lag_ports=values["lag_ports"],
+        pkeys=values["pkeys"])
 
 
 def hosts(topo):
@@ -176,7 +181,8 @@ def daemon_config(plan, topo, state, socket, seed, stand_ins):
             f"node_guid={dev.node_guid} sys_image_guid={plan.devices[0].node_guid} "
             f"part_id={dev.part_id} hw_ver=0 numa={dev.numa_node} fw={dev.fw_ver} board={dev.board_id} "
             f"link_layer={dev.link_layer} speed={speed} width={width} gids={dev.n_gids} "
-            f"pkeys={dev.n_pkeys} pkey_table={','.join(f'{pkey:x}' for pkey in dev.pkeys)} lid={dev.lid} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us}")
+            f"pkeys={dev.n_pkeys} pkey_table={','.join(f'{pkey:x}' for pkey in dev.pkeys)} lid={dev.lid} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us} "
+            f"devx={dev.devx} lag_ports={dev.lag_ports}")
     for nic in plan.nics:
         lines += [f"vlan {nic.netdev}.{vid} {nic.netdev} {vid}" for vid in nic.vlans if stand_ins]
     lines += [f"lid {lid} {addr} {gid}" for lid, addr, gid in lid_table(topo)]

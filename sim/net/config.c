@@ -110,6 +110,10 @@ static int dev_setting(struct sim_dev *d, const char *key, const char *value)
 		p->n_pkeys = (uint16_t)v;
 	else if (!strcmp(key, "lid"))
 		p->lid = (uint16_t)v;
+	else if (!strcmp(key, "devx") && v <= 1)
+		d->devx = (uint32_t)v;
+	else if (!strcmp(key, "lag_ports") && (!v || v == 2))
+		d->lag_ports = (uint32_t)v;
 	else if (!strcmp(key, "firmware_us"))
 		for (int kind = 1; kind < SIM_N_FW; kind++)
 			atomic_store_explicit(&d->firmware_us[kind], (uint32_t)v, memory_order_relaxed);

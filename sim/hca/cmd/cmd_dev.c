@@ -54,7 +54,7 @@ int cmd_get_context(struct cmd_args *a)
 	int err = -EINVAL;
 
 	cmd_drv_in(a, &req, sizeof(req));
-	if (req.flags & MLX5_IB_ALLOC_UCTX_DEVX || req.comp_mask)
+	if ((req.flags & MLX5_IB_ALLOC_UCTX_DEVX && !uc->dev->devx) || req.comp_mask)
 		return -EPERM; /* what the kernel says where the firmware has no DEVX; the library
 				  asks again without */
 	if (!req.total_num_bfregs || req.max_cqe_version < 1 || req.total_num_bfregs > 512)
@@ -67,6 +67,7 @@ int cmd_get_context(struct cmd_args *a)
 	if (!err) {
 		uc->async->refs++; /* ours, beside the program's */
 		uc->has_context = true;
+		uc->devx = req.flags & MLX5_IB_ALLOC_UCTX_DEVX;
 		/* A library that knows how to allocates its UAR pages one by one. */
 		if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
 			uc->n_bfregs = (req.total_num_bfregs + BFREGS_PER_UAR - 1) /

@@ -224,7 +224,16 @@ static const struct {
 	{UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, ioctl_create_srq, SIM_FW_CREATE},
 	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, uar_alloc, SIM_FW_CREATE},
 	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, uar_destroy, SIM_FW_DESTROY},
+	{MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, ioctl_devx_other, SIM_FW_QUERY},
+	{MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, ioctl_devx_obj_query, SIM_FW_QUERY},
+	{MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, ioctl_devx_obj_modify, SIM_FW_MODIFY},
 };
+
+/* The driver refuses DEVX of a context that was made without, and asks no firmware. */
+static bool lacks_devx(const struct ucontext *uc, uint16_t object)
+{
+	return !uc->devx && (object == MLX5_IB_OBJECT_DEVX || object == MLX5_IB_OBJECT_DEVX_OBJ);
+}
 
 static int run(struct ucontext *uc, struct ib_uverbs_ioctl_hdr *hdr)
 {
@@ -239,6 +248,8 @@ static int run(struct ucontext *uc, struct ib_uverbs_ioctl_hdr *hdr)
 			continue;
 		if (ucontext_dead(uc))
 			return -EIO;
+		if (lacks_devx(uc, hdr->object_id))
+			return -EINVAL;
 		firmware_wait(uc->dev, methods[i].firmware);
 		hca_lock(uc->hca);
 		err = methods[i].run(&c);

@@ -25,4 +25,9 @@ int ioctl_create_cq(struct call *c);
 int ioctl_create_qp(struct call *c);
 int ioctl_create_srq(struct call *c);
 
+/* cmd_devx.c */
+int ioctl_devx_other(struct call *c);
+int ioctl_devx_obj_query(struct call *c);
+int ioctl_devx_obj_modify(struct call *c);
+
 #endif

@@ -146,6 +146,14 @@ static void set_plain(struct qp *qp, const struct ib_uverbs_modify_qp *in)
 		qp->sqd.notify = in->en_sqd_async_notify;
 }
 
+/* The driver spreads the queue pairs of a context over the ports of a bond. */
+static uint8_t next_lag_port(struct ucontext *uc)
+{
+	uint32_t n = uc->dev->lag_ports;
+
+	return n ? (uint8_t)(++uc->lag_turn % n + 1) : 0;
+}
+
 static void enter(struct qp *qp, uint8_t to)
 {
 	if (to == IBV_QPS_RESET) {
@@ -161,6 +169,8 @@ static void enter(struct qp *qp, uint8_t to)
 		}
 		return;
 	}
+	if (qp->state == IBV_QPS_RESET)
+		qp->attr.lag_port = next_lag_port(qp->obj.uc);
 	qp->sqd.drained = false;
 	qp->state = to;
 	doorbell_state(qp->obj.uc->hca, qp);
@@ -181,7 +191,8 @@ static int apply(struct qp *qp, const struct ib_uverbs_modify_qp *in, uint8_t to
 		qp->mtu = 128u << qp->attr.path_mtu;
 		if (qp->mtu == 512 && quirk_is(qp, SIM_QUIRK_PSN_COUNT))
 			qp->mtu = 256;
-		set_sport(qp);
+		if (in->attr_mask & IBV_QP_AV)
+			set_sport(qp);
 	}
 	enter(qp, to);
 	return 0;

@@ -158,6 +158,8 @@ struct qp_attr {
 	uint16_t dlid;
 	uint8_t sgid_index, hop_limit, traffic_class, sl, src_path_bits, static_rate, is_global,
 		av_port;
+	/* DEVX */
+	uint8_t lag_port; /* from 1 on; 0: none */
 };
 
 /* A READ to be answered, or the saved answer of an atomic. */
@@ -305,6 +307,8 @@ struct ucontext {
 	uint32_t resets; /* of the device, when this was opened */
 	bool over; /* the program has been told that the device was taken away */
 	bool has_context; /* GET_CONTEXT was done */
+	bool devx; /* it asked for DEVX; constant from then on */
+	uint32_t lag_turn; /* queue pairs that were given a LAG port */
 	struct evq *async; /* of all events */
 	struct evq *imported[SIM_MAX_IMPORTS]; /* files of contexts that were imported: of events of
 						  device and ports */

@@ -122,17 +122,26 @@ static void choose_gid(struct pair *p)
 	fail_msg("no RoCE v2 GID with an IPv4 address among %zd entries", n);
 }
 
+static struct ibv_context *open_device(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), **device = list;
+	struct ibv_context *ctx;
+
+	assert_non_null(list);
+	while (name && *device && strcmp(ibv_get_device_name(*device), name))
+		device++;
+	if (!*device)
+		fail_msg("no device %s: run this in a host of the simulator", name ? name : "");
+	ctx = ibv_open_device(*device);
+	ibv_free_device_list(list);
+	assert_non_null(ctx);
+	return ctx;
+}
+
 void pair_open(struct pair *p, const struct options *opt)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
 	memset(p, 0, sizeof(*p));
-	assert_non_null(list);
-	if (!list[0])
-		fail_msg("no device: run this in a host of the simulator");
-	p->ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	assert_non_null(p->ctx);
+	p->ctx = open_device(opt->device);
 	choose_gid(p);
 	p->pd = ibv_alloc_pd(p->ctx);
 	side_open(p, &p->a, opt, false);

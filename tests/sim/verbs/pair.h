@@ -28,6 +28,7 @@ struct pair {
 };
 
 struct options {
+	const char *device; /* NULL: any */
 	enum ibv_qp_type type;
 	uint32_t psn; /* of a's requests */
 	int cqe; /* 0: 256 */
