@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "connpath.h"
+
 static void path_failed(void *arg)
 {
 	(void)arg;
@@ -41,6 +43,17 @@ void tracked_prepare_loop(struct mesh_vqp *h, uint32_t psn)
 {
 	struct ibv_qp_attr rtr = world_rtr(&world, true, tracked_prepare(h), psn), rts = world_rts(psn);
 
+	assert_int_equal(mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+}
+
+void tracked_connect_next(struct mesh_vqp *h, const struct ibv_qp_attr *program_rtr, struct ibv_qp_attr rts, uint32_t peer_qpn)
+{
+	const struct mesh_conn conn = {.mc = world.mc, .qp = h->qp, .attr.rtr = *program_rtr, .attr.rtr_mask = RTR_MASK};
+	const struct mesh_conn_path path = {.pd = world.spd, .port = 1, .gid = world.rail_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
+	const struct mv_move_action action = {.peer = {.gid = world.rail_gid, .qpn = peer_qpn}, .mtu_bytes = 512};
+	struct ibv_qp_attr rtr;
+
+	assert_int_equal(mesh_conn_path_attr(&conn, &path, &action, &rtr), 0);
 	assert_int_equal(mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 

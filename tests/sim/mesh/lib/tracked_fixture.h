@@ -29,6 +29,8 @@ void tracked_rts(struct end *e, struct mesh_vqp *h, struct ibv_qp_attr attr);
 uint32_t tracked_prepare(struct mesh_vqp *h);
 /** tracked_prepare_loop - the same, and connect that one to itself, either way beginning with @psn */
 void tracked_prepare_loop(struct mesh_vqp *h, uint32_t psn);
+/** tracked_connect_next - as conn/ has it connected: with the program's attributes, and what the path changes of them */
+void tracked_connect_next(struct mesh_vqp *h, const struct ibv_qp_attr *program_rtr, struct ibv_qp_attr rts, uint32_t peer_qpn);
 
 /** tracked_drain_ends - until it does not say -EAGAIN any more; returns what it says, at last also that */
 int tracked_drain_ends(struct mesh_vqp *h, bool first, struct mv_move_sync *sync);

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "conn.h"
-#include "connpath.h"
 #include "fault.h"
 #include "parity.h"
 #include "arm.h"
@@ -53,19 +52,6 @@ static void query(struct ibv_qp *qp, struct ibv_qp_attr *ret, struct ibv_qp_init
 	memset(ret, 0, sizeof(*ret));
 	memset(ret_init, 0, sizeof(*ret_init));
 	assert_int_equal(ibv_query_qp(qp, ret, IBV_QP_STATE, ret_init), 0);
-}
-
-/* As conn/ has it made: the program's attributes, and what the path changes of them. */
-static void connect_next(struct mesh_vqp *h, const struct ibv_qp_attr *program_rtr, struct ibv_qp_attr rts,
-			 uint32_t next_qpn)
-{
-	const struct mesh_conn conn = {.mc = world.mc, .qp = h->qp, .attr.rtr = *program_rtr, .attr.rtr_mask = RTR_MASK};
-	const struct mesh_conn_path path = {.pd = world.spd, .port = 1, .gid = world.rail_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
-	const struct mv_move_action action = {.peer = {.gid = world.rail_gid, .qpn = next_qpn}, .mtu_bytes = 512};
-	struct ibv_qp_attr rtr;
-
-	assert_int_equal(mesh_conn_path_attr(&conn, &path, &action, &rtr), 0);
-	assert_int_equal(mesh_failover_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 }
 
 static struct mesh_vqp *open_tracked(struct end *e, const struct shape *shape)
@@ -119,7 +105,7 @@ static void test_attributes(void **state)
 	h = open_tracked(&e, &shape);
 	assert_int_equal(mesh_failover_prepare(h, world.spd, &made, &qpn), 0);
 	rtr = distinct_rtr(e.qp->qp_num);
-	connect_next(h, &rtr, distinct_rts(), qpn);
+	tracked_connect_next(h, &rtr, distinct_rts(), qpn);
 	query(e.qp, &first, &init);
 	query(h->next.shadow.qp, &next, &next_init);
 	assert_int_equal(first.ah_attr.grh.traffic_class, 106); /* what is compared was set */
