@@ -111,6 +111,7 @@ static void lag_port(void **state)
 {
 	struct mlx5dv_context caps = {.comp_mask = MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS};
 	struct pair p;
+	int err;
 
 	(void)state;
 	open_pair(&p);
@@ -122,7 +123,8 @@ static void lag_port(void **state)
 		assert_int_equal(mlx5dv_modify_qp_lag_port(p.a.qp, port), 0);
 		assert_int_equal(lag_port_of(p.a.qp), port);
 	}
-	assert_int_equal(mlx5dv_modify_qp_lag_port(p.a.qp, 3), EINVAL);
+	err = mlx5dv_modify_qp_lag_port(p.a.qp, 3);
+	assert_true(err == EINVAL || err == EREMOTEIO); /* before rdma-core 40 */
 	assert_int_equal(lag_port_of(p.a.qp), 2);
 	pair_close(&p);
 }

@@ -35,6 +35,15 @@ class Plan(unittest.TestCase):
         dev = b.devices[0]
         self.assertEqual((dev.pci, dev.rate, dev.numa_node, dev.n_gids), ("0000:17:00.1", 200, 1, 32))
 
+    def test_devx(self):
+        topo = topologies.parse("host b\nnic b 0\nnic b 1\nport b 1 devx=1 lag_ports=2\n", "t")
+        (b,) = plan.hosts(topo)
+        self.assertEqual([(d.devx, d.lag_ports) for d in b.devices], [(0, 0), (1, 2)])
+        self.assertIn(" devx=1 lag_ports=2\n", plan.daemon_config(b, topo, "s", "c", 1, False))
+        for option in "devx=2", "lag_ports=1":
+            with self.subTest(option), self.assertRaisesRegex(SimError, "b.1: devx is 0 or 1"):
+                hosts(f"nic b 1\nport b 1 {option}\n")
+
     def test_infiniband_lids(self):
         _, b = hosts("nic b 1 10.0.1.1/24\nnic b 2\nport b 1 link_layer=infiniband\nport b 3 link_layer=infiniband lid=1\n")
         self.assertEqual([(d.lid, d.n_gids, d.n_pkeys) for d in b.devices],
