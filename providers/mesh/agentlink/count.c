@@ -41,7 +41,7 @@ void mesh_count_pause(enum mv_count first, uint64_t pause_ns)
 
 void mesh_counts_news(void)
 {
-	if (mesh_view_agent())
+	if (mesh_directory_agent())
 		mesh_thread_tell();
 }
 

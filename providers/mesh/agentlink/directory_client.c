@@ -66,7 +66,7 @@ struct absent {
 	uint64_t until_ns; /* 0: empty */
 };
 
-struct mesh_view_state {
+struct mesh_directory_state {
 	struct mv_directory dir; /* header NULL: nothing is mapped */
 	struct mv_directory former; /* the former one, not used for look-ups any more */
 	uint64_t n_dir; /* counts directories: so caches need not be cleared, nor their memory be touched */
@@ -78,44 +78,44 @@ struct mesh_view_state {
 	struct absent absent[N_ABSENT];
 };
 
-int mesh_view_lock(void)
+int mesh_directory_lock(void)
 {
 	int cancel = mesh_cancel_off();
 
-	mesh_lock(&mesh_root.process->view.lock);
+	mesh_lock(&mesh_root.process->directory.lock);
 	return cancel;
 }
 
-void mesh_view_unlock(int cancel)
+void mesh_directory_unlock(int cancel)
 {
-	mesh_unlock(&mesh_root.process->view.lock);
+	mesh_unlock(&mesh_root.process->directory.lock);
 	mesh_cancel_restore(cancel);
 }
 
-static void let_go_of_former(struct mesh_view_state *view)
+static void let_go_of_former(struct mesh_directory_state *state)
 {
-	mv_directory_close(&view->former);
-	memset(&view->former, 0, sizeof(view->former));
+	mv_directory_close(&state->former);
+	memset(&state->former, 0, sizeof(state->former));
 }
 
 /*
  * Unmap later. To unmap, the kernel interrupts all processors that run the program, and the last user frees the file. Directories
  * change just when connections are about to move.
  */
-static void put_aside(struct mesh_view_state *view)
+static void put_aside(struct mesh_directory_state *state)
 {
-	if (!view->dir.header)
+	if (!state->dir.header)
 		return;
-	let_go_of_former(view);
-	view->former = view->dir;
-	memset(&view->dir, 0, sizeof(view->dir));
+	let_go_of_former(state);
+	state->former = state->dir;
+	memset(&state->dir, 0, sizeof(state->dir));
 	/* Only the helper thread unmaps later. */
 	if (!atomic_load_explicit(&mesh_root.process->thread, memory_order_relaxed))
-		let_go_of_former(view);
+		let_go_of_former(state);
 }
 
 /* Map the published directory in place of the current one. Return: 0 or -errno; -ESTALE: its agent is not alive. */
-static int map(struct mesh_view_state *view, uint64_t now_ns)
+static int map(struct mesh_directory_state *state, uint64_t now_ns)
 {
 	struct mv_directory dir;
 	int err = mv_directory_open(mesh_root.run_dir, &dir);
@@ -126,84 +126,84 @@ static int map(struct mesh_view_state *view, uint64_t now_ns)
 	}
 	if (err)
 		return err;
-	put_aside(view);
-	view->dir = dir;
-	view->retry_at_ns = 0;
-	memset(view->works, 0, sizeof(view->works));
-	view->n_dir++;
+	put_aside(state);
+	state->dir = dir;
+	state->retry_at_ns = 0;
+	memset(state->works, 0, sizeof(state->works));
+	state->n_dir++;
 	return 0;
 }
 
-/* The current directory of a live agent; NULL: none. Called with process->view.lock held. */
-const struct mv_directory *mesh_view_directory(void)
+/* The current directory of a live agent; NULL: none. Called with process->directory.lock held. */
+const struct mv_directory *mesh_directory_mapped(void)
 {
-	struct mesh_view_state *view = mesh_root.process->view.state;
+	struct mesh_directory_state *state = mesh_root.process->directory.state;
 	uint64_t now = mesh_now_ns();
 	int err;
 
-	if (!view) {
-		view = mesh_root.process->view.state = calloc(1, sizeof(*view));
-		if (!view)
+	if (!state) {
+		state = mesh_root.process->directory.state = calloc(1, sizeof(*state));
+		if (!state)
 			return NULL;
 	}
-	if (view->dir.header && !mv_directory_superseded(&view->dir) && mv_directory_alive(&view->dir, now))
-		return &view->dir;
+	if (state->dir.header && !mv_directory_superseded(&state->dir) && mv_directory_alive(&state->dir, now))
+		return &state->dir;
 	/* An agent that stopped may come back with a new file. */
-	if (now < view->retry_at_ns && !(view->dir.header && mv_directory_superseded(&view->dir)))
+	if (now < state->retry_at_ns && !(state->dir.header && mv_directory_superseded(&state->dir)))
 		return NULL;
-	put_aside(view);
-	err = map(view, now);
+	put_aside(state);
+	err = map(state, now);
 	if (!err)
-		return &view->dir;
+		return &state->dir;
 	if (err != -ENOENT && err != -ESTALE)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s/" MV_DIRECTORY_FILE ": %s; running as without an agent",
 			    mesh_root.run_dir, strerrordesc_np(-err));
-	view->retry_at_ns = now + RETRY_NS;
+	state->retry_at_ns = now + RETRY_NS;
 	return NULL;
 }
 
-void mesh_view_forget(void)
+void mesh_directory_forget(void)
 {
-	struct mesh_view_state *view;
-	int cancel = mesh_view_lock();
+	struct mesh_directory_state *state;
+	int cancel = mesh_directory_lock();
 
-	view = mesh_root.process->view.state;
-	if (view) {
-		put_aside(view);
-		view->retry_at_ns = 0;
+	state = mesh_root.process->directory.state;
+	if (state) {
+		put_aside(state);
+		state->retry_at_ns = 0;
 	}
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 }
 
-void mesh_view_rest(void)
+void mesh_directory_rest(void)
 {
-	struct mesh_view_state *view;
-	int cancel = mesh_view_lock();
+	struct mesh_directory_state *state;
+	int cancel = mesh_directory_lock();
 
-	view = mesh_root.process->view.state;
-	if (view)
-		let_go_of_former(view);
-	mesh_view_unlock(cancel);
+	state = mesh_root.process->directory.state;
+	if (state)
+		let_go_of_former(state);
+	mesh_directory_unlock(cancel);
 }
 
-void mesh_view_renew(void)
+void mesh_directory_renew(void)
 {
-	struct mesh_view_state *view;
-	int cancel = mesh_view_lock();
+	struct mesh_directory_state *state;
+	int cancel = mesh_directory_lock();
 
-	view = mesh_root.process->view.state;
-	if (view && view->dir.header)
-		map(view, mesh_now_ns());
-	else if (view)
-		view->retry_at_ns = 0;
-	mesh_view_unlock(cancel);
+	state = mesh_root.process->directory.state;
+	if (state && state->dir.header)
+		map(state, mesh_now_ns());
+	else if (state)
+		state->retry_at_ns = 0;
+	mesh_directory_unlock(cancel);
 }
 
 static struct works *works_of(const struct mv_path_request *request)
 {
 	const uint8_t *raw = request->dgid.raw;
 
-	return &mesh_root.process->view.state->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
+	return &mesh_root.process->directory.state->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
 }
 
 /* Compares all fields that mv_path_decide() reads, except @made, @proved and @host. @device: of @known */
@@ -258,14 +258,14 @@ static struct found *found_of(const struct mv_path_request *request)
 		       7 * from->global.subnet_prefix + 11 * request->spread;
 
 	/* Multiplicative hashing (D. Knuth, The Art of Computer Programming, 6.4): the uppermost bits depend on all others. */
-	return &mesh_root.process->view.state->found[sum * 0x9e3779b97f4a7c15u >> (64 - FOUND_BITS)];
+	return &mesh_root.process->directory.state->found[sum * 0x9e3779b97f4a7c15u >> (64 - FOUND_BITS)];
 }
 
-/* mv_path_find() with a cache. @ret: array of MV_MOVE_MAX_PATHS. Called with process->view.lock held. */
+/* mv_path_find() with a cache. @ret: array of MV_MOVE_MAX_PATHS. Called with process->directory.lock held. */
 static size_t find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t host, uint32_t rail,
 		   struct mv_path *ret)
 {
-	uint64_t n_dir = mesh_root.process->view.state->n_dir;
+	uint64_t n_dir = mesh_root.process->directory.state->n_dir;
 	struct found *found = found_of(request);
 
 	if (found->n_dir != n_dir || found->host != host || found->rail != rail || found->request.down_too != request->down_too ||
@@ -288,15 +288,15 @@ enum search {
 	SEARCH_ALWAYS,
 };
 
-static void look(const struct mv_path_request *request, enum search search, struct mesh_view *ret)
+static void look(const struct mv_path_request *request, enum search search, struct mesh_path_decision *ret)
 {
 	const struct mv_directory *dir;
 	uint32_t host = 0, rail = 0;
 	int saved_errno = errno;
 
-	mesh_view_none(ret);
-	mesh_lock(&mesh_root.process->view.lock);
-	dir = mesh_view_directory();
+	mesh_path_decision_none(ret);
+	mesh_lock(&mesh_root.process->directory.lock);
+	dir = mesh_directory_mapped();
 	if (dir) {
 		ret->generation = dir->header->generation;
 		ret->n_own_rails = dir->hosts[0].n_rails;
@@ -312,21 +312,21 @@ static void look(const struct mv_path_request *request, enum search search, stru
 		if (search == SEARCH_ALWAYS || (search == SEARCH_IF_NEEDED && ret->verdict != MV_PATH_WORKS))
 			ret->n_paths = find(dir, request, host, rail, ret->paths);
 	}
-	mesh_unlock(&mesh_root.process->view.lock);
+	mesh_unlock(&mesh_root.process->directory.lock);
 	errno = saved_errno;
 }
 
-void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
+void mesh_directory_verdict(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	look(request, SEARCH_NEVER, ret);
 }
 
-void mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret)
+void mesh_directory_decide(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	look(request, SEARCH_IF_NEEDED, ret);
 }
 
-void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+void mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	look(request, SEARCH_ALWAYS, ret);
 }
@@ -334,36 +334,37 @@ void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *re
 /* mv_lid_find() with a cache: it looks at all ports, for each of thousands of queue pairs. */
 static struct lid *lid_of(const char *device, uint8_t port_num, uint16_t dlid)
 {
-	struct mesh_view_state *view = mesh_root.process->view.state;
-	struct lid *lid = &view->lids[dlid & (N_LIDS - 1)];
+	struct mesh_directory_state *state = mesh_root.process->directory.state;
+	struct lid *lid = &state->lids[dlid & (N_LIDS - 1)];
 
-	if (lid->n_dir == view->n_dir && lid->port_num == port_num && lid->dlid == dlid && !strcmp(lid->device, device))
+	if (lid->n_dir == state->n_dir && lid->port_num == port_num && lid->dlid == dlid &&
+	    !strcmp(lid->device, device))
 		return lid;
-	lid->n_dir = view->n_dir;
+	lid->n_dir = state->n_dir;
 	lid->port_num = port_num;
 	lid->dlid = dlid;
 	snprintf(lid->device, sizeof(lid->device), "%s", device);
-	lid->err = mv_lid_find(&view->dir, device, port_num, dlid, &lid->ends);
+	lid->err = mv_lid_find(&state->dir, device, port_num, dlid, &lid->ends);
 	return lid;
 }
 
-int mesh_view_lid(const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
+int mesh_directory_lid(const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
 {
-	int saved_errno = errno, cancel = mesh_view_lock(), err = -ENOENT;
+	int saved_errno = errno, cancel = mesh_directory_lock(), err = -ENOENT;
 	const struct lid *lid;
 
-	if (mesh_view_directory()) {
+	if (mesh_directory_mapped()) {
 		lid = lid_of(device, port_num, dlid);
 		err = lid->err;
 		if (!err)
 			*ret = lid->ends;
 	}
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	errno = saved_errno;
 	return err;
 }
 
-int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret)
+int mesh_directory_rail(const union ibv_gid *gid, uint8_t type, struct mesh_directory_rail *ret)
 {
 	const struct mv_directory *dir;
 	const struct mv_dir_gid *entry;
@@ -371,8 +372,8 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	int cancel, err = -ENOENT;
 	ssize_t at = -1;
 
-	cancel = mesh_view_lock();
-	dir = mesh_view_directory();
+	cancel = mesh_directory_lock();
+	dir = mesh_directory_mapped();
 	while (dir && err && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
 		entry = &dir->gids[dir->order[at]];
 		rail = &dir->rails[entry->rail];
@@ -385,14 +386,14 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 		ret->link_layer = rail->link_layer;
 		err = 0;
 	}
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return err;
 }
 
-/* With more devices than places, the first place is reused. process->view.lock */
+/* With more devices than places, the first place is reused. process->directory.lock */
 static struct qualified *qualified_of(const char *device, uint32_t library)
 {
-	struct qualified *places = mesh_root.process->view.state->qualified, *at;
+	struct qualified *places = mesh_root.process->directory.state->qualified, *at;
 
 	for (at = places; at < places + N_QUALIFIED && at->device[0]; at++)
 		if (at->library == library && !strcmp(at->device, device))
@@ -404,65 +405,66 @@ static struct qualified *qualified_of(const char *device, uint32_t library)
 	return at;
 }
 
-enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library)
+enum mv_dir_qualified mesh_directory_qualified(const char *device, uint32_t library)
 {
 	enum mv_dir_qualified now = MV_DIR_QUALIFIED_UNKNOWN;
 	const struct mv_directory *dir;
 	struct qualified *known;
-	int cancel = mesh_view_lock();
+	int cancel = mesh_directory_lock();
 
-	dir = mesh_view_directory();
-	if (mesh_root.process->view.state) {
+	dir = mesh_directory_mapped();
+	if (mesh_root.process->directory.state) {
 		known = qualified_of(device, library);
-		if (dir && known->n_dir != mesh_root.process->view.state->n_dir) {
+		if (dir && known->n_dir != mesh_root.process->directory.state->n_dir) {
 			now = mv_directory_qualified(dir, device, library);
-			known->n_dir = mesh_root.process->view.state->n_dir;
+			known->n_dir = mesh_root.process->directory.state->n_dir;
 		}
 		if (now == MV_DIR_QUALIFIED_UNKNOWN)
 			now = known->last;
 		known->last = now;
 	}
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return now;
 }
 
 static struct absent *absent_of(const union ibv_gid *local, const union ibv_gid *remote)
 {
-	return &mesh_root.process->view.state->absent[(remote->raw[15] ^ remote->raw[14] ^ local->raw[15]) & (N_ABSENT - 1)];
+	return &mesh_root.process->directory.state
+			->absent[(remote->raw[15] ^ remote->raw[14] ^ local->raw[15]) & (N_ABSENT - 1)];
 }
 
-void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote)
+void mesh_directory_note_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
-	int cancel = mesh_view_lock();
+	int cancel = mesh_directory_lock();
 
-	if (mesh_root.process->view.state)
+	if (mesh_root.process->directory.state)
 		*absent_of(local, remote) = (struct absent){.local = *local, .remote = *remote, .until_ns = mesh_now_ns() + ABSENT_NS};
-	atomic_store_explicit(&mesh_root.process->view.has_absent, true, memory_order_relaxed);
-	mesh_view_unlock(cancel);
+	atomic_store_explicit(&mesh_root.process->directory.has_absent, true, memory_order_relaxed);
+	mesh_directory_unlock(cancel);
 }
 
-bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
+bool mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	const struct absent *absent;
 	bool is_absent = false;
 	int cancel;
 
-	if (!atomic_load_explicit(&mesh_root.process->view.has_absent, memory_order_relaxed))
+	if (!atomic_load_explicit(&mesh_root.process->directory.has_absent, memory_order_relaxed))
 		return false;
-	cancel = mesh_view_lock();
-	if (mesh_root.process->view.state) {
+	cancel = mesh_directory_lock();
+	if (mesh_root.process->directory.state) {
 		absent = absent_of(local, remote);
 		is_absent = mesh_now_ns() < absent->until_ns && mv_gid_equal(&absent->local, local) && mv_gid_equal(&absent->remote, remote);
 	}
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return is_absent;
 }
 
-bool mesh_view_agent(void)
+bool mesh_directory_agent(void)
 {
-	int cancel = mesh_view_lock();
-	bool there = mesh_view_directory();
+	int cancel = mesh_directory_lock();
+	bool there = mesh_directory_mapped();
 
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return there;
 }

@@ -12,12 +12,12 @@
 #include "pathfind.h"
 
 /*
- * The agent's directory of hosts, mapped into this process. All functions take process->view.lock, and may be called from any
- * thread. Without an agent a call costs one look at the clock. Times are mesh_now_ns().
+ * The agent's directory of hosts, mapped into this process. All functions take process->directory.lock, and may be
+ * called from any thread. Without an agent a call costs one look at the clock. Times are mesh_now_ns().
  */
 
 /* Answer of the directory about one connection, copied: nothing points into the mapping. */
-struct mesh_view {
+struct mesh_path_decision {
 	enum mv_path_verdict verdict;
 	char host[64]; /* of the destination; "": not known */
 	bool drained; /* LOCAL_DOWN, REMOTE_DOWN: the administrator drained that port */
@@ -29,63 +29,64 @@ struct mesh_view {
 	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* best first; only if the verdict needs another path */
 };
 
-/** mesh_view_none - nothing is known; @paths stays as it is, because that is long */
-static inline void mesh_view_none(struct mesh_view *ret)
+/** mesh_path_decision_none - nothing is known; @paths stays as it is, because that is long */
+static inline void mesh_path_decision_none(struct mesh_path_decision *ret)
 {
-	memset(ret, 0, offsetof(struct mesh_view, paths));
+	memset(ret, 0, offsetof(struct mesh_path_decision, paths));
 	ret->verdict = MV_PATH_UNKNOWN;
 }
 
 /**
- * mesh_view_decide - can the requested path work, and if not, which other paths are there?
+ * mesh_directory_decide - can the requested path work, and if not, which other paths are there?
  * @ret: MV_PATH_UNKNOWN without a live agent, without memory, or if the file cannot be read
  *
  * Cancellation is off.
  */
-void mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret);
+void mesh_directory_decide(const struct mv_path_request *request, struct mesh_path_decision *ret);
 
-/** mesh_view_verdict - mesh_view_decide() without paths: the search for paths is by far the slowest part */
-void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
+/** mesh_directory_verdict - mesh_directory_decide() without paths: the search for paths is by far the slowest part */
+void mesh_directory_verdict(const struct mv_path_request *request, struct mesh_path_decision *ret);
 
-/** mesh_view_paths - mesh_view_decide() with all other paths, for any verdict, best first */
-void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+/** mesh_directory_paths - mesh_directory_decide() with all other paths, for any verdict, best first */
+void mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret);
 
 /**
- * mesh_view_lid - mv_lid_find(): the ends of an InfiniBand connection by LID
+ * mesh_directory_lid - mv_lid_find(): the ends of an InfiniBand connection by LID
  *
  * Return: as mv_lid_find(); -ENOENT also without a live agent.
  */
-int mesh_view_lid(const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
+int mesh_directory_lid(const char *device, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
 
 /* A rail of this host, by its names in the directory. */
-struct mesh_view_rail {
+struct mesh_directory_rail {
 	char device[IBV_SYSFS_NAME_MAX];
 	uint8_t port;
 	uint8_t link_layer;
 };
 
 /**
- * mesh_view_rail - the rail of this host that has a GID, if the rail is not excluded
+ * mesh_directory_rail - the rail of this host that has a GID, if the rail is not excluded
  * @type: enum mv_gid_type
  *
  * Return: 0 or -ENOENT.
  */
-int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
+int mesh_directory_rail(const union ibv_gid *gid, uint8_t type, struct mesh_directory_rail *ret);
 
 /**
- * mesh_view_is_stranger - can only a query of the agent tell which host has an address?
+ * mesh_directory_is_stranger - can only a query of the agent tell which host has an address?
  * @routed: the kernel has a route there
  *
- * True for an address in doubt (mesh_view_is_doubted()). True for an address that the directory lacks, and that is in no network
- * of this host's rails; beacons announce the addresses in those networks. False without a live agent, and for link-local
- * addresses.
+ * True for an address in doubt (mesh_directory_is_doubted()). True for an address that the directory lacks, and that is
+ * in no network of this host's rails; beacons announce the addresses in those networks. False without a live agent, and
+ * for link-local addresses.
  */
-bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
+bool mesh_directory_is_stranger(const union ibv_gid *gid, bool routed);
 
 /**
- * mesh_view_is_doubted - mv_dir_gid_is_in_doubt() of an address; false without a live agent, and if no host announces the address
+ * mesh_directory_is_doubted - mv_dir_gid_is_in_doubt() of an address; false without a live agent, and if no host
+ * announces the address
  */
-bool mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
+bool mesh_directory_is_doubted(const union ibv_gid *gid, bool routed);
 
 /* Does the error of a verbs call say that the kernel finds no neighbour, or no route (drivers/infiniband/core/addr.c)? */
 static inline bool mesh_is_nobody_there(int err)
@@ -94,38 +95,40 @@ static inline bool mesh_is_nobody_there(int err)
 }
 
 /**
- * mesh_view_note_absent - the kernel has found no neighbour at @remote for a connection, or an address handle, from @local
+ * mesh_directory_note_absent - the kernel has found no neighbour at @remote for a connection, or an address handle,
+ * from @local
  *
- * mesh_view_is_absent() is true for the next ten seconds.
+ * mesh_directory_is_absent() is true for the next ten seconds.
  */
-void mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote);
-bool mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote);
+void mesh_directory_note_absent(const union ibv_gid *local, const union ibv_gid *remote);
+bool mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote);
 
-/** mesh_view_may_join - mv_path_may_join(); true if the directory cannot be read */
-bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote);
+/** mesh_directory_may_join - mv_path_may_join(); true if the directory cannot be read */
+bool mesh_directory_may_join(const union ibv_gid *local, const union ibv_gid *remote);
 
-/** mesh_view_forget - there is a new directory: do not use the mapped one any more */
-void mesh_view_forget(void);
+/** mesh_directory_forget - there is a new directory: do not use the mapped one any more */
+void mesh_directory_forget(void);
 
-/** mesh_view_rest - unmap the former directory, which has megabytes on a large fleet; call when there is time */
-void mesh_view_rest(void);
+/** mesh_directory_rest - unmap the former directory, which has megabytes on a large fleet; call when there is time */
+void mesh_directory_rest(void);
 
 /**
- * mesh_view_renew - there is a new agent, whose directory is another file
+ * mesh_directory_renew - there is a new agent, whose directory is another file
  *
  * Until the new file exists, the old one is valid for MV_DIRECTORY_STALE_NS.
  */
-void mesh_view_renew(void);
+void mesh_directory_renew(void);
 
-/** mesh_view_alive - does another host with a live agent have that GID? */
-bool mesh_view_alive(const union ibv_gid *gid);
+/** mesh_directory_alive - does another host with a live agent have that GID? */
+bool mesh_directory_alive(const union ibv_gid *gid);
 
 /**
- * mesh_view_has_path - does the directory have both ends of a path: a GID of this host, and a GID of a host with an agent?
+ * mesh_directory_has_path - does the directory have both ends of a path: a GID of this host, and a GID of a host with
+ * an agent?
  *
  * True also if the directory cannot be read: then the caller asks the agent. process->monitor.lock may be held.
  */
-bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
+bool mesh_directory_has_path(const union ibv_gid *local, const union ibv_gid *remote);
 
 enum mesh_holder {
 	MESH_HOLDER_UNKNOWN, /* no host is known to have it */
@@ -134,26 +137,26 @@ enum mesh_holder {
 };
 
 /**
- * mesh_view_holder - does that host have a GID?
+ * mesh_directory_holder - does that host have a GID?
  * @ret_flags: written for MESH_HOLDER_SAME: enum mv_dir_host_flags
  */
-enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
+enum mesh_holder mesh_directory_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
 
-/** mesh_view_n_holders - number of hosts that have a GID; 0: none, or there is no directory */
-unsigned int mesh_view_n_holders(const union ibv_gid *gid);
+/** mesh_directory_n_holders - number of hosts that have a GID; 0: none, or there is no directory */
+unsigned int mesh_directory_n_holders(const union ibv_gid *gid);
 
-/** mesh_view_same_rail - does one rail, of any host, have both GIDs? */
-bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b);
+/** mesh_directory_same_rail - does one rail, of any host, have both GIDs? */
+bool mesh_directory_same_rail(const union ibv_gid *a, const union ibv_gid *b);
 
 /**
- * mesh_view_qualified - is a device of this host qualified with that library?
+ * mesh_directory_qualified - is a device of this host qualified with that library?
  *
  * If the directory does not have the device any more, or there is no agent, the last known answer counts.
  */
-enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library);
+enum mv_dir_qualified mesh_directory_qualified(const char *device, uint32_t library);
 
 /* The rail that serves connections of a port that is down: mv_stand_in_find(). */
-struct mesh_view_stand_in {
+struct mesh_directory_stand_in {
 	char device[IBV_SYSFS_NAME_MAX];
 	uint8_t port;
 	uint16_t mtu_bytes; /* 0: unknown, as the next */
@@ -161,10 +164,10 @@ struct mesh_view_stand_in {
 	char host[64]; /* a host that it reaches */
 };
 
-/** mesh_view_stand_in - mv_stand_in_find() for a port of this host. Return: as there; -ENOENT: no live agent. */
-int mesh_view_stand_in(const char *device, uint8_t port_num, struct mesh_view_stand_in *ret);
+/** mesh_directory_stand_in - mv_stand_in_find() for a port of this host. Return: as there; -ENOENT: no live agent. */
+int mesh_directory_stand_in(const char *device, uint8_t port_num, struct mesh_directory_stand_in *ret);
 
-/** mesh_view_agent - is there a live agent on this host? */
-bool mesh_view_agent(void);
+/** mesh_directory_agent - is there a live agent on this host? */
+bool mesh_directory_agent(void);
 
 #endif

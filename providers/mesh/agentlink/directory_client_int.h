@@ -6,10 +6,13 @@
 
 /* Shared by directory_client.c and directory_gids.c. */
 
-/** mesh_view_lock - take process->view.lock, and disable cancellation. Return: pass it to mesh_view_unlock(). */
-int mesh_view_lock(void) MV_ACQUIRES(&mesh_root.process->view.lock);
-void mesh_view_unlock(int cancel) MV_RELEASES(&mesh_root.process->view.lock);
-/** mesh_view_directory - the current directory, mapped; NULL: there is none; process->view.lock */
-const struct mv_directory *mesh_view_directory(void);
+/**
+ * mesh_directory_lock - take process->directory.lock, and disable cancellation. Return: pass it to
+ * mesh_directory_unlock().
+ */
+int mesh_directory_lock(void) MV_ACQUIRES(&mesh_root.process->directory.lock);
+void mesh_directory_unlock(int cancel) MV_RELEASES(&mesh_root.process->directory.lock);
+/** mesh_directory_mapped - the current directory, mapped; NULL: there is none; process->directory.lock */
+const struct mv_directory *mesh_directory_mapped(void);
 
 #endif

@@ -5,15 +5,15 @@
 
 /* GIDs in the directory: which hosts have them, whether these are alive, and whether two GIDs are connected. */
 
-bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote)
+bool mesh_directory_may_join(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	const struct mv_directory *dir;
-	int cancel = mesh_view_lock();
+	int cancel = mesh_directory_lock();
 	bool may;
 
-	dir = mesh_view_directory();
+	dir = mesh_directory_mapped();
 	may = !dir || mv_path_may_join(dir, local, remote);
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return may;
 }
 
@@ -31,7 +31,7 @@ static bool is_near(const struct mv_directory *dir, const union ibv_gid *gid)
 	return false;
 }
 
-bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
+bool mesh_directory_is_stranger(const union ibv_gid *gid, bool routed)
 {
 	enum mv_gid_family family = mv_gid_family(gid);
 	const struct mv_directory *dir;
@@ -41,28 +41,28 @@ bool mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
 
 	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
 		return false;
-	cancel = mesh_view_lock();
-	dir = mesh_view_directory();
+	cancel = mesh_directory_lock();
+	dir = mesh_directory_mapped();
 	at = dir ? mv_directory_find_gid(dir, gid, 0) : -1;
 	if (at >= 0)
 		stranger = mv_dir_gid_is_in_doubt(&dir->gids[dir->order[at]], routed); /* an address in doubt has one holder */
 	else if (dir)
 		stranger = !is_near(dir, gid);
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return stranger;
 }
 
-bool mesh_view_is_doubted(const union ibv_gid *gid, bool routed)
+bool mesh_directory_is_doubted(const union ibv_gid *gid, bool routed)
 {
 	const struct mv_directory *dir;
-	int cancel = mesh_view_lock();
+	int cancel = mesh_directory_lock();
 	bool doubted = false;
 	ssize_t at = -1;
 
-	dir = mesh_view_directory();
+	dir = mesh_directory_mapped();
 	while (dir && !doubted && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
 		doubted = mv_dir_gid_is_in_doubt(&dir->gids[dir->order[at]], routed);
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return doubted;
 }
 
@@ -89,27 +89,27 @@ static bool is_own(const struct mv_directory *dir, const union ibv_gid *gid)
 	return own;
 }
 
-bool mesh_view_alive(const union ibv_gid *gid)
+bool mesh_directory_alive(const union ibv_gid *gid)
 {
 	const struct mv_directory *dir;
-	int cancel = mesh_view_lock();
+	int cancel = mesh_directory_lock();
 	bool alive;
 
-	dir = mesh_view_directory();
+	dir = mesh_directory_mapped();
 	alive = dir && is_alive(dir, gid);
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return alive;
 }
 
-bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
+bool mesh_directory_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	const struct mv_directory *dir;
-	int cancel = mesh_view_lock();
+	int cancel = mesh_directory_lock();
 	bool has;
 
-	dir = mesh_view_directory();
+	dir = mesh_directory_mapped();
 	has = !dir || (is_own(dir, local) && is_alive(dir, remote));
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return has;
 }
 
@@ -128,16 +128,16 @@ static enum mesh_holder holder(const struct mv_directory *dir, const struct mv_h
 	return found;
 }
 
-enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
+enum mesh_holder mesh_directory_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
 {
 	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
 	const struct mv_directory *dir;
-	int cancel = mesh_view_lock();
+	int cancel = mesh_directory_lock();
 
-	dir = mesh_view_directory();
+	dir = mesh_directory_mapped();
 	if (dir)
 		found = holder(dir, host, gid, ret_flags);
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return found;
 }
 
@@ -152,17 +152,17 @@ static bool is_first_of_host(const struct mv_directory *dir, size_t n, uint32_t 
 	return true;
 }
 
-unsigned int mesh_view_n_holders(const union ibv_gid *gid)
+unsigned int mesh_directory_n_holders(const union ibv_gid *gid)
 {
 	const struct mv_directory *dir;
-	int cancel = mesh_view_lock();
+	int cancel = mesh_directory_lock();
 	unsigned int n = 0;
 	ssize_t at = -1;
 
-	dir = mesh_view_directory();
+	dir = mesh_directory_mapped();
 	while (dir && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
 		n += is_first_of_host(dir, (size_t)at, dir->rails[dir->gids[dir->order[at]].rail].host, gid);
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return n;
 }
 
@@ -176,7 +176,7 @@ static bool is_of_rail(const struct mv_directory *dir, uint32_t rail, const unio
 	return false;
 }
 
-bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b)
+bool mesh_directory_same_rail(const union ibv_gid *a, const union ibv_gid *b)
 {
 	const struct mv_directory *dir;
 	bool same = mv_gid_equal(a, b);
@@ -185,10 +185,10 @@ bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b)
 
 	if (same)
 		return true;
-	cancel = mesh_view_lock();
-	dir = mesh_view_directory();
+	cancel = mesh_directory_lock();
+	dir = mesh_directory_mapped();
 	while (dir && !same && (at = mv_directory_find_gid(dir, a, (size_t)(at + 1))) >= 0)
 		same = is_of_rail(dir, dir->gids[dir->order[at]].rail, b);
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	return same;
 }

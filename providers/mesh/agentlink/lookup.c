@@ -118,7 +118,7 @@ static bool wait_for(int fd, const union ibv_gid *dgid, bool routed, uint64_t un
 	uint64_t now_ns = mesh_now_ns(), repeat_ns = 0;
 	bool ended = false;
 
-	for (; now_ns < until_ns && mesh_view_is_stranger(dgid, routed); now_ns = mesh_now_ns()) {
+	for (; now_ns < until_ns && mesh_directory_is_stranger(dgid, routed); now_ns = mesh_now_ns()) {
 		if (now_ns >= repeat_ns && !put(fd, &look))
 			break;
 		if (now_ns >= repeat_ns)
@@ -144,7 +144,7 @@ bool mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
 			ended = wait_for(fd, dgid, routed, now_ns + (what == MESH_LOOKUP_BROKEN ? 250 : 100) * MS);
 		close(fd);
 	}
-	known = !mesh_view_is_stranger(dgid, routed);
+	known = !mesh_directory_is_stranger(dgid, routed);
 	if (!known)
 		note_vain(dgid, what, ended, mesh_now_ns());
 	errno = saved_errno;

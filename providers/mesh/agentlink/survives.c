@@ -20,7 +20,7 @@ static enum mv_dir_qualified ask(struct mesh_context *mc, const char *device)
 {
 	uint32_t library = library_of(mc);
 
-	return library ? mesh_view_qualified(device, library) : MV_DIR_QUALIFIED_NO;
+	return library ? mesh_directory_qualified(device, library) : MV_DIR_QUALIFIED_NO;
 }
 
 /* @ret_qualified: written if survive = auto, unless qualify = never. */

@@ -11,7 +11,7 @@
 
 /**
  * mesh_survives_on - may connections of a context be at work on that device of this host, and move? Any thread; takes
- * process->view.lock.
+ * process->directory.lock.
  */
 bool mesh_survives_on(struct mesh_context *mc, const char *device);
 

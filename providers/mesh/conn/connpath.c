@@ -130,16 +130,16 @@ static struct mesh_pd *pd_on(struct mesh_conn *conn, const char *device, char *w
 int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,
 			char *why, size_t why_size)
 {
-	struct mesh_view_rail place;
+	struct mesh_directory_rail place;
 	int err;
 
-	err = mesh_view_rail(&action->local_gid, action->gid_type, &place);
+	err = mesh_directory_rail(&action->local_gid, action->gid_type, &place);
 	if (err) {
 		snprintf(why, why_size, "the rail is not in the directory any more");
 		return err;
 	}
 	/* The peer says that its routes lead here; routes of this host have to lead there, too. */
-	if (!mesh_view_may_join(&action->local_gid, &action->remote_gid)) {
+	if (!mesh_directory_may_join(&action->local_gid, &action->remote_gid)) {
 		snprintf(why, why_size, "no route of this host leads there");
 		return -EHOSTUNREACH;
 	}

@@ -28,7 +28,8 @@ bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid
 {
 	uint32_t flags;
 
-	return mv_host_id_is_zero(&conn->ends.host_id) || mesh_view_holder(&conn->ends.host_id, gid, &flags) != MESH_HOLDER_OTHER;
+	return mv_host_id_is_zero(&conn->ends.host_id) ||
+	       mesh_directory_holder(&conn->ends.host_id, gid, &flags) != MESH_HOLDER_OTHER;
 }
 
 /* An unknown PSN counts as 0. A connection without @vqp does not move anyway. */
@@ -71,7 +72,7 @@ const char *mesh_conn_unproved(const struct mesh_conn *conn)
 	    mv_host_id_is_zero(&conn->ends.host_id))
 		return NULL;
 	/* If no host is known to have the GID, there is no path either. */
-	if (mesh_view_holder(&conn->ends.host_id, &conn->ends.peer.gid, &flags) != MESH_HOLDER_SAME ||
+	if (mesh_directory_holder(&conn->ends.host_id, &conn->ends.peer.gid, &flags) != MESH_HOLDER_SAME ||
 	    flags & MV_PEER_AUTHENTICATED)
 		return NULL;
 	if (flags & MV_PEER_ROUTED)

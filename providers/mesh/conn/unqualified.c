@@ -15,9 +15,9 @@ const char *mesh_conn_unqualified(const struct mesh_conn *conn)
 
 bool mesh_conn_may_go_by(const struct mesh_conn *conn, const union ibv_gid *gid, uint8_t type)
 {
-	struct mesh_view_rail place;
+	struct mesh_directory_rail place;
 
 	if (mesh_root.config.survive != MV_SURVIVE_AUTO)
 		return true;
-	return !mesh_view_rail(gid, type, &place) && mesh_survives_on(conn->mc, place.device);
+	return !mesh_directory_rail(gid, type, &place) && mesh_survives_on(conn->mc, place.device);
 }

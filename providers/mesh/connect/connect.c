@@ -83,40 +83,40 @@ static uint64_t next_nonce(void)
 
 /* Is the connection self-connected? */
 static bool is_itself(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
-		      const struct mesh_view *view)
+		      const struct mesh_path_decision *decision)
 {
-	return view->verdict == MV_PATH_SELF && attr->dest_qp_num == conn->qpn &&
+	return decision->verdict == MV_PATH_SELF && attr->dest_qp_num == conn->qpn &&
 	       mv_gid_equal(&choice->dgid, &choice->gid);
 }
 
 static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
-		     const struct mesh_view *view)
+		     const struct mesh_path_decision *decision)
 {
 	conn->attr.rtr = *attr;
 	conn->attr.rtr_mask = mask;
-	conn->ends.own_host = view->verdict == MV_PATH_SELF;
-	conn->ends.self = is_itself(conn, choice, attr, view);
+	conn->ends.own_host = decision->verdict == MV_PATH_SELF;
+	conn->ends.self = is_itself(conn, choice, attr, decision);
 	conn->ends.local = (struct mv_ctl_end){.gid = choice->gid, .qpn = conn->qpn};
 	conn->ends.peer = (struct mv_ctl_end){.gid = choice->dgid, .qpn = attr->dest_qp_num};
 	conn->ends.local_type = choice->type;
-	conn->own_qp.verdict = view->verdict;
+	conn->own_qp.verdict = decision->verdict;
 	conn->own_qp.fits = choice->fits;
 	conn->attempt.rtr_ns = mesh_now_ns();
 	conn->attempt.number = next_attempt(conn->attempt.rtr_ns);
 	conn->attempt.nonce = next_nonce();
-	memcpy(conn->ends.peer_host, view->host, sizeof(conn->ends.peer_host));
-	conn->ends.host_id = view->host_id;
+	memcpy(conn->ends.peer_host, decision->host, sizeof(conn->ends.peer_host));
+	conn->ends.host_id = decision->host_id;
 }
 
 /* Take over the QP's work, and begin to ask the peer. conn->lock */
-static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
+static int hold_locked(struct mesh_conn *conn, const struct mesh_path_decision *decision)
 {
 	struct mv_move_begin begin = {.local = conn->ends.local,
 				      .peer = conn->ends.peer,
 				      .local_type = conn->ends.local_type,
-				      .verdict = view->verdict,
-				      .paths = view->paths,
-				      .n_paths = view->n_paths,
+				      .verdict = decision->verdict,
+				      .paths = decision->paths,
+				      .n_paths = decision->n_paths,
 				      .rq_psn = conn->attr.rtr.rq_psn & 0xffffff,
 				      .attempt = conn->attempt.number,
 				      .nonce = conn->attempt.nonce};
@@ -131,7 +131,8 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 	conn->own_qp.listens = conn->own_qp.awaits_peer = false;
 	conn->state = MESH_CONN_HELD;
 	conn->attempt.held_ns = mesh_now_ns();
-	conn->own_qp.works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* another subnet: works from the start */
+	conn->own_qp.works_since_ns =
+		decision->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* another subnet: works from the start */
 	conn->own_qp.works_known = true;
 	mesh_count(MV_COUNT_HELD);
 	mv_move_begin(&conn->move, &begin, &mesh_root.move_times, conn->attempt.held_ns);
@@ -140,15 +141,15 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 
 /* Return: 0; -errno: the connection is as before, but without the record of its receives. */
 static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
-		const struct mesh_view *view)
+		const struct mesh_path_decision *decision)
 {
 	int err = -EALREADY;
 
 	mesh_lock(&conn->lock);
 	if (conn->state == MESH_CONN_INIT) {
-		describe(conn, attr, mask, choice, view);
-		err = hold_locked(conn, view);
-		if (!err && view->verdict == MV_PATH_ASK)
+		describe(conn, attr, mask, choice, decision);
+		err = hold_locked(conn, decision);
+		if (!err && decision->verdict == MV_PATH_ASK)
 			mesh_conn_listen(conn);
 	}
 	mesh_unlock(&conn->lock);
@@ -170,33 +171,33 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 
 /* mode = observe: log what would be asked of the peer. */
 static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_choice *choice,
-			   const struct mesh_view *view)
+			   const struct mesh_path_decision *decision)
 {
-	const struct mv_path *path = &view->paths[0];
+	const struct mv_path *path = &decision->paths[0];
 	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
 
 	mesh_count(MV_COUNT_OBSERVED_MOVE);
 	mv_gid_format(&choice->dgid, to);
-	if (view->verdict == MV_PATH_ASK)
+	if (decision->verdict == MV_PATH_ASK)
 		mv_log_once(&mesh_root.log, MV_LOG_INFO,
 			    "%s port %u to %s on host %s: would ask the peer for its RoCE version: observing only", mc->device,
-			    attr->ah_attr.port_num, to, view->host);
+			    attr->ah_attr.port_num, to, decision->host);
 	else
 		mv_log_once(&mesh_root.log, MV_LOG_INFO,
 			    "%s port %u to %s on host %s: %s; would go from %s to %s instead: observing only", mc->device,
-			    attr->ah_attr.port_num, to, view->host, mv_path_verdict_text(view->verdict),
+			    attr->ah_attr.port_num, to, decision->host, mv_path_verdict_text(decision->verdict),
 			    mv_gid_format(&path->local_gid, from), mv_gid_format(&path->remote_gid, peer));
 }
 
 static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_choice *choice,
-		      const struct mesh_view *view, const char *why)
+		      const struct mesh_path_decision *decision, const char *why)
 {
 	char to[MV_GID_STRLEN];
 
 	mesh_count(MV_COUNT_STUCK);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u to %s on host %s: %s; left as the program asked: %s", mc->device,
-		    attr->ah_attr.port_num, mv_gid_format(&choice->dgid, to), view->host,
-		    mv_path_verdict_text(view->verdict), why);
+		    attr->ah_attr.port_num, mv_gid_format(&choice->dgid, to), decision->host,
+		    mv_path_verdict_text(decision->verdict), why);
 }
 
 static void adopt(struct mesh_conn *conn)
@@ -245,9 +246,9 @@ static void end_refusing(struct mesh_conn *conn, int err)
 }
 
 /* Can the peer be told that this end stays as its program asked? */
-static bool is_to_refuse(const struct mesh_view *view)
+static bool is_to_refuse(const struct mesh_path_decision *decision)
 {
-	return mesh_decide_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
+	return mesh_decide_needs_agreement(decision) && decision->agent_version == MV_CTL_VERSION;
 }
 
 /*
@@ -255,22 +256,22 @@ static bool is_to_refuse(const struct mesh_view *view)
  * asked again; or 0. conn->lock
  */
 static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
-		      const struct mesh_view *view, int refused)
+		      const struct mesh_path_decision *decision, int refused)
 {
 	int err;
 
 	if (conn->state != MESH_CONN_INIT)
 		return rtr_again(conn, attr, mask); /* another thread was first */
-	describe(conn, attr, mask, choice, view);
-	conn->attempt.unlogged = mesh_decide_bound_by(conn, choice, attr, view);
+	describe(conn, attr, mask, choice, decision);
+	conn->attempt.unlogged = mesh_decide_bound_by(conn, choice, attr, decision);
 	if (!conn->attempt.unlogged && !conn->attempt.nonce)
 		conn->attempt.unlogged = "the kernel gives the program no random numbers";
 	if (!conn->attempt.unlogged)
 		conn->attempt.unlogged = mesh_conn_track(conn, mesh_mtu_bytes(attr->path_mtu));
-	if (is_to_refuse(view))
+	if (is_to_refuse(decision))
 		begin_refusing(conn);
 	err = refused ? refused : rtr_passthrough(conn->mc, conn->vqp, conn->qp, attr, mask, choice->index);
-	if (is_to_refuse(view))
+	if (is_to_refuse(decision))
 		end_refusing(conn, err);
 	if (err && conn->vqp) {
 		/* A program may repeat RTR after the kernel did not find the neighbour. */
@@ -306,7 +307,7 @@ static void log_unknown(struct mesh_context *mc, const struct ibv_qp *qp)
 /* @conn: may be NULL */
 static int connect_passthrough(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp,
 			       struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
-			       const struct mesh_view *view, int refused)
+			       const struct mesh_path_decision *decision, int refused)
 {
 	bool logged;
 	int err, saved_errno;
@@ -318,13 +319,13 @@ static int connect_passthrough(struct mesh_context *mc, struct mesh_conn *conn, 
 		return err;
 	}
 	mesh_lock(&conn->lock);
-	err = rtr_logged(conn, attr, mask, choice, view, refused);
+	err = rtr_logged(conn, attr, mask, choice, decision, refused);
 	saved_errno = errno;
 	logged = conn->vqp;
 	mesh_unlock(&conn->lock);
 	if (err)
 		goto out;
-	if (logged || view->agent_version) {
+	if (logged || decision->agent_version) {
 		/* A peer that finds the path broken gets an answer, also where this end could not look up the route. */
 		if (logged && conn->ends.self)
 			mesh_conn_follows(conn);
@@ -373,62 +374,63 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 	bool stranger, doubted, absent;
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	char no_rail[256];
 	const char *why;
 
 	if (conn && is_connected(conn, attr, mask, &err))
 		goto out;
-	mesh_decide_rtr(mc, qp, attr, false, &choice, &view);
+	mesh_decide_rtr(mc, qp, attr, false, &choice, &decision);
 decided:
-	if (mesh_decide_needs_agreement(&view)) {
+	if (mesh_decide_needs_agreement(&decision)) {
 		if (!mesh_is_rtr(mask))
 			goto passthrough; /* the lower provider reports what is wrong with the attributes */
-		why = mesh_decide_cannot_move(mc, conn, qp->qp_num, &view);
+		why = mesh_decide_cannot_move(mc, conn, qp->qp_num, &decision);
 		if (!why && mc->logged_only) {
-			log_would_move(mc, attr, &choice, &view);
+			log_would_move(mc, attr, &choice, &decision);
 			goto passthrough;
 		}
 		/* Check this before RTR returns 0: afterwards no error could be given to a program that waits for none. */
 		if (!why)
-			why = mesh_decide_why_no_rail(mc, qp, &view, no_rail, sizeof(no_rail));
+			why = mesh_decide_why_no_rail(mc, qp, &decision, no_rail, sizeof(no_rail));
 		if (!why) {
-			err = hold(conn, attr, mask, &choice, &view);
+			err = hold(conn, attr, mask, &choice, &decision);
 			if (!err)
 				goto out;
 			why = err == -EBUSY ? mesh_vqp_why_busy(mc, qp) : strerrordesc_np(err < 0 ? -err : err);
 		}
-		if (view.verdict != MV_PATH_ASK)
-			log_stuck(mc, attr, &choice, &view, why);
+		if (decision.verdict != MV_PATH_ASK)
+			log_stuck(mc, attr, &choice, &decision, why);
 	} else {
 		mesh_paths_why_not(&choice);
 	}
 passthrough:
-	stranger = !refused && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&choice.dgid, choice.fits);
-	doubted = stranger && mesh_view_is_doubted(&choice.dgid, choice.fits);
+	stranger = !refused && decision.verdict == MV_PATH_UNKNOWN &&
+		   mesh_directory_is_stranger(&choice.dgid, choice.fits);
+	doubted = stranger && mesh_directory_is_doubted(&choice.dgid, choice.fits);
 	if (doubted)
 		log_doubted(mc, qp, attr, &choice);
-	err = connect_passthrough(mc, conn, qp, attr, mask, &choice, &view, refused);
+	err = connect_passthrough(mc, conn, qp, attr, mask, &choice, &decision, refused);
 	if (!refused || !err)
 		saved_errno = errno;
 	/*
 	 * The kernel found no neighbour, so no host without an agent has the address: believe the host that announces it, and
 	 * the links on which that host is heard.
 	 */
-	absent = !refused && (doubted || view.verdict == MV_PATH_WORKS) && mesh_is_nobody_there(err);
+	absent = !refused && (doubted || decision.verdict == MV_PATH_WORKS) && mesh_is_nobody_there(err);
 	if (absent)
-		mesh_view_note_absent(&choice.gid, &choice.dgid);
+		mesh_directory_note_absent(&choice.gid, &choice.dgid);
 	/*
 	 * The lower provider waits for a missing neighbour for a second or more. By then the peer's host may have
 	 * answered the agent.
 	 */
-	if (absent || (err && stranger && !mesh_view_is_stranger(&choice.dgid, choice.fits))) {
+	if (absent || (err && stranger && !mesh_directory_is_stranger(&choice.dgid, choice.fits))) {
 		refused = err;
-		mesh_decide_rtr(mc, qp, attr, true, &choice, &view);
-		if (mesh_decide_needs_agreement(&view))
+		mesh_decide_rtr(mc, qp, attr, true, &choice, &decision);
+		if (mesh_decide_needs_agreement(&decision))
 			goto decided;
 	}
-	if (choice.differs || mesh_decide_needs_agreement(&view))
+	if (choice.differs || mesh_decide_needs_agreement(&decision))
 		mesh_counts_news();
 	errno = saved_errno;
 out:

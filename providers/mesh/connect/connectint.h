@@ -60,18 +60,18 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
  * mesh_decide_rtr - decide.c: find the source GID index that fits, and find out whether the path works
  * @refused: the lower provider has refused RTR, so no host without an agent is reachable there
  * @choice: written
- * @view: written; MV_PATH_UNKNOWN where nothing is known, also where the route could not be looked up
+ * @decision: written; MV_PATH_UNKNOWN where nothing is known, also where the route could not be looked up
  */
 void mesh_decide_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused,
-		     struct mesh_choice *choice, struct mesh_view *view);
+		     struct mesh_choice *choice, struct mesh_path_decision *decision);
 /**
  * mesh_decide_needs_agreement - must both ends agree on a path, because the asked path does not work, or only the peer
  * knows?
  */
-bool mesh_decide_needs_agreement(const struct mesh_view *view);
+bool mesh_decide_needs_agreement(const struct mesh_path_decision *decision);
 /** mesh_decide_cannot_move - why a connection whose path does not work cannot use another path; NULL: it can */
 const char *mesh_decide_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
-				    const struct mesh_view *view);
+				    const struct mesh_path_decision *decision);
 /**
  * mesh_decide_why_no_rail - can this process open a NIC on one of the paths that the connection could take?
  * @why: written if not; @why_size: 256 is enough
@@ -81,11 +81,11 @@ const char *mesh_decide_cannot_move(struct mesh_context *mc, const struct mesh_c
  *
  * Return: @why; NULL: it can.
  */
-const char *mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why,
-				    size_t why_size);
+const char *mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp,
+				    const struct mesh_path_decision *decision, char *why, size_t why_size);
 /** mesh_decide_bound_by - why the connection cannot move later; NULL: it can; conn->lock */
 const char *mesh_decide_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice,
-				 const struct ibv_qp_attr *attr, const struct mesh_view *view);
+				 const struct ibv_qp_attr *attr, const struct mesh_path_decision *decision);
 
 /**
  * mesh_qp_to_reset - end.c: modify_qp to RESET

@@ -11,13 +11,14 @@
 
 /* At RTR: does the path that the program asks for work, and if not now, or not later, can the connection move? */
 
-bool mesh_decide_needs_agreement(const struct mesh_view *view)
+bool mesh_decide_needs_agreement(const struct mesh_path_decision *decision)
 {
-	return view->verdict != MV_PATH_UNKNOWN && view->verdict != MV_PATH_SELF && view->verdict != MV_PATH_WORKS;
+	return decision->verdict != MV_PATH_UNKNOWN && decision->verdict != MV_PATH_SELF &&
+	       decision->verdict != MV_PATH_WORKS;
 }
 
 const char *mesh_decide_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
-				    const struct mesh_view *view)
+				    const struct mesh_path_decision *decision)
 {
 	const char *stays = conn ? mesh_pd_stays(conn->qp->pd) : NULL;
 
@@ -25,28 +26,28 @@ const char *mesh_decide_cannot_move(struct mesh_context *mc, const struct mesh_c
 		return mesh_forgotten_why(mc, qpn);
 	if (stays)
 		return stays;
-	if (!view->agent_version)
+	if (!decision->agent_version)
 		return "the peer's host has no agent";
-	if (view->agent_version != MV_CTL_VERSION)
+	if (decision->agent_version != MV_CTL_VERSION)
 		return "the peer's agent speaks another version";
-	if (!view->n_paths)
+	if (!decision->n_paths)
 		return "no rail of this host reaches one of the peer's";
 	return NULL;
 }
 
-const char *mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why,
-				    size_t why_size)
+const char *mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp,
+				    const struct mesh_path_decision *decision, char *why, size_t why_size)
 {
-	struct mesh_view_rail place;
+	struct mesh_directory_rail place;
 	struct mesh_rail *rail;
 	struct mesh_pd *pd;
 	size_t i;
 
-	if (view->verdict == MV_PATH_ASK)
+	if (decision->verdict == MV_PATH_ASK)
 		return NULL;
 	snprintf(why, why_size, "the rails are not in the directory any more");
-	for (i = 0; i < view->n_paths; i++) {
-		if (mesh_view_rail(&view->paths[i].local_gid, view->paths[i].type, &place))
+	for (i = 0; i < decision->n_paths; i++) {
+		if (mesh_directory_rail(&decision->paths[i].local_gid, decision->paths[i].type, &place))
 			continue;
 		rail = mesh_rail_get(place.device, why, why_size);
 		pd = rail ? mesh_pd_get(mc, qp->pd, rail, why, why_size) : NULL;
@@ -60,14 +61,16 @@ const char *mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, 
 }
 
 /* Logs one line per host with another version, which says what to do. */
-static void say_version(struct mesh_context *mc, const struct mesh_view *view)
+static void say_version(struct mesh_context *mc, const struct mesh_path_decision *decision)
 {
-	if (view->agent_version && view->agent_version != MV_CTL_VERSION &&
-	    (mesh_decide_needs_agreement(view) || mesh_survives(mc)))
+	if (decision->agent_version && decision->agent_version != MV_CTL_VERSION &&
+	    (mesh_decide_needs_agreement(decision) || mesh_survives(mc)))
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
-			    "host %s: its agent speaks version %u of the messages between processes, meshverbs here version %u: connections "
+			    "host %s: its agent speaks version %u of the messages between processes, meshverbs here "
+			    "version %u: connections "
 			    "stay as their programs ask; upgrade %s",
-			    view->host, view->agent_version, MV_CTL_VERSION, view->agent_version < MV_CTL_VERSION ? "that host" : "this one");
+			    decision->host, decision->agent_version, MV_CTL_VERSION,
+			    decision->agent_version < MV_CTL_VERSION ? "that host" : "this one");
 }
 
 static bool port_has_lid(const struct ibv_qp *qp, const struct ibv_ah_attr *ah)
@@ -86,7 +89,7 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_qp *qp, const st
 	const struct ibv_ah_attr *ah = &attr->ah_attr;
 	struct mv_lid_ends ends;
 
-	if (mesh_view_lid(mc->device, ah->port_num, ah->dlid, &ends))
+	if (mesh_directory_lid(mc->device, ah->port_num, ah->dlid, &ends))
 		return false;
 	/*
 	 * A subnet manager may have given the port's LID to another host since the agent last looked. There a QP may have the
@@ -103,7 +106,7 @@ static bool name_lids(struct mesh_context *mc, const struct ibv_qp *qp, const st
 
 /* @refused: the lower provider has refused RTR, so there is no working host without an agent to be cut off */
 static void check_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused,
-		     bool sure, struct mesh_choice *choice, struct mesh_view *view)
+		     bool sure, struct mesh_choice *choice, struct mesh_path_decision *decision)
 {
 	struct mv_path_request request = {.device = mc->device,
 					  .port_num = attr->ah_attr.port_num,
@@ -113,7 +116,7 @@ static void check_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	bool connected = mc->sees_peers && qp->qp_type == IBV_QPT_RC;
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
-	mesh_view_none(view);
+	mesh_path_decision_none(decision);
 	if (attr->ah_attr.is_global) {
 		mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
 		choice->dgid = attr->ah_attr.grh.dgid;
@@ -126,7 +129,7 @@ static void check_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
 	request.routed = choice->fits;
-	mesh_view_decide(&request, view);
+	mesh_directory_decide(&request, decision);
 }
 
 /*
@@ -134,37 +137,38 @@ static void check_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
  * the path may work.
  */
 static bool is_to_look_up(struct mesh_context *mc, const struct ibv_qp *qp, const struct ibv_qp_attr *attr,
-			  const struct mesh_choice *choice, const struct mesh_view *view)
+			  const struct mesh_choice *choice, const struct mesh_path_decision *decision)
 {
-	return view->verdict == MV_PATH_UNKNOWN && mc->sees_peers && !mc->logged_only && qp->qp_type == IBV_QPT_RC &&
-	       attr->ah_attr.is_global && choice->type != MV_GID_TYPE_IB && (choice->fits ? mesh_survives(mc) : choice->sure || choice->down) &&
-	       mesh_view_is_stranger(&choice->dgid, choice->fits);
+	return decision->verdict == MV_PATH_UNKNOWN && mc->sees_peers && !mc->logged_only &&
+	       qp->qp_type == IBV_QPT_RC && attr->ah_attr.is_global && choice->type != MV_GID_TYPE_IB &&
+	       (choice->fits ? mesh_survives(mc) : choice->sure || choice->down) &&
+	       mesh_directory_is_stranger(&choice->dgid, choice->fits);
 }
 
-static bool is_down(const struct mesh_view *view)
+static bool is_down(const struct mesh_path_decision *decision)
 {
-	return view->verdict == MV_PATH_LOCAL_DOWN || view->verdict == MV_PATH_REMOTE_DOWN;
+	return decision->verdict == MV_PATH_LOCAL_DOWN || decision->verdict == MV_PATH_REMOTE_DOWN;
 }
 
 void mesh_decide_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool refused,
-		     struct mesh_choice *choice, struct mesh_view *view)
+		     struct mesh_choice *choice, struct mesh_path_decision *decision)
 {
-	check_by(mc, qp, attr, refused, false, choice, view);
-	if (!refused && (view->verdict == MV_PATH_UNKNOWN || view->verdict == MV_PATH_WORKS) &&
-	    mesh_view_is_absent(&choice->gid, &choice->dgid)) {
+	check_by(mc, qp, attr, refused, false, choice, decision);
+	if (!refused && (decision->verdict == MV_PATH_UNKNOWN || decision->verdict == MV_PATH_WORKS) &&
+	    mesh_directory_is_absent(&choice->gid, &choice->dgid)) {
 		refused = true;
-		check_by(mc, qp, attr, refused, false, choice, view);
+		check_by(mc, qp, attr, refused, false, choice, decision);
 	}
-	if (is_to_look_up(mc, qp, attr, choice, view) &&
+	if (is_to_look_up(mc, qp, attr, choice, decision) &&
 	    mesh_lookup(&choice->dgid, choice->fits ? MESH_LOOKUP_WORKS : MESH_LOOKUP_BROKEN))
-		check_by(mc, qp, attr, refused, false, choice, view);
-	say_version(mc, view);
+		check_by(mc, qp, attr, refused, false, choice, decision);
+	say_version(mc, decision);
 	/* A cached look-up (not sure) may only leave a connection as it is: look up again. */
-	if (mesh_decide_needs_agreement(view) && !choice->sure)
-		check_by(mc, qp, attr, refused, true, choice, view);
+	if (mesh_decide_needs_agreement(decision) && !choice->sure)
+		check_by(mc, qp, attr, refused, true, choice, decision);
 	/* Without a fresh look-up there may be a route. Port states come from the agent, so they count all the same. */
-	if (mesh_decide_needs_agreement(view) && !choice->sure && !is_down(view))
-		view->verdict = MV_PATH_UNKNOWN;
+	if (mesh_decide_needs_agreement(decision) && !choice->sure && !is_down(decision))
+		decision->verdict = MV_PATH_UNKNOWN;
 }
 
 enum other_way {
@@ -187,20 +191,22 @@ static enum other_way other_way(const struct mesh_conn *conn, const struct mesh_
 					  .made = 1,
 					  .host = mesh_conn_peer_host(conn)};
 	enum other_way found = WAY_NONE;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	size_t i;
 
-	mesh_view_paths(&request, &view);
-	for (i = 0; i < view.n_paths && found != WAY_QUALIFIED; i++) {
-		if (view.paths[i].stays == 3)
+	mesh_directory_paths(&request, &decision);
+	for (i = 0; i < decision.n_paths && found != WAY_QUALIFIED; i++) {
+		if (decision.paths[i].stays == 3)
 			continue;
-		found = mesh_conn_may_go_by(conn, &view.paths[i].local_gid, view.paths[i].type) ? WAY_QUALIFIED : WAY_UNQUALIFIED;
+		found = mesh_conn_may_go_by(conn, &decision.paths[i].local_gid, decision.paths[i].type)
+				? WAY_QUALIFIED
+				: WAY_UNQUALIFIED;
 	}
 	return found;
 }
 
 /* The caller asks for another path afterwards. */
-static const char *bound_by(const struct mesh_conn *conn, const struct mesh_view *view)
+static const char *bound_by(const struct mesh_conn *conn, const struct mesh_path_decision *decision)
 {
 	if (conn->mc->logged_only)
 		return "mode = observe";
@@ -208,16 +214,16 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_view
 		return mesh_pd_stays(conn->qp->pd);
 	if (conn->ends.own_host)
 		return NULL;
-	if (!view->agent_version && conn->ends.local_type == MV_GID_TYPE_IB)
+	if (!decision->agent_version && conn->ends.local_type == MV_GID_TYPE_IB)
 		return "the peer's host had no agent when it was made, or was in another subnet of InfiniBand";
-	if (!view->agent_version)
+	if (!decision->agent_version)
 		return "the peer's host had no agent when it was made";
-	if (view->agent_version != MV_CTL_VERSION)
+	if (decision->agent_version != MV_CTL_VERSION)
 		return "the peer's agent spoke another version when it was made";
-	if (view->verdict == MV_PATH_UNKNOWN)
+	if (decision->verdict == MV_PATH_UNKNOWN)
 		return "its route could not be looked up when it was made";
 	/* A port that is down may come back, or the other path may: then the connection can move. */
-	return view->verdict == MV_PATH_WORKS || is_down(view) ? NULL : "its path did not fit when it was made";
+	return decision->verdict == MV_PATH_WORKS || is_down(decision) ? NULL : "its path did not fit when it was made";
 }
 
 static const char *no_other_way(const struct mesh_conn *conn)
@@ -227,18 +233,18 @@ static const char *no_other_way(const struct mesh_conn *conn)
 }
 
 const char *mesh_decide_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice,
-				 const struct ibv_qp_attr *attr, const struct mesh_view *view)
+				 const struct ibv_qp_attr *attr, const struct mesh_path_decision *decision)
 {
 	enum other_way way;
 	const char *why;
 
 	if (mesh_root.config.survive == MV_SURVIVE_OFF)
 		return mesh_survives_why_not(conn->mc);
-	why = bound_by(conn, view);
+	why = bound_by(conn, decision);
 	if (why)
 		return why;
 	/* What takes least comes first. A NIC that has no other beside it is told nothing of qualification. */
-	if (view->n_own_rails == 1)
+	if (decision->n_own_rails == 1)
 		return no_other_way(conn);
 	why = mesh_survives_why_not(conn->mc);
 	if (why)

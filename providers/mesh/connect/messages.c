@@ -196,7 +196,7 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 		return;
 	if (mesh_conn_negotiates(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt.number) {
 		/* On a busy host an agent may be late. It counts as gone once its beacons stop. */
-		if (mesh_view_alive(&conn->ends.peer.gid))
+		if (mesh_directory_alive(&conn->ends.peer.gid))
 			mv_move_undelivered(&conn->move);
 		else
 			mv_move_unreachable(&conn->move, now_ns);

@@ -30,7 +30,7 @@ static bool is_connected(enum ibv_qp_type type)
 
 static bool moves_possible(const struct mesh_context *mc)
 {
-	return mc->can_move && mesh_view_agent();
+	return mc->can_move && mesh_directory_agent();
 }
 
 /* ---- INIT ---------------------------------------------------------------------------------------------------- */

@@ -310,10 +310,10 @@ void mesh_conn_passthrough(struct mesh_conn *conn, const struct mv_move_action *
  * - ASK: whether the index has the right RoCE version only the peer could say.
  * - UNKNOWN: no agent, here or there, knows the peer any more, so no other path can be agreed on.
  */
-static bool seems_to_work(const struct mesh_view *view)
+static bool seems_to_work(const struct mesh_path_decision *decision)
 {
-	return view->verdict == MV_PATH_WORKS || view->verdict == MV_PATH_ASK || view->verdict == MV_PATH_OTHER_SUBNET ||
-	       view->verdict == MV_PATH_UNKNOWN || view->drained;
+	return decision->verdict == MV_PATH_WORKS || decision->verdict == MV_PATH_ASK ||
+	       decision->verdict == MV_PATH_OTHER_SUBNET || decision->verdict == MV_PATH_UNKNOWN || decision->drained;
 }
 
 /* An agent that was restarted knows no peers for a moment: so a change between known and unknown restarts the time. */
@@ -336,7 +336,7 @@ uint64_t mesh_conn_passthrough_at(struct mesh_conn *conn, uint64_t now_ns)
 	uint64_t hold_down_ns = mesh_root.config.hold_down_ms * 1000000ull, at = mv_move_passthrough_at(&conn->move),
 		 since;
 	struct mv_path_request request;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->own_qp.verdict == MV_PATH_ASK ||
 	    conn->own_qp.verdict == MV_PATH_NO_ENTRY)
@@ -344,12 +344,12 @@ uint64_t mesh_conn_passthrough_at(struct mesh_conn *conn, uint64_t now_ns)
 	mesh_path_now(conn, &request);
 	/* While the own port was down there was no route: now let the lower provider decide. */
 	request.routed = conn->own_qp.fits || conn->own_qp.verdict == MV_PATH_LOCAL_DOWN;
-	mesh_view_verdict(&request, &view);
-	if (!seems_to_work(&view)) {
+	mesh_directory_verdict(&request, &decision);
+	if (!seems_to_work(&decision)) {
 		conn->own_qp.works_since_ns = 0;
 		return UINT64_MAX;
 	}
-	since = works_since(conn, view.verdict, now_ns);
+	since = works_since(conn, decision.verdict, now_ns);
 	return at > since + hold_down_ns ? at : since + hold_down_ns;
 }
 

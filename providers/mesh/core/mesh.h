@@ -67,9 +67,10 @@ struct mesh_process {
 	/* The mapped directory: directory_client.c. @lock guards the rest. */
 	struct mesh_process_view {
 		MESH_LOCK(VIEW) lock;
-		struct mesh_view_state *state;
-		_Atomic bool has_absent; /* mesh_view_note_absent() was called; never cleared; read without @lock */
-	} view;
+		struct mesh_directory_state *state;
+		_Atomic bool
+			has_absent; /* mesh_directory_note_absent() was called; never cleared; read without @lock */
+	} directory;
 	/* Addresses of unknown hosts that were asked for: lookup.c. @lock guards the rest. */
 	struct mesh_process_strangers {
 		MESH_LOCK(STRANGERS) lock; /* innermost */
@@ -77,7 +78,7 @@ struct mesh_process {
 	} strangers;
 	/* Paths that the agent watches: path_monitor.c. @lock guards the rest. */
 	struct mesh_process_monitor {
-		MESH_LOCK(MONITOR) lock; /* taken before link_lock and view.lock only */
+		MESH_LOCK(MONITOR) lock; /* taken before link_lock and directory.lock only */
 		struct mesh_path_monitor *all; /* NULL: none yet */
 	} monitor;
 	/* Connections: conn.c, connect.c. @lock guards the table. */

@@ -152,7 +152,7 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port, uint8_t gid_type)
 }
 
 /* Note the standby's path, of which the peer is to be told. */
-static void note_path(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
+static void note_path(struct mesh_conn *conn, const struct mesh_directory_rail *place, const struct mv_path *path)
 {
 	struct mesh_conn_path end = {.pd = conn->primary.standby_pd, .port = place->port, .gid_type = path->type};
 	struct mesh_standby_path *standby = &conn->primary.standby;
@@ -163,7 +163,7 @@ static void note_path(struct mesh_conn *conn, const struct mesh_view_rail *place
 		standby->n_told = MAX_TOLD; /* the standby's path is of no use: do not tell the peer */
 }
 
-static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
+static void arm(struct mesh_conn *conn, const struct mesh_directory_rail *place, const struct mv_path *path)
 {
 	int err;
 
@@ -193,11 +193,12 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, cons
 }
 
 /* Find the path of the next move. Return: false if there is no other path now. */
-static bool find_next(const struct mesh_conn *conn, struct mesh_view_rail *ret, struct mv_path *ret_path)
+static bool find_next(const struct mesh_conn *conn, struct mesh_directory_rail *ret, struct mv_path *ret_path)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
-	if (!mesh_conn_paths_for(conn, MV_CTL_REASON_PORT, paths) || mesh_view_rail(&paths[0].local_gid, paths[0].type, ret))
+	if (!mesh_conn_paths_for(conn, MV_CTL_REASON_PORT, paths) ||
+	    mesh_directory_rail(&paths[0].local_gid, paths[0].type, ret))
 		return false;
 	*ret_path = paths[0];
 	return true;
@@ -282,7 +283,7 @@ static void learn_order(struct mesh_conn *conn)
 uint64_t mesh_conn_arm(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_primary *primary = &conn->primary;
-	struct mesh_view_rail place;
+	struct mesh_directory_rail place;
 	struct mesh_rail *rail;
 	struct mv_path path;
 	uint64_t turn_ns;

@@ -204,9 +204,9 @@ static struct mesh_device *device_at_work(const struct mesh_conn *conn)
 static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	const struct mesh_pd *standby_pd = conn->primary.standby_pd;
-	struct mesh_view_rail place;
+	struct mesh_directory_rail place;
 
-	if (mesh_view_rail(&action->local_gid, action->gid_type, &place))
+	if (mesh_directory_rail(&action->local_gid, action->gid_type, &place))
 		return NULL;
 	if (standby_pd && mesh_failover_armed(conn->vqp) && !strcmp(standby_pd->rail->device, place.device))
 		return NULL;

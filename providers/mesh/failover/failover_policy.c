@@ -119,14 +119,14 @@ static bool has_reason(const struct mesh_conn *conn)
 bool mesh_conn_path_works(const struct mesh_conn *conn)
 {
 	struct mv_path_request request;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	if (has_reason(conn) || mesh_failover_broken(conn->vqp) ||
 	    mesh_path_monitor_state(conn->watched.work) == MV_PROBED_DOWN)
 		return false;
 	mesh_path_now(conn, &request);
-	mesh_view_verdict(&request, &view);
-	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
+	mesh_directory_verdict(&request, &decision);
+	return decision.drained || (decision.verdict != MV_PATH_LOCAL_DOWN && decision.verdict != MV_PATH_REMOTE_DOWN);
 }
 
 static bool may_move(const struct mesh_conn *conn)
@@ -247,7 +247,7 @@ static bool strays(struct mesh_conn *conn, const struct mv_path_request *request
 static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_reason why, uint64_t now_ns)
 {
 	struct mv_path_request request;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	struct mv_path primary;
 	size_t i;
 
@@ -258,11 +258,11 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 		return UINT64_MAX;
 	}
 	mesh_path_now(conn, &request);
-	mesh_view_paths(&request, &view);
-	i = mesh_paths_from(device, view.paths, view.n_paths);
-	if (i == view.n_paths)
+	mesh_directory_paths(&request, &decision);
+	i = mesh_paths_from(device, decision.paths, decision.n_paths);
+	if (i == decision.n_paths)
 		return now_ns + MESH_LEAVE_AGAIN_NS;
-	mesh_conn_begin(conn, why, &view.paths[i], 1, now_ns);
+	mesh_conn_begin(conn, why, &decision.paths[i], 1, now_ns);
 	return UINT64_MAX;
 }
 
@@ -322,7 +322,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 	bool path_failed = atomic_load_explicit(&conn->flags.path_failed, memory_order_relaxed);
 	uint64_t again_ns, limited_ns, suspect_ns;
 	enum mv_ctl_reason why;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	mesh_path_failures_update(conn, now_ns);
 	if (is_stranded(conn)) {
@@ -347,11 +347,12 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 		return conn->retry.pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 	}
 	mesh_path_now(conn, &request);
-	mesh_view_verdict(&request, &view);
-	mesh_conn_watch(conn, &request, &view);
-	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
-	    (view.drained || mesh_detects(MESH_DETECT_CARRIER))) {
-		return view.drained ? leave(conn, MV_CTL_REASON_DRAIN, now_ns) : leave_port(conn, view.generation, now_ns);
+	mesh_directory_verdict(&request, &decision);
+	mesh_conn_watch(conn, &request, &decision);
+	if ((decision.verdict == MV_PATH_LOCAL_DOWN || decision.verdict == MV_PATH_REMOTE_DOWN) &&
+	    (decision.drained || mesh_detects(MESH_DETECT_CARRIER))) {
+		return decision.drained ? leave(conn, MV_CTL_REASON_DRAIN, now_ns)
+					: leave_port(conn, decision.generation, now_ns);
 	}
 	if (mesh_conn_port_is_down(conn))
 		return leave(conn, MV_CTL_REASON_PORT, now_ns);
@@ -362,10 +363,10 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 		return suspect_ns + MESH_SUSPECT_NS;
 	if (strays(conn, &request, device, &why))
 		return follow(conn, device, why, now_ns);
-	again_ns = earlier(mesh_conn_arm(conn, now_ns), look_for_directory(view.generation, now_ns));
+	again_ns = earlier(mesh_conn_arm(conn, now_ns), look_for_directory(decision.generation, now_ns));
 	if (conn->primary.away && !(conn->ends.self && mesh_conn_led(conn, device, &why)))
 		again_ns = earlier(again_ns, check_primary(conn, now_ns));
-	return earlier(again_ns, forget_stayed(conn, view.verdict, now_ns));
+	return earlier(again_ns, forget_stayed(conn, decision.verdict, now_ns));
 }
 
 uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns)

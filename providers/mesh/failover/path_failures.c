@@ -19,7 +19,7 @@ static bool has_failed(const struct mesh_conn *conn)
 
 static bool joins(const struct mesh_conn_failure *failure, const union ibv_gid *local, const union ibv_gid *remote)
 {
-	return mesh_view_same_rail(&failure->gid, local) && mesh_view_same_rail(&failure->peer_gid, remote);
+	return mesh_directory_same_rail(&failure->gid, local) && mesh_directory_same_rail(&failure->peer_gid, remote);
 }
 
 static const struct mesh_conn_failure *find(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote)
@@ -57,10 +57,10 @@ static bool port_is_down(const struct mesh_conn *conn, const struct mesh_conn_fa
 	const struct mv_path_request request =
 		mesh_path_between(conn, failure->device, failure->port, failure->gid_type, &failure->gid,
 				  &failure->peer_gid);
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
-	mesh_view_verdict(&request, &view);
-	return view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN;
+	mesh_directory_verdict(&request, &decision);
+	return decision.verdict == MV_PATH_LOCAL_DOWN || decision.verdict == MV_PATH_REMOTE_DOWN;
 }
 
 /*

@@ -56,14 +56,14 @@ void mesh_path_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 		mesh_path_asked(conn, ret);
 }
 
-/* Index of the path that the work uses; view->n_paths if the view lacks that path. */
-static size_t current(const struct mv_path_request *request, const struct mesh_view *view)
+/* Index of the path that the work uses; decision->n_paths if the decision lacks that path. */
+static size_t current(const struct mv_path_request *request, const struct mesh_path_decision *decision)
 {
 	size_t i;
 
-	for (i = 0; i < view->n_paths; i++)
-		if (mv_gid_equal(&view->paths[i].local_gid, &request->sgid) &&
-		    mv_gid_equal(&view->paths[i].remote_gid, &request->dgid))
+	for (i = 0; i < decision->n_paths; i++)
+		if (mv_gid_equal(&decision->paths[i].local_gid, &request->sgid) &&
+		    mv_gid_equal(&decision->paths[i].remote_gid, &request->dgid))
 			break;
 	return i;
 }
@@ -112,11 +112,11 @@ bool mesh_conn_port_is_down(const struct mesh_conn *conn)
 
 size_t mesh_paths_from(const char *device, const struct mv_path *paths, size_t n)
 {
-	struct mesh_view_rail place;
+	struct mesh_directory_rail place;
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		if (!mesh_view_rail(&paths[i].local_gid, paths[i].type, &place) && !strcmp(place.device, device))
+		if (!mesh_directory_rail(&paths[i].local_gid, paths[i].type, &place) && !strcmp(place.device, device))
 			break;
 	return i;
 }
@@ -141,22 +141,22 @@ static void prefer_led(const struct mesh_conn *conn, struct mv_path *paths, size
 
 /* Keep the paths that avoid the current pair of ports: other GIDs of the same ports are as dead. */
 static size_t others(const struct mesh_conn *conn, const struct mv_path_request *request, enum mv_ctl_reason reason,
-		     struct mesh_view *view)
+		     struct mesh_path_decision *decision)
 {
-	size_t i, n = 0, now = current(request, view);
+	size_t i, n = 0, now = current(request, decision);
 	bool from_elsewhere = reason == MV_CTL_REASON_PORT && mesh_conn_port_is_down(conn);
 	struct mv_path path;
 
-	if (now == view->n_paths) {
-		sort(view->paths, view->n_paths, NULL);
-		return view->n_paths;
+	if (now == decision->n_paths) {
+		sort(decision->paths, decision->n_paths, NULL);
+		return decision->n_paths;
 	}
-	path = view->paths[now];
-	for (i = 0; i < view->n_paths; i++)
-		if (view->paths[i].local_rail != path.local_rail ||
-		    (view->paths[i].remote_rail != path.remote_rail && !from_elsewhere))
-			view->paths[n++] = view->paths[i];
-	sort(view->paths, n, reason == MV_CTL_REASON_PATH ? &path : NULL);
+	path = decision->paths[now];
+	for (i = 0; i < decision->n_paths; i++)
+		if (decision->paths[i].local_rail != path.local_rail ||
+		    (decision->paths[i].remote_rail != path.remote_rail && !from_elsewhere))
+			decision->paths[n++] = decision->paths[i];
+	sort(decision->paths, n, reason == MV_CTL_REASON_PATH ? &path : NULL);
 	return n;
 }
 
@@ -165,24 +165,25 @@ size_t mesh_path_primary(const struct mesh_conn *conn, struct mv_path *ret, uint
 	const struct mesh_conn_primary *primary = &conn->primary;
 	const struct mv_path_request request = mesh_path_between(conn, primary->device, primary->port,
 								 primary->gid_type, &primary->gid, &primary->peer_gid);
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	size_t i;
 
 	/*
 	 * Cheap check first: each connection that is off its primary path asks after each change of the directory, mostly in
 	 * vain.
 	 */
-	mesh_view_verdict(&request, &view);
+	mesh_directory_verdict(&request, &decision);
 	if (ret_generation)
-		*ret_generation = view.generation;
-	if (view.verdict != MV_PATH_WORKS)
+		*ret_generation = decision.generation;
+	if (decision.verdict != MV_PATH_WORKS)
 		return 0;
-	mesh_view_paths(&request, &view);
-	for (i = 0; i < view.n_paths; i++) {
-		if (mv_gid_equal(&view.paths[i].local_gid, &primary->gid) && view.paths[i].type == primary->gid_type &&
-		    mv_gid_equal(&view.paths[i].remote_gid, &primary->peer_gid)) {
-			*ret = view.paths[i];
-			return view.verdict == MV_PATH_WORKS;
+	mesh_directory_paths(&request, &decision);
+	for (i = 0; i < decision.n_paths; i++) {
+		if (mv_gid_equal(&decision.paths[i].local_gid, &primary->gid) &&
+		    decision.paths[i].type == primary->gid_type &&
+		    mv_gid_equal(&decision.paths[i].remote_gid, &primary->peer_gid)) {
+			*ret = decision.paths[i];
+			return decision.verdict == MV_PATH_WORKS;
 		}
 	}
 	return 0;
@@ -202,7 +203,7 @@ static size_t drop_barred(const struct mesh_conn *conn, struct mv_path *paths, s
 size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret)
 {
 	struct mv_path_request request;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	size_t n;
 
 	if (mesh_conn_unproved(conn) || mesh_conn_unqualified(conn))
@@ -211,10 +212,10 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 		return mesh_path_primary(conn, ret, NULL) &&
 		       mesh_conn_may_go_by(conn, &conn->primary.gid, (uint8_t)conn->primary.gid_type);
 	mesh_path_now(conn, &request);
-	mesh_view_paths(&request, &view);
-	n = drop_barred(conn, view.paths, others(conn, &request, reason, &view));
-	prefer_led(conn, view.paths, n);
-	memcpy(ret, view.paths, n * sizeof(*ret));
+	mesh_directory_paths(&request, &decision);
+	n = drop_barred(conn, decision.paths, others(conn, &request, reason, &decision));
+	prefer_led(conn, decision.paths, n);
+	memcpy(ret, decision.paths, n * sizeof(*ret));
 	return n;
 }
 

@@ -21,7 +21,8 @@ void mesh_conn_unwatch(struct mesh_conn *conn)
 	mesh_path_monitor_use(&conn->watched.work, MV_WATCH_WORK, NULL, NULL);
 }
 
-void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view)
+void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *request,
+		     const struct mesh_path_decision *decision)
 {
 	struct mesh_conn_watched *watched = &conn->watched;
 	struct mesh_conn_primary *primary = &conn->primary;
@@ -37,7 +38,7 @@ void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *reque
 	mesh_path_monitor_use(&watched->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
 	watched->primary_answers |=
 		mesh_path_monitor_state(primary->away ? watched->primary : watched->work) != MV_PROBED_UNKNOWN;
-	if (mesh_path_monitor_wants_alternates(watched->work, view->generation))
+	if (mesh_path_monitor_wants_alternates(watched->work, decision->generation))
 		mesh_path_monitor_alternates(watched->work, paths,
 					     mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
 }
@@ -113,7 +114,7 @@ void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns)
 static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
 {
 	struct mv_path_request request;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	*ret_why = MV_CTL_REASON_PATH;
 	if (mesh_failover_broken(conn->vqp) || mesh_conn_is_dead(conn))
@@ -122,9 +123,9 @@ static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
 	if (mesh_conn_port_is_down(conn))
 		return true;
 	mesh_path_now(conn, &request);
-	mesh_view_verdict(&request, &view);
-	return (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) && !view.drained &&
-	       mesh_detects(MESH_DETECT_CARRIER);
+	mesh_directory_verdict(&request, &decision);
+	return (decision.verdict == MV_PATH_LOCAL_DOWN || decision.verdict == MV_PATH_REMOTE_DOWN) &&
+	       !decision.drained && mesh_detects(MESH_DETECT_CARRIER);
 }
 
 /*

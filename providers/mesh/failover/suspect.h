@@ -11,10 +11,11 @@
  * Thread, unless a function says otherwise: helper thread, with conn->lock held. Times are mesh_now_ns().
  */
 
-struct mesh_view; /* directory_client.h */
+struct mesh_path_decision; /* directory_client.h */
 
 /** mesh_conn_watch - have the agent probe the current path, the primary path, and others to compare with */
-void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view);
+void mesh_conn_watch(struct mesh_conn *conn, const struct mv_path_request *request,
+		     const struct mesh_path_decision *decision);
 
 /** mesh_conn_unwatch - the agent need not probe the connection's paths any more; also on the program's threads */
 void mesh_conn_unwatch(struct mesh_conn *conn);

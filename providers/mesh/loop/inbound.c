@@ -107,7 +107,7 @@ static void note_news(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
 static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
 {
 	if (frame->type == MV_FRAME_CHANGED) {
-		mesh_view_forget();
+		mesh_directory_forget();
 		mesh_path_monitor_changed();
 	} else {
 		mesh_path_monitor_agent(frame->type == MV_FRAME_PROBES);
@@ -248,7 +248,7 @@ void mesh_thread_connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	mesh_lock(&thread->helper.link_lock);
 	thread->helper.link = link;
 	mesh_unlock(&thread->helper.link_lock);
-	mesh_view_renew();
+	mesh_directory_renew();
 	mesh_conns_queue_all(true);
 	mesh_ud_register_all();
 }

@@ -401,7 +401,7 @@ static void run(struct mesh_thread *thread)
 			next = thread->alone_at_ns;
 		brisk = brisk_at(thread, now);
 		if (brisk == UINT64_MAX)
-			mesh_view_rest();
+			mesh_directory_rest();
 		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
 	}
 }

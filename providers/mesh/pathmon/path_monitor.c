@@ -348,7 +348,8 @@ static void tell_agent(struct mesh_path_monitor *monitor, struct mesh_path_watch
 	bool again = path_watch->sent == mask_of(path_watch);
 
 	/* The agent refuses paths with unknown ends: repeat only when the directory has both. */
-	if (again && !(is_open(monitor, path_watch) && mesh_view_has_path(&path_watch->local, &path_watch->remote)))
+	if (again &&
+	    !(is_open(monitor, path_watch) && mesh_directory_has_path(&path_watch->local, &path_watch->remote)))
 		return;
 	if (again && now_ns < path_watch->again_ns) {
 		if (path_watch->again_ns < monitor->again_ns)

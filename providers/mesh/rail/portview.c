@@ -36,7 +36,7 @@ static enum ibv_mtu mtu_of(uint32_t bytes)
 }
 
 /* What is not named here stays the port's own: LID, tables, capabilities, limits. */
-static void put(const struct mesh_view_stand_in *by, struct ibv_port_attr *attr)
+static void put(const struct mesh_directory_stand_in *by, struct ibv_port_attr *attr)
 {
 	attr->state = IBV_PORT_ACTIVE;
 	attr->phys_state = LINK_UP;
@@ -49,9 +49,9 @@ static void put(const struct mesh_view_stand_in *by, struct ibv_port_attr *attr)
 /* @attr: of a port that is not active; changed if another port stands in. Return: does one? */
 static bool stand_in(struct mesh_context *mc, uint8_t port_num, struct ibv_port_attr *attr)
 {
-	struct mesh_view_stand_in by;
+	struct mesh_directory_stand_in by;
 	bool stands = is_waiting(attr) && has_address(attr) && bit_of(port_num) &&
-		      !mesh_view_stand_in(mc->device, port_num, &by) && mesh_rail_may_open(by.device);
+		      !mesh_directory_stand_in(mc->device, port_num, &by) && mesh_rail_may_open(by.device);
 
 	if (!stands) {
 		atomic_fetch_and_explicit(&mc->stood_in, ~bit_of(port_num), memory_order_relaxed);

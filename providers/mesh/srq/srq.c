@@ -98,7 +98,7 @@ void mesh_srq_note(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *s
 
 static bool is_noted(const struct mesh_context *mc)
 {
-	return mc->can_move && mesh_context_active(mc) && mesh_view_agent();
+	return mc->can_move && mesh_context_active(mc) && mesh_directory_agent();
 }
 
 /*

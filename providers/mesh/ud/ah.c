@@ -68,7 +68,7 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (ah)
 		return ah;
 	if (choice.index == attr->grh.sgid_index) {
-		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid, false);
+		stranger = !choice.fits && mc->sees_peers && mesh_directory_is_stranger(&attr->grh.dgid, false);
 		ah = ask_lower(mc, pd, attr, program_errno, &err);
 		if (ah)
 			return ah;
@@ -76,12 +76,12 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		/* No host without an agent has the address: believe the links on which the host is heard that announces the address. */
 		absent = mc->sees_peers && mesh_is_nobody_there(err);
 		if (absent)
-			mesh_view_note_absent(&choice.gid, &attr->grh.dgid);
+			mesh_directory_note_absent(&choice.gid, &attr->grh.dgid);
 		/*
 		 * The lower provider has waited for a neighbour for a second or more. By then the host may have
 		 * answered the agent.
 		 */
-		if (absent || (stranger && !mesh_view_is_stranger(&attr->grh.dgid, false)))
+		if (absent || (stranger && !mesh_directory_is_stranger(&attr->grh.dgid, false)))
 			ah = choose(mc, pd, attr, &choice);
 		errno = saved_errno;
 		return ah;

@@ -22,7 +22,8 @@ const struct mv_host_id *mesh_ud_host_of(const struct mesh_ud_peer *peer)
 {
 	uint32_t flags;
 
-	if (mv_host_id_is_zero(&peer->host_id) || mesh_view_holder(&peer->host_id, &peer->end.gid, &flags) == MESH_HOLDER_OTHER)
+	if (mv_host_id_is_zero(&peer->host_id) ||
+	    mesh_directory_holder(&peer->host_id, &peer->end.gid, &flags) == MESH_HOLDER_OTHER)
 		return NULL;
 	return &peer->host_id;
 }
@@ -33,23 +34,24 @@ bool mesh_ud_may_speak(const struct mesh_ud_peer *peer, const struct mv_host_id 
 
 	if (mv_host_id_is_zero(from))
 		return true;
-	if (mesh_view_holder(from, gid, &flags) != MESH_HOLDER_SAME)
+	if (mesh_directory_holder(from, gid, &flags) != MESH_HOLDER_SAME)
 		return false;
 	if (!peer || mv_host_id_is_zero(&peer->host_id) || !memcmp(&peer->host_id, from, sizeof(*from)))
 		return true;
-	return !mesh_ud_host_of(peer) && !mesh_view_is_doubted(gid, false);
+	return !mesh_ud_host_of(peer) && !mesh_directory_is_doubted(gid, false);
 }
 
 bool mesh_ud_may_lead_to(const struct mv_host_id *from, const union ibv_gid *gid)
 {
 	uint32_t flags;
 
-	return mv_host_id_is_zero(from) || (mesh_view_holder(from, gid, &flags) == MESH_HOLDER_SAME && !mesh_view_is_doubted(gid, false));
+	return mv_host_id_is_zero(from) ||
+	       (mesh_directory_holder(from, gid, &flags) == MESH_HOLDER_SAME && !mesh_directory_is_doubted(gid, false));
 }
 
 bool mesh_ud_is_ambiguous(const struct mesh_ud_peer *peer, const union ibv_gid *gid)
 {
-	return (!peer || !mesh_ud_host_of(peer)) && mesh_view_n_holders(gid) > 1;
+	return (!peer || !mesh_ud_host_of(peer)) && mesh_directory_n_holders(gid) > 1;
 }
 
 bool mesh_ud_has_room_for(const struct mv_host_id *from, uint64_t now_ns)

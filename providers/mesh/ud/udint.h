@@ -184,7 +184,8 @@ bool mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd);
  * Makes the objects on these NICs if missing, because no error tells a program later that its datagrams are lost. Takes ud_lock;
  * cancellation is off.
  */
-bool mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size);
+bool mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_path_decision *decision, char *why,
+			size_t why_size);
 
 /** mesh_ud_rail_get - the objects on a NIC, made if missing; NULL with @why */
 struct mesh_ud_rail *mesh_ud_rail_get(const char *device, char *why, size_t why_size);
@@ -261,7 +262,7 @@ const struct mv_host_id *mesh_ud_host_of(const struct mesh_ud_peer *peer);
  * @peer: NULL: not known yet
  *
  * By the directory the host has to have the GID. A link-local GID can have several holders: then only the host on which the peer
- * was met speaks. A host that took over the GID speaks unless the address is in doubt (mesh_view_is_doubted()).
+ * was met speaks. A host that took over the GID speaks unless the address is in doubt (mesh_directory_is_doubted()).
  */
 bool mesh_ud_may_speak(const struct mesh_ud_peer *peer, const struct mv_host_id *from, const union ibv_gid *gid);
 

@@ -62,11 +62,11 @@ struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_
 static struct mesh_ud_port *outlet_on(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint8_t type, char *why,
 				      size_t why_size)
 {
-	struct mesh_view_rail place;
+	struct mesh_directory_rail place;
 	struct mesh_ud_port *outlet;
 	struct mesh_ud_rail *rail;
 
-	if (mesh_view_rail(gid, type, &place)) {
+	if (mesh_directory_rail(gid, type, &place)) {
 		snprintf(why, why_size, "the rail is not in the directory any more");
 		return NULL;
 	}
@@ -250,7 +250,7 @@ void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns)
 }
 
 /* Look up the current paths, also if the program's own path would work by now: the program still uses the relay's address. */
-static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
+static void find_paths(struct mesh_ud_peer *peer, struct mesh_path_decision *ret)
 {
 	struct mv_path_request request = {
 		.device = peer->owner->mc->device,
@@ -264,7 +264,7 @@ static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
 	};
 
 	request.made = request.host != NULL;
-	mesh_view_paths(&request, ret);
+	mesh_directory_paths(&request, ret);
 	if (!ret->host[0])
 		return;
 	snprintf(peer->host, sizeof(peer->host), "%s", ret->host);
@@ -301,13 +301,13 @@ static bool send_question(struct mesh_ud_peer *peer, char *why, size_t why_size)
 {
 	struct mesh_ud_port *outlet = NULL;
 	const struct mv_path *path;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	size_t i;
 
-	find_paths(peer, &view);
+	find_paths(peer, &decision);
 	snprintf(why, why_size, "no rail of this host reaches one of the peer's");
-	for (i = 0; i < view.n_paths && !outlet; i++) {
-		path = &view.paths[peer->asking.n++ / SAME_PATH % view.n_paths];
+	for (i = 0; i < decision.n_paths && !outlet; i++) {
+		path = &decision.paths[peer->asking.n++ / SAME_PATH % decision.n_paths];
 		outlet = outlet_on(peer->owner, &path->local_gid, path->type, why, why_size);
 		if (outlet)
 			ask_for(peer, path, outlet);
@@ -417,7 +417,7 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, co
 		return; /* its datagrams would not be received either */
 	/* The directory may have the host a moment later. A peer that gets no answer asks again for ten seconds. */
 	if (!mesh_ud_may_speak(peer, from, &msg->from.gid) || !mesh_ud_may_lead_to(from, &msg->path.gid) ||
-	    !mesh_view_may_join(&msg->path_peer_gid, &msg->path.gid)) {
+	    !mesh_directory_may_join(&msg->path_peer_gid, &msg->path.gid)) {
 		mv_log_once(&mesh_root.log, MV_LOG_INFO,
 			    "%s: a host that asks for a path of datagrams gets no answer while the directory does not say that the "
 			    "path leads to that host", u->mc->device);

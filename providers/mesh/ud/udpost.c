@@ -20,9 +20,9 @@ static const union ibv_gid nowhere = {
 	.raw = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 'm', 'v', 'e', 'r', 'b', 's'},
 };
 
-/* @by_links: the kernel has found nobody there; @view: written */
+/* @by_links: the kernel has found nobody there; @decision: written */
 static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah_attr *attr, const struct mesh_choice *choice, bool by_links,
-				    struct mesh_view *view)
+				    struct mesh_path_decision *decision)
 {
 	struct mv_path_request request = {
 		.device = mc->device,
@@ -39,34 +39,34 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 	/* UD_GET and UD_PUT have no room for LIDs, which InfiniBand needs. */
 	if (choice->type == MV_GID_TYPE_IB)
 		return false;
-	mesh_view_decide(&request, view);
-	if (view->verdict == MV_PATH_UNKNOWN && !choice->fits && !mc->logged_only && mesh_view_is_stranger(&request.dgid, false) &&
-	    mesh_lookup(&request.dgid, MESH_LOOKUP_BROKEN))
-		mesh_view_decide(&request, view);
-	switch (view->verdict) {
+	mesh_directory_decide(&request, decision);
+	if (decision->verdict == MV_PATH_UNKNOWN && !choice->fits && !mc->logged_only &&
+	    mesh_directory_is_stranger(&request.dgid, false) && mesh_lookup(&request.dgid, MESH_LOOKUP_BROKEN))
+		mesh_directory_decide(&request, decision);
+	switch (decision->verdict) {
 	case MV_PATH_APART:
 	case MV_PATH_OTHER_SUBNET:
 		break;
 	case MV_PATH_LOCAL_DOWN:
 	case MV_PATH_REMOTE_DOWN: /* loopback needs the port up, too */
-		why = mv_path_verdict_text(view->verdict);
+		why = mv_path_verdict_text(decision->verdict);
 		break;
 	default:
 		return false;
 	}
-	if (!why && !view->agent_version)
+	if (!why && !decision->agent_version)
 		why = "the peer's host has no agent";
-	if (!why && view->agent_version != MV_CTL_VERSION)
+	if (!why && decision->agent_version != MV_CTL_VERSION)
 		why = "the peer's agent speaks another version";
-	if (!why && !view->n_paths)
+	if (!why && !decision->n_paths)
 		why = "no rail of this host reaches one of the peer's";
 	if (why)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s",
-			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view->host, why);
+			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), decision->host, why);
 	if (!why && mc->logged_only) {
 		mesh_count(MV_COUNT_OBSERVED_MOVE);
 		mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s port %u: datagrams to %s on host %s would go by another NIC: observing only",
-			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view->host);
+			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), decision->host);
 	}
 	return !why && !mc->logged_only;
 }
@@ -97,15 +97,16 @@ static struct ibv_ah *lower_ah(struct mesh_context *mc, struct ibv_pd *pd, const
 }
 
 /* Make relays and outlets possible first: no error tells a program later that its datagrams are lost. */
-static bool has_outlet(struct mesh_context *mc, const struct ibv_ah_attr *attr, const struct mesh_view *view)
+static bool has_outlet(struct mesh_context *mc, const struct ibv_ah_attr *attr,
+		       const struct mesh_path_decision *decision)
 {
 	char why[256], to[MV_GID_STRLEN];
 	int cancel = mesh_cancel_off();
-	bool has = mesh_ud_has_outlet(mc, view, why, sizeof(why));
+	bool has = mesh_ud_has_outlet(mc, decision, why, sizeof(why));
 
 	if (!has)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s", mc->device,
-			    attr->port_num, mv_gid_format(&attr->grh.dgid, to), view->host, why);
+			    attr->port_num, mv_gid_format(&attr->grh.dgid, to), decision->host, why);
 	mesh_cancel_restore(cancel);
 	return has;
 }
@@ -135,19 +136,20 @@ static struct ibv_ah *ask_lower(struct mesh_context *mc, struct ibv_pd *pd, cons
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
 				 const struct mesh_choice *choice)
 {
-	bool by_links = mesh_view_is_absent(&choice->gid, &attr->grh.dgid);
+	bool by_links = mesh_directory_is_absent(&choice->gid, &attr->grh.dgid);
 	int saved_errno = errno, cancel;
 	struct mesh_ud_ah *a;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	struct ibv_ah *ah;
 	int err = -ENOMEM;
 
 	/* If the route could not be looked up, there may be one. */
-	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, by_links, &view) || !can_lead(mc, pd))
+	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, by_links, &decision) ||
+	    !can_lead(mc, pd))
 		return NULL;
 	/* Prefer the lower provider's handle: a peer without plugin does not receive relayed datagrams. */
-	ah = view.verdict == MV_PATH_OTHER_SUBNET ? ask_lower(mc, pd, attr) : NULL;
-	if (ah || !has_outlet(mc, attr, &view))
+	ah = decision.verdict == MV_PATH_OTHER_SUBNET ? ask_lower(mc, pd, attr) : NULL;
+	if (ah || !has_outlet(mc, attr, &decision))
 		return ah;
 	a = malloc(sizeof(*a));
 	if (!a)

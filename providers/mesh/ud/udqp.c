@@ -116,7 +116,7 @@ void mesh_ud_modified(struct mesh_context *mc, struct ibv_qp *qp, const struct i
 	struct mesh_ud_qp *u = mesh_ud_qp_find(qp);
 	bool fresh = false;
 
-	if (!u && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_INIT && mesh_view_agent()) {
+	if (!u && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_INIT && mesh_directory_agent()) {
 		u = add(mc, qp);
 		fresh = u;
 	}

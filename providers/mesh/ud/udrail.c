@@ -54,17 +54,18 @@ static bool fill(struct mesh_ud_rail *rail)
 	return !ibv_req_notify_cq(rail->cq, 0);
 }
 
-bool mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size)
+bool mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_path_decision *decision, char *why,
+			size_t why_size)
 {
 	int cancel = mesh_ud_lock();
-	struct mesh_view_rail place;
+	struct mesh_directory_rail place;
 	bool has = false;
 	size_t i;
 
 	snprintf(why, why_size, "the rails are not in the directory any more");
 	if (mesh_ud_rail_get(mc->device, why, why_size))
-		for (i = 0; i < view->n_paths && !has; i++)
-			has = !mesh_view_rail(&view->paths[i].local_gid, view->paths[i].type, &place) &&
+		for (i = 0; i < decision->n_paths && !has; i++)
+			has = !mesh_directory_rail(&decision->paths[i].local_gid, decision->paths[i].type, &place) &&
 			      mesh_ud_rail_get(place.device, why, why_size);
 	mesh_ud_unlock(cancel);
 	return has;

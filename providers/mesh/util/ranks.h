@@ -14,7 +14,7 @@
 	X(POST, "vqp->posting.lock", ALONE)                                                                            \
 	X(SRQ_JOIN, "srq->join_lock", ALONE)                                                                           \
 	X(POLL, "cq->poll_lock", ALONE)                                                                                \
-	X(CQE_LOCK, "cq->cqe_locked", ANY_TWO)                                                                             \
+	X(CQE_LOCK, "cq->cqe_locked", ANY_TWO)                                                                         \
 	X(MLX5_CQ, "lock of libmlx5's CQ", ALONE)                                                                      \
 	X(CQ, "cq->lock", BY_ADDRESS)                                                                                  \
 	X(SRQ, "srq->lock", ALONE)                                                                                     \
@@ -31,7 +31,7 @@
 	X(MONITOR, "process->monitor.lock", ALONE)                                                                     \
 	X(KEY, "conn->keys.lock", ALONE)                                                                               \
 	X(LINK, "helper->link_lock", ALONE)                                                                            \
-	X(VIEW, "process->view.lock", ALONE)                                                                           \
+	X(VIEW, "process->directory.lock", ALONE)                                                                      \
 	X(PREREG, "process->keys.prereg_lock", ALONE)                                                                  \
 	X(KEYS, "process->keys.lock", ALONE)                                                                           \
 	Y(DROPS, "process->drops.lock")                                                                                \

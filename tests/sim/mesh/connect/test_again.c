@@ -70,7 +70,7 @@ static struct mesh_conn *open_both(enum mv_path_verdict verdict)
 	struct mesh_conn *conn;
 
 	said.agent = true;
-	said.view = (struct mesh_view){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
+	said.decision = (struct mesh_path_decision){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	end_open(&a, &world, &bare, &shape);
 	said.agent = false;
 	end_open(&b, &world, &bare, &shape);

@@ -132,7 +132,7 @@ static int modify_slowly(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 static void open_in_init(enum mv_path_verdict verdict, bool reads)
 {
 	said.agent = true;
-	said.view = (struct mesh_view){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
+	said.decision = (struct mesh_path_decision){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	world_open(&world);
 	if (!reads)
 		world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE;

@@ -3,33 +3,33 @@
 
 struct said said;
 
-bool __wrap_mesh_view_agent(void);
-void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret);
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
-void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
+bool __wrap_mesh_directory_agent(void);
+void __wrap_mesh_directory_decide(const struct mv_path_request *request, struct mesh_path_decision *ret);
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret);
+void __wrap_mesh_directory_verdict(const struct mv_path_request *request, struct mesh_path_decision *ret);
 int __wrap_mesh_thread_wake(bool urgent);
 
-bool __wrap_mesh_view_agent(void)
+bool __wrap_mesh_directory_agent(void)
 {
 	return said.agent;
 }
 
-void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_decide(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	(void)request;
-	*ret = said.view;
+	*ret = said.decision;
 }
 
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	(void)request;
-	*ret = said.view;
+	*ret = said.decision;
 }
 
-void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_verdict(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	(void)request;
-	*ret = said.view;
+	*ret = said.decision;
 }
 
 int __wrap_mesh_thread_wake(bool urgent)

@@ -12,7 +12,7 @@
  */
 struct said {
 	bool agent; /* there is one */
-	struct mesh_view view; /* of whatever path */
+	struct mesh_path_decision decision; /* of whatever path */
 	int wake; /* errno of starting the helper thread; 0: it runs */
 	_Atomic bool woken; /* set by each waking, from whatever thread */
 };

@@ -109,7 +109,7 @@ static void stays(unsigned int places, enum mv_path_verdict verdict)
 	struct run r;
 
 	said.agent = true;
-	said.view = (struct mesh_view){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
+	said.decision = (struct mesh_path_decision){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	run_open(&r, &bare, &plain);
 	assert_is(&hooked);
 	assert_null(mesh_vqp_find(world.mc, r.a.qp));
@@ -242,12 +242,14 @@ static void simple_close(struct simple *s)
 	assert_int_equal(ibv_destroy_cq(s->cq), 0);
 }
 
-bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size);
+bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_path_decision *decision, char *why,
+			       size_t why_size);
 
-bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size)
+bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_path_decision *decision, char *why,
+			       size_t why_size)
 {
 	(void)mc;
-	(void)view;
+	(void)decision;
 	(void)why;
 	(void)why_size;
 	return true;
@@ -271,7 +273,8 @@ static bool leads(struct ibv_pd *pd)
 		.index = world.gid_index, .sure = true, .gid = world.gid, .type = MV_GID_TYPE_ROCE_V2};
 	struct ibv_ah *ah;
 
-	said.view = (struct mesh_view){.verdict = MV_PATH_APART, .agent_version = MV_CTL_VERSION, .n_paths = 1};
+	said.decision =
+		(struct mesh_path_decision){.verdict = MV_PATH_APART, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	ah = mesh_ud_create_ah(world.mc, pd, &attr, &choice);
 	if (ah)
 		assert_int_equal(ibv_destroy_ah(ah), 0);

@@ -65,9 +65,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	if (process.view.state)
-		mv_directory_close((struct mv_directory *)process.view.state); /* its first member */
-	free(process.view.state);
+	if (process.directory.state)
+		mv_directory_close((struct mv_directory *)process.directory.state); /* its first member */
+	free(process.directory.state);
 	dirworld_fini(&world);
 	memset(&world, 0, sizeof(world));
 	tmpdir_remove(&tmp);
@@ -126,14 +126,14 @@ static struct mv_path_request request_to(const char *from, uint8_t type, const c
 static void check_verdict(const char *from, uint8_t type, const char *to, enum mv_path_verdict verdict, bool drained)
 {
 	struct mv_path_request request = request_to(from, type, to);
-	struct mesh_view only, checked, all;
+	struct mesh_path_decision only, checked, all;
 	unsigned int n = n_searches;
 
-	mesh_view_verdict(&request, &only);
+	mesh_directory_verdict(&request, &only);
 	assert_int_equal(n_searches, n);
 	assert_int_equal(only.n_paths, 0);
-	mesh_view_decide(&request, &checked);
-	mesh_view_paths(&request, &all);
+	mesh_directory_decide(&request, &checked);
+	mesh_directory_paths(&request, &all);
 	assert_int_equal(only.verdict, verdict);
 	assert_int_equal(checked.verdict, verdict);
 	assert_int_equal(all.verdict, verdict);
@@ -175,14 +175,14 @@ static void test_has_path(void **state)
 	const union ibv_gid own = unit_gid("10.1.0.1"), remote = unit_gid("10.1.0.2"), nobody = unit_gid("10.9.0.1");
 
 	(void)state;
-	assert_true(mesh_view_has_path(&nobody, &nobody)); /* without a directory it is the agent that can tell */
+	assert_true(mesh_directory_has_path(&nobody, &nobody)); /* without a directory it is the agent that can tell */
 	clock_ns += 2 * SECOND;
 	publish(A B);
-	assert_true(mesh_view_has_path(&own, &remote));
-	assert_false(mesh_view_has_path(&own, &nobody));
-	assert_false(mesh_view_has_path(&nobody, &remote));
-	assert_false(mesh_view_has_path(&own, &own));
-	assert_false(mesh_view_has_path(&remote, &remote));
+	assert_true(mesh_directory_has_path(&own, &remote));
+	assert_false(mesh_directory_has_path(&own, &nobody));
+	assert_false(mesh_directory_has_path(&nobody, &remote));
+	assert_false(mesh_directory_has_path(&own, &own));
+	assert_false(mesh_directory_has_path(&remote, &remote));
 }
 
 /* A path that failed has other addresses, too. */
@@ -191,22 +191,22 @@ static void test_same_rail(void **state)
 	const union ibv_gid first = unit_gid("10.1.0.1"), second = unit_gid("10.1.0.2"), third = unit_gid("10.1.0.3"), nobody = unit_gid("10.9.0.1");
 
 	(void)state;
-	assert_true(mesh_view_same_rail(&first, &first)); /* without a directory as well */
-	assert_false(mesh_view_same_rail(&first, &second));
+	assert_true(mesh_directory_same_rail(&first, &first)); /* without a directory as well */
+	assert_false(mesh_directory_same_rail(&first, &second));
 	clock_ns += 2 * SECOND;
 	publish("host a; rail d0; gid 10.1.0.1/24 v1; gid 10.1.0.2/24 v2; rail d1; gid 10.1.0.3/24 v2; host b; rail d0; gid 10.1.0.1/24 v2;");
-	assert_true(mesh_view_same_rail(&first, &second));
-	assert_true(mesh_view_same_rail(&second, &first));
-	assert_false(mesh_view_same_rail(&first, &third));
-	assert_false(mesh_view_same_rail(&third, &second));
-	assert_false(mesh_view_same_rail(&first, &nobody));
+	assert_true(mesh_directory_same_rail(&first, &second));
+	assert_true(mesh_directory_same_rail(&second, &first));
+	assert_false(mesh_directory_same_rail(&first, &third));
+	assert_false(mesh_directory_same_rail(&third, &second));
+	assert_false(mesh_directory_same_rail(&first, &nobody));
 }
 
 static unsigned int n_holders(const char *gid)
 {
 	const union ibv_gid at = unit_gid(gid);
 
-	return mesh_view_n_holders(&at);
+	return mesh_directory_n_holders(&at);
 }
 
 static void check_holder(uint8_t host, const char *gid, enum mesh_holder expected, uint32_t expected_flags)
@@ -215,7 +215,7 @@ static void check_holder(uint8_t host, const char *gid, enum mesh_holder expecte
 	const union ibv_gid at = unit_gid(gid);
 	uint32_t flags = 0;
 
-	assert_int_equal(mesh_view_holder(&id, &at, &flags), expected);
+	assert_int_equal(mesh_directory_holder(&id, &at, &flags), expected);
 	assert_int_equal(flags, expected_flags);
 }
 
@@ -223,32 +223,32 @@ static void check_holder(uint8_t host, const char *gid, enum mesh_holder expecte
 static void test_unmet(void **state)
 {
 	struct mv_path_request request = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2");
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	(void)state;
 	clock_ns += 2 * SECOND;
 	publish("host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2 unmet;");
 	request.made = 1;
-	mesh_view_verdict(&request, &view);
-	assert_int_equal(view.verdict, MV_PATH_WORKS);
+	mesh_directory_verdict(&request, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_WORKS);
 	request.made = 0;
-	mesh_view_verdict(&request, &view);
-	assert_int_equal(view.verdict, MV_PATH_UNKNOWN);
+	mesh_directory_verdict(&request, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_UNKNOWN);
 	publish("host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2;");
-	mesh_view_verdict(&request, &view);
-	assert_int_equal(view.verdict, MV_PATH_WORKS);
+	mesh_directory_verdict(&request, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_WORKS);
 	request.made = 1;
-	mesh_view_paths(&request, &view); /* host and rail are those of before */
-	assert_int_equal(view.verdict, MV_PATH_WORKS);
-	assert_string_equal(view.host, "b");
-	assert_int_equal(view.paths[0].remote_rail, 1);
+	mesh_directory_paths(&request, &decision); /* host and rail are those of before */
+	assert_int_equal(decision.verdict, MV_PATH_WORKS);
+	assert_string_equal(decision.host, "b");
+	assert_int_equal(decision.paths[0].remote_rail, 1);
 	/* Once it is known whose it is, nobody else's counts. */
 	request.host = &(struct mv_host_id){.bytes = {2}};
-	mesh_view_verdict(&request, &view);
-	assert_int_equal(view.verdict, MV_PATH_WORKS);
+	mesh_directory_verdict(&request, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_WORKS);
 	request.host = &(struct mv_host_id){.bytes = {3}};
-	mesh_view_verdict(&request, &view);
-	assert_int_equal(view.verdict, MV_PATH_UNKNOWN);
+	mesh_directory_verdict(&request, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_UNKNOWN);
 }
 
 /* Addresses that may belong to a host without an agent, and where the kernel has found no host. */
@@ -257,37 +257,37 @@ static void test_doubted(void **state)
 	const union ibv_gid a = unit_gid("10.1.0.1"), unmet = unit_gid("10.1.0.2"), unanswered = unit_gid("10.9.0.2"), b = unit_gid("10.1.0.3");
 
 	(void)state;
-	assert_false(mesh_view_is_doubted(&unmet, true)); /* no agent */
+	assert_false(mesh_directory_is_doubted(&unmet, true)); /* no agent */
 	clock_ns += 2 * SECOND;
 	publish("host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2 unmet; gid 10.9.0.2/24 v2 unanswered; gid 10.1.0.3/24 v2;");
-	assert_true(mesh_view_is_doubted(&unmet, true));
-	assert_true(mesh_view_is_doubted(&unmet, false));
+	assert_true(mesh_directory_is_doubted(&unmet, true));
+	assert_true(mesh_directory_is_doubted(&unmet, false));
 	/* Without a route no packet gets to an address of no network of this host. */
-	assert_true(mesh_view_is_doubted(&unanswered, true));
-	assert_false(mesh_view_is_doubted(&unanswered, false));
-	assert_false(mesh_view_is_doubted(&b, true));
-	assert_false(mesh_view_is_doubted(&a, true));
-	assert_true(mesh_view_is_stranger(&unanswered, true));
-	assert_false(mesh_view_is_stranger(&unanswered, false));
-	assert_true(mesh_view_is_stranger(&unmet, true));
-	assert_true(mesh_view_is_stranger(&unmet, false));
-	assert_false(mesh_view_is_stranger(&b, true));
+	assert_true(mesh_directory_is_doubted(&unanswered, true));
+	assert_false(mesh_directory_is_doubted(&unanswered, false));
+	assert_false(mesh_directory_is_doubted(&b, true));
+	assert_false(mesh_directory_is_doubted(&a, true));
+	assert_true(mesh_directory_is_stranger(&unanswered, true));
+	assert_false(mesh_directory_is_stranger(&unanswered, false));
+	assert_true(mesh_directory_is_stranger(&unmet, true));
+	assert_true(mesh_directory_is_stranger(&unmet, false));
+	assert_false(mesh_directory_is_stranger(&b, true));
 
-	assert_false(mesh_view_is_absent(&a, &unmet));
-	mesh_view_note_absent(&a, &unmet);
-	assert_false(mesh_view_is_absent(&b, &unmet));
-	assert_false(mesh_view_is_absent(&a, &b));
+	assert_false(mesh_directory_is_absent(&a, &unmet));
+	mesh_directory_note_absent(&a, &unmet);
+	assert_false(mesh_directory_is_absent(&b, &unmet));
+	assert_false(mesh_directory_is_absent(&a, &b));
 	clock_ns += 9 * SECOND;
-	assert_true(mesh_view_is_absent(&a, &unmet));
+	assert_true(mesh_directory_is_absent(&a, &unmet));
 	clock_ns += SECOND;
-	assert_false(mesh_view_is_absent(&a, &unmet));
+	assert_false(mesh_directory_is_absent(&a, &unmet));
 }
 
 /* Hosts are numbered from 1. */
 static void test_holder(void **state)
 {
 	struct mv_path_request request = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2");
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	(void)state;
 	check_holder(2, "10.1.0.2", MESH_HOLDER_UNKNOWN, 0);
@@ -297,8 +297,8 @@ static void test_holder(void **state)
 	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, 0);
 	check_holder(1, "10.1.0.2", MESH_HOLDER_OTHER, 0);
 	check_holder(2, "10.9.0.1", MESH_HOLDER_UNKNOWN, 0);
-	mesh_view_verdict(&request, &view);
-	assert_int_equal(view.host_id.bytes[0], 2);
+	mesh_directory_verdict(&request, &decision);
+	assert_int_equal(decision.host_id.bytes[0], 2);
 	flags_of_b = MV_PEER_AUTHENTICATED | MV_PEER_ROUTED;
 	publish(A B);
 	flags_of_b = 0;
@@ -321,36 +321,36 @@ static void test_forgotten(void **state)
 
 	(void)state;
 	atomic_store(&process.thread, (struct mesh_helper *)&process); /* nobody looks into it */
-	mesh_view_forget(); /* nothing yet */
-	mesh_view_rest();
+	mesh_directory_forget(); /* nothing yet */
+	mesh_directory_rest();
 	publish(A B);
-	assert_true(mesh_view_has_path(&own, &remote));
+	assert_true(mesh_directory_has_path(&own, &remote));
 	assert_int_equal(tmpdir_mapped(&tmp), 1);
-	mesh_view_rest(); /* not what is in use */
-	assert_true(mesh_view_has_path(&own, &remote));
-	dir = (const struct mv_directory *)process.view.state; /* its first member */
+	mesh_directory_rest(); /* not what is in use */
+	assert_true(mesh_directory_has_path(&own, &remote));
+	dir = (const struct mv_directory *)process.directory.state; /* its first member */
 	publish(A);
-	mesh_view_forget();
+	mesh_directory_forget();
 	assert_null(dir->header);
 	assert_int_equal(tmpdir_mapped(&tmp), 1);
-	assert_false(mesh_view_has_path(&own, &remote));
+	assert_false(mesh_directory_has_path(&own, &remote));
 	assert_int_equal(tmpdir_mapped(&tmp), 2);
 	publish(A B);
-	mesh_view_forget();
+	mesh_directory_forget();
 	assert_int_equal(tmpdir_mapped(&tmp), 1);
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
 	assert_int_equal(tmpdir_mapped(&tmp), 2);
-	mesh_view_rest();
+	mesh_directory_rest();
 	assert_int_equal(tmpdir_mapped(&tmp), 1);
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
-	mesh_view_forget();
-	mesh_view_rest();
+	mesh_directory_forget();
+	mesh_directory_rest();
 	assert_int_equal(tmpdir_mapped(&tmp), 0);
 	/* Without that thread nobody comes by later. */
 	atomic_store(&process.thread, NULL);
-	assert_true(mesh_view_has_path(&own, &remote));
+	assert_true(mesh_directory_has_path(&own, &remote));
 	publish(A);
-	assert_false(mesh_view_has_path(&own, &remote));
+	assert_false(mesh_directory_has_path(&own, &remote));
 	assert_int_equal(tmpdir_mapped(&tmp), 1);
 }
 
@@ -360,29 +360,29 @@ static void test_renewed(void **state)
 	const union ibv_gid own = unit_gid("10.1.0.1"), remote = unit_gid("10.1.0.2");
 
 	(void)state;
-	mesh_view_renew(); /* nothing yet */
+	mesh_directory_renew(); /* nothing yet */
 	publish(A B);
-	assert_true(mesh_view_has_path(&own, &remote));
+	assert_true(mesh_directory_has_path(&own, &remote));
 	delete();
-	mesh_view_renew();
-	assert_true(mesh_view_has_path(&own, &remote)); /* there is no other */
+	mesh_directory_renew();
+	assert_true(mesh_directory_has_path(&own, &remote)); /* there is no other */
 	publish(A);
-	assert_true(mesh_view_has_path(&own, &remote));
-	mesh_view_renew();
-	assert_false(mesh_view_has_path(&own, &remote));
+	assert_true(mesh_directory_has_path(&own, &remote));
+	mesh_directory_renew();
+	assert_false(mesh_directory_has_path(&own, &remote));
 	/* What there was not a moment ago is looked for at once. */
 	delete();
 	clock_ns += 6 * SECOND;
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_UNKNOWN, false);
 	publish(A B);
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_UNKNOWN, false);
-	mesh_view_renew();
+	mesh_directory_renew();
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
 	delete();
 	clock_ns += 6 * SECOND;
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_UNKNOWN, false);
 	publish(A B);
-	mesh_view_forget();
+	mesh_directory_forget();
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
 }
 
@@ -438,7 +438,7 @@ static void test_path_works(void **state)
 static void test_searched_once(void **state)
 {
 	struct mv_path_request primary = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2"), now = primary;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	(void)state;
 	now.device = "d1";
@@ -446,23 +446,23 @@ static void test_searched_once(void **state)
 	now.dgid = unit_gid("10.2.0.2");
 	publish(A B_DOWN);
 	for (unsigned int i = 0; i < 1000; i++) {
-		mesh_view_decide(&primary, &view);
-		assert_int_equal(view.verdict, MV_PATH_REMOTE_DOWN);
-		assert_int_equal(view.n_paths, 1);
-		mesh_view_paths(&primary, &view);
-		assert_int_equal(view.n_paths, 1);
-		mesh_view_paths(&now, &view);
-		assert_int_equal(view.n_paths, 1);
+		mesh_directory_decide(&primary, &decision);
+		assert_int_equal(decision.verdict, MV_PATH_REMOTE_DOWN);
+		assert_int_equal(decision.n_paths, 1);
+		mesh_directory_paths(&primary, &decision);
+		assert_int_equal(decision.n_paths, 1);
+		mesh_directory_paths(&now, &decision);
+		assert_int_equal(decision.n_paths, 1);
 	}
 	assert_int_equal(n_searches, 2);
 	/* Each change is seen at once. */
 	publish(A B);
-	mesh_view_paths(&primary, &view);
+	mesh_directory_paths(&primary, &decision);
 	assert_int_equal(n_searches, 3);
-	assert_int_equal(view.n_paths, 3);
-	assert_int_equal(view.paths[0].stays, 3);
+	assert_int_equal(decision.n_paths, 3);
+	assert_int_equal(decision.paths[0].stays, 3);
 	publish(A B);
-	mesh_view_paths(&primary, &view);
+	mesh_directory_paths(&primary, &decision);
 	assert_int_equal(n_searches, 4);
 }
 
@@ -470,15 +470,15 @@ static void test_searched_once(void **state)
 static void test_by_links(void **state)
 {
 	struct mv_path_request request = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.4");
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	(void)state;
 	publish("host a; rail d0; gid 10.1.0.1/24 v2; rail d1; gid 10.1.0.2/24 v2;"
 		"host b; rail d0; gid 10.1.0.3/24 v2; rail d1; gid 10.1.0.4/24 v2; link 0 2; link 1 3;");
 	for (unsigned int i = 0; i < 4; i++) {
 		request.by_links = i % 2;
-		mesh_view_verdict(&request, &view);
-		assert_int_equal(view.verdict, request.by_links ? MV_PATH_APART : MV_PATH_WORKS);
+		mesh_directory_verdict(&request, &decision);
+		assert_int_equal(decision.verdict, request.by_links ? MV_PATH_APART : MV_PATH_WORKS);
 	}
 }
 
@@ -486,13 +486,13 @@ static void test_by_links(void **state)
 static void test_spread(void **state)
 {
 	struct mv_path_request request = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2");
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	(void)state;
 	publish(A B);
 	for (request.spread = 0; request.spread < 4; request.spread++) {
-		mesh_view_paths(&request, &view);
-		mesh_view_paths(&request, &view);
+		mesh_directory_paths(&request, &decision);
+		mesh_directory_paths(&request, &decision);
 		assert_int_equal(n_searches, request.spread + 1);
 	}
 }
@@ -502,22 +502,22 @@ static void check_paths(const struct mv_path_request *request)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	uint32_t host = 0, rail = 0;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	size_t n = 0, i;
 
-	mesh_view_paths(request, &view);
-	assert_int_equal(view.verdict, mv_path_decide(&world.dir, request, &host, &rail));
-	if (view.verdict != MV_PATH_UNKNOWN && view.verdict != MV_PATH_SELF)
+	mesh_directory_paths(request, &decision);
+	assert_int_equal(decision.verdict, mv_path_decide(&world.dir, request, &host, &rail));
+	if (decision.verdict != MV_PATH_UNKNOWN && decision.verdict != MV_PATH_SELF)
 		n = __real_mv_path_find(&world.dir, request, host, rail, paths, MV_MOVE_MAX_PATHS);
-	assert_int_equal(view.n_paths, n);
+	assert_int_equal(decision.n_paths, n);
 	for (i = 0; i < n; i++) {
-		assert_int_equal(view.paths[i].local_rail, paths[i].local_rail);
-		assert_int_equal(view.paths[i].remote_rail, paths[i].remote_rail);
-		assert_true(mv_gid_equal(&view.paths[i].local_gid, &paths[i].local_gid));
-		assert_true(mv_gid_equal(&view.paths[i].remote_gid, &paths[i].remote_gid));
-		assert_int_equal(view.paths[i].type, paths[i].type);
-		assert_int_equal(view.paths[i].stays, paths[i].stays);
-		assert_int_equal(view.paths[i].linked, paths[i].linked);
+		assert_int_equal(decision.paths[i].local_rail, paths[i].local_rail);
+		assert_int_equal(decision.paths[i].remote_rail, paths[i].remote_rail);
+		assert_true(mv_gid_equal(&decision.paths[i].local_gid, &paths[i].local_gid));
+		assert_true(mv_gid_equal(&decision.paths[i].remote_gid, &paths[i].remote_gid));
+		assert_int_equal(decision.paths[i].type, paths[i].type);
+		assert_int_equal(decision.paths[i].stays, paths[i].stays);
+		assert_int_equal(decision.paths[i].linked, paths[i].linked);
 	}
 }
 
@@ -574,23 +574,23 @@ static void test_lid(void **state)
 	struct mv_lid_ends ends;
 
 	(void)state;
-	assert_int_equal(mesh_view_lid("d0", 1, 6, &ends), -ENOENT); /* no agent */
-	mesh_view_forget();
+	assert_int_equal(mesh_directory_lid("d0", 1, 6, &ends), -ENOENT); /* no agent */
+	mesh_directory_forget();
 	publish(IB_A "host b; rail d0 ib lid 6 dev ib0; gid fe80::b0 ib; rail d1 ib lid 70 dev ib1; gid fe80::b1 ib; link 0 1; link 0 2;");
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(mesh_view_lid("d0", 1, 6, &ends), 0);
+		assert_int_equal(mesh_directory_lid("d0", 1, 6, &ends), 0);
 		assert_gid(ends.local, "fe80::a0");
 		assert_gid(ends.remote, "fe80::b0");
-		assert_int_equal(mesh_view_lid("d0", 1, 70, &ends), 0); /* as 6, modulo 64 */
+		assert_int_equal(mesh_directory_lid("d0", 1, 70, &ends), 0); /* as 6, modulo 64 */
 		assert_gid(ends.remote, "fe80::b1");
-		assert_int_equal(mesh_view_lid("d0", 2, 6, &ends), -ENODEV);
-		assert_int_equal(mesh_view_lid("d1", 1, 6, &ends), -ENODEV);
-		assert_int_equal(mesh_view_lid("d0", 1, 7, &ends), -ENOENT);
+		assert_int_equal(mesh_directory_lid("d0", 2, 6, &ends), -ENODEV);
+		assert_int_equal(mesh_directory_lid("d1", 1, 6, &ends), -ENODEV);
+		assert_int_equal(mesh_directory_lid("d0", 1, 7, &ends), -ENOENT);
 	}
 	/* The subnet manager has given out others. */
 	publish(IB_A "host b; rail d0 ib lid 7 dev ib0; gid fe80::b0 ib; link 0 1;");
-	assert_int_equal(mesh_view_lid("d0", 1, 6, &ends), -ENOENT);
-	assert_int_equal(mesh_view_lid("d0", 1, 7, &ends), 0);
+	assert_int_equal(mesh_directory_lid("d0", 1, 6, &ends), -ENOENT);
+	assert_int_equal(mesh_directory_lid("d0", 1, 7, &ends), 0);
 	assert_gid(ends.remote, "fe80::b0");
 }
 

@@ -20,7 +20,7 @@
 #define SECOND 1000000000ull
 
 uint64_t __wrap_mesh_now_ns(void);
-bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
+bool __wrap_mesh_directory_is_stranger(const union ibv_gid *gid, bool routed);
 
 static struct mesh_process process;
 static struct tmpdir tmp;
@@ -43,7 +43,7 @@ uint64_t __wrap_mesh_now_ns(void)
 	return later_ns + (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
+bool __wrap_mesh_directory_is_stranger(const union ibv_gid *gid, bool routed)
 {
 	(void)gid;
 	(void)routed;

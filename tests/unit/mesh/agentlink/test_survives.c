@@ -15,10 +15,10 @@
 static enum mv_dir_qualified qualified[2]; /* of mlx5_0 and mlx5_1, as the directory has it */
 static uint32_t asked_library;
 
-enum mv_dir_qualified __wrap_mesh_view_qualified(const char *device, uint32_t library);
-int __wrap_mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
+enum mv_dir_qualified __wrap_mesh_directory_qualified(const char *device, uint32_t library);
+int __wrap_mesh_directory_rail(const union ibv_gid *gid, uint8_t type, struct mesh_directory_rail *ret);
 
-enum mv_dir_qualified __wrap_mesh_view_qualified(const char *device, uint32_t library)
+enum mv_dir_qualified __wrap_mesh_directory_qualified(const char *device, uint32_t library)
 {
 	asked_library = library;
 	return qualified[!strcmp(device, "mlx5_1")];
@@ -26,21 +26,21 @@ enum mv_dir_qualified __wrap_mesh_view_qualified(const char *device, uint32_t li
 
 static unsigned int n_searches;
 
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret);
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	(void)request;
 	n_searches++;
-	mesh_view_none(ret);
+	mesh_path_decision_none(ret);
 	ret->n_paths = 1;
 	ret->paths[0] = (struct mv_path){.local_gid = {.raw = {[15] = 1}}, .type = MV_GID_TYPE_ROCE_V2};
 }
 
 /* The last byte of a GID is its device's number. */
-int __wrap_mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret)
+int __wrap_mesh_directory_rail(const union ibv_gid *gid, uint8_t type, struct mesh_directory_rail *ret)
 {
 	(void)type;
-	*ret = (struct mesh_view_rail){.port = 1};
+	*ret = (struct mesh_directory_rail){.port = 1};
 	snprintf(ret->device, sizeof(ret->device), "mlx5_%u", gid->raw[15]);
 	return 0;
 }
@@ -164,10 +164,11 @@ static void test_says_once(void **state)
 /* Why a connection stays is known before other paths are searched, where that is possible. */
 static void test_bound_by(void **state)
 {
-	const struct mesh_view view = {.verdict = MV_PATH_WORKS, .agent_version = MV_CTL_VERSION, .n_own_rails = 2};
+	const struct mesh_path_decision decision = {
+		.verdict = MV_PATH_WORKS, .agent_version = MV_CTL_VERSION, .n_own_rails = 2};
 	const struct mesh_choice choice = {.fits = true};
 	const struct ibv_qp_attr attr = {.ah_attr.port_num = 1};
-	struct mesh_view alone = view;
+	struct mesh_path_decision alone = decision;
 	struct ibv_qp qp = {0};
 	char text[4096];
 
@@ -177,13 +178,15 @@ static void test_bound_by(void **state)
 	alone.n_own_rails = 1;
 	assert_string_equal(mesh_decide_bound_by(&conn, &choice, &attr, &alone), "no other rail reached one of the peer's when it was made");
 	assert_int_equal(lines(text, sizeof(text)), 0); /* nobody is told to qualify a NIC that has no other beside it */
-	assert_string_equal(mesh_decide_bound_by(&conn, &choice, &attr, &view), "its NIC had not qualified when it was made");
+	assert_string_equal(mesh_decide_bound_by(&conn, &choice, &attr, &decision),
+			    "its NIC had not qualified when it was made");
 	assert_int_equal(n_searches, 0);
 	qualified[0] = MV_DIR_QUALIFIED_YES;
-	assert_string_equal(mesh_decide_bound_by(&conn, &choice, &attr, &view), "no other NIC that reached the peer had qualified when it was made");
+	assert_string_equal(mesh_decide_bound_by(&conn, &choice, &attr, &decision),
+			    "no other NIC that reached the peer had qualified when it was made");
 	assert_int_equal(n_searches, 1);
 	qualified[1] = MV_DIR_QUALIFIED_YES;
-	assert_null(mesh_decide_bound_by(&conn, &choice, &attr, &view));
+	assert_null(mesh_decide_bound_by(&conn, &choice, &attr, &decision));
 }
 
 int main(void)

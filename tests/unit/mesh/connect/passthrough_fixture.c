@@ -23,7 +23,7 @@ void is_held(void)
 				     .sq_psn = MV_CTL_PSN_NONE,
 				     .rq_psn = MV_CTL_PSN_NONE,
 				     .timers.begun_at = now_ns};
-	view.verdict = MV_PATH_WORKS;
+	decision.verdict = MV_PATH_WORKS;
 }
 
 void has_no_path(void)

@@ -27,7 +27,7 @@
 	"mlx5_9 QP 0x7: cannot be moved later: posts or polls of its context are intercepted by something else; the program gets its errors"
 #define EITHER "mlx5_9 QP 0x7: cannot be moved later: this host had no agent when it was made, or there was no memory; the program gets its errors"
 
-bool __wrap_mesh_view_agent(void);
+bool __wrap_mesh_directory_agent(void);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_thread_wake(bool urgent);
 
@@ -38,7 +38,7 @@ static struct ibv_qp qp = {.context = &verbs, .qp_num = 7, .qp_type = IBV_QPT_RC
 static struct tmpdir tmp;
 static bool agent;
 
-bool __wrap_mesh_view_agent(void)
+bool __wrap_mesh_directory_agent(void)
 {
 	return agent;
 }

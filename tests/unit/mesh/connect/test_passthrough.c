@@ -28,14 +28,14 @@ static void test_path_is_back(void **state)
 	assert_true(deadline == now_ns + 5001 * MS); /* by itself, and not earlier */
 	assert_false(is_due_after(5000));
 	assert_true(is_due_after(5001));
-	view.verdict = MV_PATH_REMOTE_DOWN;
+	decision.verdict = MV_PATH_REMOTE_DOWN;
 	assert_false(is_due_after(10000));
 	/* Our own agent is gone, too, and does not come back. */
-	view.verdict = MV_PATH_UNKNOWN;
+	decision.verdict = MV_PATH_UNKNOWN;
 	assert_false(is_due_after(10001));
 	assert_false(is_due_after(15000));
 	assert_true(is_due_after(15001));
-	view.verdict = MV_PATH_WORKS;
+	decision.verdict = MV_PATH_WORKS;
 	assert_false(is_due_after(15002));
 	conn.move.attempts.peer = 7; /* it is there */
 	assert_false(is_due_after(10001));
@@ -45,12 +45,12 @@ static void test_path_is_back(void **state)
 	conn.own_qp.verdict = MV_PATH_APART;
 	assert_false(is_due_after(20001));
 	assert_true(is_due_after(20002));
-	view.verdict = MV_PATH_APART;
+	decision.verdict = MV_PATH_APART;
 	assert_false(is_due_after(20003));
-	view.verdict = MV_PATH_OTHER_SUBNET;
+	decision.verdict = MV_PATH_OTHER_SUBNET;
 	assert_false(is_due_after(29000));
 	assert_true(is_due_after(34000));
-	view.verdict = MV_PATH_WORKS;
+	decision.verdict = MV_PATH_WORKS;
 	conn.own_qp.verdict = MV_PATH_REMOTE_DOWN;
 	unroutable = true;
 	conn.own_qp.fits = false;
@@ -59,9 +59,9 @@ static void test_path_is_back(void **state)
 	conn.own_qp.fits = true;
 	/* It flaps. */
 	assert_false(is_due_after(40000));
-	view.verdict = MV_PATH_REMOTE_DOWN;
+	decision.verdict = MV_PATH_REMOTE_DOWN;
 	assert_false(is_due_after(44000));
-	view.verdict = MV_PATH_WORKS;
+	decision.verdict = MV_PATH_WORKS;
 	assert_false(is_due_after(46000));
 	deadline = mesh_conn_run(&conn, now_ns + 46001 * MS, now_ns + 46001 * MS);
 	assert_true(deadline == now_ns + 51000 * MS);
@@ -74,13 +74,13 @@ static void test_path_is_back(void **state)
 	assert_false(is_due_after(52000));
 	assert_true(is_due_after(57000));
 	/* Nobody can say whether its index is right. */
-	view.verdict = MV_PATH_ASK;
+	decision.verdict = MV_PATH_ASK;
 	assert_true(is_due_after(57001));
-	view.verdict = MV_PATH_OTHER_SUBNET;
+	decision.verdict = MV_PATH_OTHER_SUBNET;
 	assert_true(is_due_after(57002));
 	/* Drained, but nobody has pulled it yet. */
-	view.verdict = MV_PATH_LOCAL_DOWN;
-	view.drained = true;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
+	decision.drained = true;
 	assert_true(is_due_after(57002));
 	assert_int_equal(n_rtr, 0);
 }
@@ -93,7 +93,7 @@ static void test_path_may_work(void **state)
 	(void)state;
 	is_held();
 	now_ns = conn.move.timers.begun_at = 10000 * MS;
-	conn.own_qp.verdict = conn.move.verdict = view.verdict = MV_PATH_OTHER_SUBNET;
+	conn.own_qp.verdict = conn.move.verdict = decision.verdict = MV_PATH_OTHER_SUBNET;
 	conn.own_qp.fits = false;
 	conn.own_qp.works_since_ns = 1;
 	conn.own_qp.works_known = true;
@@ -105,14 +105,14 @@ static void test_path_may_work(void **state)
 	assert_false(is_due_after(402));
 	conn.move.attempts.peer = 0;
 	/* A port goes meanwhile, or the agent. */
-	view.verdict = MV_PATH_REMOTE_DOWN;
+	decision.verdict = MV_PATH_REMOTE_DOWN;
 	assert_false(is_due_after(403));
-	view.verdict = MV_PATH_OTHER_SUBNET;
+	decision.verdict = MV_PATH_OTHER_SUBNET;
 	assert_false(is_due_after(404));
 	assert_false(is_due_after(5403));
-	view.verdict = MV_PATH_UNKNOWN;
+	decision.verdict = MV_PATH_UNKNOWN;
 	assert_false(is_due_after(5404));
-	view.verdict = MV_PATH_OTHER_SUBNET;
+	decision.verdict = MV_PATH_OTHER_SUBNET;
 	assert_false(is_due_after(10403));
 	assert_true(is_due_after(15403));
 	/* The kernel asks nobody, or is told nothing, and that does not change soon. */
@@ -338,11 +338,11 @@ static void test_meanwhile(void **state)
 
 	(void)state;
 	is_about_to_try();
-	view.verdict = MV_PATH_REMOTE_DOWN;
+	decision.verdict = MV_PATH_REMOTE_DOWN;
 	assert_false(is_due_after(1));
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 0);
-	view.verdict = MV_PATH_WORKS;
+	decision.verdict = MV_PATH_WORKS;
 	assert_false(is_due_after(2));
 	now_ns += 6000 * MS;
 	assert_true(is_due_after(0));

@@ -32,8 +32,8 @@ int __wrap_mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct
 			struct mesh_vqp **ret);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_thread_wake(bool urgent);
-void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret);
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_directory_decide(const struct mv_path_request *request, struct mesh_path_decision *ret);
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret);
 
 static struct dirworld world;
 static unsigned int n_vqps;
@@ -53,27 +53,29 @@ int __wrap_mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct
 
 static const char *no_rail; /* why the NIC that it would go to cannot be had; NULL: it can */
 
-const char *__wrap_mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view,
-					   char *why, size_t why_size);
-bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size);
+const char *__wrap_mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp,
+					   const struct mesh_path_decision *decision, char *why, size_t why_size);
+bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_path_decision *decision, char *why,
+			       size_t why_size);
 bool __wrap_mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 
-const char *__wrap_mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view,
-					   char *why, size_t why_size)
+const char *__wrap_mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp,
+					   const struct mesh_path_decision *decision, char *why, size_t why_size)
 {
 	(void)mc;
 	(void)qp;
-	(void)view;
+	(void)decision;
 	(void)why;
 	(void)why_size;
 	return no_rail;
 }
 
-bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size)
+bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_path_decision *decision, char *why,
+			       size_t why_size)
 {
 	(void)mc;
-	(void)view;
+	(void)decision;
 	snprintf(why, why_size, "%s", no_rail ? no_rail : "");
 	return !no_rail;
 }
@@ -104,7 +106,7 @@ int __wrap_mesh_thread_wake(bool urgent)
 	return 0;
 }
 
-void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_decide(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	uint32_t host = 0, rail = 0;
 
@@ -117,20 +119,20 @@ void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_
 	ret->n_paths = mv_path_find(&world.dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 }
 
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
-	__wrap_mesh_view_decide(request, ret);
+	__wrap_mesh_directory_decide(request, ret);
 }
 
-int __wrap_mesh_view_lid(const char *of, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
+int __wrap_mesh_directory_lid(const char *of, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret);
 
-int __wrap_mesh_view_lid(const char *of, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
+int __wrap_mesh_directory_lid(const char *of, uint8_t port_num, uint16_t dlid, struct mv_lid_ends *ret)
 {
 	return mv_lid_find(&world.dir, of, port_num, dlid, ret);
 }
 
 bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what);
-bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed);
+bool __wrap_mesh_directory_is_stranger(const union ibv_gid *gid, bool routed);
 
 static unsigned int n_lookups, n_lookups_of_broken; /* waits for the agent to find out whose an address is, in vain */
 
@@ -142,32 +144,32 @@ bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
 	return false;
 }
 
-bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
-bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote);
-void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote);
+bool __wrap_mesh_directory_is_doubted(const union ibv_gid *gid, bool routed);
+bool __wrap_mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote);
+void __wrap_mesh_directory_note_absent(const union ibv_gid *local, const union ibv_gid *remote);
 
-bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed)
+bool __wrap_mesh_directory_is_doubted(const union ibv_gid *gid, bool routed)
 {
 	ssize_t at = mv_directory_find_gid(&world.dir, gid, 0);
 
 	return at >= 0 && mv_dir_gid_is_in_doubt(&world.dir.gids[world.dir.order[at]], routed);
 }
 
-bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid, bool routed)
+bool __wrap_mesh_directory_is_stranger(const union ibv_gid *gid, bool routed)
 {
 	errno = EBADF; /* whatever it calls may leave that behind */
-	return mv_directory_find_gid(&world.dir, gid, 0) < 0 || __wrap_mesh_view_is_doubted(gid, routed);
+	return mv_directory_find_gid(&world.dir, gid, 0) < 0 || __wrap_mesh_directory_is_doubted(gid, routed);
 }
 
 static union ibv_gid absent;
 
-bool __wrap_mesh_view_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
+bool __wrap_mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	(void)local;
 	return mv_gid_equal(&absent, remote);
 }
 
-void __wrap_mesh_view_note_absent(const union ibv_gid *local, const union ibv_gid *remote)
+void __wrap_mesh_directory_note_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	assert_int_equal(local->raw[15], 1);
 	absent = *remote;
@@ -639,18 +641,18 @@ static void infiniband_by_own_lid(void)
 	struct ibv_context *context;
 	struct mesh_choice choice;
 	struct mesh_context *mc;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	asks_port = true;
 	context = qp.context = open_in(LIDS_A LIDS_B "link 0 3;");
 	mc = mesh_context_get(context);
 	assert_non_null(mc->lower.query_port);
 	fake.state->port.lid = 3;
-	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &view);
-	assert_int_equal(view.verdict, MV_PATH_SELF);
+	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_SELF);
 	fake.state->port.lid = 9;
-	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &view);
-	assert_int_equal(view.verdict, MV_PATH_UNKNOWN);
+	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_UNKNOWN);
 	end(context);
 }
 

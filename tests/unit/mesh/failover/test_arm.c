@@ -14,7 +14,7 @@
 #define CONNS 100
 
 uint64_t __wrap_mesh_now_ns(void);
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret);
 
 static uint64_t clock_ns, cost_ns;
 static unsigned int n_looked;
@@ -25,7 +25,7 @@ uint64_t __wrap_mesh_now_ns(void)
 }
 
 /* There is none; to find that out takes as long as to make one. */
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	(void)request;
 	memset(ret, 0, sizeof(*ret));

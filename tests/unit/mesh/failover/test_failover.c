@@ -38,7 +38,7 @@ static void is_among_many(bool leads, bool failed)
 {
 	is_to_move();
 	conn.flags.path_failed = failed;
-	view.verdict = MV_PATH_LOCAL_DOWN;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
 	conn.move.leader = leads;
 	process.moves.n_fresh = process.moves.n_moving = MESH_MANY_MOVING;
 }
@@ -175,7 +175,7 @@ static void test_leaves_again_at_once(void **state)
 	conn.move.attempts.peer = 1;
 	conn.flags.path_failed = false;
 	vqp.tracker->broken = false;
-	view.verdict = MV_PATH_LOCAL_DOWN;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
 	for (wait_ns = 10 * MS; wait_ns <= 640 * MS; wait_ns *= 2) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		assert_false(conn.move.failover);
@@ -191,11 +191,11 @@ static void test_turn_is_kept(void **state)
 {
 	(void)state;
 	is_to_move();
-	view.n_paths = 0;
+	decision.n_paths = 0;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 	process.moves.n_moving = 1000;
-	view.n_paths = 1;
+	decision.n_paths = 1;
 	now_ns += 400 * MS;
 	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_true(conn.move.failover);
@@ -322,8 +322,8 @@ static void test_one_after_the_other(void **state)
 
 	(void)state;
 	is_well();
-	view.verdict = MV_PATH_LOCAL_DOWN;
-	view.drained = true;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
+	decision.drained = true;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_true(conn.move.failover); /* it asks for the peer's attempt */
 	now_ns += mv_move_default_times.move_ns / 2;

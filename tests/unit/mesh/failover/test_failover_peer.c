@@ -75,7 +75,7 @@ static void test_backs_off(void **state)
 
 	(void)state;
 	is_well();
-	view.verdict = MV_PATH_LOCAL_DOWN;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
 	for (; now_ns < end_ns; now_ns = deadline) {
 		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		if (conn.move.failover) {
@@ -91,7 +91,7 @@ static void test_backs_off(void **state)
 	now_ns = conn.retry.stayed_ns + 10 * MS;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_false(conn.move.failover);
-	view.generation++;
+	decision.generation++;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_true(conn.move.failover);
 	conn.move.failover = false;
@@ -105,7 +105,7 @@ static void test_again_by_itself(void **state)
 	(void)state;
 	is_well();
 	conn.move.attempts.peer = 1; /* so it need not ask, and fails at once */
-	view.verdict = MV_PATH_LOCAL_DOWN;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(conn.retry.stayed);
 	assert_false(conn.move.failover);

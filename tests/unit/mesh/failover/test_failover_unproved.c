@@ -18,7 +18,7 @@ static void is_unproved(void)
 	conn.ends.host_id.bytes[0] = 5;
 	holder = MESH_HOLDER_SAME;
 	conn.move.attempts.peer = 1;
-	view.verdict = MV_PATH_LOCAL_DOWN;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
 }
 
 static bool moves(void)
@@ -30,7 +30,7 @@ static bool moves(void)
 	conn.move.actions.n = conn.move.actions.next = 0;
 	conn.retry.stayed = NULL;
 	conn.moving.since_ns = 0;
-	can = mesh_conn_paths_for(&conn, MV_CTL_REASON_PORT, view.paths);
+	can = mesh_conn_paths_for(&conn, MV_CTL_REASON_PORT, decision.paths);
 	assert_true(can == !mesh_conn_bound(&conn));
 	return can;
 }
@@ -60,7 +60,7 @@ static void test_unproved(void **state)
 	assert_false(moves());
 	assert_non_null(strstr(mesh_conn_bound(&conn), "authenticated"));
 	/* Nor does it when the peer leads. */
-	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, view.paths, 1, now_ns), 0);
+	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, decision.paths, 1, now_ns), 0);
 	conn.move.actions.next = conn.move.actions.n;
 	assert_true(mesh_conn_failover(&conn, &prepare, now_ns));
 	assert_false(conn.move.failover);
@@ -166,7 +166,7 @@ static void test_path_of_another_host(void **state)
 	authenticated = true;
 	of_others.raw[0] = 4;
 	conn.move.attempts.peer = 1;
-	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, view.paths, 1, now_ns), 0);
+	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, decision.paths, 1, now_ns), 0);
 	assert_int_equal(conn.move.state, MV_MOVE_PREPARING);
 	conn.move.actions.next = conn.move.actions.n;
 	assert_true(mesh_conn_failover(&conn, &action, now_ns));

@@ -55,9 +55,9 @@ static int teardown(void **state)
 
 static void check(enum mv_path_verdict verdict, const struct mv_path *path)
 {
-	view.verdict = verdict;
-	view.n_paths = 1;
-	view.paths[0] = *path;
+	decision.verdict = verdict;
+	decision.n_paths = 1;
+	decision.paths[0] = *path;
 	mesh_conn_check(&conn, now_ns, now_ns);
 }
 

@@ -46,9 +46,9 @@ static void fails_with_paths(unsigned int n)
 	is_to_move();
 	conn.ends.local.gid = path_of(0).local_gid;
 	conn.ends.peer.gid = path_of(0).remote_gid;
-	view.n_paths = n;
+	decision.n_paths = n;
 	for (i = 0; i < n; i++)
-		view.paths[i] = path_of(i);
+		decision.paths[i] = path_of(i);
 }
 
 /* Which path does it go to? @n of them; -1: it stays */
@@ -58,7 +58,7 @@ static int goes_to(unsigned int n)
 
 	mesh_conn_check(&conn, now_ns, now_ns);
 	for (i = 0; conn.move.failover && i < n; i++)
-		if (mv_gid_equal(&conn.move.paths.list[0].local_gid, &view.paths[i].local_gid))
+		if (mv_gid_equal(&conn.move.paths.list[0].local_gid, &decision.paths[i].local_gid))
 			return (int)i;
 	return -1;
 }
@@ -170,7 +170,7 @@ static void test_port_down(void **state)
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
 	now_ns += 3000 * MS;
-	view.verdict = MV_PATH_LOCAL_DOWN;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
 	assert_int_equal(goes_to(2), 0);
 	conn.move.failover = false;
 }
@@ -182,9 +182,9 @@ static void test_came_back(void **state)
 	fails_with_paths(2);
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
-	view.verdict = MV_PATH_REMOTE_DOWN;
+	decision.verdict = MV_PATH_REMOTE_DOWN;
 	mesh_path_failures_update(&conn, now_ns);
-	view.verdict = MV_PATH_WORKS;
+	decision.verdict = MV_PATH_WORKS;
 	fails(3000 * MS);
 	assert_int_equal(goes_to(2), 0);
 	conn.move.failover = false;
@@ -231,7 +231,7 @@ static void test_primary(void **state)
 						  .peer_gid = path_of(0).remote_gid};
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
-	view.verdict = MV_PATH_WORKS;
+	decision.verdict = MV_PATH_WORKS;
 	mesh_conn_check(&conn, now_ns, now_ns);
 	now_ns += 1000 * MS;
 	assert_true(mesh_conn_check(&conn, now_ns, now_ns) <= now_ns + 100 * MS);

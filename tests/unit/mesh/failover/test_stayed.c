@@ -35,8 +35,8 @@ static int setup(void **state)
 /* Return: when to look again. */
 static uint64_t check(enum mv_path_verdict verdict, uint64_t generation)
 {
-	view.verdict = verdict;
-	view.generation = generation;
+	decision.verdict = verdict;
+	decision.generation = generation;
 	return mesh_conn_check(&conn, now_ns, now_ns);
 }
 
@@ -49,7 +49,7 @@ static bool says(const char *why)
 
 static void port_goes_down(void)
 {
-	view.n_paths = 0;
+	decision.n_paths = 0;
 	check(MV_PATH_LOCAL_DOWN, 1);
 	assert_true(says("no other rail"));
 }
@@ -60,8 +60,8 @@ static void is_away(void)
 	conn.state = MESH_CONN_MOVED;
 	conn.path = (struct mesh_conn_path){.gid = {.raw = {3}}, .peer_gid = {.raw = {4}}, .gid_type = MV_GID_TYPE_ROCE_V2};
 	conn.primary.away = true;
-	view.n_paths = 1;
-	view.paths[0] = primary;
+	decision.n_paths = 1;
+	decision.paths[0] = primary;
 }
 
 /* The port comes up again before there was another path. */
@@ -79,11 +79,11 @@ static void test_path_works_again(void **state)
 static void test_not_drained_any_more(void **state)
 {
 	(void)state;
-	view.n_paths = 0;
-	view.drained = true;
+	decision.n_paths = 0;
+	decision.drained = true;
 	check(MV_PATH_LOCAL_DOWN, 1);
 	assert_true(says("no other rail"));
-	view.drained = false;
+	decision.drained = false;
 	now_ns += 300 * MS;
 	assert_int_equal(check(MV_PATH_WORKS, 2), now_ns + 700 * MS);
 	assert_true(says("no other rail"));
@@ -130,7 +130,7 @@ static void test_return_is_refused(void **state)
 	now_ns += 2 * SECOND_NS;
 	check(MV_PATH_WORKS, 1);
 	assert_true(says("why"));
-	view.n_paths = 0;
+	decision.n_paths = 0;
 	check(MV_PATH_WORKS, 2);
 	assert_false(says("why"));
 }

@@ -83,7 +83,7 @@ static int setup(void **state)
 	mesh_root.undetected = 0;
 	is_well();
 	conn.ends.local_type = MV_GID_TYPE_ROCE_V2;
-	view.generation = 1;
+	decision.generation = 1;
 	mesh_conn_settled(&conn);
 	assert_true(conn.move.leader);
 	mesh_path_monitor_agent(true);
@@ -243,15 +243,15 @@ static void test_in_a_batch(void **state)
 static void test_better_path(void **state)
 {
 	(void)state;
-	view.n_paths = 2;
-	view.paths[1] = view.paths[0];
-	view.paths[1].local_gid.raw[0] = 5;
-	view.paths[1].local_rail = 2;
+	decision.n_paths = 2;
+	decision.paths[1] = decision.paths[0];
+	decision.paths[1].local_gid.raw[0] = 5;
+	decision.paths[1].local_rail = 2;
 	sure_but(0, MV_PROBED_SILENT);
 	assert_int_equal(n_taken, 0);
 	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
 	assert_false(conn.move.early);
-	assert_memory_equal(&conn.move.paths.list[0].local_gid, &view.paths[1].local_gid, 16);
+	assert_memory_equal(&conn.move.paths.list[0].local_gid, &decision.paths[1].local_gid, 16);
 }
 
 static void test_no_path_any_more(void **state)
@@ -260,7 +260,7 @@ static void test_no_path_any_more(void **state)
 	prepare();
 	found(MV_PROBED_DOWN);
 	mesh_conn_check(&conn, now_ns, now_ns);
-	view.n_paths = 0;
+	decision.n_paths = 0;
 	quiesce();
 	carry_out();
 	assert_false(conn.move.failover);
@@ -366,12 +366,12 @@ static void follower_is_sure(bool wished)
 	conn.move.wish.own = wished;
 	conn.move.state = MV_MOVE_ANSWERED;
 	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), UINT64_MAX);
-	view.verdict = MV_PATH_LOCAL_DOWN;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
 	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), now_ns + 20 * MS);
-	view.verdict = MV_PATH_WORKS;
+	decision.verdict = MV_PATH_WORKS;
 	now_ns += 19 * MS;
 	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), UINT64_MAX);
-	view.verdict = MV_PATH_LOCAL_DOWN;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
 	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), now_ns + 20 * MS);
 	assert_null(mv_move_peek(&conn.move));
 	/* Among hundreds what the leader has said may not have been looked at. */
@@ -523,7 +523,7 @@ static void test_port(void **state)
 {
 	(void)state;
 	prepare();
-	view.verdict = MV_PATH_REMOTE_DOWN;
+	decision.verdict = MV_PATH_REMOTE_DOWN;
 	assert_goes(MV_CTL_REASON_PORT);
 }
 
@@ -532,8 +532,8 @@ static void test_drained(void **state)
 {
 	(void)state;
 	prepare();
-	view.verdict = MV_PATH_LOCAL_DOWN;
-	view.drained = true;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
+	decision.drained = true;
 	check();
 	assert_true(conn.move.unsure);
 	found(MV_PROBED_UP);
@@ -630,10 +630,10 @@ static void test_no_better_path(void **state)
 	(void)state;
 	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_UNKNOWN);
 	assert_does_not_prepare();
-	view.n_paths = 0;
+	decision.n_paths = 0;
 	check();
 	assert_false(conn.move.failover);
-	view.n_paths = 1;
+	decision.n_paths = 1;
 	hear(MV_FRAME_PATH, &alternate_local, &alternate_remote, MV_PROBED_UP);
 	check();
 	assert_true(conn.move.failover);

@@ -47,30 +47,30 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 }
 
 /* The paths that the directory has. */
-struct mesh_view view;
+struct mesh_path_decision decision;
 unsigned int n_searched;
 
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret);
 bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool tries);
 
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	assert_true(request->made);
 	assert_ptr_equal(request->host, mesh_conn_peer_host(&conn));
 	n_searched++;
-	*ret = view;
+	*ret = decision;
 }
 
-void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_directory_verdict(const struct mv_path_request *request, struct mesh_path_decision *ret);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 
 bool unroutable; /* but for what the kernel had a way for */
 
-void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_verdict(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	assert_true(request->made);
 	assert_ptr_equal(request->host, mesh_conn_peer_host(&conn));
-	*ret = view;
+	*ret = decision;
 	if (unroutable && !request->routed)
 		ret->verdict = MV_PATH_APART;
 }
@@ -80,9 +80,11 @@ enum mesh_holder holder;
 union ibv_gid of_others;
 bool authenticated, routed;
 
-enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
+enum mesh_holder __wrap_mesh_directory_holder(const struct mv_host_id *host, const union ibv_gid *gid,
+					      uint32_t *ret_flags);
 
-enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
+enum mesh_holder __wrap_mesh_directory_holder(const struct mv_host_id *host, const union ibv_gid *gid,
+					      uint32_t *ret_flags)
 {
 	assert_memory_equal(host, &conn.ends.host_id, sizeof(*host));
 	*ret_flags = (authenticated ? MV_PEER_AUTHENTICATED : 0) | (routed ? MV_PEER_ROUTED : 0);
@@ -273,7 +275,7 @@ int oneconn_setup(void **state)
 
 	(void)state;
 	memset(&process, 0, sizeof(process));
-	memset(&view, 0, sizeof(view));
+	memset(&decision, 0, sizeof(decision));
 	holder = MESH_HOLDER_UNKNOWN;
 	memset(&of_others, 0, sizeof(of_others));
 	authenticated = routed = mesh_root.config.survive_unauthenticated = false;
@@ -317,7 +319,7 @@ int oneconn_teardown(void **state)
 	free(conn.failures);
 	conn.failures = NULL;
 	free(cq.sw_cq.wcs);
-	free(process.view.state);
+	free(process.directory.state);
 	free(process.devices.all); /* one at most */
 	process.devices.all = NULL;
 	return 0;
@@ -345,8 +347,8 @@ void is_to_move(void)
 	conn.attr.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	mv_move_adopt(&conn.move, &begin, 0, &mv_move_default_times, now_ns);
 	conn.flags.path_failed = true;
-	view.n_paths = 1;
-	view.paths[0] = (struct mv_path){.local_rail = 1,
+	decision.n_paths = 1;
+	decision.paths[0] = (struct mv_path){.local_rail = 1,
 					 .remote_rail = 1,
 					 .local_gid = {.raw = {3}},
 					 .remote_gid = {.raw = {4}},

@@ -17,7 +17,7 @@
 #define MS 1000000ull
 
 extern uint64_t now_ns;
-extern struct mesh_view view; /* what the directory says of its path, and which others there are */
+extern struct mesh_path_decision decision; /* what the directory says of its path, and which others there are */
 extern unsigned int n_searched; /* how often the latter was asked */
 extern bool unroutable; /* but for what the kernel had a way for */
 extern enum mesh_holder holder; /* and whether the peer's host has a GID, */

@@ -93,22 +93,22 @@ void __wrap_mesh_agentlink_packs(struct mesh_agentlink *link)
 	atomic_fetch_add(&n_packs, 1);
 }
 
-bool __wrap_mesh_view_agent(void);
+bool __wrap_mesh_directory_agent(void);
 
-bool __wrap_mesh_view_agent(void)
+bool __wrap_mesh_directory_agent(void)
 {
 	return true;
 }
 
 _Atomic unsigned int n_rests;
 
-void __wrap_mesh_view_rest(void);
-void __real_mesh_view_rest(void);
+void __wrap_mesh_directory_rest(void);
+void __real_mesh_directory_rest(void);
 
-void __wrap_mesh_view_rest(void)
+void __wrap_mesh_directory_rest(void)
 {
 	atomic_fetch_add(&n_rests, 1);
-	__real_mesh_view_rest();
+	__real_mesh_directory_rest();
 }
 
 static struct ibv_qp_ex *no_qp_ex(struct ibv_qp *qp)

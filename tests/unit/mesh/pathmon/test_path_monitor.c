@@ -16,12 +16,12 @@
 
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_thread_wake(bool urgent);
-bool __wrap_mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
+bool __wrap_mesh_directory_has_path(const union ibv_gid *local, const union ibv_gid *remote);
 
 static bool has_path;
 
 /* The directory. */
-bool __wrap_mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
+bool __wrap_mesh_directory_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	(void)local;
 	(void)remote;

@@ -310,21 +310,22 @@ int number_of(const struct opened *o, int which)
 	return which == MESH_RAIL_COMP ? o->events[0] : which == MESH_RAIL_ASYNC ? o->async[0] : o->context.cmd_fd;
 }
 
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
-int __wrap_mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret);
+int __wrap_mesh_directory_rail(const union ibv_gid *gid, uint8_t type, struct mesh_directory_rail *ret);
 
 bool has_path;
 
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	(void)request;
-	*ret = (struct mesh_view){.n_paths = has_path, .paths = {{.local_gid = {.raw = {1}}, .remote_gid = {.raw = {2}}}}};
+	*ret = (struct mesh_path_decision){.n_paths = has_path,
+					   .paths = {{.local_gid = {.raw = {1}}, .remote_gid = {.raw = {2}}}}};
 }
 
-int __wrap_mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret)
+int __wrap_mesh_directory_rail(const union ibv_gid *gid, uint8_t type, struct mesh_directory_rail *ret)
 {
 	(void)gid;
 	(void)type;
-	*ret = (struct mesh_view_rail){.device = DEVICE, .port = 1};
+	*ret = (struct mesh_directory_rail){.device = DEVICE, .port = 1};
 	return 0;
 }

@@ -12,15 +12,15 @@
 #include "program.h"
 #include "rails.h"
 
-int __wrap_mesh_view_stand_in(const char *name, uint8_t port_num, struct mesh_view_stand_in *ret);
+int __wrap_mesh_directory_stand_in(const char *name, uint8_t port_num, struct mesh_directory_stand_in *ret);
 bool __wrap_mesh_rail_may_open(const char *name);
 
 static int view_err;
 static bool openable;
 static unsigned int n_looks, n_tries;
-static struct mesh_view_stand_in serving;
+static struct mesh_directory_stand_in serving;
 
-int __wrap_mesh_view_stand_in(const char *name, uint8_t port_num, struct mesh_view_stand_in *ret)
+int __wrap_mesh_directory_stand_in(const char *name, uint8_t port_num, struct mesh_directory_stand_in *ret)
 {
 	assert_string_equal(name, "mlx5_0");
 	assert_int_equal(port_num, 1);
@@ -58,7 +58,8 @@ static struct ibv_context *begin(bool on)
 	start(FAKEVERBS_34, &usual);
 	mesh_root.config.stand_in = on;
 	fake.state->port = port(IBV_PORT_DOWN);
-	serving = (struct mesh_view_stand_in){.device = "mlx5_1", .port = 1, .mtu_bytes = 1024, .rate_mbps = 200000, .host = "b"};
+	serving = (struct mesh_directory_stand_in){
+		.device = "mlx5_1", .port = 1, .mtu_bytes = 1024, .rate_mbps = 200000, .host = "b"};
 	view_err = 0;
 	openable = true;
 	n_looks = n_tries = 0;

@@ -236,7 +236,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *ret)
 }
 
 const struct mv_host_id host_b = {.bytes = {'b'}}, host_c = {.bytes = {'c'}};
-static struct mesh_view view;
+static struct mesh_path_decision decision;
 const struct mv_host_id no_host;
 struct mv_host_id last_host; /* that paths were looked for to; zero: any */
 bool by_links;
@@ -248,36 +248,38 @@ bool apart; /* no two addresses are joined */
 struct mv_ctl_msg asked; /* last */
 unsigned int n_asked;
 
-void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret);
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
-int __wrap_mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
-enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
-unsigned int __wrap_mesh_view_n_holders(const union ibv_gid *gid);
-bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed);
-bool __wrap_mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote);
+void __wrap_mesh_directory_decide(const struct mv_path_request *request, struct mesh_path_decision *ret);
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret);
+int __wrap_mesh_directory_rail(const union ibv_gid *gid, uint8_t type, struct mesh_directory_rail *ret);
+enum mesh_holder __wrap_mesh_directory_holder(const struct mv_host_id *host, const union ibv_gid *gid,
+					      uint32_t *ret_flags);
+unsigned int __wrap_mesh_directory_n_holders(const union ibv_gid *gid);
+bool __wrap_mesh_directory_is_doubted(const union ibv_gid *gid, bool routed);
+bool __wrap_mesh_directory_may_join(const union ibv_gid *local, const union ibv_gid *remote);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 void __wrap_mesh_thread_rail(struct mesh_rail *rail);
 uint64_t __wrap_mesh_now_ns(void);
 
 /* Nothing of other paths where the program's own works. */
-void __wrap_mesh_view_decide(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_decide(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
-	__wrap_mesh_view_paths(request, ret);
+	__wrap_mesh_directory_paths(request, ret);
 	if (ret->verdict == MV_PATH_WORKS)
 		ret->n_paths = 0;
 }
 
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_directory_paths(const struct mv_path_request *request, struct mesh_path_decision *ret)
 {
 	assert_string_equal(request->device, "mlx5_0");
 	assert_true(request->made == !!request->host);
 	by_links = request->by_links;
 	last_host = request->host ? *request->host : no_host;
-	*ret = view;
+	*ret = decision;
 }
 
-enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *of, uint32_t *ret_flags)
+enum mesh_holder __wrap_mesh_directory_holder(const struct mv_host_id *host, const union ibv_gid *of,
+					      uint32_t *ret_flags)
 {
 	const union ibv_gid peers = gid(0, 2);
 
@@ -288,20 +290,20 @@ enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const un
 	return holder;
 }
 
-bool __wrap_mesh_view_is_doubted(const union ibv_gid *gid, bool routed)
+bool __wrap_mesh_directory_is_doubted(const union ibv_gid *gid, bool routed)
 {
 	assert_false(routed);
 	return mv_gid_equal(gid, &doubted);
 }
 
-bool __wrap_mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote)
+bool __wrap_mesh_directory_may_join(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	assert_int_equal(local->raw[15], 1);
 	assert_int_equal(remote->raw[15], 2);
 	return !apart;
 }
 
-unsigned int __wrap_mesh_view_n_holders(const union ibv_gid *gid)
+unsigned int __wrap_mesh_directory_n_holders(const union ibv_gid *gid)
 {
 	(void)gid;
 	return n_holders;
@@ -312,13 +314,13 @@ union ibv_gid gid(unsigned int rail, unsigned int host)
 	return (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff, 10, (uint8_t)rail, 0, (uint8_t)host}};
 }
 
-int __wrap_mesh_view_rail(const union ibv_gid *of, uint8_t type, struct mesh_view_rail *ret)
+int __wrap_mesh_directory_rail(const union ibv_gid *of, uint8_t type, struct mesh_directory_rail *ret)
 {
 	(void)type;
 	assert_int_equal(of->raw[15], 1);
 	if (rails[of->raw[13]].shut)
 		return -ENOENT;
-	*ret = (struct mesh_view_rail){.port = 1};
+	*ret = (struct mesh_directory_rail){.port = 1};
 	snprintf(ret->device, sizeof(ret->device), "mlx5_%u", of->raw[13]);
 	return 0;
 }
@@ -354,12 +356,13 @@ void paths(enum mv_path_verdict verdict, unsigned int first, unsigned int second
 {
 	unsigned int which[] = {first, second};
 
-	view = (struct mesh_view){.verdict = verdict, .host_id = verdict == MV_PATH_UNKNOWN ? no_host : host_b};
-	snprintf(view.host, sizeof(view.host), "%s", verdict == MV_PATH_UNKNOWN ? "" : "b");
-	for (; view.n_paths < 2 && which[view.n_paths] < N_RAILS; view.n_paths++)
-		view.paths[view.n_paths] = (struct mv_path){
-			.local_gid = gid(which[view.n_paths], 1),
-			.remote_gid = gid(which[view.n_paths], 2),
+	decision = (struct mesh_path_decision){.verdict = verdict,
+					       .host_id = verdict == MV_PATH_UNKNOWN ? no_host : host_b};
+	snprintf(decision.host, sizeof(decision.host), "%s", verdict == MV_PATH_UNKNOWN ? "" : "b");
+	for (; decision.n_paths < 2 && which[decision.n_paths] < N_RAILS; decision.n_paths++)
+		decision.paths[decision.n_paths] = (struct mv_path){
+			.local_gid = gid(which[decision.n_paths], 1),
+			.remote_gid = gid(which[decision.n_paths], 2),
 			.type = MV_GID_TYPE_ROCE_V2,
 		};
 }

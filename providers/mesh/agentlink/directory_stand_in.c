@@ -6,7 +6,7 @@
 #include "directory_client_int.h"
 #include "standin.h"
 
-static void copy(const struct mv_directory *dir, const struct mv_stand_in *found, struct mesh_view_stand_in *ret)
+static void copy(const struct mv_directory *dir, const struct mv_stand_in *found, struct mesh_directory_stand_in *ret)
 {
 	const struct mv_dir_rail *rail = &dir->rails[found->rail];
 
@@ -18,7 +18,7 @@ static void copy(const struct mv_directory *dir, const struct mv_stand_in *found
 	ret->rate_mbps = rail->rate_mbps;
 }
 
-int mesh_view_stand_in(const char *device, uint8_t port_num, struct mesh_view_stand_in *ret)
+int mesh_directory_stand_in(const char *device, uint8_t port_num, struct mesh_directory_stand_in *ret)
 {
 	const struct mv_stand_in_request request = {
 		.device = device,
@@ -26,15 +26,15 @@ int mesh_view_stand_in(const char *device, uint8_t port_num, struct mesh_view_st
 		.agent_version = MV_CTL_VERSION,
 		.exclude = &mesh_root.config.exclude,
 	};
-	int saved_errno = errno, cancel = mesh_view_lock(), err = -ENOENT;
-	const struct mv_directory *dir = mesh_view_directory();
+	int saved_errno = errno, cancel = mesh_directory_lock(), err = -ENOENT;
+	const struct mv_directory *dir = mesh_directory_mapped();
 	struct mv_stand_in found;
 
 	if (dir)
 		err = mv_stand_in_find(dir, &request, &found);
 	if (!err)
 		copy(dir, &found, ret);
-	mesh_view_unlock(cancel);
+	mesh_directory_unlock(cancel);
 	errno = saved_errno;
 	return err;
 }
