@@ -76,6 +76,14 @@ class DocsTest(unittest.TestCase):
                    if not fnmatch.filter(SOURCES, f"*/{name}")]
         self.assertEqual(unknown, [])
 
+    def test_functions_exist(self):
+        pages = [TOP / "CONTRIBUTING.md", *(TOP / "docs").rglob("*.md"), *(page for part in PARTS for page in part.rglob("README.md"))]
+        known = {word for path in SOURCES for word in re.findall(r"\b(?:mesh|mv|md)_\w+", (TOP / path[1:]).read_text())}
+        self.assertIn("mesh_conn_check", known)
+        unknown = [f"{page.relative_to(TOP)}: {name}()" for page in pages
+                   for name in re.findall(r"`((?:mesh|mv|md)_\w+)\(\)`", page.read_text()) if name not in known]
+        self.assertEqual(unknown, [])
+
     def test_rooms_name_their_files(self):
         """The README of a room names each source file of the room; the first column of its tables names no others."""
         wrong = []
