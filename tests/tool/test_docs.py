@@ -70,7 +70,7 @@ class DocsTest(unittest.TestCase):
 
     def test_source_files_exist(self):
         """By any part of their path, such as `gid.h`. Other documents also name files of Linux and of rdma-core."""
-        pages = [TOP / "CONTRIBUTING.md", TOP / "docs/overview.md", TOP / "docs/glossary.md",
+        pages = [TOP / "CONTRIBUTING.md", TOP / "docs/overview.md", TOP / "docs/where.md", TOP / "docs/glossary.md",
                  *(page for part in PARTS for page in part.rglob("README.md"))]
         unknown = [f"{page.relative_to(TOP)}: {name}" for page in pages for name in named_sources(page.read_text())
                    if not fnmatch.filter(SOURCES, f"*/{name}")]
