@@ -112,12 +112,16 @@ static int look_for_fraction(struct json_object *object, int flags, struct json_
 	return JSON_C_VISIT_RETURN_STOP;
 }
 
-static char *print_object(struct json_object *object)
+static char *print_object(struct json_object *object, size_t most)
 {
 	bool has_fraction = false;
+	const char *text;
 
 	json_c_visit(object, 0, look_for_fraction, &has_fraction);
-	return has_fraction ? NULL : strdup(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+	if (has_fraction)
+		return NULL;
+	text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	return text && strlen(text) <= most ? strdup(text) : NULL;
 }
 
 char *md_control_object(const char *text, size_t len)
@@ -131,7 +135,7 @@ char *md_control_object(const char *text, size_t len)
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	object = json_tokener_parse_ex(tokener, text, (int)len);
 	if (object && json_object_is_type(object, json_type_object) && json_tokener_get_parse_end(tokener) == len)
-		ret = print_object(object);
+		ret = print_object(object, 2 * len);
 	json_object_put(object);
 	json_tokener_free(tokener);
 	return ret;
