@@ -2,6 +2,8 @@
 /* State of paths, notification of processes, schedule of probes. */
 #include "probes_internal.h"
 
+#include <utlist.h>
+
 /* After this many intervals of silence, a path is probed a tenth as often; after ten times as many, a hundredth. */
 #define BRISK_INTERVALS 50
 
@@ -34,21 +36,35 @@ static enum mv_probed as_seen_by(const struct md_probe_watch *watch, enum mv_pro
 	return watch->watch == MV_WATCH_WORK && state == MV_PROBED_SILENT ? MV_PROBED_UP : state;
 }
 
+void md_probe_untold(struct md_probes *probes, struct md_probe_watch *watch, bool untold)
+{
+	if (watch->untold_prev)
+		DL_DELETE2(probes->untold, watch, untold_prev, untold_next);
+	watch->untold_prev = watch->untold_next = NULL;
+	if (untold)
+		DL_APPEND2(probes->untold, watch, untold_prev, untold_next);
+}
+
+void md_probe_tell_one(struct md_probes *probes, struct md_probe_watch *watch)
+{
+	const struct md_probe *p = watch->probe;
+	enum mv_probed state = as_seen_by(watch, p->state);
+
+	/* A warned process is told once the warning is over. */
+	if (!watch->told || (watch->warned ? !p->suspicion.warned : watch->told_probed != state)) {
+		watch->told = probes->ops->tell(probes->arg, watch->client, &p->key, state);
+		watch->told_probed = state;
+		watch->warned &= !watch->told;
+	}
+	md_probe_untold(probes, watch, !watch->told);
+}
+
 void md_probe_tell(struct md_probes *probes, struct md_probe *p)
 {
 	struct md_probe_watch *watch;
 
-	LIST_FOREACH(watch, &p->watches, of_path) {
-		enum mv_probed state = as_seen_by(watch, p->state);
-
-		/* A warned process is told once the warning is over. */
-		if (watch->told && (watch->warned ? p->suspicion.warned : watch->told_probed == state))
-			continue;
-		watch->told = probes->ops->tell(probes->arg, watch->client, &p->key, state);
-		watch->told_probed = state;
-		watch->warned &= !watch->told;
-		probes->untold |= !watch->told;
-	}
+	LIST_FOREACH(watch, &p->watches, of_path)
+	md_probe_tell_one(probes, watch);
 }
 
 void md_probe_set_state(struct md_probes *probes, struct md_probe *p, enum mv_probed state)
@@ -64,13 +80,16 @@ void md_probe_set_state(struct md_probes *probes, struct md_probe *p, enum mv_pr
 
 void md_probes_tell_the_rest(struct md_probes *probes)
 {
-	struct md_probe *p, *next;
+	const struct md_probe_watch *last = probes->untold ? probes->untold->untold_prev : NULL;
 
-	if (!probes->untold)
-		return;
-	probes->untold = false;
-	HASH_ITER(hh, probes->by_key, p, next)
-	md_probe_tell(probes, p);
+	/* A user may have thousands of watches and read nothing. */
+	for (unsigned int i = 0; i < MD_TELLS_PER_TURN && last; i++) {
+		struct md_probe_watch *watch = probes->untold;
+
+		if (watch == last)
+			last = NULL;
+		md_probe_tell_one(probes, watch);
+	}
 }
 
 /* ---- schedule -------------------------------------------------------------------------------- */

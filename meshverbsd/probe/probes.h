@@ -70,6 +70,7 @@ struct md_probe_watch_list {
 /* One process watches one path. */
 struct md_probe_watch {
 	LIST_ENTRY(md_probe_watch) of_path, of_client;
+	struct md_probe_watch *untold_prev, *untold_next; /* in md_probes.untold; NULL: not there */
 	struct md_probe *probe;
 	struct md_probe_watch_list *list; /* of the client */
 	uint64_t client; /* number of the client */
@@ -157,7 +158,7 @@ struct md_probes {
 	struct md_probe_user *users;
 	size_t n, n_watches;
 	size_t n_scheduled, n_suspect, n_down, n_awaited; /* numbers of paths */
-	bool untold; /* a process could not be told yet */
+	struct md_probe_watch *untold; /* their processes could not be told yet: list of utlist.h, last tried last */
 	uint64_t next_ns; /* md_probes_tick() is due then, or later; UINT64_MAX: no tick */
 	/* regular_ns: next probe by schedule. awaited_ns: next missing echo, valid while @n_awaited. next_ns is the earlier one */
 	uint64_t regular_ns, awaited_ns;

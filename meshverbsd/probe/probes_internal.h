@@ -39,7 +39,11 @@ void md_probe_set_rounds(struct md_probes *probes, struct md_probe *p, unsigned 
 void md_probe_set_suspect(struct md_probes *probes, struct md_probe *p, bool suspect);
 /** md_probe_tell - tell the state to processes that do not know it; failures are retried by md_probes_tell_the_rest() */
 void md_probe_tell(struct md_probes *probes, struct md_probe *p);
-/** md_probes_tell_the_rest - tell processes that could not be told before */
+/** md_probe_tell_one - the same for one process */
+void md_probe_tell_one(struct md_probes *probes, struct md_probe_watch *watch);
+/** md_probe_untold - note whether a process could not be told */
+void md_probe_untold(struct md_probes *probes, struct md_probe_watch *watch, bool untold);
+/** md_probes_tell_the_rest - tell processes that could not be told before: MD_TELLS_PER_TURN of them, in turn */
 void md_probes_tell_the_rest(struct md_probes *probes);
 /** md_probes_tell_soon - make a tick due if processes could not be told */
 void md_probes_tell_soon(struct md_probes *probes, uint64_t now_ns);

@@ -117,6 +117,7 @@ static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
 	struct md_probe *p = watch->probe;
 	uint64_t account = watch->account;
 
+	md_probe_untold(probes, watch, false);
 	count_scheduled(probes, p, watch->watch, 0, 0);
 	LIST_REMOVE(watch, of_path);
 	if (!is_watched_by(p, account))
@@ -236,7 +237,7 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 	watch->watch = mask;
 	/* The process waits for an answer. A warned process knows the state, and is told how the warning ends. */
 	watch->told = watch->told && watch->warned && watch->probe->suspicion.warned;
-	md_probe_tell(probes, watch->probe);
+	md_probe_tell_one(probes, watch);
 	md_probes_tell_soon(probes, now_ns);
 	return 0;
 }

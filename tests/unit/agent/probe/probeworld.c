@@ -22,6 +22,7 @@ size_t queue_room, send_room, n_stuck;
 enum mv_probed told[N_PATHS];
 unsigned int n_told[N_PATHS], n_warned[N_PATHS], n_ticks, told_order[N_PATHS];
 bool socket_full;
+unsigned int n_tried;
 
 static struct flying flying[N_FLYING];
 static uint64_t order;
@@ -83,6 +84,7 @@ static bool on_tell(void *arg, uint64_t client, const struct md_probe_key *key, 
 
 	(void)arg;
 	(void)client;
+	n_tried++;
 	if (socket_full)
 		return false;
 	path = path_of(key);

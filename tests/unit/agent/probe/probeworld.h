@@ -42,6 +42,7 @@ extern size_t send_room, n_stuck; /* of our socket: datagrams */
 extern enum mv_probed told[N_PATHS];
 extern unsigned int n_told[N_PATHS], n_warned[N_PATHS], n_ticks, told_order[N_PATHS];
 extern bool socket_full;
+extern unsigned int n_tried; /* to tell a process, also if its socket was full */
 
 /** begin - anew: all paths work, nobody watches any */
 void begin(void);

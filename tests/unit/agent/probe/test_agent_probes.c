@@ -339,6 +339,38 @@ static void test_bounds_of_users(void **state)
 	assert_null(probes.users);
 }
 
+/* Processes that read nothing do not keep the agent at work: all of them are tried, but a few at a time. */
+static void test_many_untold(void **state)
+{
+	enum { N_LISTS = 3, N = N_LISTS * MD_WATCHES_PER_CLIENT };
+	struct md_probe_watch_list lists[N_LISTS] = {0};
+
+	(void)state;
+	n_tried = 0;
+	for (unsigned int i = 0; i < N; i++)
+		assert_int_equal(watch_one(i / N_LISTS, 1 + i % N_LISTS, 1000, &lists[i % N_LISTS]), 0);
+	/* Who watches a path has the others' processes told nothing. */
+	assert_int_equal(n_tried, N);
+	for (unsigned int turn = 0; turn < 2 * N / MD_TELLS_PER_TURN; turn++) {
+		n_tried = 0;
+		assert_true(probes.next_ns <= now_ns + INTERVAL);
+		now_ns = probes.next_ns;
+		md_probes_tick(&probes, true, 0, now_ns);
+		assert_int_equal(n_tried, MD_TELLS_PER_TURN);
+		/* Who begins later has a turn, too. */
+		if (turn == 0)
+			assert_int_equal(watch_one(0, 9, 1001, &watches), 0);
+	}
+	for (unsigned int i = 0; i < N_LISTS; i++)
+		md_probes_drop(&probes, &lists[i]);
+	n_tried = 0;
+	now_ns = probes.next_ns;
+	md_probes_tick(&probes, true, 0, now_ns);
+	assert_int_equal(n_tried, 1);
+	md_probes_drop(&probes, &watches);
+	assert_null(probes.untold);
+}
+
 /* Who is told one nonce cannot compute the next one: no counter, and no linear congruence. */
 static void test_nonces_cannot_be_computed(void **state)
 {
@@ -374,6 +406,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nonces_cannot_be_computed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_users, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_untold, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
