@@ -56,11 +56,17 @@ static struct md_host *host_of(struct md_agent *agent, const struct md_probe *pr
 	return md_hosts_find(&agent->hosts, &probe->host);
 }
 
-/* For each path: accounts that watch different paths to a host all want the host. */
-static void want(struct md_agent *agent, struct md_host *host, const struct md_probe *probe)
+/*
+ * For each path: accounts that watch different paths to a host all want the host. Thousands of processes may watch the
+ * path, so they are not looked at each time.
+ */
+static void want(struct md_agent *agent, struct md_host *host, struct md_probe *probe, uint64_t now_ns)
 {
 	const struct md_probe_watch *watch;
 
+	if (now_ns < probe->want_ns && md_host_is_wanted(host))
+		return;
+	probe->want_ns = now_ns + RENEW_NS;
 	LIST_FOREACH(watch, &probe->watches, of_path)
 		md_hosts_want(&agent->hosts, host, watch->account);
 }
@@ -77,7 +83,7 @@ void md_cookie_refresh_look(struct md_agent *agent, uint64_t now_ns)
 
 		if (!host)
 			continue;
-		want(agent, host, probe);
+		want(agent, host, probe, now_ns);
 		if (now_ns < host->renew_ns)
 			continue;
 		host->renew_ns = now_ns + RENEW_NS;

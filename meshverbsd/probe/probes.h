@@ -115,6 +115,7 @@ struct md_probe {
 	struct mv_host_id host; /* the host that answers, or that holds the address */
 	struct md_probe_rtt rtt;
 	uint64_t nonce;
+	uint64_t want_ns; /* until then the accounts that watch the path need not be told apart: exchange/cookie_refresh.c */
 	uint64_t begun_ns, sent_ns, next_ns; /* 0: not yet; next_ns UINT64_MAX: no probe of its own is scheduled */
 	uint64_t number, answered; /* newest probe sent, newest probe answered; 0: none */
 	uint64_t answered_ns; /* when the path last carried both ways: our probe was echoed, or the peer says that our echo arrived */
@@ -145,7 +146,7 @@ struct md_probe_ops {
 struct md_probe_user {
 	UT_hash_handle hh;
 	uint64_t account;
-	size_t n_paths;
+	size_t n_paths, n_watches;
 };
 
 struct md_probes {
@@ -199,8 +200,8 @@ void md_probes_fini(struct md_probes *probes);
  *
  * The process is told the state, at once or by a tick soon.
  *
- * Return: 0; -EOPNOTSUPP: probes are off; -ENOSPC: beyond MD_PROBES_MAX paths, or MD_WATCHES_PER_CLIENT; -EDQUOT:
- * beyond MD_PATHS_PER_ACCOUNT; -ENOMEM.
+ * Return: 0; -EOPNOTSUPP: probes are off; -ENOSPC: beyond MD_PROBES_MAX paths, MD_WATCHES_PER_CLIENT or MD_WATCHES_MAX;
+ * -EDQUOT: beyond MD_PATHS_PER_ACCOUNT or MD_WATCHES_PER_ACCOUNT; -ENOMEM.
  */
 int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t watch, uint64_t client, uint64_t account,
 		    struct md_probe_watch_list *list, uint64_t now_ns);

@@ -74,8 +74,8 @@ static bool is_watched_by(const struct md_probe *p, uint64_t account)
 	return false;
 }
 
-/* Charges one path to an account. Return: 0; -EDQUOT; -ENOMEM. */
-static int count_path(struct md_probes *probes, uint64_t account)
+/* Charges a watch to an account, and its path. Return: 0; -EDQUOT; -ENOMEM. */
+static int count_watch(struct md_probes *probes, uint64_t account, bool new_path)
 {
 	struct md_probe_user *user;
 
@@ -93,20 +93,22 @@ static int count_path(struct md_probes *probes, uint64_t account)
 			return -ENOMEM;
 		}
 	}
-	if (user->n_paths >= MD_PATHS_PER_ACCOUNT)
+	if (user->n_watches >= MD_WATCHES_PER_ACCOUNT || (new_path && user->n_paths >= MD_PATHS_PER_ACCOUNT))
 		return -EDQUOT;
-	user->n_paths++;
+	user->n_watches++;
+	user->n_paths += new_path;
 	return 0;
 }
 
-static void uncount_path(struct md_probes *probes, uint64_t account)
+static void uncount_watch(struct md_probes *probes, uint64_t account, bool last_of_path)
 {
 	struct md_probe_user *user;
 
 	if (!account)
 		return;
 	HASH_FIND(hh, probes->users, &account, sizeof(account), user);
-	if (--user->n_paths)
+	user->n_paths -= last_of_path;
+	if (--user->n_watches)
 		return;
 	HASH_DEL(probes->users, user);
 	free(user);
@@ -120,8 +122,7 @@ static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
 	md_probe_untold(probes, watch, false);
 	count_scheduled(probes, p, watch->watch, 0, 0);
 	LIST_REMOVE(watch, of_path);
-	if (!is_watched_by(p, account))
-		uncount_path(probes, account);
+	uncount_watch(probes, account, !is_watched_by(p, account));
 	LIST_REMOVE(watch, of_client);
 	watch->list->n--;
 	free(watch);
@@ -157,13 +158,14 @@ static int new_watch(struct md_probes *probes, const struct md_probe_key *path, 
 		     struct md_probe_watch_list *list, struct md_probe_watch **ret)
 {
 	struct md_probe *p = md_probes_find(probes, path);
-	bool counts = !p || !is_watched_by(p, account);
+	bool is_first = !p || !is_watched_by(p, account);
 	struct md_probe_watch *watch;
 	int err;
 
-	if (list->n >= MD_WATCHES_PER_CLIENT || (!p && !md_has_room(probes->n, MD_PROBES_MAX, account)))
+	if (list->n >= MD_WATCHES_PER_CLIENT || !md_has_room(probes->n_watches, MD_WATCHES_MAX, account) ||
+	    (!p && !md_has_room(probes->n, MD_PROBES_MAX, account)))
 		return -ENOSPC;
-	err = counts ? count_path(probes, account) : 0;
+	err = count_watch(probes, account, is_first);
 	if (err)
 		return err;
 	watch = calloc(1, sizeof(*watch));
@@ -171,10 +173,11 @@ static int new_watch(struct md_probes *probes, const struct md_probe_key *path, 
 		p = add(probes, path);
 	if (!watch || !p) {
 		free(watch);
-		if (counts)
-			uncount_path(probes, account);
+		uncount_watch(probes, account, is_first);
 		return -ENOMEM;
 	}
+	if (is_first)
+		p->want_ns = 0;
 	watch->probe = p;
 	watch->client = client;
 	watch->account = account;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "hostsint.h"
 #include "bundle_wire.h"
 #include "paths.h"
 #include "peers.h"
@@ -884,6 +885,56 @@ static void test_watchers_of_different_paths(void **state)
 	end();
 }
 
+/* Account of a watch that is looked at: the host is wanted by it. */
+static unsigned int n_wanters_after_look(struct md_host *host)
+{
+	md_hosts_unwant(&agent.hosts, host);
+	md_hosts_want(&agent.hosts, host, 0);
+	md_cookie_refresh_look(&agent, md_now());
+	return (unsigned int)__builtin_popcount(md_host_wanters(host)) - 1;
+}
+
+/* A thousand processes may watch a path, so they are not looked at in each look; but who comes is. */
+static void test_watchers_are_looked_at_seldom(void **state)
+{
+	struct md_probe_watch_list watches[3] = {{.n = 0}};
+	struct md_probe *probe;
+	struct md_probe_key path;
+	struct md_host *host;
+
+	(void)state;
+	begin();
+	md_msg_router_init(&agent);
+	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100}};
+	md_prober_init(&agent);
+	host = add_holder(1);
+	path = (struct md_probe_key){.local = unit_gid("fe80::1"), .remote = host->desc->gids[0].gid};
+	assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1, MALLORY, &watches[0], MD_S), 0);
+	probe = agent.prober.probes.by_key;
+	probe->state = MV_PROBED_UP;
+	probe->has_host = true;
+	probe->host = host->id;
+	assert_int_equal(n_wanters_after_look(host), 1);
+	assert_int_equal(n_wanters_after_look(host), 0);
+	/* A further process of the account is nothing new. */
+	assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 2, MALLORY, &watches[1], MD_S), 0);
+	assert_int_equal(n_wanters_after_look(host), 0);
+	assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 3, VICTIM, &watches[2], MD_S), 0);
+	assert_int_equal(n_wanters_after_look(host), 2);
+	assert_int_equal(n_wanters_after_look(host), 0);
+	clock_ns += MD_COOKIE_EPOCH_NS;
+	assert_int_equal(n_wanters_after_look(host), 2);
+	/* A host that nobody wants is another one since the last look. */
+	md_hosts_unwant(&agent.hosts, host);
+	md_cookie_refresh_look(&agent, md_now());
+	assert_int_equal(__builtin_popcount(md_host_wanters(host)), 2);
+	for (unsigned int i = 0; i < 3; i++)
+		md_probes_drop(&agent.prober.probes, &watches[i]);
+	md_msg_relay_fini(&agent.msg_router.relay);
+	md_gidmap_fini(&agent.gidmap);
+	end();
+}
+
 /* An echo of the host @n from fe80::@from over a path to that address, which a process watches. */
 static void echo_from(unsigned int n, const struct md_probe *probe)
 {
@@ -961,6 +1012,7 @@ int main(void)
 		cmocka_unit_test(test_who_pays),
 		cmocka_unit_test(test_who_wants),
 		cmocka_unit_test(test_watchers_of_different_paths),
+		cmocka_unit_test(test_watchers_are_looked_at_seldom),
 		cmocka_unit_test(test_witness_in_anothers_name),
 	};
 

@@ -339,6 +339,36 @@ static void test_bounds_of_users(void **state)
 	assert_null(probes.users);
 }
 
+/* However many processes an account has: the paths are few, but each process watches all. */
+static void test_bounds_of_watches(void **state)
+{
+	const size_t most = MD_WATCHES_MAX - MD_WATCHES_MAX / MD_ROOT_SHARE;
+	struct md_probe_watch_list lists[3] = {0};
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(watch_one(0, 1 + i, 1000, &lists[i]), 0);
+	assert_int_equal(probes.users->n_watches, 2);
+	assert_int_equal(probes.users->n_paths, 1);
+	/* As if there were more, which takes long. */
+	probes.users->n_watches += MD_WATCHES_PER_ACCOUNT - 3;
+	assert_int_equal(watch_one(1, 1, 1000, &lists[0]), 0);
+	assert_int_equal(watch_one(1, 2, 1000, &lists[1]), -EDQUOT);
+	assert_int_equal(watch_one(1, 3, 1001, &lists[2]), 0);
+	md_probes_drop(&probes, &lists[0]);
+	assert_int_equal(watch_one(1, 2, 1000, &lists[1]), 0);
+	probes.users->n_watches -= MD_WATCHES_PER_ACCOUNT - 3;
+	/* All together leave some to root. */
+	probes.n_watches += most - 3;
+	assert_int_equal(watch_one(2, 2, 1000, &lists[1]), -ENOSPC);
+	assert_int_equal(watch_one(2, 9, 0, &others_watches), 0);
+	probes.n_watches -= most - 3;
+	assert_int_equal(watch_one(2, 2, 1000, &lists[1]), 0);
+	for (unsigned int i = 0; i < 3; i++)
+		md_probes_drop(&probes, &lists[i]);
+	assert_null(probes.users);
+}
+
 /* Processes that read nothing do not keep the agent at work: all of them are tried, but a few at a time. */
 static void test_many_untold(void **state)
 {
@@ -406,6 +436,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nonces_cannot_be_computed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_users, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bounds_of_watches, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_untold, setup, teardown),
 	};
 
