@@ -252,7 +252,7 @@ static void on_hint(struct md_agent *agent, const struct md_received *query, con
 	uint64_t generation = md_get64(&r);
 
 	if (target && !r.bad && md_target_hinted(target, host, opened->start, generation))
-		md_targets_ask_now(&agent->targets, target, MD_TARGETS_OF_OTHERS, now_ns, md_tx_ask, agent);
+		md_targets_ask_hinted(&agent->targets, target, now_ns, md_tx_ask, agent);
 }
 
 static void dispatch(struct md_agent *agent, const struct md_received *received,

@@ -227,12 +227,9 @@ bool md_targets_may_answer(const struct md_targets *targets, const struct md_tar
 	       now_ns - target->answered_ns >= md_targets_interval_ms(targets, target->payer->account) * MD_MS;
 }
 
-static void query(struct md_targets *targets, struct md_target *target, struct md_target_user *user, uint64_t now_ns,
+static void query(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
 		  void (*ask)(void *arg, const struct md_target *target), void *arg)
 {
-	if (!md_target_user_has_room(user, now_ns))
-		return;
-	md_target_user_take_room(user, now_ns);
 	if (now_ns >= target->regular_ns)
 		target->n_hints = 0;
 	target->regular_ns = now_ns + md_targets_interval_ms(targets, target->payer->account) * MD_MS;
@@ -261,7 +258,22 @@ void md_targets_ask_now(struct md_targets *targets, struct md_target *target, ui
 	struct md_target_user *user = account == MD_TARGETS_OF_OTHERS ? NULL : md_target_user_find(targets, account);
 
 	md_target_choose_payer(targets, target, now_ns);
-	query(targets, target, user ? user : target->payer, now_ns, ask, arg);
+	if (!user)
+		user = target->payer;
+	if (!md_target_user_has_room(user, now_ns))
+		return;
+	md_target_user_take_room(user, now_ns);
+	query(targets, target, now_ns, ask, arg);
+}
+
+void md_targets_ask_hinted(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
+			   void (*ask)(void *arg, const struct md_target *target), void *arg)
+{
+	static const struct md_rate rate = {.per_second = MD_QUERY_RATE, .burst = QUERY_BURST};
+
+	md_target_choose_payer(targets, target, now_ns);
+	if (md_limit_take(&target->payer->hinted, &rate, now_ns))
+		query(targets, target, now_ns, ask, arg);
 }
 
 /* A single lost query or answer does not make a target silent. */

@@ -9,6 +9,7 @@
 #include "directory.h"
 #include "hash.h"
 #include "bounds.h"
+#include "secure_limit.h"
 
 /*
  * Targets: addresses that this agent queries to learn which host has them. Addresses of the hosts file are always
@@ -29,6 +30,7 @@ struct md_target_user {
 	size_t n; /* targets that the account pays for */
 	size_t n_refs; /* from targets, of payers and of needs */
 	uint64_t room_at_ns; /* token bucket: MD_QUERY_RATE */
+	struct md_limit hinted; /* MD_QUERY_RATE, too: of md_targets_ask_hinted() */
 };
 
 struct md_target_need {
@@ -176,6 +178,14 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
  */
 void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
 			void (*ask)(void *arg, const struct md_target *target), void *arg);
+
+/**
+ * md_targets_ask_hinted - query a target out of turn that md_target_hinted()
+ *
+ * Takes none of the room of other queries: its host may query us without end, and others would not be asked in time.
+ */
+void md_targets_ask_hinted(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
+			   void (*ask)(void *arg, const struct md_target *target), void *arg);
 
 void md_targets_fini(struct md_targets *targets);
 

@@ -565,6 +565,36 @@ static void test_changes_without_end(void **state)
 	assert_true(target->asked_ns && t - target->asked_ns <= 5000 / MD_QUERY_RATE * MD_S + MD_S);
 }
 
+/* Hosts that say without end that they have changed do not keep other hosts of their payer from being asked. */
+static void test_hints_without_end(void **state)
+{
+	enum { N_OWN = 900, N_OTHERS = 340 };
+	struct md_target *own[N_OWN], *others[N_OTHERS];
+	uint64_t t = MD_S, next_ns = 0, generation = 0, queries = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < N_OWN + N_OTHERS; i++) {
+		union ibv_gid gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
+
+		*(i < N_OWN ? &own[i] : &others[i - N_OWN]) = md_targets_use(&targets, &gid, 1001, t);
+	}
+	for (uint64_t end = t + 60 * MD_S; t < end; t += 2 * MD_MS) {
+		struct md_target *target = others[generation++ % N_OTHERS];
+
+		if (md_target_hinted(target, NULL, 1, generation)) {
+			uint64_t before_ns = target->asked_ns;
+
+			md_targets_ask_hinted(&targets, target, t, answer, &t);
+			queries += target->asked_ns != before_ns;
+		}
+		if (next_ns <= t)
+			next_ns = md_targets_tick(&targets, t, answer, &t);
+		for (unsigned int i = 0; t > end - MD_S && i < N_OWN; i++)
+			assert_true(t - own[i]->asked_ns <= MD_QUERY_NS + MD_S);
+	}
+	assert_true(queries > N_OTHERS * MD_HINTS * 4);
+}
+
 /* The next query comes before an answer expires that is valid for some intervals of the new payer. */
 static void test_interval_of_new_payer(void **state)
 {
@@ -836,6 +866,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_account_that_asks, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_sends, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_changes_without_end, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_hints_without_end, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_interval_of_new_payer, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_former_need, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
