@@ -85,7 +85,9 @@ struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid
 	if (user && (target || !add(targets, gid, user, &target))) {
 		md_target_note_need(targets, target, user, true, now_ns);
 		md_target_choose_payer(targets, target, now_ns);
-		target->used_ns = now_ns;
+		/* Other hosts prolong nothing that an account pays for: else it would pay for ever. */
+		if (account != MD_TARGETS_OF_OTHERS || target->payer->account == MD_TARGETS_OF_OTHERS)
+			target->used_ns = now_ns;
 	}
 	if (user)
 		md_target_user_put(targets, user);

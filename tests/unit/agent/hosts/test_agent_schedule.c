@@ -629,6 +629,26 @@ static void test_former_need(void **state)
 	assert_int_equal(HASH_COUNT(targets.users), 1);
 }
 
+/* Who speaks to us from an address does not have an account, or root, pay for it when nobody here needs it any more. */
+static void test_former_need_of_others(void **state)
+{
+	union ibv_gid gid = unit_gid("10.202.0.1");
+	struct md_target *target;
+
+	(void)state;
+	use("10.201.0.1", 1000, MD_S);
+	assert_int_equal(md_targets_add(&targets, &gid, "b"), 0);
+	md_targets_forget_file(&targets);
+	for (uint64_t s = 1; s < 1000; s++) {
+		target = use("10.201.0.1", MD_TARGETS_OF_OTHERS, s * MD_S);
+		assert_int_equal(target->payer->account, s <= 601 ? 1000 : MD_TARGETS_OF_OTHERS);
+		target = use("10.202.0.1", MD_TARGETS_OF_OTHERS, s * MD_S);
+		assert_int_equal(target->payer->account, s == 1 ? 0 : MD_TARGETS_OF_OTHERS);
+		tick(s * MD_S);
+	}
+	assert_int_equal(targets.n, 2);
+}
+
 /* More accounts need an address than are noted: those with the fewest addresses pay, in whatever order they come. */
 static void test_many_accounts(void **state)
 {
@@ -869,6 +889,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hints_without_end, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_interval_of_new_payer, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_former_need, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_former_need_of_others, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_file_address_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
