@@ -138,15 +138,22 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 		first->n_learned = kept;
 }
 
+/* Another host lists the address, but the host that has answered at @first answers there. It is not to go with the other. */
+static bool is_listed_by_another(const struct md_target *target, const struct md_target *first)
+{
+	return !mv_gid_is_zero(&target->via) && !mv_gid_equal(&target->via, &first->gid) && target->answered_ns &&
+	       !memcmp(&target->host, &first->host, sizeof(target->host));
+}
+
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of)
 {
-	struct md_target *first = md_target_first(targets, of), *target;
+	struct md_target *first = md_target_first(targets, of), *target = md_targets_find(targets, gid);
 	size_t most = first && first->payer->account ? MD_TARGETS_PER_ACCOUNT / 2 : MD_TARGETS_PER_ACCOUNT;
 
-	if (!first || first->n_learned == MD_LEARNED_TARGETS || md_targets_find(targets, gid))
+	if (!first || first->n_learned == MD_LEARNED_TARGETS || (target && !is_listed_by_another(target, first)))
 		return false;
 	/* Addresses that only stand by leave room for hosts that a process of any account, or of this one, will ask for. */
-	if (first->payer->n >= most || add(targets, gid, first->payer, &target))
+	if (!target && (first->payer->n >= most || add(targets, gid, first->payer, &target)))
 		return false;
 	target->via = first->gid;
 	first->learned[first->n_learned++] = *gid;

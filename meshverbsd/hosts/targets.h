@@ -108,8 +108,9 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
  * md_targets_learn - add another address of the host that has answered at @of
  *
  * The accounts that need @of pay for the new target, which is queried and forgotten as @of is. MD_LEARNED_TARGETS at most.
+ * If the target was learnt from another host, it goes to the host that answers there.
  *
- * Return: true: added; false: it exists, or there is no room or memory.
+ * Return: true: added, or taken over; false: it exists, or there is no room or memory.
  */
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of);
 

@@ -649,6 +649,38 @@ static void test_former_need_of_others(void **state)
 	assert_int_equal(targets.n, 2);
 }
 
+/* A host that lists the further address of another does not take it along when it goes. */
+static void test_learned_by_another(void **state)
+{
+	const struct mv_host_id thief = {.bytes = {1}}, owner = {.bytes = {2}};
+	const union ibv_gid further = unit_gid("10.202.0.2");
+	struct md_target *of_thief = use("10.201.0.1", 1000, MD_S), *of_owner = use("10.202.0.1", 1001, MD_S);
+	const struct md_desc empty = {0};
+
+	(void)state;
+	tick(MD_S);
+	md_target_answered(of_thief, &thief, MD_S);
+	md_target_answered(of_owner, &owner, MD_S);
+	assert_true(md_targets_learn(&targets, &further, of_thief));
+	/* Whose it is nobody knows before one has answered there. */
+	assert_false(md_targets_learn(&targets, &further, of_owner));
+	tick(2 * MD_S);
+	md_target_answered(md_targets_find(&targets, &further), &owner, 2 * MD_S);
+	assert_false(md_targets_learn(&targets, &further, of_thief));
+	assert_true(md_targets_learn(&targets, &further, of_owner));
+	assert_false(md_targets_learn(&targets, &further, of_owner));
+	assert_int_equal(of_owner->n_learned, 1);
+	md_targets_unlearn(&targets, of_thief, &empty);
+	assert_int_equal(of_thief->n_learned, 0);
+	assert_non_null(md_targets_find(&targets, &further));
+	use("10.202.0.1", 1001, 500 * MD_S);
+	tick(700 * MD_S);
+	assert_int_equal(targets.n, 2);
+	assert_int_equal(md_targets_find(&targets, &further)->payer->account, 1001);
+	md_targets_unlearn(&targets, of_owner, &empty);
+	assert_null(md_targets_find(&targets, &further));
+}
+
 /* More accounts need an address than are noted: those with the fewest addresses pay, in whatever order they come. */
 static void test_many_accounts(void **state)
 {
@@ -890,6 +922,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_interval_of_new_payer, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_former_need, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_former_need_of_others, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_learned_by_another, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_file_address_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
