@@ -158,6 +158,7 @@ class Agent:
         self.key_file = self.dir / "key"
         if key:
             self.write_key(key)
+        self.reloads = 0
         self.settings = f"hosts = {self.dir}/hosts\nexclude_default_route = off\nbeacon_interval_ms = 500\n{settings}"
         (self.dir / "hosts").write_text("")
         self.state = []
@@ -219,7 +220,12 @@ class Agent:
         self.log.close()
 
     def reload(self):
+        """The agent reads its files again, and has done so when this returns: it reads the key file directly after the hosts file."""
+        self.reloads += 1
+        name = f"reload{self.reloads}"
+        (self.dir / "hosts").write_text(f"{name} 192.0.2.1\n")
         self.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: name in [entry["name"] for entry in json.loads(self.ask("peers"))["asked"]], lambda: f"{name}: {self.text()}")
 
     def ask(self, name, timeout=WAIT_S):
         return self.request({"get": name}, timeout)
@@ -293,6 +299,13 @@ class Process:
     def register(self, device, qpn):
         self.sock.send(wire.frame(wire.REGISTER_QP, device=device, qpn=qpn, qp_type=2))
 
+    def settle(self, timeout=WAIT_S):
+        """Waits until the agent has taken all frames before: the answer to this one comes at once, and after them."""
+        self.sock.send(wire.frame(wire.LOOK, dgid="fe80::1"))
+        self.sock.settimeout(timeout)
+        while wire.parse_frame(self.sock.recv(2048))[0] != wire.LOOKED:
+            pass
+
     def send(self, dgid, message):
         self.sock.send(wire.frame(wire.SEND, dgid=dgid, payload=message))
 
@@ -322,16 +335,13 @@ class Process:
             if kind == wire.REFUSED:
                 return device, qpn
 
-    def wakes(self, seconds):
-        """How often it is told within that time that the directory has changed."""
-        end, number = time.monotonic() + seconds, 0
-        while (left := end - time.monotonic()) > 0:
-            self.sock.settimeout(left)
-            try:
-                number += wire.parse_frame(self.sock.recv(2048))[0] == wire.CHANGED
-            except TimeoutError:
-                break
-        return number
+    def wakes(self, number, seconds):
+        """How often it is told that the directory has changed: for that time, and until it was told so @number times."""
+        end, told = time.monotonic() + seconds, 0
+        self.sock.settimeout(WAIT_S)
+        while told < number or time.monotonic() < end:
+            told += wire.parse_frame(self.sock.recv(2048))[0] == wire.CHANGED
+        return told
 
     def closed(self, timeout=WAIT_S):
         """Has the agent hung up?"""
@@ -400,7 +410,7 @@ exec chroot "$root" setpriv --bounding-set=-all --inh-caps=-all --no-new-privs /
         self.parent.stdin.close()
         self.parent.stdout.close()
         try:
-            self.parent.wait(10)
+            self.parent.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             self.parent.kill()
             self.parent.wait()

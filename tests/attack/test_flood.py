@@ -107,7 +107,7 @@ class FloodTest(AttackTest):
         self.with_alice()
         mallory, before, end, number = self.mallory(), self.v.rss_kib(), time.monotonic() + SECONDS, 0
         head = wire.text("mlx5_0") + wire.text("m0") + struct.pack("!IiHHBBBH", 100000, -1, 0, 4096, 1, 2, 1, 1000)
-        while time.monotonic() < end:
+        while time.monotonic() < end or (self.v.metrics()["hosts"] <= 50 and time.monotonic() < end + attacknet.WAIT_S):
             number += 1
             gids = (struct.pack("!4IIHBB", 0x20010db8, number, 0, g, g, 0xffff, wire.ROCE_V2, 128) for g in range(1000))
             desc = struct.pack("!HH", 1, 1000) + head + b"".join(gids)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Attacks on a running agent from its links, and from beyond them."""
 
-
+import time
 
 import attacknet
 import wire
@@ -34,11 +34,11 @@ class LinkTest(AttackTest):
         mallory = self.mallory()
 
         def claim():
-            mallory.send(link_local(1, 1), GROUP, self.beacon(rail))
+            mallory.send(link_local(1, 1), GROUP, self.beacon(rail, interval_ms=60000))
             return self.v.directory().holders("10.0.2.2") == {"mallory"}
 
         wait_for(claim, "mallory is heard")
-        self.assert_stays(lambda: claim() and self.v.directory().holders("10.0.1.2") == self.alice_name)
+        self.assert_alice_keeps_her_address(claim)
         self.assertEqual(self.v.directory().holders("10.0.1.1"), {""})
         self.assertEqual(self.v.directory().holders("10.0.3.1"), {""})
         self.assert_alice_reaches_v()
@@ -69,12 +69,14 @@ class LinkTest(AttackTest):
         before = self.v.rss_kib()
         # One that says that it will be silent for a minute.
         mallory.send(link_local(1, 1), GROUP, self.beacon(wire.rail("mlx5_0", "m0", ["10.78.0.1"]), sender=b"L" * 16, name="seldom", interval_ms=60000))
+        most = 0
         for number in range(20000):
             rail = wire.rail("mlx5_0", "m0", [f"10.77.{number >> 8}.{number & 255}"])
             mallory.send(link_local(1, 1), GROUP, self.beacon(rail, sender=number.to_bytes(16, "big"), name=f"h{number}"))
-        metrics = self.v.metrics()
-        self.assertGreater(metrics["hosts"], 100)
-        self.assertLessEqual(metrics["hosts"], 16384)
+            if number % 1000 == 999:
+                most = max(most, self.v.metrics()["hosts"])
+        self.assertGreater(most, 100)
+        self.assertLessEqual(most, 16384)
         self.assertLess(self.v.rss_kib() - before, 128 * 1024)
         self.with_alice()
         self.assert_alice_reaches_v()
@@ -111,17 +113,16 @@ class LinkTest(AttackTest):
         def run():
             wait_for(lambda: self.v.metrics()["hosts"] >= 512, self.v.metrics)
             self.assertGreater(len(wire.pieces(whole)), 1)
-            wait_for(lambda: announce(1), self.v.metrics, timeout=20)
+            wait_for(lambda: announce(1), self.v.metrics)
 
         self.under_fire(fire, run)
 
     def test_beacons_wake_processes_seldom(self):
         """Invented hosts, one after the other: 32 directories, and two a second, for all of them together."""
-        mallory, seconds = self.mallory(), 6
+        mallory, begun = self.mallory(), time.monotonic()
         process = self.process(self.v)
-        number = self.under_fire(lambda number: self.invent(mallory, number), lambda: process.wakes(seconds))
-        self.assertGreater(number, 5)
-        self.assertLessEqual(number, 32 + 2 * seconds + 2)
+        number = self.under_fire(lambda number: self.invent(mallory, number), lambda: process.wakes(6, seconds=6))
+        self.assertLessEqual(number, 32 + 2 * (time.monotonic() - begun) + 2)
         self.with_alice()
         self.assert_alice_reaches_v()
 
@@ -131,7 +132,7 @@ class LinkTest(AttackTest):
         heard = Listener("v", "v0")
         self.addCleanup(heard.close)
         alice = wire.Header.parse(heard.datagram(lambda head: head.kind == wire.BEACON)[1])
-        mallory, seconds = self.mallory(), 6
+        mallory = self.mallory()
 
         def lie(number):
             """Her port is down, and up again, and so on."""
@@ -139,12 +140,16 @@ class LinkTest(AttackTest):
                 wire.rail("mlx5_0", "a0", ["10.0.1.2"], flags=number % 2), name="alice", sender=alice.sender, start=alice.start,
                 counter=alice.counter + number, generation=1000 + number))
 
-        before = self.v.metrics()["descriptions_held_back"]
+        before, begun = self.v.metrics()["descriptions_held_back"], time.monotonic()
         process = self.process(self.v)
-        number = self.under_fire(lie, lambda: process.wakes(seconds))
-        self.assertGreater(number, 5)
-        self.assertLessEqual(number, 32 + 2 * seconds + 2)
-        self.assertGreater(self.v.metrics()["descriptions_held_back"], before + 200)
+
+        def is_woken():
+            number = process.wakes(6, seconds=6)
+            wait_for(lambda: self.v.metrics()["descriptions_held_back"] > before + 200, self.v.metrics)
+            return number
+
+        number = self.under_fire(lie, is_woken)
+        self.assertLessEqual(number, 32 + 2 * (time.monotonic() - begun) + 2)
         wait_for(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name and self.v.directory().up("10.0.1.2"), self.v.metrics)
         self.assert_alice_reaches_v()
 

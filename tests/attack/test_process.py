@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Attacks on a running agent by local processes."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -101,14 +102,16 @@ class ProcessTest(AttackTest):
         stranger = self.stranger()
         before = self.v.rss_kib()
         lost = self.v.metrics()["messages_undelivered"]
-        for number in range(50000):  # the most that a socket may hold is the kernel's to say
-            message = wire.message(("10.0.2.2", 5), ("10.0.1.1", 1000), attempt=number + 1)
-            stranger.say("10.0.2.1", wire.MESSAGE, wire.envelope(message, number + 1))
-            if not number % 100:
-                time.sleep(0.01)
-            if not number % 1000 and self.v.metrics()["messages_undelivered"] > lost + 1000:
-                break
-        self.assertGreater(self.v.metrics()["messages_undelivered"], lost + 1000)
+        numbers = itertools.count(1)
+
+        def has_lost_some():
+            """The most that a socket may hold is the kernel's to say."""
+            for number in itertools.islice(numbers, 200):
+                message = wire.message(("10.0.2.2", 5), ("10.0.1.1", 1000), attempt=number)
+                stranger.say("10.0.2.1", wire.MESSAGE, wire.envelope(message, number))
+            return self.v.metrics()["messages_undelivered"] > lost + 1000
+
+        wait_for(has_lost_some, self.v.metrics)
         self.assertLess(self.v.rss_kib() - before, 16 * 1024)
         self.assert_alice_reaches_v()
         self.assertIsNotNone(slow.receive())
@@ -142,8 +145,8 @@ class ProcessTest(AttackTest):
             return False
 
     def test_long_answers(self):
-        """Registrations with the costliest status texts, and reports of them that nobody reads: bounded in size and number."""
-        process = self.process(self.v)
+        """Claims with the costliest status texts, and reports of them that nobody reads: bounded in size and number."""
+        process, begun = self.process(self.v), self.v.cpu_seconds()
         process.sock.settimeout(60)
         status = b'{"a":[' + b",".join([b"1"] * 230) + b"]}"
         number = 36000
@@ -163,7 +166,7 @@ class ProcessTest(AttackTest):
         self.assertGreater(len(answer["qps"]), 10000)
         self.assertEqual(answer["qps"][0]["status"]["a"][229], 1)
         self.assertEqual([qp["status"].get("a") for qp in answer["qps"][1:3]], [1, -1])
-        self.assertLess(self.v.cpu_seconds() - cpu, 2)
+        self.assertLess(self.v.cpu_seconds() - cpu, cpu - begun)  # less than what these texts cost when they came
         held = []
         for _ in range(20):
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -209,7 +212,7 @@ sys.stdin.read()
         finally:
             for flood in floods:
                 flood.stdin.close()
-                flood.wait(10)
+                flood.wait(attacknet.WAIT_S)
                 flood.stdout.close()
         wait_for(lambda: self.v.metrics()["processes"] == 0, "all are forgotten")
 
@@ -296,10 +299,16 @@ while True:
         try:
             hog.stdout.readline()
             wait_for(lambda: self.v.metrics()["frames_received"] > 2000, self.v.metrics)
-            used = self.v.cpu_seconds()
-            for _ in range(5):
+            frames = lambda: self.v.metrics()["frames_received"]
+
+            def hog_had(before):
+                """How many frames of the hog's are taken while another process is welcomed."""
                 self.process(self.v).close()
-            self.assertLess(self.v.cpu_seconds() - used, 3)  # its work for others; not the time, which a busy machine takes
+                return frames() - before
+
+            # Without fair turns it is more than a round each time: MD_FRAMES_PER_TURN of each connection. Else a few hundred are, and
+            # more only where this test waits for a processor.
+            wait_for(lambda: hog_had(frames()) < 300 * 64 / 2, self.v.metrics)
             self.assert_alice_reaches_v()
             self.assertIsNone(hog.poll())
         finally:
@@ -360,7 +369,7 @@ os._exit(0)
             self.assertIsNone(linger.poll())
         finally:
             linger.stdin.close()
-            linger.wait(10)
+            linger.wait(attacknet.WAIT_S)
             linger.stdout.close()
 
 

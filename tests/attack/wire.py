@@ -122,8 +122,8 @@ def message(sender, receiver, kind=HELLO, tag=0, attempt=1, path=None, nonces=(1
             struct.pack("!Q", tag) + (gid(path[0]) + struct.pack("!I", path[1]) if path else bytes(20)) + bytes(16) + bytes(8))
 
 
-REGISTER, WELCOME, REGISTER_QP, UNREGISTER_QP, SEND, DELIVER, UNREACHABLE, STATUS, CHANGED = range(1, 10)
-REFUSED, SENDERS = 15, 18
+REGISTER, WELCOME, CLAIM, UNCLAIM, SEND, DELIVER, UNREACHABLE, STATUS, CHANGED = range(1, 10)
+REFUSED, LOOK, LOOKED, SENDERS = 15, 16, 17, 18
 
 
 def frame(kind, device="", qpn=0, dgid=None, payload=b"", version=0, qp_type=0):
