@@ -48,26 +48,33 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 
 static const struct md_rate wakes_rate = {.per_second = MD_WAKES_RATE, .burst = MD_WAKES_BURST};
 
+/* A directory for news that anybody can bring about. */
+static void ration(struct md_agent *agent, bool urgent)
+{
+	struct md_publishing *publishing = &agent->publishing;
+	uint64_t now_ns = md_now();
+
+	if (md_limit_has(&publishing->wakes, &wakes_rate, now_ns))
+		md_due_directory(agent, urgent);
+	else if (publishing->due_ns == UINT64_MAX)
+		publishing->due_ns = now_ns + MD_S / MD_WAKES_RATE;
+}
+
 /*
  * Every new directory wakes all processes of this host. An attacker can invent hosts with keys, so the news of a host
  * is rationed unless a process watches a path to it.
  */
 void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven)
 {
-	struct md_publishing *publishing = &agent->publishing;
-	uint64_t now_ns = md_now(), at_ns;
 	bool is_signed = md_host_is_vouched(host);
 	bool watched = (urgent || is_signed) && md_probes_has_host(&agent->prober.probes, &host->id);
 
 	if (!proven && !(is_signed && watched))
-		publishing->unproven = true;
-	if (proven || watched || md_limit_has(&publishing->wakes, &wakes_rate, now_ns)) {
+		agent->publishing.unproven = true;
+	if (proven || watched)
 		md_due_directory(agent, urgent);
-		return;
-	}
-	at_ns = now_ns + MD_S / MD_WAKES_RATE;
-	if (publishing->due_ns == UINT64_MAX)
-		publishing->due_ns = at_ns;
+	else
+		ration(agent, urgent);
 }
 
 /* A GID that we only keep is given up as soon as another host has it. */
@@ -196,8 +203,15 @@ static void expire(struct md_agent *agent, uint64_t now_ns)
 {
 	bool drained = md_rx_drain(agent);
 
-	if (md_expiry_look(&agent->due.expiry, &agent->hosts, drained, md_udp_dropped(&agent->udp), now_ns))
+	if (!md_expiry_look(&agent->due.expiry, &agent->hosts, drained, md_udp_dropped(&agent->udp), now_ns))
+		return;
+	/* Whoever invents hosts has them expire, one after the other. */
+	if (md_secure_has_key(agent->secure)) {
 		md_due_directory(agent, false);
+		return;
+	}
+	agent->publishing.unproven = true;
+	ration(agent, false);
 }
 
 static void count_heard(struct md_agent *agent, uint64_t now_ns)

@@ -300,11 +300,14 @@ class Process:
         self.sock.send(wire.frame(wire.REGISTER_QP, device=device, qpn=qpn, qp_type=2))
 
     def settle(self, timeout=WAIT_S):
-        """Waits until the agent has taken all frames before: the answer to this one comes at once, and after them."""
+        """Waits until the agent has taken all frames before: the answer to this one comes at once, and after them. Returns how often the
+        process was told meanwhile that the directory has changed."""
         self.sock.send(wire.frame(wire.LOOK, dgid="fe80::1"))
         self.sock.settimeout(timeout)
-        while wire.parse_frame(self.sock.recv(2048))[0] != wire.LOOKED:
-            pass
+        told = 0
+        while (kind := wire.parse_frame(self.sock.recv(2048))[0]) != wire.LOOKED:
+            told += kind == wire.CHANGED
+        return told
 
     def send(self, dgid, message):
         self.sock.send(wire.frame(wire.SEND, dgid=dgid, payload=message))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Attacks on a running agent from its links, and from beyond them."""
 
+import itertools
 import time
 
 import attacknet
@@ -125,6 +126,24 @@ class LinkTest(AttackTest):
         self.assertLessEqual(number, 32 + 2 * (time.monotonic() - begun) + 2)
         self.with_alice()
         self.assert_alice_reaches_v()
+
+    def test_hosts_that_end_wake_processes_seldom(self):
+        """Invented hosts that come at once, and go one after the other: likewise."""
+        mallory, intervals, begun = self.mallory(), itertools.count(1000, 30), time.monotonic()
+        process = self.process(self.v)
+
+        def invent():
+            interval = next(intervals)
+            mallory.send(link_local(1, 1), GROUP, self.beacon(
+                wire.rail("mlx5_0", "m0", [f"10.78.{interval >> 8}.{interval & 255}"]), sender=interval.to_bytes(16, "big"),
+                name=f"h{interval}", interval_ms=interval))
+
+        self.feed(invent, 100, lambda: self.v.metrics()["beacons_received"])
+        wait_for(lambda: self.v.metrics()["hosts"] == 0, self.v.metrics)
+        wait_for(lambda: not self.v.directory().names(), self.v.metrics)
+        number = process.settle()
+        self.assertGreater(number, 5)
+        self.assertLessEqual(number, 32 + 2 * (time.monotonic() - begun) + 2)
 
     def test_beacons_say_that_a_port_is_down(self):
         """In alice's name: so many changes at most; and what she says herself is what counts in the end."""
