@@ -77,8 +77,7 @@ class Alone(AgentTest):
                 a.start()
             self.assertEqual([notify.recv(100) for _ in range(6)],
                          [b"FDSTORE=1\nFDNAME=udp%d\nFDPOLL=0" % family for family in (6, 4)] + [b"READY=1"] + 3 * [b"WATCHDOG=1"])
-            a.agent.send_signal(signal.SIGSTOP)
-            time.sleep(0.5)
+            a.halt()
             notify.setblocking(False)
             with self.assertRaises(BlockingIOError):
                 while True:

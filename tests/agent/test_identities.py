@@ -21,6 +21,7 @@ import attacknet  # noqa: E402
 import wire  # noqa: E402
 
 BUILD = None
+FAR_APART_MS = 60000  # between two beacons: neither host forgets the other one while it has no processor
 
 
 def directory_flags(host, name):
@@ -36,6 +37,7 @@ class IdentityTest(unittest.TestCase):
         self.world = hosts.World(BUILD)
         self.addCleanup(self.world.fini)
         self.qpn = 10
+        self.stood, self.stopped = 0, None  # seconds that agents stood still; since when one does
 
     def tearDown(self):
         for host in self.world.hosts.values():
@@ -67,26 +69,44 @@ class IdentityTest(unittest.TestCase):
     def order(self, host, /, **order):
         return json.loads(host.ask(json.dumps(order)))
 
+    def waited(self):
+        """How long agents were ready to run, and other processes had the processors."""
+        return sum(attacknet.waited_seconds(host.agent.pid) for host in self.world.hosts.values() if host.agent)
+
+    def stalled(self):
+        """How long agents had no processor."""
+        return self.waited() + self.stood + (time.monotonic() - self.stopped if self.stopped else 0)
+
     def traffic(self, a, b):
-        """Messages, one after the other, each of which has to arrive."""
+        """Messages, one after the other, each of which has to arrive. Agents give up a message after a second: that is no fault if an agent
+        had no processor for most of that time."""
         ends = a.talk(), b.talk()
         self.qpn += 1
         qpn, number = self.qpn, 0
         for end in ends:
             end.register("mlx5_0", qpn)
 
-        def say():
+        def arrives(end, gid, other, other_gid):
             nonlocal number
-            number += 1
-            ends[0].say(f"send 10.1.0.1 {qpn} 10.1.0.2 {qpn} {number}")
-            ends[1].expect(f"deliver mlx5_0 {qpn} 10.1.0.1 {qpn} {number}")
-            ends[1].say(f"send 10.1.0.2 {qpn} 10.1.0.1 {qpn} {number}")
-            ends[0].expect(f"deliver mlx5_0 {qpn} 10.1.0.2 {qpn} {number}")
+            number, before = number + 1, self.stalled()
+            end.say(f"send {gid} {qpn} {other_gid} {qpn} {number}")
+            came, given_up = f"deliver mlx5_0 {qpn} {gid} {qpn} {number}", f"unreachable {other_gid} {qpn} {number}"
+            wait_for(f"'{came}', there is {other.lines}", lambda: came in other.poll() or given_up in end.poll())
+            if came in other.poll():
+                return True
+            self.assertGreater(self.stalled() - before, 0.7, "a message has not arrived")
+            return False
+
+        def say():
+            wait_for("there", lambda: arrives(ends[0], "10.1.0.1", ends[1], "10.1.0.2"))
+            wait_for("and back", lambda: arrives(ends[1], "10.1.0.2", ends[0], "10.1.0.1"))
         return say
 
-    def identified_pair(self):
+    def identified_pair(self, interval_ms=300):
         a, b = self.pair()
         self.world.identify(a, b)
+        for host in (a, b):
+            host.settings["beacon_interval_ms"] = interval_ms
         a.start()
         b.start()
         self.both(a, b)
@@ -245,11 +265,15 @@ class IdentityTest(unittest.TestCase):
         wait_for("rotated", lambda: self.own(host) == answer["key"])
         return answer["key"]
 
-    @staticmethod
-    def without_processor(host, say):
+    def without_processor(self, host, say):
         """The host's agent does not run for a moment. So messages to that host are sent again, to addresses that were not used before."""
-        host.agent.send_signal(signal.SIGSTOP)
-        goes_on = threading.Timer(0.5, host.agent.send_signal, [signal.SIGCONT])
+        def go_on():
+            host.agent.send_signal(signal.SIGCONT)
+            self.stood, self.stopped = self.stood + time.monotonic() - self.stopped, None
+
+        host.halt()
+        self.stopped = time.monotonic()
+        goes_on = threading.Timer(0.5, go_on)
         goes_on.start()
         try:
             say()
@@ -258,7 +282,7 @@ class IdentityTest(unittest.TestCase):
 
     def test_rotation(self):
         """Messages both ways while both ends change their keys: each arrives, none is refused for its key, both stay authenticated."""
-        a, b = self.identified_pair()
+        a, b = self.identified_pair(FAR_APART_MS)
         say = self.traffic(a, b)
         before = self.refused(a, b)
         for host, other in ((a, b), (b, a)):
@@ -291,7 +315,7 @@ class IdentityTest(unittest.TestCase):
 
     def test_rotation_of_both(self):
         """At the same time, so neither end knows of the other's new key."""
-        a, b = self.identified_pair()
+        a, b = self.identified_pair(FAR_APART_MS)
         say = self.traffic(a, b)
         before = self.refused(a, b)
         keys = {host: self.order(host, do="key-rotate")["key"] for host in (a, b)}
