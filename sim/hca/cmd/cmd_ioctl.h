@@ -7,6 +7,20 @@
 
 #include "hca.h"
 
+/* Registering a dma-buf: numbers of the kernel's <rdma/ib_user_ioctl_cmds.h>. rdma-core 33 lacks the names. */
+#define METHOD_REG_DMABUF_MR 4
+enum {
+	REG_DMABUF_MR_HANDLE,
+	REG_DMABUF_MR_PD_HANDLE,
+	REG_DMABUF_MR_OFFSET,
+	REG_DMABUF_MR_LENGTH,
+	REG_DMABUF_MR_IOVA,
+	REG_DMABUF_MR_FD,
+	REG_DMABUF_MR_ACCESS_FLAGS,
+	REG_DMABUF_MR_RESP_LKEY,
+	REG_DMABUF_MR_RESP_RKEY,
+};
+
 struct call {
 	struct ucontext *uc;
 	struct ib_uverbs_ioctl_hdr *hdr;
@@ -24,6 +38,7 @@ int ioctl_put(struct call *c, uint16_t id, const void *data, size_t len);
 int ioctl_create_cq(struct call *c);
 int ioctl_create_qp(struct call *c);
 int ioctl_create_srq(struct call *c);
+int ioctl_reg_dmabuf_mr(struct call *c);
 
 /* cmd_devx.c */
 int ioctl_devx_other(struct call *c);

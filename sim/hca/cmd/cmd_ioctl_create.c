@@ -4,10 +4,12 @@
  * only those get it; all others use write(), and both come to the same functions.
  */
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd.h"
 #include "cmd_ioctl.h"
@@ -139,4 +141,32 @@ int ioctl_create_srq(struct call *c)
 	ioctl_put(c, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, &out.max_wr, sizeof(out.max_wr));
 	ioctl_put(c, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, &out.max_sge, sizeof(out.max_sge));
 	return ioctl_put(c, UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, &out.srqn, sizeof(out.srqn));
+}
+
+#define DMABUF_ACCESS                                                                              \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING)
+
+/* In the order of ib_core's checks. */
+int ioctl_reg_dmabuf_mr(struct call *c)
+{
+	struct pd *pd = (struct pd *)obj_get(c->uc, (uint32_t)ioctl_get(c, REG_DMABUF_MR_PD_HANDLE), OBJ_PD);
+	uint64_t offset = ioctl_get(c, REG_DMABUF_MR_OFFSET), iova = ioctl_get(c, REG_DMABUF_MR_IOVA);
+	uint32_t access = (uint32_t)ioctl_get(c, REG_DMABUF_MR_ACCESS_FLAGS);
+	struct mr *mr;
+	int err;
+
+	if (!pd)
+		return -ENOENT;
+	if ((offset - iova) % (uint64_t)sysconf(_SC_PAGESIZE))
+		return -EINVAL;
+	if (access & ~(uint32_t)DMABUF_ACCESS)
+		return -EINVAL;
+	err = mr_create_dmabuf(pd, (int)ioctl_get(c, REG_DMABUF_MR_FD), offset, ioctl_get(c, REG_DMABUF_MR_LENGTH), iova,
+			       access, &mr);
+	if (err)
+		return err;
+	put_handle(c, REG_DMABUF_MR_HANDLE, mr->obj.handle);
+	ioctl_put(c, REG_DMABUF_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	return ioctl_put(c, REG_DMABUF_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
 }

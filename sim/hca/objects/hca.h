@@ -147,6 +147,8 @@ long evq_read(struct hca *h, struct evq *q, int fd, void *buf, unsigned long len
 struct mr *mr_find(struct hca *h, uint32_t key);
 int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access,
 	      struct mr **ret);
+int mr_create_dmabuf(struct pd *pd, int fd, uint64_t offset, uint64_t len, uint64_t iova, uint32_t access,
+		     struct mr **ret);
 int mr_change(struct mr *mr, uint32_t flags, struct pd *pd, uint64_t start, uint64_t len,
 	      uint64_t iova, uint32_t access);
 void mr_destroy(struct mr *mr);

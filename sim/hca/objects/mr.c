@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Since Linux 5.14; the numbers are from the kernel's <asm-generic/mman-common.h>. */
@@ -90,28 +91,13 @@ struct mr *mr_find(struct hca *h, uint32_t key)
 	return mr && mr->key == key ? mr : NULL;
 }
 
-/**
- * mr_create() - register @len bytes at @start, which work requests will call @iova.
- *
- * Return: 0; -EFAULT if the memory is not there or not writable as @access asks; -EINVAL or
- * -EOPNOTSUPP for a combination of access flags that the kernel refuses or this HCA does not have;
- * -ENOMEM.
- */
-int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access,
-	      struct mr **ret)
+/* Memory at @start that is there as long as the region is. */
+static int region_new(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access, struct mr **ret)
 {
 	struct hca *h = pd->obj.uc->hca;
 	struct mr *mr;
 	int err;
 
-	access &= ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_RELAXED_ORDERING;
-	err = check_access(access);
-	if (!err && (iova - start) % (uint64_t)sysconf(_SC_PAGESIZE))
-		err = -EINVAL;
-	if (!err)
-		err = pin(start, len, access & IBV_ACCESS_LOCAL_WRITE);
-	if (err)
-		return err;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
@@ -131,6 +117,71 @@ int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32
 	mr->len = len;
 	mr->access = access;
 	*ret = mr;
+	return 0;
+}
+
+/**
+ * mr_create() - register @len bytes at @start, which work requests will call @iova.
+ *
+ * Return: 0; -EFAULT if the memory is not there or not writable as @access asks; -EINVAL or
+ * -EOPNOTSUPP for a combination of access flags that the kernel refuses or this HCA does not have;
+ * -ENOMEM.
+ */
+int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access,
+	      struct mr **ret)
+{
+	int err;
+
+	access &= ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_RELAXED_ORDERING;
+	err = check_access(access);
+	if (!err && (iova - start) % (uint64_t)sysconf(_SC_PAGESIZE))
+		err = -EINVAL;
+	if (!err)
+		err = pin(start, len, access & IBV_ACCESS_LOCAL_WRITE);
+	return err ? err : region_new(pd, start, len, iova, access, ret);
+}
+
+/**
+ * mr_create_dmabuf() - register @len bytes of the file behind @fd, from @offset on. @offset and @iova agree modulo the
+ * page. The program may close the descriptor afterwards.
+ *
+ * Return: 0; -EBADF: @fd is not open; -EINVAL: @len is 0, or the file is shorter; -EOPNOTSUPP: the file cannot be mapped,
+ * and a kernel without peer-to-peer access to the memory says the same; otherwise as mr_create().
+ */
+int mr_create_dmabuf(struct pd *pd, int fd, uint64_t offset, uint64_t len, uint64_t iova, uint32_t access,
+		     struct mr **ret)
+{
+	bool write = access & IBV_ACCESS_LOCAL_WRITE;
+	uint64_t before = offset % (uint64_t)sysconf(_SC_PAGESIZE), end;
+	struct stat st;
+	void *p;
+	int err;
+
+	err = check_access(access);
+	if (err)
+		return err;
+	if (__builtin_add_overflow(offset, len, &end))
+		return -EINVAL;
+	if (fstat(fd, &st))
+		return -EBADF;
+	if (!len || end > (uint64_t)st.st_size)
+		return -EINVAL;
+	p = mmap(NULL, before + len, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, fd, (off_t)(offset - before));
+	if (p == MAP_FAILED)
+		return errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP;
+	/* A child of fork() does not keep a device's references. */
+	madvise(p, before + len, MADV_DONTFORK);
+	/* EINVAL: an older kernel, or pages without a struct page, as many exporters have. */
+	if (madvise(p, before + len, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) && errno != EINVAL)
+		err = -EOPNOTSUPP;
+	if (!err)
+		err = region_new(pd, (uintptr_t)p + before, len, iova, access, ret);
+	if (err) {
+		munmap(p, before + len);
+		return err;
+	}
+	(*ret)->mapping = p;
+	(*ret)->mapping_len = before + len;
 	return 0;
 }
 
@@ -174,6 +225,8 @@ void mr_destroy(struct mr *mr)
 	h->regions.by_key[(mr->key >> 8) - h->regions.base] = NULL;
 	mr->pd->obj.users--;
 	obj_del(&mr->obj);
+	if (mr->mapping)
+		munmap(mr->mapping, mr->mapping_len);
 	free(mr);
 }
 

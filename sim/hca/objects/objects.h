@@ -81,6 +81,8 @@ struct mr {
 	uint8_t *addr;
 	uint64_t len;
 	uint32_t access; /* IBV_ACCESS_* */
+	void *mapping; /* of a dma-buf, ours; NULL: the memory is the program's */
+	size_t mapping_len;
 };
 
 struct ah {
