@@ -14,22 +14,28 @@
 #include "keybuffers.h"
 #include "pdstay.h"
 
-/*
- * There is no dma-buf in the simulator: its calls are made up from memory of a file. What counts is which descriptor
- * comes to be used, and when.
- */
+/* What was registered last: the program's descriptor, or the plugin's duplicate. */
 static int dmabuf_fd;
+static struct ibv_mr *(*lower_reg_dmabuf_mr)(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd,
+					     int access);
 
-static struct ibv_mr *register_file(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd,
-				    int access)
+static struct ibv_mr *note_of_program(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
-	void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
-
 	dmabuf_fd = fd;
-	if (p == MAP_FAILED)
-		return NULL;
-	return of->context == context ? mc->lower.mr.reg_mr(of, p, length, iova, access) :
-					ibv_reg_mr_iova(of, p, length, iova, access);
+	return lower_reg_dmabuf_mr(of, offset, length, iova, fd, access);
+}
+
+static struct ibv_mr *note_of_plugin(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+{
+	dmabuf_fd = fd;
+	return ibv_reg_dmabuf_mr(of, offset, length, iova, fd, access);
+}
+
+static void note_descriptors(void)
+{
+	lower_reg_dmabuf_mr = mc->lower.mr.reg_dmabuf_mr;
+	mc->lower.mr.reg_dmabuf_mr = note_of_program;
+	mesh_root.lib.reg_dmabuf_mr = note_of_plugin;
 }
 
 static void test_dmabuf(void **state)
@@ -48,11 +54,11 @@ static void test_dmabuf(void **state)
 	assert_int_equal(ftruncate(fd, 2 * SIZE), 0);
 	assert_int_equal(ftruncate(theirs, 2 * SIZE), 0);
 	bytes = mmap(NULL, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	mc->lower.mr.reg_dmabuf_mr = register_file;
-	mesh_root.lib.reg_dmabuf_mr = register_file;
+	note_descriptors();
 
 	mr = ibv_reg_dmabuf_mr(pd, SIZE, SIZE, 0x600000000000, fd, ACCESS);
 	assert_non_null(mr);
+	assert_int_equal(dmabuf_fd, fd);
 	assert_int_equal(given.rkey, mr->rkey);
 	assert_true(given.known);
 	close(fd); /* as programs do */
@@ -170,8 +176,6 @@ static void test_reg_mr_ex(void **state)
 
 	/* A dma-buf, with one descriptor. */
 	assert_int_equal(ftruncate(fd, SIZE), 0);
-	mc->lower.mr.reg_dmabuf_mr = register_file;
-	mesh_root.lib.reg_dmabuf_mr = register_file;
 	fds = fault_open_fds();
 	attr.comp_mask = MESH_MR_FD | MESH_MR_FD_OFFSET | MESH_MR_IOVA;
 	attr.fd = fd;
@@ -351,8 +355,6 @@ static void test_dmabuf_fork(void **state)
 
 	(void)state;
 	assert_int_equal(ftruncate(fd, SIZE), 0);
-	mc->lower.mr.reg_dmabuf_mr = register_file;
-	mesh_root.lib.reg_dmabuf_mr = register_file;
 	for (i = 0; i < 3; i++)
 		mr[i] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
 	assert_int_equal(ibv_dereg_mr(mr[1]), 0);
@@ -388,8 +390,7 @@ static void test_dmabuf_limit(void **state)
 	(void)state;
 	close(next);
 	assert_int_equal(ftruncate(fd, SIZE), 0);
-	mc->lower.mr.reg_dmabuf_mr = register_file;
-	mesh_root.lib.reg_dmabuf_mr = register_file;
+	note_descriptors();
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	limit = before;
 	limit.rlim_cur = 64;
