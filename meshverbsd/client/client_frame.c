@@ -109,10 +109,10 @@ static void on_watch(struct md_client *client, const struct mv_frame *frame)
 	if (err == -EDQUOT && md_client_now_ns() >= clients->log_limits.limit_ns) {
 		clients->log_limits.limit_ns = md_client_now_ns() + MD_LOG_AGAIN_NS;
 		md_log(MD_WARNING,
-		       "user %u%s has as many paths watched as one may, %u, or %u counted for each process, and is refused "
-		       "a further one, for process %d (%s)",
-		       (unsigned int)client->uid, client->account->id > UINT32_MAX ? " in a container" : "",
-		       (unsigned int)MD_PATHS_PER_ACCOUNT, (unsigned int)MD_WATCHES_PER_ACCOUNT, (int)client->pid, client->name);
+		       "user %u%s may have no further path watched, for process %d (%s): limits of a user are %u paths, and %u watches of "
+		       "all processes",
+		       (unsigned int)client->uid, client->account->id > UINT32_MAX ? " in a container" : "", (int)client->pid,
+		       client->name, (unsigned int)MD_PATHS_PER_ACCOUNT, (unsigned int)MD_WATCHES_PER_ACCOUNT);
 	}
 	md_log(MD_DEBUG, "a path of process %d (%s) is not watched: %s", (int)client->pid, client->name,
 	       md_strerror(err));

@@ -52,7 +52,7 @@ class Pair(AgentTest):
         def arrives():
             """False: so much time has passed without a way that the agent has given it up."""
             number, process = next(numbers), a.talk("last")
-            process.claim("mlx5_0", 12)
+            process.register("mlx5_0", 12)
             accepted, unreachable = a.metric("messages_accepted"), a.metric("messages_unreachable")
             with a.mute("eth0"):
                 process.say(f"send 10.1.0.1 12 10.1.0.2 22 {number}")

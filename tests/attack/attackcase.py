@@ -49,7 +49,7 @@ class AttackTest(unittest.TestCase):
         process = Process(agent)
         self.addCleanup(process.close)
         if device:
-            process.claim(device, qpn)
+            process.register(device, qpn)
             process.settle()
         return process
 

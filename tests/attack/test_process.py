@@ -145,7 +145,7 @@ class ProcessTest(AttackTest):
             return False
 
     def test_long_answers(self):
-        """Claims with the costliest status texts, and reports of them that nobody reads: bounded in size and number."""
+        """Registrations with the costliest status texts, and reports of them that nobody reads: bounded in size and number."""
         process, begun = self.process(self.v), self.v.cpu_seconds()
         process.sock.settimeout(60)
         status = b'{"a":[' + b",".join([b"1"] * 230) + b"]}"

@@ -122,7 +122,7 @@ def message(sender, receiver, kind=HELLO, tag=0, attempt=1, path=None, nonces=(1
             struct.pack("!Q", tag) + (gid(path[0]) + struct.pack("!I", path[1]) if path else bytes(20)) + bytes(16) + bytes(8))
 
 
-REGISTER, WELCOME, CLAIM, UNCLAIM, SEND, DELIVER, UNREACHABLE, STATUS, CHANGED = range(1, 10)
+REGISTER, WELCOME, REGISTER_QP, UNREGISTER_QP, SEND, DELIVER, UNREACHABLE, STATUS, CHANGED = range(1, 10)
 REFUSED, LOOK, LOOKED, SENDERS = 15, 16, 17, 18
 
 

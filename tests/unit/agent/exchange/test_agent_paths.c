@@ -745,7 +745,7 @@ static void test_kept_without_memory(void **state)
 	});
 }
 
-static void test_walks_of_registrations(void **state)
+static void test_walks_of_claims(void **state)
 {
 	(void)state;
 	host_of_pods(32);
@@ -757,7 +757,7 @@ static void test_walks_of_registrations(void **state)
 }
 
 /* A beacon that tells nothing new of GIDs or links costs none, whatever else it says. */
-static void test_walks_of_registrations_again(void **state)
+static void test_walks_of_claims_again(void **state)
 {
 	struct md_host *host;
 
@@ -849,8 +849,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_heard_on_other_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_invented_holders, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_without_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_walks_of_registrations, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_walks_of_registrations_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_walks_of_claims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_walks_of_claims_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_while_there_is_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_eight_rails, setup, teardown),
 	};
