@@ -111,7 +111,7 @@ static bool rail_is_good(const struct md_desc *desc, uint32_t r)
 			return false;
 	return name_is_good(rail->device, false) && name_is_good(rail->netdev, true) &&
 	       rail->numa_node >= -1 && rail->port && mtu_is_good(rail->mtu_bytes) &&
-	       rail->link_layer <= IBV_LINK_LAYER_ETHERNET && !(rail->flags & ~RAIL_FLAGS) &&
+	       rail->link_layer <= IBV_LINK_LAYER_ETHERNET &&
 	       !((rail->flags & MV_RAIL_UP) && (rail->flags & MV_RAIL_DRAINED));
 }
 
@@ -125,7 +125,7 @@ static void get_rail(struct md_reader *r, struct mv_dir_rail *rail)
 	rail->mtu_bytes = md_get16(r);
 	rail->port = md_get8(r);
 	rail->link_layer = md_get8(r);
-	rail->flags = md_get8(r);
+	rail->flags = md_get8(r) & RAIL_FLAGS; /* a later agent may set others */
 	rail->n_gids = md_get16(r);
 }
 
