@@ -146,14 +146,14 @@ static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoin
 
 bool md_msg_router_ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account)
 {
-	uint64_t now_ns = md_now();
+	uint64_t now_ns = md_now(), tick_ns;
 	struct md_target *target = md_targets_use(&agent->targets, dgid, account, now_ns);
 
 	if (!target || md_target_silent(target, now_ns))
 		return false;
-	md_targets_ask_now(&agent->targets, target, account, now_ns, md_tx_ask, agent);
-	if (target->next_ns < agent->due.targets_ns)
-		agent->due.targets_ns = target->next_ns;
+	tick_ns = md_targets_ask_now(&agent->targets, target, account, now_ns, md_tx_ask, agent);
+	if (tick_ns < agent->due.targets_ns)
+		agent->due.targets_ns = tick_ns;
 	return true;
 }
 

@@ -261,18 +261,25 @@ static void query(struct md_targets *targets, struct md_target *target, uint64_t
 	ask(arg, target);
 }
 
-void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
-			void (*ask)(void *arg, const struct md_target *target), void *arg)
+/* @due_ns: when a target is due. If MD_QUERY_RATE holds it back, come back when the bucket is full. */
+static uint64_t next_tick(uint64_t due_ns, uint64_t now_ns)
+{
+	return due_ns > now_ns ? due_ns : now_ns + QUERY_BURST * QUERY_EACH_NS;
+}
+
+uint64_t md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
+			    void (*ask)(void *arg, const struct md_target *target), void *arg)
 {
 	struct md_target_user *user = account == MD_TARGETS_OF_OTHERS ? NULL : md_target_user_find(targets, account);
 
 	md_target_choose_payer(targets, target, now_ns);
 	if (!user)
 		user = target->payer;
-	if (!md_target_user_has_room(user, now_ns))
-		return;
-	md_target_user_take_room(user, now_ns);
-	query(targets, target, now_ns, ask, arg);
+	if (md_target_user_has_room(user, now_ns)) {
+		md_target_user_take_room(user, now_ns);
+		query(targets, target, now_ns, ask, arg);
+	}
+	return next_tick(target->next_ns, now_ns);
 }
 
 void md_targets_ask_hinted(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
@@ -326,8 +333,7 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 		if (target->next_ns < next_ns)
 			next_ns = target->next_ns;
 	}
-	/* A target is still due: MD_QUERY_RATE held it back. Come back when the bucket is full. */
-	return next_ns > now_ns ? next_ns : now_ns + QUERY_BURST * QUERY_EACH_NS;
+	return next_tick(next_ns, now_ns);
 }
 
 void md_targets_fini(struct md_targets *targets)

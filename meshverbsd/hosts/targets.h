@@ -176,9 +176,11 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 /**
  * md_targets_ask_now - query one target out of turn, if MD_QUERY_RATE allows
  * @account: of the process that asks: the query takes the account's room. MD_TARGETS_OF_OTHERS: that of the payer
+ *
+ * Return: time by which md_targets_tick() is to be called. Without room not at once: each call looks at all targets.
  */
-void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
-			void (*ask)(void *arg, const struct md_target *target), void *arg);
+uint64_t md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
+			    void (*ask)(void *arg, const struct md_target *target), void *arg);
 
 /**
  * md_targets_ask_hinted - query a target out of turn that md_target_hinted()

@@ -885,6 +885,29 @@ static void test_watchers_of_different_paths(void **state)
 	end();
 }
 
+/* Processes that ask for ever more addresses do not have all targets looked at each time. */
+static void test_looks_without_room(void **state)
+{
+	uint64_t asked;
+
+	(void)state;
+	begin();
+	md_msg_router_init(&agent);
+	agent.due.targets_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < 1000; i++) {
+		union ibv_gid gid = mv_gid_from_ipv4(htonl(0x0a100001 + i));
+
+		asked = agent.counts.queries.sent;
+		assert_true(md_msg_router_ask_for(&agent, &gid, MALLORY));
+		assert_true(agent.due.targets_ns > md_now() && agent.due.targets_ns <= md_now() + MD_QUERY_NS);
+	}
+	assert_true(agent.counts.queries.sent == asked); /* no room */
+	assert_true(agent.due.targets_ns <= md_now() + MD_S); /* there will be room sooner than a target is asked again */
+	md_targets_fini(&agent.targets);
+	md_msg_relay_fini(&agent.msg_router.relay);
+	end();
+}
+
 /* Account of a watch that is looked at: the host is wanted by it. */
 static unsigned int n_wanters_after_look(struct md_host *host)
 {
@@ -1013,6 +1036,7 @@ int main(void)
 		cmocka_unit_test(test_who_wants),
 		cmocka_unit_test(test_watchers_of_different_paths),
 		cmocka_unit_test(test_watchers_are_looked_at_seldom),
+		cmocka_unit_test(test_looks_without_room),
 		cmocka_unit_test(test_witness_in_anothers_name),
 	};
 
