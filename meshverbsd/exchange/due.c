@@ -216,12 +216,15 @@ static void expire(struct md_agent *agent, uint64_t now_ns)
 
 static void count_heard(struct md_agent *agent, uint64_t now_ns)
 {
-	for (size_t i = 0; i < agent->tx.announce.n; i++) {
-		uint32_t ifindex = agent->tx.announce.outlets[i].ifindex;
+	struct md_announce *announce = &agent->tx.announce;
+	struct md_net_heard nets[MD_NETS_MAX];
+	size_t n = announce->n;
 
-		md_announce_heard(&agent->tx.announce, ifindex,
-				  md_hosts_on_net(&agent->hosts, ifindex));
-	}
+	for (size_t i = 0; i < n; i++)
+		nets[i] = (struct md_net_heard){.ifindex = announce->outlets[i].ifindex};
+	md_hosts_on_nets(&agent->hosts, nets, n);
+	for (size_t i = 0; i < n; i++)
+		md_announce_heard(announce, nets[i].ifindex, nets[i].n);
 	agent->due.count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
 }
 

@@ -427,8 +427,14 @@ bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex);
  */
 bool md_hosts_take_links(struct md_hosts *hosts, const struct md_host *host, unsigned int share, uint64_t now_ns);
 
-/** md_hosts_on_net - Return: how many rails of other hosts are heard on a netdev */
-size_t md_hosts_on_net(const struct md_hosts *hosts, uint32_t ifindex);
+/* How many rails of other hosts are heard on a netdev? */
+struct md_net_heard {
+	uint32_t ifindex;
+	size_t n;
+};
+
+/** md_hosts_on_nets - set md_net_heard.n of each of @n_nets netdevs. In one pass: there may be 16,384 hosts and 128 netdevs */
+void md_hosts_on_nets(const struct md_hosts *hosts, struct md_net_heard *nets, size_t n_nets);
 
 struct md_host *md_hosts_find(const struct md_hosts *hosts, const struct mv_host_id *id); /* NULL: none */
 

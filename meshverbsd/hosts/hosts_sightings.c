@@ -246,13 +246,21 @@ bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex)
 	return changed;
 }
 
-size_t md_hosts_on_net(const struct md_hosts *hosts, uint32_t ifindex)
+void md_hosts_on_nets(const struct md_hosts *hosts, struct md_net_heard *nets, size_t n_nets)
 {
 	struct md_host *host, *next;
-	size_t n = 0;
+	size_t at = 0;
 
+	for (size_t n = 0; n < n_nets; n++)
+		nets[n].n = 0;
 	HASH_ITER(hh, hosts->by_id, host, next)
-	for (size_t i = 0; i < host->sightings.n; i++)
-		n += host->sightings.list[i].ifindex == ifindex;
-	return n;
+	for (size_t i = 0; i < host->sightings.n; i++) {
+		/* Usually on the same netdev as the sighting before, or on the next one. */
+		for (size_t tries = 0; tries < n_nets; tries++, at = at + 1 < n_nets ? at + 1 : 0) {
+			if (nets[at].ifindex != host->sightings.list[i].ifindex)
+				continue;
+			nets[at].n++;
+			break;
+		}
+	}
 }

@@ -139,6 +139,7 @@ static void test_gids_are_rationed(void **state)
 
 static void test_news(void **state)
 {
+	struct md_net_heard nets[] = {{.ifindex = 3, .n = 7}, {.ifindex = 2}, {.ifindex = 1}};
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
 	unsigned int news;
 
@@ -153,8 +154,10 @@ static void test_news(void **state)
 	/* Heard elsewhere. */
 	assert_int_equal(peers_hear(&hosts, &peer, 2, 0, 2 * MD_S, &news), 0);
 	assert_int_equal(news, MD_NEWS_SIGHTING);
-	assert_int_equal(md_hosts_on_net(&hosts, 1), 1);
-	assert_int_equal(md_hosts_on_net(&hosts, 2), 1);
+	md_hosts_on_nets(&hosts, nets, 3);
+	assert_true(nets[0].n == 0 && nets[1].n == 1 && nets[2].n == 1);
+	md_hosts_on_nets(&hosts, nets, 1);
+	assert_true(nets[0].n == 0);
 	/* Another description. */
 	peer.generation = 2;
 	peer.text = "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v2;";

@@ -111,15 +111,19 @@ static void test_sightings_of_many_hosts(void **state)
 	struct peer invented = {1000, 100, 1, 1000, ONE_RAIL}, peer = {1, 100, 1, 1000, ONE_RAIL};
 	const unsigned int n = 300, most = 300 * MD_SIGHTINGS_OF_HOST + MD_SIGHTINGS_OF_LINK;
 	struct md_hosts_share *share = &hosts.shares[md_link_share(2)];
+	struct md_net_heard nets[] = {{.ifindex = 1}, {.ifindex = 2}};
 
 	(void)state;
 	for (; invented.n < 1000 + n; invented.n++)
 		assert_true(hear_all_rails(&invented, 2, MD_S) >= MD_SIGHTINGS_OF_HOST);
-	assert_int_equal(md_hosts_on_net(&hosts, 2), most);
+	md_hosts_on_nets(&hosts, nets, 2);
+	assert_int_equal(nets[1].n, most);
 	assert_int_equal(share->n_sightings, MD_SIGHTINGS_OF_LINK);
 	for (peer.n = 1; peer.n <= 10; peer.n++)
 		assert_int_equal(hear_all_rails(&peer, 1, MD_S), MD_RAILS_MAX);
-	assert_int_equal(md_hosts_on_net(&hosts, 1), 10 * MD_RAILS_MAX);
+	md_hosts_on_nets(&hosts, nets, 2);
+	assert_int_equal(nets[0].n, 10 * MD_RAILS_MAX);
+	assert_int_equal(nets[1].n, most);
 	/* Room of a host that he has spoken as. */
 	peer.n = 1000;
 	assert_int_equal(hear_all_rails(&peer, 1, MD_S), MD_RAILS_MAX);
