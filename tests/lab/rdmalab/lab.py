@@ -112,7 +112,7 @@ class Lab:
 
     def begin(self, guest, request):
         """Let a guest that was started in the stopped state run, its uncabled NICs without carrier."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + BOOT_TIMEOUT_S
         while not (guest.root / "qmp").exists() and guest.alive() and time.monotonic() < end:
             time.sleep(0.01)
         if not guest.alive():

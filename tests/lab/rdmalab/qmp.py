@@ -23,7 +23,7 @@ def execute(path, command, **arguments):
 
 def connect(sock, path):
     """A socket that QEMU has made, but does not listen on yet, refuses."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while True:
         try:
             return sock.connect(path)

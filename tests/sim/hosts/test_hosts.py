@@ -318,7 +318,7 @@ class Links(WithHosts):
                  "print(time.monotonic()-t,flush=True)")
         taken = []
         for _ in range(5):
-            with subprocess.Popen([SIM, "exec", "-n", self.name, "a", "--", "timeout", "5", "/usr/bin/python3", "-c", watch],
+            with subprocess.Popen([SIM, "exec", "-n", self.name, "a", "--", "timeout", str(WAIT_S), "/usr/bin/python3", "-c", watch],
                                   stdout=subprocess.PIPE, text=True) as watcher:
                 watcher.stdout.readline()
                 sim("link", "-n", self.name, "a.0", "off")

@@ -348,7 +348,7 @@ class Lost(Worlds):
             call("link", "-n", name, "a.0", "off")
             if world.stacked:
                 self.wait_known_down(world)
-            status, said = world.run("b", *command, "a", seconds=60 if world.stacked else 8)
+            status, said = world.run("b", *command, "a", seconds=60)
             served = serving.wait(5 if status else 60)
         finally:
             serving.kill()

@@ -93,10 +93,10 @@ class Worlds(unittest.TestCase):
         self.assertEqual(status, 0, said)
         return said
 
-    def perftest(self, world, server, client, program, devices, *, seconds=SECONDS):
+    def perftest(self, world, server, client, program, devices):
         port = world.fresh_port()
         command = [program, "-F", "-n", "200", "-p", str(port), "-d"]
-        return self.talked(drive.talk(world, server, client, [*command, devices[0]], [*command, devices[1], server], port, seconds),
+        return self.talked(drive.talk(world, server, client, [*command, devices[0]], [*command, devices[1], server], port, SECONDS),
                            r"\n *\d+ +200 ")
 
     def pingpong(self, world, server, client, devices, *options):
@@ -142,7 +142,7 @@ class Roce(Worlds):
                         if name == "on":
                             self.good(self.perftest(world, server, client, program, ("mlx5_0", "mlx5_0")))
                             continue
-                        ok, said = self.perftest(world, server, client, program, ("mlx5_0", "mlx5_0"), seconds=8)
+                        ok, said = self.perftest(world, server, client, program, ("mlx5_0", "mlx5_0"))
                         self.assertFalse(ok, said)
                         self.assertIn("state is Down", said)
 
@@ -247,14 +247,17 @@ class Roce(Worlds):
                     self.assertRegex(said, "ibv_create_ah.* on mlx5_0 failed: Connection timed out")
 
     def events(self, world, ports):
-        """What ibv_asyncwatch says while a port's carrier goes through these states."""
+        """What ibv_asyncwatch says while a port's carrier goes through these states: something of each."""
         watch = world.start("a", "stdbuf", "-oL", "ibv_asyncwatch", "-d", "mlx5_0")
+        said = lambda: [int(number) for number in re.findall(r"event_type [^(]*\((\d+)\)", watch.said())]  # noqa: E731
         try:
             self.assertTrue(until(lambda: "mlx5_0" in watch.said()), watch.said())
             for state in ports:
+                before = len(said())
                 self.carrier(world, "a.0", state)
-                time.sleep(0.2)
-            return [int(number) for number in re.findall(r"event_type [^(]*\((\d+)\)", watch.said())]
+                self.assertTrue(until(lambda before=before: len(said()) > before), watch.said())
+                time.sleep(0.2)  # for more than that
+            return said()
         finally:
             watch.kill()
 
@@ -276,7 +279,7 @@ class Infiniband(Worlds):
                 with self.subTest(program=program, devices=devices):
                     self.good(self.perftest(self.on, "a", "b", program, devices))
                     if devices != ("mlx5_0", "mlx5_1"):
-                        ok, said = self.perftest(self.bare, "a", "b", program, devices, seconds=8)
+                        ok, said = self.perftest(self.bare, "a", "b", program, devices)
                         self.assertFalse(ok, said)
                         self.assertIn("state is Down", said)
 

@@ -19,7 +19,7 @@
 #include "fork.h"
 #include "rails.h"
 
-#define CHILD_S 5 /* what a child may take that waits for nobody */
+#define CHILD_S 60 /* what a child may take that waits for nobody */
 #define N_FORKS 200
 #define N_KEPT	8
 
