@@ -29,10 +29,10 @@ cp "$plugin" "$here/lib/libmesh-rdmav34.so"
 echo "driver $here/lib/libmesh" >/etc/libibverbs.d/mesh.driver
 front() { "$tool" --dir "$here/front" --plugin "$here/lib/libmesh-rdmav34.so" --conf /etc/ld.so.conf.d/00-front-test.conf "$@"; }
 
-linked() { timeout 10 ib_write_bw -d no_such_device; } # ends after it listed the devices
-dlopened() { timeout 10 "$dlopen_first"; }
-verbs_only() { timeout 10 ibv_devices; }
-python() { timeout 10 /usr/bin/python3 -c 'import pyverbs.device as d; print(len(d.get_device_list()))'; }
+linked() { timeout 60 ib_write_bw -d no_such_device; } # ends after it listed the devices
+dlopened() { timeout 60 "$dlopen_first"; }
+verbs_only() { timeout 60 ibv_devices; }
+python() { timeout 60 /usr/bin/python3 -c 'import pyverbs.device as d; print(len(d.get_device_list()))'; }
 
 expect() { # PROGRAM active|inert OUTPUT
 	local got=inert
@@ -135,14 +135,14 @@ echo "-- the library's functions come from the library itself, and its construct
 mkdir "$here/copied"
 cp "$here/front/libmlx5.so.1" "$here/copied"
 twice() { # drivers by that name that libibverbs has: a second libmlx5 would have registered one more
-	LD_DEBUG=bindings timeout 10 "$dlopen_first" 2>&1 | grep "normal symbol .mlx5dv_is_supported" | grep -v "to $library " || true
-	timeout 10 "$dlopen_first"
+	LD_DEBUG=bindings timeout 60 "$dlopen_first" 2>&1 | grep "normal symbol .mlx5dv_is_supported" | grep -v "to $library " || true
+	timeout 60 "$dlopen_first"
 }
 library=$(/sbin/ldconfig -p | sed -n 's/.*libmlx5.so.1 .*=> //p' | grep -v "^$here/" | head -1)
 absent="normal symbol" expect twice active "devices 2 supported 2"
 echo "-- a runtime has copied the front into a container: the library is not there, or is the copy itself"
 in_container() { # HIDE PROGRAM: what lies over the library's file
-	unshare --mount --propagation private bash -euc 'mount --bind "$1" "$2"; LD_LIBRARY_PATH=$3 exec timeout 10 "${@:4}"' -- \
+	unshare --mount --propagation private bash -euc 'mount --bind "$1" "$2"; LD_LIBRARY_PATH=$3 exec timeout 60 "${@:4}"' -- \
 		"$1" "$(readlink -f "$library")" "$here/copied" "${@:2}"
 }
 without() { in_container /dev/null "$dlopen_first"; }
