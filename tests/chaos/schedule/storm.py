@@ -70,7 +70,9 @@ def draw_options(random, case):
     if case not in ATOMIC and random.random() < 0.3:
         options.append("-C")
     if case != "send+srq" and random.random() < 0.3:
-        options.append("-2")  # last, so that seeds of before draw the same otherwise
+        options.append("-2")
+    if random.random() < 0.2:
+        options.append("-M")  # last, so that seeds of before draw the same otherwise
     return options
 
 

@@ -52,6 +52,7 @@ static const char usage[] =
 	"  -2           a thread more for each CQ, which polls it as well; not with -S\n"
 	"  -x           queue pairs that failed are replaced\n"
 	"  -k           the other end may be killed\n"
+	"  -M           all memory is of dma-bufs, whose descriptors are closed: for simulated HCAs, as these are memfds\n"
 	"  -Q           ask for the state of queue pairs all the time: ERR comes after the first error\n"
 	"\n"
 	"Exit status: 0 all was right; 1 something was not; 3 stuck; 5 right, but work requests "
@@ -176,7 +177,7 @@ static struct options parse(int argc, char **argv)
 	const char *progress = NULL;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:aWECNbeS12xkQh")) >= 0) {
+	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:aWECNbeS12xkQMh")) >= 0) {
 		switch (c) {
 		case 'd':
 			o.device = optarg;
@@ -258,6 +259,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'Q':
 			o.ask = true;
+			break;
+		case 'M':
+			o.dmabuf = true;
 			break;
 		default:
 			o.kinds = 0;

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "traffic.h"
 
 #define ACCESS                                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
+#define DMABUF_IOVA 0x700000000000
 /* No power of two: mlx5 rounds up. */
 #define RD_ATOMIC 3
 
@@ -53,6 +55,30 @@ static struct ibv_cq *make_cq(struct thread *t, int cqe)
 	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
 }
 
+/* With -M in the second page of a file, at an address that is none of the process, and without its descriptor. */
+static void make_area(struct link_qp *q)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	int fd = -1;
+
+	if (q->thread->opt->dmabuf) {
+		fd = memfd_create("chaos-dmabuf", MFD_CLOEXEC);
+		if (fd < 0 || ftruncate(fd, page + (long)sizeof(struct area)))
+			cannot("dma-buf: %s", strerror(errno));
+	}
+	q->area = mmap(NULL, sizeof(struct area), PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd,
+		       fd < 0 ? 0 : page);
+	if (q->area == MAP_FAILED)
+		cannot("memory: %s", strerror(errno));
+	q->iova = fd < 0 ? (uintptr_t)q->area : DMABUF_IOVA;
+	q->mr = fd < 0 ? ibv_reg_mr(q->thread->pd, q->area, sizeof(struct area), ACCESS) :
+			 ibv_reg_dmabuf_mr(q->thread->pd, (uint64_t)page, sizeof(struct area), q->iova, fd, ACCESS);
+	if (!q->mr)
+		cannot("reg_mr: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
 void thread_open(struct thread *t)
 {
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = thread_recvs(t) * t->opt->n_qps, .max_sge = 1}};
@@ -75,13 +101,7 @@ void thread_open(struct thread *t)
 	for (i = 0; i < t->opt->n_qps; i++) {
 		t->qps[i].thread = t;
 		t->qps[i].index = i;
-		t->qps[i].area = mmap(NULL, sizeof(struct area), PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (t->qps[i].area == MAP_FAILED)
-			cannot("memory: %s", strerror(errno));
-		t->qps[i].mr = ibv_reg_mr(t->pd, t->qps[i].area, sizeof(struct area), ACCESS);
-		if (!t->qps[i].mr)
-			cannot("reg_mr: %s", strerror(errno));
+		make_area(&t->qps[i]);
 	}
 	if (!t->opt->pollers)
 		return;
@@ -143,6 +163,7 @@ static void forget(struct link_qp *q)
 				.epoch = q->epoch,
 				.mr = q->mr,
 				.area = q->area,
+				.iova = q->iova,
 				.heard = q->heard};
 
 	*q = fresh;
@@ -200,7 +221,7 @@ void qp_new(struct link_qp *q)
 				   .lid = t->lid,
 				   .qpn = q->qp->qp_num,
 				   .rkey = q->mr->rkey,
-				   .area = (uintptr_t)q->area,
+				   .area = q->iova,
 				   .psn = (0xffffc0 + q->index * 7) & 0xffffff};
 	m.address = q->mine;
 	wire_say(t, WORD_ADDRESS, q, &m);

@@ -9,7 +9,7 @@
 static void post_to_srq(struct link_qp *q, uint32_t number)
 {
 	uint8_t *place = q->area->recvs[number % N_RECVS];
-	struct ibv_sge sge = {.addr = (uintptr_t)place, .length = STRIDE, .lkey = q->mr->lkey};
+	struct ibv_sge sge = {.addr = addr_of(q, place), .length = STRIDE, .lkey = q->mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = RECV_WR | (uint64_t)q->index << 32 | number % N_RECVS,
 				 .sg_list = &sge,
 				 .num_sge = 1},
@@ -25,7 +25,7 @@ static void post_to_srq(struct link_qp *q, uint32_t number)
 void recv_post(struct link_qp *q, uint32_t number)
 {
 	uint8_t *place = q->area->recvs[number % N_RECVS];
-	struct ibv_sge sge = {.addr = (uintptr_t)place, .length = STRIDE, .lkey = q->mr->lkey};
+	struct ibv_sge sge = {.addr = addr_of(q, place), .length = STRIDE, .lkey = q->mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = RECV_WR | wr_id_of(q, number),
 				 .sg_list = &sge,
 				 .num_sge = 1},

@@ -98,7 +98,7 @@ static void post_op(struct link_qp *q, const struct op *op)
 	uint8_t *source = source_of(q, op);
 	uint32_t half = op->bytes / 2;
 	struct ibv_sge sges[2] = {
-		{.addr = (uintptr_t)source, .length = op->bytes, .lkey = q->mr->lkey}};
+		{.addr = op->in_line ? (uintptr_t)source : addr_of(q, source), .length = op->bytes, .lkey = q->mr->lkey}};
 	struct ibv_send_wr wr = {
 		.sg_list = sges,
 		.num_sge = op->bytes > 0,

@@ -47,7 +47,7 @@ struct options {
 	unsigned int kinds;
 	double seconds, stuck_seconds;
 	bool events, srq, one_cq, replace, peer_may_die, ask;
-	bool own_gids, builders, extended, small_cq, few_recvs, brim, pollers;
+	bool own_gids, builders, extended, small_cq, few_recvs, brim, pollers, dmabuf;
 	unsigned int timeout, retry_cnt;
 	int tick_ms;
 	enum ibv_mtu mtu;
@@ -146,6 +146,7 @@ struct link_qp {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	struct area *area;
+	uint64_t iova; /* of the area in its MR */
 	struct address mine, theirs;
 	enum qp_state state;
 	bool heard_ready;
@@ -193,6 +194,12 @@ struct thread {
 static inline uint64_t wr_id_of(const struct link_qp *q, uint32_t number)
 {
 	return (uint64_t)(q->epoch & 0x7fff) << 48 | (uint64_t)q->index << 32 | number;
+}
+
+/** addr_of() - what work requests call a place in the area of a queue pair, if it is not inline */
+static inline uint64_t addr_of(const struct link_qp *q, const void *place)
+{
+	return q->iova + (uint64_t)((const uint8_t *)place - (const uint8_t *)q->area);
 }
 
 /* main.c */
