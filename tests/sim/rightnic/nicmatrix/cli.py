@@ -18,7 +18,7 @@ from .world import World, need, staged
 import topo as topologies
 
 TOPOLOGIES = ("triangle", "ring4")
-OTHERS = ("flat", "linklocal", "oneswitch", "routed", "pod8", "ibcards")
+OTHERS = ("flat", "linklocal", "ring4ll", "spur", "oneswitch", "routed", "pod8", "ibcards", "ibtrunk")
 BARE_S, STACKED_S = 12, 60
 BY_LID_S = 60  # bare, where no neighbour is looked for: what fails has used up its retries
 
