@@ -10,7 +10,7 @@ from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from nicmatrix import cases, drive, gids  # noqa: E402
+from nicmatrix import cases, drive, gids, world  # noqa: E402
 from nicmatrix.programs import UNREACHED  # noqa: E402
 from launcher import directory  # noqa: E402
 import topo as topologies  # noqa: E402
@@ -73,6 +73,15 @@ class Cases(unittest.TestCase):
         self.assertEqual(sum(c.right for c in some), 2)
         self.assertEqual(some, cases.sample(found, 5, 2))
         self.assertNotEqual([cases.sample(found, seed, 2) for seed in range(9)], [some] * 9)
+
+
+class Shares(unittest.TestCase):
+    def test_what_agents_say(self):
+        before = {nic: 1000 for nic in range(8)}
+        self.assertEqual(world.shares(before, {**{nic: 1500 for nic in range(8)}, 3: 9500}), {**{nic: 0.0 for nic in range(8)}, 3: 1.0})
+        self.assertEqual(world.shares({}, {0: 500, 1: 500, 2: 0}), {0: 0.5, 1: 0.5, 2: 0.0})
+        self.assertEqual(world.shares({0: 100, 1: 100}, {0: 190, 1: 110}), {0: 0.9, 1: 0.1})
+        self.assertEqual(world.shares({0: 1, 1: 1}, {0: 1, 1: 1}), {})
 
 
 class Judge(unittest.TestCase):
