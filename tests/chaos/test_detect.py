@@ -269,6 +269,22 @@ class Alone(Watched):
                 self.hosts.fault("a.0", "clear")
                 self.end()
 
+    def test_own_path_comes_back(self):
+        """Retries are used up while there is no path at all; then the path is back that the queue pairs were on."""
+        for host in ENDS:
+            with self.subTest(host=host):
+                self.begin("carrier,retry,peer", "carrier,retry,peer", IMPATIENT)
+                self.hosts.link(f"{host}.1", False)
+                self.wait_for("the port is down", lambda host=host: self.metric(host, "rails_up") == 1)
+                before = self.waiting()
+                self.hosts.link(f"{host}.0", False)
+                self.wait_for("queue pairs wait for a path", lambda before=before: self.waiting() >= before + N_QPS)
+                self.hosts.link(f"{host}.0", True)
+                self.wait_for("all have got their path again", lambda: all(
+                    qp["state"] == "moved" and qp["rail"] == "mlx5_0" for end in ENDS for qp in self.qps(end)))
+                self.end()
+                self.hosts.heal()
+
     def waiting(self):
         return sum(self.hosts.world.log(host).count("waits 10000 ms for one") for host in ENDS)
 

@@ -112,7 +112,7 @@ struct mesh_conn_failures {
 	struct mesh_conn_failure paths[MESH_PATH_FAILURES];
 	unsigned int n;
 	bool noted; /* the path of the QP that does the work is listed */
-	uint64_t since_ns; /* of the first failure */
+	uint64_t since_ns, generation; /* of the first failure; of the directory at the last one, 0: there was none */
 };
 
 /* A failed queue pair waits for a path for move_timeout_ms divided by this. */

@@ -71,14 +71,26 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 
 static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action);
 
+/* Is the offered path the one that the work uses already? */
+static bool is_on(const struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	struct mv_path_request request;
+
+	mesh_path_now(conn, &request);
+	return mesh_view_same_rail(&request.sgid, &action->local_gid) && mesh_view_same_rail(&request.dgid, &action->remote_gid);
+}
+
 /*
  * Must this end not use the path that the leader offers? The leader knows neither our failed paths nor which of our NICs are
- * qualified.
+ * qualified. Nor does it know whether our queue pair has failed. If not, a new queue pair on the same path helps nobody, and a
+ * drain may lose the result of an atomic.
  */
 static bool is_barred(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	mesh_path_failures_update(conn, now_ns);
 	if (!mesh_conn_may_go_by(conn, &action->local_gid, action->gid_type))
+		return true;
+	if (conn->move.wish.own && !mesh_failover_broken(conn->vqp) && is_on(conn, action))
 		return true;
 	if (conn->move.reason == MV_CTL_REASON_PRIMARY)
 		return mesh_path_failures_has(conn, &action->local_gid, &action->remote_gid);
@@ -403,6 +415,8 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 
 	mesh_path_failures_update(conn, now_ns);
 	n = mesh_conn_paths_for(conn, action->reason, paths);
+	if (!n && action->reason == MV_CTL_REASON_PATH)
+		n = mesh_conn_path_again(conn, true, paths);
 	if (!n)
 		mesh_conn_say_unproved(conn);
 	if (mesh_failover_lost(conn->vqp) || !mesh_detects(MESH_DETECT_PEER)) {

@@ -95,6 +95,8 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = mesh_conn_paths_for(conn, reason, paths);
 
+	if (!n && reason == MV_CTL_REASON_PATH)
+		n = mesh_conn_path_again(conn, false, paths);
 	if (!n)
 		mesh_conn_say_unproved(conn);
 	if (n)

@@ -38,8 +38,11 @@ static void add(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_failures *failures = conn->failures;
 	struct mesh_conn_failure *failure;
 	struct mv_path_request request;
+	struct mesh_view view;
 
 	mesh_path_now(conn, &request);
+	mesh_view_verdict(&request, &view);
+	failures->generation = view.generation;
 	if (!failures->n)
 		failures->since_ns = now_ns;
 	if (failures->n == MESH_PATH_FAILURES || find(conn, &request.sgid, &request.dgid))
@@ -127,6 +130,13 @@ bool mesh_path_failures_any(const struct mesh_conn *conn)
 	uint64_t grace_ns = mesh_root.config.move_timeout_ms * 1000000ull / MESH_PATHLESS_PART;
 
 	return failures && failures->n && has_failed(conn) && mesh_now_ns() - failures->since_ns >= grace_ns;
+}
+
+bool mesh_path_failures_news(const struct mesh_conn *conn, uint64_t generation)
+{
+	const struct mesh_conn_failures *failures = conn->failures;
+
+	return failures && failures->noted && failures->generation != generation;
 }
 
 bool mesh_path_failures_has(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote)

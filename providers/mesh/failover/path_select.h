@@ -61,6 +61,15 @@ size_t mesh_path_primary(const struct mesh_conn *conn, struct mv_path *ret, uint
 size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret);
 
 /**
+ * mesh_conn_path_again - the path that the work uses now, for a connection that has failed there and finds no other
+ * @peer_asks: true: the peer's queue pair has failed. false: this end's has. Then the directory must have changed since: a port
+ * may have come back that this host never heard was down
+ *
+ * Both ends make new queue pairs on the same path. Return: the number of paths in @ret: 1; 0: the path does not work, or is barred.
+ */
+size_t mesh_conn_path_again(const struct mesh_conn *conn, bool peer_asks, struct mv_path *ret);
+
+/**
  * mesh_conn_is_among_best - does the path that was chosen earlier rank as high as the best of @paths?
  * @paths: of mesh_conn_paths_for()
  *

@@ -269,11 +269,133 @@ static void test_declines(void **state)
 	conn.move.failover = false;
 }
 
+/* The path that it works on is tried again, where there is no other, when there is news. */
+static void test_own_again(void **state)
+{
+	(void)state;
+	fails_with_paths(1);
+	view.generation = 7;
+	assert_int_equal(goes_to(1), -1);
+	now_ns += 100 * MS;
+	assert_int_equal(goes_to(1), -1);
+	view.generation = 8;
+	assert_int_equal(goes_to(1), 0);
+	assert_int_equal(conn.move.reason, MV_CTL_REASON_PATH);
+	takes_over(0);
+	/* In vain: not again before there is more news. */
+	fails(100 * MS);
+	assert_int_equal(goes_to(1), -1);
+	view.generation = 9;
+	view.n_paths = 2;
+	view.paths[1] = path_of(1);
+	assert_int_equal(goes_to(2), 1);
+	takes_over(1);
+}
+
+/* That path has to answer probes, if it ever did. */
+static void test_own_answers(void **state)
+{
+	struct mv_frame frame = {.type = MV_FRAME_PATH, .probed = MV_PROBED_DOWN};
+	struct mesh_path_watch *probed = NULL;
+
+	(void)state;
+	fails_with_paths(1);
+	frame.sgid = path_of(0).local_gid;
+	frame.dgid = path_of(0).remote_gid;
+	mesh_path_monitor_use(&probed, MV_WATCH_WORK, &frame.sgid, &frame.dgid);
+	mesh_path_monitor_told(&frame, now_ns);
+	assert_int_equal(goes_to(1), -1);
+	view.generation = 1;
+	now_ns += 10 * MS;
+	assert_int_equal(goes_to(1), -1);
+	frame.probed = MV_PROBED_UP;
+	mesh_path_monitor_told(&frame, now_ns);
+	now_ns += 10 * MS;
+	assert_int_equal(goes_to(1), 0);
+	conn.move.failover = false;
+	mesh_path_monitor_use(&probed, MV_WATCH_WORK, NULL, NULL);
+	mesh_path_monitor_run(now_ns);
+	free(process.monitor.all);
+	process.monitor.all = NULL;
+}
+
+/* Later than that it has to have come back. */
+static void test_own_again_late(void **state)
+{
+	(void)state;
+	fails_with_paths(1);
+	view.generation = 7;
+	assert_int_equal(goes_to(1), -1);
+	now_ns += GRACE_NS - 10 * MS;
+	view.generation = 8;
+	assert_int_equal(goes_to(1), 0);
+	takes_over(0);
+	fails(100 * MS);
+	assert_int_equal(goes_to(1), -1);
+	view.generation = 9;
+	assert_int_equal(goes_to(1), -1);
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	view.n_paths = 0;
+	assert_int_equal(goes_to(1), -1);
+	view = (struct mesh_view){.verdict = MV_PATH_WORKS, .generation = 10, .n_paths = 1, .paths = {path_of(0)}};
+	assert_int_equal(goes_to(1), 0);
+	conn.move.failover = false;
+}
+
+/* The follower's queue pair has failed there, and the leader's has not. For other reasons the leader does not offer that path. */
+static void test_own_for_peer(void **state)
+{
+	struct mv_move_action wanted = {.type = MV_DO_WANTED, .reason = MV_CTL_REASON_PORT};
+
+	(void)state;
+	fails_with_paths(1);
+	conn.flags.path_failed = false;
+	vqp.tracker->broken = false;
+	assert_int_equal(goes_to(1), -1);
+	assert_true(mesh_conn_failover(&conn, &wanted, now_ns));
+	assert_false(conn.move.failover);
+	wanted.reason = MV_CTL_REASON_PATH;
+	assert_true(mesh_conn_failover(&conn, &wanted, now_ns));
+	assert_true(conn.move.failover);
+	assert_true(mv_gid_equal(&conn.move.paths.list[0].local_gid, &view.paths[0].local_gid));
+	conn.move.failover = false;
+}
+
+/* A follower that wants to leave, and has not failed, is offered the path that it is on: to begin there anew would cost it its atomics. */
+static void test_keeps_own(void **state)
+{
+	const struct mv_path path = path_of(0);
+	const struct mv_move_action action = {
+		.type = MV_DO_PREPARE, .local_gid = path.local_gid, .remote_gid = path.remote_gid, .gid_type = path.type};
+
+	(void)state;
+	fails_with_paths(1);
+	conn.flags.path_failed = false;
+	vqp.tracker->broken = false;
+	conn.move.leader = false;
+	conn.move.attempts.peer = 1;
+	conn.move.call_off.settled = MV_MOVE_ACTIVE;
+	conn.move.failover = conn.move.wish.own = true;
+	conn.move.state = MV_MOVE_PREPARING;
+	conn.move.next.offer = 5;
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	assert_int_equal(conn.move.declined, 5);
+	assert_int_equal(conn.moving.steps.prepared_ns, 0); /* nothing was tried */
+	/* One that has failed takes it, if only the port exists. */
+	vqp.tracker->broken = true;
+	conn.move.state = MV_MOVE_PREPARING;
+	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	assert_int_equal(conn.moving.steps.prepared_ns, now_ns);
+	conn.move.failover = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_schedules),     T(test_got_through), T(test_port_down), T(test_came_back),
 		T(test_answers_again), T(test_declines),    T(test_primary),
+		T(test_own_again),     T(test_own_again_late), T(test_own_for_peer), T(test_keeps_own),
+		T(test_own_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
