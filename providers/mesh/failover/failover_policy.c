@@ -76,12 +76,18 @@ static bool is_lost(const struct mesh_conn *conn)
 static const char *why_no_path(const struct mesh_conn *conn)
 {
 	const char *unproved = mesh_conn_unproved(conn);
+	struct mv_path_request request;
+	struct mesh_view view;
 
 	if (unproved)
 		return unproved;
 	if (mesh_conn_unqualified(conn))
 		return mesh_conn_unqualified(conn);
-	return mesh_path_failures_any(conn) ? failed_everywhere : no_rail;
+	if (!mesh_path_failures_any(conn))
+		return no_rail;
+	mesh_path_now(conn, &request);
+	mesh_view_paths(&request, &view);
+	return view.n_paths ? failed_everywhere : no_rail;
 }
 
 static void stay_for_lack_of_path(struct mesh_conn *conn)

@@ -143,6 +143,22 @@ static void test_schedules(void **state)
 	}
 }
 
+/* Why it stays: its work has failed on each path, or there is no path now. */
+static void test_why(void **state)
+{
+	(void)state;
+	fails_with_paths(2);
+	assert_int_equal(goes_to(2), 1);
+	takes_over(1);
+	fails(GRACE_NS);
+	assert_int_equal(goes_to(2), -1);
+	assert_string_equal(conn.retry.stayed, "its work did not get through on any path");
+	view.n_paths = 0;
+	now_ns += 10 * MS;
+	assert_int_equal(goes_to(2), -1);
+	assert_string_equal(conn.retry.stayed, "no other rail of this host reaches one of the peer's");
+}
+
 /* What got through on the path before makes the one before that a path again. */
 static void test_got_through(void **state)
 {
@@ -395,7 +411,7 @@ int main(void)
 		T(test_schedules),     T(test_got_through), T(test_port_down), T(test_came_back),
 		T(test_answers_again), T(test_declines),    T(test_primary),
 		T(test_own_again),     T(test_own_again_late), T(test_own_for_peer), T(test_keeps_own),
-		T(test_own_answers),
+		T(test_own_answers),   T(test_why),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
