@@ -77,7 +77,8 @@ static bool is_on(const struct mesh_conn *conn, const struct mv_move_action *act
 	struct mv_path_request request;
 
 	mesh_path_now(conn, &request);
-	return mesh_view_same_rail(&request.sgid, &action->local_gid) && mesh_view_same_rail(&request.dgid, &action->remote_gid);
+	return mesh_directory_same_rail(&request.sgid, &action->local_gid) &&
+	       mesh_directory_same_rail(&request.dgid, &action->remote_gid);
 }
 
 /*

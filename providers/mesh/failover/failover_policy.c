@@ -77,7 +77,7 @@ static const char *why_no_path(const struct mesh_conn *conn)
 {
 	const char *unproved = mesh_conn_unproved(conn);
 	struct mv_path_request request;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	if (unproved)
 		return unproved;
@@ -86,8 +86,8 @@ static const char *why_no_path(const struct mesh_conn *conn)
 	if (!mesh_path_failures_any(conn))
 		return no_rail;
 	mesh_path_now(conn, &request);
-	mesh_view_paths(&request, &view);
-	return view.n_paths ? failed_everywhere : no_rail;
+	mesh_directory_paths(&request, &decision);
+	return decision.n_paths ? failed_everywhere : no_rail;
 }
 
 static void stay_for_lack_of_path(struct mesh_conn *conn)

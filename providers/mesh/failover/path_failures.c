@@ -38,11 +38,11 @@ static void add(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_failures *failures = conn->failures;
 	struct mesh_conn_failure *failure;
 	struct mv_path_request request;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 
 	mesh_path_now(conn, &request);
-	mesh_view_verdict(&request, &view);
-	failures->generation = view.generation;
+	mesh_directory_verdict(&request, &decision);
+	failures->generation = decision.generation;
 	if (!failures->n)
 		failures->since_ns = now_ns;
 	if (failures->n == MESH_PATH_FAILURES || find(conn, &request.sgid, &request.dgid))

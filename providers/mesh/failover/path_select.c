@@ -222,17 +222,17 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 size_t mesh_conn_path_again(const struct mesh_conn *conn, bool peer_asks, struct mv_path *ret)
 {
 	struct mv_path_request request;
-	struct mesh_view view;
+	struct mesh_path_decision decision;
 	size_t now;
 
 	if (mesh_conn_unproved(conn) || mesh_conn_unqualified(conn))
 		return 0;
 	mesh_path_now(conn, &request);
-	mesh_view_paths(&request, &view);
-	now = current(&request, &view);
-	if (now == view.n_paths || !(peer_asks || mesh_path_failures_news(conn, view.generation)))
+	mesh_directory_paths(&request, &decision);
+	now = current(&request, &decision);
+	if (now == decision.n_paths || !(peer_asks || mesh_path_failures_news(conn, decision.generation)))
 		return 0;
-	*ret = view.paths[now];
+	*ret = decision.paths[now];
 	return mesh_path_doubt(ret, NULL) < 3 ? drop_barred(conn, ret, 1) : 0;
 }
 

@@ -153,7 +153,7 @@ static void test_why(void **state)
 	fails(GRACE_NS);
 	assert_int_equal(goes_to(2), -1);
 	assert_string_equal(conn.retry.stayed, "its work did not get through on any path");
-	view.n_paths = 0;
+	decision.n_paths = 0;
 	now_ns += 10 * MS;
 	assert_int_equal(goes_to(2), -1);
 	assert_string_equal(conn.retry.stayed, "no other rail of this host reaches one of the peer's");
@@ -290,20 +290,20 @@ static void test_own_again(void **state)
 {
 	(void)state;
 	fails_with_paths(1);
-	view.generation = 7;
+	decision.generation = 7;
 	assert_int_equal(goes_to(1), -1);
 	now_ns += 100 * MS;
 	assert_int_equal(goes_to(1), -1);
-	view.generation = 8;
+	decision.generation = 8;
 	assert_int_equal(goes_to(1), 0);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_PATH);
 	takes_over(0);
 	/* In vain: not again before there is more news. */
 	fails(100 * MS);
 	assert_int_equal(goes_to(1), -1);
-	view.generation = 9;
-	view.n_paths = 2;
-	view.paths[1] = path_of(1);
+	decision.generation = 9;
+	decision.n_paths = 2;
+	decision.paths[1] = path_of(1);
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
 }
@@ -321,7 +321,7 @@ static void test_own_answers(void **state)
 	mesh_path_monitor_use(&probed, MV_WATCH_WORK, &frame.sgid, &frame.dgid);
 	mesh_path_monitor_told(&frame, now_ns);
 	assert_int_equal(goes_to(1), -1);
-	view.generation = 1;
+	decision.generation = 1;
 	now_ns += 10 * MS;
 	assert_int_equal(goes_to(1), -1);
 	frame.probed = MV_PROBED_UP;
@@ -340,20 +340,21 @@ static void test_own_again_late(void **state)
 {
 	(void)state;
 	fails_with_paths(1);
-	view.generation = 7;
+	decision.generation = 7;
 	assert_int_equal(goes_to(1), -1);
 	now_ns += GRACE_NS - 10 * MS;
-	view.generation = 8;
+	decision.generation = 8;
 	assert_int_equal(goes_to(1), 0);
 	takes_over(0);
 	fails(100 * MS);
 	assert_int_equal(goes_to(1), -1);
-	view.generation = 9;
+	decision.generation = 9;
 	assert_int_equal(goes_to(1), -1);
-	view.verdict = MV_PATH_LOCAL_DOWN;
-	view.n_paths = 0;
+	decision.verdict = MV_PATH_LOCAL_DOWN;
+	decision.n_paths = 0;
 	assert_int_equal(goes_to(1), -1);
-	view = (struct mesh_view){.verdict = MV_PATH_WORKS, .generation = 10, .n_paths = 1, .paths = {path_of(0)}};
+	decision = (struct mesh_path_decision){
+		.verdict = MV_PATH_WORKS, .generation = 10, .n_paths = 1, .paths = {path_of(0)}};
 	assert_int_equal(goes_to(1), 0);
 	conn.move.failover = false;
 }
@@ -373,7 +374,7 @@ static void test_own_for_peer(void **state)
 	wanted.reason = MV_CTL_REASON_PATH;
 	assert_true(mesh_conn_failover(&conn, &wanted, now_ns));
 	assert_true(conn.move.failover);
-	assert_true(mv_gid_equal(&conn.move.paths.list[0].local_gid, &view.paths[0].local_gid));
+	assert_true(mv_gid_equal(&conn.move.paths.list[0].local_gid, &decision.paths[0].local_gid));
 	conn.move.failover = false;
 }
 
