@@ -239,8 +239,6 @@ bool md_targets_may_answer(const struct md_targets *targets, const struct md_tar
 static void query(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
 		  void (*ask)(void *arg, const struct md_target *target), void *arg)
 {
-	if (now_ns >= target->regular_ns)
-		target->n_hints = 0;
 	target->regular_ns = now_ns + md_targets_interval_ms(targets, target->payer->account) * MD_MS;
 	if (is_answering(target)) {
 		/* Queries in between, made for a process, do not count as tries. */
@@ -277,6 +275,7 @@ uint64_t md_targets_ask_now(struct md_targets *targets, struct md_target *target
 		user = target->payer;
 	if (md_target_user_has_room(user, now_ns)) {
 		md_target_user_take_room(user, now_ns);
+		target->n_hints = 0;
 		query(targets, target, now_ns, ask, arg);
 	}
 	return next_tick(target->next_ns, now_ns);

@@ -59,7 +59,7 @@ struct md_target {
 	union ibv_gid via; /* this is another address of the host at @via, and is needed as long as @via is; zero: none */
 	unsigned int n_learned;
 	union ibv_gid learned[MD_LEARNED_TARGETS]; /* the addresses whose @via this is */
-	unsigned int n_hints; /* hints (MD_HINTS) since the last regular query */
+	unsigned int n_hints; /* hints (MD_HINTS) since the last query other than for a hint */
 	bool tells; /* this host has changed since the last answer: our description goes with each query */
 	unsigned int n_tries; /* unanswered queries in a row since the last change here, before the target counts as silent */
 	struct mv_host_id host; /* sender of the last answer */

@@ -666,7 +666,7 @@ static void test_hints(void **state)
 	for (uint64_t i = 0; i < 100; i++) {
 		if (!md_target_hinted(target, NULL, 1, 1))
 			continue;
-		md_targets_ask_now(&targets, target, 0, MD_S + i * MD_MS, count, NULL);
+		md_targets_ask_hinted(&targets, target, MD_S + i * MD_MS, count, NULL);
 		n++;
 	}
 	assert_int_equal(n, MD_HINTS);
@@ -675,6 +675,12 @@ static void test_hints(void **state)
 	md_targets_tick(&targets, 8 * MD_S, count, NULL);
 	md_target_answered(target, &id, 8 * MD_S);
 	assert_true(md_target_hinted(target, NULL, 1, 1));
+	/* Also if a process has it asked so often that its turn never comes. */
+	for (uint64_t t = 9 * MD_S; t < 60 * MD_S; t += 4 * MD_S) {
+		md_targets_ask_now(&targets, target, 0, t, count, NULL);
+		md_target_answered(target, &id, t);
+		assert_true(md_target_hinted(target, NULL, 1, 1));
+	}
 }
 
 /* Whose description is known as it is now is not asked because it asks: of two that ask each other regularly neither uses its hints up. */
