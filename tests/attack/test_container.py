@@ -77,9 +77,10 @@ while len(held) < 6 or time.monotonic() < begun + float(sys.argv[2]):
 print(json.dumps([len(held), sum(size for _, size in held.values()), time.monotonic() - begun]), flush=True)
 sys.stdin.read()
 """
-# Has the agent answer on many sockets, reads nothing, and says that it will send no more. Then reads all, and counts.
+# Has the agent answer on many sockets, reads nothing, and says that it will send no more. Then reads all, and counts: from one line on stdin
+# to the next, as the agent has more to say when there is room.
 FILL = """
-import json, socket, sys, time
+import json, select, socket, sys
 frame, held = bytes.fromhex(sys.argv[2]), []
 for number in range(int(sys.argv[3])):
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -91,14 +92,22 @@ for number in range(int(sys.argv[3])):
     held.append(sock)
 print(json.dumps(len(held) * 300), flush=True)
 sys.stdin.readline()
-number = 0
+number, poll = 0, select.poll()
+poll.register(sys.stdin, select.POLLIN)
 for sock in held:
-    sock.settimeout(0.01)
-    try:
-        while sock.recv(65536):
-            number += 1
-    except OSError:
-        pass
+    sock.setblocking(False)
+    poll.register(sock, select.POLLIN)
+by_fd = {sock.fileno(): sock for sock in held}
+while sys.stdin.fileno() not in (ready := [fd for fd, _ in poll.poll()]):
+    for fd in ready:
+        try:
+            while by_fd[fd].recv(65536):
+                number += 1
+            poll.unregister(fd)
+        except BlockingIOError:
+            pass
+        except OSError:
+            poll.unregister(fd)
 print(json.dumps(number), flush=True)
 sys.stdin.read()
 """
@@ -182,15 +191,18 @@ class ContainerTest(AttackTest):
         that it has ended, but not closed, count."""
         resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
         filler = self.container(FILL, "/run/meshverbs/agent", wire.frame(wire.REGISTER, payload=b"x", version=wire.CTL_VERSION).hex(), 400)
-        self.assertGreater(filler.read(), 10000)
+        sent = filler.read()
+        self.assertGreater(sent, 10000)
         self.assert_alice_reaches_v()
-        wait_for(lambda: self.v.metrics()["processes_unread_bytes"] > 32 << 20, self.v.metrics)
+        wait_for(lambda: self.v.metrics()["frames_received"] >= sent, self.v.metrics)
+        self.assertGreater(self.v.metrics()["processes_unread_bytes"], 32 << 20)
         self.assertLess(self.v.metrics()["processes_unread_bytes"], 80 << 20)
-        filler.parent.stdin.write("read\n")
-        filler.parent.stdin.flush()
+        for line in ("read\n", "count\n"):
+            filler.parent.stdin.write(line)
+            filler.parent.stdin.flush()
+            wait_for(lambda: self.v.metrics()["processes_unread_bytes"] == 0, self.v.metrics)
         # Of a small frame the kernel keeps some 768 bytes.
         self.assertLess(filler.read(), (80 << 20) // 512)
-        wait_for(lambda: self.v.metrics()["processes_unread_bytes"] == 0, self.v.metrics)
         self.assert_alice_reaches_v()
 
     def test_old_directories(self):
