@@ -122,7 +122,7 @@ class Reset(Watched):
         self.hosts.fault("a.1", "dead")
         self.hosts.fault("a.1", "reset")
         self.sleeps()
-        self.assertEqual({qp["standby"] for qp in self.qps(SERVER)}, {None})
+        self.wait_for("no other is ready", lambda: {qp["standby"] for qp in self.qps(SERVER)} == {None})
         self.hosts.fault("a.1", "alive")
         self.armed(2)
         self.there_and_back()
