@@ -10,7 +10,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from realnccl import paths, pulls, ranks, storm  # noqa: E402  (the path comes first)
+from realnccl import cli, paths, pulls, ranks, register, storm  # noqa: E402  (the path comes first)
 from pulled import judge  # noqa: E402
 from pulled.play import Outcome  # noqa: E402
 
@@ -80,6 +80,34 @@ class Library(unittest.TestCase):
             library.write(b"\0NCCL_IB_RESILIENCY_PORT_FAILOVER_MAX_ATTEMPTS\0NCCL_IB_RESILIENCY_PORT_RECOVERY\0")
             library.flush()
             self.assertEqual(ranks.knows(library.name, ranks.FAILOVER, ranks.RECOVERY), (ranks.RECOVERY,))
+
+
+class Gpu(unittest.TestCase):
+    """What is read of sim_gpu_register's output, and when no case begins any more."""
+
+    LINE = "gpu: rank {} of 2: {} rounds of 262144 bytes in each of 4 regions, every byte right\n"
+
+    def test_answers(self):
+        said = ("gpu: rank 0 uses NVIDIA H200\ngpu: rank 0: dma-buf of device memory: ibv_reg_dmabuf_mr: EOPNOTSUPP\n" + self.LINE.format(0, 5)
+                + "gpu: rank 1: device memory: cuMemAlloc: ok\n")
+        self.assertEqual(register.ANSWER.findall(said), ["rank 0: dma-buf of device memory: ibv_reg_dmabuf_mr: EOPNOTSUPP",
+                                                         "rank 1: device memory: cuMemAlloc: ok"])
+
+    def test_sane(self):
+        one = register.case(pathlib.Path("/b"), register.WAYS[1])
+        self.assertEqual(one.name, "registrations, refused")
+        server, client = (self.LINE.format(rank, register.N_ROUNDS) for rank in (0, 1))
+        self.assertEqual(judge.results(one, Outcome(said={"server": server, "client": client})), "")
+        for changed in (server, self.LINE.format(1, 3), client + "nccl: wrong: rank 1, round 3", ""):
+            self.assertNotEqual(judge.results(one, Outcome(said={"server": server, "client": changed})), "")
+
+    def test_clock(self):
+        clock = cli.Clock(0)
+        self.assertEqual(list(clock.begin(paths.PATHS[:2])), [])
+        self.assertEqual(clock.left, [path.name for path in paths.PATHS[:2]])
+        clock = cli.Clock(1e9)
+        self.assertEqual(list(clock.begin(paths.PATHS)), list(paths.PATHS))
+        self.assertEqual(clock.left, [])
 
 
 class Connections(unittest.TestCase):

@@ -80,7 +80,7 @@ def play(world, program, path):
     return verdict, row
 
 
-def run_all(build, stage, program, paths, halves, gpu):
+def run_all(build, stage, program, paths, halves, gpu, begin=iter):
     """[(verdict, row)]"""
     done = []
     print(HEAD, flush=True)
@@ -91,5 +91,5 @@ def run_all(build, stage, program, paths, halves, gpu):
                 world = stack.enter_context(World.up(topology, build, stage if half == "stacked" else None, label))
                 if not gpu:
                     ranks.seem_gpudirect(world)
-                done += [play(world, program, path) for path in paths if path.topology == topology]
+                done += [play(world, program, path) for path in begin([path for path in paths if path.topology == topology])]
     return done

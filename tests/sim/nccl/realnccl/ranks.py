@@ -18,6 +18,7 @@ FAILOVER = "NCCL_IB_RESILIENCY_PORT_FAILOVER"  # from NCCL 2.29.7 on
 # 2.29.7 has the failover work only with this: its receives are posted ahead then, so they do not say which request they are for.
 BY_ID = {"NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME": "1"}
 RECOVERY = "NCCL_IB_RESILIENCY_PORT_RECOVERY"  # from 2.30 on; needs the failover. Connections on a port that is back are made again
+CUDART = "libcudart.so.1[23]"
 GPU_SETTINGS = {"NCCL_NET": "IB", "NCCL_NET_GDR_LEVEL": "LOC"}
 # The two numbers say that ranks differ in what they got, or have not got anything.
 RIGHT = re.compile(r"nccl: rank (\d+) of (\d+): (\d+) all_reduces of \d+ bytes, every number right, results ([0-9a-f]{8});")
@@ -48,7 +49,7 @@ class Ranks:
             skip("no libnccl.so.2; NCCL_LIBRARY says where it is")
         settings = {**SETTINGS, "NCCL_LIBRARY": nccl}
         if gpu:
-            cudart = library("CUDART_LIBRARY", "libcudart.so.1[23]")
+            cudart = library("CUDART_LIBRARY", CUDART)
             settings |= GPU_SETTINGS | ({"CUDART_LIBRARY": cudart} if cudart else {})
         return cls(str(build / f"tests/sim/nccl/sim_nccl_{'gpu' if gpu else 'net'}"), settings, rounds, size)
 
