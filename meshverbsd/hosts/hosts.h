@@ -433,7 +433,7 @@ struct md_net_heard {
 	size_t n;
 };
 
-/** md_hosts_on_nets - set md_net_heard.n of each of @n_nets netdevs. In one pass: there may be 16,384 hosts and 128 netdevs */
+/** md_hosts_on_nets - set md_net_heard.n of each netdev. In one pass: there may be 16,384 hosts and 128 netdevs */
 void md_hosts_on_nets(const struct md_hosts *hosts, struct md_net_heard *nets, size_t n_nets);
 
 struct md_host *md_hosts_find(const struct md_hosts *hosts, const struct mv_host_id *id); /* NULL: none */

@@ -138,7 +138,7 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 		first->n_learned = kept;
 }
 
-/* Another host lists the address, but the host that has answered at @first answers there. It is not to go with the other. */
+/* Another host lists the address, but the host at @first answers there: the target is not to go with the other host. */
 static bool is_listed_by_another(const struct md_target *target, const struct md_target *first)
 {
 	return !mv_gid_is_zero(&target->via) && !mv_gid_equal(&target->via, &first->gid) && target->answered_ns &&

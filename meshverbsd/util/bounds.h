@@ -273,7 +273,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_PROBES_PER_S       4000 /* our probes in a second, at most; with more than 40 paths the interval grows */
 #define MD_PROBES_BURST_PER_S 20000 /* our probes in a second while paths are suspect */
 #define MD_PROBES_PER_TURN    512
-#define MD_TELLS_PER_TURN     512 /* processes that could not be told the state of a path, and are tried again: the others in the next turns */
+#define MD_TELLS_PER_TURN     512 /* processes that could not be told the state of a path: so many are tried again */
 #define MD_WITNESSES_MAX      8 /* other paths to a suspect's host that are probed with it */
 #define MD_ECHOES_PER_S       20000 /* probes of others that are answered in a second */
 /*
