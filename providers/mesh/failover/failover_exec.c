@@ -71,27 +71,31 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 
 static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action);
 
-/* Is the offered path the one that the work uses already? */
-static bool is_on(const struct mesh_conn *conn, const struct mv_move_action *action)
+/*
+ * Does the leader offer the path that the work uses already, though a new queue pair there is of no use? Our queue pair has not
+ * failed, so the drain may lose the result of an atomic. Or the path does not work, as this end knows, and the leader does not: RTR would
+ * wait for the neighbour for seconds.
+ */
+static bool is_of_no_use(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	struct mv_path_request request;
+	struct mv_path path;
 
 	mesh_path_now(conn, &request);
-	return mesh_directory_same_rail(&request.sgid, &action->local_gid) &&
-	       mesh_directory_same_rail(&request.dgid, &action->remote_gid);
+	if (!mesh_directory_same_rail(&request.sgid, &action->local_gid) || !mesh_directory_same_rail(&request.dgid, &action->remote_gid))
+		return false;
+	mesh_path_failures_update(conn, now_ns);
+	return (conn->move.wish.own && !mesh_failover_broken(conn->vqp)) || !mesh_conn_path_again(conn, true, &path);
 }
 
 /*
  * Must this end not use the path that the leader offers? The leader knows neither our failed paths nor which of our NICs are
- * qualified. Nor does it know whether our queue pair has failed. If not, a new queue pair on the same path helps nobody, and a
- * drain may lose the result of an atomic.
+ * qualified.
  */
 static bool is_barred(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	mesh_path_failures_update(conn, now_ns);
 	if (!mesh_conn_may_go_by(conn, &action->local_gid, action->gid_type))
-		return true;
-	if (conn->move.wish.own && !mesh_failover_broken(conn->vqp) && is_on(conn, action))
 		return true;
 	if (conn->move.reason == MV_CTL_REASON_PRIMARY)
 		return mesh_path_failures_has(conn, &action->local_gid, &action->remote_gid);
@@ -112,6 +116,10 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	if (mesh_failover_lost(conn->vqp) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) ||
 	    (!conn->move.wish.own && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+		return;
+	}
+	if (!conn->move.leader && is_of_no_use(conn, action, now_ns)) {
+		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
 		return;
 	}
 	/* A NIC whose firmware hangs makes no objects: refuse this path, so that the leader tries the next. */

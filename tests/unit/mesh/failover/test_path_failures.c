@@ -378,32 +378,46 @@ static void test_own_for_peer(void **state)
 	conn.move.failover = false;
 }
 
-/* A follower that wants to leave, and has not failed, is offered the path that it is on: to begin there anew would cost it its atomics. */
-static void test_keeps_own(void **state)
+/* A follower that wants to leave is offered the path that it is on. Return: did it try to make a queue pair there? */
+static bool tries_own(void)
 {
 	const struct mv_path path = path_of(0);
 	const struct mv_move_action action = {
 		.type = MV_DO_PREPARE, .local_gid = path.local_gid, .remote_gid = path.remote_gid, .gid_type = path.type};
+	struct mv_move_action next;
 
-	(void)state;
-	fails_with_paths(1);
-	conn.flags.path_failed = false;
-	vqp.tracker->broken = false;
 	conn.move.leader = false;
 	conn.move.attempts.peer = 1;
-	conn.move.call_off.settled = MV_MOVE_ACTIVE;
+	conn.move.call_off.settled = MV_MOVE_PASSTHROUGH;
 	conn.move.failover = conn.move.wish.own = true;
 	conn.move.state = MV_MOVE_PREPARING;
 	conn.move.next.offer = 5;
+	conn.moving.steps.prepared_ns = 0;
 	assert_true(mesh_conn_failover(&conn, &action, now_ns));
-	assert_int_equal(conn.move.declined, 5);
-	assert_int_equal(conn.moving.steps.prepared_ns, 0); /* nothing was tried */
-	/* One that has failed takes it, if only the port exists. */
-	vqp.tracker->broken = true;
-	conn.move.state = MV_MOVE_PREPARING;
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
-	assert_int_equal(conn.moving.steps.prepared_ns, now_ns);
+	while (mv_move_next(&conn.move, &next))
+		;
+	if (!conn.moving.steps.prepared_ns) {
+		assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
+		assert_int_equal(conn.move.call_off.reason, MV_CTL_REASON_NO_PATH);
+	}
 	conn.move.failover = false;
+	return conn.moving.steps.prepared_ns;
+}
+
+static void test_offered_own(void **state)
+{
+	(void)state;
+	fails_with_paths(1);
+	assert_true(tries_own());
+	/* This end knows that a port of the path is down. */
+	view.n_paths = 0;
+	assert_false(tries_own());
+	view.n_paths = 1;
+	assert_true(tries_own());
+	/* It has not failed: to begin there anew may cost the result of an atomic. */
+	conn.flags.path_failed = false;
+	vqp.tracker->broken = false;
+	assert_false(tries_own());
 }
 
 int main(void)
@@ -411,7 +425,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_schedules),     T(test_got_through), T(test_port_down), T(test_came_back),
 		T(test_answers_again), T(test_declines),    T(test_primary),
-		T(test_own_again),     T(test_own_again_late), T(test_own_for_peer), T(test_keeps_own),
+		T(test_own_again),     T(test_own_again_late), T(test_own_for_peer), T(test_offered_own),
 		T(test_own_answers),   T(test_why),
 	};
 
