@@ -138,11 +138,15 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 		first->n_learned = kept;
 }
 
-/* Another host lists the address, but the host at @first answers there: the target is not to go with the other host. */
-static bool is_listed_by_another(const struct md_target *target, const struct md_target *first)
+/* Another host lists the address, but the host that has answered at @first answers there. It is not to go with the other. */
+static bool is_listed_by_another(const struct md_targets *targets, const struct md_target *target,
+				 const struct md_target *first)
 {
-	return !mv_gid_is_zero(&target->via) && !mv_gid_equal(&target->via, &first->gid) && target->answered_ns &&
-	       !memcmp(&target->host, &first->host, sizeof(target->host));
+	const struct md_target *by = md_target_first(targets, target);
+
+	/* A host may answer at two addresses. The one that the target was learnt from may be needed longer than @first. */
+	return by != target && target->answered_ns && !memcmp(&target->host, &first->host, sizeof(target->host)) &&
+	       (!by || memcmp(&by->host, &first->host, sizeof(by->host)));
 }
 
 bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of)
@@ -150,7 +154,7 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 	struct md_target *first = md_target_first(targets, of), *target = md_targets_find(targets, gid);
 	size_t most = first && first->payer->account ? MD_TARGETS_PER_ACCOUNT / 2 : MD_TARGETS_PER_ACCOUNT;
 
-	if (!first || first->n_learned == MD_LEARNED_TARGETS || (target && !is_listed_by_another(target, first)))
+	if (!first || first->n_learned == MD_LEARNED_TARGETS || (target && !is_listed_by_another(targets, target, first)))
 		return false;
 	/* Addresses that only stand by leave room for hosts that a process of any account, or of this one, will ask for. */
 	if (!target && (first->payer->n >= most || add(targets, gid, first->payer, &target)))

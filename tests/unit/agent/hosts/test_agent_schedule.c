@@ -681,6 +681,30 @@ static void test_learned_by_another(void **state)
 	assert_null(md_targets_find(&targets, &further));
 }
 
+/* A host has two addresses that were asked for. Its further address does not go with the one that is needed no more. */
+static void test_learned_at_two_addresses(void **state)
+{
+	const struct mv_host_id owner = {.bytes = {2}};
+	const union ibv_gid in_file = unit_gid("10.202.0.1"), further = unit_gid("10.202.0.3");
+	struct md_target *of_file, *of_process;
+
+	(void)state;
+	assert_int_equal(md_targets_add(&targets, &in_file, "b"), 0);
+	of_file = md_targets_find(&targets, &in_file);
+	of_process = use("10.202.0.2", 1001, MD_S);
+	tick(MD_S);
+	md_target_answered(of_file, &owner, MD_S);
+	md_target_answered(of_process, &owner, MD_S);
+	assert_true(md_targets_learn(&targets, &further, of_file));
+	tick(2 * MD_S);
+	md_target_answered(md_targets_find(&targets, &further), &owner, 2 * MD_S);
+	/* The host has not answered at the address of the file for a while. */
+	assert_false(md_targets_learn(&targets, &further, of_process));
+	tick(700 * MD_S);
+	assert_int_equal(targets.n, 2);
+	assert_non_null(md_targets_find(&targets, &further));
+}
+
 /* More accounts need an address than are noted: those with the fewest addresses pay, in whatever order they come. */
 static void test_many_accounts(void **state)
 {
@@ -923,6 +947,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_former_need, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_former_need_of_others, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_learned_by_another, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_learned_at_two_addresses, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_many_accounts, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_file_address_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
