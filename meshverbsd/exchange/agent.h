@@ -179,6 +179,7 @@ struct md_prober {
 struct md_publishing {
 	struct md_published published;
 	uint64_t due_ns; /* 0: at once; UINT64_MAX: no directory is to be written */
+	bool rationed; /* @due_ns is late because @wakes has no room: other news does not wait for it */
 	bool unproven; /* the next directory has unproven news, which @wakes pays for */
 	uint64_t last_ns, cost_ns; /* when the last one was written; how long that took */
 	struct md_limit wakes; /* rate limit of directories that are written for unproven news */

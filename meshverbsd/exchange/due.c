@@ -35,15 +35,17 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 	uint64_t delay_ns = urgent ? 0 : MD_PUBLISH_DELAY_NS, at_ns;
 
 	/* The first directory waits for its time even if urgent: the file of the former agent may know more hosts. */
-	if (publishing->due_ns != UINT64_MAX && (!urgent || !agent->counts.published))
+	if (publishing->due_ns != UINT64_MAX && !publishing->rationed && (!urgent || !agent->counts.published))
 		return;
 	if (!urgent && spacing_ns < MD_PUBLISH_NS)
 		spacing_ns = MD_PUBLISH_NS;
 	at_ns = publishing->last_ns + spacing_ns;
 	if (at_ns < now_ns + delay_ns)
 		at_ns = now_ns + delay_ns;
-	if (at_ns < publishing->due_ns)
-		publishing->due_ns = at_ns;
+	if (at_ns >= publishing->due_ns)
+		return;
+	publishing->due_ns = at_ns;
+	publishing->rationed = false;
 }
 
 static const struct md_rate wakes_rate = {.per_second = MD_WAKES_RATE, .burst = MD_WAKES_BURST};
@@ -54,10 +56,12 @@ static void ration(struct md_agent *agent, bool urgent)
 	struct md_publishing *publishing = &agent->publishing;
 	uint64_t now_ns = md_now();
 
-	if (md_limit_has(&publishing->wakes, &wakes_rate, now_ns))
+	if (md_limit_has(&publishing->wakes, &wakes_rate, now_ns)) {
 		md_due_directory(agent, urgent);
-	else if (publishing->due_ns == UINT64_MAX)
+	} else if (publishing->due_ns == UINT64_MAX) {
 		publishing->due_ns = now_ns + MD_S / MD_WAKES_RATE;
+		publishing->rationed = true;
+	}
 }
 
 /*
@@ -136,6 +140,7 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 	publishing->last_ns = md_now();
 	publishing->cost_ns = publishing->last_ns - now_ns;
 	publishing->due_ns = UINT64_MAX;
+	publishing->rationed = false;
 	if (!err) {
 		if (publishing->unproven)
 			md_limit_take(&publishing->wakes, &wakes_rate, now_ns);

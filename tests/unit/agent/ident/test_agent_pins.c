@@ -474,6 +474,27 @@ static void test_signed_wakes(void **state)
 	md_hosts_fini(&hosts);
 }
 
+/* A directory that waits because anybody may have brought it about keeps no other one waiting. */
+static void test_rationed_wakes_delay_no_others(void **state)
+{
+	static struct md_agent agent = {.counts.published = 1};
+	struct peer peer = {1, 100, 1, 1000, UP};
+	unsigned int news;
+	uint64_t now_ns;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	do { /* again if there is room meanwhile, after half a second */
+		now_ns = md_now();
+		agent.publishing.due_ns = UINT64_MAX;
+		agent.publishing.wakes.full_at_ns = now_ns + MD_WAKES_BURST * MD_S / MD_WAKES_RATE;
+		md_due_heard(&agent, host(), false, false);
+	} while (agent.publishing.due_ns < now_ns + MD_S / MD_WAKES_RATE);
+	md_due_heard(&agent, host(), false, true);
+	assert_true(agent.publishing.due_ns <= md_now() + MD_PUBLISH_DELAY_NS);
+	md_hosts_fini(&hosts);
+}
+
 /* ---- an agent that meets hosts ----------------------------------------------------------------- */
 
 static struct md_agent met;
@@ -986,7 +1007,7 @@ int main(void)
 		TEST(test_precedence), TEST(test_revoked),	 TEST(test_file),
 		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before),
 		TEST(test_next_statement_first),
-		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes),
+		TEST(test_signed_changes), TEST(test_signed_gids), TEST(test_signed_wakes), TEST(test_rationed_wakes_delay_no_others),
 		TEST(test_full), TEST(test_unconfirmed_file), TEST(test_met_when_full), TEST(test_ids_when_full),
 		TEST(test_former_life), TEST(test_former_life_first), TEST(test_gids_of_former_life), TEST(test_rotated_while_down),
 		TEST(test_rotated_with_clock_set_back), TEST(test_rotated_with_key_of_file),
