@@ -339,6 +339,30 @@ static void test_bounds_of_users(void **state)
 	assert_null(probes.users);
 }
 
+/* So many processes each watch all of so many paths of their account. */
+static void watch_all(unsigned int n_accounts, unsigned int n_clients, unsigned int n_paths)
+{
+	struct md_probe_watch_list *lists = calloc(n_accounts * n_clients, sizeof(*lists));
+
+	for (unsigned int i = 0; i < n_accounts * n_clients; i++)
+		for (unsigned int path = 0; path < n_paths; path++)
+			assert_int_equal(watch_one(i / n_clients * n_paths + path, 1 + i, 1000 + i / n_clients, &lists[i]), 0);
+	for (unsigned int i = 0; i < n_accounts * n_clients; i++)
+		md_probes_drop(&probes, &lists[i]);
+	free(lists);
+	assert_int_equal(probes.n_watches, 0);
+}
+
+/* Hosts full of ranks: all of them are told of their paths, not only those that have come first. */
+static void test_hosts_full_of_ranks(void **state)
+{
+	const unsigned int n_paths = MD_PROBES_MAX - MD_PROBES_MAX / MD_ROOT_SHARE;
+
+	(void)state;
+	watch_all(1, 256, MD_WATCHES_PER_CLIENT); /* of one user */
+	watch_all(8, 128, n_paths / 8); /* of containers */
+}
+
 /* However many processes an account has: the paths are few, but each process watches all. */
 static void test_bounds_of_watches(void **state)
 {
@@ -436,6 +460,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nonces_cannot_be_computed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_users, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hosts_full_of_ranks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_watches, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_untold, setup, teardown),
 	};
