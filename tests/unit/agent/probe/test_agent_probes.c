@@ -346,7 +346,8 @@ static void watch_all(unsigned int n_accounts, unsigned int n_clients, unsigned 
 
 	for (unsigned int i = 0; i < n_accounts * n_clients; i++)
 		for (unsigned int path = 0; path < n_paths; path++)
-			assert_int_equal(watch_one(i / n_clients * n_paths + path, 1 + i, 1000 + i / n_clients, &lists[i]), 0);
+			assert_int_equal(watch_one(i / n_clients * n_paths + path, 1 + i, 1000 + i / n_clients,
+						   &lists[i]), 0);
 	for (unsigned int i = 0; i < n_accounts * n_clients; i++)
 		md_probes_drop(&probes, &lists[i]);
 	free(lists);

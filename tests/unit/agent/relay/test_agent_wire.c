@@ -118,8 +118,10 @@ static void test_desc_refuses(void **state)
 	free(desc);
 }
 
-/* Every shorter or longer text is refused, without a look beyond its end (as ASan would see). */
-/* A later agent may tell more of its rails than is known here: its host is not to vanish from hosts that are updated after it. */
+/*
+ * A later agent may tell more of its rails than is known here: its host is not to vanish from hosts that are updated
+ * after it.
+ */
 static void test_desc_of_later_agent(void **state)
 {
 	struct md_desc *desc = peers_desc(TWO_RAILS), *again;
@@ -134,6 +136,7 @@ static void test_desc_of_later_agent(void **state)
 	free(again);
 }
 
+/* Every shorter or longer text is refused, without a look beyond its end (as ASan would see). */
 static void test_desc_lengths(void **state)
 {
 	uint8_t bytes[MD_DESC_BYTES_MAX];
