@@ -82,7 +82,8 @@ static bool is_of_no_use(struct mesh_conn *conn, const struct mv_move_action *ac
 	struct mv_path path;
 
 	mesh_path_now(conn, &request);
-	if (!mesh_directory_same_rail(&request.sgid, &action->local_gid) || !mesh_directory_same_rail(&request.dgid, &action->remote_gid))
+	if (!mesh_directory_same_rail(&request.sgid, &action->local_gid) ||
+	    !mesh_directory_same_rail(&request.dgid, &action->remote_gid))
 		return false;
 	mesh_path_failures_update(conn, now_ns);
 	return (conn->move.wish.own && !mesh_failover_broken(conn->vqp)) || !mesh_conn_path_again(conn, true, &path);

@@ -410,9 +410,9 @@ static void test_offered_own(void **state)
 	fails_with_paths(1);
 	assert_true(tries_own());
 	/* This end knows that a port of the path is down. */
-	view.n_paths = 0;
+	decision.n_paths = 0;
 	assert_false(tries_own());
-	view.n_paths = 1;
+	decision.n_paths = 1;
 	assert_true(tries_own());
 	/* It has not failed: to begin there anew may cost the result of an atomic. */
 	conn.flags.path_failed = false;
