@@ -295,10 +295,11 @@ struct md_addr md_tx_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifi
  */
 int md_tx_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
 	      const struct in6_addr *from, const void *bytes, size_t len);
-void md_tx_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip, uint16_t port,
-		uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
+/* Return: as md_tx_raw(). */
+int md_tx_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip, uint16_t port,
+	       uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
 /* Like md_tx_send(), sealed for @host if both hosts have each other's keys: md_seal_for(). */
-void md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
+int md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
 		    uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
 /*
  * The view has changed: encode the description anew. @nets_changed: other netdevs run than before, which is a generation
@@ -312,8 +313,8 @@ void md_tx_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t
 bool md_tx_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, size_t room, uint64_t now_ns);
 uint64_t md_tx_next(const struct md_agent *agent);
 void md_tx_entry(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened);
-void md_tx_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
-void md_tx_ask(void *agent, const struct md_target *target);
+bool md_tx_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
+bool md_tx_ask(void *agent, const struct md_target *target); /* for md_targets_tick() */
 
 /* unproven.c: limits of datagrams to addresses that have shown no cookie. With a fleet key there are none. */
 /* A datagram of the host has been taken, so as many bytes may be sent to it. */

@@ -59,22 +59,22 @@ int md_tx_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, 
 	return err;
 }
 
-void md_tx_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip,
-		uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload,
-		size_t len)
+int md_tx_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip,
+	       uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload,
+	       size_t len)
 {
-	md_tx_send_for(agent, NULL, kind, ip, port, ifindex, from, payload, len);
+	return md_tx_send_for(agent, NULL, kind, ip, port, ifindex, from, payload, len);
 }
 
-void md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
-		    uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len)
+int md_tx_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
+		   uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len)
 {
 	struct md_addr to = md_tx_addr(ip, port, ifindex);
 	uint8_t datagram[MD_DATAGRAM_MAX_BYTES];
 	size_t datagram_len =
 		md_seal_for(agent->secure, host, kind, &to, ifindex, payload, len, md_now(), datagram);
 
-	md_tx_raw(agent, ip, port, ifindex, from, datagram, datagram_len);
+	return md_tx_raw(agent, ip, port, ifindex, from, datagram, datagram_len);
 }
 
 /* ---- beacons --------------------------------------------------------------------------------- */
@@ -374,30 +374,31 @@ void md_tx_entry(struct md_agent *agent, const struct md_received *query, const 
 		agent->counts.queries.refused++;
 }
 
-void md_tx_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
+bool md_tx_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
 {
 	struct md_writer w = {.buf = (uint8_t[MD_QUERY_BYTES]){0}, .size = MD_QUERY_BYTES};
 
 	md_put64(&w, agent->tx.said.generation);
-	md_tx_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, w.buf, w.len);
 	agent->counts.queries.sent++;
+	return !md_tx_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, w.buf, w.len);
 }
 
-void md_tx_ask(void *arg, const struct md_target *target)
+bool md_tx_ask(void *arg, const struct md_target *target)
 {
 	struct in6_addr ip = md_paths_ip(&target->gid);
 	struct md_agent *agent = arg;
 	const struct md_view *view = agent->watch.view;
+	bool sent = false;
 
 	if (mv_gid_family(&target->gid) != MV_FAMILY_LINK_LOCAL) {
 		/* A host that queries us as well takes it as an answer. Then our query is no news, and uses up none of its MD_HINTS. */
 		if (target->tells)
 			send_entry(agent, &ip, agent->udp.port, 0, NULL);
-		md_tx_query(agent, &ip, 0);
-		return;
+		return md_tx_query(agent, &ip, 0);
 	}
 	/* The address may be on any link of ours. */
 	for (size_t i = 0; i < view->n_nets; i++)
 		if (view->nets[i].running && view->nets[i].has_ipv6)
-			md_tx_query(agent, &ip, view->nets[i].ifindex);
+			sent |= md_tx_query(agent, &ip, view->nets[i].ifindex);
+	return sent;
 }

@@ -189,9 +189,10 @@ void md_targets_hurry(struct md_targets *targets, const struct md_gidmap *map, b
 	{
 		/*
 		 * A target may be silent because of a port of ours, which is up now. That may be so since this agent was
-		 * started. An address that no known host has may be nobody's, and waits for its time.
+		 * started. An address that no known host has may be nobody's, and waits for its time, unless it was not
+		 * asked at all.
 		 */
-		if (!target->answered_ns && !md_gidmap_find(map, &target->gid))
+		if (!target->answered_ns && !target->unsent && !md_gidmap_find(map, &target->gid))
 			continue;
 		target->tells |= tells && target->answered_ns;
 		target->n_tries = 0;
@@ -241,7 +242,7 @@ bool md_targets_may_answer(const struct md_targets *targets, const struct md_tar
 }
 
 static void query(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
-		  void (*ask)(void *arg, const struct md_target *target), void *arg)
+		  bool (*ask)(void *arg, const struct md_target *target), void *arg)
 {
 	target->regular_ns = now_ns + md_targets_interval_ms(targets, target->payer->account) * MD_MS;
 	if (is_answering(target)) {
@@ -260,7 +261,7 @@ static void query(struct md_targets *targets, struct md_target *target, uint64_t
 	/* The cookie that came with the last answer may be too old, and the address another host's. */
 	if (now_ns >= target->answered_ns + MD_COOKIE_EPOCH_NS)
 		target->tells = false;
-	ask(arg, target);
+	target->unsent = !ask(arg, target);
 }
 
 /* @due_ns: when a target is due. If MD_QUERY_RATE holds it back, come back when the bucket is full. */
@@ -270,7 +271,7 @@ static uint64_t next_tick(uint64_t due_ns, uint64_t now_ns)
 }
 
 uint64_t md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
-			    void (*ask)(void *arg, const struct md_target *target), void *arg)
+			    bool (*ask)(void *arg, const struct md_target *target), void *arg)
 {
 	struct md_target_user *user = account == MD_TARGETS_OF_OTHERS ? NULL : md_target_user_find(targets, account);
 
@@ -286,7 +287,7 @@ uint64_t md_targets_ask_now(struct md_targets *targets, struct md_target *target
 }
 
 void md_targets_ask_hinted(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
-			   void (*ask)(void *arg, const struct md_target *target), void *arg)
+			   bool (*ask)(void *arg, const struct md_target *target), void *arg)
 {
 	static const struct md_rate rate = {.per_second = MD_QUERY_RATE, .burst = QUERY_BURST};
 
@@ -318,7 +319,7 @@ static bool is_needed(const struct md_targets *targets, const struct md_target *
 }
 
 uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
-			 void (*ask)(void *arg, const struct md_target *target), void *arg)
+			 bool (*ask)(void *arg, const struct md_target *target), void *arg)
 {
 	uint64_t next_ns = now_ns + MD_QUERY_NS;
 	struct md_target *target, *next;

@@ -60,6 +60,7 @@ struct md_target {
 	unsigned int n_learned;
 	union ibv_gid learned[MD_LEARNED_TARGETS]; /* the addresses whose @via this is */
 	unsigned int n_hints; /* hints (MD_HINTS) since the last query other than for a hint */
+	bool unsent; /* the last query could not leave: a port of ours was down, or no route was there */
 	bool tells; /* this host has changed since the last answer: our description goes with each query */
 	unsigned int n_tries; /* unanswered queries in a row since the last change here, before the target counts as silent */
 	struct mv_host_id host; /* sender of the last answer */
@@ -116,7 +117,7 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 
 /**
  * md_targets_hurry - something has changed here: query all targets that have ever answered, longest ago first, then
- * those that a known host has
+ * those that a known host has, and those whose last query could not leave
  * @map: of the known hosts
  * @tells: the description of this host has changed, so the query brings the new one where there was an answer
  */
@@ -166,12 +167,12 @@ uint32_t md_targets_interval_ms(const struct md_targets *targets, uint64_t accou
 
 /**
  * md_targets_tick - remove targets that nobody needs, query those that are due
- * @ask: sends a query
+ * @ask: sends a query; false: the query could not leave
  *
  * Return: time of the next call.
  */
 uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
-			 void (*ask)(void *arg, const struct md_target *target), void *arg);
+			 bool (*ask)(void *arg, const struct md_target *target), void *arg);
 
 /**
  * md_targets_ask_now - query one target out of turn, if MD_QUERY_RATE allows
@@ -180,7 +181,7 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
  * Return: time by which md_targets_tick() is to be called. Without room not at once: each call looks at all targets.
  */
 uint64_t md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t account, uint64_t now_ns,
-			    void (*ask)(void *arg, const struct md_target *target), void *arg);
+			    bool (*ask)(void *arg, const struct md_target *target), void *arg);
 
 /**
  * md_targets_ask_hinted - query a target out of turn that md_target_hinted()
@@ -188,7 +189,7 @@ uint64_t md_targets_ask_now(struct md_targets *targets, struct md_target *target
  * Takes none of the room of other queries: its host may query us without end, and others would not be asked in time.
  */
 void md_targets_ask_hinted(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
-			   void (*ask)(void *arg, const struct md_target *target), void *arg);
+			   bool (*ask)(void *arg, const struct md_target *target), void *arg);
 
 void md_targets_fini(struct md_targets *targets);
 

@@ -36,6 +36,20 @@ class Routed(AgentTest):
         # Nobody told b of a, and it does not take what it has not asked for.
         self.assertEqual(self.b.peers(), [])
 
+    def test_port_that_comes_up(self):
+        """An agent that was started while its ports were down asks when one comes up, not when the next query is due."""
+        (self.a.dir / "hosts").write_text("b 10.2.0.2\n")
+        self.b.start()
+        self.r.ip("link", "set", "eth0", "down")
+        self.a.start()
+        wait_for("a query that cannot leave", lambda: self.a.metric("queries_sent") and self.a.metric("datagrams_held"))
+        self.assertFalse(self.a.get("status")["rails"][0]["up"])
+        sent = self.a.metric("queries_sent")
+        self.r.ip("link", "set", "eth0", "up")
+        wait_for("a sees it", lambda: self.a.get("status")["rails"][0]["up"])
+        self.assertGreater(self.a.metric("queries_sent"), sent)
+        wait_for("b", lambda: self.a.peers() == ["b"])
+
     def test_message_finds_its_way(self):
         self.a.start()
         self.b.start()

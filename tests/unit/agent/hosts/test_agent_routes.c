@@ -375,11 +375,12 @@ static void test_no_memory(void **state)
 
 static size_t n_queries;
 
-static void count(void *arg, const struct md_target *target)
+static bool count(void *arg, const struct md_target *target)
 {
 	(void)arg;
 	(void)target;
 	n_queries++;
+	return true;
 }
 
 static void test_learned(void **state)
@@ -515,10 +516,11 @@ static void test_taken_over(void **state)
 
 static unsigned int n_told;
 
-static void count_told(void *arg, const struct md_target *target)
+static bool count_told(void *arg, const struct md_target *target)
 {
 	(void)arg;
 	n_told += target->tells;
+	return true;
 }
 
 /* Our description goes with each query until one is answered; also to an address that is silent, since that may be our own port's fault. */
@@ -587,14 +589,37 @@ static void test_never_answered(void **state)
 	assert_int_equal(n_told, 1);
 }
 
+static bool all_down(void *arg, const struct md_target *target)
+{
+	count(arg, target);
+	return false;
+}
+
+/* All ports were down since this agent was started. Nobody has been asked, so everybody is when a port comes up, once. */
+static void test_unsent(void **state)
+{
+	const union ibv_gid gid = unit_gid("10.9.0.1");
+
+	(void)state;
+	md_targets_add(&targets, &gid, "c");
+	md_targets_tick(&targets, MD_S, all_down, NULL);
+	n_queries = 0;
+	for (uint64_t now_ns = 2 * MD_S; now_ns < 2 * MD_S + 3; now_ns++) {
+		md_targets_hurry(&targets, &map, true, now_ns);
+		md_targets_tick(&targets, now_ns, count, NULL);
+		assert_int_equal(n_queries, 1);
+	}
+}
+
 static union ibv_gid asked[4];
 static size_t n_asked;
 
-static void note_asked(void *arg, const struct md_target *target)
+static bool note_asked(void *arg, const struct md_target *target)
 {
 	(void)arg;
 	assert_in_range(n_asked, 0, 3);
 	asked[n_asked++] = target->gid;
+	return true;
 }
 
 /* MD_QUERY_RATE delays the last ones. These are addresses that have never answered, until their interval is over. */
@@ -724,6 +749,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_never_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unsent, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_never_answered_last, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tries_since_change, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),

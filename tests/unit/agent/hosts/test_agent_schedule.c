@@ -177,11 +177,12 @@ static void test_interval_grows(void **state)
 static struct md_targets targets;
 static unsigned int n_asked;
 
-static void ask(void *arg, const struct md_target *target)
+static bool ask(void *arg, const struct md_target *target)
 {
 	(void)arg;
 	(void)target;
 	n_asked++;
+	return true;
 }
 
 static uint64_t tick(uint64_t now_ns)
@@ -540,11 +541,12 @@ static void test_account_that_sends(void **state)
 	assert_int_equal(targets.n, 0);
 }
 
-static void answer(void *arg, const struct md_target *target)
+static bool answer(void *arg, const struct md_target *target)
 {
 	const struct mv_host_id id = {.bytes = {1}};
 
 	md_target_answered(md_targets_find(&targets, &target->gid), &id, *(const uint64_t *)arg);
+	return true;
 }
 
 /* A port that goes down and up again and again does not keep the last ones of thousands from being asked. */
