@@ -66,6 +66,16 @@ class Explain(unittest.TestCase):
             self.assertNotIn(why, explain.allowed({"port", "control"}))
             self.assertNotIn(why, explain.allowed({"port", "agent"}, infiniband=True))
 
+    def test_no_news(self):
+        """The failure is of 120.5 ms: only then it may be for want of news."""
+        failures = drive.Outcome([], SAID["client"], []).failures()
+        for why in explain.NO_NEWS:
+            explained = explain.Explained([(SAID["client"], failed("a", 0x11, why))])
+            for no_news, wrong in (((), True), ([(0.1, 0.12)], True), ([(0.121, 0.2)], True), ([(0.01, 0.02), (0.12, 0.13)], False)):
+                self.assertEqual(bool(explained.unexplained(failures, explain.allowed({"agent"}), no_news)), wrong)
+            other = explain.Explained([(SAID["client"], failed("a", 0x11, "Protocol error"))])
+            self.assertTrue(other.unexplained(failures, explain.allowed({"agent"}), [(0.12, 0.13)]))
+
     def test_lost_atomic(self):
         line = f"{STAMP}mlx5_0 QP 0x11 to host a: {explain.LOST_ATOMIC[0]}; the program gets its error\n"
         self.assertFalse(self.rest(client=line))
