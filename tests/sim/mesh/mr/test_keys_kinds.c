@@ -19,13 +19,15 @@ static int dmabuf_fd;
 static struct ibv_mr *(*lower_reg_dmabuf_mr)(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd,
 					     int access);
 
-static struct ibv_mr *note_of_program(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+static struct ibv_mr *note_of_program(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd,
+						int access)
 {
 	dmabuf_fd = fd;
 	return lower_reg_dmabuf_mr(of, offset, length, iova, fd, access);
 }
 
-static struct ibv_mr *note_of_plugin(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+static struct ibv_mr *note_of_plugin(struct ibv_pd *of, uint64_t offset, size_t length, uint64_t iova, int fd,
+						int access)
 {
 	dmabuf_fd = fd;
 	return ibv_reg_dmabuf_mr(of, offset, length, iova, fd, access);
