@@ -23,6 +23,8 @@ CONF = hosts.SURVIVE.replace("survive = on\n", "survive = on\nmove_timeout_ms = 
 
 
 class Valgrind(Watched):
+    seconds = 5 * Watched.seconds  # programs are many times slower here
+
     def run_traffic(self, stage, options=()):
         with hosts.Hosts.up(BUILD, stage, "valgrind") as self.hosts:
             self.programs = self.hosts.both(TRAFFIC, [*SLOW, *options], MEMCHECK)

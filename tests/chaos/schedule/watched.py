@@ -18,6 +18,7 @@ ENDS = (SERVER, CLIENT)
 
 class Watched(unittest.TestCase):
     hosts, programs = None, ()  # Hosts; (server, client)
+    seconds = SECONDS
 
     def tool(self, host, *words):
         return self.hosts.world.run(host, TOOL, *words, seconds=SECONDS)
@@ -47,8 +48,8 @@ class Watched(unittest.TestCase):
                          f"{self.hosts.world.agent_log(host)[-1500:]}" for host in ENDS)
 
     def wait_for(self, what, condition):
-        if not until(condition, SECONDS):
-            self.fail(f"not within {SECONDS} s: {what}\n{self.story()}\n{[p.said() for p in self.programs]}")
+        if not until(condition, self.seconds):
+            self.fail(f"not within {self.seconds} s: {what}\n{self.story()}\n{[p.said() for p in self.programs]}")
 
     def kill(self):
         for program in self.programs:
@@ -59,7 +60,7 @@ class Watched(unittest.TestCase):
         server, client = self.programs
         client.stop()
         server.stop()
-        ended = client.wait(SECONDS), server.wait(SECONDS)
+        ended = client.wait(self.seconds), server.wait(self.seconds)
         for status in ended:
             self.assertIn(status, statuses or (0,), f"{ended}\n{client.said()}\n{server.said()}\n{self.story()}")
         return ended
