@@ -15,6 +15,7 @@
 #include <json-c/json_visit.h>
 
 #include "agent_log.h"
+#include "utf8.h"
 
 static uint64_t monotonic_ns(void)
 {
@@ -124,18 +125,29 @@ static char *print_object(struct json_object *object, size_t most)
 	return text && strlen(text) <= most ? strdup(text) : NULL;
 }
 
+/* json-c's own checks depend on its version: with JSON_TOKENER_STRICT, 0.18 refuses all that is not ASCII. */
+static bool is_printable(const char *text, size_t len)
+{
+	const uint8_t *at = (const uint8_t *)text, *end = at + len;
+	size_t n = 1;
+
+	for (; at < end && n; at += n)
+		n = mv_utf8_len(at, (size_t)(end - at));
+	return n;
+}
+
 char *md_control_object(const char *text, size_t len)
 {
-	struct json_tokener *tokener = json_tokener_new_ex(8);
+	struct json_tokener *tokener;
 	struct json_object *object;
 	char *ret = NULL;
 
+	tokener = is_printable(text, len) ? json_tokener_new_ex(8) : NULL;
 	if (!tokener)
 		return NULL;
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	object = json_tokener_parse_ex(tokener, text, (int)len);
 	if (object && json_object_is_type(object, json_type_object) && json_tokener_get_parse_end(tokener) == len)
-		ret = print_object(object, 2 * len);
+		ret = print_object(object, len);
 	json_object_put(object);
 	json_tokener_free(tokener);
 	return ret;

@@ -100,12 +100,10 @@ void md_controls_fini(struct md_controls *controls);
 /**
  * md_control_object - a JSON object that a process has sent, as it may be shown
  *
- * Prints it anew, because json-c takes more than JSON: 'a' for a string, control characters in one. A control character
- * is printed as six, and the agent keeps hundreds of thousands of texts. So a text that becomes more than twice as long
- * is refused.
+ * Prints it anew, because json-c takes more than JSON, such as 'a' for a string. Control characters and invalid UTF-8 are
+ * refused: json-c prints a control character as six, and the agent keeps hundreds of thousands of texts.
  *
- * Return: its text, for free(); NULL: @text is not one JSON object without fractions, or too long when printed, or no
- * memory.
+ * Return: its text, not longer than @text, for free(); NULL: @text is not one JSON object without fractions, or no memory.
  */
 char *md_control_object(const char *text, size_t len);
 
