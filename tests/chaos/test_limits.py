@@ -71,7 +71,7 @@ class Limits(Obedient):
     def stays(self, why):
         """That connection is not protected, as the log says, and fails with its cable."""
         qpn = int(self.line(SERVER, 0, "end").split()[0])
-        self.assertRegex(self.hosts.world.told(SERVER, ALL), rf"QP {qpn:#x} .*: cannot be moved later: {re.escape(why)}; the program gets its errors")
+        self.assertRegex(self.hosts.world.told(SERVER, ALL), rf"QP {qpn:#x}\b.*: cannot be moved later: {re.escape(why)}; the program gets its errors")
         self.hosts.link("a.0", False)
         for host in ENDS:
             self.tell(host, f"write {self.region(host)}", RETRY_EXCEEDED)
