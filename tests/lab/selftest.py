@@ -126,7 +126,7 @@ class Pair(unittest.TestCase):
         for index in (0, 1):
             command = f"ibv_rc_pingpong -d rxe{index} -g 1 -n 50 -c -p 1900{index}"
             server = self.lab.start("b", command)
-            done = self.lab.run("a", f"for i in 1 2 3 4 5 6 7 8; do {command} b && exit; sleep 0.5; done; exit 1")
+            done = self.lab.run("a", f"while ! {command} b; do sleep 0.5; done")  # until the server listens
             self.assertEqual(done.rc, 0, done.out)
             self.assertIn("409600 bytes in", done.out)
             self.assertEqual(server.wait(WAIT_S).rc, 0)
@@ -364,8 +364,7 @@ class OneGuest(unittest.TestCase):
     def test_hosts(self):
         with Lab.up("hosts:2x2", name="one", timeout=BOOT_S) as one:
             server = one.start("h2", "ibv_rc_pingpong -d h2rxe1 -g 1 -n 50 -c -e")
-            done = one.run("h1", "for i in 1 2 3 4 5 6 7 8; do ibv_rc_pingpong -d h1rxe1 -g 1 -n 50 -c -e h2 && exit; "
-                                 "sleep 0.5; done; exit 1")
+            done = one.run("h1", "while ! ibv_rc_pingpong -d h1rxe1 -g 1 -n 50 -c -e h2; do sleep 0.5; done")
             self.assertEqual((done.rc, server.wait(WAIT_S).rc), (0, 0), done.out + server.text())
             sent = one.run("h1", "cat /sys/class/net/h1eth1/statistics/tx_packets").out
             self.assertGreater(int(sent), 100, "the traffic did not use the cable")
