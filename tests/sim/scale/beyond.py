@@ -23,6 +23,7 @@ FILE_MAX = 4096  # MD_FILE_ADDRS_MAX
 USER = 65534  # whose process asks for the hosts that have no room in the hosts file
 COOKIE = b"m" * 16  # of every host for the agent
 GID = struct.Struct("=16sIIHBBI")  # as in wire.Directory, with struct mv_dir_gid.routed_from
+SOL_PACKET, PACKET_IGNORE_OUTGOING, SO_RCVBUFFORCE = 263, 23, 33
 FIRST = int(ipaddress.ip_address("10.128.0.0"))
 
 
@@ -54,7 +55,12 @@ def cable(world, reached):
     fabric.batch([f"neigh add {gateway(link)} lladdr 02:00:00:00:fe:0{link} dev eth{link} nud permanent" for link in links] +
                  [f"route add 10.{128 + 16 * rail}.0.0/12 via {gateway(link)} dev eth{link} metric {100 + link}"
                   for link in links for rail in range(reached)], netns)
-    return [(attacknet.Listener(prefix, f"gate{link}"), attacknet.Forger(prefix, f"gate{link}", macs[f"eth{link}"])) for link in links]
+    ports = [(attacknet.Listener(prefix, f"gate{link}"), attacknet.Forger(prefix, f"gate{link}", macs[f"eth{link}"])) for link in links]
+    for listener, _ in ports:
+        listener.sock.setblocking(False)
+        listener.sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        listener.sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 32 << 20)
+    return ports
 
 
 class Hosts(threading.Thread):
@@ -95,8 +101,8 @@ class Hosts(threading.Thread):
         self.send(forger, source, to, wire.QUERY, struct.pack("!Q", 1), cookie=head.mine)
 
     def take(self, sock, forger):
-        raw, link = sock.recvfrom(4096)
-        if link[2] == socket.PACKET_OUTGOING or raw[0] != 0x45 or raw[28:32] != b"MVDG" or not 0 <= place(raw[16:20])[0] < self.count:
+        raw = sock.recv(4096)
+        if raw[0] != 0x45 or raw[28:32] != b"MVDG" or not 0 <= place(raw[16:20])[0] < self.count:
             return
         head = wire.Header.parse(raw[28:])
         if head.kind == wire.QUERY:
@@ -105,8 +111,6 @@ class Hosts(threading.Thread):
             self.answers += 1
 
     def run(self):
-        for listener, _ in self.ports:
-            listener.sock.setblocking(False)
         while self.running:
             for fd in select.select(list(self.by_fd), [], [], 0.1)[0]:
                 try:
