@@ -323,6 +323,7 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 {
 	uint64_t next_ns = now_ns + MD_QUERY_NS;
 	struct md_target *target, *next;
+	bool held_back = false;
 
 	HASH_ITER(hh, targets->by_gid, target, next)
 	{
@@ -333,10 +334,14 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 		if (target->next_ns <= now_ns) {
 			give_up(target, now_ns);
 			md_targets_ask_now(targets, target, MD_TARGETS_OF_OTHERS, now_ns, ask, arg);
+			held_back |= target->next_ns <= now_ns;
 		}
 		if (target->next_ns < next_ns)
 			next_ns = target->next_ns;
 	}
+	/* Accounts may need all of MD_QUERY_RATE, and a late tick loses queries: with an order that stays, always the same. */
+	if (held_back)
+		HASH_SRT(hh, targets->by_gid, by_turn);
 	return next_tick(next_ns, now_ns);
 }
 

@@ -567,6 +567,24 @@ static void test_changes_without_end(void **state)
 	assert_true(target->asked_ns && t - target->asked_ns <= 5000 / MD_QUERY_RATE * MD_S + MD_S);
 }
 
+/* A timer that always comes late costs queries. Those left are shared by all targets: none is never asked. */
+static void test_late_timer(void **state)
+{
+	struct md_target *target, *next;
+	union ibv_gid gid;
+	uint64_t t = MD_S;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2000; i++) {
+		gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
+		assert_int_equal(md_targets_add(&targets, &gid, "x"), 0);
+	}
+	for (uint64_t end = t + 60 * MD_S; t < end;)
+		t = md_targets_tick(&targets, t, answer, &t) + 100 * MD_MS;
+	HASH_ITER(hh, targets.by_gid, target, next)
+	assert_true(target->asked_ns && t - target->asked_ns <= 2 * 2000 / MD_QUERY_RATE * MD_S);
+}
+
 /* Hosts that say without end that they have changed do not keep other hosts of their payer from being asked. */
 static void test_hints_without_end(void **state)
 {
@@ -943,6 +961,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_account_that_grows, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_asks, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_account_that_sends, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_late_timer, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_changes_without_end, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hints_without_end, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_interval_of_new_payer, reset_targets, free_targets),
