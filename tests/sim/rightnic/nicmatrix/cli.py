@@ -49,9 +49,8 @@ def run_all(topology, cases, build, stage, jobs, notify, hosts_file=None):
                 while True:
                     case = todo.get_nowait()
                     bare_s = BY_LID_S if plans.by_lid(world.topo, case.client, case.client_nic) else BARE_S
-                    seconds = STACKED_S if stacked or case.right else bare_s
-                    result, wrong = drive.judged(world, (case.server, case.client), lambda case=case, seconds=seconds: drive.run(world, case, seconds),
-                                                 lambda result, case=case: plans.judge(case, stacked, result))
+                    result = drive.run(world, case, STACKED_S if stacked or case.right else bare_s)
+                    wrong = plans.judge(case, stacked, result)
                     with lock:
                         outcomes[case] = result, wrong
                         notify(case, result, wrong)

@@ -8,7 +8,6 @@ from .programs import GID, PROGRAMS, UNREACHED
 from .world import shares
 
 GRACE_S = 60.0  # for a server to end after its client, on a busy machine
-LATE, TRIES = "the peer's process did not answer", 3
 FAILED_GRACE_S = 2.0  # after a client that failed and said why: nothing of the server is judged
 
 
@@ -28,21 +27,6 @@ def talk(world, server, client, server_command, client_command, port, seconds, e
         return {"client": status, "server": served, "output": {"client": said, "server": serving.said()}}
     finally:
         serving.kill()
-
-
-def judged(world, hosts, go, judge):
-    """What go() returns, and what judge() says is wrong with it.
-
-    A program waits 400 ms for the other one's process (ask_min_ns of move_times.h), and then goes without an agreement. On a machine that is
-    busy for so long this is no fault: once more.
-    """
-    for _ in range(TRIES):
-        logged = {host: len(world.log(host)) for host in hosts}
-        result = go()
-        wrong = judge(result)
-        if not wrong or not any(LATE in world.log(host)[logged[host]:] for host in hosts):
-            break
-    return result, wrong
 
 
 def run(world, case, seconds):

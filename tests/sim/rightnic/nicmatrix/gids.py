@@ -16,7 +16,7 @@ import sys
 import threading
 
 from . import HERE, report
-from .drive import judged, talk
+from .drive import talk
 from .programs import UNREACHED
 from .world import World, need, staged
 
@@ -109,9 +109,9 @@ def run_all(cases, build, stage, jobs):
                         todo.put(case)
             with contextlib.suppress(queue.Empty):
                 while True:
-                    _, i, j = case = todo.get_nowait()
-                    outcomes[case] = judged(world, "ab", lambda case=case: run(world, *case), lambda result, i=i, j=j:
-                                            judge(tables["b"][i], tables["a"][j], i == j, world.stacked, result))
+                    program, i, j = case = todo.get_nowait()
+                    result = run(world, program, i, j)
+                    outcomes[case] = result, judge(tables["b"][i], tables["a"][j], i == j, world.stacked, result)
                     show(world, case, *outcomes[case])
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
