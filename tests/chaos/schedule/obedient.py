@@ -2,7 +2,6 @@
 """Tests of one connection between told.py on two simulated hosts, which does what a test says, when it says so."""
 import pathlib
 import subprocess
-import time
 
 from .hosts import CLIENT, SERVER, Program
 from .watched import ENDS, SECONDS, Watched
@@ -54,10 +53,8 @@ class Obedient(Watched):
         return self.tell(CLIENT if host == SERVER else SERVER, "register", "region")
 
     def exchange(self, host):
-        """The other end registers memory, and this one writes there; returns how long that took."""
-        begun = time.monotonic()
+        """The other end registers memory, and this one writes there."""
         self.tell(host, f"write {self.region(host)}", SUCCESS)
-        return time.monotonic() - begun
 
     def are_movable(self, movable=True):
         self.wait_for(f"the agents know both, movable: {movable}",
