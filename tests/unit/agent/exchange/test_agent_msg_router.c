@@ -12,16 +12,8 @@
 #include "hostsint.h"
 #include "bundle_wire.h"
 #include "paths.h"
+#include "oneagent.h"
 #include "peers.h"
-
-static struct md_agent agent;
-static uint64_t clock_ns = 1000 * MD_S; /* stands still, so that nothing is granted meanwhile */
-
-uint64_t __wrap_md_now(void);
-uint64_t __wrap_md_now(void)
-{
-	return clock_ns;
-}
 
 static uint64_t datagram_ns; /* how long each datagram takes */
 static unsigned int n_received;
@@ -84,41 +76,6 @@ static void test_messages_are_rationed(void **state)
 	check_rationed(true);
 }
 
-static const struct md_options options;
-
-static struct md_host *add_host(unsigned int n)
-{
-	const struct peer peer = {n, 1, 1, 5000, "rail mlx5_0; gid 10.3.0.1/28 v2;"};
-	const struct mv_host_id id = peers_id(n);
-	struct md_host *host;
-	unsigned int news;
-
-	assert_int_equal(peers_hear(&agent.hosts, &peer, 1, 0, MD_S, &news), 0);
-	host = md_hosts_find(&agent.hosts, &id);
-	assert_non_null(host);
-	md_unproven_came(host, MD_PAYLOAD_MAX_BYTES);
-	return host;
-}
-
-static void begin(void)
-{
-	const struct md_secure_config secure = {.host = {{1}}, .start = 1};
-	const struct md_keys no_keys = {0};
-
-	memset(&agent, 0, sizeof(agent));
-	agent.options = &options;
-	agent.udp.fd4 = agent.udp.fd6 = -1;
-	agent.watch.view = peers_view("rail mlx5_0; gid fe80::1/64 v2;");
-	assert_int_equal(md_secure_new(&secure, &no_keys, md_now(), &agent.secure), 0);
-}
-
-static void end(void)
-{
-	md_hosts_fini(&agent.hosts);
-	md_view_free(agent.watch.view);
-	md_secure_free(agent.secure);
-}
-
 /* What comes from where the host is heard. */
 static void from_host(const struct md_host *host, struct md_received *received, struct md_opened *opened)
 {
@@ -135,7 +92,7 @@ static void check_wanted(bool sealed)
 	struct md_host *host, *wanted;
 	uint64_t before;
 
-	begin();
+	begin_agent();
 	wanted = add_host(1);
 	md_hosts_want(&agent.hosts, wanted, 0);
 	opened.payload_len = make_bundle(opened.payload, 100);
@@ -150,7 +107,7 @@ static void check_wanted(bool sealed)
 	before = agent.counts.payloads.malformed;
 	md_msg_router_bundle(&agent, &received, &opened);
 	assert_int_equal(agent.counts.payloads.malformed, before + 100);
-	end();
+	end_agent();
 }
 
 static void test_messages_of_wanted_hosts(void **state)
@@ -178,7 +135,7 @@ static void test_answers_to_wanted_hosts(void **state)
 	unsigned int n = 0;
 
 	(void)state;
-	begin();
+	begin_agent();
 	flood = add_host(1);
 	for (unsigned int i = 0; i < 2; i++) {
 		wanted[i] = add_host(2 + i);
@@ -195,7 +152,7 @@ static void test_answers_to_wanted_hosts(void **state)
 	for (unsigned int i = 0; i < 8192; i++)
 		is_answered(wanted[0], 1);
 	assert_true(is_answered(wanted[1], 1));
-	end();
+	end_agent();
 }
 
 static bool is_taken(const struct md_received *received, const struct md_opened *opened)
@@ -213,7 +170,7 @@ static void check_messages_of_another_link(bool sealed)
 	struct md_received received;
 	struct md_host *other;
 
-	begin();
+	begin_agent();
 	other = add_host(1);
 	opened.payload_len = make_bundle(opened.payload, 100);
 	for (unsigned int n = 2; n < 20; n++) {
@@ -234,7 +191,7 @@ static void check_messages_of_another_link(bool sealed)
 	assert_true(is_taken(&received, &opened));
 	received.hop_limit = 64; /* beyond a router */
 	assert_true(is_taken(&received, &opened));
-	end();
+	end_agent();
 }
 
 static void test_messages_of_another_link(void **state)
@@ -251,7 +208,7 @@ static void test_answers_on_another_link(void **state)
 	uint64_t before;
 
 	(void)state;
-	begin();
+	begin_agent();
 	for (uint32_t i = 0; i < 8192; i++) {
 		opened.group = i % MD_SOURCE_GROUPS;
 		md_tx_entry(&agent, &received, &opened);
@@ -263,7 +220,7 @@ static void test_answers_on_another_link(void **state)
 	received.hop_limit = 64;
 	md_tx_entry(&agent, &received, &opened);
 	assert_int_equal(agent.counts.queries.refused, before);
-	end();
+	end_agent();
 }
 
 /* Invented hosts on one link all have to be asked for their keys. Those on another one, or that a process wants, are asked meanwhile. */
@@ -272,7 +229,7 @@ static void test_questions_for_keys_on_another_link(void **state)
 	struct md_host *other, *wanted;
 
 	(void)state;
-	begin();
+	begin_agent();
 	agent.trust.on = true;
 	for (unsigned int n = 10; n < 1000; n++)
 		add_host(n);
@@ -293,7 +250,7 @@ static void test_questions_for_keys_on_another_link(void **state)
 			n_asked += host->asking.n_asked;
 		assert_in_range(n_asked, 4 * 24, 2 * 4 * 32);
 	}
-	end();
+	end_agent();
 }
 
 /* Many hosts on one link that never answer: a newer one is asked all the same; and one that keeps silent, among many newer ones. */
@@ -301,7 +258,7 @@ static void check_silent(bool many)
 {
 	struct md_host *last;
 
-	begin();
+	begin_agent();
 	agent.trust.on = true;
 	for (unsigned int n = 10; n < 10010; n++) {
 		struct md_host *host = add_host(n);
@@ -315,7 +272,7 @@ static void check_silent(bool many)
 	for (uint64_t now_ns = MD_S; now_ns < 100 * MD_S; now_ns += MD_S / 4)
 		md_trust_look_hosts(&agent, now_ns);
 	assert_true(last->asking.not_before_ns > MD_S + MD_S);
-	end();
+	end_agent();
 }
 
 static void test_silent_hosts_delay_none(void **state)
@@ -333,7 +290,7 @@ static void test_questions_for_keys_do_not_end(void **state)
 	struct md_host *host;
 
 	(void)state;
-	begin();
+	begin_agent();
 	agent.trust.on = true;
 	host = add_host(1);
 	for (; now_ns < 600 * MD_S; now_ns += MD_S / 4) {
@@ -348,7 +305,7 @@ static void test_questions_for_keys_do_not_end(void **state)
 	}
 	assert_in_range(n, 10, 20);
 	assert_true(now_ns - asked_ns <= 64 * MD_S);
-	end();
+	end_agent();
 }
 
 /* Statements that nobody has signed, from everywhere on one link. */
@@ -360,7 +317,7 @@ static void test_statements_of_another_link(void **state)
 	struct md_identity identity;
 
 	(void)state;
-	begin();
+	begin_agent();
 	agent.trust.on = true;
 	said.host = opened.sender = add_host(1)->id;
 	assert_int_equal(md_identity_make(&identity), 0);
@@ -386,7 +343,7 @@ static void test_statements_of_another_link(void **state)
 	said.start = agent.trust.count.rejected;
 	md_trust_statement(&agent, &received, &opened, MD_S);
 	assert_int_equal(agent.trust.count.rejected, said.start + 1);
-	end();
+	end_agent();
 }
 
 static uint32_t no_random(uint32_t below)
@@ -420,7 +377,7 @@ static void greet(uint32_t ifindex, unsigned int n)
 static void test_greetings_on_another_link(void **state)
 {
 	(void)state;
-	begin();
+	begin_agent();
 	agent.tx.announce.random = no_random;
 	agent.tx.announce.n = 2;
 	for (uint32_t i = 0; i < 2; i++)
@@ -435,23 +392,7 @@ static void test_greetings_on_another_link(void **state)
 	greet(1, 1000);
 	assert_int_equal(n_greetings(1), MD_GREETINGS_MAX / 2);
 	assert_int_equal(n_greetings(2), MD_GREETINGS_MAX / 2);
-	end();
-}
-
-static struct md_host *add_holder(unsigned int n)
-{
-	struct peer peer = {n, 1, 1, 5000, NULL};
-	const struct mv_host_id id = peers_id(n);
-	char text[80];
-	struct md_host *host;
-	unsigned int news;
-
-	snprintf(text, sizeof(text), "rail mlx5_0; gid 10.3.0.%u/24 v2;", n);
-	peer.text = text;
-	assert_int_equal(peers_hear(&agent.hosts, &peer, 1, 0, MD_S, &news), 0);
-	host = md_hosts_find(&agent.hosts, &id);
-	md_gidmap_claim(&agent.gidmap, host, agent.watch.view, &agent.targets);
-	return host;
+	end_agent();
 }
 
 static uint64_t n_datagrams(void)
@@ -499,7 +440,7 @@ static void test_questions_are_rationed(void **state)
 	uint64_t n_sent;
 
 	(void)state;
-	begin();
+	begin_agent();
 	host = add_holder(1);
 	wanted = add_holder(2);
 	md_hosts_want(&agent.hosts, wanted, 0);
@@ -537,7 +478,7 @@ static void test_questions_are_rationed(void **state)
 	agent.clients.questions.resqp.fd = -1;
 	md_qps_fini(&agent.clients.qps);
 	md_gidmap_fini(&agent.gidmap);
-	end();
+	end_agent();
 }
 
 /* Somebody makes up newcomers at the address of a victim, which gets little; and at many addresses, in which all get little. */
@@ -547,7 +488,7 @@ static void test_greetings_are_rationed(void **state)
 	uint64_t now_ns = MD_S, before;
 
 	(void)state;
-	begin();
+	begin_agent();
 	agent.tx.said.len = MD_DESC_BYTES_MAX; /* many pieces */
 	agent.tx.announce.random = no_random;
 	agent.tx.announce.n = 1;
@@ -573,7 +514,7 @@ static void test_greetings_are_rationed(void **state)
 		md_tx_beacons(&agent, now_ns + 100 * MD_S);
 	}
 	assert_int_equal(n_datagrams(), before + MD_GREETINGS_RATE);
-	end();
+	end_agent();
 }
 
 /* With a fleet key each newcomer is greeted: nobody without the key makes up newcomers. */
@@ -583,7 +524,7 @@ static void test_greetings_with_a_key(void **state)
 	struct in6_addr ip = {.s6_addr = {0xfe, 0x80}};
 
 	(void)state;
-	begin();
+	begin_agent();
 	md_secure_reload(agent.secure, &keys);
 	agent.tx.announce.random = no_random;
 	agent.tx.announce.n = 1;
@@ -593,14 +534,14 @@ static void test_greetings_with_a_key(void **state)
 		md_tx_beacons(&agent, 100 * MD_S);
 	}
 	assert_int_equal(agent.counts.beacons.sent, 2 * MD_GREETINGS_BURST);
-	end();
+	end_agent();
 }
 
 /* Datagrams that take long, as those with many messages: fewer of them in an iteration. */
 static void test_slow_datagrams(void **state)
 {
 	(void)state;
-	begin();
+	begin_agent();
 	assert_true(sd_event_new(&agent.event) >= 0);
 	agent.udp.fd6 = eventfd(1, EFD_CLOEXEC);
 	assert_int_equal(md_rx_start(&agent), 0);
@@ -616,7 +557,7 @@ static void test_slow_datagrams(void **state)
 	sd_event_source_unref(agent.listening.io6);
 	close(agent.udp.fd6);
 	sd_event_unref(agent.event);
-	end();
+	end_agent();
 }
 
 /* The agent is preempted until all its time is over: an empty socket is drained all the same. */
@@ -626,7 +567,7 @@ static void test_drained_late(void **state)
 	int ends[2];
 
 	(void)state;
-	begin();
+	begin_agent();
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
 	agent.udp.fd6 = ends[0];
 	datagram_ns = MD_DRAINED_NS;
@@ -639,12 +580,11 @@ static void test_drained_late(void **state)
 	close(ends[0]);
 	close(ends[1]);
 	clock_ns = before_ns;
-	end();
+	end_agent();
 }
 
 /* ---- hosts that processes of several accounts want -------------------------------------------- */
 
-enum { MALLORY = 1000, VICTIM };
 
 /* Hosts of an accomplice of Mallory use up all that hosts may have that Mallory wants. Each of @granted() is to be false once. */
 static void exhaust(bool (*granted)(struct md_host *host), unsigned int n_hosts)
@@ -664,7 +604,7 @@ static void check_accounts(bool (*granted)(struct md_host *host), unsigned int n
 	struct md_qp_list list = LIST_HEAD_INITIALIZER(list);
 	struct md_host *theirs[2], *shared;
 
-	begin();
+	begin_agent();
 	assert_int_equal(md_qps_register(&agent.clients.qps, &key, IBV_QPT_RC, 1, 0, &list), 0);
 	agent.clients.questions.resqp.fd = 0; /* nothing is asked: the QP's owner is gone */
 	shared = add_holder(3);
@@ -685,7 +625,7 @@ static void check_accounts(bool (*granted)(struct md_host *host), unsigned int n
 	agent.clients.questions.resqp.fd = -1;
 	md_qps_fini(&agent.clients.qps);
 	md_gidmap_fini(&agent.gidmap);
-	end();
+	end_agent();
 }
 
 static bool takes_bundle(struct md_host *host)
@@ -733,7 +673,7 @@ static void test_all_accounts(void **state)
 	struct md_host *host = NULL;
 
 	(void)state;
-	begin();
+	begin_agent();
 	for (unsigned int n = 1; n <= 10; n++) {
 		host = add_holder(n);
 		assert_false(md_host_take(host, &limits, &rate, 1, md_now()));
@@ -752,7 +692,7 @@ static void test_all_accounts(void **state)
 		n_root += md_host_take(host, &limits, &rate, 1, md_now());
 	assert_in_range(n_root, 100, 101);
 	md_gidmap_fini(&agent.gidmap);
-	end();
+	end_agent();
 }
 
 /* @per_second, @burst: of one account */
@@ -769,7 +709,7 @@ static void test_wanted_hosts_have_share_of_link(void **state)
 	struct md_host *host;
 
 	(void)state;
-	begin();
+	begin_agent();
 	host = add_holder(1);
 	md_hosts_want(&agent.hosts, host, VICTIM);
 	use_up(&agent.msg_router.limits.wanted.all, MD_MESSAGES_ALL_RATE, MD_MESSAGES_ALL_BURST);
@@ -777,7 +717,7 @@ static void test_wanted_hosts_have_share_of_link(void **state)
 	assert_true(takes_bundle(host));
 	assert_true(takes_query(host));
 	md_gidmap_fini(&agent.gidmap);
-	end();
+	end_agent();
 }
 
 /* An account that sends to a host may pay for queries to it, although another account has asked for the host. */
@@ -791,7 +731,7 @@ static void test_who_pays(void **state)
 	struct md_target *target;
 
 	(void)state;
-	begin();
+	begin_agent();
 	md_msg_router_init(&agent);
 	for (unsigned int i = 0; i < 2; i++)
 		gids[i] = &add_holder(1 + i)->desc->gids[0].gid;
@@ -805,84 +745,7 @@ static void test_who_pays(void **state)
 	md_msg_relay_fini(&agent.msg_router.relay);
 	md_targets_fini(&agent.targets);
 	md_gidmap_fini(&agent.gidmap);
-	end();
-}
-
-/* What a process sends makes the host one that its account wants, and so do paths that it watches. */
-static void test_who_wants(void **state)
-{
-	const struct mv_ctl_msg msg = {.type = MV_CTL_HELLO};
-	struct md_account accounts[2] = {{.id = MALLORY}, {.id = VICTIM}};
-	struct md_probe_watch_list watches[2] = {{.n = 0}};
-	struct md_client client = {.number = 1};
-	const uint8_t data[8] = {0};
-	struct md_host *hosts[2];
-
-	(void)state;
-	begin();
-	md_msg_router_init(&agent);
-	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100}};
-	md_prober_init(&agent);
-	for (unsigned int i = 0; i < 2; i++) {
-		hosts[i] = add_holder(1 + i);
-		client.account = &accounts[i];
-		assert_int_equal(agent.clients.ops->send(&agent, &client, &hosts[i]->desc->gids[0].gid, &msg, data, sizeof(data)), 0);
-	}
-	for (unsigned int w = 0; w < MD_WANTERS; w++)
-		assert_int_equal(agent.hosts.wanters[w].n, w == 1 || w == 2);
-	for (unsigned int i = 0; i < 2; i++)
-		assert_int_equal(agent.hosts.wanters[hosts[i]->wanted.charged].account, accounts[i].id);
-	for (unsigned int i = 0; i < 2; i++) {
-		const struct md_probe_key path = {.local = unit_gid("fe80::1"), .remote = hosts[1]->desc->gids[0].gid};
-
-		assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1 + i, accounts[i].id, &watches[i], MD_S), 0);
-	}
-	agent.prober.probes.by_key->state = MV_PROBED_UP;
-	agent.prober.probes.by_key->has_host = true;
-	agent.prober.probes.by_key->host = hosts[1]->id;
-	md_cookie_refresh_look(&agent, md_now());
-	assert_int_equal(__builtin_popcount(md_host_wanters(hosts[0])), 1);
-	assert_int_equal(__builtin_popcount(md_host_wanters(hosts[1])), 2);
-	for (unsigned int i = 0; i < 2; i++)
-		md_probes_drop(&agent.prober.probes, &watches[i]);
-	md_msg_relay_fini(&agent.msg_router.relay);
-	md_gidmap_fini(&agent.gidmap);
-	end();
-}
-
-/* Two accounts watch a path each to one host: both want the host, also while its cookies need no renewal. */
-static void test_watchers_of_different_paths(void **state)
-{
-	static const uint64_t ids[2] = {MALLORY, VICTIM};
-	struct md_probe_watch_list watches[2] = {{.n = 0}};
-	struct md_probe *probe, *next;
-	struct md_host *host;
-
-	(void)state;
-	begin();
-	md_msg_router_init(&agent);
-	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100}};
-	md_prober_init(&agent);
-	host = add_holder(1);
-	for (unsigned int i = 0; i < 2; i++) {
-		const struct md_probe_key path = {.local = unit_gid(i ? "fe80::2" : "fe80::1"), .remote = host->desc->gids[0].gid};
-
-		assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1 + i, ids[i], &watches[i], MD_S), 0);
-	}
-	HASH_ITER(hh, agent.prober.probes.by_key, probe, next)
-	{
-		probe->state = MV_PROBED_UP;
-		probe->has_host = true;
-		probe->host = host->id;
-	}
-	md_cookie_refresh_look(&agent, md_now());
-	assert_true(host->renew_ns > md_now());
-	assert_int_equal(__builtin_popcount(md_host_wanters(host)), 2);
-	for (unsigned int i = 0; i < 2; i++)
-		md_probes_drop(&agent.prober.probes, &watches[i]);
-	md_msg_relay_fini(&agent.msg_router.relay);
-	md_gidmap_fini(&agent.gidmap);
-	end();
+	end_agent();
 }
 
 /* Processes that ask for ever more addresses do not have all targets looked at each time. */
@@ -891,7 +754,7 @@ static void test_looks_without_room(void **state)
 	uint64_t asked;
 
 	(void)state;
-	begin();
+	begin_agent();
 	md_msg_router_init(&agent);
 	agent.due.targets_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < 1000; i++) {
@@ -905,110 +768,7 @@ static void test_looks_without_room(void **state)
 	assert_true(agent.due.targets_ns <= md_now() + MD_S); /* there will be room sooner than a target is asked again */
 	md_targets_fini(&agent.targets);
 	md_msg_relay_fini(&agent.msg_router.relay);
-	end();
-}
-
-/* Account of a watch that is looked at: the host is wanted by it. */
-static unsigned int n_wanters_after_look(struct md_host *host)
-{
-	md_hosts_unwant(&agent.hosts, host);
-	md_hosts_want(&agent.hosts, host, 0);
-	md_cookie_refresh_look(&agent, md_now());
-	return (unsigned int)__builtin_popcount(md_host_wanters(host)) - 1;
-}
-
-/* A thousand processes may watch a path, so they are not looked at in each look; but who comes is. */
-static void test_watchers_are_looked_at_seldom(void **state)
-{
-	struct md_probe_watch_list watches[3] = {{.n = 0}};
-	struct md_probe *probe;
-	struct md_probe_key path;
-	struct md_host *host;
-
-	(void)state;
-	begin();
-	md_msg_router_init(&agent);
-	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100}};
-	md_prober_init(&agent);
-	host = add_holder(1);
-	path = (struct md_probe_key){.local = unit_gid("fe80::1"), .remote = host->desc->gids[0].gid};
-	assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1, MALLORY, &watches[0], MD_S), 0);
-	probe = agent.prober.probes.by_key;
-	probe->state = MV_PROBED_UP;
-	probe->has_host = true;
-	probe->host = host->id;
-	assert_int_equal(n_wanters_after_look(host), 1);
-	assert_int_equal(n_wanters_after_look(host), 0);
-	/* A further process of the account is nothing new. */
-	assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 2, MALLORY, &watches[1], MD_S), 0);
-	assert_int_equal(n_wanters_after_look(host), 0);
-	assert_int_equal(md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 3, VICTIM, &watches[2], MD_S), 0);
-	assert_int_equal(n_wanters_after_look(host), 2);
-	assert_int_equal(n_wanters_after_look(host), 0);
-	clock_ns += MD_COOKIE_EPOCH_NS;
-	assert_int_equal(n_wanters_after_look(host), 2);
-	/* A host that nobody wants is another one since the last look. */
-	md_hosts_unwant(&agent.hosts, host);
-	md_cookie_refresh_look(&agent, md_now());
-	assert_int_equal(__builtin_popcount(md_host_wanters(host)), 2);
-	for (unsigned int i = 0; i < 3; i++)
-		md_probes_drop(&agent.prober.probes, &watches[i]);
-	md_msg_relay_fini(&agent.msg_router.relay);
-	md_gidmap_fini(&agent.gidmap);
-	end();
-}
-
-/* An echo of the host @n from fe80::@from over a path to that address, which a process watches. */
-static void echo_from(unsigned int n, const struct md_probe *probe)
-{
-	const struct md_probe_wire wire = {.nonce = probe->nonce, .number = probe->number};
-	struct md_received received = {
-		.ip = md_paths_ip(&probe->key.remote), .to = md_paths_ip(&probe->key.local), .ifindex = 1};
-	struct md_opened opened = {.kind = MD_KIND_ECHO, .sender = peers_id(n)};
-
-	opened.payload_len = md_probe_encode(&wire, opened.payload);
-	md_prober_echo(&agent, &received, &opened);
-}
-
-/* A neighbour answers over a path to himself in the name of a host that does not run: no witness against its paths. */
-static void test_witness_in_anothers_name(void **state)
-{
-	struct md_probe_watch_list watches = {.n = 0};
-	struct md_probe *probes[2];
-	struct mv_host_id id;
-
-	(void)state;
-	begin();
-	agent.options = &(const struct md_options){.config = {.probe_interval_ms = 100, .probe_multiplier = 3}};
-	md_prober_init(&agent);
-	for (unsigned int i = 0; i < 2; i++) {
-		const union ibv_gid remote = add_holder(1 + i)->desc->gids[0].gid;
-		const struct md_probe_key path = {.local = unit_gid("fe80::1"), .remote = remote};
-		const int rc = md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1, 5, &watches, md_now());
-
-		assert_int_equal(rc, 0);
-		probes[i] = md_probes_find(&agent.prober.probes, &path);
-	}
-	for (unsigned int i = 0; i < 100; i++) {
-		clock_ns += 25 * MD_MS;
-		md_probes_tick(&agent.prober.probes, true, 0, md_now());
-		if (i < 10)
-			echo_from(1, probes[0]);
-		echo_from(1, probes[1]);
-	}
-	assert_int_not_equal(probes[0]->state, MV_PROBED_DOWN);
-	assert_int_equal(probes[1]->state, MV_PROBED_UP); /* it does carry packets */
-	/* The host that has the address is one. */
-	id = peers_id(2);
-	for (unsigned int n = 2; n > 0; n--) {
-		probes[1]->number++;
-		echo_from(n, probes[1]);
-		assert_true(probes[1]->has_host);
-		assert_memory_equal(&probes[1]->host, &id, sizeof(id));
-	}
-	md_probes_drop(&agent.prober.probes, &watches);
-	md_gidmap_fini(&agent.gidmap);
-	end();
+	end_agent();
 }
 
 int main(void)
@@ -1033,11 +793,7 @@ int main(void)
 		cmocka_unit_test(test_all_accounts),
 		cmocka_unit_test(test_wanted_hosts_have_share_of_link),
 		cmocka_unit_test(test_who_pays),
-		cmocka_unit_test(test_who_wants),
-		cmocka_unit_test(test_watchers_of_different_paths),
-		cmocka_unit_test(test_watchers_are_looked_at_seldom),
 		cmocka_unit_test(test_looks_without_room),
-		cmocka_unit_test(test_witness_in_anothers_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
