@@ -206,6 +206,22 @@ static void test_came_back(void **state)
 	conn.move.failover = false;
 }
 
+/* Watches path_of(0). @frame: gets the GIDs, for mesh_path_monitor_told() */
+static void begin_watch(struct mesh_path_watch **watch, uint8_t kind, struct mv_frame *frame)
+{
+	frame->sgid = path_of(0).local_gid;
+	frame->dgid = path_of(0).remote_gid;
+	mesh_path_monitor_use(watch, kind, &frame->sgid, &frame->dgid);
+}
+
+static void end_watch(struct mesh_path_watch **watch, uint8_t kind)
+{
+	mesh_path_monitor_use(watch, kind, NULL, NULL);
+	mesh_path_monitor_run(now_ns);
+	free(process.monitor.all);
+	process.monitor.all = NULL;
+}
+
 /* With probes it has to answer them again. */
 static void test_answers_again(void **state)
 {
@@ -214,9 +230,7 @@ static void test_answers_again(void **state)
 
 	(void)state;
 	fails_with_paths(2);
-	frame.sgid = path_of(0).local_gid;
-	frame.dgid = path_of(0).remote_gid;
-	mesh_path_monitor_use(&probed, MV_WATCH_PRIMARY, &frame.sgid, &frame.dgid);
+	begin_watch(&probed, MV_WATCH_PRIMARY, &frame);
 	assert_int_equal(goes_to(2), 1);
 	takes_over(1);
 	mesh_path_monitor_told(&frame, now_ns);
@@ -229,10 +243,7 @@ static void test_answers_again(void **state)
 	mesh_path_monitor_told(&frame, now_ns);
 	assert_int_equal(goes_to(2), 0);
 	conn.move.failover = false;
-	mesh_path_monitor_use(&probed, MV_WATCH_PRIMARY, NULL, NULL);
-	mesh_path_monitor_run(now_ns);
-	free(process.monitor.all);
-	process.monitor.all = NULL;
+	end_watch(&probed, MV_WATCH_PRIMARY);
 }
 
 /* The primary path seems to work, and did not carry the work: it returns when some has got through elsewhere. */
@@ -316,9 +327,7 @@ static void test_own_answers(void **state)
 
 	(void)state;
 	fails_with_paths(1);
-	frame.sgid = path_of(0).local_gid;
-	frame.dgid = path_of(0).remote_gid;
-	mesh_path_monitor_use(&probed, MV_WATCH_WORK, &frame.sgid, &frame.dgid);
+	begin_watch(&probed, MV_WATCH_WORK, &frame);
 	mesh_path_monitor_told(&frame, now_ns);
 	assert_int_equal(goes_to(1), -1);
 	decision.generation = 1;
@@ -329,10 +338,7 @@ static void test_own_answers(void **state)
 	now_ns += 10 * MS;
 	assert_int_equal(goes_to(1), 0);
 	conn.move.failover = false;
-	mesh_path_monitor_use(&probed, MV_WATCH_WORK, NULL, NULL);
-	mesh_path_monitor_run(now_ns);
-	free(process.monitor.all);
-	process.monitor.all = NULL;
+	end_watch(&probed, MV_WATCH_WORK);
 }
 
 /* Later than that it has to have come back. */
