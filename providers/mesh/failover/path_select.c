@@ -77,7 +77,7 @@ unsigned int mesh_path_doubt(const struct mv_path *path, const struct mv_path *l
 	case MV_PROBED_UNKNOWN:
 		return left && (path->local_rail == left->local_rail || path->remote_rail == left->remote_rail) ? 2 : 1;
 	default:
-		return 3;
+		return MESH_PATH_SILENT;
 	}
 }
 
@@ -233,7 +233,7 @@ size_t mesh_conn_path_again(const struct mesh_conn *conn, bool peer_asks, struct
 	if (now == decision.n_paths || !(peer_asks || mesh_path_failures_news(conn, decision.generation)))
 		return 0;
 	*ret = decision.paths[now];
-	return mesh_path_doubt(ret, NULL) < 3 ? drop_barred(conn, ret, 1) : 0;
+	return mesh_path_doubt(ret, NULL) < MESH_PATH_SILENT ? drop_barred(conn, ret, 1) : 0;
 }
 
 bool mesh_conn_is_among_best(const struct mesh_conn_path *chosen, const struct mv_path *paths, size_t n)

@@ -32,12 +32,14 @@ void mesh_path_now(const struct mesh_conn *conn, struct mv_path_request *ret);
  */
 bool mesh_conn_port_is_down(const struct mesh_conn *conn);
 
+#define MESH_PATH_SILENT 3u /* mesh_path_doubt(): the path does not answer probes */
+
 /**
  * mesh_path_doubt - rank a path whose ports are up: the larger, the less trusted
  * @left: path that no longer works, although its ports are up; NULL: none is known
  *
- * Return: 0: the path answers probes; 1: no result of probes; 2: no result of probes, and the path shares a rail with @left; 3:
- * the path does not answer probes.
+ * Return: 0: the path answers probes; 1: no result of probes; 2: no result of probes, and the path shares a rail with @left;
+ * MESH_PATH_SILENT.
  */
 unsigned int mesh_path_doubt(const struct mv_path *path, const struct mv_path *left);
 

@@ -61,7 +61,7 @@ bool mesh_conn_is_dead(const struct mesh_conn *conn)
 	if (!mesh_detects(MESH_DETECT_PROBE) || mesh_path_monitor_state(conn->watched.work) != MV_PROBED_DOWN)
 		return false;
 	return next_answers(conn) || (mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) &&
-				      mesh_path_doubt(&paths[0], NULL) < 3);
+				      mesh_path_doubt(&paths[0], NULL) < MESH_PATH_SILENT);
 }
 
 /*
