@@ -109,8 +109,8 @@ static void on_watch(struct md_client *client, const struct mv_frame *frame)
 	if (err == -EDQUOT && md_client_now_ns() >= clients->log_limits.limit_ns) {
 		clients->log_limits.limit_ns = md_client_now_ns() + MD_LOG_AGAIN_NS;
 		md_log(MD_WARNING,
-		       "user %u%s may have no further path watched, for process %d (%s): limits of a user are %u paths, and %u watches of "
-		       "all processes",
+		       "user %u%s may have no further path watched, for process %d (%s): all processes of a user may watch %u paths, and "
+		       "hold %u watches",
 		       (unsigned int)client->uid, client->account->id > UINT32_MAX ? " in a container" : "", (int)client->pid,
 		       client->name, (unsigned int)MD_PATHS_PER_ACCOUNT, (unsigned int)MD_WATCHES_PER_ACCOUNT);
 	}

@@ -83,7 +83,7 @@ class Talk:
         self.process.stdin.flush()
 
     def register(self, device, qpn):
-        """Registrations a QP, and waits until the agent has taken it."""
+        """Registers a QP, and waits until the agent has taken it."""
         self.say(f"register {device} {qpn}")
         wait_for(f"registration of {qpn}", lambda: any((qp["device"], qp["qpn"], qp["pid"]) == (device, qpn, self.process.pid)
                                                 for qp in self.host.get("qps")["qps"]))
