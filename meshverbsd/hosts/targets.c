@@ -85,7 +85,7 @@ struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid
 	if (user && (target || !add(targets, gid, user, &target))) {
 		md_target_note_need(targets, target, user, true, now_ns);
 		md_target_choose_payer(targets, target, now_ns);
-		/* Other hosts prolong nothing that an account pays for: else it would pay for ever. */
+		/* Other hosts prolong nothing that an account pays for: else the account would pay for ever. */
 		if (account != MD_TARGETS_OF_OTHERS || target->payer->account == MD_TARGETS_OF_OTHERS)
 			target->used_ns = now_ns;
 	}
@@ -138,13 +138,16 @@ void md_targets_unlearn(struct md_targets *targets, const struct md_target *of, 
 		first->n_learned = kept;
 }
 
-/* Another host lists the address, but the host that has answered at @first answers there. It is not to go with the other. */
+/*
+ * Is the target an address that one host lists, and at which another host answers, the one that answers at @first? Then the
+ * target belongs to the host that answers: the target is not to go when the other host goes.
+ */
 static bool is_listed_by_another(const struct md_targets *targets, const struct md_target *target,
 				 const struct md_target *first)
 {
 	const struct md_target *by = md_target_first(targets, target);
 
-	/* A host may answer at two addresses. The one that the target was learnt from may be needed longer than @first. */
+	/* A host may answer at two addresses. The address that the target was learnt from may be needed longer than @first. */
 	return by != target && target->answered_ns && !memcmp(&target->host, &first->host, sizeof(target->host)) &&
 	       (!by || memcmp(&by->host, &first->host, sizeof(by->host)));
 }
@@ -339,7 +342,10 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 		if (target->next_ns < next_ns)
 			next_ns = target->next_ns;
 	}
-	/* Accounts may need all of MD_QUERY_RATE, and a late tick loses queries: with an order that stays, always the same. */
+	/*
+	 * An account may need all of MD_QUERY_RATE, and a tick that comes late loses queries. With an order that stays, the
+	 * last targets would lose each time.
+	 */
 	if (held_back)
 		HASH_SRT(hh, targets->by_gid, by_turn);
 	return next_tick(next_ns, now_ns);

@@ -84,6 +84,15 @@ class DocsTest(unittest.TestCase):
                    for name in re.findall(r"`((?:mesh|mv|md)_\w+)\(\)`", page.read_text()) if name not in known]
         self.assertEqual(unknown, [])
 
+    def test_places_have_what_is_named(self):
+        """A row of where.md names files, and functions that are in one of them."""
+        wrong = []
+        for row in re.findall(r"^\| (?!question).* \| (.*) \|$", (TOP / "docs/where.md").read_text(), re.M):
+            stems = re.findall(r"`([\w./-]+\.[ch])`", row)
+            there = "".join((TOP / path[1:]).read_text() for path in SOURCES if any(path.endswith("/" + stem) for stem in stems))
+            wrong += [f"{name}() of {row}" for name in re.findall(r"`(\w+)\(\)`", row) if not re.search(rf"\b{name}\(", there)]
+        self.assertEqual(wrong, [])
+
     def test_rooms_name_their_files(self):
         """The README of a room names each source file of the room; the first column of its tables names no others."""
         wrong = []
