@@ -17,6 +17,9 @@ struct mesh_rail_srq {
 	struct mesh_pd *spd; /* twin of the SRQ's PD; NULL: lower provider */
 	struct ibv_srq *srq; /* constant while there are QPs */
 	unsigned int n_qps; /* that receive from it */
+	unsigned int n_attached; /* QPs of the plugin that exist: those of n_qps, and others, in
+				    ERR; 0: lower provider */
+	bool stale; /* its SRQ has receives that count as elsewhere */
 	bool had_none; /* had no receive when receives were last distributed: served first */
 	struct mesh_srqlog log; /* receives here that were not polled; of the lower provider before the first move: also polled ones */
 };
@@ -49,7 +52,6 @@ struct mesh_srq {
 
 	MESH_LOCK(SRQ) lock;
 	bool split; /* receives may be at several rail SRQs */
-	bool stale; /* the lower provider's SRQ has receives that count as elsewhere */
 	struct mesh_rail_srq lower, *shadows;
 	struct mesh_rail_srq reserve; /* no SRQ; n_qps is 1 while there is to be a reserve */
 	struct mesh_srqlog pool; /* receives on no rail */

@@ -5,28 +5,34 @@
 #include "srqrecord.h"
 
 /*
- * Shared receive queues. Any QP of an SRQ may consume any of its receives. Once some of its QPs have moved and others have not,
- * these QPs are on different devices, and each receive has to be on exactly one device.
+ * Shared receive queues. Any QP of an SRQ may consume any of its receives. Once some of its QPs
+ * have moved and others have not, these QPs are on different devices, and each receive has to be on
+ * exactly one device.
  *
- * An SRQ's *rail SRQs* have its receives: the program's own SRQ, and a shadow SRQ on each rail that moved QPs
- * use. Receives are logged from the creation of the SRQ on, because the lower provider does not tell what is
- * outstanding when the first QP moves. The cost is a look-up, a lock and a copy per receive, on hosts with an agent.
+ * An SRQ's *rail SRQs* have its receives: the program's own SRQ, and a shadow SRQ on each rail that
+ * moved QPs use. Receives are logged from the creation of the SRQ on, because the lower provider
+ * does not tell what is outstanding when the first QP moves. The cost is a look-up, a lock and a
+ * copy per receive, on hosts with an agent.
  *
- * When the set of rail SRQs with QPs changes, all receives are collected, and distributed evenly. A rail SRQ with QPs
- * is collected by consuming its receives: two QPs of the plugin on the same device, one of them on the SRQ, exchange
- * empty messages until no receive is left (srq_drain.c). Afterwards each new receive goes to the rail SRQ with the
- * fewest. A rail SRQ without receives, while others have some, is *starved*: the helper thread then redistributes. With
- * fewer receives than rail SRQs they rotate. Meanwhile peers get RNR NAKs, as when a program posts late.
+ * When the set of rail SRQs with QPs changes, all receives are collected, and distributed evenly. A
+ * rail SRQ with QPs is collected by consuming its receives: two QPs of the plugin on the same
+ * device, one of them on the SRQ, exchange empty messages until no receive is left (srq_drain.c).
+ * Afterwards each new receive goes to the rail SRQ with the fewest. A rail SRQ without receives,
+ * while others have some, is *starved*: the helper thread then redistributes. With fewer receives
+ * than rail SRQs they rotate. Meanwhile peers get RNR NAKs, as when a program posts late.
  *
- * A rail SRQ whose port is down cannot be collected, unless all of its QPs have left. So if some QPs of the lower
- * provider can move and others cannot (for example the peer is on this host, or has no agent), a quarter of the
- * receives is kept in a *reserve*: QPs that move begin with these. The reserve gets none before the lower provider has
- * plenty, and gives them back when the lower provider has none.
+ * A rail SRQ whose port is down cannot be collected, unless all of its QPs have left. QPs in ERR
+ * leave once their last receive is collected (mesh_vqp_leave_srq()), not when the program destroys
+ * them. So if some QPs of the lower provider can move and others cannot (for example the peer is on
+ * this host, or has no agent), a quarter of the receives is kept in a *reserve*: QPs that move
+ * begin with these. The reserve gets none before the lower provider has plenty, and gives them back
+ * when the lower provider has none.
  *
  * Not supported: IBV_EVENT_SRQ_LIMIT_REACHED, once receives are distributed.
  *
- * Locks, outermost first: join_lock, cq->lock, lock, process->srqs.lock. data->lock comes after lock (collecting makes and
- * destroys a CQ), and vqp->lock after that. So a holder of vqp->lock never takes lock.
+ * Locks, outermost first: join_lock, cq->lock, lock, process->srqs.lock. data->lock comes after
+ * lock (collecting makes and destroys a CQ), and vqp->lock after that. So a holder of vqp->lock
+ * never takes lock.
  */
 
 /**
@@ -56,8 +62,17 @@ void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really);
  * failure only the distribution of receives may have changed.
  */
 int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool later, struct mesh_rail_srq **ret);
-/** mesh_srq_leave_shadow - a QP of mesh_srq_join_shadow() is destroyed */
-void mesh_srq_leave_shadow(struct mesh_rail_srq *rail_srq);
+/**
+ * mesh_srq_stop_shadow - a QP of mesh_srq_join_shadow() is in ERR, and the completions of all its
+ * receives were polled
+ *
+ * Other QPs get the receives of a rail SRQ whose QPs have all stopped, also while the port there is
+ * down.
+ */
+void mesh_srq_stop_shadow(struct mesh_rail_srq *rail_srq);
+/** mesh_srq_leave_shadow - a QP of mesh_srq_join_shadow() is destroyed; @stopped: after
+ * mesh_srq_stop_shadow() */
+void mesh_srq_leave_shadow(struct mesh_rail_srq *rail_srq, bool stopped);
 
 /**
  * mesh_srq_consumed - the program is about to see a receive of that rail SRQ, done or failed; cq->lock, not vqp->lock.

@@ -129,9 +129,9 @@ static void to_nowhere(void *arg, uint64_t wr_id)
 	(void)wr_id;
 }
 
-static int drain_lower(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_id))
+static int drain_lower(struct mesh_rail_srq *rail_srq, void (*taken)(void *arg, uint64_t wr_id))
 {
-	struct mesh_context *mc = m->mc;
+	struct mesh_context *mc = rail_srq->owner->mc;
 	const struct mesh_srq_drain_verbs qps = {
 		.modify = mc->lower.qp.modify_qp, .query = mc->lower.qp.query_qp, .destroy = mc->lower.qp.destroy_qp};
 	struct ibv_pd *pd;
@@ -141,16 +141,38 @@ static int drain_lower(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_
 	mesh_unlock(&mc->data.lock);
 	if (!pd)
 		return -ENOMEM;
-	return mesh_srq_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd, m->srq, &qps, taken,
-			      &m->lower);
+	return mesh_srq_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd,
+			      rail_srq->srq, &qps, taken, rail_srq);
 }
 
-int mesh_srq_unstale(struct mesh_srq *m)
+static int drain(struct mesh_rail_srq *rail_srq, void (*taken)(void *arg, uint64_t wr_id))
 {
-	int err = m->stale ? drain_lower(m, to_nowhere) : 0;
+	const struct mesh_srq_drain_verbs qps = {.modify = mesh_root.lib.verbs.modify_qp,
+						 .query = mesh_root.lib.verbs.query_qp,
+						 .destroy = mesh_root.lib.verbs.destroy_qp};
 
-	m->stale = err;
+	if (!rail_srq->rail)
+		return drain_lower(rail_srq, taken);
+	return mesh_srq_drain(rail_srq->rail->context, rail_srq->spd->pd, rail_srq->srq, &qps,
+			      taken, rail_srq);
+}
+
+int mesh_rail_srq_unstale(struct mesh_rail_srq *rail_srq)
+{
+	int err = rail_srq->stale ? drain(rail_srq, to_nowhere) : 0;
+
+	rail_srq->stale = err;
 	return err;
+}
+
+/*
+ * Without QPs that receive, the log is exact, so its receives count as nowhere. They also stay in
+ * the device's SRQ, until QPs are to receive from it. lock
+ */
+static void forsake(struct mesh_rail_srq *rail_srq)
+{
+	rail_srq->stale |= rail_srq->log.n_left;
+	move_log(&rail_srq->log, &rail_srq->owner->pool);
 }
 
 /*
@@ -179,37 +201,35 @@ static bool is_uncounted(const struct mesh_srq *m)
 /* lock */
 static int collect_lower(struct mesh_srq *m)
 {
-	struct mesh_srqlog *log = &m->lower.log;
 	int err;
 
-	if (m->stale)
+	if (m->lower.stale)
 		return 0; /* no QP receives there, and all receives there count as elsewhere */
-	if (m->lower.n_qps || is_uncounted(m)) {
-		err = drain_lower(m, to_pool);
-		if (!err && !m->split)
-			set_begun_aside(m);
-		return err;
+	if (!m->lower.n_qps && !is_uncounted(m)) {
+		forsake(&m->lower);
+		return 0;
 	}
-	/*
-	 * Without QPs the log is exact. The receives also stay in the lower provider's SRQ, until QPs are to receive
-	 * from it.
-	 */
-	m->stale = log->n_left;
-	move_log(log, &m->pool);
-	return 0;
+	err = drain(&m->lower, to_pool);
+	if (!err && !m->split)
+		set_begun_aside(m);
+	return err;
+}
+
+void mesh_rail_srq_close(struct mesh_rail_srq *rail_srq)
+{
+	if (rail_srq->srq)
+		mesh_rail_destroy_srq(rail_srq->rail, rail_srq->srq);
+	rail_srq->srq = NULL;
+	rail_srq->stale = false;
 }
 
 static int collect_shadow(struct mesh_rail_srq *rail_srq)
 {
-	const struct mesh_srq_drain_verbs qps = {.modify = mesh_root.lib.verbs.modify_qp,
-						 .query = mesh_root.lib.verbs.query_qp,
-						 .destroy = mesh_root.lib.verbs.destroy_qp};
-
 	if (rail_srq->n_qps)
-		return mesh_srq_drain(rail_srq->rail->context, rail_srq->spd->pd, rail_srq->srq, &qps, to_pool, rail_srq);
-	mesh_rail_destroy_srq(rail_srq->rail, rail_srq->srq);
-	rail_srq->srq = NULL;
-	move_log(&rail_srq->log, &rail_srq->owner->pool);
+		return drain(rail_srq, to_pool);
+	forsake(rail_srq);
+	if (!rail_srq->n_attached)
+		mesh_rail_srq_close(rail_srq);
 	return 0;
 }
 

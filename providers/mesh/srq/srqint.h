@@ -38,15 +38,18 @@ bool mesh_srq_call_helper_soon(struct mesh_srq *m);
 bool mesh_srq_rebalance(struct mesh_srq *m, int *ret_err);
 
 /**
- * mesh_srq_unstale - remove receives from the lower provider's SRQ that count as elsewhere, before a QP of the lower
- * provider receives from it
+ * mesh_rail_srq_unstale - remove receives that count as elsewhere from a rail SRQ without QPs,
+ * before a QP receives from it
  *
  * Does not redistribute: receives given to a rail SRQ without QPs would be lost.
  *
  * Return: 0; -EHOSTUNREACH: no port is up; else as mesh_srq_drain().
  */
-int mesh_srq_unstale(struct mesh_srq *m);
+int mesh_rail_srq_unstale(struct mesh_rail_srq *rail_srq);
 
+/** mesh_rail_srq_close - destroy the device's SRQ, to which no QP is attached. srq_rebalance.c;
+ * lock */
+void mesh_rail_srq_close(struct mesh_rail_srq *rail_srq);
 /** mesh_rail_srq_free - srqjoin.c; free a rail SRQ without QPs */
 void mesh_rail_srq_free(struct mesh_rail_srq *rail_srq);
 /** mesh_srq_put - srq.c; put a reference */

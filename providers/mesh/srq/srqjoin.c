@@ -79,7 +79,7 @@ static int join_lower(struct mesh_srq *m, struct mesh_srq_own_qp *own_qp)
 	if (err && m->split)
 		return err;
 	mesh_lock(&m->lock);
-	err = mesh_srq_unstale(m);
+	err = mesh_rail_srq_unstale(&m->lower);
 	if (!err) {
 		m->lower.n_qps++;
 		m->n_staying += own_qp->stays;
@@ -183,8 +183,7 @@ void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really)
 
 void mesh_rail_srq_free(struct mesh_rail_srq *rail_srq)
 {
-	if (rail_srq->srq)
-		mesh_rail_destroy_srq(rail_srq->rail, rail_srq->srq);
+	mesh_rail_srq_close(rail_srq);
 	mesh_pd_put(rail_srq->spd);
 	mesh_srqlog_fini(&rail_srq->log);
 	free(rail_srq);
@@ -221,7 +220,7 @@ static int rail_srq_open(struct mesh_rail_srq *rail_srq)
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = rail_srq->owner->max_wr, .max_sge = rail_srq->owner->max_sge}};
 
 	if (rail_srq->srq)
-		return 0;
+		return mesh_rail_srq_unstale(rail_srq);
 	rail_srq->srq = mesh_rail_create_srq(rail_srq->rail, rail_srq->spd->pd, &attr);
 	return rail_srq->srq ? 0 : errno ? -errno : -EIO;
 }
@@ -255,13 +254,12 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later,
 		}
 		if (err && rail_srq->n_qps == 1) {
 			rail_srq->n_qps = 0;
-			if (m->split) {
+			if (m->split)
 				wake = mesh_srq_rebalance(m, NULL);
-			} else {
-				mesh_rail_destroy_srq(rail, rail_srq->srq);
-				rail_srq->srq = NULL;
-			}
+			else
+				mesh_rail_srq_close(rail_srq);
 		}
+		rail_srq->n_attached += !err;
 		mesh_unlock(&m->lock);
 	}
 	mesh_unlock(&m->join_lock);
@@ -272,17 +270,32 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later,
 	return err;
 }
 
-void mesh_srq_leave_shadow(struct mesh_rail_srq *rail_srq)
+/* @receives: until now; @attached: from now on */
+static void leave_shadow(struct mesh_rail_srq *rail_srq, bool receives, bool attached)
 {
 	struct mesh_srq *m = rail_srq->owner;
 	bool wake = false;
 
 	mesh_lock(&m->join_lock);
 	mesh_lock(&m->lock);
-	if (!--rail_srq->n_qps)
+	rail_srq->n_qps -= receives;
+	rail_srq->n_attached -= !attached;
+	if (receives && !rail_srq->n_qps)
 		wake = mesh_srq_rebalance(m, NULL);
+	else if (!rail_srq->n_attached)
+		mesh_rail_srq_close(rail_srq);
 	mesh_unlock(&m->lock);
 	mesh_unlock(&m->join_lock);
 	if (wake)
 		mesh_thread_wake(true);
+}
+
+void mesh_srq_stop_shadow(struct mesh_rail_srq *rail_srq)
+{
+	leave_shadow(rail_srq, true, true);
+}
+
+void mesh_srq_leave_shadow(struct mesh_rail_srq *rail_srq, bool stopped)
+{
+	leave_shadow(rail_srq, !stopped, false);
 }

@@ -333,13 +333,6 @@ static int hand_receives_on(struct mesh_vqp *h)
 	return -mesh_positive(err);
 }
 
-/* The program's own QP consumes no receive of its SRQ any more: other QPs may get its receives. */
-static void leave_srq(struct mesh_vqp *h)
-{
-	if (h->srq && !h->now.qp)
-		mesh_srq_left(mesh_srq_leaving(h->mc, h->qp), true);
-}
-
 /* All outstanding work was flushed, receives as well. Return: the number of flushed sends. vqp->lock */
 static uint32_t count_flushed_sends(const struct mesh_vqp *h)
 {
@@ -405,7 +398,7 @@ static int finish_drain(struct mesh_vqp *h, struct mv_move_sync *ret)
 	mesh_unlock(&h->lock);
 	if (err)
 		return err;
-	leave_srq(h);
+	mesh_vqp_leave_srq(h);
 	/* From here on no completion of the old QP goes to the program, however the move ends: flush_errors(). */
 	mesh_srq_end_withheld(h->srq, h->tracker->begun, false);
 	return 0;

@@ -140,9 +140,12 @@ static int bring_to_err(struct mesh_vqp *h)
 	mesh_unlock(&cq->lock);
 	if (appended)
 		mesh_cq_notify(cq);
-	if (!err)
-		lower_follows(h);
-	return err;
+	if (err)
+		return err;
+	lower_follows(h);
+	if (h->now.qp)
+		mesh_vqp_stop_srq(h);
+	return 0;
 }
 
 int mesh_vqp_flush(struct mesh_vqp *h)

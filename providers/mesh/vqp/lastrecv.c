@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <unistd.h>
 
+#include "srq.h"
 #include "vqp_int.h"
 
 /*
@@ -15,6 +16,7 @@
 #define DRAIN_NS   500000000ull /* the plugin reads the event: after that, the device has lost it */
 #define PROGRAM_NS 200000000ull /* the program reads events, or waits for the plugin */
 #define GRACE_NS   20000000ull /* nobody reads the event: HCAs need microseconds */
+#define STOP_NS    200000000ull /* the QP has failed: longest wait for its last receive */
 #define STEP_US	   20
 
 static bool has_come(const struct mesh_shadow *shadow)
@@ -42,15 +44,16 @@ void mesh_shadow_wait_drained(const struct mesh_vqp *h, const struct mesh_shadow
 		usleep(STEP_US);
 }
 
-static uint64_t patience_ns(struct mesh_vqp *h)
+static uint64_t patience_ns(struct mesh_vqp *h, uint64_t limit_ns)
 {
 	bool reads = atomic_load_explicit(&h->mc->data.last_wqe.program_reads, memory_order_relaxed);
 	uint64_t ns = reads && mesh_mlx5_is_lower(h->mc) ? PROGRAM_NS : GRACE_NS;
 
-	return ns < h->drain.limit_ns / 2 ? ns : h->drain.limit_ns / 2;
+	return ns < limit_ns / 2 ? ns : limit_ns / 2;
 }
 
-bool mesh_vqp_drained(struct mesh_vqp *h)
+/* @limit_ns: how long the caller waits at most */
+static bool is_drained(struct mesh_vqp *h, uint64_t err_ns, uint64_t limit_ns)
 {
 	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
 	bool read;
@@ -58,9 +61,48 @@ bool mesh_vqp_drained(struct mesh_vqp *h)
 	if (!h->srq)
 		return true;
 	if (h->now.qp)
-		return mesh_shadow_drained(h, &h->now, h->drain.err_ns);
+		return mesh_shadow_drained(h, &h->now, err_ns);
 	mesh_lock(&own->lock);
 	read = h->last_wqe.of_lower;
 	mesh_unlock(&own->lock);
-	return read || mesh_now_ns() > h->drain.err_ns + patience_ns(h);
+	return read || mesh_now_ns() > err_ns + patience_ns(h, limit_ns);
+}
+
+bool mesh_vqp_drained(struct mesh_vqp *h)
+{
+	return is_drained(h, h->drain.err_ns, h->drain.limit_ns);
+}
+
+/* Return: false: a thread polls, or the device takes too long. */
+static bool collect_last(struct mesh_vqp *h)
+{
+	uint64_t err_ns = mesh_now_ns();
+	bool drained;
+
+	for (;;) {
+		drained = is_drained(h, err_ns, STOP_NS);
+		if (mesh_shadow_collect(h, &h->now) && drained)
+			return true;
+		if (mesh_vqp_is_own_poll(h) || mesh_now_ns() > err_ns + STOP_NS)
+			return false;
+		usleep(STEP_US);
+	}
+}
+
+void mesh_vqp_leave_srq(struct mesh_vqp *h)
+{
+	if (!h->srq)
+		return;
+	if (!h->now.qp) {
+		mesh_srq_left(mesh_srq_leaving(h->mc, h->qp), true);
+	} else if (!h->now.reap_entry->stopped) {
+		h->now.reap_entry->stopped = true;
+		mesh_srq_stop_shadow(h->now.rail_srq);
+	}
+}
+
+void mesh_vqp_stop_srq(struct mesh_vqp *h)
+{
+	if (h->srq && collect_last(h))
+		mesh_vqp_leave_srq(h);
 }

@@ -63,7 +63,7 @@ static void give_back(struct mesh_reap_entry *entry)
 	mesh_shadow_cq_unreserve(entry->send_cq, entry->send_wrs, NULL);
 	mesh_shadow_cq_unreserve(entry->recv_cq, entry->recv_wrs, entry->rail_srq);
 	if (entry->rail_srq)
-		mesh_srq_leave_shadow(entry->rail_srq);
+		mesh_srq_leave_shadow(entry->rail_srq, entry->stopped);
 }
 
 static void run_destroy(struct mesh_device_job *job)

@@ -151,7 +151,7 @@ err_send:
 	mesh_shadow_cq_unreserve(shadow.send_cq, send, NULL);
 err_srq:
 	if (shadow.rail_srq)
-		mesh_srq_leave_shadow(shadow.rail_srq);
+		mesh_srq_leave_shadow(shadow.rail_srq, false);
 	return err;
 }
 

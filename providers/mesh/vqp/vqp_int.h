@@ -116,6 +116,20 @@ bool mesh_shadow_drained(const struct mesh_vqp *h, const struct mesh_shadow *sha
 void mesh_shadow_wait_drained(const struct mesh_vqp *h, const struct mesh_shadow *shadow);
 /** mesh_vqp_drained - mesh_shadow_drained() for the QP at work, the program's own or a shadow, while it is drained */
 bool mesh_vqp_drained(struct mesh_vqp *h);
+/**
+ * mesh_vqp_leave_srq - the QP at work is in ERR, and all of its receives were collected: it
+ * consumes no receive of its SRQ any more, so other QPs may get them. No effect without an SRQ, or
+ * the second time; conn->lock
+ */
+void mesh_vqp_leave_srq(struct mesh_vqp *h);
+/**
+ * mesh_vqp_stop_srq - the QP at work is in ERR: collect its last receive, then mesh_vqp_leave_srq()
+ *
+ * Waits for some microseconds, or up to 0.2 s for a device that does not tell the last receive. No
+ * effect if a thread polls all that time: the QP then leaves its SRQ when it is destroyed.
+ * conn->lock
+ */
+void mesh_vqp_stop_srq(struct mesh_vqp *h);
 
 /* ---- reaper.c ---------------------------------------------------------------------------------------------------- */
 
@@ -129,6 +143,8 @@ struct mesh_reap_entry {
 	struct mesh_pd *spd;
 	struct mesh_shadow_cq *send_cq, *recv_cq;
 	struct mesh_rail_srq *rail_srq; /* NULL: the QP has no SRQ */
+	bool stopped; /* mesh_srq_stop_shadow() was called; conn->lock, constant once no shadow
+			 refers to the entry */
 	uint32_t send_wrs, recv_wrs; /* reserved in those CQs */
 };
 

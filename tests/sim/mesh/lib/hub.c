@@ -2,9 +2,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "hub.h"
@@ -133,6 +135,27 @@ void failover_connect(struct end *e)
 {
 	tracked_rtr(e, &tracked_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->vqp);
 	tracked_rts(e, e->vqp, world_rts(PSN));
+}
+
+/* The far end of a cable is in a namespace of the simulator. */
+void hub_cable(bool rail, bool plugged)
+{
+	struct ibv_context *context = rail ? world.rail->context : world.context;
+	struct ibv_port_attr port;
+	char command[128];
+	int i;
+
+	snprintf(command, sizeof(command), "ip -n msim-$SIM_NAME link set p1n%d %s", rail,
+		 plugged ? "up" : "down");
+	assert_int_equal(system(command), 0);
+	for (i = 0; i < PATIENCE_MS; i++) {
+		memset(&port, 0, sizeof(port));
+		assert_int_equal(ibv_query_port(context, 1, &port), 0);
+		if ((port.state == IBV_PORT_ACTIVE) == plugged)
+			return;
+		usleep(1000);
+	}
+	fail_msg("the port does not go %s", plugged ? "up" : "down");
 }
 
 struct at_work *at_work_open(uint32_t n)

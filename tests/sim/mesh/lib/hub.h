@@ -56,6 +56,10 @@ bool take_one(struct hub *h);
 /** take_all - until @p has received all */
 void take_all(struct hub *h, struct pair *p);
 
+/** hub_cable - pull or plug the cable of mlx5_0, or of the rail mlx5_1, and wait until that port
+ * says so */
+void hub_cable(bool rail, bool plugged);
+
 /* ---- queue pairs that are moved while they are at work ------------------------------------------------------------ */
 
 #define PSN	 0x123u

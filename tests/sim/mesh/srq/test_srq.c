@@ -95,25 +95,6 @@ static void test_late(void **state)
 	free(h);
 }
 
-/* The far end of this host's cable, which the simulator keeps in a namespace of its own. */
-static void cable(bool plugged)
-{
-	struct ibv_port_attr port;
-	char command[128];
-	int i;
-
-	snprintf(command, sizeof(command), "ip -n msim-$SIM_NAME link set p1n0 %s", plugged ? "up" : "down");
-	assert_int_equal(system(command), 0);
-	for (i = 0; i < PATIENCE_MS; i++) {
-		memset(&port, 0, sizeof(port));
-		assert_int_equal(ibv_query_port(world.context, 1, &port), 0);
-		if ((port.state == IBV_PORT_ACTIVE) == plugged)
-			return;
-		usleep(1000);
-	}
-	fail_msg("the port does not go %s", plugged ? "up" : "down");
-}
-
 /* One connection cannot leave a port that is down, and what is posted there cannot be taken back: another, that can, has receives. */
 static void test_port_down(void **state)
 {
@@ -142,21 +123,21 @@ static void test_port_down(void **state)
 	}
 	assert_int_equal(srq->reserve.log.n_left, 0);
 	post_missing(h, 40);
-	cable(false);
+	hub_cable(false, false);
 	/* What may wait for what others have: as where it is at work. */
 	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, true, &rail_srq), 0);
 	pair_open(h, 1, &moved);
 	for (i = 0; i < 10; i++)
 		pair_send(h, 1);
 	take_all(h, &h->pairs[1]);
-	cable(true);
+	hub_cable(false, true);
 	for (i = 0; i < 10; i++) {
 		pair_send(h, 0);
 		pair_send(h, 1);
 	}
 	pair_close(h, 0);
 	pair_close(h, 1);
-	mesh_srq_leave_shadow(rail_srq);
+	mesh_srq_leave_shadow(rail_srq, false);
 	end_close(&movable);
 	hub_close(h);
 	free(h);
@@ -178,7 +159,7 @@ static void test_joins_port_down(void **state)
 	pair_open(h, 0, &moved);
 	pair_send(h, 0);
 	take_all(h, &h->pairs[0]);
-	cable(false);
+	hub_cable(false, false);
 	end_open(&late, &world, &bare, &(struct shape){.hub = &h->end});
 	attr = world_rtr(&world, false, late.qp->qp_num, PSN);
 	assert_int_equal(ibv_modify_qp(late.qp, &attr, RTR_MASK), ETIMEDOUT);
@@ -187,7 +168,7 @@ static void test_joins_port_down(void **state)
 	for (i = 0; i < 10; i++)
 		pair_send(h, 0);
 	take_all(h, &h->pairs[0]);
-	cable(true);
+	hub_cable(false, true);
 	assert_int_equal(ibv_modify_qp(late.qp, &attr, RTR_MASK), 0);
 	end_close(&late);
 	pair_open(h, 1, &bare);
@@ -222,11 +203,11 @@ static void test_uncounted_port_down(void **state)
 	for (i = 0; i < 10; i++)
 		pair_send(h, 0);
 	take_all(h, &h->pairs[0]);
-	cable(false);
+	hub_cable(false, false);
 	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, false, &rail_srq), -EHOSTUNREACH);
 	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, true, &rail_srq), -EHOSTUNREACH);
 	assert_false(srq->split);
-	cable(true);
+	hub_cable(false, true);
 	for (i = 0; i < 10; i++)
 		pair_send(h, 0);
 	take_all(h, &h->pairs[0]);

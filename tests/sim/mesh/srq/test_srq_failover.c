@@ -287,7 +287,7 @@ static int unasked(void *arg, uint32_t rkey, uint32_t *ret)
 /* The program has ended it, and posts what never gets a key: that is flushed like others, is in no log, and has the number of a receive. */
 static void test_flushed_without_key(void **state)
 {
-	struct at_work *l = at_work_open(1);
+	struct at_work *l = at_work_open(2); /* the second one keeps the receives there */
 	struct end *e = &l->ends[0];
 	struct ibv_sge sge = {(uintptr_t)l->hub.end.buf, 8, l->hub.end.mr->lkey};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1, .wr.rdma.rkey = 0x12300};
@@ -299,6 +299,7 @@ static void test_flushed_without_key(void **state)
 	(void)state;
 	keys.want_key = unasked;
 	failover_move(e);
+	failover_move(&l->ends[1]);
 	e->vqp->client.ops = &keys;
 	end_err(e);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);

@@ -211,7 +211,7 @@ static void test_srq_unseen(void **state)
 	/* It has gone. */
 	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &rail_srq), 0);
 	assert_ptr_equal(world.context->ops.poll_cq, mesh_poll_cq);
-	mesh_srq_leave_shadow(rail_srq);
+	mesh_srq_leave_shadow(rail_srq, false);
 	mesh_srq_left(mesh_srq_leaving(world.mc, e.qp), true);
 	end_close(&e);
 }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * A queue pair in ERR receives no more. So others get the receives of its SRQ at once, also those behind a port that is down, and
+ * not only when the program destroys the queue pair.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "hub.h"
+#include "srq.h"
+#include "vqp_int.h"
+
+/* Two queue pairs on two NICs, and 20 receives: each NIC has half of them. */
+struct shared {
+	struct at_work *l;
+	struct mesh_srq *srq;
+	struct end *stops, *goes_on, *other; /* @other: at the lower provider; NULL: none */
+	bool on_rail; /* where @stops is, and the port goes down */
+};
+
+static struct shared shared_open(bool on_rail, bool third)
+{
+	struct shared s = {.l = at_work_open(third ? 3 : 2), .on_rail = on_rail};
+
+	s.stops = &s.l->ends[0];
+	s.goes_on = &s.l->ends[1];
+	s.other = third ? &s.l->ends[2] : NULL;
+	failover_move(on_rail ? s.stops : s.goes_on);
+	s.srq = mesh_srq_find(world.mc, s.l->hub.end.srq);
+	assert_int_equal(s.srq->lower.log.n_left, 10);
+	assert_int_equal(s.srq->shadows->log.n_left, 10);
+	hub_cable(on_rail, false);
+	return s;
+}
+
+/* The port is still down. All receives can be had, each once, and none is posted meanwhile. */
+static void gets_all(struct shared *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < 20; i++)
+		at_work_works(s->l, i % 2 && s->other ? s->other : s->goes_on);
+	for (i = 0; i < SLOTS; i++)
+		assert_false(s->l->hub.posted[i]);
+}
+
+static void shared_close(struct shared *s)
+{
+	hub_cable(s->on_rail, true);
+	at_work_close(s->l);
+}
+
+/* Its sends are not answered: they fail, and the failure is withheld. */
+static void breaks(struct shared *s)
+{
+	struct ibv_wc wc;
+	bool broken = false;
+	uint32_t ms;
+
+	assert_int_equal(end_send_empty(s->stops, 7, IBV_SEND_SIGNALED), 0);
+	for (ms = 0; !broken && ms < PATIENCE_MS; ms++) {
+		assert_false(end_poll(&s->l->hub.end, &wc));
+		mesh_lock(&s->stops->vqp->lock);
+		broken = s->stops->vqp->tracker->broken;
+		mesh_unlock(&s->stops->vqp->lock);
+		usleep(1000);
+	}
+	assert_true(broken);
+}
+
+/* Its move came to nothing: the program has its failure. */
+static void fails(struct shared *s)
+{
+	struct ibv_wc wc;
+
+	mesh_failover_flush_errors(s->stops->vqp);
+	wc = end_wait(&s->l->hub.end);
+	assert_int_equal(wc.wr_id, 7);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void broken(bool on_rail)
+{
+	struct shared s = shared_open(on_rail, false);
+
+	breaks(&s);
+	fails(&s);
+	gets_all(&s);
+	shared_close(&s);
+}
+
+static void test_broken(void **state)
+{
+	(void)state;
+	broken(false);
+	broken(true);
+}
+
+/* It is drained, and waits for its peer, or for a path. */
+static void drained(bool on_rail)
+{
+	struct shared s = shared_open(on_rail, false);
+	struct mv_move_sync sync;
+
+	tracked_drain(s.stops->vqp, true, &sync);
+	gets_all(&s);
+	mesh_failover_flush_errors(s.stops->vqp);
+	shared_close(&s);
+}
+
+static void test_drained(void **state)
+{
+	(void)state;
+	drained(false);
+	drained(true);
+}
+
+/* The program brings it to ERR, and keeps it. */
+static void test_ended(void **state)
+{
+	struct shared s = shared_open(true, false);
+
+	(void)state;
+	end_err(s.stops);
+	gets_all(&s);
+	shared_close(&s);
+}
+
+/*
+ * Another one comes to the NIC where one in ERR is: what the NIC's SRQ had then, and others have got, is not had twice. The one in
+ * ERR is destroyed first, or last.
+ */
+static void comes(bool first)
+{
+	struct shared s = shared_open(true, true);
+	struct ibv_wc wc;
+
+	breaks(&s);
+	fails(&s);
+	hub_cable(true, true);
+	if (first) {
+		end_close(s.stops);
+		*s.stops = *s.other;
+		s.other = s.stops;
+		s.l->n = 2;
+	}
+	failover_move(s.goes_on);
+	gets_all(&s);
+	post_missing(&s.l->hub, 20);
+	gets_all(&s);
+	assert_false(end_poll(&s.l->hub.end, &wc));
+	at_work_close(s.l);
+}
+
+static void test_comes(void **state)
+{
+	(void)state;
+	comes(false);
+	comes(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_broken, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_drained, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_ended, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_comes, world_setup, world_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
