@@ -26,16 +26,19 @@ struct qualify {
 	unsigned long max_mbit;
 	const char *export, *import; /* files */
 	bool dry_run;
+	bool gpu;
 	bool quiet; /* print the result only */
 };
+
+#define GPU_TEXT "a CUDA context and 8 MiB on the first GPU that CUDA shows"
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
 static void say_progress(const struct qualify_order *order, const char *peer, size_t i, size_t n, const char *trial, const char *verdict)
 {
 	if (!trial) {
-		fprintf(stderr, "%s with %s: verbs over its own port, in bursts at its full rate, for less than a minute; 64 MiB of memory\n", order->device,
-			!strcmp(peer, order->device) ? "itself" : peer);
+		fprintf(stderr, "%s with %s: verbs over its own port, in bursts at its full rate, for less than a minute; 64 MiB of memory%s\n", order->device,
+			!strcmp(peer, order->device) ? "itself" : peer, order->gpu ? "; " GPU_TEXT : "");
 		return;
 	}
 	if (!isatty(STDERR_FILENO))
@@ -208,12 +211,22 @@ static int exit_of(enum mv_verdict verdict)
 	return verdict == MV_VERDICT_QUALIFIED ? CLI_OK : verdict == MV_VERDICT_FAILED ? CLI_ATTENTION : CLI_UNSURE;
 }
 
+/* What was not found out with a GPU must not replace what is known without. */
+static int keep(const struct qualify *qualify, const struct mv_qualified *q)
+{
+	if (!qualify->gpu || q->verdict != MV_VERDICT_UNSURE)
+		return qualify_keep(qualify->cli, q);
+	if (!qualify->cli->json)
+		cli_error("the verdict on %s is shown, and not kept: with --gpu an unsure one changes nothing", q->device);
+	return CLI_OK;
+}
+
 static int one(const struct qualify *qualify, const char *device, int *n_shown)
 {
-	struct qualify_order order = {.device = device, .peer = qualify->peer, .only = qualify->only, .progress = qualify->quiet ? NULL : say_progress};
+	struct qualify_order order = {.device = device, .peer = qualify->peer, .only = qualify->only, .gpu = qualify->gpu, .progress = qualify->quiet ? NULL : say_progress};
 	struct mv_qualified *q;
 	struct load load;
-	char why[256];
+	char why[640];
 	int rc;
 
 	look_at_load(qualify, device, &load);
@@ -236,7 +249,7 @@ static int one(const struct qualify *qualify, const char *device, int *n_shown)
 	rc = show(qualify, q, *n_shown);
 	/* A part of the trials gives no verdict. With a file named, the verdict goes there only. */
 	if (rc == CLI_OK && !qualify->only && !qualify->output)
-		rc = qualify_keep(qualify->cli, q);
+		rc = keep(qualify, q);
 	*n_shown += *n_shown >= 0;
 	if (rc == CLI_OK)
 		rc = exit_of(q->verdict);
@@ -266,6 +279,8 @@ static int dry_run(const struct qualify *qualify, char **devices, size_t n)
 	       qualify->max_mbit);
 	for (size_t i = 0; i < n; i++)
 		printf("  %s\n", devices[i]);
+	if (qualify->gpu)
+		printf("\nFor each device a process of its own would have " GPU_TEXT ".\n");
 	printf("\nTrials:\n");
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		char *assumption = strchr(line, '\t'), *source = assumption ? strchr(assumption + 1, '\t') : NULL;
@@ -319,7 +334,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{"peer", required_argument, NULL, 'p'},	   {"only", required_argument, NULL, 'o'}, {"max-load", required_argument, NULL, 'm'},
 		{"output", required_argument, NULL, 'O'},  {"dry-run", no_argument, NULL, 'n'},	   {"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},	   {"export", required_argument, NULL, 'E'},
-		{"import", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0},
+		{"import", required_argument, NULL, 'I'}, {"gpu", no_argument, NULL, 'g'},	   {NULL, 0, NULL, 0},
 	};
 	struct qualify qualify = {.cli = cli, .max_mbit = LOAD_MBIT_DEFAULT};
 	int opt, rc;
@@ -339,6 +354,9 @@ static int run(struct cli *cli, int argc, char **argv)
 			break;
 		case 'n':
 			qualify.dry_run = true;
+			break;
+		case 'g':
+			qualify.gpu = true;
 			break;
 		case 'E':
 			qualify.export = optarg;
@@ -367,7 +385,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command cmd_qualify = {
 	.name = "qualify",
-	.args = "[DEV...] [-n] [--output FILE] [--peer DEV] [--only TRIAL,...] [--max-load MBIT] [-j] | --export FILE | --import FILE",
+	.args = "[DEV...] [-n] [--output FILE] [--peer DEV] [--only TRIAL,...] [--gpu] [--max-load MBIT] [-j] | --export FILE | --import FILE",
 	.summary = "try out whether RDMA devices keep what exactly-once rests on",
 	.help = "Runs real verbs between ports of this host, with meshverbs off, and checks each thing that moving a\n"
 		"connection at work relies on: what rq_psn says of a queue pair in ERR, that nothing lands afterwards,\n"
@@ -377,6 +395,7 @@ const struct cli_command cmd_qualify = {
 		"      --output FILE    write the verdict to FILE as JSON ('-': to stdout); of one device\n"
 		"      --peer DEV       the other end: this device, not one that is found, nor the device itself\n"
 		"      --only TRIAL,... only these trials\n"
+		"      --gpu            memory of the first GPU, too: takes a CUDA context on it\n"
 		"      --max-load MBIT  not while the device carries more of others' traffic (1000)\n"
 		"  -j, --json           print JSON: of one device an object, of several a list\n"
 		"      --export FILE    write all verdicts that this host keeps to FILE ('-': stdout)\n"

@@ -16,7 +16,7 @@
 
 #define LIMIT_MS   90000 /* all trials take 60 s at most */
 #define OUTPUT_MAX (1u << 20)
-#define ARGS_MAX   13
+#define ARGS_MAX   14
 
 struct child {
 	const struct qualify_order *order;
@@ -241,6 +241,8 @@ int qualify_run(const struct cli *cli, const struct qualify_order *order, struct
 		argv[n++] = (char *)"--avoid";
 		argv[n++] = (char *)order->avoid;
 	}
+	if (order->gpu)
+		argv[n++] = (char *)"--gpu";
 	if (order->rests)
 		argv[n++] = (char *)"--rest";
 	argv[n++] = (char *)"--";

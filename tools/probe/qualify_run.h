@@ -15,6 +15,7 @@ struct qualify_order {
 	const char *peer; /* the other device; NULL: chosen automatically */
 	const char *only; /* names of trials, comma-separated; NULL: all */
 	const char *avoid; /* devices that carry others' traffic, comma-separated: none of them is the peer; NULL: none */
+	bool gpu; /* memory of a GPU, too */
 	bool rests; /* a program uses the device: leave it most of the time */
 	/* Called when the peer is known (@trial NULL), before each trial (@verdict NULL), and after it. */
 	void (*progress)(const struct qualify_order *order, const char *peer, size_t i, size_t n, const char *trial, const char *verdict);

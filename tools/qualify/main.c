@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * meshverbs-qualify [--peer DEVICE] [--avoid DEVICE,...] [--only TRIAL,...] [--config MESH.CONF] [--rest] DEVICE: tries out what
- * exactly-once rests on, for `meshverbs qualify`, which says to people what this finds. A program of its own, so that whatever happens to
+ * meshverbs-qualify [--peer DEVICE] [--avoid DEVICE,...] [--only TRIAL,...] [--config MESH.CONF] [--rest] [--gpu] [--node N] DEVICE:
+ * tries out what exactly-once rests on. --node: memory of that NUMA node, not of another node that is found. For `meshverbs qualify`, which says to people what this finds. A program of its own, so that whatever happens to
  * it is a finding. On stdout:
  *
  *   to DEVICE              the port that takes part
@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gpu.h"
+#include "numa.h"
 #include "trial.h"
 
 #define TRIES    3
@@ -119,22 +121,56 @@ static void run_all(struct q_bench *b, const char *only, struct mv_qualified *q)
 	q->verdict = mv_qualified_decide(q->trials, q->n_trials);
 }
 
-static int qualify(struct q_bench *b, const char *device, const char *peer, const char *only)
+/* What the command line says. */
+struct order {
+	const char *device, *peer, *only; /* @peer, @only: NULL: not named */
+	int node; /* NUMA node; -1: another one than this process's is found */
+	bool gpu;
+};
+
+/* Opens the GPU, if it is asked for. All devices that take part have to register its memory. */
+static int find_kinds(struct q_bench *b, const struct order *order, struct q_gpu **ret_gpu, char *why, size_t why_size)
+{
+	struct q_port *ports[] = {&b->dut, &b->away, &b->second};
+	int node = order->node, err = 0;
+
+	if (node < 0)
+		node = numa_other_node("/sys", order->device, numa_node_of(&err));
+	*ret_gpu = NULL;
+	if (order->gpu)
+		err = q_gpu_open(ret_gpu, why, why_size);
+	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]) && *ret_gpu && !err; i++)
+		if (ports[i]->ctx)
+			err = q_gpu_check(*ret_gpu, ports[i], why, why_size);
+	if (!err)
+		q_kinds(b, node, *ret_gpu);
+	return err;
+}
+
+static int qualify(struct q_bench *b, const struct order *order)
 {
 	static struct mv_qualified q;
-	char why[256] = "", *text;
+	char why[640] = "", *text;
+	struct q_gpu *gpu = NULL;
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	b->random = ((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec) | 1;
-	if (q_bench_open(b, device, peer, why, sizeof(why))) {
+	if (q_bench_open(b, order->device, order->peer, why, sizeof(why))) {
 		printf("error %s\n", why);
 		return 2;
 	}
 	printf("to %s\n", b->peer->device);
-	snprintf(q.device, sizeof(q.device), "%s", device);
+	if (find_kinds(b, order, &gpu, why, sizeof(why))) {
+		printf("error %s\n", why);
+		q_gpu_close(gpu);
+		q_bench_close(b);
+		return 2;
+	}
+	snprintf(q.device, sizeof(q.device), "%s", order->device);
 	find_key(b, &q.key);
-	run_all(b, only, &q);
+	run_all(b, order->only, &q);
+	q_gpu_close(gpu);
 	q_bench_close(b);
 	text = mv_qualified_text(&q);
 	if (!text) {
@@ -157,10 +193,11 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"peer", required_argument, NULL, 'p'}, {"avoid", required_argument, NULL, 'a'},
 					      {"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
-					      {"config", required_argument, NULL, 'c'}, {"rest", no_argument, NULL, 'r'}, {0}};
+					      {"config", required_argument, NULL, 'c'}, {"rest", no_argument, NULL, 'r'},
+					      {"gpu", no_argument, NULL, 'g'}, {"node", required_argument, NULL, 'n'}, {0}};
 	static struct mv_config config;
 	struct q_bench b = {.exclude = &config.exclude};
-	const char *peer = NULL, *only = NULL;
+	struct order order = {.node = -1};
 	int opt;
 
 	_Static_assert(N_TRIALS <= MV_QUALIFIED_TRIALS, "trials of a verdict");
@@ -169,15 +206,19 @@ int main(int argc, char **argv)
 	mv_config_defaults(&config);
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == 'p')
-			peer = optarg;
+			order.peer = optarg;
 		else if (opt == 'a')
 			b.avoid = optarg;
 		else if (opt == 'o')
-			only = optarg;
+			order.only = optarg;
 		else if (opt == 'l')
 			return list();
 		else if (opt == 'r')
 			b.rests = true;
+		else if (opt == 'g')
+			order.gpu = true;
+		else if (opt == 'n')
+			order.node = atoi(optarg);
 		else if (opt == 'c')
 			mv_config_load(&config, optarg, NULL, NULL); /* bad lines are ignored, as in programs */
 		else
@@ -185,5 +226,6 @@ int main(int argc, char **argv)
 	}
 	if (optind + 1 != argc)
 		return 2;
-	return qualify(&b, argv[optind], peer, only);
+	order.device = argv[optind];
+	return qualify(&b, &order);
 }

@@ -95,7 +95,7 @@ static enum mv_trial_verdict one(struct q_bench *b, struct srq *s, uint32_t *pos
 
 	if (err)
 		return q_broken(t, "SENDs to a shared receive queue", err);
-	q_wait_byte(&s->to.buf[(size_t)q_random(b, (uint32_t)s->to.bytes / 2)], 1, WATCH_NS);
+	q_mem_wait(&s->to, q_random(b, (uint32_t)s->to.bytes / 2), 1, WATCH_NS);
 	err = q_to(&s->resp, IBV_QPS_ERR);
 	s->err_ns = q_now_ns();
 	if (!err)

@@ -17,6 +17,19 @@
  */
 
 struct mlx5dv_obj;
+struct q_gpu;
+
+/* A kind of memory that packets go to. */
+struct q_kind {
+	bool is_there; /* this host has it, and it is to be tried */
+	bool is_optional; /* no trial is unsure for lack of it */
+	int node; /* NUMA node that the memory is to be on; -1: where the process gets it */
+	struct q_gpu *gpu; /* the memory is this GPU's; NULL: host memory */
+	const char *figure, *figure_cut; /* names of figures: rounds with this kind, and those that were cut */
+	char name[96]; /* for people */
+};
+
+enum { Q_HOST, Q_OTHER_NODE, Q_GPU, Q_KINDS };
 
 struct q_port {
 	struct ibv_context *ctx;
@@ -39,6 +52,7 @@ struct q_bench {
 	bool reaches_itself; /* @dut reaches itself */
 	uint64_t random; /* state of the random numbers */
 	uint64_t until_ns; /* deadline of the trial; after it, the trial is unsure */
+	struct q_kind kinds[Q_KINDS]; /* of memory: q_kinds() */
 	bool rests; /* a program uses the device */
 	uint64_t rest_until_ns; /* from then on the trial needs the time that is left */
 	uint64_t rested_ns; /* end of the last rest; 0: none yet */
@@ -71,12 +85,31 @@ void q_figure(struct mv_qualified_trial *t, const char *name, double value);
 
 /* ---- memory ---- */
 struct q_mem {
-	uint8_t *buf; /* page-aligned, zeroed */
+	uint8_t *buf; /* page-aligned, zeroed. A GPU's: a copy, of what q_mem_get() has read */
 	size_t bytes;
+	uint64_t addr; /* of the memory, in work requests */
 	struct ibv_mr *mr;
+	struct q_gpu *gpu; /* NULL: host memory */
 };
+/**
+ * q_kinds - say which kinds of memory are tried
+ * @node: another NUMA node than that of this process; -1: none
+ * @gpu: owned by the caller, outlives the memory; NULL: none
+ */
+void q_kinds(struct q_bench *b, int node, struct q_gpu *gpu);
+/** q_kind_broken - as q_broken(), of a step with that memory */
+enum mv_trial_verdict q_kind_broken(struct mv_qualified_trial *t, const struct q_kind *kind, const char *step, int err);
+/** q_mem_make_of - memory of a kind; -ENOMEM: also if the node has not enough */
+int q_mem_make_of(struct q_port *port, const struct q_kind *kind, size_t bytes, struct q_mem *ret);
+/** q_mem_make - host memory, where the process gets it */
 int q_mem_make(struct q_port *port, size_t bytes, struct q_mem *ret);
 void q_mem_end(struct q_mem *mem);
+/** q_mem_clear - all bytes become 0, before the function returns */
+int q_mem_clear(const struct q_mem *mem);
+/** q_mem_get - have @buf show what is in memory now; host memory needs no copy, and does not fail */
+int q_mem_get(const struct q_mem *mem, size_t at, size_t bytes);
+/** q_mem_wait - poll a byte for a value. Return: 0: it came; -ETIMEDOUT; another -errno */
+int q_mem_wait(const struct q_mem *mem, size_t at, uint8_t value, uint64_t ns);
 
 /* ---- queue pairs ---- */
 struct q_size {
@@ -129,9 +162,6 @@ int q_poll(struct ibv_cq *cq, struct ibv_wc *ret);
 int q_wait(struct ibv_cq *cq, uint64_t ns, struct ibv_wc *ret);
 /** q_drain - discard all completions that are there */
 int q_drain(struct ibv_cq *cq);
-/** q_wait_byte - poll memory for a value. Return: true: it came */
-bool q_wait_byte(const volatile uint8_t *at, uint8_t value, uint64_t ns);
-
 uint32_t q_mtu_bytes(enum ibv_mtu mtu);
 
 /* ---- the bench ---- */

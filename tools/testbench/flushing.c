@@ -96,7 +96,7 @@ int flushing_round(struct q_bench *b, struct q_qp *qp, struct q_qp *peer, struct
 	memset(theirs->buf, 0, theirs->bytes);
 	err = f->sends ? post_sends(b, qp, mine, theirs, f) : post_receives(qp, mine, f);
 	if (!err && f->sends && f->alive)
-		q_wait_byte(&theirs->buf[(size_t)q_random(b, f->posted) * SLOT], 1, WATCH_NS / 40);
+		q_mem_wait(theirs, (size_t)q_random(b, f->posted) * SLOT, 1, WATCH_NS / 40);
 	if (!err && !f->sends && f->alive)
 		for (uint32_t i = 0; i < f->posted / 4 && !err; i++)
 			err = q_post(peer, &(struct q_post){.wr_id = i, .opcode = IBV_WR_SEND, .from = theirs, .length = SLOT});

@@ -337,7 +337,7 @@ static void watch(struct q_bench *b, const struct round *r)
 	if (is_atomic(&r->messages[at]))
 		watch_counter(r, n_atomics + 1);
 	else if (shows(&r->messages[at]))
-		q_wait_byte(&r->to.buf[place(psn, round_psns(r, at) - (r->stall && at == r->stall ? 2 : 1), mtu)], r->stamp, WATCH_NS);
+		q_mem_wait(&r->to, place(psn, round_psns(r, at) - (r->stall && at == r->stall ? 2 : 1), mtu), r->stamp, WATCH_NS);
 }
 
 int round_run(struct q_bench *b, struct round *r, struct round_end *ret)

@@ -6,14 +6,15 @@
 #include "psn.h"
 
 #define WATCH_NS 500000000ull
+#define ROUNDS   20 /* with each kind of memory */
 
-int stream_open(struct q_bench *b, struct q_port *req, struct q_port *resp, struct stream *s)
+int stream_open(struct q_port *req, struct q_port *resp, const struct q_kind *kind, struct stream *s)
 {
 	const struct q_size size = {.send_wr = STREAM_SLOTS * STREAM_PASSES, .recv_wr = 1, .sge = 1};
 	int err;
 
-	(void)b;
 	memset(s, 0, sizeof(*s));
+	s->kind = kind;
 	s->mtu = q_mtu_bytes(req->active_mtu < resp->active_mtu ? req->active_mtu : resp->active_mtu);
 	s->packets = (uint32_t)(STREAM_BYTES / s->mtu);
 	err = q_qp_make(req, &size, &s->req);
@@ -22,7 +23,7 @@ int stream_open(struct q_bench *b, struct q_port *req, struct q_port *resp, stru
 	if (!err)
 		err = q_mem_make(req, (size_t)STREAM_PASSES * STREAM_MESSAGE, &s->from);
 	if (!err)
-		err = q_mem_make(resp, STREAM_BYTES, &s->to);
+		err = q_mem_make_of(resp, kind, STREAM_BYTES, &s->to);
 	for (uint32_t p = 0; p < STREAM_PASSES && !err; p++)
 		memset(s->from.buf + (size_t)p * STREAM_MESSAGE, (int)p + 1, STREAM_MESSAGE);
 	if (err)
@@ -56,14 +57,17 @@ static int post_all(struct stream *s)
 }
 
 /* Waits for some packet of the first half. */
-static void watch(struct q_bench *b, const struct stream *s)
+static int watch(struct q_bench *b, struct stream *s)
 {
 	uint32_t target = q_random(b, s->passes * s->packets / 2);
-	const volatile uint8_t *at = s->to.buf + (size_t)(target % s->packets) * s->mtu;
+	size_t at = (size_t)(target % s->packets) * s->mtu;
 	uint64_t began_ns = q_now_ns();
+	int err;
 
-	while (*at <= target / s->packets && q_now_ns() - began_ns < WATCH_NS)
-		;
+	do
+		err = q_mem_get(&s->to, at, 1);
+	while (!err && s->to.buf[at] <= target / s->packets && q_now_ns() - began_ns < WATCH_NS);
+	return err;
 }
 
 int stream_cut(struct q_bench *b, struct stream *s, uint32_t *ret_executed)
@@ -76,14 +80,15 @@ int stream_cut(struct q_bench *b, struct stream *s, uint32_t *ret_executed)
 		if (q_mtu_bytes((enum ibv_mtu)mtu) == s->mtu)
 			way.mtu = (enum ibv_mtu)mtu;
 	s->psn = way.psn;
-	memset(s->to.buf, 0, s->to.bytes);
-	err = q_connect(&s->req, &s->resp, &way);
+	err = q_mem_clear(&s->to);
+	if (!err)
+		err = q_connect(&s->req, &s->resp, &way);
 	if (!err)
 		err = post_all(s);
-	if (err)
-		return err;
-	watch(b, s);
-	err = q_to(&s->resp, IBV_QPS_ERR);
+	if (!err)
+		err = watch(b, s);
+	if (!err)
+		err = q_to(&s->resp, IBV_QPS_ERR);
 	if (!err)
 		err = q_rq_psn(&s->resp, &psn);
 	if (!err)
@@ -107,8 +112,6 @@ static int compare_packet(const struct stream *s, uint32_t executed, uint32_t pa
 	uint8_t should = (uint8_t)(executed / s->packets + (packet < executed % s->packets));
 	const uint8_t *at = s->to.buf + (size_t)packet * s->mtu;
 
-	/* A barrier, because a device writes there. */
-	__asm__ volatile("" : : "r"(at) : "memory");
 	if (at[0] == should && !memcmp(at, at + 1, s->mtu - 1))
 		return 0;
 	for (uint32_t i = 0; i < s->mtu; i++)
@@ -117,18 +120,60 @@ static int compare_packet(const struct stream *s, uint32_t executed, uint32_t pa
 	return -1;
 }
 
-int stream_compare(const struct stream *s, uint32_t executed, uint32_t *ret_packet)
+int stream_compare(struct stream *s, uint32_t executed, int *ret_differs, uint32_t *ret_packet)
 {
-	uint32_t last = (executed + s->packets - 1) % s->packets, packet;
-	int differs;
+	uint32_t last = (executed + s->packets - 1) % s->packets, packet = last;
+	/* The first packet is read alone, as early as can be. */
+	int err = q_mem_get(&s->to, (size_t)last * s->mtu, s->mtu), differs = 0;
 
-	for (uint32_t i = 0; i < s->packets; i++) {
+	for (uint32_t i = 0; i < s->packets && !err && !differs; i++) {
+		if (i == 1)
+			err = q_mem_get(&s->to, 0, s->to.bytes);
 		packet = (last + s->packets - i) % s->packets;
-		differs = compare_packet(s, executed, packet);
-		if (differs) {
-			*ret_packet = packet;
-			return differs;
-		}
+		if (!err)
+			differs = compare_packet(s, executed, packet);
 	}
+	if (err)
+		return err;
+	*ret_differs = differs;
+	*ret_packet = packet;
 	return 0;
+}
+
+enum mv_trial_verdict stream_rounds(struct q_bench *b, struct stream *s, struct mv_qualified_trial *t,
+				    enum mv_trial_verdict (*round)(struct q_bench *b, struct stream *s, uint32_t n, void *arg,
+								   struct mv_qualified_trial *t, uint32_t *ret_executed),
+				    void *arg)
+{
+	uint32_t n, cut = 0, executed = 0;
+	enum mv_trial_verdict verdict;
+
+	for (n = 0; (n < ROUNDS || (!cut && !s->kind->is_optional)) && q_has_time(b); n++) {
+		s->passes = n < STREAM_SHORT || cut ? 1 : STREAM_PASSES;
+		verdict = round(b, s, n, arg, t, &executed);
+		if (verdict != MV_TRIAL_PASS)
+			return verdict;
+		cut += stream_was_cut(s, executed);
+	}
+	q_figure(t, s->kind->figure, n);
+	q_figure(t, s->kind->figure_cut, cut);
+	if (cut || s->kind->is_optional)
+		return MV_TRIAL_PASS;
+	return q_unsure(t, "%s: in none of %u rounds the queue pair reached ERR in the middle of the WRITEs", s->kind->name, n);
+}
+
+enum mv_trial_verdict stream_kinds(struct q_bench *b, struct mv_qualified_trial *t,
+				   enum mv_trial_verdict (*trial)(struct q_bench *b, const struct q_kind *kind,
+								  struct mv_qualified_trial *t))
+{
+	enum mv_trial_verdict verdict = MV_TRIAL_PASS;
+
+	for (size_t i = 0; i < Q_KINDS; i++) {
+		q_figure(t, b->kinds[i].figure, 0);
+		q_figure(t, b->kinds[i].figure_cut, 0);
+	}
+	for (size_t i = 0; i < Q_KINDS && verdict == MV_TRIAL_PASS; i++)
+		if (b->kinds[i].is_there)
+			verdict = trial(b, &b->kinds[i], t);
+	return verdict;
 }

@@ -1,47 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Memory, queue pairs and completions for trials. */
+/* Queue pairs and completions for trials. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "bench.h"
 #include "psn.h"
 
 #define ALL_REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
-
-/* ---- memory ------------------------------------------------------------------------------------ */
-
-int q_mem_make(struct q_port *port, size_t bytes, struct q_mem *ret)
-{
-	struct q_mem mem = {.bytes = bytes};
-	void *buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int err;
-
-	if (buf == MAP_FAILED)
-		return -errno;
-	mem.buf = buf;
-	memset(buf, 0, bytes);
-	errno = 0;
-	mem.mr = ibv_reg_mr(port->pd, buf, bytes, IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE);
-	if (!mem.mr) {
-		err = errno ? -errno : -ENOMEM;
-		munmap(buf, bytes);
-		return err;
-	}
-	*ret = mem;
-	return 0;
-}
-
-void q_mem_end(struct q_mem *mem)
-{
-	if (mem->mr)
-		ibv_dereg_mr(mem->mr);
-	if (mem->buf)
-		munmap(mem->buf, mem->bytes);
-	memset(mem, 0, sizeof(*mem));
-}
 
 /* ---- queue pairs ------------------------------------------------------------------------------- */
 
@@ -210,16 +177,16 @@ int q_rq_psn(struct q_qp *qp, uint32_t *ret)
 
 int q_post(struct q_qp *qp, const struct q_post *p)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)p->from->buf + p->from_at, .length = p->length, .lkey = p->from->mr->lkey};
+	struct ibv_sge sge = {.addr = p->from->addr + p->from_at, .length = p->length, .lkey = p->from->mr->lkey};
 	struct ibv_send_wr wr = {.wr_id = p->wr_id, .opcode = p->opcode, .send_flags = p->flags, .sg_list = &sge, .num_sge = p->length ? 1 : 0}, *bad;
 	int err;
 
 	if (p->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = (uintptr_t)p->to->buf + p->to_at;
+		wr.wr.atomic.remote_addr = p->to->addr + p->to_at;
 		wr.wr.atomic.rkey = p->to->mr->rkey;
 		wr.wr.atomic.compare_add = p->operand;
 	} else if (p->to) {
-		wr.wr.rdma.remote_addr = (uintptr_t)p->to->buf + p->to_at;
+		wr.wr.rdma.remote_addr = p->to->addr + p->to_at;
 		wr.wr.rdma.rkey = p->to->mr->rkey;
 	}
 	err = ibv_post_send(qp->qp, &wr, &bad);
@@ -228,7 +195,7 @@ int q_post(struct q_qp *qp, const struct q_post *p)
 
 int q_post_recv(struct q_qp *qp, uint64_t wr_id, const struct q_mem *mem, size_t at, uint32_t length)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)mem->buf + at, .length = length, .lkey = mem->mr->lkey};
+	struct ibv_sge sge = {.addr = mem->addr + at, .length = length, .lkey = mem->mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = length ? 1 : 0}, *bad;
 	int err = qp->srq ? ibv_post_srq_recv(qp->srq, &wr, &bad) : ibv_post_recv(qp->qp, &wr, &bad);
 
@@ -268,16 +235,4 @@ int q_drain(struct ibv_cq *cq)
 	while ((n = q_poll(cq, &wc)) > 0)
 		;
 	return n;
-}
-
-bool q_wait_byte(const volatile uint8_t *at, uint8_t value, uint64_t ns)
-{
-	uint64_t began_ns = q_now_ns();
-
-	while (*at != value) {
-		if (q_now_ns() - began_ns > ns)
-			return *at == value;
-		q_pause_after(began_ns);
-	}
-	return true;
 }

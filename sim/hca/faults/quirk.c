@@ -33,7 +33,9 @@ uint32_t quirk_rq_psn(struct qp *qp)
 /** quirk_late_write() - bytes of a WRITE. @last: packet of it. Return: whether they are written later; else the caller does so. */
 bool quirk_late_write(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, bool last)
 {
-	if (!last || qp->resp.write_len < LATE_BYTES || !quirk_is(qp, SIM_QUIRK_LATE_DMA))
+	if (!last || qp->resp.write_len < LATE_BYTES)
+		return false;
+	if (!quirk_is(qp, SIM_QUIRK_LATE_DMA) && !(quirk_is(qp, SIM_QUIRK_LATE_DMABUF) && mr_is_dmabuf(qp->obj.uc->hca, dst)))
 		return false;
 	return late_dma(qp, dst, src, len, LATE_DMA_NS);
 }

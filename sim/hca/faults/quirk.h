@@ -11,7 +11,8 @@
  *   psn-atomics     in ERR rq_psn leaves out an atomic that was executed last
  *   psn-count       at an MTU of 512 packets are of 256 bytes; of both ends
  *   late-dma        the last packet of a WRITE of 32 KiB or more is in memory 300 ms after it was acknowledged
- *   late-reads      the same of the last packet of a READ's response
+ *   late-dmabuf     the same of WRITEs to a dma-buf, as the memory of a GPU is
+ *   late-reads      as late-dma, of the last packet of a READ's response
  *   late-srq        of a queue pair with an SRQ receives complete 80 ms late, but IBV_EVENT_QP_LAST_WQE_REACHED comes at once
  *   srq-hides       the last receive of an SRQ is not taken
  *   lost-flush      of the work requests that are flushed the first unsignaled one has no completion

@@ -152,6 +152,7 @@ int mr_create_dmabuf(struct pd *pd, int fd, uint64_t offset, uint64_t len, uint6
 int mr_change(struct mr *mr, uint32_t flags, struct pd *pd, uint64_t start, uint64_t len,
 	      uint64_t iova, uint32_t access);
 void mr_destroy(struct mr *mr);
+bool mr_is_dmabuf(const struct hca *h, const uint8_t *at);
 uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, uint64_t len,
 		  bool write);
 uint8_t *mr_remote(struct qp *qp, uint32_t rkey, uint64_t addr, uint64_t len, uint32_t access);

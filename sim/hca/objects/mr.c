@@ -230,6 +230,18 @@ void mr_destroy(struct mr *mr)
 	free(mr);
 }
 
+/** mr_is_dmabuf() - is the byte in a region of a dma-buf? Looks at all regions: for quirks. */
+bool mr_is_dmabuf(const struct hca *h, const uint8_t *at)
+{
+	for (uint32_t i = 0; i < h->regions.n; i++) {
+		const struct mr *mr = h->regions.by_key[i];
+
+		if (mr && mr->mapping && at >= mr->addr && at < mr->addr + mr->len)
+			return true;
+	}
+	return false;
+}
+
 static uint8_t *translate(struct mr *mr, uint64_t addr, uint64_t len)
 {
 	if (addr < mr->iova || len > mr->len || addr - mr->iova > mr->len - len)
