@@ -103,6 +103,28 @@ class QualifyTest(unittest.TestCase):
         self.qualify("--peer", "mlx5_9", "--only", "prefix,flush", "mlx5_0")
         self.assertEqual((self.dir / "args").read_text(), f"--config {self.dir}/etc/libibverbs.d/mesh/mesh.conf --peer mlx5_9 --only prefix,flush -- mlx5_0\n")
 
+    def test_gpu(self):
+        """Only who asks for a GPU has it, and is told before."""
+        said = verdict("qualified", trial("landing", "pass"))
+        self.says(said, said)
+        conf, takes = f"--config {self.dir}/etc/libibverbs.d/mesh/mesh.conf", "a CUDA context and 8 MiB on the first GPU that CUDA shows"
+        for options, args, times in ([], "-- mlx5_0\n", 0), (["--gpu"], "--gpu -- mlx5_0\n", 1):
+            (self.dir / "args").unlink(missing_ok=True)
+            rc, _, err = self.qualify(*options, "mlx5_0")
+            self.assertEqual((rc, err.count(takes)), (0, times), err)
+            self.assertEqual((self.dir / "args").read_text(), f"{conf} {args}")
+        self.program('[ "$*" = --list ] && printf "landing\\tIt is so.\\tIBTA\\n"')
+        for options, times in ([], 0), (["--gpu"], 1):
+            rc, out, _ = self.qualify("-n", *options, "mlx5_0")
+            self.assertEqual((rc, out.count(takes)), (0, times), out)
+
+    def test_agent_asks_for_no_gpu(self):
+        """What the agent starts tells what it was started with, where the verdict would be."""
+        self.program('[ $# = 4 ] && echo "$1 $2 $3" >"$4"')
+        done = subprocess.run([os.environ["MESHVERBSD"], "--qualify-helper", "run", self.dir / "meshverbs-qualify", "mlx5_0"], text=True, capture_output=True,
+                              timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[1:]), (0, ["qualify mlx5_0 --output"]), done.stderr)
+
     def test_does_not_say(self):
         for script, why in (("echo 'error there is no RDMA device mlx5_0'; exit 2", "mlx5_0: there is no RDMA device mlx5_0"),
                             ("echo trial 3 9 landing; kill -SEGV $$", "killed by signal 11 during trial landing"),
@@ -184,6 +206,21 @@ class Kept(QualifyTest):
         self.assertFalse(self.file.exists())
         self.assertEqual(self.qualify("mlx5_0")[0], 0)
         self.assertEqual(json.loads(self.file.read_text()), said)
+
+    @unittest.skipIf(os.geteuid(), "needs root")
+    def test_kept_with_gpu(self):
+        """What is not known with a GPU does not replace what is known without; that something does not hold does."""
+        good, unsure, bad = (verdict(word, trial("landing", one)) for word, one in (("qualified", "pass"), ("unsure", "unsure"), ("failed", "fail")))
+        self.says(good, unsure, unsure, bad)
+        self.qualify("mlx5_0")
+        rc, _, err = self.qualify("mlx5_0", "--gpu")
+        self.assertEqual((rc, err.splitlines()[-1]),
+                         (3, "meshverbs: the verdict on mlx5_0 is shown, and not kept: with --gpu an unsure one changes nothing"))
+        rc, out, err = self.qualify("mlx5_0", "--gpu", "--json")
+        self.assertEqual((rc, json.loads(out), err), (3, unsure, ""))
+        self.assertEqual(json.loads(self.file.read_text()), good)
+        self.assertEqual(self.qualify("mlx5_0", "--gpu")[0], 1)
+        self.assertEqual(json.loads(self.file.read_text()), bad)
 
     def test_not_kept(self):
         """A host without agent, a container, a user: what was found out is said, and that nobody will go by it."""

@@ -223,7 +223,11 @@ static int keep(const struct qualify *qualify, const struct mv_qualified *q)
 
 static int one(const struct qualify *qualify, const char *device, int *n_shown)
 {
-	struct qualify_order order = {.device = device, .peer = qualify->peer, .only = qualify->only, .gpu = qualify->gpu, .progress = qualify->quiet ? NULL : say_progress};
+	struct qualify_order order = {.device = device,
+				      .peer = qualify->peer,
+				      .only = qualify->only,
+				      .gpu = qualify->gpu,
+				      .progress = qualify->quiet ? NULL : say_progress};
 	struct mv_qualified *q;
 	struct load load;
 	char why[640];

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * meshverbs-qualify [--peer DEVICE] [--avoid DEVICE,...] [--only TRIAL,...] [--config MESH.CONF] [--rest] [--gpu] [--node N] DEVICE:
- * tries out what exactly-once rests on. --node: memory of that NUMA node, not of another node that is found. For `meshverbs qualify`, which says to people what this finds. A program of its own, so that whatever happens to
- * it is a finding. On stdout:
+ * meshverbs-qualify [--peer DEVICE] [--avoid DEVICE,...] [--only TRIAL,...] [--config MESH.CONF] [--rest] [--gpu]
+ *                   [--node N] DEVICE
+ *
+ * Tries out what exactly-once rests on, for `meshverbs qualify`, which says to people what this finds. A program of its
+ * own, so that whatever happens to it is a finding. --gpu: memory of a GPU, too. --node: memory of that NUMA node, in
+ * place of another node that is found; for tests. On stdout:
  *
  *   to DEVICE              the port that takes part
  *   trial I N NAME         before each

@@ -220,6 +220,7 @@ int q_gpu_alloc(struct q_gpu *gpu, struct q_port *port, size_t bytes, struct q_m
 		q_gpu_free(&mem);
 		return err;
 	}
+	gpu->why[0] = '\0'; /* by_address() may have mended what it says */
 	ret->addr = mem.addr;
 	ret->mr = mem.mr;
 	ret->gpu = gpu;

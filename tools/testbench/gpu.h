@@ -22,7 +22,7 @@ int q_gpu_open(struct q_gpu **ret, char *why, size_t why_size);
 void q_gpu_close(struct q_gpu *gpu);
 /** q_gpu_name - a text for people, owned by @gpu */
 const char *q_gpu_name(const struct q_gpu *gpu);
-/** q_gpu_why - what failed last, owned by @gpu; "": nothing yet */
+/** q_gpu_why - what failed last, owned by @gpu; "": nothing since memory was had */
 const char *q_gpu_why(const struct q_gpu *gpu);
 
 /**
