@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Connections of InfiniBand: by GIDs of other subnets, and by LIDs without a GRH. */
+#include "two_subnets.h"
+
+#include "connectint.h"
+
+/* Nobody here knows of routers between subnets of InfiniBand. */
+static void infiniband_router(void)
+{
+	struct ibv_context *context = open_in("host a; rail mlx5_0 ib; gid fec0:0:0:1::1 ib; rail mlx5_1 ib; gid fec0:0:0:8::1 ib;"
+					      "host b; rail mlx5_0 ib; gid fec0:0:0:2::2 ib; rail mlx5_1 ib; gid fec0:0:0:8::2 ib;"
+					      "host c; rail mlx5_0 ib; gid fe80::3 ib; rail mlx5_1 ib; gid fec0:0:0:8::3 ib;");
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+
+	set_gid(0, 1, "fec0:0:0:1::1", 0);
+	fake.state->gids[0].type = IBV_GID_TYPE_IB;
+	fake.state->n_gids = 1;
+	fake.async_event(context, &event);
+	assert_int_equal(mc->tables.devices[0].ports[0].link_layer, IBV_LINK_LAYER_INFINIBAND);
+	assert_false(rtr_holds_to(context, "fec0:0:0:2::2"));
+	assert_true(ah_is_the_programs_to(context, "fec0:0:0:2::2"));
+	/* But that they do not forward this. */
+	assert_true(rtr_holds_to(context, "fe80::3"));
+	/* Datagrams of InfiniBand stay. */
+	assert_true(ah_is_the_programs_to(context, "fe80::3"));
+	close_in(context);
+}
+
+/* Return: was it to be held? */
+static bool rtr_holds_to_lid(struct ibv_context *context, uint16_t dlid, enum ibv_qp_type type)
+{
+	struct ibv_qp qp = {.context = context, .qp_type = type, .qp_num = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .dest_qp_num = 8, .ah_attr = {.dlid = dlid, .port_num = 1}};
+	struct mesh_conn *conn = type == IBV_QPT_RC ? mesh_conn_new(mesh_context_get(context), &qp) : NULL;
+	unsigned int before = n_vqps, n = fake.state->n_modify, waits = n_lookups;
+
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
+	assert_int_equal(fake.state->n_modify, n + 1);
+	assert_int_equal(attr.ah_attr.dlid, dlid);
+	assert_int_equal(attr.ah_attr.is_global, 0);
+	assert_int_equal(n_lookups, waits);
+	if (conn) {
+		mesh_conn_unlink(conn);
+		mesh_conn_put(conn);
+	}
+	return n_vqps != before;
+}
+
+#define LIDS_A "host a; rail mlx5_0 ib lid 3 dev ib0; gid fe80::a0 ib; rail mlx5_1 ib lid 4 dev ib1 down; gid fe80::a1 ib;"
+#define LIDS_B "host b; rail mlx5_0 ib lid 5 dev ib0 down; gid fe80::b0 ib; rail mlx5_1 ib lid 6 dev ib1; gid fe80::b1 ib;"
+
+/* Connections without a GRH. */
+static void infiniband_by_lid(void)
+{
+	struct ibv_context *context = open_in(LIDS_A LIDS_B "link 0 3;");
+	struct mesh_context *mc = mesh_context_get(context);
+
+	assert_false(rtr_holds_to_lid(context, 6, IBV_QPT_RC));
+	assert_true(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	/* Nobody's; this host's own; no LID of one port; no reliable connection. */
+	assert_false(rtr_holds_to_lid(context, 7, IBV_QPT_RC));
+	assert_false(rtr_holds_to_lid(context, 4, IBV_QPT_RC));
+	assert_false(rtr_holds_to_lid(context, 0xffff, IBV_QPT_RC));
+	assert_false(rtr_holds_to_lid(context, 5, IBV_QPT_UC));
+	mc->sees_peers = false;
+	assert_false(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	mc->sees_peers = true;
+	close_in(context);
+}
+
+/*
+ * A QP that is connected to itself by its port's LID. Where the directory has the LID of some seconds ago, another host may have that
+ * LID now, and a QP of the same number.
+ */
+static void infiniband_by_own_lid(void)
+{
+	struct ibv_qp_attr attr = {.dest_qp_num = 7, .ah_attr = {.dlid = 3, .port_num = 1}};
+	struct ibv_qp qp = {.qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_context *context;
+	struct mesh_choice choice;
+	struct mesh_context *mc;
+	struct mesh_path_decision decision;
+
+	asks_port = true;
+	context = qp.context = open_in(LIDS_A LIDS_B "link 0 3;");
+	mc = mesh_context_get(context);
+	assert_non_null(mc->lower.query_port);
+	fake.state->port.lid = 3;
+	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_SELF);
+	fake.state->port.lid = 9;
+	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_UNKNOWN);
+	close_in(context);
+}
+
+/* Where two hosts may be meant, or the agent of the one that is is too old, all stays as the program asks. */
+static void infiniband_by_doubtful_lid(void)
+{
+	struct ibv_context *context = open_in(LIDS_A LIDS_B "host c; rail mlx5_0 ib lid 5 dev ib0 down; gid fe80::c0 ib; link 0 3;");
+
+	assert_false(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	close_in(context);
+}
+
+static void infiniband_without_agent(void)
+{
+	struct ibv_context *context = open_in(LIDS_A LIDS_B "link 0 3;");
+
+	assert_true(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	((struct mv_dir_host *)&world.dir.hosts[1])->agent_version = 0;
+	assert_false(rtr_holds_to_lid(context, 5, IBV_QPT_RC));
+	close_in(context);
+}
+
+TEST(infiniband_router)
+TEST(infiniband_by_lid)
+TEST(infiniband_by_own_lid)
+TEST(infiniband_by_doubtful_lid)
+TEST(infiniband_without_agent)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_infiniband_router),
+		cmocka_unit_test(test_infiniband_by_lid),
+		cmocka_unit_test(test_infiniband_by_own_lid),
+		cmocka_unit_test(test_infiniband_by_doubtful_lid),
+		cmocka_unit_test(test_infiniband_without_agent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
