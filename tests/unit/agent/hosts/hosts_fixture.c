@@ -7,6 +7,7 @@ struct md_targets targets;
 unsigned int n_asked;
 struct md_view *view;
 struct md_hosts hosts;
+unsigned int n_left;
 struct md_gidmap map;
 
 bool ask(void *arg, const struct md_target *target)
@@ -56,24 +57,48 @@ void grow(uint64_t account, uint32_t from, uint64_t now_ns)
 	}
 }
 
-static void on_leaving(void *arg, const struct md_host *host)
+static void on_leaving(void *arg, const struct md_host *leaving)
 {
 	(void)arg;
-	md_gidmap_release(&map, &host->id, host->desc);
+	assert_non_null(leaving->desc);
+	n_left++;
+}
+
+int table_setup(void **state)
+{
+	(void)state;
+	memset(&hosts, 0, sizeof(hosts));
+	hosts.self = peers_id(0);
+	hosts.leaving = on_leaving;
+	n_left = 0;
+	return 0;
+}
+
+int table_teardown(void **state)
+{
+	(void)state;
+	peers_fini(&hosts);
+	return 0;
+}
+
+static void release(void *arg, const struct md_host *leaving)
+{
+	(void)arg;
+	md_gidmap_release(&map, &leaving->id, leaving->desc);
 }
 
 int hosts_setup(void **state)
 {
-	memset(&hosts, 0, sizeof(hosts));
+	table_setup(state);
 	memset(&map, 0, sizeof(map));
-	hosts.leaving = on_leaving;
+	hosts.leaving = release;
 	view = peers_view(OWN);
 	return reset_targets(state);
 }
 
 int hosts_teardown(void **state)
 {
-	md_hosts_fini(&hosts);
+	table_teardown(state);
 	md_gidmap_fini(&map);
 	md_view_free(view);
 	return free_targets(state);

@@ -1,37 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Sightings: by which rails of a host its beacons arrive on which netdevs of ours, and how much room there is for them. */
-#include "unit.h"
+#include "hosts_fixture.h"
 
 #include <errno.h>
 #include <string.h>
-
-#include "peers.h"
-
-#define ONE_RAIL "rail mlx5_0; gid 10.1.0.2/24 v2;"
-
-static struct md_hosts hosts;
-
-static int setup(void **state)
-{
-	(void)state;
-	memset(&hosts, 0, sizeof(hosts));
-	hosts.self = peers_id(0);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	peers_fini(&hosts);
-	return 0;
-}
-
-static const struct md_host *host(unsigned int n)
-{
-	struct mv_host_id id = peers_id(n);
-
-	return md_hosts_find(&hosts, &id);
-}
 
 static void test_many_sightings(void **state)
 {
@@ -226,14 +198,14 @@ static void test_changes_that_are_held_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_many_sightings, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sightings_on_other_links, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sighting_that_makes_room, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sightings_of_many_hosts, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sightings_without_room, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_memory_of_former_sightings, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rail_that_was_down, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_changes_that_are_held_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_sightings, table_setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_sightings_on_other_links, table_setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_sighting_that_makes_room, table_setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_sightings_of_many_hosts, table_setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_sightings_without_room, table_setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_memory_of_former_sightings, table_setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_rail_that_was_down, table_setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_changes_that_are_held_back, table_setup, table_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Hosts that processes of this host want: each account has its share of what wanted hosts have. The clock is ours. */
-#include "unit.h"
+#include "hosts_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,37 +8,17 @@
 
 #include "bounds.h"
 #include "hostsint.h"
-#include "peers.h"
 
-#define ONE_RAIL "rail mlx5_0; gid 10.1.0.2/24 v2;"
 #define N_GIDS	 900
 
 enum { ROOT, MALLORY = 1000, VICTIM, OTHER };
 
-static struct md_hosts hosts;
 static uint64_t now_ns;
 
 static int setup(void **state)
 {
-	(void)state;
-	memset(&hosts, 0, sizeof(hosts));
-	hosts.self = peers_id(0);
 	now_ns = MD_S;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	peers_fini(&hosts);
-	return 0;
-}
-
-static struct md_host *host(unsigned int n)
-{
-	struct mv_host_id id = peers_id(n);
-
-	return md_hosts_find(&hosts, &id);
+	return table_setup(state);
 }
 
 static bool is_wanted(unsigned int n)
@@ -553,22 +533,22 @@ static void test_too_few_give_way(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_places, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_oldest_first, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_of_several, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_pieces_on_another_link, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_signed_shield_nobody, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wanted_no_more, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_signed_leave_room, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wanted_hosts_of_a_link, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_half_signed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_signed_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_long_for_short, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_too_few_give_way, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_order_after_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_places, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_oldest_first, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_memory, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_of_several, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_idle, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_pieces, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_pieces_on_another_link, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_signed_shield_nobody, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_wanted_no_more, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_signed_leave_room, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_wanted_hosts_of_a_link, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_half_signed, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_signed_memory, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_long_for_short, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_too_few_give_way, setup, table_teardown),
+		cmocka_unit_test_setup_teardown(test_order_after_others, setup, table_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
