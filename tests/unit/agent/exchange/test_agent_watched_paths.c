@@ -24,7 +24,6 @@ static void end_watching(struct md_probe_watch_list *watches, size_t n)
 	for (size_t i = 0; i < n; i++)
 		md_probes_drop(&agent.prober.probes, &watches[i]);
 	md_msg_relay_fini(&agent.msg_router.relay);
-	md_gidmap_fini(&agent.gidmap);
 	end_agent();
 }
 
