@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Messages, of which a datagram has more than a hundred: how many the agent takes from which hosts, and who pays for queries. */
+/* How many messages are taken from which hosts, where a datagram has a hundred, and who pays for queries. */
 #include "oneagent.h"
 
 #include <string.h>

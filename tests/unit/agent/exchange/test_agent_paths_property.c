@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Ways to hosts with many addresses: those that a plain search finds, in its order. Hosts, netdevs and networks are made at random
- * out of few numbers, so that all sorts of things coincide.
+ * Ways to hosts with many addresses: those that a plain search finds, in its order. Hosts, netdevs and networks are
+ * made at random out of few numbers, so that all sorts of things coincide.
  */
 #include "paths_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* When a host that falls silent is forgotten, also where this agent comes late or loses datagrams. The clock is ours. */
+/* When a silent host is forgotten, also where this agent comes late or loses datagrams. The clock is ours. */
 #include "hosts_fixture.h"
 
 #include "expiry.h"

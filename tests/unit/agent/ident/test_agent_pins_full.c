@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Somebody makes up hosts and their keys: what the full table of keys, its file and its notes of host ids still take. */
+/* Somebody makes up hosts and keys: what the full table of keys, its file and its notes of host ids still take. */
 #include "knownhosts.h"
 
 #include <errno.h>

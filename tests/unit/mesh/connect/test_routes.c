@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Two hosts whose first rails are in different subnets, with a second pair of rails in one. Where it is known that no route leads
- * from one subnet to the other, that pair is to be taken. Where that could not be looked up, there may be one: everything stays as
- * the program asks.
+ * Two hosts whose first rails are in different subnets, with a second pair of rails in one. Where it is known that no
+ * route leads from one subnet to the other, that pair is to be taken. Where that could not be looked up, there may be
+ * one: everything stays as the program asks.
  */
 #include "two_subnets.h"
 

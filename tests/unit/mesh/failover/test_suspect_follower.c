@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The end that does not lead, where the agent has doubts about a path: when it is sure itself, and when what it has made is gone. */
+/* Doubts about a path at the end that follows: it is sure itself, what it has made is gone, or its peer calls off. */
 #include "suspect_fixture.h"
 
 #include <errno.h>
