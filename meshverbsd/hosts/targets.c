@@ -259,6 +259,9 @@ static void query(struct md_targets *targets, struct md_target *target, uint64_t
 		if (!target->silent_since_ns || now_ns - target->asked_ns >= MD_SILENT_NS)
 			target->silent_since_ns = now_ns;
 		target->next_ns = target->regular_ns;
+		/* A program may be waiting for this host, and the first query may be lost. */
+		if (!target->answered_ns && target->n_tries < MD_QUERY_TRIES && ++target->n_tries < MD_QUERY_TRIES)
+			target->next_ns = now_ns + MD_QUERY_RETRY_NS;
 	}
 	target->asked_ns = now_ns;
 	/* The cookie that came with the last answer may be too old, and the address another host's. */
@@ -302,7 +305,7 @@ void md_targets_ask_hinted(struct md_targets *targets, struct md_target *target,
 /* A single lost query or answer does not make a target silent. */
 static void give_up(struct md_target *target, uint64_t now_ns)
 {
-	if (target->n_tries < MD_QUERY_TRIES)
+	if (!is_answering(target) || target->n_tries < MD_QUERY_TRIES)
 		return;
 	target->n_tries = 0;
 	target->silent_since_ns = now_ns;

@@ -62,7 +62,7 @@ struct md_target {
 	unsigned int n_hints; /* hints (MD_HINTS) since the last query other than for a hint */
 	bool unsent; /* the last query could not leave: a port of ours was down, or no route was there */
 	bool tells; /* this host has changed since the last answer: our description goes with each query */
-	unsigned int n_tries; /* unanswered queries in a row since the last change here, before the target counts as silent */
+	unsigned int n_tries; /* unanswered queries in a row since the last change here, before the target counts as silent; the first ones */
 	struct mv_host_id host; /* sender of the last answer */
 };
 

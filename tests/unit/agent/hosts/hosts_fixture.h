@@ -22,6 +22,8 @@ int free_targets(void **state);
 bool ask(void *arg, const struct md_target *target);
 /** tick - what is due is asked; returns when the next one is */
 uint64_t tick(uint64_t now_ns);
+/** first_tries - first queries that had no answer are repeated; the first one was at @now_ns */
+void first_tries(uint64_t now_ns);
 /** use - returns the target, which is @targets', at an address that the account needs now */
 struct md_target *use(const char *text, uint64_t account, uint64_t now_ns);
 /** grow - the account comes to need 5,000 addresses of IPv4, from @from (host's byte order) on */

@@ -22,6 +22,8 @@ static void test_learned(void **state)
 	n_asked = 0;
 	md_targets_tick(&targets, 2 * MD_S, ask, NULL);
 	assert_int_equal(n_asked, 3);
+	first_tries(2 * MD_S);
+	n_asked = 3;
 	/* We have changed: those that answer are asked at once, the others when it is their time. */
 	md_target_answered(md_targets_find(&targets, &two), &id, 2 * MD_S);
 	md_targets_hurry(&targets, &map, true, 3 * MD_S);

@@ -210,7 +210,9 @@ static void test_interval_of_new_payer(void **state)
 	(void)state;
 	grow(1000, 0x0a000001, MD_S);
 	tick(MD_S);
-	assert_true(target->asked_ns && target->next_ns > due_ns);
+	assert_true(target->asked_ns);
+	md_target_answered(target, &id, MD_S);
+	assert_true(target->next_ns > due_ns);
 	assert_ptr_equal(use("10.201.0.1", 1001, 2 * MD_S), target);
 	assert_int_equal(target->payer->account, 1001);
 	assert_true(target->next_ns <= due_ns);

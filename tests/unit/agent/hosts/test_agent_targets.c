@@ -21,7 +21,7 @@ static void test_target_of_process(void **state)
 	n_asked = 0;
 	target = md_targets_use(&targets, &gid, 0, t);
 	assert_false(md_target_expects(target, t));
-	assert_true(tick(t) == t + MD_QUERY_NS);
+	assert_true(tick(t) == t + MD_QUERY_RETRY_NS);
 	assert_int_equal(n_asked, 1);
 	assert_true(md_target_expects(target, t + MD_S));
 	/* In vain. */
@@ -38,6 +38,32 @@ static void test_target_of_process(void **state)
 	assert_int_equal(targets.n, 1);
 	tick(t + 600 * MD_S);
 	assert_int_equal(targets.n, 0);
+}
+
+/* A program waits for a host that was never heard of: a lost query is repeated at once, twice, and not later on. */
+static void test_first_query_lost(void **state)
+{
+	union ibv_gid gid = unit_gid("10.9.0.1");
+	uint64_t began = 100 * MD_S, t = began;
+	struct md_target *target;
+
+	(void)state;
+	target = md_targets_use(&targets, &gid, 0, t);
+	for (int i = 1; i < MD_QUERY_TRIES; i++) {
+		assert_true(tick(t) == t + MD_QUERY_RETRY_NS);
+		assert_int_equal(n_asked, i);
+		t += MD_QUERY_RETRY_NS;
+	}
+	assert_true(tick(t) == t + MD_QUERY_NS);
+	assert_int_equal(n_asked, MD_QUERY_TRIES);
+	/* The time that a program waits began with the first query. */
+	assert_true(target->silent_since_ns == began);
+	assert_true(md_target_silent(target, began + MD_S));
+	for (int i = 1; i < 4; i++) {
+		t += MD_QUERY_NS;
+		assert_true(tick(t) == t + MD_QUERY_NS);
+		assert_int_equal(n_asked, MD_QUERY_TRIES + i);
+	}
 }
 
 /* An answer is news once; and a query that is lost, or two, make nobody silent. */
@@ -262,13 +288,14 @@ static void test_never_answered(void **state)
 	md_targets_add(&targets, &down, "b");
 	md_targets_add(&targets, &nobodys, "c");
 	md_targets_tick(&targets, MD_S, ask, NULL);
+	first_tries(MD_S);
 	tell(1, 1, PEER);
-	md_target_answered(md_targets_find(&targets, &up), &id, MD_S);
+	md_target_answered(md_targets_find(&targets, &up), &id, 2 * MD_S - 1);
 	n_asked = n_told = 0;
 	md_targets_hurry(&targets, &map, true, 2 * MD_S);
 	md_targets_tick(&targets, 2 * MD_S, ask, NULL);
 	assert_int_equal(n_asked, 2);
-	assert_int_equal(md_targets_find(&targets, &nobodys)->asked_ns, MD_S);
+	assert_int_equal(md_targets_find(&targets, &nobodys)->asked_ns, MD_S + (MD_QUERY_TRIES - 1) * MD_QUERY_RETRY_NS);
 	/* Whoever is there has not shown yet that our description is for him. */
 	md_targets_hurry(&targets, &map, true, 3 * MD_S);
 	md_targets_tick(&targets, 3 * MD_S, count_told, NULL);
@@ -418,6 +445,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_target_of_process, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_first_query_lost, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_answers, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_one_host_at_an_address, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_query_rate, reset_targets, free_targets),
