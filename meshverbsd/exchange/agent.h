@@ -190,6 +190,7 @@ struct md_due {
 	struct md_expiry expiry;
 	uint64_t renew_ns; /* of md_cookie_refresh_next() */
 	uint64_t heartbeat_ns, targets_ns, count_ns;
+	uint64_t targets_rest_ns; /* of md_due_targets_next() */
 	sd_event_source *timer, *post;
 };
 
@@ -277,6 +278,13 @@ void md_due_directory(struct md_agent *agent, bool urgent);
  * urgent or signed news of a host on a path that is watched.
  */
 void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven);
+/* Look at all targets, and query those that are due. */
+void md_due_targets(struct md_agent *agent, uint64_t now_ns);
+/*
+ * Return: when that is to be done. Looks are MD_TARGETS_EACH_NS apart for each target: answers of others, and processes,
+ * can make a look due without end.
+ */
+uint64_t md_due_targets_next(const struct md_agent *agent);
 
 /* files.c: files that the administrator writes; mistakes are logged. */
 void md_files_hosts(struct md_agent *agent);

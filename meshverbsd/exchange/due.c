@@ -198,6 +198,21 @@ static void look_at_routes(struct md_agent *agent, uint64_t now_ns)
 		md_due_directory(agent, false);
 }
 
+/* ---- targets --------------------------------------------------------------------------------- */
+
+void md_due_targets(struct md_agent *agent, uint64_t now_ns)
+{
+	agent->due.targets_rest_ns = now_ns + agent->targets.n * MD_TARGETS_EACH_NS;
+	agent->due.targets_ns = md_targets_tick(&agent->targets, now_ns, md_tx_ask, agent);
+}
+
+uint64_t md_due_targets_next(const struct md_agent *agent)
+{
+	const struct md_due *due = &agent->due;
+
+	return due->targets_ns > due->targets_rest_ns ? due->targets_ns : due->targets_rest_ns;
+}
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 /*
@@ -249,8 +264,8 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		count_heard(agent, now_ns);
 	if (md_tx_next(agent) <= now_ns)
 		md_tx_beacons(agent, now_ns);
-	if (agent->due.targets_ns <= now_ns)
-		agent->due.targets_ns = md_targets_tick(&agent->targets, now_ns, md_tx_ask, agent);
+	if (md_due_targets_next(agent) <= now_ns)
+		md_due_targets(agent, now_ns);
 	if (md_msg_relay_next(&agent->msg_router.relay) <= now_ns)
 		repeat(agent, now_ns);
 	if (agent->prober.probes.next_ns <= now_ns)
@@ -275,7 +290,7 @@ static uint64_t earliest(const struct md_agent *agent)
 	const uint64_t times[] = {
 		agent->due.expiry.due_ns,
 		agent->due.count_ns,
-		agent->due.targets_ns,
+		md_due_targets_next(agent),
 		agent->publishing.due_ns,
 		agent->due.heartbeat_ns,
 		md_tx_next(agent),

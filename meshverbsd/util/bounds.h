@@ -122,6 +122,7 @@
 #define MD_FILE_ADDRS_MAX    4096 /* addresses in the hosts file */
 #define MD_QUERY_NS          (5 * MD_S) /* interval of queries to a host behind a router */
 #define MD_QUERY_RATE        250 /* queries in a second for one account; MD_TARGETS_MAX each MD_QUERY_NS are 13 times as much */
+#define MD_TARGETS_EACH_NS   4000 /* between two looks at all targets, for each target: they take a tenth of a processor at most */
 #define MD_QUERY_TRIES       3 /* unanswered queries in a row until a target counts as silent */
 #define MD_QUERY_RETRY_NS    (250 * MD_MS) /* from an unanswered query to the next */
 #define MD_TARGET_IDLE_NS    (600 * MD_S) /* a target is removed so long after a process last needed it */

@@ -202,6 +202,48 @@ static void test_looks_without_room(void **state)
 	md_msg_relay_fini(&agent.msg_router.relay);
 }
 
+/*
+ * Hosts beyond routers that answer with ever other addresses make ever new targets due. Not all targets are looked at each
+ * time: an agent with thousands would do nothing else.
+ */
+static void test_looks_for_ever_others(void **state)
+{
+	const uint64_t each_ns = MD_S / MD_QUERY_RATE;
+	const union ibv_gid one = unit_gid("10.3.0.1");
+	struct md_desc *desc[2] = {peers_desc("rail mlx5_0; gid 10.3.0.2/28 v2;"), peers_desc("rail mlx5_0; gid 10.3.0.3/28 v2;")};
+	unsigned int n_looks = 0;
+	uint64_t begun_ns, asked;
+
+	(void)state;
+	md_targets_use(&agent.targets, &one, MALLORY, clock_ns);
+	for (uint32_t i = 0; i < 10000; i++) {
+		union ibv_gid gid = mv_gid_from_ipv4(htonl(0x0a100001 + i));
+
+		assert_non_null(md_targets_use(&agent.targets, &gid, VICTIM, clock_ns));
+	}
+	begun_ns = clock_ns;
+	asked = agent.counts.queries.sent;
+	for (unsigned int n = 0; clock_ns < begun_ns + 10 * MD_S; n++, clock_ns += each_ns) {
+		const struct md_target *of = md_targets_find(&agent.targets, &one);
+
+		/* What md_due_routes() does at an answer. */
+		md_targets_unlearn(&agent.targets, of, desc[n % 2]);
+		assert_true(md_targets_learn(&agent.targets, &desc[n % 2]->gids[0].gid, of));
+		agent.due.targets_ns = 0;
+		if (md_due_targets_next(&agent) > clock_ns)
+			continue;
+		n_looks++;
+		md_due_targets(&agent, clock_ns);
+		assert_true(md_due_targets_next(&agent) > clock_ns);
+	}
+	assert_in_range(n_looks, 1, 10 * MD_S / (10000 * MD_TARGETS_EACH_NS));
+	/* That delays no query beyond the limits of the accounts. */
+	assert_true(agent.counts.queries.sent - asked >= (clock_ns - begun_ns) / each_ns);
+	clock_ns = begun_ns;
+	free(desc[0]);
+	free(desc[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +253,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_agent, teardown_agent),
 		cmocka_unit_test_setup_teardown(test_who_pays, setup_agent, teardown_agent),
 		cmocka_unit_test_setup_teardown(test_looks_without_room, setup_agent, teardown_agent),
+		cmocka_unit_test_setup_teardown(test_looks_for_ever_others, setup_agent, teardown_agent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
