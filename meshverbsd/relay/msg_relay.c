@@ -415,30 +415,36 @@ static void try_again(struct md_msg_relay *relay, struct md_msg *msg, uint64_t n
 		finish(relay, msg, false);
 }
 
-uint64_t md_msg_relay_next(const struct md_msg_relay *relay)
+/* Return: the message whose next try is due first; NULL: none is under way. */
+static struct md_msg *first_due(const struct md_msg_relay *relay)
 {
-	uint64_t next_ns = UINT64_MAX;
+	struct md_msg *first = NULL;
 
 	for (int i = 1; i <= MD_TRIES; i++) {
-		const struct md_msg *msg = TAILQ_FIRST(&relay->tries[i]);
+		struct md_msg *msg = TAILQ_FIRST(&relay->tries[i]);
 
-		if (msg && msg->due_ns < next_ns)
-			next_ns = msg->due_ns;
+		if (msg && (!first || msg->due_ns < first->due_ns))
+			first = msg;
 	}
+	return first;
+}
+
+uint64_t md_msg_relay_next(const struct md_msg_relay *relay)
+{
+	const struct md_msg *msg = first_due(relay);
+	uint64_t next_ns = msg ? msg->due_ns : UINT64_MAX;
+
 	return relay->news && relay->known_ns < next_ns ? relay->known_ns : next_ns;
 }
 
 uint64_t md_msg_relay_tick(struct md_msg_relay *relay, uint64_t now_ns)
 {
+	struct md_msg *msg;
+
 	if (relay->news)
 		md_msg_relay_known(relay, now_ns);
-	/* From the last list down, so that no message is tried twice in a call. */
-	for (int i = MD_TRIES; i >= 1; i--) {
-		struct md_msg *msg;
-
-		while ((msg = TAILQ_FIRST(&relay->tries[i])) && msg->due_ns <= now_ns)
-			try_again(relay, msg, now_ns);
-	}
+	for (unsigned int i = 0; i < MD_TRIES_PER_TURN && (msg = first_due(relay)) && msg->due_ns <= now_ns; i++)
+		try_again(relay, msg, now_ns);
 	return md_msg_relay_next(relay);
 }
 

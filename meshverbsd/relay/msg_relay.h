@@ -130,8 +130,9 @@ void md_msg_relay_learned(struct md_msg_relay *relay, const struct mv_host_id *h
 			  uint64_t now_ns);
 
 /**
- * md_msg_relay_tick - repeat messages that are due, end those with enough tries. Return: time of the next call;
- * UINT64_MAX: idle
+ * md_msg_relay_tick - repeat messages that are due, end those with enough tries; MD_TRIES_PER_TURN at most
+ *
+ * Return: time of the next call, @now_ns or earlier if more messages are due; UINT64_MAX: idle
  */
 uint64_t md_msg_relay_tick(struct md_msg_relay *relay, uint64_t now_ns);
 

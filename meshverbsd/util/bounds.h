@@ -236,6 +236,8 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_ORPHANS_MAX        2048
 #define MD_KNOWN_NS           (10 * MD_MS) /* least time between two looks at all messages that wait for a host to become known */
 #define MD_TRIES              5
+/* Messages tried again in one iteration of the event loop. Thousands may be due, and a try sends MD_PATHS_AT_ONCE datagrams. */
+#define MD_TRIES_PER_TURN     64
 #define MD_TRIES_KEPT         3 /* if the process sends the same message again and again, this try is repeated */
 #define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second try waits at most so long, where acks are slow */
 #define MD_TRIES_FEW          2 /* the first tries use one address pair on each of MD_PATHS_FIRST netdevs */

@@ -535,6 +535,32 @@ static void test_limit(void **state)
 	assert_int_equal(send_one(5), 0);
 }
 
+/*
+ * A user may have thousands of messages due at the same time, each of which is sent to eight addresses. The event loop
+ * does other things in between, and of all messages those go first that have been due for longest.
+ */
+static void test_many_due(void **state)
+{
+	const unsigned int n = MD_MSGS_PER_ACCOUNT;
+	unsigned int calls = 1, before;
+
+	(void)state;
+	n_endpoints = MD_PATHS_MAX;
+	for (unsigned int i = 0; i < n; i++)
+		assert_int_equal(send_one(5), 0);
+	run(now + 200 * MD_MS);
+	assert_int_equal(send_one(6), 0);
+	now += MD_S;
+	before = n_sent;
+	assert_true(md_msg_relay_tick(&relay, now) < now);
+	assert_in_range(n_sent - before, 1, MD_TRIES_PER_TURN * MD_PATHS_AT_ONCE);
+	while (md_msg_relay_tick(&relay, now) <= now)
+		calls++;
+	assert_int_equal(calls, n / MD_TRIES_PER_TURN);
+	assert_int_equal(relay.count.retried, 3 * n + 1);
+	assert_int_equal(n_done, 0);
+}
+
 static void test_copies(void **state)
 {
 	struct md_envelope envelope = {.id = 10, .len = 3, .data = (const uint8_t *)"abc"};
@@ -586,6 +612,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_client_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_orphans, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_due, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
 	};
