@@ -113,18 +113,6 @@ static int look_for_fraction(struct json_object *object, int flags, struct json_
 	return JSON_C_VISIT_RETURN_STOP;
 }
 
-static char *print_object(struct json_object *object, size_t most)
-{
-	bool has_fraction = false;
-	const char *text;
-
-	json_c_visit(object, 0, look_for_fraction, &has_fraction);
-	if (has_fraction)
-		return NULL;
-	text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-	return text && strlen(text) <= most ? strdup(text) : NULL;
-}
-
 /* json-c's own checks depend on its version: with JSON_TOKENER_STRICT, 0.18 refuses all that is not ASCII. */
 static bool is_printable(const char *text, size_t len)
 {
@@ -134,6 +122,19 @@ static bool is_printable(const char *text, size_t len)
 	for (; at < end && n; at += n)
 		n = mv_utf8_len(at, (size_t)(end - at));
 	return n;
+}
+
+static char *print_object(struct json_object *object, size_t most)
+{
+	bool has_fraction = false;
+	const char *text;
+
+	json_c_visit(object, 0, look_for_fraction, &has_fraction);
+	if (has_fraction)
+		return NULL;
+	text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	/* Escapes of text become characters: \u009b is one that a terminal obeys. */
+	return text && strlen(text) <= most && is_printable(text, strlen(text)) ? strdup(text) : NULL;
 }
 
 char *md_control_object(const char *text, size_t len)

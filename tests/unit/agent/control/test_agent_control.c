@@ -49,6 +49,9 @@ static void test_objects(void **state)
 		{"{\"a\":\"/\"}", "{\"a\":\"/\"}"},
 		{"{\"a\":\"\1\"}", NULL}, /* would be printed with six bytes */
 		{"{\"a\":\"\\u0001\"}", "{\"a\":\"\\u0001\"}"},
+		{"{\"a\":\"\\u007f\"}", NULL}, /* would be printed as it is, for a terminal to obey */
+		{"{\"a\":\"\\u009b31m\"}", NULL},
+		{"{\"a\":\"\\u00e4\"}", "{\"a\":\"\xc3\xa4\"}"},
 		{"", NULL},
 		{"{", NULL},
 		{"[1]", NULL},
