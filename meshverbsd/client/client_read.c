@@ -204,8 +204,9 @@ static int read_some(struct md_client *client)
 	unsigned int n_frames = 0;
 	int rc = 0;
 
-	while (n_frames < MD_FRAMES_PER_TURN && !rc)
+	do
 		rc = take_packet(client, &n_frames);
+	while (n_frames < MD_FRAMES_PER_TURN && !rc && md_client_now_ns() - begun_ns < MD_BUSY_NS);
 	client->account->busy_ns += md_client_now_ns() - begun_ns;
 	return rc;
 }

@@ -223,7 +223,8 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 /* If processes of an account used MD_BUSY_NS out of MD_BUSY_OF_NS, its clients queue: see struct md_clients_backlog. */
 #define MD_BUSY_NS           (2 * MD_MS)
 #define MD_BUSY_OF_NS        (16 * MD_MS)
-#define MD_FRAMES_PER_TURN   64 /* frames of one process, to the end of the packet, before the next process has its turn */
+/* Frames of one process, to the end of the packet, before the next process has its turn; also not beyond MD_BUSY_NS. */
+#define MD_FRAMES_PER_TURN   64
 
 /* Messages under way. */
 #define MD_MSGS_MAX           8192 /* about 700 bytes each */

@@ -192,6 +192,44 @@ static void send_pack(int fd, uint32_t qpn, const char *to, uint32_t to_attempt,
 	assert_int_equal(send(fd, buf, len, 0), len);
 }
 
+static const struct md_client_ops *usual;
+
+static int send_slowly(void *arg, struct md_client *client, const union ibv_gid *dgid, const struct mv_ctl_msg *msg,
+		       const uint8_t *data, uint16_t len)
+{
+	struct timespec begun, at;
+
+	clock_gettime(CLOCK_BOOTTIME, &begun);
+	do
+		clock_gettime(CLOCK_BOOTTIME, &at);
+	while ((at.tv_sec - begun.tv_sec) * (int64_t)MD_S + at.tv_nsec - begun.tv_nsec < (int64_t)MD_BUSY_NS);
+	return usual->send(arg, client, dgid, msg, data, len);
+}
+
+/* What a process asks for may take long: then its turn ends with the packet. */
+static void test_slow_frames(void **state)
+{
+	static struct md_client_ops slow;
+	int one = registered();
+
+	(void)state;
+	usual = clients.ops;
+	slow = *usual;
+	slow.send = send_slowly;
+	clients.ops = &slow;
+	register_qp(one, "mlx5_0", 5);
+	run_events();
+	n_sent = 0;
+	for (unsigned int n = 1; n <= 10; n++)
+		send_pack(one, 5, "10.1.0.2", 7, 1);
+	assert_true(sd_event_run(clients.event, 0) > 0);
+	assert_int_equal(n_sent, 1);
+	run_events();
+	assert_int_equal(n_sent, 10);
+	clients.ops = usual;
+	close(one);
+}
+
 /* Returns the most questions in one turn, until nothing is left to do. */
 static unsigned int most_in_a_turn(void)
 {
@@ -301,6 +339,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_messages_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_blocked_in_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slow_frames, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_blocked_asks, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_busy_account_gets_in_line, setup, teardown),
 	};
