@@ -57,18 +57,18 @@ static struct md_host *host_of(struct md_agent *agent, const struct md_probe *pr
 }
 
 /*
- * For each path: accounts that watch different paths to a host all want the host. Thousands of processes may watch the
- * path, so they are not looked at each time.
+ * For each path: accounts that watch different paths to a host all want the host. There may be thousands of accounts, so
+ * they are not looked at each time.
  */
 static void want(struct md_agent *agent, struct md_host *host, struct md_probe *probe, uint64_t now_ns)
 {
-	const struct md_probe_watch *watch;
+	const struct md_probe_share *share;
 
 	if (now_ns < probe->want_ns && md_host_is_wanted(host))
 		return;
 	probe->want_ns = now_ns + RENEW_NS;
-	LIST_FOREACH(watch, &probe->watches, of_path)
-		md_hosts_want(&agent->hosts, host, watch->account);
+	LIST_FOREACH(share, &probe->shares, of_path)
+		md_hosts_want(&agent->hosts, host, share->account);
 }
 
 void md_cookie_refresh_look(struct md_agent *agent, uint64_t now_ns)

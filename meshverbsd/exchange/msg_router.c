@@ -100,7 +100,7 @@ static int on_watch(void *arg, struct md_client *client, const union ibv_gid *lo
 	const struct md_probe_key path = {.local = *local, .remote = *remote};
 	struct md_agent *agent = arg;
 
-	if (watch && !md_probes_watches(&agent->prober.probes, &path, client->number) &&
+	if (watch && !md_probes_watches(&agent->prober.probes, &path, &client->watches) &&
 	    (!md_view_has_gid(agent->watch.view, local) || !md_gidmap_find(&agent->gidmap, remote)))
 		return -EADDRNOTAVAIL;
 	return md_probes_watch(&agent->prober.probes, &path, watch, client->number, client->account->id,

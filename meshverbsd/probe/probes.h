@@ -63,18 +63,26 @@ struct md_probe_key {
 
 /* All watches of one process; zeroed when empty. Must not move while it has watches. */
 struct md_probe_watch_list {
-	LIST_HEAD(, md_probe_watch) watches;
+	struct md_probe_watch *by_path;
 	size_t n;
+};
+
+/* An account watches a path, with one process or more. */
+struct md_probe_share {
+	LIST_ENTRY(md_probe_share) of_path;
+	uint64_t account;
+	size_t n; /* watches */
 };
 
 /* One process watches one path. */
 struct md_probe_watch {
-	LIST_ENTRY(md_probe_watch) of_path, of_client;
+	UT_hash_handle hh; /* md_probe_watch_list.by_path, by @probe */
+	LIST_ENTRY(md_probe_watch) of_path;
 	struct md_probe_watch *untold_prev, *untold_next; /* in md_probes.untold; NULL: not there */
 	struct md_probe *probe;
 	struct md_probe_watch_list *list; /* of the client */
+	struct md_probe_share *share; /* of the client's account */
 	uint64_t client; /* number of the client */
-	uint64_t account; /* account of the client */
 	uint8_t watch; /* mask of enum mv_watch */
 	bool told; /* the client has been told @told_probed */
 	bool warned; /* the client has been warned since it was told */
@@ -107,6 +115,7 @@ struct md_probe {
 	UT_hash_handle hh;
 	struct md_probe_key key;
 	LIST_HEAD(, md_probe_watch) watches;
+	LIST_HEAD(, md_probe_share) shares;
 	unsigned int n_scheduled; /* watches for WORK or PRIMARY */
 	enum mv_probed state; /* readable by others, as are the next four */
 	bool suspect;
@@ -210,7 +219,7 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 bool md_probes_has_host(const struct md_probes *probes, const struct mv_host_id *host);
 
 /** md_probes_watches - does the process watch the path? */
-bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client);
+bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_watch_list *list);
 
 /** md_probes_drop - a process is gone: remove its watches */
 void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list);

@@ -16,6 +16,7 @@ static struct md_probe *add(struct md_probes *probes, const struct md_probe_key 
 	p->nonce = md_hash64(&probes->nonce, sizeof(probes->nonce));
 	p->next_ns = UINT64_MAX;
 	LIST_INIT(&p->watches);
+	LIST_INIT(&p->shares);
 	HASH_ADD(hh, probes->by_key, key, sizeof(p->key), p);
 	if (!p->hh.tbl) {
 		free(p);
@@ -25,8 +26,11 @@ static struct md_probe *add(struct md_probes *probes, const struct md_probe_key 
 	return p;
 }
 
-static void drop(struct md_probes *probes, struct md_probe *p)
+/* @p: NULL or without watches: freed */
+static void drop_unwatched(struct md_probes *probes, struct md_probe *p)
 {
+	if (!p || !LIST_EMPTY(&p->watches))
+		return;
 	probes->n_suspect -= p->suspect;
 	probes->n_down -= p->state == MV_PROBED_DOWN;
 	probes->n_changes++;
@@ -63,18 +67,17 @@ static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_
 		md_probes_set_next(probes, UINT64_MAX);
 }
 
-/* A path counts once for an account, however many of its processes watch the path. */
-static bool is_watched_by(const struct md_probe *p, uint64_t account)
+static struct md_probe_share *find_share(const struct md_probe *p, uint64_t account)
 {
-	const struct md_probe_watch *watch;
+	struct md_probe_share *share;
 
-	LIST_FOREACH(watch, &p->watches, of_path)
-	if (watch->account == account)
-		return true;
-	return false;
+	LIST_FOREACH(share, &p->shares, of_path)
+	if (share->account == account)
+		return share;
+	return NULL;
 }
 
-/* Charges a watch to an account, and its path. Return: 0; -EDQUOT; -ENOMEM. */
+/* Charges a watch to an account. A path counts once, however many processes of the account watch the path. Return: 0; -EDQUOT; -ENOMEM. */
 static int count_watch(struct md_probes *probes, uint64_t account, bool new_path)
 {
 	struct md_probe_user *user;
@@ -114,29 +117,53 @@ static void uncount_watch(struct md_probes *probes, uint64_t account, bool last_
 	free(user);
 }
 
+/* A further watch of the path by the account. Return: NULL: no memory. */
+static struct md_probe_share *take_share(struct md_probe *p, uint64_t account)
+{
+	struct md_probe_share *share = find_share(p, account);
+
+	if (!share) {
+		share = calloc(1, sizeof(*share));
+		if (!share)
+			return NULL;
+		share->account = account;
+		LIST_INSERT_HEAD(&p->shares, share, of_path);
+		p->want_ns = 0;
+	}
+	share->n++;
+	return share;
+}
+
+/* Return: was it the account's last watch of the path? */
+static bool give_share_back(struct md_probe_share *share)
+{
+	if (--share->n)
+		return false;
+	LIST_REMOVE(share, of_path);
+	free(share);
+	return true;
+}
+
 static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
 {
 	struct md_probe *p = watch->probe;
-	uint64_t account = watch->account;
+	uint64_t account = watch->share->account;
 
 	md_probe_untold(probes, watch, false);
 	count_scheduled(probes, p, watch->watch, 0, 0);
 	LIST_REMOVE(watch, of_path);
-	uncount_watch(probes, account, !is_watched_by(p, account));
-	LIST_REMOVE(watch, of_client);
+	uncount_watch(probes, account, give_share_back(watch->share));
+	HASH_DEL(watch->list->by_path, watch);
 	watch->list->n--;
 	free(watch);
 	probes->n_watches--;
-	if (LIST_EMPTY(&p->watches))
-		drop(probes, p);
+	drop_unwatched(probes, p);
 }
 
 void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list)
 {
-	struct md_probe_watch *watch;
-
-	while ((watch = LIST_FIRST(&list->watches)))
-		drop_watch(probes, watch);
+	while (list->by_path)
+		drop_watch(probes, list->by_path);
 }
 
 void md_probes_fini(struct md_probes *probes)
@@ -154,12 +181,34 @@ void md_probes_fini(struct md_probes *probes)
 	}
 }
 
+/* Return: the watch, in the lists of path and process; NULL: no memory. */
+static struct md_probe_watch *add_watch(struct md_probe *p, uint64_t client, uint64_t account, struct md_probe_watch_list *list)
+{
+	struct md_probe_watch *watch = calloc(1, sizeof(*watch));
+
+	if (!watch)
+		return NULL;
+	watch->probe = p;
+	watch->client = client;
+	watch->list = list;
+	HASH_ADD(hh, list->by_path, probe, sizeof(watch->probe), watch);
+	watch->share = watch->hh.tbl ? take_share(p, account) : NULL;
+	if (!watch->share) {
+		if (watch->hh.tbl)
+			HASH_DEL(list->by_path, watch);
+		free(watch);
+		return NULL;
+	}
+	LIST_INSERT_HEAD(&p->watches, watch, of_path);
+	list->n++;
+	return watch;
+}
+
 static int new_watch(struct md_probes *probes, const struct md_probe_key *path, uint64_t client, uint64_t account,
 		     struct md_probe_watch_list *list, struct md_probe_watch **ret)
 {
 	struct md_probe *p = md_probes_find(probes, path);
-	bool is_first = !p || !is_watched_by(p, account);
-	struct md_probe_watch *watch;
+	bool is_first = !p || !find_share(p, account);
 	int err;
 
 	if (list->n >= MD_WATCHES_PER_CLIENT || !md_has_room(probes->n_watches, MD_WATCHES_MAX, account) ||
@@ -168,39 +217,27 @@ static int new_watch(struct md_probes *probes, const struct md_probe_key *path, 
 	err = count_watch(probes, account, is_first);
 	if (err)
 		return err;
-	watch = calloc(1, sizeof(*watch));
-	if (watch && !p)
+	if (!p)
 		p = add(probes, path);
-	if (!watch || !p) {
-		free(watch);
+	*ret = p ? add_watch(p, client, account, list) : NULL;
+	if (!*ret) {
 		uncount_watch(probes, account, is_first);
+		drop_unwatched(probes, p);
 		return -ENOMEM;
 	}
-	if (is_first)
-		p->want_ns = 0;
-	watch->probe = p;
-	watch->client = client;
-	watch->account = account;
-	watch->list = list;
-	LIST_INSERT_HEAD(&p->watches, watch, of_path);
-	LIST_INSERT_HEAD(&list->watches, watch, of_client);
-	list->n++;
 	probes->n_watches++;
-	*ret = watch;
 	return 0;
 }
 
-static struct md_probe_watch *find_watch(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client)
+static struct md_probe_watch *find_watch(const struct md_probes *probes, const struct md_probe_key *path,
+					 const struct md_probe_watch_list *list)
 {
-	struct md_probe *p = md_probes_find(probes, path);
-	struct md_probe_watch *watch;
+	const struct md_probe *p = md_probes_find(probes, path);
+	struct md_probe_watch *watch = NULL;
 
-	if (!p)
-		return NULL;
-	LIST_FOREACH(watch, &p->watches, of_path)
-	if (watch->client == client)
-		return watch;
-	return NULL;
+	if (p)
+		HASH_FIND(hh, list->by_path, &p, sizeof(p), watch);
+	return watch;
 }
 
 bool md_probes_has_host(const struct md_probes *probes, const struct mv_host_id *host)
@@ -213,15 +250,15 @@ bool md_probes_has_host(const struct md_probes *probes, const struct mv_host_id 
 	return false;
 }
 
-bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client)
+bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_watch_list *list)
 {
-	return find_watch(probes, path, client);
+	return find_watch(probes, path, list);
 }
 
 int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t mask, uint64_t client, uint64_t account,
 		    struct md_probe_watch_list *list, uint64_t now_ns)
 {
-	struct md_probe_watch *watch = find_watch(probes, path, client);
+	struct md_probe_watch *watch = find_watch(probes, path, list);
 	int err;
 
 	if (!probes->interval_ns)

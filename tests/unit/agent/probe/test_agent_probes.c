@@ -2,6 +2,8 @@
 /* Probes of paths: paths that work, what processes are told of them, and what others send. */
 #include "probeworld.h"
 
+#include "fault.h"
+
 /* ---- what is alive --------------------------------------------------------------------------- */
 
 static void test_nothing_to_do(void **state)
@@ -394,6 +396,30 @@ static void test_bounds_of_watches(void **state)
 	assert_null(probes.users);
 }
 
+/* Without memory there is no watch, no path, and nothing is counted. */
+static void test_no_memory(void **state)
+{
+	struct md_probe_watch_list list = {0};
+	unsigned int nth = 0;
+	int err;
+
+	(void)state;
+	do {
+		fault_arm(FAULT_ALLOC, ++nth, ENOMEM);
+		err = watch_one(0, 1, 1000, &list);
+		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
+		fault_disarm();
+		assert_int_equal(probes.n, !err);
+		assert_int_equal(probes.n_watches, !err);
+		assert_int_equal(list.n, !err);
+		assert_int_equal(HASH_COUNT(list.by_path), !err);
+	} while (err);
+	assert_true(nth > 4);
+	md_probes_drop(&probes, &list);
+	assert_int_equal(probes.n, 0);
+	assert_null(probes.users);
+}
+
 /* Processes that read nothing do not keep the agent at work: all of them are tried, but a few at a time. */
 static void test_many_untold(void **state)
 {
@@ -464,6 +490,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hosts_full_of_ranks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_watches, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_untold, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
