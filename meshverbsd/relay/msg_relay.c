@@ -360,13 +360,22 @@ static bool learned_lately(struct md_msg_relay *relay, const struct md_endpoint 
 	return false;
 }
 
+/* Sending a message takes some 5 us, and looking at 64 of them as long. */
+static bool take_learning(struct md_msg_relay *relay, uint64_t now_ns)
+{
+	static const struct md_rate rate = {.per_second = MD_LEARNED_RATE, .burst = MD_LEARNED_BURST};
+	size_t most = relay->n < AT_ONCE_MAX ? relay->n : AT_ONCE_MAX;
+
+	return md_limit_take_some(&relay->learning, &rate, (uint32_t)(most + relay->n / 64), now_ns);
+}
+
 void md_msg_relay_learned(struct md_msg_relay *relay, const struct mv_host_id *host,
 			  const struct md_endpoint *to, uint64_t now_ns)
 {
 	unsigned int sent = 0;
 	struct md_msg *msg, *next;
 
-	if (learned_lately(relay, to, now_ns))
+	if (learned_lately(relay, to, now_ns) || !take_learning(relay, now_ns))
 		return;
 	HASH_ITER(hh, relay->by_id, msg, next)
 	{

@@ -5,6 +5,7 @@
 #include <sys/queue.h>
 
 #include "msg_dedup.h"
+#include "secure_limit.h"
 #include "hash.h"
 #include "bounds.h"
 #include "msg_envelope.h"
@@ -84,6 +85,7 @@ struct md_msg_relay {
 	struct md_msg_dedup dedup; /* hashes of messages that have arrived */
 	struct md_learned learned[MD_LEARNED_MAX]; /* ring buffer */
 	unsigned int next_learned;
+	struct md_limit learning; /* MD_LEARNED_RATE */
 	struct {
 		uint64_t accepted, arrived, unreachable, retried, merged, no_room; /* messages sent by this host */
 		uint64_t received, repeated; /* messages sent to this host */
@@ -124,7 +126,8 @@ void md_msg_relay_known(struct md_msg_relay *relay, uint64_t now_ns);
 /**
  * md_msg_relay_learned - a cookie of @host at @to was learnt (secure.h): send again what was sent there
  *
- * Each datagram without cookie is answered by a challenge; the first one causes this, and the others are ignored.
+ * Each datagram without cookie is answered by a challenge; the first one causes this, and the others are ignored. Beyond
+ * MD_LEARNED_RATE nothing is sent: a host may have hundreds of addresses, and messages have further tries.
  */
 void md_msg_relay_learned(struct md_msg_relay *relay, const struct mv_host_id *host, const struct md_endpoint *to,
 			  uint64_t now_ns);

@@ -328,6 +328,30 @@ static void test_cookie_learnt(void **state)
 	assert_int_equal(n_sent, 6);
 }
 
+/* A host with ever other addresses has messages sent again for some of its challenges only. */
+static void test_cookies_without_end(void **state)
+{
+	struct mv_host_id one = peers_id(1);
+	struct md_endpoint to = {.ifindex = 1};
+	unsigned int n;
+
+	(void)state;
+	for (unsigned int i = 0; i < MD_MSGS_PER_ACCOUNT; i++)
+		assert_int_equal(send_one(5), 0);
+	n_sent = 0;
+	for (unsigned int i = 0; i < 10000; i++) {
+		to.ip.s6_addr[0] = (uint8_t)(i >> 8);
+		to.ip.s6_addr[1] = (uint8_t)i;
+		md_msg_relay_learned(&relay, &one, &to, now);
+	}
+	assert_in_range(n_sent, MD_LEARNED_BURST / 2, MD_LEARNED_BURST);
+	n = n_sent;
+	now += MD_S;
+	to.ip.s6_addr[2] = 1;
+	md_msg_relay_learned(&relay, &one, &to, now);
+	assert_true(n_sent > n);
+}
+
 /* With many ways each try takes some, and all tries together take all. */
 static void test_many_ways(void **state)
 {
@@ -603,6 +627,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unknown_host, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_news_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cookies_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_netdevs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
