@@ -38,11 +38,25 @@ static enum mv_probed as_seen_by(const struct md_probe_watch *watch, enum mv_pro
 
 void md_probe_untold(struct md_probes *probes, struct md_probe_watch *watch, bool untold)
 {
-	if (watch->untold_prev)
+	if (watch->untold_prev) {
 		DL_DELETE2(probes->untold, watch, untold_prev, untold_next);
+		probes->n_untold--;
+	}
 	watch->untold_prev = watch->untold_next = NULL;
-	if (untold)
+	if (untold) {
 		DL_APPEND2(probes->untold, watch, untold_prev, untold_next);
+		probes->n_untold++;
+	}
+}
+
+/* A warned process is told once the warning is over. */
+static bool is_news(const struct md_probe_watch *watch)
+{
+	const struct md_probe *p = watch->probe;
+
+	if (!watch->told)
+		return true;
+	return watch->warned ? !p->suspicion.warned : watch->told_probed != as_seen_by(watch, p->state);
 }
 
 void md_probe_tell_one(struct md_probes *probes, struct md_probe_watch *watch)
@@ -50,8 +64,7 @@ void md_probe_tell_one(struct md_probes *probes, struct md_probe_watch *watch)
 	const struct md_probe *p = watch->probe;
 	enum mv_probed state = as_seen_by(watch, p->state);
 
-	/* A warned process is told once the warning is over. */
-	if (!watch->told || (watch->warned ? !p->suspicion.warned : watch->told_probed != state)) {
+	if (is_news(watch)) {
 		watch->told = probes->ops->tell(probes->arg, watch->client, &p->key, state);
 		watch->told_probed = state;
 		watch->warned &= !watch->told;
@@ -63,8 +76,17 @@ void md_probe_tell(struct md_probes *probes, struct md_probe *p)
 {
 	struct md_probe_watch *watch;
 
-	LIST_FOREACH(watch, &p->watches, of_path)
-	md_probe_tell_one(probes, watch);
+	LIST_FOREACH(watch, &p->watches, of_path) {
+		if (!is_news(watch)) {
+			md_probe_untold(probes, watch, false);
+		} else if (probes->n_tells < MD_TELLS_AT_ONCE) {
+			probes->n_tells++;
+			md_probe_tell_one(probes, watch);
+		} else {
+			md_probe_untold(probes, watch, true);
+			probes->n_hurry = probes->n_untold;
+		}
+	}
 }
 
 void md_probe_set_state(struct md_probes *probes, struct md_probe *p, enum mv_probed state)
@@ -89,7 +111,16 @@ void md_probes_tell_the_rest(struct md_probes *probes)
 		if (watch == last)
 			last = NULL;
 		md_probe_tell_one(probes, watch);
+		probes->n_hurry -= probes->n_hurry > 0;
 	}
+	if (!last)
+		probes->n_hurry = 0;
+}
+
+/* When are processes that could not be told tried again? */
+static uint64_t tell_again_ns(const struct md_probes *probes, uint64_t now_ns)
+{
+	return probes->n_hurry ? now_ns : now_ns + probes->interval_ns;
 }
 
 /* ---- schedule -------------------------------------------------------------------------------- */
@@ -159,7 +190,7 @@ uint64_t md_probe_due(const struct md_probes *probes, const struct md_probe *p)
 
 void md_probes_find_next(struct md_probes *probes, uint64_t now_ns)
 {
-	uint64_t next_ns = probes->untold ? now_ns + probes->interval_ns : UINT64_MAX;
+	uint64_t next_ns = probes->untold ? tell_again_ns(probes, now_ns) : UINT64_MAX;
 	struct md_probe *p, *next;
 
 	probes->awaited_ns = UINT64_MAX;
@@ -199,5 +230,5 @@ void md_probe_await_no_more(struct md_probes *probes, struct md_probe *p)
 void md_probes_tell_soon(struct md_probes *probes, uint64_t now_ns)
 {
 	if (probes->untold)
-		md_probes_not_after(probes, now_ns + probes->interval_ns);
+		md_probes_not_after(probes, tell_again_ns(probes, now_ns));
 }

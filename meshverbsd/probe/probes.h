@@ -169,6 +169,9 @@ struct md_probes {
 	size_t n, n_watches;
 	size_t n_scheduled, n_suspect, n_down, n_awaited; /* numbers of paths */
 	struct md_probe_watch *untold; /* their processes could not be told yet: list of utlist.h, last tried last */
+	size_t n_untold;
+	size_t n_hurry; /* of the first ones of @untold, some have not been tried: they do not wait for an interval */
+	unsigned int n_tells; /* since the tick began; MD_TELLS_AT_ONCE */
 	uint64_t next_ns; /* md_probes_tick() is due then, or later; UINT64_MAX: no tick */
 	/* regular_ns: next probe by schedule. awaited_ns: next missing echo, valid while @n_awaited. next_ns is the earlier one */
 	uint64_t regular_ns, awaited_ns;

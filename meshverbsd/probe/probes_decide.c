@@ -82,9 +82,13 @@ static void warn(struct md_probes *probes, struct md_probe *p, const struct md_p
 	if (!is_time_to_warn(probes, p, now_ns))
 		return;
 	check_others(probes, p, witness);
-	LIST_FOREACH(watch, &p->watches, of_path)
-	if (watch->watch & MV_WATCH_WORK && probes->ops->warn(probes->arg, watch->client, &p->key))
-		p->suspicion.warned = watch->warned = true;
+	LIST_FOREACH(watch, &p->watches, of_path) {
+		if (!(watch->watch & MV_WATCH_WORK) || probes->n_tells >= MD_TELLS_AT_ONCE)
+			continue;
+		probes->n_tells += MD_TELLS_OF_WARNING;
+		if (probes->ops->warn(probes->arg, watch->client, &p->key))
+			p->suspicion.warned = watch->warned = true;
+	}
 	probes->count.warnings += p->suspicion.warned;
 }
 
@@ -298,6 +302,7 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 		return;
 	}
 	probes->dropped = dropped;
+	probes->n_tells = 0;
 	probes->turn++;
 	/* Suspects that are due a little later are probed in this turn too, so that they stay in step. */
 	HASH_ITER(hh, probes->by_key, p, next) {

@@ -77,7 +77,7 @@ static struct md_probe_share *find_share(const struct md_probe *p, uint64_t acco
 	return NULL;
 }
 
-/* Charges a watch to an account. A path counts once, however many processes of the account watch the path. Return: 0; -EDQUOT; -ENOMEM. */
+/* Charges a watch to an account. A path counts once for all processes of the account. Return: 0; -EDQUOT; -ENOMEM. */
 static int count_watch(struct md_probes *probes, uint64_t account, bool new_path)
 {
 	struct md_probe_user *user;

@@ -122,7 +122,7 @@
 #define MD_FILE_ADDRS_MAX    4096 /* addresses in the hosts file */
 #define MD_QUERY_NS          (5 * MD_S) /* interval of queries to a host behind a router */
 #define MD_QUERY_RATE        250 /* queries in a second for one account; MD_TARGETS_MAX each MD_QUERY_NS are 13 times as much */
-#define MD_TARGETS_EACH_NS   4000 /* between two looks at all targets, for each target: they take a tenth of a processor at most */
+#define MD_TARGETS_EACH_NS   4000 /* between two looks at all targets, for each: looks take a tenth of a processor */
 #define MD_QUERY_TRIES       3 /* unanswered queries in a row until a target counts as silent */
 #define MD_QUERY_RETRY_NS    (250 * MD_MS) /* from an unanswered query to the next */
 #define MD_TARGET_IDLE_NS    (600 * MD_S) /* a target is removed so long after a process last needed it */
@@ -280,6 +280,12 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_PROBES_PER_S       4000 /* our probes in a second, at most; with more than 40 paths the interval grows */
 #define MD_PROBES_BURST_PER_S 20000 /* our probes in a second while paths are suspect */
 #define MD_PROBES_PER_TURN    512
+/*
+ * Processes that are told the state of paths in one tick, before the others have to wait for their turn: thousands may
+ * watch each of hundreds of paths that fail together. A warning is a packet of its own, and counts as several.
+ */
+#define MD_TELLS_AT_ONCE      8192
+#define MD_TELLS_OF_WARNING   8
 #define MD_TELLS_PER_TURN     512 /* processes that could not be told the state of a path: so many are tried again */
 #define MD_WITNESSES_MAX      8 /* other paths to a suspect's host that are probed with it */
 #define MD_ECHOES_PER_S       20000 /* probes of others that are answered in a second */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Probes of paths: paths that work, what processes are told of them, and what others send. */
-#include "probeworld.h"
+#include "probes_internal.h"
 
+#include "probeworld.h"
 #include "fault.h"
 
 /* ---- what is alive --------------------------------------------------------------------------- */
@@ -396,6 +397,92 @@ static void test_bounds_of_watches(void **state)
 	assert_null(probes.users);
 }
 
+static unsigned int n_news, n_warnings;
+
+static bool count_news(void *arg, uint64_t client, const struct md_probe_key *key, enum mv_probed state)
+{
+	(void)arg;
+	(void)client;
+	(void)key;
+	(void)state;
+	n_news++;
+	return true;
+}
+
+static bool count_warnings(void *arg, uint64_t client, const struct md_probe_key *key)
+{
+	(void)arg;
+	(void)client;
+	(void)key;
+	n_warnings++;
+	return true;
+}
+
+/* Hundreds of paths fail together, each of which thousands of processes watch: the event loop does other things in between. */
+static void test_many_told(void **state)
+{
+	enum { N_LISTS = 20, N_EACH = MD_WATCHES_PER_CLIENT, N = N_LISTS * N_EACH };
+	struct md_probe_watch_list *lists = calloc(N_LISTS, sizeof(*lists));
+	struct md_probe_ops ops = *probes.ops;
+	struct md_probe *p, *next;
+	unsigned int before;
+
+	(void)state;
+	ops.tell = count_news;
+	probes.ops = &ops;
+	for (unsigned int i = 0; i < N; i++)
+		assert_int_equal(watch_one(i / N_LISTS, 1 + i % N_LISTS, 1000, &lists[i % N_LISTS]), 0);
+	n_news = 0;
+	HASH_ITER(hh, probes.by_key, p, next)
+	md_probe_set_state(&probes, p, MV_PROBED_UP);
+	assert_int_equal(n_news, MD_TELLS_AT_ONCE);
+	/* The others are told in turns that follow at once. */
+	md_probes_tell_soon(&probes, now_ns);
+	while (n_news < N) {
+		assert_true(probes.next_ns <= now_ns);
+		before = n_news;
+		md_probes_tick(&probes, true, 0, now_ns);
+		assert_in_range(n_news - before, 1, MD_TELLS_PER_TURN);
+	}
+	assert_null(probes.untold);
+	assert_true(probes.next_ns > now_ns);
+	HASH_ITER(hh, probes.by_key, p, next)
+	for (struct md_probe_watch *w = LIST_FIRST(&p->watches); w; w = LIST_NEXT(w, of_path))
+		assert_int_equal(w->told_probed, MV_PROBED_UP);
+	for (unsigned int i = 0; i < N_LISTS; i++)
+		md_probes_drop(&probes, &lists[i]);
+	free(lists);
+	begin();
+}
+
+/* A warning is a packet for each process: of thousands that work on a path, some are warned. */
+static void test_many_warned(void **state)
+{
+	const unsigned int most = MD_TELLS_AT_ONCE / MD_TELLS_OF_WARNING, n = 2 * most;
+	struct md_probe_watch_list *lists = calloc(n, sizeof(*lists));
+	struct md_probe_ops ops = *probes.ops;
+
+	(void)state;
+	ops.warn = count_warnings;
+	probes.ops = &ops;
+	for (unsigned int i = 0; i < n; i++)
+		assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_WORK, 1 + i, 0, &lists[i], now_ns), 0);
+	watch(1, MV_WATCH_ALTERNATE);
+	run(MD_S);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	wires[0].there_lost = true;
+	n_warnings = n_told[0] = 0;
+	run(MD_S);
+	assert_int_equal(n_warnings, most);
+	assert_int_equal(n_told[0], n);
+	assert_int_equal(told[0], MV_PROBED_DOWN);
+	for (unsigned int i = 0; i < n; i++)
+		md_probes_drop(&probes, &lists[i]);
+	free(lists);
+	watch(1, 0);
+	begin();
+}
+
 /* Without memory there is no watch, no path, and nothing is counted. */
 static void test_no_memory(void **state)
 {
@@ -490,6 +577,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hosts_full_of_ranks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_watches, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_untold, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_warned, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
 	};
 
