@@ -83,7 +83,9 @@ void md_probe_tell(struct md_probes *probes, struct md_probe *p)
 			probes->n_tells++;
 			md_probe_tell_one(probes, watch);
 		} else {
-			md_probe_untold(probes, watch, true);
+			/* Whoever waits keeps the place: news without end would have the last ones never told. */
+			if (!watch->untold_prev)
+				md_probe_untold(probes, watch, true);
 			probes->n_hurry = probes->n_untold;
 		}
 	}
@@ -115,12 +117,12 @@ void md_probes_tell_the_rest(struct md_probes *probes)
 	}
 	if (!last)
 		probes->n_hurry = 0;
+	probes->n_tells = 0;
 }
 
-/* When are processes that could not be told tried again? */
-static uint64_t tell_again_ns(const struct md_probes *probes, uint64_t now_ns)
+uint64_t md_probes_next(const struct md_probes *probes)
 {
-	return probes->n_hurry ? now_ns : now_ns + probes->interval_ns;
+	return probes->n_hurry ? 0 : probes->next_ns;
 }
 
 /* ---- schedule -------------------------------------------------------------------------------- */
@@ -190,7 +192,7 @@ uint64_t md_probe_due(const struct md_probes *probes, const struct md_probe *p)
 
 void md_probes_find_next(struct md_probes *probes, uint64_t now_ns)
 {
-	uint64_t next_ns = probes->untold ? tell_again_ns(probes, now_ns) : UINT64_MAX;
+	uint64_t next_ns = probes->untold ? now_ns + probes->interval_ns : UINT64_MAX;
 	struct md_probe *p, *next;
 
 	probes->awaited_ns = UINT64_MAX;
@@ -230,5 +232,5 @@ void md_probe_await_no_more(struct md_probes *probes, struct md_probe *p)
 void md_probes_tell_soon(struct md_probes *probes, uint64_t now_ns)
 {
 	if (probes->untold)
-		md_probes_not_after(probes, tell_again_ns(probes, now_ns));
+		md_probes_not_after(probes, now_ns + probes->interval_ns);
 }

@@ -171,7 +171,7 @@ struct md_probes {
 	struct md_probe_watch *untold; /* their processes could not be told yet: list of utlist.h, last tried last */
 	size_t n_untold;
 	size_t n_hurry; /* of the first ones of @untold, some have not been tried: they do not wait for an interval */
-	unsigned int n_tells; /* since the tick began; MD_TELLS_AT_ONCE */
+	unsigned int n_tells; /* since the tick began, or md_probes_tell_the_rest() ended; MD_TELLS_AT_ONCE */
 	uint64_t next_ns; /* md_probes_tick() is due then, or later; UINT64_MAX: no tick */
 	/* regular_ns: next probe by schedule. awaited_ns: next missing echo, valid while @n_awaited. next_ns is the earlier one */
 	uint64_t regular_ns, awaited_ns;
@@ -256,6 +256,18 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
  * @dropped: datagrams lost here for want of room, since the start
  */
 void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns);
+
+/** md_probes_tell_the_rest - tell processes that could not be told before: MD_TELLS_PER_TURN of them, in turn; part of each tick */
+void md_probes_tell_the_rest(struct md_probes *probes);
+
+/**
+ * md_probes_next - when is md_probes_tick() due, or before then md_probes_tell_the_rest()?
+ *
+ * They are apart: a tick that is not due probes suspects ahead of their schedule, so that rounds would be too short.
+ *
+ * Return: time in ns, maybe in the past; UINT64_MAX: nothing is due
+ */
+uint64_t md_probes_next(const struct md_probes *probes);
 
 /** md_probes_answer - a probe has arrived over a path, known or not: is it answered? */
 enum md_probes_answer md_probes_answer(const struct md_probes *probes, const struct md_probe_key *path);

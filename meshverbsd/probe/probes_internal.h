@@ -43,8 +43,6 @@ void md_probe_tell(struct md_probes *probes, struct md_probe *p);
 void md_probe_tell_one(struct md_probes *probes, struct md_probe_watch *watch);
 /** md_probe_untold - note whether a process could not be told */
 void md_probe_untold(struct md_probes *probes, struct md_probe_watch *watch, bool untold);
-/** md_probes_tell_the_rest - tell processes that could not be told before: MD_TELLS_PER_TURN of them, in turn */
-void md_probes_tell_the_rest(struct md_probes *probes);
 /** md_probes_tell_soon - make a tick due if processes could not be told */
 void md_probes_tell_soon(struct md_probes *probes, uint64_t now_ns);
 /** md_probe_pace - ns until the path's next probe */

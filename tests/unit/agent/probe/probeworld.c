@@ -249,7 +249,9 @@ void we_read(void)
 /* When something happens next. */
 static uint64_t next_event(uint64_t until_ns)
 {
-	uint64_t tick_ns = probes.next_ns == UINT64_MAX ? UINT64_MAX : probes.next_ns + late_ns;
+	uint64_t tick_ns = probes.n_hurry	       ? now_ns + late_ns :
+			   probes.next_ns == UINT64_MAX ? UINT64_MAX :
+							  probes.next_ns + late_ns;
 	uint64_t next = tick_ns > we_run_ns ? tick_ns : we_run_ns;
 
 	for (size_t i = 0; i < n_flying; i++) {
@@ -288,6 +290,8 @@ void step(uint64_t until_ns)
 	if (probes.next_ns <= now_ns && probes.next_ns + late_ns <= now_ns) {
 		md_probes_tick(&probes, true, we_dropped, now_ns);
 		n_ticks++;
+	} else if (md_probes_next(&probes) <= now_ns) {
+		md_probes_tell_the_rest(&probes);
 	}
 }
 

@@ -439,17 +439,96 @@ static void test_many_told(void **state)
 	/* The others are told in turns that follow at once. */
 	md_probes_tell_soon(&probes, now_ns);
 	while (n_news < N) {
-		assert_true(probes.next_ns <= now_ns);
+		assert_true(md_probes_next(&probes) <= now_ns);
 		before = n_news;
-		md_probes_tick(&probes, true, 0, now_ns);
+		md_probes_tell_the_rest(&probes);
 		assert_in_range(n_news - before, 1, MD_TELLS_PER_TURN);
 	}
 	assert_null(probes.untold);
-	assert_true(probes.next_ns > now_ns);
+	assert_true(md_probes_next(&probes) > now_ns);
 	HASH_ITER(hh, probes.by_key, p, next)
 	for (struct md_probe_watch *w = LIST_FIRST(&p->watches); w; w = LIST_NEXT(w, of_path))
 		assert_int_equal(w->told_probed, MV_PROBED_UP);
 	for (unsigned int i = 0; i < N_LISTS; i++)
+		md_probes_drop(&probes, &lists[i]);
+	free(lists);
+	begin();
+}
+
+static bool host_of_named(void *arg, const struct md_probe_key *key, struct mv_host_id *ret)
+{
+	(void)arg;
+	for (unsigned int i = 0; i < N_NAMED; i++)
+		if (!memcmp(&wires[i].key, key, sizeof(*key))) {
+			*ret = (struct mv_host_id){{wires[i].host}};
+			return true;
+		}
+	return false;
+}
+
+/* Telling thousands takes many turns of the event loop, which make no rounds: a path that is silent for a moment does not fail. */
+static void test_many_told_make_no_rounds(void **state)
+{
+	enum { N_LISTS = 60, N = N_LISTS * MD_WATCHES_PER_CLIENT };
+	struct md_probe_watch_list *lists = calloc(N_LISTS, sizeof(*lists));
+	struct md_probe_ops ops = *probes.ops;
+	struct md_probe *p, *next;
+	uint64_t until_ns;
+
+	(void)state;
+	ops.tell = count_news;
+	ops.host = host_of_named;
+	probes.ops = &ops;
+	for (unsigned int i = 0; i < N; i++)
+		assert_int_equal(watch_one(i / N_LISTS, 1 + i % N_LISTS, 1000, &lists[i % N_LISTS]), 0);
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S);
+	wires[0].there_lost = true;
+	while (!md_probes_find(&probes, &wires[0].key)->suspect)
+		step(now_ns + MD_S);
+	HASH_ITER(hh, probes.by_key, p, next)
+	if (!p->n_scheduled)
+		md_probe_set_state(&probes, p, MV_PROBED_UP);
+	md_probes_tell_soon(&probes, now_ns);
+	/* More turns than there are rounds until DOWN, in less than the time of these. */
+	late_ns = INTERVAL / 200;
+	until_ns = now_ns + INTERVAL;
+	while (now_ns < until_ns)
+		step(until_ns);
+	assert_null(probes.untold);
+	assert_int_not_equal(state_of(0), MV_PROBED_DOWN);
+	late_ns = 0;
+	assert_in_range(until_down(0, MD_S), INTERVAL / 2, 2 * INTERVAL);
+	for (unsigned int i = 0; i < N_LISTS; i++)
+		md_probes_drop(&probes, &lists[i]);
+	free(lists);
+	watch(0, 0);
+	watch(1, 0);
+	begin();
+}
+
+/* A path comes and goes faster than all processes that watch the path can be told. All have their turn. */
+static void test_news_without_end(void **state)
+{
+	enum { N = MD_TELLS_AT_ONCE + 2 * MD_TELLS_PER_TURN };
+	struct md_probe_watch_list *lists = calloc(N, sizeof(*lists));
+	struct md_probe_ops ops = *probes.ops;
+	struct md_probe *p;
+
+	(void)state;
+	ops.tell = count_news;
+	probes.ops = &ops;
+	for (unsigned int i = 0; i < N; i++)
+		assert_int_equal(watch_one(0, 1 + i, 0, &lists[i]), 0);
+	p = probes.by_key;
+	for (unsigned int i = 0; i < 2; i++) {
+		md_probe_set_state(&probes, p, i % 2 ? MV_PROBED_SILENT : MV_PROBED_UP);
+		md_probes_tell_the_rest(&probes);
+	}
+	for (struct md_probe_watch *w = LIST_FIRST(&p->watches); w; w = LIST_NEXT(w, of_path))
+		assert_int_not_equal(w->told_probed, MV_PROBED_UNKNOWN);
+	for (unsigned int i = 0; i < N; i++)
 		md_probes_drop(&probes, &lists[i]);
 	free(lists);
 	begin();
@@ -578,6 +657,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_bounds_of_watches, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_untold, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_told_make_no_rounds, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_news_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_warned, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
 	};
