@@ -360,13 +360,11 @@ static bool learned_lately(struct md_msg_relay *relay, const struct md_endpoint 
 	return false;
 }
 
-/* Sending a message takes some 5 us, and looking at 64 of them as long. */
-static bool take_learning(struct md_msg_relay *relay, uint64_t now_ns)
+static bool take_learning(struct md_msg_relay *relay, uint32_t n, uint64_t now_ns)
 {
 	static const struct md_rate rate = {.per_second = MD_LEARNED_RATE, .burst = MD_LEARNED_BURST};
-	size_t most = relay->n < AT_ONCE_MAX ? relay->n : AT_ONCE_MAX;
 
-	return md_limit_take_some(&relay->learning, &rate, (uint32_t)(most + relay->n / 64), now_ns);
+	return md_limit_take_some(&relay->learning, &rate, n, now_ns);
 }
 
 void md_msg_relay_learned(struct md_msg_relay *relay, const struct mv_host_id *host,
@@ -375,12 +373,15 @@ void md_msg_relay_learned(struct md_msg_relay *relay, const struct mv_host_id *h
 	unsigned int sent = 0;
 	struct md_msg *msg, *next;
 
-	if (learned_lately(relay, to, now_ns) || !take_learning(relay, now_ns))
+	/* Sending a message takes some 5 us, and looking at 64 of them as long. */
+	if (learned_lately(relay, to, now_ns) || !take_learning(relay, 1 + (uint32_t)relay->n / 64, now_ns))
 		return;
 	HASH_ITER(hh, relay->by_id, msg, next)
 	{
 		if (!msg->sent || !relay->ops->is_at(relay->arg, host, &msg->dgid))
 			continue;
+		if (!take_learning(relay, 1, now_ns))
+			return;
 		send_to(relay, msg, to);
 		if (++sent == AT_ONCE_MAX)
 			return;

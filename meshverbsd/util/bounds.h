@@ -236,7 +236,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
  */
 #define MD_ORPHANS_MAX        2048
 #define MD_KNOWN_NS           (10 * MD_MS) /* least time between two looks at all messages that wait for a host to become known */
-/* Messages sent again when cookies are learnt: the burst is that of 85 cookies, with MD_MSGS_MAX messages under way. */
+/* Messages sent again when cookies are learnt; 64 messages that are looked at count as one. */
 #define MD_LEARNED_BURST      32768
 #define MD_LEARNED_RATE       16384 /* a second: a tenth of a processor */
 #define MD_TRIES              5
