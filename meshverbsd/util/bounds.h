@@ -274,7 +274,10 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_PROBES_MAX         4096 /* paths: 16 rails to 256 hosts; about 300 bytes each */
 #define MD_PATHS_PER_ACCOUNT  3072 /* paths of one account */
 #define MD_WATCHES_PER_CLIENT 1024 /* paths that one process watches */
-/* Watches of all processes, 128 bytes each (x86-64). Whoever tells of a path looks at all those of the path. */
+/*
+ * Watches of all processes: 128 bytes each (x86-64), and 32 for the first one of an account on a path. Whoever tells of a
+ * path looks at all those of the path.
+ */
 #define MD_WATCHES_MAX	       524288 /* 128 processes for each of MD_PROBES_MAX paths: containers full of ranks */
 #define MD_WATCHES_PER_ACCOUNT 262144 /* 256 ranks of one user with as many as one process may have */
 #define MD_PROBES_PER_S       4000 /* our probes in a second, at most; with more than 40 paths the interval grows */
