@@ -102,12 +102,21 @@ void md_probe_set_state(struct md_probes *probes, struct md_probe *p, enum mv_pr
 	md_probe_tell(probes, p);
 }
 
+/* Those that have not been tried wait for no longer than need be: the event loop may have a lot to do in each turn. */
+static unsigned int tells_of_turn(const struct md_probes *probes)
+{
+	if (!probes->n_hurry || probes->n_tells + MD_TELLS_PER_TURN > MD_TELLS_AT_ONCE)
+		return MD_TELLS_PER_TURN;
+	return MD_TELLS_AT_ONCE - probes->n_tells;
+}
+
 void md_probes_tell_the_rest(struct md_probes *probes)
 {
+	unsigned int most = tells_of_turn(probes);
 	const struct md_probe_watch *last = probes->untold ? probes->untold->untold_prev : NULL;
 
 	/* A user may have thousands of watches and read nothing. */
-	for (unsigned int i = 0; i < MD_TELLS_PER_TURN && last; i++) {
+	for (unsigned int i = 0; i < most && last; i++) {
 		struct md_probe_watch *watch = probes->untold;
 
 		if (watch == last)

@@ -257,7 +257,11 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
  */
 void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns);
 
-/** md_probes_tell_the_rest - tell processes that could not be told before: MD_TELLS_PER_TURN of them, in turn; part of each tick */
+/**
+ * md_probes_tell_the_rest - tell processes that could not be told before, in turn; part of each tick
+ *
+ * MD_TELLS_PER_TURN of them, or MD_TELLS_AT_ONCE where some have not been tried yet.
+ */
 void md_probes_tell_the_rest(struct md_probes *probes);
 
 /**
