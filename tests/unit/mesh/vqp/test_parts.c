@@ -296,6 +296,15 @@ static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
 }
 
 /* A tracked QP that can send. */
+/* What is polled is said by the test: the provider has nothing. */
+static int nothing(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	(void)cq;
+	(void)n;
+	(void)wc;
+	return 0;
+}
+
 static struct withheld_world *withheld_begin_as(bool shared)
 {
 	const struct ibv_qp_cap limits = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
@@ -304,6 +313,9 @@ static struct withheld_world *withheld_begin_as(bool shared)
 	assert_non_null(w);
 	init_cq(&w->send_cq, &w->ibv[0]);
 	init_cq(&w->recv_cq, &w->ibv[1]);
+	w->send_cq.mc = w->recv_cq.mc = &w->mc;
+	w->mc.lower.io.poll_cq = nothing;
+	mesh_lock_init(&w->mc.data.last_wqe.lock);
 	w->qp.qp_num = 7;
 	w->h = (struct mesh_vqp){.mc = &w->mc,
 				 .qp = &w->qp,
