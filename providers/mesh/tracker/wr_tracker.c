@@ -56,6 +56,7 @@ void mesh_tracker_rts(struct mesh_wr_tracker *tracker, uint32_t sq_psn)
 	tracker->acknowledged = false;
 	tracker->unlogged = false;
 	tracker->broken = false;
+	tracker->err_ns = 0;
 	tracker->rts = true;
 	mv_wrring_connect(&tracker->sends, tracker->mtu_bytes, sq_psn & 0xffffff);
 	if (tracker->walker)
@@ -297,6 +298,8 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_vqp *h, struct
 	if (!tracker->broken && h->mode != MESH_VQP_DRAINING)
 		h->client.ops->path_failed(h->client.arg);
 	tracker->broken = true;
+	if (!tracker->err_ns && h->mode != MESH_VQP_DRAINED)
+		tracker->err_ns = mesh_now_ns();
 	return false;
 }
 

@@ -56,6 +56,8 @@ struct mesh_wr_tracker {
 	 * completions in error are withheld until the end of the move.
 	 */
 	bool broken;
+	/* The QP that does the work is in ERR since then (mesh_now_ns()), and has not left its SRQ; 0: not known to be so */
+	uint64_t err_ns;
 	/* withheld completions, in their order, for all outstanding work. NULL: none yet */
 	struct mesh_completion *withheld;
 	uint32_t n_withheld, max_withheld;

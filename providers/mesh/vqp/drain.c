@@ -222,8 +222,13 @@ static int begin_err(struct mesh_vqp *h)
 {
 	int err = h->drain.in_err ? 0 : now_to_err(h);
 
-	if (!err && !h->drain.in_err)
+	if (!err && !h->drain.in_err) {
 		h->drain.err_ns = mesh_now_ns();
+		mesh_lock(&h->lock);
+		if (!h->tracker->err_ns)
+			h->tracker->err_ns = h->drain.err_ns;
+		mesh_unlock(&h->lock);
+	}
 	h->drain.in_err = !err;
 	return err;
 }

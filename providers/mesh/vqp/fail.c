@@ -123,10 +123,16 @@ static int bring_to_err(struct mesh_vqp *h)
 	struct ibv_qp_attr to_err_attr = {.qp_state = IBV_QPS_ERR};
 	struct mesh_cq *cq = h->send_cq;
 	bool appended = false;
+	uint64_t err_ns;
 	int err;
 
-	if (mesh_failover_give_up(h))
-		return -mesh_positive(mesh_vqp_modify_lower(h, &to_err_attr, IBV_QP_STATE));
+	if (mesh_failover_give_up(h)) {
+		err = -mesh_positive(mesh_vqp_modify_lower(h, &to_err_attr, IBV_QP_STATE));
+		/* One that was well leaves when it is destroyed: waiting for its last receive would cost each program some time. */
+		if (!err)
+			mesh_vqp_stop_srq(h, mesh_vqp_err_ns(h));
+		return err;
+	}
 	drop_unused_shadow(h);
 	err = prepare_sw_cq(h);
 	if (err)
@@ -142,9 +148,10 @@ static int bring_to_err(struct mesh_vqp *h)
 		mesh_cq_notify(cq);
 	if (err)
 		return err;
+	err_ns = mesh_now_ns();
 	lower_follows(h);
 	if (h->now.qp)
-		mesh_vqp_stop_srq(h);
+		mesh_vqp_stop_srq(h, err_ns);
 	return 0;
 }
 

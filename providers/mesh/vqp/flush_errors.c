@@ -310,30 +310,15 @@ bool mesh_failover_goes_on(struct mesh_vqp *h)
 	}
 }
 
-/* After a whole drain the QP has left its SRQ. */
-static bool keeps_srq(struct mesh_vqp *h)
-{
-	bool keeps;
-
-	mesh_lock(&h->lock);
-	keeps = h->mode == MESH_VQP_DRAINING || h->tracker->broken;
-	mesh_unlock(&h->lock);
-	return keeps;
-}
-
 void mesh_failover_flush_errors(struct mesh_vqp *h)
 {
-	bool keeps;
-
 	if (!h->tracker)
 		return;
-	keeps = keeps_srq(h);
 	if (flush_errors(h)) {
 		mesh_vqp_flush(h); /* later work is flushed by the program's own QP, and by fail.c */
 		return;
 	}
-	if (keeps)
-		mesh_vqp_stop_srq(h);
+	mesh_vqp_stop_srq(h, mesh_vqp_err_ns(h));
 	mesh_last_wqe_due(h);
 }
 

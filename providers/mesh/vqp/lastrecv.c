@@ -16,7 +16,8 @@
 #define DRAIN_NS   500000000ull /* the plugin reads the event: after that, the device has lost it */
 #define PROGRAM_NS 200000000ull /* the program reads events, or waits for the plugin */
 #define GRACE_NS   20000000ull /* nobody reads the event: HCAs need microseconds */
-#define STOP_NS    200000000ull /* the QP has failed: longest wait for its last receive */
+#define STOP_NS    200000000ull /* the QP has failed: twice the longest wait for the last receive of the program's own QP */
+#define POLLED_NS  2000000ull /* wait for other pollers: a program may keep a poll of an extended CQ open for as long as it likes */
 #define STEP_US	   20
 
 static bool has_come(const struct mesh_shadow *shadow)
@@ -73,26 +74,40 @@ bool mesh_vqp_drained(struct mesh_vqp *h)
 	return is_drained(h, h->drain.err_ns, h->drain.limit_ns);
 }
 
-/* Return: false: a thread polls, or the device takes too long. */
-static bool collect_last(struct mesh_vqp *h)
+/* Return: false: a thread polls. */
+static bool collect_last(struct mesh_vqp *h, uint64_t err_ns)
 {
-	uint64_t err_ns = mesh_now_ns();
+	uint64_t until_ns = mesh_now_ns() + POLLED_NS;
 	bool drained;
 
 	for (;;) {
 		drained = is_drained(h, err_ns, STOP_NS);
 		if (mesh_shadow_collect(h, &h->now) && drained)
 			return true;
-		if (mesh_vqp_is_own_poll(h) || mesh_now_ns() > err_ns + STOP_NS)
+		if (mesh_vqp_is_own_poll(h) || (drained && mesh_now_ns() > until_ns))
 			return false;
 		usleep(STEP_US);
 	}
+}
+
+uint64_t mesh_vqp_err_ns(struct mesh_vqp *h)
+{
+	uint64_t err_ns;
+
+	mesh_lock(&h->lock);
+	err_ns = h->tracker ? h->tracker->err_ns : 0;
+	mesh_unlock(&h->lock);
+	return err_ns;
 }
 
 void mesh_vqp_leave_srq(struct mesh_vqp *h)
 {
 	if (!h->srq)
 		return;
+	mesh_lock(&h->lock);
+	if (h->tracker)
+		h->tracker->err_ns = 0;
+	mesh_unlock(&h->lock);
 	if (!h->now.qp) {
 		mesh_srq_left(mesh_srq_leaving(h->mc, h->qp), true);
 	} else if (!h->now.reap_entry->stopped) {
@@ -101,8 +116,10 @@ void mesh_vqp_leave_srq(struct mesh_vqp *h)
 	}
 }
 
-void mesh_vqp_stop_srq(struct mesh_vqp *h)
+void mesh_vqp_stop_srq(struct mesh_vqp *h, uint64_t err_ns)
 {
-	if (h->srq && collect_last(h))
+	if (!h->srq || !err_ns || (h->now.qp && h->now.reap_entry->stopped))
+		return;
+	if (collect_last(h, err_ns))
 		mesh_vqp_leave_srq(h);
 }

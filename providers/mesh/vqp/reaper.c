@@ -178,8 +178,16 @@ static void reap(struct mesh_data *data, struct mesh_reap_entry *entry, bool all
 		put_back(data, entry);
 		return;
 	}
-	unlist(data, entry);
-	mesh_reap_entry_destroy(entry);
+	if (entry->rail_srq) {
+		/* Listed until it has left its SRQ: the program may destroy the SRQ once nothing is listed. */
+		destroy_qp(entry);
+		give_back(entry);
+		unlist(data, entry);
+		free(entry);
+	} else {
+		unlist(data, entry);
+		mesh_reap_entry_destroy(entry);
+	}
 	mesh_pd_put(spd);
 }
 

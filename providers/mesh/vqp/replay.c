@@ -219,6 +219,7 @@ static struct mesh_shadow take_over(struct mesh_vqp *h, struct replay *r, const 
 	}
 	h->tracker->n_withheld = 0;
 	h->tracker->broken = false;
+	h->tracker->err_ns = 0;
 	h->mode = MESH_VQP_ACTIVE;
 	mesh_post_drain(h);
 	return old;

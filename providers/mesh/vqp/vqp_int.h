@@ -123,13 +123,20 @@ bool mesh_vqp_drained(struct mesh_vqp *h);
  */
 void mesh_vqp_leave_srq(struct mesh_vqp *h);
 /**
- * mesh_vqp_stop_srq - the QP at work is in ERR: collect its last receive, then mesh_vqp_leave_srq()
+ * mesh_vqp_err_ns - since when is the QP at work, which has not left its SRQ, in ERR? mesh_now_ns()
  *
- * Waits for some microseconds, or up to 0.2 s for a device that does not tell the last receive. No
- * effect if a thread polls all that time: the QP then leaves its SRQ when it is destroyed.
- * conn->lock
+ * Return: 0: it is not known to be in ERR, or has left, or is not tracked.
  */
-void mesh_vqp_stop_srq(struct mesh_vqp *h);
+uint64_t mesh_vqp_err_ns(struct mesh_vqp *h);
+/**
+ * mesh_vqp_stop_srq - the QP at work is in ERR: collect its last receive, then mesh_vqp_leave_srq()
+ * @err_ns: in ERR since then, mesh_now_ns(); 0: not known to be, no effect
+ *
+ * Returns at once if the last receive has completed. Otherwise waits for it, up to 0.5 s after @err_ns if the device does not
+ * tell the last receive. The helper thread calls this long after ERR. No effect if another thread polls for over 2 ms: the QP
+ * then leaves its SRQ when it is destroyed. conn->lock
+ */
+void mesh_vqp_stop_srq(struct mesh_vqp *h, uint64_t err_ns);
 
 /* ---- reaper.c ---------------------------------------------------------------------------------------------------- */
 

@@ -14,6 +14,16 @@
 #include "srq.h"
 #include "vqp_int.h"
 
+static _Thread_local unsigned int n_sleeps, n_flush_sleeps; /* of this thread; while errors were given */
+
+int __real_usleep(useconds_t us);
+int __wrap_usleep(useconds_t us);
+int __wrap_usleep(useconds_t us)
+{
+	n_sleeps++;
+	return __real_usleep(us);
+}
+
 /* Two queue pairs on two NICs, and 20 receives: each NIC has half of them. */
 struct shared {
 	struct at_work *l;
@@ -78,6 +88,7 @@ static void fails(struct shared *s)
 	struct ibv_wc wc;
 
 	mesh_failover_flush_errors(s->stops->vqp);
+	n_flush_sleeps = n_sleeps;
 	wc = end_wait(&s->l->hub.end);
 	assert_int_equal(wc.wr_id, 7);
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
@@ -119,14 +130,57 @@ static void test_drained(void **state)
 	drained(true);
 }
 
-/* The program brings it to ERR, and keeps it. */
+/* The program brings it to ERR, and keeps it. Behind the program's own port it is broken by then. */
+static void ended(bool on_rail)
+{
+	struct shared s = shared_open(on_rail, false);
+
+	if (!on_rail)
+		breaks(&s);
+	end_err(s.stops);
+	if (!on_rail)
+		assert_int_equal(end_wait(&s.l->hub.end).wr_id, 7);
+	gets_all(&s);
+	shared_close(&s);
+}
+
 static void test_ended(void **state)
 {
-	struct shared s = shared_open(true, false);
+	(void)state;
+	ended(false);
+	ended(true);
+}
+
+/*
+ * The helper thread gives errors long after the queue pair went to ERR, and perhaps those of thousands: it waits for none of them, although
+ * nobody reads the event that the last receive has completed.
+ */
+static void test_no_wait(void **state)
+{
+	struct shared s = shared_open(false, false);
 
 	(void)state;
-	end_err(s.stops);
+	breaks(&s);
+	usleep(100000); /* longer than anybody waits for the last receive of the program's own queue pair */
+	n_sleeps = 0;
+	fails(&s);
+	assert_int_equal(n_flush_sleeps, 0);
 	gets_all(&s);
+	shared_close(&s);
+}
+
+/* A drain that did not bring it to ERR, since a thread was in a batch all the time: it goes on receiving, and keeps its part. */
+static void test_not_in_err(void **state)
+{
+	struct shared s = shared_open(false, false);
+
+	(void)state;
+	mesh_lock(&s.stops->vqp->lock);
+	s.stops->vqp->mode = MESH_VQP_DRAINING;
+	mesh_unlock(&s.stops->vqp->lock);
+	mesh_failover_flush_errors(s.stops->vqp);
+	assert_int_equal(s.srq->lower.n_qps, 1);
+	assert_int_equal(s.srq->lower.log.n_left, 10);
 	shared_close(&s);
 }
 
@@ -169,6 +223,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_broken, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_drained, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_ended, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_no_wait, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_not_in_err, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_comes, world_setup, world_teardown),
 	};
 
