@@ -58,7 +58,8 @@ void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really);
  * have left
  *
  * Return: 0; -ENOMEM; -EBUSY: something else intercepts polls, so consumed receives are not seen; -EHOSTUNREACH: no port of the
- * program's NIC is up, and QPs there have consumed receives that were not counted (with @later, too); -errno of the verbs. On
+ * program's NIC is up, and QPs there have consumed receives that were not counted (with @later, too); -errno of the verbs, also if
+ * no port of @rail is up while QPs in ERR are attached there. On
  * failure only the distribution of receives may have changed.
  */
 int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool later, struct mesh_rail_srq **ret);
