@@ -37,11 +37,11 @@ table() { # the used slots of rxe0's GID table
 }
 
 holds() { local gid; read -r gid <$GIDS/"$1" && [ "$gid" = "$2" ]; }
-at() { until_true 5 holds "$1" "$2" || broken "GID $2 did not come at index $1"; }
+at() { until_true 60 holds "$1" "$2" || broken "GID $2 did not come at index $1"; }
 free() { at "$1" $ZERO; }
 empty() { holds "$1" $ZERO; }
 not_empty() { ! empty "$1"; }
-taken() { until_true 5 not_empty "$1" || broken "index $1 stays empty"; }
+taken() { until_true 60 not_empty "$1" || broken "index $1 stays empty"; }
 
 add() { # ADDRESS [NETDEV]
 	local nodad=
@@ -95,7 +95,7 @@ reset() { # as after the boot; ADDRESS LINK_LOCAL_GID GID, and neighbour command
 	if ! until_true 1 fresh_table "$2" "$3"; then # a program was killed, or has left slots in use
 		rdma link del rxe0
 		rdma link add rxe0 type rxe netdev eth0
-		until_true 5 fresh_table "$2" "$3" || broken "the GID table does not become as after the boot"
+		until_true 60 fresh_table "$2" "$3" || broken "the GID table does not become as after the boot"
 	fi
 	: >$LOG
 }
@@ -122,7 +122,7 @@ begin() { # CONDITION PROGRAM...: start it in the background and wait for the co
 	"$@" </tmp/hold >$OUT 2>&1 &
 	pid=$!
 	exec 8>/tmp/hold
-	until_true 20 eval "$condition || ! kill -0 $pid 2>/dev/null"
+	until_true 120 eval "$condition || ! kill -0 $pid 2>/dev/null"
 	eval "$condition" || broken "not seen: $condition; the program said: $(<$OUT)"
 }
 
