@@ -62,7 +62,11 @@ struct md_target {
 	unsigned int n_hints; /* hints (MD_HINTS) since the last query other than for a hint */
 	bool unsent; /* the last query could not leave: a port of ours was down, or no route was there */
 	bool tells; /* this host has changed since the last answer: our description goes with each query */
-	unsigned int n_tries; /* unanswered queries in a row since the last change here, before the target counts as silent; the first ones */
+	/*
+	 * Unanswered queries in a row since the last change here, until the target counts as silent. A target that has never
+	 * answered: its first queries, up to MD_QUERY_TRIES.
+	 */
+	unsigned int n_tries;
 	struct mv_host_id host; /* sender of the last answer */
 };
 

@@ -17,8 +17,7 @@ struct mesh_rail_srq {
 	struct mesh_pd *spd; /* twin of the SRQ's PD; NULL: lower provider */
 	struct ibv_srq *srq; /* constant while there are QPs */
 	unsigned int n_qps; /* that receive from it */
-	unsigned int n_attached; /* QPs of the plugin that exist: those of n_qps, and others, in
-				    ERR; 0: lower provider */
+	unsigned int n_attached; /* QPs that exist: n_qps, and QPs in ERR that have left. The lower provider's are not counted */
 	bool stale; /* its SRQ has receives that count as elsewhere */
 	bool had_none; /* had no receive when receives were last distributed: served first */
 	struct mesh_srqlog log; /* receives here that were not polled; of the lower provider before the first move: also polled ones */

@@ -21,9 +21,8 @@
  * while others have some, is *starved*: the helper thread then redistributes. With fewer receives
  * than rail SRQs they rotate. Meanwhile peers get RNR NAKs, as when a program posts late.
  *
- * A rail SRQ whose port is down cannot be collected, unless all of its QPs have left. QPs in ERR
- * leave once their last receive is collected (mesh_vqp_leave_srq()), not when the program destroys
- * them. So if some QPs of the lower provider can move and others cannot (for example the peer is on
+ * A rail SRQ whose port is down cannot be collected, unless all of its QPs have left. A QP in ERR
+ * may leave before the program destroys the QP: mesh_vqp_stop_srq(). So if some QPs of the lower provider can move and others cannot (for example the peer is on
  * this host, or has no agent), a quarter of the receives is kept in a *reserve*: QPs that move
  * begin with these. The reserve gets none before the lower provider has plenty, and gives them back
  * when the lower provider has none.
@@ -58,9 +57,9 @@ void mesh_srq_left(struct mesh_srq_own_qp *own_qp, bool really);
  * have left
  *
  * Return: 0; -ENOMEM; -EBUSY: something else intercepts polls, so consumed receives are not seen; -EHOSTUNREACH: no port of the
- * program's NIC is up, and QPs there have consumed receives that were not counted (with @later, too); -errno of the verbs, also if
- * no port of @rail is up while QPs in ERR are attached there. On
- * failure only the distribution of receives may have changed.
+ * program's NIC is up, and QPs there have consumed receives that were not counted (with @later, too); -errno of the verbs.
+ * While QPs in ERR are attached on @rail, also an error of mesh_srq_drain(): a port of @rail has to be up then. On failure
+ * only the distribution of receives may have changed.
  */
 int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool later, struct mesh_rail_srq **ret);
 /**
@@ -71,8 +70,7 @@ int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool late
  * down.
  */
 void mesh_srq_stop_shadow(struct mesh_rail_srq *rail_srq);
-/** mesh_srq_leave_shadow - a QP of mesh_srq_join_shadow() is destroyed; @stopped: after
- * mesh_srq_stop_shadow() */
+/** mesh_srq_leave_shadow - a QP of mesh_srq_join_shadow() is destroyed; @stopped: after mesh_srq_stop_shadow() */
 void mesh_srq_leave_shadow(struct mesh_rail_srq *rail_srq, bool stopped);
 
 /**

@@ -47,8 +47,7 @@ bool mesh_srq_rebalance(struct mesh_srq *m, int *ret_err);
  */
 int mesh_rail_srq_unstale(struct mesh_rail_srq *rail_srq);
 
-/** mesh_rail_srq_close - destroy the device's SRQ, to which no QP is attached. srq_rebalance.c;
- * lock */
+/** mesh_rail_srq_close - destroy the device's SRQ, to which no QP is attached. srq_rebalance.c; lock */
 void mesh_rail_srq_close(struct mesh_rail_srq *rail_srq);
 /** mesh_rail_srq_free - srqjoin.c; free a rail SRQ without QPs */
 void mesh_rail_srq_free(struct mesh_rail_srq *rail_srq);

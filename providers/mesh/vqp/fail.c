@@ -128,7 +128,7 @@ static int bring_to_err(struct mesh_vqp *h)
 
 	if (mesh_failover_give_up(h)) {
 		err = -mesh_positive(mesh_vqp_modify_lower(h, &to_err_attr, IBV_QP_STATE));
-		/* One that was well leaves when it is destroyed: waiting for its last receive would cost each program some time. */
+		/* A QP that was well leaves its SRQ when it is destroyed: to wait for its last receive here would cost each program time. */
 		if (!err)
 			mesh_vqp_stop_srq(h, mesh_vqp_err_ns(h));
 		return err;

@@ -16,8 +16,8 @@
 #define DRAIN_NS   500000000ull /* the plugin reads the event: after that, the device has lost it */
 #define PROGRAM_NS 200000000ull /* the program reads events, or waits for the plugin */
 #define GRACE_NS   20000000ull /* nobody reads the event: HCAs need microseconds */
-#define STOP_NS    200000000ull /* the QP has failed: twice the longest wait for the last receive of the program's own QP */
-#define POLLED_NS  2000000ull /* wait for other pollers: a program may keep a poll of an extended CQ open for as long as it likes */
+#define STOP_NS    200000000ull /* mesh_vqp_stop_srq(): patience_ns() of the program's own QP is half of that at most */
+#define POLLED_NS  2000000ull /* longest wait for another thread between ibv_start_poll() and ibv_end_poll() */
 #define STEP_US	   20
 
 static bool has_come(const struct mesh_shadow *shadow)

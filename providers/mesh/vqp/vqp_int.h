@@ -150,8 +150,7 @@ struct mesh_reap_entry {
 	struct mesh_pd *spd;
 	struct mesh_shadow_cq *send_cq, *recv_cq;
 	struct mesh_rail_srq *rail_srq; /* NULL: the QP has no SRQ */
-	bool stopped; /* mesh_srq_stop_shadow() was called; conn->lock, constant once no shadow
-			 refers to the entry */
+	bool stopped; /* mesh_srq_stop_shadow() was called; conn->lock until mesh_reap_entry_init(), then constant */
 	uint32_t send_wrs, recv_wrs; /* reserved in those CQs */
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * A queue pair in ERR receives no more. So others get the receives of its SRQ at once, also those behind a port that is down, and
- * not only when the program destroys the queue pair.
+ * A queue pair in ERR receives no more. So others get the receives of its SRQ at once, also the receives behind a port
+ * that is down, and not only when the program destroys the queue pair.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static void shared_close(struct shared *s)
 	at_work_close(s->l);
 }
 
-/* Its sends are not answered: they fail, and the failure is withheld. */
+/* Nobody answers the send: it fails, and the failure is withheld. */
 static void breaks(struct shared *s)
 {
 	struct ibv_wc wc;
@@ -82,7 +82,7 @@ static void breaks(struct shared *s)
 	assert_true(broken);
 }
 
-/* Its move came to nothing: the program has its failure. */
+/* The move came to nothing: the program gets the failure. */
 static void fails(struct shared *s)
 {
 	struct ibv_wc wc;
@@ -111,7 +111,7 @@ static void test_broken(void **state)
 	broken(true);
 }
 
-/* It is drained, and waits for its peer, or for a path. */
+/* The queue pair is drained, and waits for its peer, or for a path. */
 static void drained(bool on_rail)
 {
 	struct shared s = shared_open(on_rail, false);
@@ -130,7 +130,7 @@ static void test_drained(void **state)
 	drained(true);
 }
 
-/* The program brings it to ERR, and keeps it. Behind the program's own port it is broken by then. */
+/* The program brings the queue pair to ERR, and keeps it. On the program's own NIC the queue pair is broken by then. */
 static void ended(bool on_rail)
 {
 	struct shared s = shared_open(on_rail, false);
@@ -152,8 +152,8 @@ static void test_ended(void **state)
 }
 
 /*
- * The helper thread gives errors long after the queue pair went to ERR, and perhaps those of thousands: it waits for none of them, although
- * nobody reads the event that the last receive has completed.
+ * The helper thread gives the errors of perhaps thousands of queue pairs, long after these went to ERR. It does not wait for
+ * their last receives, although nobody reads the event that the last receive has completed.
  */
 static void test_no_wait(void **state)
 {
@@ -169,7 +169,10 @@ static void test_no_wait(void **state)
 	shared_close(&s);
 }
 
-/* A drain that did not bring it to ERR, since a thread was in a batch all the time: it goes on receiving, and keeps its part. */
+/*
+ * A thread was in a batch all the time, so the drain did not bring the queue pair to ERR. The queue pair still receives,
+ * and keeps its part.
+ */
 static void test_not_in_err(void **state)
 {
 	struct shared s = shared_open(false, false);
@@ -185,8 +188,8 @@ static void test_not_in_err(void **state)
 }
 
 /*
- * Another one comes to the NIC where one in ERR is: what the NIC's SRQ had then, and others have got, is not had twice. The one in
- * ERR is destroyed first, or last.
+ * A queue pair comes to the NIC where a queue pair in ERR is attached. The NIC's SRQ still has receives that others have
+ * got: nobody gets them twice. The queue pair in ERR is destroyed first, or last.
  */
 static void comes(bool first)
 {
