@@ -14,8 +14,8 @@ TOOL = os.environ["MESHVERBS_TOOL"]
 KEY = {"version": 1, "board_id": "MT_1", "firmware": "20.1", "kernel": "6.1", "libmlx5": "ab"}
 
 
-def trial(name, verdict, reason=""):
-    return {"name": name, "verdict": verdict, "assumption": f"{name} is so.", "source": "IBTA", "reason": reason, "figures": {"seconds": 0.5}}
+def trial(name, verdict, reason="", **figures):
+    return {"name": name, "verdict": verdict, "assumption": f"{name} is so.", "source": "IBTA", "reason": reason, "figures": {"seconds": 0.5, **figures}}
 
 
 def verdict(word, *trials, device="mlx5_0"):
@@ -221,6 +221,17 @@ class Kept(QualifyTest):
         self.assertEqual(json.loads(self.file.read_text()), good)
         self.assertEqual(self.qualify("mlx5_0", "--gpu")[0], 1)
         self.assertEqual(json.loads(self.file.read_text()), bad)
+
+    @unittest.skipIf(os.geteuid(), "needs root")
+    def test_kept_after_gpu(self):
+        """Who does not try a GPU's memory does not take back that a device has failed with it."""
+        good = verdict("qualified", trial("landing", "pass"))
+        host, gpu = (verdict("failed", trial("landing", "fail", "no", rounds=5, gpu_rounds=rounds)) for rounds in (0, 3))
+        self.says(host, good, gpu, good, host, good)
+        for options, rc, kept in (([], 1, host), ([], 0, good), (["--gpu"], 1, gpu), ([], 1, gpu), ([], 1, gpu), (["--gpu"], 0, good)):
+            status, _, err = self.qualify("mlx5_0", *options)
+            self.assertEqual((status, json.loads(self.file.read_text())), (rc, kept), err)
+            self.assertEqual("not kept: with memory of a GPU the device has failed; say --gpu" in err, not options and kept == gpu)
 
     def test_not_kept(self):
         """A host without agent, a container, a user: what was found out is said, and that nobody will go by it."""

@@ -215,7 +215,7 @@ static int exit_of(enum mv_verdict verdict)
 static int keep(const struct qualify *qualify, const struct mv_qualified *q)
 {
 	if (!qualify->gpu || q->verdict != MV_VERDICT_UNSURE)
-		return qualify_keep(qualify->cli, q);
+		return qualify_keep(qualify->cli, q, qualify->gpu);
 	if (!qualify->cli->json)
 		cli_error("the verdict on %s is shown, and not kept: with --gpu an unsure one changes nothing", q->device);
 	return CLI_OK;

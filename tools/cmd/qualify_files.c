@@ -31,7 +31,21 @@ static int open_folder(const struct cli *cli)
 	return fd;
 }
 
-int qualify_keep(const struct cli *cli, const struct mv_qualified *q)
+/* Has a trial of the kept verdict failed with memory of a GPU? */
+static bool failed_on_gpu(int fd, const struct mv_qualified_key *key)
+{
+	struct mv_qualified *kept = calloc(1, sizeof(*kept));
+	char why[MV_VERDICTS_WHY];
+	bool failed = false;
+
+	if (kept && !mv_verdicts_load(fd, key, kept, why))
+		for (size_t i = 0; i < kept->n_trials; i++)
+			failed |= kept->trials[i].verdict == MV_TRIAL_FAIL && mv_qualified_figure(&kept->trials[i], "gpu_rounds", 0) > 0;
+	free(kept);
+	return failed;
+}
+
+int qualify_keep(const struct cli *cli, const struct mv_qualified *q, bool gpu)
 {
 	char path[PATH_MAX];
 	int fd, err;
@@ -48,6 +62,12 @@ int qualify_keep(const struct cli *cli, const struct mv_qualified *q)
 	fd = open_folder(cli);
 	if (fd < 0)
 		return CLI_ERROR;
+	if (!gpu && failed_on_gpu(fd, &q->key)) {
+		close(fd);
+		if (!cli->json)
+			cli_error("the verdict on %s is shown, and not kept: with memory of a GPU the device has failed; say --gpu", q->device);
+		return CLI_ATTENTION;
+	}
 	err = mv_verdicts_store(fd, q);
 	close(fd);
 	if (err)

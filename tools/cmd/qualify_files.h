@@ -7,8 +7,13 @@
 
 /* Verdicts of this host, /var/lib/meshverbs/qualified (verdicts.h), for `meshverbs qualify`. All functions print their errors. */
 
-/** qualify_keep - store a verdict if the user may, else print that it is not kept. Return: CLI_OK in both cases; CLI_ERROR */
-int qualify_keep(const struct cli *cli, const struct mv_qualified *q);
+/**
+ * qualify_keep - store a verdict if the user may, else print that it is not kept
+ * @gpu: memory of a GPU was tried. A run without does not replace a verdict that failed with such memory.
+ *
+ * Return: CLI_OK in both cases; CLI_ATTENTION: the device stays failed; CLI_ERROR
+ */
+int qualify_keep(const struct cli *cli, const struct mv_qualified *q, bool gpu);
 
 /**
  * qualify_export - write all verdicts as a JSON list to a file; "-": stdout. Return: CLI_OK; CLI_ATTENTION: some were
