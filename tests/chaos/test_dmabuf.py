@@ -18,7 +18,7 @@ STACK = contextlib.ExitStack()
 
 
 def setUpModule():
-    stage = STACK.enter_context(hosts.staged(watched.BUILD, hosts.FLAPPING))
+    stage = STACK.enter_context(hosts.staged(watched.BUILD, hosts.PATIENT))
     Dmabuf.hosts = STACK.enter_context(hosts.Hosts.up(watched.BUILD, stage, "dmabuf"))
 
 

@@ -31,7 +31,7 @@ STACK = contextlib.ExitStack()
 
 
 def setUpModule():
-    stage = STACK.enter_context(hosts.staged(PLUGIN_BUILD, hosts.SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 500\n")))
+    stage = STACK.enter_context(hosts.staged(PLUGIN_BUILD, hosts.SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 500\nmove_timeout_ms = 10000\n")))
     Watched.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "self"))
 
 

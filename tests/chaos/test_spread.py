@@ -21,7 +21,7 @@ STACK = contextlib.ExitStack()
 
 
 def setUpModule():
-    stage = STACK.enter_context(hosts.staged(watched.BUILD, hosts.FLAPPING))
+    stage = STACK.enter_context(hosts.staged(watched.BUILD, hosts.PATIENT))
     Spread.hosts = STACK.enter_context(hosts.Hosts.up(watched.BUILD, stage, "spread", topo=REPO / "tests/topo/rails4.topo"))
 
 

@@ -23,6 +23,8 @@ world.PREFIX = "chaos"
 
 # Back at once, so that there is somewhere to leave.
 FLAPPING = SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 100\n")
+# Moves that have to succeed, also where other work leaves the processes no processor for seconds. Errors wait for a quarter of the time.
+PATIENT = FLAPPING.replace("survive = on\n", "survive = on\nmove_timeout_ms = 40000\n")
 
 
 def topology(name):

@@ -85,7 +85,7 @@ def run_all(build, program, chosen, halves, seed, gpu, begin=iter):
     print(HEAD, flush=True)
     for half in halves:
         with contextlib.ExitStack() as stack:
-            stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
+            stage = stack.enter_context(hosts.staged(build, hosts.PATIENT)) if half == "stacked" else None
             place = stack.enter_context(hosts.Hosts.up(build, stage, "nccl"))
             if not gpu:
                 ranks.seem_gpudirect(place.world)

@@ -51,7 +51,7 @@ def half_of(build, half, ways, seed, pulled):
     """({way: answers}, whether all was right) of bare or stacked hosts"""
     answers, right = {}, True
     with contextlib.ExitStack() as stack:
-        stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
+        stage = stack.enter_context(hosts.staged(build, hosts.PATIENT)) if half == "stacked" else None
         place = stack.enter_context(hosts.Hosts.up(build, stage, "register"))
         for way in ways:
             answers[way], wrong = ask(place, build, way)

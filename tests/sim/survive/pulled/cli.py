@@ -66,7 +66,7 @@ def play(place, case, half, seed, build):
 def run(build, half, cases, seed, topo):
     """[(verdict, row)]"""
     with contextlib.ExitStack() as stack:
-        stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
+        stage = stack.enter_context(hosts.staged(build, hosts.PATIENT)) if half == "stacked" else None
         place = stack.enter_context(hosts.Hosts.up(build, stage, "programs", topo=topo))
         done = [play(place, case, half, seed, build) for case in cases]
     rows = [(verdict, line) for verdict, line, _ in done]
