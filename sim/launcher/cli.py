@@ -19,8 +19,9 @@ FAULT_HELP = """what to do to the packets of a device, as its HCA sends (tx) or 
   seed=N                 of the random choice by ppm
   dead | alive           the HCA answers nothing any more / again
   reset                  its driver lets go of it and takes it again: who had it open has to open it anew
-  firmware us=N [command=open,query,create,modify,reg_mr,dereg,destroy]
-                         each such command of any process takes so long; without command= all; us=0: no time, as at first
+  firmware us=N [at-once=N] [command=open,query,create,modify,reg_mr,dereg,destroy]
+                         each such command of any process takes so long; without command= all; us=0: no time, as at first;
+                         at-once: the device executes so many commands at a time, up to 32; without: any number
   late us=N              receives complete N microseconds after they were acknowledged, and LAST_WQE_REACHED comes as long after
                          that, as the specification allows; 0: at once again
   quirk NAME... | none   assumptions of meshverbs that the device breaks: psn-off-by-one, psn-highest, psn-moves, psn-messages,

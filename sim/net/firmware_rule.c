@@ -39,33 +39,50 @@ static bool choose(char *kinds, bool *chosen, char *why, size_t why_size)
 	return true;
 }
 
+/* Return: whether @text is a number of up to @most. */
+static bool number(const char *text, unsigned long long most, uint32_t *ret)
+{
+	unsigned long long value;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	*ret = (uint32_t)value;
+	return end != text && !*end && !errno && *text != '-' && value <= most;
+}
+
 int firmware_set(struct sim_dev *d, char *text, char *why, size_t why_size)
 {
-	bool chosen[SIM_N_FW] = {false}, some = false, timed = false;
-	unsigned long long us = 0;
-	char *save, *word, *end;
+	bool chosen[SIM_N_FW] = {false}, some = false, timed = false, right = true;
+	uint32_t us = 0, at_once = 0;
+	char *save, *word;
 	int kind;
 
 	for (word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		if (!strncmp(word, "us=", 3)) {
-			us = strtoull(word + 3, &end, 10);
-			timed = end != word + 3 && !*end && us <= UINT32_MAX;
+			timed = number(word + 3, UINT32_MAX, &us);
+		} else if (!strncmp(word, "at-once=", 8)) {
+			right = number(word + 8, SIM_FW_AT_ONCE, &at_once);
 		} else if (!strncmp(word, "command=", 8)) {
 			some = true;
 			if (!choose(word + 8, chosen, why, why_size))
 				return -EINVAL;
 		} else {
-			timed = false;
-			break;
+			right = false;
 		}
 	}
-	if (!timed) {
-		snprintf(why, why_size, "write: firmware us=N [command=KIND,...]");
+	if (!timed || !right) {
+		snprintf(why, why_size, "write: firmware us=N [at-once=N] [command=KIND,...], with at-once up to %d", SIM_FW_AT_ONCE);
 		return -EINVAL;
 	}
 	for (kind = 1; kind < SIM_N_FW; kind++)
 		if (chosen[kind] || !some)
-			atomic_store_explicit(&d->firmware_us[kind], (uint32_t)us, memory_order_relaxed);
+			atomic_store_explicit(&d->firmware_us[kind], us, memory_order_relaxed);
+	atomic_store_explicit(&d->firmware_at_once, at_once, memory_order_relaxed);
+	/* What waits now begins anew. */
+	for (kind = 0; kind < SIM_FW_AT_ONCE; kind++)
+		atomic_store_explicit(&d->firmware_free_ns[kind], 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&d->firmware_setting, 1, memory_order_release);
 	return 0;
 }
 
@@ -81,5 +98,8 @@ size_t firmware_format(const struct sim_dev *d, char *out, size_t size)
 		if (us && used < size)
 			used += (size_t)snprintf(out + used, size - used, "%s%s=%u", used ? " " : "", names[kind], us);
 	}
+	us = atomic_load_explicit(&d->firmware_at_once, memory_order_relaxed);
+	if (us && used && used < size)
+		used += (size_t)snprintf(out + used, size - used, " at-once=%u", us);
 	return used;
 }

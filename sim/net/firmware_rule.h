@@ -8,7 +8,8 @@
 #include "state.h"
 
 /**
- * firmware_set() - set what "us=N [command=KIND,...]" says; without kinds, of all of them
+ * firmware_set() - set what "us=N [at-once=N] [command=KIND,...]" says; without kinds, of all of them; without at-once, any number of
+ * commands of the device is executed at a time
  * @text: written to
  * @why: on failure, a sentence
  *
@@ -16,7 +17,7 @@
  */
 int firmware_set(struct sim_dev *d, char *text, char *why, size_t why_size);
 
-/** firmware_format() - "KIND=N KIND=N" of those that take time. Return: how long that is. */
+/** firmware_format() - "KIND=N KIND=N [at-once=N]" of those that take time. Return: how long that is. */
 size_t firmware_format(const struct sim_dev *d, char *out, size_t size);
 
 #endif

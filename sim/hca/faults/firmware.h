@@ -7,9 +7,9 @@
 /**
  * firmware_wait() - what the driver does while the firmware of @dev executes a command: it sleeps, and no signal ends that.
  *
- * Others do not wait for it: several commands of a device are executed at a time. Ends early when the time is made shorter meanwhile. Without
- * the lock.
+ * At most dev->firmware_at_once commands are executed at a time, in the order in which they came; others wait. Ends early when
+ * the setting is changed to a shorter time meanwhile. Without the lock.
  */
-void firmware_wait(const struct sim_dev *dev, enum sim_firmware kind);
+void firmware_wait(struct sim_dev *dev, enum sim_firmware kind);
 
 #endif
