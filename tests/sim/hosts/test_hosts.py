@@ -367,15 +367,10 @@ class Faults(WithHosts):
                       ("us=5", "at-once="), ("at-once=1", "us=5", "often")):
             self.assertEqual(self.fault("a.0", "firmware", *words, check=False).returncode, 2, words)
 
-    def test_firmware_at_once(self):
-        """Four programs open a device together: one after the other, or two at a time."""
-        four = "ibv_devinfo -d mlx5_0 >/dev/null & " * 4 + "wait"
-        for at_once, seconds in ((1, 4 * 0.3), (2, 2 * 0.3)):
-            self.fault("a.0", "firmware", "us=300000", f"at-once={at_once}", "command=open")
-            self.assertIn(f"open=300000 at-once={at_once}", self.fault("a.0", "list").stdout)
-            self.assertGreaterEqual(self.commands(("sh", "-c", four)), seconds)
-        # What waits for a command that would take for ever is through as soon as no command does.
+    def test_firmware_is_answered_again(self):
+        """What waits behind a command that takes for ever is through as soon as commands take no time."""
         self.fault("a.0", "firmware", "us=100000000", "at-once=1", "command=open")
+        self.assertIn("open=100000000 at-once=1", self.fault("a.0", "list").stdout)
         waiting = [subprocess.Popen([SIM, "exec", "-n", self.name, "a", "--", "ibv_devinfo", "-d", "mlx5_0"], stdout=subprocess.DEVNULL) for _ in range(2)]
         time.sleep(0.3)
         self.fault("a.0", "firmware", "us=0")
