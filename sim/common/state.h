@@ -182,6 +182,7 @@ struct sim_dev {
 	uint32_t devx; /* 1: contexts may have DEVX */
 	uint32_t lag_ports; /* the device is a bond of so many ports, 2; 0: it is none */
 	_Atomic uint32_t firmware_us[SIM_N_FW]; /* how long each command of that kind takes; any time */
+	_Atomic uint64_t firmware_commands; /* commands that took time so far */
 	_Atomic uint32_t firmware_setting; /* changes with it */
 	_Atomic uint32_t firmware_at_once; /* commands that take time are executed so many at a time; 0: any number */
 	_Atomic uint64_t firmware_free_ns[SIM_FW_AT_ONCE]; /* when each of these is through, CLOCK_MONOTONIC */

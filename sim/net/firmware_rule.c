@@ -2,6 +2,7 @@
 #include "firmware_rule.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,5 +102,8 @@ size_t firmware_format(const struct sim_dev *d, char *out, size_t size)
 	us = atomic_load_explicit(&d->firmware_at_once, memory_order_relaxed);
 	if (us && used && used < size)
 		used += (size_t)snprintf(out + used, size - used, " at-once=%u", us);
+	if (used && used < size)
+		used += (size_t)snprintf(out + used, size - used, " commands=%" PRIu64,
+					 atomic_load_explicit(&d->firmware_commands, memory_order_relaxed));
 	return used;
 }

@@ -17,7 +17,7 @@
  */
 int firmware_set(struct sim_dev *d, char *text, char *why, size_t why_size);
 
-/** firmware_format() - "KIND=N KIND=N [at-once=N]" of those that take time. Return: how long that is. */
+/** firmware_format() - "KIND=N KIND=N [at-once=N] commands=N" of those that take time; commands: so far. Return: how long that is. */
 size_t firmware_format(const struct sim_dev *d, char *out, size_t size);
 
 #endif

@@ -69,6 +69,7 @@ void firmware_wait(struct sim_dev *dev, enum sim_firmware kind)
 
 	if (!atomic_load_explicit(us, memory_order_relaxed))
 		return;
+	atomic_fetch_add_explicit(&dev->firmware_commands, 1, memory_order_relaxed);
 	/* A thread's sleep is longer by its timer slack, 50 us, which is as long as a command. */
 	slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);

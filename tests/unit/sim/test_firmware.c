@@ -76,6 +76,11 @@ static void test_text(void **state)
 	assert_non_null(strstr(text, "query=7"));
 	assert_non_null(strstr(text, "modify=7"));
 	assert_non_null(strstr(text, " at-once=4"));
+	assert_non_null(strstr(text, " commands=0"));
+	firmware_wait(&dev, SIM_FW_QUERY);
+	firmware_wait(&dev, SIM_FW_CREATE);
+	assert_true(firmware_format(&dev, text, sizeof(text)) > 0);
+	assert_non_null(strstr(text, " commands=1"));
 	/* Without it any number of commands is executed at a time again. */
 	set("us=7 command=modify");
 	firmware_format(&dev, text, sizeof(text));
