@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What is said of the path that a program asks for (pathfind.h). */
 #include "unit.h"
 
 #include "pathworlds.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which other paths are found, and in which order (pathfind.h). */
 #include "unit.h"
 
 #include <stdio.h>
