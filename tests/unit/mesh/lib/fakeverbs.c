@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The made-up libibverbs itself. Built once for each private ABI number the tests want:
- * FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device() and dma-buf, FAKE_REG_EX when ibv_reg_mr_ex(), too, FAKE_OLD when it is older than GID table
- * queries, FAKE_NO_VERBS when it lacks the functions of programs.
+ * The made-up libibverbs itself: its list of drivers, and its contexts. Built once for each private ABI number the tests
+ * want: FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device() and dma-buf, FAKE_REG_EX when ibv_reg_mr_ex(), too,
+ * FAKE_OLD when it is older than GID table queries, FAKE_NO_VERBS when it lacks the functions of programs.
  */
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi.h"
-#include "fakeverbs.h"
-
-#define EXPORT __attribute__((visibility("default")))
-#define CAT_(a, b) a##b
-#define CAT(a, b)  CAT_(a, b)
+#include "fakeverbs_internal.h"
 
 /* Operations that show in public, in the order of struct ibv_context_ops, then in struct verbs_context, then others. */
 #define MIRRORED(member)  {offsetof(struct verbs_context, context.ops.member)}
@@ -39,33 +31,11 @@ static const struct {
 	EXTENDED(modify_qp_rate_limit),
 };
 
-enum {
-	OP_DEREG_MR = 4,
-	OP_CREATE_CQ = 8,
-	OP_QUERY_QP = 20,
-	OP_MODIFY_QP = 21,
-	OP_CREATE_AH = 25,
-	OP_DESTROY_AH = 26,
-	OP_ASYNC_EVENT = 29,
-	OP_CREATE_QP_EX = 30,
-	OP_CREATE_FLOW = 34,
-	OP_FREE_CONTEXT = 39,
-	OP_CREATE_CQ_EX,
-	OP_REG_DMABUF_MR,
-	OP_REG_MR_EX,
-	OP_IMPORT_MR,
-	OP_IMPORT_PD,
-	OP_UNIMPORT_PD,
-	OP_SET_ECE,
-	OP_QUERY_ECE,
-	OP_QUERY_PORT,
-};
 #define N_MIRRORED (sizeof(ops) / sizeof(ops[0]))
 _Static_assert(N_MIRRORED == OP_FREE_CONTEXT, "operations that show come first");
-#define OPS_LIMIT  512
 
-static struct fake_config config;
-static unsigned int slot_of[OPS_LIMIT]; /* of each operation */
+struct fake_config config;
+unsigned int slot_of[OPS_LIMIT];
 
 EXPORT struct fake_state fake_state;
 
@@ -78,8 +48,6 @@ static struct mesh_driver_node *head(void)
 {
 	return config.defect == FAKE_LIST_HEAP ? heap_list : &list;
 }
-
-EXPORT void CAT(verbs_register_driver_, FAKE_ABI)(const struct mesh_driver_ops *driver);
 
 EXPORT void CAT(verbs_register_driver_, FAKE_ABI)(const struct mesh_driver_ops *driver)
 {
@@ -178,24 +146,22 @@ EXPORT void fake_configure(const struct fake_config *c)
 		slot_of[OP_FREE_CONTEXT] = slot_of[OP_MODIFY_QP];
 }
 
-static const void **priv_ops(struct verbs_context *tail)
+const void **priv_ops(struct verbs_context *tail)
 {
 	size_t front = config.defect == FAKE_PRIV_FAR ? 512 : config.priv_front;
 
 	return (const void **)((char *)tail->priv + front);
 }
 
-static struct verbs_context *tail_of(struct ibv_context *context)
+struct verbs_context *tail_of(struct ibv_context *context)
 {
 	return (struct verbs_context *)((char *)context - offsetof(struct verbs_context, context));
 }
 
-static struct ibv_context *context_of(struct verbs_context *start)
+struct ibv_context *context_of(struct verbs_context *start)
 {
 	return (struct ibv_context *)((char *)start + config.front + offsetof(struct verbs_context, context));
 }
-
-EXPORT void verbs_set_ops(struct verbs_context *start, const void *const *table);
 
 EXPORT void verbs_set_ops(struct verbs_context *start, const void *const *table)
 {
@@ -242,9 +208,6 @@ __attribute__((noinline)) static void *private_part_of_refused(void)
 }
 
 EXPORT void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
-					   struct verbs_context *context_offset, uint32_t driver_id);
-
-EXPORT void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
 					   struct verbs_context *context_offset, uint32_t driver_id)
 {
 	struct verbs_context *start, *tail;
@@ -288,100 +251,6 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	return 0;
 }
 
-#ifdef FAKE_IMPORT
-static void *dmabuf_op(struct ibv_pd *pd)
-{
-	void *(*op)(struct ibv_pd *);
-
-	unsigned int of = config.defect == FAKE_DMABUF_SHARED ? OP_CREATE_QP_EX : OP_REG_DMABUF_MR;
-
-	memcpy(&op, &priv_ops(tail_of(pd->context))[slot_of[of]], sizeof(op));
-	return op(pd);
-}
-
-EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
-					int access)
-{
-	(void)offset;
-	(void)length;
-	(void)iova;
-	(void)fd;
-	(void)access;
-	if (config.defect == FAKE_DMABUF_TWO)
-		dmabuf_op(pd);
-	return dmabuf_op(pd);
-}
-
-static void *op_of_pd(struct ibv_pd *pd, unsigned int op, const void *arg)
-{
-	void *(*function)(struct ibv_pd *, const void *);
-
-	memcpy(&function, &priv_ops(tail_of(pd->context))[slot_of[op]], sizeof(function));
-	return function(pd, arg);
-}
-
-EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
-{
-	return op_of_pd(pd, OP_IMPORT_MR, (const void *)(uintptr_t)handle);
-}
-
-EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
-{
-	struct ibv_pd *(*function)(struct ibv_context *, uint32_t);
-
-	memcpy(&function, &priv_ops(tail_of(context))[slot_of[OP_IMPORT_PD]], sizeof(function));
-	return function(context, handle);
-}
-
-EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
-{
-	op_of_pd(pd, OP_UNIMPORT_PD, NULL);
-}
-
-static int ece_op(struct ibv_qp *qp, struct ibv_ece *ece, unsigned int op)
-{
-	int (*function)(struct ibv_qp *, struct ibv_ece *);
-
-	memcpy(&function, &priv_ops(tail_of(qp->context))[slot_of[op]], sizeof(function));
-	return function(qp, ece);
-}
-
-EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	return ece->vendor_id ? ece_op(qp, ece, OP_SET_ECE) : EOPNOTSUPP;
-}
-
-EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	return ece_op(qp, ece, OP_QUERY_ECE);
-}
-#endif
-
-#ifdef FAKE_REG_EX
-/* Headers that are new enough declare ibv_reg_mr_ex() with their own struct. */
-EXPORT struct ibv_mr *fake_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr) __asm__("ibv_reg_mr_ex");
-
-EXPORT struct ibv_mr *fake_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
-{
-	if (config.defect == FAKE_REG_EX_TWO)
-		op_of_pd(pd, OP_IMPORT_MR, NULL);
-	return op_of_pd(pd, OP_REG_MR_EX, attr);
-}
-#endif
-
-/* Programs come here, too. verbs.h has a macro of that name. */
-EXPORT int fake_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr) __asm__("ibv_query_port");
-
-EXPORT int fake_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
-{
-	int (*function)(struct ibv_context *, uint8_t, struct ibv_port_attr *);
-
-	memcpy(&function, &priv_ops(tail_of(context))[slot_of[OP_QUERY_PORT]], sizeof(function));
-	if (config.defect == FAKE_PORT_TWO)
-		function(context, port_num, attr);
-	return function(context, port_num, attr);
-}
-
 /* What a real library puts into a context when the provider has made it. */
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
@@ -390,185 +259,6 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 
 	memcpy(&function, &priv_ops(tail_of(context))[slot_of[op]], sizeof(function));
 	return function(context, attr);
-}
-
-#ifndef FAKE_OLD
-EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
-				    size_t max_entries, uint32_t flags, size_t entry_size)
-{
-	size_t i;
-
-	(void)context;
-	(void)flags;
-	if (fake_state.query_error)
-		return fake_state.query_error;
-	fake_state.n_queries++;
-	if (fake_state.n_gids > max_entries || entry_size != sizeof(*entries))
-		return -EINVAL;
-	for (i = 0; i < fake_state.n_gids; i++) {
-		entries[i].gid = fake_state.gids[i].gid;
-		entries[i].gid_index = fake_state.gids[i].index;
-		entries[i].port_num = fake_state.gids[i].port_num;
-		entries[i].gid_type = fake_state.gids[i].type;
-		entries[i].ndev_ifindex = fake_state.gids[i].ifindex;
-	}
-	return (ssize_t)fake_state.n_gids;
-}
-
-#endif
-
-#ifndef FAKE_NO_VERBS
-/* The public functions: no test of this library calls them, the plugin asks whether they are there. */
-#define VERB(name)                                                                                         \
-	EXPORT void fake_verb_##name(void) __asm__("ibv_" #name);                                          \
-	EXPORT void fake_verb_##name(void)                                                                 \
-	{                                                                                                  \
-		abort();                                                                                   \
-	}
-MESH_VERBS(VERB)
-#endif
-
-/* The lower provider provider. Its ops lie in constant data that the dynamic linker makes read-only, as mlx5's. */
-
-static int lower_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	(void)qp;
-	(void)mask;
-	fake_state.n_modify++;
-	if (attr->ah_attr.grh.sgid_index == fake_state.modify_fails_for)
-		return EINVAL;
-	if (attr->ah_attr.grh.sgid_index < 8 && fake_state.modify_errno[attr->ah_attr.grh.sgid_index])
-		return fake_state.modify_errno[attr->ah_attr.grh.sgid_index];
-	fake_state.modify_index = attr->ah_attr.grh.sgid_index;
-	return 0;
-}
-
-static struct ibv_ah *lower_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct ibv_ah ah;
-
-	(void)pd;
-	fake_state.n_create_ah++;
-	if (attr->grh.sgid_index == fake_state.ah_fails_for) {
-		errno = EINVAL;
-		return NULL;
-	}
-	fake_state.ah_index = attr->grh.sgid_index;
-	pthread_mutex_lock(&lock);
-	fake_state.ah_dgid = attr->grh.dgid;
-	pthread_mutex_unlock(&lock);
-	return &ah;
-}
-
-static int lower_destroy_ah(struct ibv_ah *ah)
-{
-	(void)ah; /* all are one */
-	return 0;
-}
-
-static void lower_async_event(struct ibv_context *context, struct ibv_async_event *event)
-{
-	(void)context;
-	(void)event;
-	fake_state.n_async++;
-}
-
-static void lower_free_context(struct ibv_context *context)
-{
-	fake_state.n_freed++;
-	free(tail_of(context)->priv);
-	free((char *)context - offsetof(struct verbs_context, context) - config.front);
-}
-
-static int lower_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
-{
-	(void)context;
-	fake_state.n_query_port++;
-	if (port_num != 1)
-		return EINVAL;
-	*attr = fake_state.port;
-	return 0;
-}
-
-static struct ibv_mr *lower_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
-{
-	static struct ibv_mr mr; /* all are one */
-
-	mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = attr->addr, .length = attr->length};
-	mr.lkey = (uint32_t)attr->length;
-	mr.rkey = mr.lkey + 1;
-	return &mr;
-}
-
-static int lower_dereg_mr(struct ibv_mr *mr)
-{
-	(void)mr;
-	return 0;
-}
-
-static void lower_other(void)
-{
-	abort(); /* no test calls it */
-}
-
-static struct verbs_context *lower_alloc(struct ibv_device *device, int cmd_fd, void *private_data)
-{
-	const void *table[OPS_LIMIT];
-	struct verbs_context *start;
-	unsigned int i;
-
-	(void)private_data; /* as of mlx5dv_open_device(), if not NULL */
-	start = _verbs_init_and_alloc_context(device, cmd_fd, config.front + sizeof(struct verbs_context), NULL,
-					      0);
-	if (!start)
-		return NULL;
-	for (i = 0; i < OPS_LIMIT; i++)
-		table[i] = (const void *)lower_other;
-	table[slot_of[OP_MODIFY_QP]] = (const void *)lower_modify_qp;
-	table[slot_of[OP_CREATE_AH]] = (const void *)lower_create_ah;
-	table[slot_of[OP_DESTROY_AH]] = (const void *)lower_destroy_ah;
-	table[slot_of[OP_REG_MR_EX]] = (const void *)lower_reg_mr_ex;
-	table[slot_of[OP_DEREG_MR]] = (const void *)lower_dereg_mr;
-	table[slot_of[OP_ASYNC_EVENT]] = (const void *)lower_async_event;
-	table[slot_of[OP_FREE_CONTEXT]] = (const void *)lower_free_context;
-	table[slot_of[OP_QUERY_PORT]] = (const void *)lower_query_port;
-	verbs_set_ops(start, table);
-	return start;
-}
-
-static struct verbs_context *lower_import(struct ibv_device *device, int cmd_fd)
-{
-	return lower_alloc(device, cmd_fd, NULL);
-}
-
-static bool lower_match(struct verbs_sysfs_dev *sysfs_dev)
-{
-	(void)sysfs_dev;
-	return true;
-}
-
-static const struct mesh_driver_ops lower_providers[] = {
-	{.name = "mlx5", .match_device = lower_match, .alloc_context = lower_alloc, .import_context = lower_import},
-	{.name = "rxe", .match_device = lower_match, .alloc_context = lower_alloc, .import_context = lower_import},
-};
-/* A lower provider whose functions are not its own: those of libc. */
-static const struct mesh_driver_ops strange_ops = {
-	.name = "strange",
-	.alloc_context = (struct verbs_context * (*)(struct ibv_device *, int, void *)) abort,
-};
-
-EXPORT void fake_register_lower(const char *name);
-
-EXPORT void fake_register_lower(const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(lower_providers) / sizeof(lower_providers[0]); i++)
-		if (!strcmp(lower_providers[i].name, name))
-			CAT(verbs_register_driver_, FAKE_ABI)(&lower_providers[i]);
-	if (!strcmp(name, "strange"))
-		CAT(verbs_register_driver_, FAKE_ABI)(&strange_ops);
 }
 
 /* As libibverbs does: ask the drivers in order; the first that says yes makes the context. */
@@ -624,33 +314,4 @@ EXPORT struct ibv_context *fake_import_device(const char *lower, struct ibv_devi
 	struct verbs_context *start = node ? node->ops->import_context(device, -1) : NULL;
 
 	return start ? context_of(start) : NULL;
-}
-
-static const void *op_of(struct ibv_context *context, unsigned int op)
-{
-	return priv_ops(tail_of(context))[slot_of[op]];
-}
-
-EXPORT int fake_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
-
-EXPORT int fake_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	return ((int (*)(struct ibv_qp *, struct ibv_qp_attr *, int))op_of(qp->context, OP_MODIFY_QP))(
-		qp, attr, mask);
-}
-
-EXPORT struct ibv_ah *fake_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
-
-EXPORT struct ibv_ah *fake_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	return ((struct ibv_ah * (*)(struct ibv_pd *, struct ibv_ah_attr *))op_of(pd->context, OP_CREATE_AH))(
-		pd, attr);
-}
-
-EXPORT void fake_async_event(struct ibv_context *context, struct ibv_async_event *event);
-
-EXPORT void fake_async_event(struct ibv_context *context, struct ibv_async_event *event)
-{
-	((void (*)(struct ibv_context *, struct ibv_async_event *))op_of(context, OP_ASYNC_EVENT))(context,
-												   event);
 }
