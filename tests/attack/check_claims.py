@@ -15,8 +15,9 @@ missing = sorted(name for name, _ in named if name not in here)
 names = [name for name, _ in named]
 attacks = [name for file in ("container", "key", "link", "message", "offpath", "process")
            for name in re.findall(r"^    def (test_\w+)", (TOP / f"tests/attack/test_{file}.py").read_text(), re.M)]
-attacks += re.findall(r"cmocka_unit_test_setup_teardown\(|(?:KEYED|PLAIN)\((test_\w+)\)",
-                      (TOP / "tests/unit/secure/test_secure_attack.c").read_text())
+attacks += [name for file in ("attack", "flood", "replay")
+            for name in re.findall(r"(?:KEYED|PLAIN)\((test_\w+)\)",
+                                   (TOP / f"tests/unit/secure/test_secure_{file}.c").read_text())]
 covered = [name.rstrip("_") for name, star in named if star == "*"]
 unnamed = sorted({name for name in attacks if name and name not in names and
                   not any(name.startswith(prefix) for prefix in covered)})
