@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* One queue pair of a pair (pair.h) whose rings are read as libmlx5 has them (wrmlx5.h). What is not said to return fails
- * the test. */
+/* One queue pair of a pair (pair.h), whose rings are read as libmlx5 has them (wrmlx5.h). What is not
+ * said to return fails the test. */
 #ifndef SIM_VERBS_RING_H
 #define SIM_VERBS_RING_H
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "pathworlds.h"
-#include "topo.h"
 
 static uint8_t type_of(const char *name)
 {

@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "connect.h"
-#include "failover_exec.h"
 #include "held.h"
 #include "passthrough.h"
 #include "said.h"

@@ -24,7 +24,7 @@ extern int refuses; /* what it says then; 0: it is there */
 extern bool listens; /* the lower provider's goes to RTR at once, as mesh_conn_listen() does */
 extern _Atomic unsigned int n_submitted; /* to workers */
 
-/** open_in_init - the connection, in INIT; @reads: what libmlx5 has is read; else all batches are ours from the beginning */
+/** open_in_init - the connection, in INIT; @reads: what libmlx5 has is read; else all batches are ours from then on */
 void open_in_init(enum mv_path_verdict verdict, bool reads);
 /** open_with - that, and in RTR */
 void open_with(enum mv_path_verdict verdict, bool reads);

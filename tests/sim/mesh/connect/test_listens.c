@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * A connection that is held while its peer is asked, in a host of the simulator: the lower provider's queue pair receives
- * meanwhile what the peer may send at once. It stops that when the peer has the other RoCE version, also if the program
- * polls an extended CQ, and nothing is lost.
+ * A connection that is held while its peer is asked, in a host of the simulator: the lower provider's queue pair
+ * receives meanwhile what the peer may send at once. It stops that when the peer has the other RoCE version, also if
+ * the program polls an extended CQ, and nothing is lost.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * A connection that is held while its peer is asked, and then left as the program made it, in a host of the simulator: the
- * program is in a batch (ibv_wr_start()) meanwhile, and asks for the state of its queue pair. Nobody waits for ever, and
- * nothing is lost. Nor where another thread of the program modifies it.
+ * A connection that is held while its peer is asked, and then left as the program made it, in a host of the simulator:
+ * the program is in a batch (ibv_wr_start()) meanwhile, and asks for the state of its queue pair. Nobody waits for
+ * ever, and nothing is lost. Nor where another thread of the program modifies it.
  */
 #include <errno.h>
 #include <pthread.h>

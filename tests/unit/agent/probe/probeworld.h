@@ -51,7 +51,7 @@ int setup(void **state);
 int teardown(void **state);
 /** watch - by the process whose list @watches is */
 void watch(unsigned int path, uint8_t mask);
-/** watch_one - one of many paths (no two are the same), by process @client of @account; returns what md_probes_watch() does */
+/** watch_one - one of many paths, no two the same, by process @client; returns what md_probes_watch() does */
 int watch_one(unsigned int path, uint64_t client, uint64_t account, struct md_probe_watch_list *list);
 enum mv_probed state_of(unsigned int path);
 /** peer_runs, we_read - an agent has the processor now */

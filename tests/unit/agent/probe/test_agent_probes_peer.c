@@ -2,7 +2,6 @@
 /* What an agent makes of the probes of its peer: when they do for its own, and when they do not. */
 #include "twoends.h"
 
-#include <string.h>
 
 /* What the end that rests makes of a probe that it hears now. Return: by how much its own next one is later. */
 static int64_t put_off_by(unsigned int end, const struct md_probe_wire *wire, struct mv_host_id sender)

@@ -5,8 +5,8 @@
 #include "msg_relay.h"
 
 /*
- * Messages to one destination, 10.1.0.2, which is at the host peers_id(1) and has as many endpoints as the test says. The
- * network is a list, the clock is ours. What is not said to return fails the test.
+ * Messages to one destination, 10.1.0.2, which is at the host peers_id(1) and has as many endpoints as the test
+ * says. The network is a list, the clock is ours.
  */
 
 #define ALL (MD_PATHS_MAX + 1)
@@ -30,9 +30,9 @@ extern const struct md_endpoint here, elsewhere, of_another;
 int relay_setup(void **state);
 int relay_teardown(void **state);
 
-/** send_one - a message that says something new, from queue pair 77 of @client; returns what md_msg_relay_send() does */
+/** send_one - a message that says something new, from @client; returns what md_msg_relay_send() does */
 int send_one(uint64_t client);
-/** send_same - the same that was said last */
+/** send_same - the same that was said last; returns likewise */
 int send_same(uint64_t client);
 /** run - let time pass, up to @until, in the steps that the relay asks for; returns how many */
 unsigned int run(uint64_t until);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* How often the agent's directory is searched for other paths, and how long what was found and the directory's file are kept. */
+/* How often the agent's directory is searched for other paths, and how long its file and what was found are kept. */
 #include "published.h"
 
 #include <stdio.h>

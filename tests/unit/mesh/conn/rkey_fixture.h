@@ -6,8 +6,8 @@
 #include "vqp_int.h"
 
 /*
- * A connection that has moved, whose peer has keys to forget. Time passes only while somebody sleeps, and what the helper
- * thread would send is noted.
+ * A connection that has moved, whose peer has keys to forget. Time passes only while somebody sleeps, and what the
+ * helper thread would send is noted.
  */
 
 #define MS 1000000ull

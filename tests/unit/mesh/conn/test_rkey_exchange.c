@@ -3,8 +3,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 #include <time.h>
 #include <cmocka.h>
 

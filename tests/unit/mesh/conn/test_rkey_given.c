@@ -2,7 +2,7 @@
 /* Keys that the peer has yet to forget are not given to the program again before; other keys are at once. */
 #include <stdarg.h>
 #include <setjmp.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <cmocka.h>
 
 #include "rkey_fixture.h"

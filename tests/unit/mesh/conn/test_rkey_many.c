@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 #include <cmocka.h>
 

@@ -5,7 +5,7 @@
 #include "conn.h"
 #include "vqp_int.h"
 
-/* A program's queue pair 7 of device mlx5_9, and what the lower provider and libibverbs are asked to change of theirs. */
+/* A program's queue pair 7 of device mlx5_9, and what the lower provider and libibverbs are asked to change. */
 
 extern struct mesh_context *context;
 extern struct ibv_context verbs;

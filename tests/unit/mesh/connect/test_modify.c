@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "connect_fixture.h"
-#include "negotiateint.h"
 #include "udint.h"
 
 #define READS  IBV_ACCESS_REMOTE_READ

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The made-up libibverbs itself: its list of drivers, and its contexts. Built once for each private ABI number the tests
- * want: FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device() and dma-buf, FAKE_REG_EX when ibv_reg_mr_ex(), too,
- * FAKE_OLD when it is older than GID table queries, FAKE_NO_VERBS when it lacks the functions of programs.
+ * The made-up libibverbs itself: its list of drivers, and its contexts. Built once for each private ABI number the
+ * tests want: FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device() and dma-buf, FAKE_REG_EX when
+ * ibv_reg_mr_ex(), too, FAKE_OLD when it is older than GID table queries, FAKE_NO_VERBS when it lacks the functions of
+ * programs.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The lower providers of the made-up libibverbs. Their ops lie in constant data that the dynamic linker makes read-only, as mlx5's. */
+/*
+ * The lower providers of the made-up libibverbs. Their ops lie in constant data that the dynamic linker makes
+ * read-only, as mlx5's.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <setjmp.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <cmocka.h>
 
 #include "monitor_fixture.h"

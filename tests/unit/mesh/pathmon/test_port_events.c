@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Ports that are down by their events, and ways of finding out that tests can switch off. */
-#include <errno.h>
 #include <stdarg.h>
 #include <setjmp.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <cmocka.h>
 
 #include "detect.h"
