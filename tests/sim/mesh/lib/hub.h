@@ -83,5 +83,9 @@ void at_work_works(struct at_work *l, struct end *e);
 /** failover_drain - nothing of it is done at the lower provider any more; failover_move - and it goes on at the rail */
 void failover_drain(struct end *e, struct mv_move_sync *sync);
 void failover_move(struct end *e);
+/** half_open - @from sends to @to, and its message ends in the middle: @to has begun to fill a receive */
+void half_open(struct end *from, struct end *to);
+/** n_counted - receives that are noted to be in @srq, wherever */
+uint32_t n_counted(const struct mesh_srq *srq);
 
 #endif

@@ -97,35 +97,6 @@ static void test_drain_unpolled(void **state)
 
 /* ---- receives that fail ------------------------------------------------------------------------------------------ */
 
-/* Who sends to @to, and whose message ends in its middle: @to has begun to fill a receive. */
-static void half_open(struct end *from, struct end *to)
-{
-	struct ibv_qp_attr rtr = world_rtr(&world, false, to->qp->qp_num, PSN), rts = world_rts(PSN);
-	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .num_sge = 2}, *bad;
-	struct ibv_sge halves[2];
-
-	rtr.path_mtu = IBV_MTU_256;
-	assert_int_equal(world.mc->lower.qp.modify_qp(from->qp, &rtr, RTR_MASK), 0);
-	assert_int_equal(world.mc->lower.qp.modify_qp(from->qp, &rts, RTS_MASK), 0);
-	from->qp->state = IBV_QPS_RTS;
-	halves[0] = (struct ibv_sge){(uintptr_t)from->buf, SLOT_BYTES, from->mr->lkey};
-	halves[1] = (struct ibv_sge){(uintptr_t)from->buf, SLOT_BYTES, ~from->mr->lkey};
-	wr.sg_list = halves;
-	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
-	assert_int_equal(end_wait(from).status, IBV_WC_LOC_PROT_ERR);
-	end_wait_begun(to, PSN);
-}
-
-static uint32_t n_counted(const struct mesh_srq *srq)
-{
-	const struct mesh_rail_srq *rail_srq;
-	uint32_t n = srq->lower.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_withheld;
-
-	for (rail_srq = srq->shadows; rail_srq; rail_srq = rail_srq->next)
-		n += rail_srq->log.n_left;
-	return n;
-}
-
 /* @to is at the lower provider, as are @l's, and about to move. @noted: its log is not read */
 static void half_received(struct at_work *l, struct end *from, struct end *to, bool noted)
 {
