@@ -6,38 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config_types.h"
+#include "fd_all.h"
 
 #define FILE_MAX_BYTES (64 * 1024)
-
-/*
- * Return: bytes read, at most FILE_MAX_BYTES + 1, which shows a longer file; -errno; -EMEDIUMTYPE: not a regular file.
- */
-static ssize_t read_file(int fd, char *buf)
-{
-	struct stat st;
-	size_t len = 0;
-
-	if (fstat(fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EMEDIUMTYPE;
-	while (len < FILE_MAX_BYTES + 1) {
-		ssize_t n = read(fd, buf + len, FILE_MAX_BYTES + 1 - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			break;
-		len += (size_t)n;
-	}
-	return (ssize_t)len;
-}
 
 static unsigned int report_file(struct mv_config *config, const char *file, mv_config_report report,
 				void *arg, const char *text)
@@ -78,7 +52,7 @@ unsigned int mv_config_load(struct mv_config *config, const char *file, mv_confi
 		return report_errno(config, file, report, arg, errno);
 
 	buf = malloc(FILE_MAX_BYTES + 1);
-	len = buf ? read_file(fd, buf) : -ENOMEM;
+	len = buf ? mv_read_regular(fd, buf, FILE_MAX_BYTES + 1) : -ENOMEM;
 	close(fd);
 	if (len == -EMEDIUMTYPE)
 		n_reports = report_file(config, file, report, arg, "is not a regular file, defaults serve");

@@ -12,6 +12,7 @@
 
 #include <json-c/json.h>
 
+#include "fd_all.h"
 #include "qualified.h"
 
 #define FILE_BYTES_MAX (1u << 20)
@@ -165,25 +166,6 @@ int mv_qualified_parse(const char *text, size_t size, struct mv_qualified *ret)
 	return err;
 }
 
-/* Return: bytes, or -errno. */
-static ssize_t read_all(int fd, char *buf, size_t size)
-{
-	size_t used = 0;
-	ssize_t n;
-
-	while (used < size) {
-		n = read(fd, buf + used, size - used);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			break;
-		used += (size_t)n;
-	}
-	return (ssize_t)used;
-}
-
 int mv_qualified_read(const char *path, struct mv_qualified *ret)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err = 0;
@@ -200,7 +182,7 @@ int mv_qualified_read(const char *path, struct mv_qualified *ret)
 	else if (!(buf = malloc((size_t)sb.st_size + 1)))
 		err = -ENOMEM;
 	if (!err) {
-		n = read_all(fd, buf, (size_t)sb.st_size);
+		n = mv_read_all(fd, buf, (size_t)sb.st_size);
 		err = n < 0 ? (int)n : mv_qualified_parse(buf, (size_t)n, ret);
 	}
 	free(buf);
@@ -296,21 +278,6 @@ char *mv_qualified_text(const struct mv_qualified *q)
 	return text;
 }
 
-static int write_all(int fd, const char *text)
-{
-	size_t left = strlen(text);
-	ssize_t n;
-
-	for (; left; text += n, left -= (size_t)n) {
-		n = write(fd, text, left);
-		if (n < 0 && errno == EINTR)
-			n = 0;
-		if (n < 0)
-			return -errno;
-	}
-	return 0;
-}
-
 int mv_qualified_write(const char *path, const struct mv_qualified *q)
 {
 	char temporary[PATH_MAX], *text;
@@ -326,7 +293,7 @@ int mv_qualified_write(const char *path, const struct mv_qualified *q)
 		err = -errno;
 		goto out;
 	}
-	err = write_all(fd, text);
+	err = mv_write_all(fd, text, strlen(text));
 	if (!err && (fchmod(fd, 0644) || fsync(fd)))
 		err = -errno;
 	if (close(fd) && !err)

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fd_all.h"
+
 #define FILE_BYTES_MAX (1 << 20)
 
 /* @above: the parent folder, whose owner could replace this one. */
@@ -62,22 +64,6 @@ static const char *check_file(const struct stat *st, const struct stat *above)
 	return NULL;
 }
 
-/* Return: bytes, at most @size; -errno */
-static ssize_t read_all(int fd, char *buf, size_t size)
-{
-	size_t len = 0;
-	ssize_t n = 1;
-
-	while (n > 0 && len < size) {
-		n = read(fd, buf + len, size - len);
-		if (n < 0 && errno == EINTR)
-			n = 1;
-		else if (n > 0)
-			len += (size_t)n;
-	}
-	return n < 0 ? -errno : (ssize_t)len;
-}
-
 static int parse_file(int fd, size_t size, struct mv_qualified *ret)
 {
 	char *buf = malloc(size + 1);
@@ -86,7 +72,7 @@ static int parse_file(int fd, size_t size, struct mv_qualified *ret)
 
 	if (!buf)
 		return -ENOMEM;
-	n = read_all(fd, buf, size);
+	n = mv_read_all(fd, buf, size);
 	err = n < 0 ? (int)n : mv_qualified_parse(buf, (size_t)n, ret);
 	free(buf);
 	return err;
@@ -153,21 +139,6 @@ int mv_verdicts_load(int dir_fd, const struct mv_qualified_key *key, struct mv_q
 	return err;
 }
 
-static int write_all(int fd, const char *text)
-{
-	size_t len = strlen(text);
-	ssize_t n;
-
-	while (len) {
-		n = write(fd, text, len);
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		text += n > 0 ? n : 0;
-		len -= n > 0 ? (size_t)n : 0;
-	}
-	return fsync(fd) ? -errno : 0;
-}
-
 int mv_verdicts_store(int dir_fd, const struct mv_qualified *q)
 {
 	static const char aside[] = ".new";
@@ -181,7 +152,7 @@ int mv_verdicts_store(int dir_fd, const struct mv_qualified *q)
 		return -ENOMEM;
 	unlinkat(dir_fd, aside, 0);
 	fd = openat(dir_fd, aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	err = fd < 0 ? -errno : write_all(fd, text);
+	err = fd < 0 ? -errno : mv_write_lasting(fd, text, strlen(text));
 	/* Independent of the umask. */
 	if (!err && fchmod(fd, 0644))
 		err = -errno;

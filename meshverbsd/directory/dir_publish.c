@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fd_all.h"
+
 #define NEW_FILE MV_DIRECTORY_FILE ".new"
 
 static void supersede(struct mv_dir_header *header)
@@ -37,24 +39,6 @@ static struct mv_dir_header *map_former(int dir_fd)
 	return header;
 }
 
-/* write(2), because a full file system then gives an error; with a mapping it would be a signal. */
-static int write_all(int fd, const void *bytes, size_t len)
-{
-	const char *at = bytes;
-
-	while (len) {
-		ssize_t n = write(fd, at, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		at += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Return: mapping of a new file with that content, named NEW_FILE; NULL: *@err. */
 static struct mv_dir_header *make_file(int dir_fd, const struct mv_dir_header *image, int *err)
 {
@@ -68,7 +52,8 @@ static struct mv_dir_header *make_file(int dir_fd, const struct mv_dir_header *i
 		return NULL;
 	}
 	/* Readable by everybody, whatever the umask. */
-	*err = fchmod(fd, 0644) ? -errno : write_all(fd, image, image->size_bytes);
+	/* write(2), because a full file system then gives an error; with a mapping it would be a signal. */
+	*err = fchmod(fd, 0644) ? -errno : mv_write_all(fd, image, image->size_bytes);
 	if (!*err) {
 		header = mmap(NULL, image->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (header == MAP_FAILED) {

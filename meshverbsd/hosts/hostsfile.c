@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "fd_all.h"
 #include "fields.h"
 
 #define FILE_MAX_BYTES (1024 * 1024)
@@ -125,30 +125,6 @@ unsigned int md_hostsfile_parse(struct md_targets *targets, struct md_pins *pins
 	return parser.n_reports;
 }
 
-/* Return: bytes read, at most FILE_MAX_BYTES + 1; -errno. */
-static ssize_t read_file(int fd, char *buf)
-{
-	size_t len = 0;
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EMEDIUMTYPE;
-	while (len <= FILE_MAX_BYTES) {
-		ssize_t n = read(fd, buf + len, FILE_MAX_BYTES + 1 - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			break;
-		len += (size_t)n;
-	}
-	return (ssize_t)len;
-}
-
 unsigned int md_hostsfile_load(struct md_targets *targets, struct md_pins *pins, const char *path,
 			       md_hostsfile_report report, void *arg)
 {
@@ -164,7 +140,7 @@ unsigned int md_hostsfile_load(struct md_targets *targets, struct md_pins *pins,
 		return 1;
 	}
 	buf = malloc(FILE_MAX_BYTES + 1);
-	len = buf ? read_file(fd, buf) : -ENOMEM;
+	len = buf ? mv_read_regular(fd, buf, FILE_MAX_BYTES + 1) : -ENOMEM;
 	close(fd);
 	if (len < 0)
 		report(arg, 0, strerror((int)-len));

@@ -11,6 +11,8 @@
 
 #include <sodium.h>
 
+#include "fd_all.h"
+
 #define ASIDE MD_IDENTITY_FILE ".new"
 
 static_assert(crypto_sign_PUBLICKEYBYTES == MD_PUBLIC_BYTES && crypto_box_PUBLICKEYBYTES == MD_PUBLIC_BYTES, "public keys");
@@ -253,8 +255,7 @@ static int load_fd(int fd, const char *machine_id, struct md_identity *ret, char
 {
 	char text[MD_IDENTITY_FILE_SIZE];
 	struct stat st;
-	size_t len = 0;
-	ssize_t n;
+	ssize_t len;
 	int err;
 
 	if (fstat(fd, &st))
@@ -262,13 +263,10 @@ static int load_fd(int fd, const char *machine_id, struct md_identity *ret, char
 	err = check_file(&st, why, why_size);
 	if (err)
 		return err;
-	do {
-		n = read(fd, text + len, sizeof(text) - len);
-		if (n < 0 && errno != EINTR)
-			return fail(-errno, why, why_size, strerror(errno));
-		len += n > 0 ? (size_t)n : 0;
-	} while (n && len < sizeof(text));
-	err = md_identity_parse(text, len, machine_id, ret, why, why_size);
+	len = mv_read_all(fd, text, sizeof(text));
+	if (len < 0)
+		return fail((int)len, why, why_size, strerror((int)-len));
+	err = md_identity_parse(text, (size_t)len, machine_id, ret, why, why_size);
 	sodium_memzero(text, sizeof(text));
 	if (!err) {
 		ret->lasting = true;
@@ -288,16 +286,6 @@ int md_identity_load(int dir_fd, const char *machine_id, struct md_identity *ret
 	return err;
 }
 
-static int write_file(int fd, const char *text)
-{
-	size_t len = strlen(text);
-	ssize_t n = write(fd, text, len);
-
-	if (n != (ssize_t)len)
-		return n < 0 ? -errno : -ENOSPC;
-	return fsync(fd) ? -errno : 0;
-}
-
 int md_identity_save(int dir_fd, const char *machine_id, struct md_identity *identity)
 {
 	char text[MD_IDENTITY_FILE_SIZE];
@@ -309,7 +297,7 @@ int md_identity_save(int dir_fd, const char *machine_id, struct md_identity *ide
 	if (fd < 0)
 		return -errno;
 	md_identity_format(identity, machine_id, text);
-	err = write_file(fd, text);
+	err = mv_write_lasting(fd, text, strlen(text));
 	sodium_memzero(text, sizeof(text));
 	/* mtime as md_identity_load() will read it. */
 	if (!err && fstat(fd, &st))

@@ -12,6 +12,7 @@
 
 #include <utlist.h>
 
+#include "fd_all.h"
 #include "statement.h"
 
 #define ASIDE	       MD_PINS_FILE ".new"
@@ -361,21 +362,6 @@ char *md_pins_format(const struct md_pins *pins, size_t *ret_len)
 
 /* ---- file ------------------------------------------------------------------------------------ */
 
-/* Return: bytes read; -EFBIG: @size or more. */
-static ssize_t read_all(int fd, char *buf, size_t size)
-{
-	size_t len = 0;
-	ssize_t n;
-
-	do {
-		n = read(fd, buf + len, size - len);
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		len += n > 0 ? (size_t)n : 0;
-	} while (n && len < size);
-	return len == size ? -EFBIG : (ssize_t)len;
-}
-
 static int load_fd(int fd, struct md_pins *pins, unsigned int *ret_n_bad, unsigned int *ret_line)
 {
 	struct stat st;
@@ -391,7 +377,9 @@ static int load_fd(int fd, struct md_pins *pins, unsigned int *ret_n_bad, unsign
 	text = malloc(MD_PINS_BYTES_MAX);
 	if (!text)
 		return -ENOMEM;
-	len = read_all(fd, text, MD_PINS_BYTES_MAX);
+	len = mv_read_all(fd, text, MD_PINS_BYTES_MAX);
+	if (len == MD_PINS_BYTES_MAX)
+		len = -EFBIG;
 	if (len >= 0)
 		*ret_n_bad = md_pins_parse(pins, text, (size_t)len, ret_line);
 	free(text);
@@ -411,21 +399,6 @@ int md_pins_load(int dir_fd, struct md_pins *pins, unsigned int *ret_n_bad, unsi
 	return err;
 }
 
-static int write_all(int fd, const char *text, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -ENOSPC;
-		text += n;
-		len -= (size_t)n;
-	}
-	return fsync(fd) ? -errno : 0;
-}
-
 int md_pins_save(int dir_fd, const char *text, size_t len)
 {
 	int fd, err;
@@ -434,7 +407,7 @@ int md_pins_save(int dir_fd, const char *text, size_t len)
 	fd = openat(dir_fd, ASIDE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	err = write_all(fd, text, len);
+	err = mv_write_lasting(fd, text, len);
 	if (close(fd) && !err)
 		err = -errno;
 	if (!err && renameat(dir_fd, ASIDE, dir_fd, MD_PINS_FILE))

@@ -12,6 +12,8 @@
 
 #include <sodium.h>
 
+#include "fd_all.h"
+
 #define FILE_MAX_BYTES   4096
 #define SECRET_MAX_BYTES 1024 /* of one line, after decoding */
 
@@ -145,23 +147,6 @@ static int check_file(const struct stat *st, char *why, size_t why_size)
 	return 0;
 }
 
-/* Reads the whole file. -EINVAL: longer than @size. */
-static ssize_t read_all(int fd, char *buf, size_t size, char *why, size_t why_size)
-{
-	size_t len = 0;
-	ssize_t n;
-
-	do {
-		n = read(fd, buf + len, size - len);
-		if (n < 0 && errno != EINTR)
-			return fail(-errno, why, why_size, strerror(errno));
-		len += n > 0 ? (size_t)n : 0;
-	} while (n && len < size);
-	if (len == size)
-		return fail(-EINVAL, why, why_size, "it is too long");
-	return (ssize_t)len;
-}
-
 static int load_fd(int fd, struct md_keys *ret, char *why, size_t why_size)
 {
 	char text[FILE_MAX_BYTES];
@@ -174,8 +159,13 @@ static int load_fd(int fd, struct md_keys *ret, char *why, size_t why_size)
 	rc = check_file(&st, why, why_size);
 	if (rc)
 		return rc;
-	len = read_all(fd, text, sizeof(text), why, why_size);
-	rc = len < 0 ? (int)len : md_keys_parse(text, (size_t)len, ret, why, why_size);
+	len = mv_read_all(fd, text, sizeof(text));
+	if (len < 0)
+		rc = fail((int)len, why, why_size, strerror((int)-len));
+	else if (len == sizeof(text))
+		rc = fail(-EINVAL, why, why_size, "it is too long");
+	else
+		rc = md_keys_parse(text, (size_t)len, ret, why, why_size);
 	sodium_memzero(text, sizeof(text));
 	return rc;
 }
