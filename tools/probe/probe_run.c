@@ -6,12 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "probe_run.h"
 
 #define STREAM_BYTES_MAX (256U << 10) /* further output is dropped */
@@ -100,49 +99,14 @@ __attribute__((noreturn)) static void child_exec(const struct stream *streams, c
 						 const char *library, char **env)
 {
 	char *const argv[] = {(char *)program, (char *)library, NULL};
-	struct rlimit no_core = {0, 0};
-	int i, null_fd;
+	int i;
 
-	setpgid(0, 0); /* so that its children can be killed with it */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setrlimit(RLIMIT_CORE, &no_core);
-	null_fd = open("/dev/null", O_RDONLY);
-	if (null_fd > 0) {
-		dup2(null_fd, STDIN_FILENO);
-		close(null_fd);
-	}
+	child_begin();
 	for (i = 0; i < N_STREAMS; i++)
 		dup2(streams[i].write_fd, child_fds[i]);
 	execve(program, argv, env);
 	dprintf(STDOUT_FILENO, "norun %s\n", strerror(errno));
 	_exit(127);
-}
-
-/* The environment of this process, plus where to report. Strings are not owned, the array is. */
-static char **make_env(const char *sysfs)
-{
-	/* Not /dev/fd/3, which a minimal /dev does not have. */
-	static char report[] = "MESHVERBS_REPORT=/proc/self/fd/3";
-	static char sysfs_path[PATH_MAX + sizeof("SYSFS_PATH=")];
-	size_t n = 0, i, used = 0;
-	char **env;
-
-	while (environ[n])
-		n++;
-	env = calloc(n + 3, sizeof(*env));
-	if (!env)
-		return NULL;
-	for (i = 0; i < n; i++)
-		if (strncmp(environ[i], "MESHVERBS_REPORT=", 17) != 0 &&
-		    strncmp(environ[i], "SYSFS_PATH=", 11) != 0)
-			env[used++] = environ[i];
-	env[used++] = report;
-	/* Root of sysfs for libibverbs. Set only if needed, since programs usually do not have it. */
-	if (strcmp(sysfs, "/sys") != 0) {
-		snprintf(sysfs_path, sizeof(sysfs_path), "SYSFS_PATH=%s", sysfs);
-		env[used++] = sysfs_path;
-	}
-	return env;
 }
 
 /* Reads until the child has ended or was killed. Return: its wait status. */
@@ -190,7 +154,9 @@ int probe_run(const struct cli *cli, const char *library, struct probe_report *r
 	struct probe_report report = {0};
 	char path[PATH_MAX];
 	const char *program = cli->probe ? cli->probe : cli_program("meshverbs-probe", MESHVERBS_PROBE, path, sizeof(path));
-	char **env = make_env(cli->sysfs);
+	/* Not /dev/fd/3, which a minimal /dev does not have. */
+	static char here[] = "MESHVERBS_REPORT=/proc/self/fd/3";
+	char **env = child_env(cli->sysfs, here);
 	bool hung;
 	pid_t pid;
 	int i, rc = 0, status;

@@ -6,12 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "qualify_run.h"
 
 #define LIMIT_MS   90000 /* all trials take 60 s at most */
@@ -37,44 +36,10 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Strings are not owned, the array is. */
-static char **make_env(const char *sysfs)
-{
-	static char off[] = "MESHVERBS=off", sysfs_path[PATH_MAX + sizeof("SYSFS_PATH=")];
-	size_t n = 0, used = 0;
-	char **env;
-
-	while (environ[n])
-		n++;
-	env = calloc(n + 3, sizeof(*env));
-	if (!env)
-		return NULL;
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(environ[i], "MESHVERBS=", 10) != 0 && strncmp(environ[i], "MESHVERBS_REPORT=", 17) != 0 &&
-		    strncmp(environ[i], "SYSFS_PATH=", 11) != 0)
-			env[used++] = environ[i];
-	env[used++] = off;
-	if (strcmp(sysfs, "/sys") != 0) {
-		snprintf(sysfs_path, sizeof(sysfs_path), "SYSFS_PATH=%s", sysfs);
-		env[used++] = sysfs_path;
-	}
-	return env;
-}
-
 /* Runs in the child after fork(): async-signal-safe calls only. */
 __attribute__((noreturn)) static void child_exec(int out, const char *program, char *const *argv, char **env)
 {
-	struct rlimit no_core = {0, 0};
-	int null_fd;
-
-	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setrlimit(RLIMIT_CORE, &no_core);
-	null_fd = open("/dev/null", O_RDONLY);
-	if (null_fd > 0) {
-		dup2(null_fd, STDIN_FILENO);
-		close(null_fd);
-	}
+	child_begin();
 	dup2(out, STDOUT_FILENO);
 	execve(program, argv, env);
 	dprintf(STDOUT_FILENO, "error %s cannot be run: %s\n", program, strerror(errno));
@@ -85,7 +50,8 @@ static int start(const struct cli *cli, char *const *argv, struct child *child)
 {
 	char path[PATH_MAX];
 	const char *program = cli_program("meshverbs-qualify", MESHVERBS_QUALIFY, path, sizeof(path));
-	char **env = make_env(cli->sysfs);
+	static char off[] = "MESHVERBS=off";
+	char **env = child_env(cli->sysfs, off);
 	int fds[2], err;
 
 	if (!env)
