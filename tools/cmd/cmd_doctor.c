@@ -141,19 +141,12 @@ static int show(struct out *out, struct doctor *d)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
 	struct doctor d;
 	struct out *out;
-	int rc;
+	int rc = cli_no_arguments(cli, &cmd_doctor, argc, argv);
 
-	if (cli_option(cli, &cmd_doctor, argc, argv, "+:jh", options, &rc) == -2)
+	if (rc >= 0)
 		return rc;
-	if (optind < argc)
-		return cli_usage(&cmd_doctor, "'%s' is not expected", argv[optind]);
 	doctor_gather(cli, &d);
 	out = cli_out(cli);
 	rc = out ? show(out, &d) : CLI_ERROR;

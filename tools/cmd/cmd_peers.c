@@ -232,19 +232,12 @@ static int show(struct out *out, const struct dirview *view)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
 	struct dirview view;
 	struct out *out;
-	int rc;
+	int rc = cli_no_arguments(cli, &cmd_peers, argc, argv);
 
-	if (cli_option(cli, &cmd_peers, argc, argv, "+:jh", options, &rc) == -2)
+	if (rc >= 0)
 		return rc;
-	if (optind < argc)
-		return cli_usage(&cmd_peers, "'%s' is not expected", argv[optind]);
 	rc = dirview_open(cli, &view);
 	if (rc == -ENOENT)
 		dirview_missing(cli);

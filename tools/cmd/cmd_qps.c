@@ -100,19 +100,12 @@ void show_qps(struct out *out, struct json_object *answer, const char *title, si
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
 	struct json_object *answer = NULL;
 	struct out *out;
-	int rc;
+	int rc = cli_no_arguments(cli, &cmd_qps, argc, argv);
 
-	if (cli_option(cli, &cmd_qps, argc, argv, "+:jh", options, &rc) == -2)
+	if (rc >= 0)
 		return rc;
-	if (optind < argc)
-		return cli_usage(&cmd_qps, "'%s' is not expected", argv[optind]);
 	rc = agent_ask(cli, "qps", "qps", json_type_array, &answer);
 	if (rc) {
 		agent_ask_error(cli, rc, "queue pairs");

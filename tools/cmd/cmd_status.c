@@ -226,21 +226,12 @@ static int show(struct out *out, const struct status *status)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
 	struct status status;
 	struct out *out;
-	int opt, rc;
+	int rc = cli_no_arguments(cli, &cmd_status, argc, argv);
 
-	while ((opt = cli_option(cli, &cmd_status, argc, argv, "+:jh", options, &rc)) != -1)
-		if (opt == -2)
-			return rc;
-	if (optind < argc)
-		return cli_usage(&cmd_status, "'%s' is not expected", argv[optind]);
-
+	if (rc >= 0)
+		return rc;
 	rc = CLI_ERROR;
 	if (status_gather(cli, &status))
 		goto out_fini;

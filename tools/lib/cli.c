@@ -60,6 +60,20 @@ int cli_option(struct cli *cli, const struct cli_command *command, int argc, cha
 	}
 }
 
+int cli_no_arguments(struct cli *cli, const struct cli_command *command, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int rc;
+
+	if (cli_option(cli, command, argc, argv, "+:jh", options, &rc) == -2)
+		return rc;
+	return optind < argc ? cli_usage(command, "'%s' is not expected", argv[optind]) : -1;
+}
+
 const char *cli_program(const char *name, const char *installed, char *buf, size_t size)
 {
 	ssize_t len = readlink("/proc/self/exe", buf, size - 1);

@@ -62,6 +62,13 @@ int cli_option(struct cli *cli, const struct cli_command *command, int argc, cha
 	       const char *shorts, const struct option *options, int *ret_exit);
 
 /**
+ * cli_no_arguments - the options of a command that has none but --json and --help, and no arguments
+ *
+ * Return: -1: go on; otherwise what the command has to return.
+ */
+int cli_no_arguments(struct cli *cli, const struct cli_command *command, int argc, char **argv);
+
+/**
  * cli_program - path of another program of ours: beside this program before installation, else as installed
  * @installed: full path as installed
  * @buf: room for the path
