@@ -2,7 +2,6 @@
 #include "failover_world.h"
 
 #include "proof.h"
-#include "random.h"
 
 struct world w;
 
@@ -18,23 +17,6 @@ struct event *schedule(uint64_t in_ns, enum event_type type, unsigned int end)
 	w.n_events++;
 	*event = (struct event){.at = w.now + in_ns, .type = type, .end = end};
 	return event;
-}
-
-static bool is_lost(struct end *sender)
-{
-	if (w.now >= w.cut_from && w.now < w.cut_to)
-		return true;
-	if (sender->lost_in_a_row >= 3 || !chance(w.loss)) {
-		sender->lost_in_a_row = 0;
-		return false;
-	}
-	sender->lost_in_a_row++;
-	return true;
-}
-
-uint64_t a_nonce(void)
-{
-	return (uint64_t)rnd(UINT32_MAX) << 32 | rnd(UINT32_MAX);
 }
 
 /*
@@ -77,7 +59,7 @@ void network_send(unsigned int from, const struct mv_ctl_msg *msg)
 	CHECK(!mv_ctl_decode(buf, mv_ctl_encode(&sealed, buf), &copy));
 	if (chance(10))
 		forge(!from, msg);
-	if (is_lost(&w.ends[from]))
+	if (network_loses(&w.net, w.now, &w.ends[from].lost_in_a_row))
 		return;
 	for (int i = 0; i < copies; i++) {
 		/* Now and then one comes when the next move, or the one after it, is under way. */

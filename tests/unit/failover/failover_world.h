@@ -6,6 +6,7 @@
 
 #include "move.h"
 #include "move_failover.h"
+#include "network.h"
 
 /*
  * The world of test_move_failover_property.c: two ends of a connection with work under way, a control network between
@@ -81,8 +82,8 @@ struct world {
 	size_t n_events;
 	uint32_t next_qpn;
 	bool up[N_PATHS], makeable[2][N_PATHS];
-	uint32_t loss, repeat, delay_max_ms, unreachable;
-	uint64_t cut_from, cut_to;
+	struct network net;
+	uint32_t repeat, delay_max_ms, unreachable;
 	bool calm; /* only loss, repetition, delays and dead paths: all work has to survive */
 	bool held; /* the first path was agreed in a connect */
 	bool echoes; /* messages of the QPs' last connection come */
@@ -114,7 +115,6 @@ extern unsigned int n_expected, n_early; /* moves that began on a suspicion; end
 
 /** schedule - returns a new event of end @end, in @in_ns */
 struct event *schedule(uint64_t in_ns, enum event_type type, unsigned int end);
-uint64_t a_nonce(void);
 /** network_send - end @from sends; the network loses, repeats, delays and forges messages */
 void network_send(unsigned int from, const struct mv_ctl_msg *msg);
 bool same(const struct mv_ctl_end *a, const struct mv_ctl_end *b);

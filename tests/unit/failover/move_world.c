@@ -2,7 +2,6 @@
 #include "move_world.h"
 
 #include "proof.h"
-#include "random.h"
 
 struct world w;
 bool trace;
@@ -20,24 +19,6 @@ struct event *schedule(uint64_t in_ns, enum event_type type, unsigned int end)
 
 /* ---- network -----------------------------------------------------------------------------------
  */
-
-/* Three in a row are lost at most, so "not cut for ever" is certain and not only likely. */
-static bool is_lost(struct end *sender)
-{
-	if (w.now >= w.cut_from && w.now < w.cut_to)
-		return true;
-	if (sender->lost_in_a_row >= 3 || !chance(w.loss)) {
-		sender->lost_in_a_row = 0;
-		return false;
-	}
-	sender->lost_in_a_row++;
-	return true;
-}
-
-uint64_t a_nonce(void)
-{
-	return (uint64_t)rnd(UINT32_MAX) << 32 | rnd(UINT32_MAX);
-}
 
 /* What was sealed by somebody who does not know a PSN of the connection, or with none. */
 static void seal_wrongly(struct mv_ctl_msg *msg)
@@ -99,7 +80,7 @@ void network_send(unsigned int from, const struct mv_ctl_msg *msg)
 		schedule(rnd(20) * MS, EV_UNREACHABLE, from);
 		return;
 	}
-	if (is_lost(&w.ends[from]))
+	if (network_loses(&w.net, w.now, &w.ends[from].lost_in_a_row))
 		return;
 	for (int i = 0; i < copies; i++) {
 		/* Now and then one comes seconds later: of an earlier life, perhaps. */

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "move.h"
+#include "network.h"
 
 /*
  * The world of test_move_property.c: two machines (move.h), what their callers do with actions, and
@@ -66,8 +67,8 @@ struct world {
 	size_t n_events;
 	uint32_t next_qpn;
 	/* of the network */
-	uint32_t loss, repeat, delay_max_ms, unreachable;
-	uint64_t cut_from, cut_to;
+	struct network net;
+	uint32_t repeat, delay_max_ms, unreachable;
 	bool calm; /* nothing but loss, repetition and short delays: all that can move has to */
 	bool restarts;
 	bool long_cut; /* longer than anybody waits: the ends may differ */
@@ -97,8 +98,6 @@ extern bool trace; /* of all that happens */
 
 /** schedule - returns a new event of end @end, in @in_ns; it is @w's, until the next one happens */
 struct event *schedule(uint64_t in_ns, enum event_type type, unsigned int end);
-/** a_nonce - returns a random number of an attempt */
-uint64_t a_nonce(void);
 /** network_send - end @from sends; the message comes to the other end once, more than once, late,
  * or not at all */
 void network_send(unsigned int from, const struct mv_ctl_msg *msg);

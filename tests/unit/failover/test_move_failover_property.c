@@ -227,10 +227,10 @@ static void make_world(uint64_t seed)
 	w.calm = chance(50);
 	w.held = chance(30);
 	w.echoes = false;
-	w.loss = chance(40) ? 0 : rnd(60);
+	w.net.loss = chance(40) ? 0 : rnd(60);
 	w.repeat = chance(50) ? 0 : rnd(50);
 	w.delay_max_ms = chance(60) ? 1 : rnd(w.calm ? 20 : 100);
-	w.cut_from = w.cut_to = 0;
+	w.net.cut_from = w.net.cut_to = 0;
 	for (unsigned int p = 0; p < N_PATHS; p++) {
 		w.up[p] = true;
 		w.makeable[0][p] = chance(80);
@@ -250,8 +250,8 @@ static void disturb(void)
 	if (w.calm)
 		return;
 	if (chance(30)) {
-		w.cut_from = w.now + rnd(2000) * MS;
-		w.cut_to = w.cut_from + rnd(6000) * MS;
+		w.net.cut_from = w.now + rnd(2000) * MS;
+		w.net.cut_to = w.net.cut_from + rnd(6000) * MS;
 	}
 	if (chance(25))
 		schedule(chance(50) ? rnd(40) * MS : when, EV_DIE, end);

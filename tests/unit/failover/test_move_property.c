@@ -275,11 +275,11 @@ static void make_world(uint64_t seed)
 	rnd(2);
 	w.now = 1000 * MS;
 	w.calm = chance(40);
-	w.loss = chance(30) ? 0 : rnd(70);
+	w.net.loss = chance(30) ? 0 : rnd(70);
 	w.repeat = rnd(50);
 	w.delay_max_ms = chance(50) ? 1 : rnd(100);
 	w.unreachable = 0;
-	w.cut_from = w.cut_to = 0;
+	w.net.cut_from = w.net.cut_to = 0;
 	w.long_cut = false;
 	w.restarts = !w.calm && chance(40);
 	make_end(0, first);
@@ -295,11 +295,11 @@ static void disturb(void)
 	w.unreachable = chance(20) ? rnd(10) : 0;
 	w.long_cut = chance(15);
 	if (w.long_cut) {
-		w.cut_from = w.now + rnd(200) * MS;
-		w.cut_to = w.cut_from + rnd(40000) * MS;
+		w.net.cut_from = w.now + rnd(200) * MS;
+		w.net.cut_to = w.net.cut_from + rnd(40000) * MS;
 	} else if (chance(30)) {
-		w.cut_from = w.now + rnd(3000) * MS;
-		w.cut_to = w.cut_from + rnd(1500) * MS;
+		w.net.cut_from = w.now + rnd(3000) * MS;
+		w.net.cut_to = w.net.cut_from + rnd(1500) * MS;
 	}
 	for (int i = 0; i < 2; i++)
 		for (int p = 0; p < 4; p++)
@@ -352,10 +352,10 @@ static void check_best_outcome(void)
 	struct end *leader = a->held && a->m.leader ? a : b;
 	bool both_ask = a->verdict == MV_PATH_ASK && b->verdict == MV_PATH_ASK;
 
-	if (a->held && b->held && !both_ask && leader->n_paths && !(w.loss && (asks_in_rtr(a) || asks_in_rtr(b))))
+	if (a->held && b->held && !both_ask && leader->n_paths && !(w.net.loss && (asks_in_rtr(a) || asks_in_rtr(b))))
 		CHECK(a->active && b->active);
 	/* Who only asks does not wait long: here the answers have to come through. */
-	if (w.loss)
+	if (w.net.loss)
 		return;
 	if (a->held && b->held && both_ask)
 		CHECK(!a->active && a->passthrough_reason == MV_CTL_REASON_NONE &&
