@@ -15,6 +15,7 @@
 
 #include "random.h"
 #include "ring.h"
+#include "wrbuild.h"
 
 /* ---- posting -----------------------------------------------------------------------------------
  */
@@ -85,45 +86,12 @@ static struct posted make_wr(struct ibv_sge *list, int *ret_n, bool only_writes)
 	return p;
 }
 
-static void start_new(const struct posted *p)
-{
-	const struct ibv_send_wr *wr = &p->wr;
-
-	t.ex->wr_id = wr->wr_id;
-	t.ex->wr_flags = wr->send_flags & ~(unsigned int)IBV_SEND_INLINE;
-	switch (wr->opcode) {
-	case IBV_WR_SEND:
-		ibv_wr_send(t.ex);
-		break;
-	case IBV_WR_SEND_WITH_IMM:
-		ibv_wr_send_imm(t.ex, wr->imm_data);
-		break;
-	case IBV_WR_RDMA_WRITE:
-		ibv_wr_rdma_write(t.ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
-		break;
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		ibv_wr_rdma_write_imm(t.ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr,
-				      wr->imm_data);
-		break;
-	case IBV_WR_RDMA_READ:
-		ibv_wr_rdma_read(t.ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
-		break;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		ibv_wr_atomic_cmp_swp(t.ex, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
-				      wr->wr.atomic.compare_add, wr->wr.atomic.swap);
-		break;
-	default:
-		ibv_wr_atomic_fetch_add(t.ex, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
-					wr->wr.atomic.compare_add);
-	}
-}
-
 static int post_new(const struct posted *p, struct ibv_sge *list, int n)
 {
 	struct ibv_data_buf bufs[MAX_SGE];
 
 	ibv_wr_start(t.ex);
-	start_new(p);
+	assert_true(wr_build(t.ex, &p->wr));
 	if (p->wr.send_flags & IBV_SEND_INLINE) {
 		for (int i = 0; i < n; i++)
 			bufs[i] = (struct ibv_data_buf){(void *)(uintptr_t)list[i].addr,

@@ -14,40 +14,15 @@
 #include <cmocka.h>
 
 #include "mlx5.h"
+#include "wrbuild.h"
 
 static void build(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 {
 	struct ibv_data_buf bufs[16];
 	int i;
 
-	qp->wr_id = wr->wr_id;
-	qp->wr_flags = wr->send_flags & ~(unsigned int)IBV_SEND_INLINE;
-	switch (wr->opcode) {
-	case IBV_WR_SEND:
-		ibv_wr_send(qp);
-		break;
-	case IBV_WR_SEND_WITH_IMM:
-		ibv_wr_send_imm(qp, wr->imm_data);
-		break;
-	case IBV_WR_RDMA_WRITE:
-		ibv_wr_rdma_write(qp, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
-		break;
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		ibv_wr_rdma_write_imm(qp, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);
-		break;
-	case IBV_WR_RDMA_READ:
-		ibv_wr_rdma_read(qp, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
-		break;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		ibv_wr_atomic_cmp_swp(qp, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add,
-				      wr->wr.atomic.swap);
-		break;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		ibv_wr_atomic_fetch_add(qp, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add);
-		break;
-	default:
+	if (!wr_build(qp, wr))
 		fail_msg("opcode %d", wr->opcode);
-	}
 	if (!(wr->send_flags & IBV_SEND_INLINE)) {
 		if (wr->num_sge == 1)
 			ibv_wr_set_sge(qp, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
