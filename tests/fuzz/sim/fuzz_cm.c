@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cm.h"
+#include "input.h"
 
 #define N_HOSTS 2
 #define N_FILES 3
@@ -31,22 +32,6 @@ struct host {
 static struct sim_state *states[N_HOSTS];
 static struct host hosts[N_HOSTS];
 static uint32_t route_answer, neighbour_answer;
-
-struct input {
-	const uint8_t *p;
-	size_t left;
-};
-
-static uint64_t take(struct input *in, size_t n)
-{
-	uint64_t v = 0;
-
-	n = n < in->left ? n : in->left;
-	memcpy(&v, in->p, n);
-	in->p += n;
-	in->left -= n;
-	return v;
-}
 
 static void take_bytes(struct input *in, uint8_t *dst, size_t n)
 {

@@ -14,6 +14,7 @@
 
 #include "cmd.h"
 #include "hca.h"
+#include "input.h"
 #include "root.h"
 
 #define N_QPS    3
@@ -238,22 +239,6 @@ static void set_up(void)
 			     sizeof(r)));
 		handles[i] = r.qp_handle;
 	}
-}
-
-struct input {
-	const uint8_t *p;
-	size_t left;
-};
-
-static uint64_t take(struct input *in, size_t n)
-{
-	uint64_t v = 0;
-
-	n = n < in->left ? n : in->left;
-	memcpy(&v, in->p, n);
-	in->p += n;
-	in->left -= n;
-	return v;
 }
 
 /* An address in or near the region. */
