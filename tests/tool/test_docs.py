@@ -93,6 +93,15 @@ class DocsTest(unittest.TestCase):
             wrong += [f"{name}() of {row}" for name in re.findall(r"`(\w+)\(\)`", row) if not re.search(rf"\b{name}\(", there)]
         self.assertEqual(wrong, [])
 
+    def test_tests_are_in_their_files(self):
+        """A page names a file of tests, and behind it tests that are in it."""
+        for page in sorted((TOP / "docs").glob("*.md")):
+            for path, tests in re.findall(r"`(tests/[\w./-]+\.(?:c|py))`,?((?:[\s,(]+test_\w+)+)", page.read_text()):
+                there = (TOP / path).read_text()
+                for name in re.findall(r"test_\w+", tests):
+                    with self.subTest(page=page.name, path=path):
+                        self.assertRegex(there, rf"\b{name}\b")
+
     def test_rooms_name_their_files(self):
         """The README of a room names each source file of the room; the first column of its tables names no others."""
         wrong = []
