@@ -97,7 +97,7 @@ struct mv_dir_rail {
 	uint8_t port;
 	uint8_t link_layer; /* IBV_LINK_LAYER_... */
 	uint8_t flags; /* enum mv_dir_rail_flags */
-	uint8_t reserved;
+	uint8_t lmc; /* InfiniBand: the port has 2^lmc LIDs, from @lid on (IBTA vol. 1, 4.1.3); 0 .. 7 */
 };
 
 #define MV_DIR_INDEX_NONE UINT32_MAX

@@ -11,6 +11,11 @@ static bool is_infiniband(const struct mv_dir_rail *rail)
 	return rail->link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
+static bool has_lid(const struct mv_dir_rail *rail, uint16_t lid)
+{
+	return mv_lid_is_of(rail->lid, rail->lmc, lid);
+}
+
 /* The GID of the port itself (index 0); its first half is the subnet prefix. NULL: not known. */
 static const union ibv_gid *port_gid(const struct mv_directory *dir, const struct mv_dir_rail *rail)
 {
@@ -96,12 +101,12 @@ static struct found find_all(const struct mv_directory *dir, uint32_t own, const
 {
 	struct found ret = {.heard = NO_RAIL, .possible = NO_RAIL};
 
-	if (dir->rails[own].lid == dlid)
+	if (has_lid(&dir->rails[own], dlid))
 		return (struct found){.n_heard = 1, .heard = own};
 	for (uint32_t r = 0; r < dir->header->n_rails; r++) {
 		const union ibv_gid *gid;
 
-		if (dir->rails[r].lid != dlid)
+		if (!has_lid(&dir->rails[r], dlid))
 			continue;
 		gid = port_gid(dir, &dir->rails[r]);
 		ret.untold |= is_infiniband(&dir->rails[r]) && dir->rails[r].host && !dir->rails[r].n_gids;

@@ -14,6 +14,14 @@ struct mv_lid_ends {
 	union ibv_gid local, remote;
 };
 
+#define MV_LMC_MAX 7 /* IBTA vol. 1, section 4.1.3; a power of two less one */
+
+/** mv_lid_is_of - is it one of a port's LIDs? @base, @lmc: of the port */
+static inline bool mv_lid_is_of(uint16_t base, uint8_t lmc, uint16_t lid)
+{
+	return base >> (lmc & MV_LMC_MAX) == lid >> (lmc & MV_LMC_MAX);
+}
+
 #define MV_LID_UNICAST_MAX 0xbfff /* IBTA vol. 1, section 4.1.3 */
 
 /** mv_lid_is_unicast - can it be the LID of one port? Before a subnet manager has configured it, a port has 0 or 0xffff. */
@@ -34,7 +42,7 @@ static inline bool mv_lid_is_unicast(uint16_t lid)
  * of the two ports is down, the LID has to be unique in the directory, and all own ports with that prefix have to hear
  * the same ports.
  *
- * LIDs of a port beyond its base LID (LMC) are not known. The directory's LIDs are some seconds old at most, also that of
+ * A port with an LMC has several LIDs, and each of them means that port. The directory's LIDs are some seconds old at most, also that of
  * the program's port. Any thread.
  *
  * Return: 0; -ENODEV: the program's port is not in the directory, or not InfiniBand; -EINVAL: not a unicast LID;

@@ -67,6 +67,7 @@ struct mv_port {
 	uint8_t num; /* 1.. */
 	uint8_t link_layer; /* IBV_LINK_LAYER_... */
 	uint8_t state; /* enum ibv_port_state */
+	uint8_t lmc; /* InfiniBand: the port has 2^lmc LIDs, from @lid on; 0 .. 7 */
 	uint16_t lid;
 	uint32_t rate_mbps; /* 0: unknown */
 	size_t n_gids, cap_gids; /* in use, allocated */

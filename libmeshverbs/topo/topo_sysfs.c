@@ -151,7 +151,7 @@ static int read_port(struct mv_topo *topo, struct mv_port *port, int dir)
 {
 	struct gid_walk walk = {.topo = topo, .port = port, .port_dir = dir};
 	char text[ATTR_SIZE];
-	uint32_t lid;
+	uint32_t lid, lmc;
 	int err;
 
 	err = read_attr(dir, "link_layer", text);
@@ -171,6 +171,11 @@ static int read_port(struct mv_topo *topo, struct mv_port *port, int dir)
 		return err;
 	if (!mv_sysfs_parse_number(text, UINT16_MAX, &lid))
 		port->lid = (uint16_t)lid;
+	err = read_attr(dir, "lid_mask_count", text);
+	if (is_fatal(err))
+		return err;
+	if (!mv_sysfs_parse_number(text, 7, &lmc))
+		port->lmc = (uint8_t)lmc;
 
 	err = for_each_name(dir, "gids", add_gid, &walk);
 	return is_fatal(err) ? err : 0;

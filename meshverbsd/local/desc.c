@@ -9,6 +9,8 @@
 #include "topo.h"
 
 #define RAIL_FLAGS (MV_RAIL_UP | MV_RAIL_EXCLUDED | MV_RAIL_DRAINED)
+/* The LMC has the upper three bits of the byte of flags. Earlier agents send 0 there, and do not look at these bits. */
+#define LMC_SHIFT 5
 
 _Static_assert(sizeof(struct md_desc) % _Alignof(struct mv_dir_gid) == 0, "GIDs follow at once");
 
@@ -62,7 +64,7 @@ static void put_rail(struct md_writer *w, const struct mv_dir_rail *rail)
 	md_put16(w, rail->mtu_bytes);
 	md_put8(w, rail->port);
 	md_put8(w, rail->link_layer);
-	md_put8(w, rail->flags);
+	md_put8(w, (uint8_t)((rail->flags & ((1u << LMC_SHIFT) - 1)) | (unsigned int)rail->lmc << LMC_SHIFT));
 	md_put16(w, (uint16_t)rail->n_gids);
 }
 
@@ -117,6 +119,8 @@ static bool rail_is_good(const struct md_desc *desc, uint32_t r)
 
 static void get_rail(struct md_reader *r, struct mv_dir_rail *rail)
 {
+	uint8_t flags;
+
 	md_get_text(r, rail->device, sizeof(rail->device));
 	md_get_text(r, rail->netdev, sizeof(rail->netdev));
 	rail->rate_mbps = md_get32(r);
@@ -125,7 +129,9 @@ static void get_rail(struct md_reader *r, struct mv_dir_rail *rail)
 	rail->mtu_bytes = md_get16(r);
 	rail->port = md_get8(r);
 	rail->link_layer = md_get8(r);
-	rail->flags = md_get8(r) & RAIL_FLAGS; /* a later agent may set others */
+	flags = md_get8(r);
+	rail->flags = flags & RAIL_FLAGS; /* a later agent may set others */
+	rail->lmc = flags >> LMC_SHIFT;
 	rail->n_gids = md_get16(r);
 }
 

@@ -167,6 +167,7 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 	rail->rate_mbps = port->rate_mbps;
 	rail->numa_node = device->numa_node < 0 ? -1 : device->numa_node;
 	rail->lid = port->lid;
+	rail->lmc = port->lmc;
 	if (netdev) {
 		maker->view->rail_ifindexes[r] = netdev->ifindex;
 		memcpy(rail->netdev, netdev->name, sizeof(rail->netdev));

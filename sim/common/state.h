@@ -141,6 +141,7 @@ struct sim_port {
 	uint8_t sm_sl;
 	uint16_t lid; /* InfiniBand; 0 on Ethernet */
 	uint16_t sm_lid;
+	uint8_t lmc; /* the port has 2^lmc LIDs, from @lid on */
 	uint16_t n_gids; /* length of the table that the port shows, at most SIM_MAX_GIDS */
 	uint16_t n_pkeys;
 	uint64_t subnet_prefix; /* InfiniBand */
@@ -193,9 +194,11 @@ struct sim_dev {
  * InfiniBand link layer: packets travel in the same UDP datagrams, so a LID needs an address. The
  * table is the same on all hosts of a topology and fixed once the hosts run. `lid` 0 ends it.
  */
+#define SIM_MAX_LMC 7
 struct sim_lid {
-	uint16_t lid;
-	uint8_t reserved[6];
+	uint16_t lid; /* the first of 2^lmc */
+	uint8_t lmc;
+	uint8_t reserved[5];
 	uint8_t addr[16]; /* IPv6 or ::ffff:a.b.c.d of the netdev behind that port */
 	uint8_t gid[16]; /* of the port, index 0 */
 };
@@ -322,7 +325,7 @@ static inline bool sim_gid_in_use(struct sim_state *st, uint32_t dev, uint32_t p
 static inline const struct sim_lid *sim_lid_find(const struct sim_state *st, uint16_t lid)
 {
 	for (int i = 0; i < SIM_MAX_LIDS && st->lids[i].lid; i++)
-		if (st->lids[i].lid == lid)
+		if (st->lids[i].lid >> st->lids[i].lmc == lid >> st->lids[i].lmc)
 			return &st->lids[i];
 	return NULL;
 }

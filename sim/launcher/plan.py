@@ -15,6 +15,7 @@ ROCE_GIDS, IB_GIDS = 256, 8  # ConnectX: roce_address_table_size, and the IB tab
 ROCE_PKEYS, IB_PKEYS = 1, 128
 MAX_DEVICES, MAX_LIDS = 16, 255  # SIM_MAX_DEVS, SIM_MAX_LIDS less the end mark: sim/common/state.h
 MAX_PKEYS = 16  # SIM_MAX_PKEYS
+MAX_LMC = 7  # SIM_MAX_LMC
 DEFAULT_PREFIX = 0xFE80000000000000  # IB_DEFAULT_GID_PREFIX
 
 
@@ -29,6 +30,7 @@ class Device:
     link_layer: str
     rate: int
     lid: int
+    lmc: int
     subnet_prefix: int
     n_gids: int
     n_pkeys: int
@@ -67,7 +69,7 @@ class HostPlan:
 
 
 OPTIONS = {  # of `port` lines: how the text becomes a value
-    "link_layer": str, "rate": int, "lid": lambda t: int(t, 0), "subnet_prefix": lambda t: int(t, 0),
+    "link_layer": str, "rate": int, "lid": lambda t: int(t, 0), "lmc": int, "subnet_prefix": lambda t: int(t, 0),
     "gids": int, "numa": int, "part_id": int, "fw": str, "board": str,
     "firmware_us": int, "devx": int, "lag_ports": int, "pkeys": lambda t: [int(word, 0) for word in t.split(",")],
 }
@@ -92,6 +94,8 @@ def options_of(nic):
         raise SimError(f"{nic.port}: gids={values['gids']} is not a table length from 2 to {ROCE_GIDS}")
     if values.setdefault("devx", 0) not in (0, 1) or values.setdefault("lag_ports", 0) not in (0, 2):
         raise SimError(f"{nic.port}: devx is 0 or 1, lag_ports 0 or 2")
+    if not 0 <= values.setdefault("lmc", 0) <= MAX_LMC or (values["lmc"] and layer == "ethernet"):
+        raise SimError(f"{nic.port}: lmc is 0 to {MAX_LMC}, and of InfiniBand")
     pkeys = values.setdefault("pkeys", [0xFFFF])
     if layer == "ethernet" and pkeys != [0xFFFF]:
         raise SimError(f"{nic.port}: pkeys are of InfiniBand")
@@ -102,7 +106,7 @@ def options_of(nic):
 
 def lids_of(topo):
     """{port: LID} of all InfiniBand ports: the given ones, and the lowest free ones for the rest."""
-    lids, wanting = {}, []
+    lids, wanting, taken = {}, [], set()
     for nic in topo.nics():
         values = options_of(nic)
         if values["link_layer"] != "infiniband":
@@ -111,20 +115,26 @@ def lids_of(topo):
             raise SimError(f"{nic.port}: an InfiniBand port needs an address, its packets travel in UDP; "
                            f"write e.g.: nic {nic.host} {nic.index} 10.1.0.{nic.index + 1}/24")
         if "lid" not in values:
-            wanting.append(nic.port)
-        elif not 1 <= values["lid"] <= 0xBFFF or values["lid"] in lids.values():
-            raise SimError(f"{nic.port}: lid {values['lid']} is no unicast LID (1 to 0xbfff) or is taken")
-        else:
-            lids[nic.port] = values["lid"]
-    free = (lid for lid in range(1, 0xC000) if lid not in lids.values())
-    lids.update((port, next(free)) for port in wanting)
+            wanting.append((nic.port, values["lmc"]))
+            continue
+        own = range(values["lid"], values["lid"] + (1 << values["lmc"]))
+        if not 1 <= own.start < own.stop <= 0xC000 or not taken.isdisjoint(own):
+            raise SimError(f"{nic.port}: lid {own.start} is no unicast LID (1 to 0xbfff) or is taken")
+        if own.start % len(own):
+            raise SimError(f"{nic.port}: lid {own.start} is no multiple of 2^lmc, {len(own)}")
+        lids[nic.port] = own.start
+        taken.update(own)
+    for port, lmc in wanting:
+        n = 1 << lmc
+        lids[port] = next(lid for lid in range(n, 0xC000, n) if taken.isdisjoint(range(lid, lid + n)))
+        taken.update(range(lids[port], lids[port] + n))
     return lids
 
 
 def lid_table(topo):
-    """[(LID, address of the netdev behind it, GID of the port)], the same on every host."""
+    """[(LID, address of the netdev behind it, GID of the port, LMC)], the same on every host."""
     lids = lids_of(topo)
-    return sorted((lids[nic.port], nic.addrs[0].ip, device(nic, 0, lids).gid)
+    return sorted((lids[nic.port], nic.addrs[0].ip, device(nic, 0, lids).gid, options_of(nic)["lmc"])
                   for nic in topo.nics() if nic.port in lids)
 
 
@@ -134,7 +144,7 @@ def device(nic, minor, lids):
     return Device(
         name=f"mlx5_{nic.index}", minor=minor, netdev=nic.netdev, mac=nic.mac,
         pci=nic.pci or f"0000:{0xC1 + 2 * minor:02x}:00.0", link_layer=values["link_layer"],
-        rate=values["rate"], lid=lids.get(nic.port, 0),
+        rate=values["rate"], lid=lids.get(nic.port, 0), lmc=values["lmc"],
         subnet_prefix=values.get("subnet_prefix", DEFAULT_PREFIX), n_gids=values["gids"],
         n_pkeys=IB_PKEYS if infiniband else ROCE_PKEYS, numa_node=values.get("numa", -1),
         part_id=values.get("part_id", 4123), fw_ver=values.get("fw", "20.31.1014"),
@@ -181,9 +191,9 @@ def daemon_config(plan, topo, state, socket, seed, stand_ins):
             f"node_guid={dev.node_guid} sys_image_guid={plan.devices[0].node_guid} "
             f"part_id={dev.part_id} hw_ver=0 numa={dev.numa_node} fw={dev.fw_ver} board={dev.board_id} "
             f"link_layer={dev.link_layer} speed={speed} width={width} gids={dev.n_gids} "
-            f"pkeys={dev.n_pkeys} pkey_table={','.join(f'{pkey:x}' for pkey in dev.pkeys)} lid={dev.lid} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us} "
+            f"pkeys={dev.n_pkeys} pkey_table={','.join(f'{pkey:x}' for pkey in dev.pkeys)} lid={dev.lid} lmc={dev.lmc} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us} "
             f"devx={dev.devx} lag_ports={dev.lag_ports}")
     for nic in plan.nics:
         lines += [f"vlan {nic.netdev}.{vid} {nic.netdev} {vid}" for vid in nic.vlans if stand_ins]
-    lines += [f"lid {lid} {addr} {gid}" for lid, addr, gid in lid_table(topo)]
+    lines += [f"lid {lid} {addr} {gid} {lmc}" for lid, addr, gid, lmc in lid_table(topo)]
     return "\n".join(lines) + "\n"

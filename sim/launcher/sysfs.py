@@ -197,7 +197,7 @@ class Tree:
     @staticmethod
     def port(path, dev):
         infiniband = dev.link_layer == "infiniband"
-        put_all(path, link_layer=LINK_LAYERS[dev.link_layer], lid=f"0x{dev.lid:x}", sm_sl=0, lid_mask_count=0,
+        put_all(path, link_layer=LINK_LAYERS[dev.link_layer], lid=f"0x{dev.lid:x}", sm_sl=0, lid_mask_count=dev.lmc,
                 sm_lid=f"0x{1 if infiniband else 0:x}", has_smi=int(infiniband),
                 cap_mask="0x2651e848" if infiniband else "0x00010000")
         for index in range(dev.n_pkeys):

@@ -110,6 +110,8 @@ static int dev_setting(struct sim_dev *d, const char *key, const char *value)
 		p->n_pkeys = (uint16_t)v;
 	else if (!strcmp(key, "lid"))
 		p->lid = (uint16_t)v;
+	else if (!strcmp(key, "lmc") && v <= SIM_MAX_LMC)
+		p->lmc = (uint8_t)v;
 	else if (!strcmp(key, "devx") && v <= 1)
 		d->devx = (uint32_t)v;
 	else if (!strcmp(key, "lag_ports") && (!v || v == 2))
@@ -169,15 +171,16 @@ static int read_lid(struct config *c, char **save)
 {
 	struct sim_lid *l = &c->lids[c->n_lids];
 	const char *lid = strtok_r(NULL, " ", save), *addr = strtok_r(NULL, " ", save);
-	const char *gid = strtok_r(NULL, " ", save);
+	const char *gid = strtok_r(NULL, " ", save), *lmc = strtok_r(NULL, " ", save);
 	struct in_addr v4;
-	uint64_t v;
+	uint64_t v, lmc_v;
 
 	/* The last record stays zero: it ends the table. */
-	if (c->n_lids >= SIM_MAX_LIDS - 1 || !gid || number_to(&v, lid, 10, 0xbfff) ||
+	if (c->n_lids >= SIM_MAX_LIDS - 1 || !lmc || number_to(&v, lid, 10, 0xbfff) || number_to(&lmc_v, lmc, 10, SIM_MAX_LMC) ||
 	    inet_pton(AF_INET6, gid, l->gid) != 1)
 		return -EINVAL;
 	l->lid = (uint16_t)v;
+	l->lmc = (uint8_t)lmc_v;
 	if (inet_pton(AF_INET, addr, &v4) == 1) {
 		l->addr[10] = l->addr[11] = 0xff;
 		memcpy(l->addr + 12, &v4, sizeof(v4));

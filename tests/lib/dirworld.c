@@ -50,6 +50,8 @@ static void rail_option(struct mv_dir_rail *rail, const char *word, char **at)
 		rail->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	else if (!strcmp(word, "drained"))
 		rail->flags = (uint8_t)((rail->flags & ~MV_RAIL_UP) | MV_RAIL_DRAINED);
+	else if (!strcmp(word, "lmc"))
+		rail->lmc = (uint8_t)next_number(at);
 	else if (!strcmp(word, "lid"))
 		rail->lid = (uint16_t)next_number(at);
 	else if (!strcmp(word, "numa"))

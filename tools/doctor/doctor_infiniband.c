@@ -147,7 +147,7 @@ static bool are_twins(const struct mv_directory *dir, uint32_t a, uint32_t b)
 {
 	const union ibv_gid *x = gid_of(dir, &dir->rails[a]), *y = gid_of(dir, &dir->rails[b]);
 
-	return x && y && dir->rails[a].lid == dir->rails[b].lid && x->global.subnet_prefix == y->global.subnet_prefix;
+	return x && y && (mv_lid_is_of(dir->rails[a].lid, dir->rails[a].lmc, dir->rails[b].lid) || mv_lid_is_of(dir->rails[b].lid, dir->rails[b].lmc, dir->rails[a].lid)) && x->global.subnet_prefix == y->global.subnet_prefix;
 }
 
 static void find_twin(struct doctor *d, const struct mv_directory *dir, uint32_t ours)

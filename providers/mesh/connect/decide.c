@@ -77,7 +77,7 @@ static bool port_has_lid(const struct ibv_qp *qp, const struct ibv_ah_attr *ah)
 {
 	struct ibv_port_attr port;
 
-	return !mesh_real_port(qp->context, ah->port_num, &port) && port.lid == ah->dlid;
+	return !mesh_real_port(qp->context, ah->port_num, &port) && mv_lid_is_of(port.lid, port.lmc, ah->dlid);
 }
 
 /*

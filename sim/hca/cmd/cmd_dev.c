@@ -171,6 +171,7 @@ int cmd_query_port(struct cmd_args *a)
 		r->gid_tbl_len = p->n_gids;
 		r->pkey_tbl_len = p->n_pkeys;
 		r->lid = p->lid;
+		r->lmc = p->lmc;
 		r->sm_lid = p->sm_lid;
 		r->sm_sl = p->sm_sl;
 	} while (sim_port_read_retry(p, s));

@@ -20,7 +20,7 @@ static int resolve_lid(struct ucontext *uc, const struct sim_port *port, const s
 	uint8_t mac[6];
 	bool found, wait;
 
-	if (!src || !dst || av->dlid == port->lid)
+	if (!src || !dst || av->dlid >> port->lmc == port->lid >> port->lmc)
 		return 0; /* packets to it will be lost */
 	hca_lock(uc->hca);
 	wait = lid_is_worth_waiting(uc->hca, av->dlid);

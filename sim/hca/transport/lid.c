@@ -72,7 +72,7 @@ bool lid_path(struct hca *h, const struct sim_port *port, uint32_t port_index, s
 	p->wire.v1 = false;
 	p->wire.hop_limit = 64;
 	p->ifindex = port->ifindex;
-	p->loopback = p->dlid == port->lid;
+	p->loopback = p->dlid >> port->lmc == port->lid >> port->lmc;
 	if (p->loopback) {
 		memcpy(p->wire.dmac, port->mac, 6);
 		return true;

@@ -30,6 +30,7 @@ static void open_device(struct thread *t)
 	ibv_free_device_list(list);
 	if (!ibv_query_port(t->ctx, 1, &port) && port.link_layer == IBV_LINK_LAYER_INFINIBAND) {
 		t->lid = port.lid;
+		t->n_lids = 1u << port.lmc;
 		return;
 	}
 	for (i = 0; i < 255; i++)
@@ -218,7 +219,7 @@ void qp_new(struct link_qp *q)
 		recv_post(q, i);
 	/* Near the end of the numbers, so that they wrap. */
 	q->mine = (struct address){.gid = t->gid,
-				   .lid = t->lid,
+				   .lid = t->lid ? (uint16_t)(t->lid + q->index % t->n_lids) : 0,
 				   .qpn = q->qp->qp_num,
 				   .rkey = q->mr->rkey,
 				   .area = q->iova,
@@ -249,6 +250,7 @@ void qp_connect(struct link_qp *q)
 		.min_rnr_timer = t->opt->few_recvs ? 14 : 1,
 		.ah_attr = {.is_global = !t->lid,
 			    .dlid = q->theirs.lid,
+			    .src_path_bits = (uint8_t)(q->mine.lid - t->lid),
 			    .port_num = 1,
 			    .grh = {.dgid = q->theirs.gid,
 				    .sgid_index = t->gid_index,

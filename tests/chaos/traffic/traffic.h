@@ -177,6 +177,7 @@ struct thread {
 	union ibv_gid gid;
 	uint8_t gid_index;
 	uint16_t lid; /* of the port; 0: RoCE */
+	unsigned int n_lids; /* of the port, from @lid on: queue pairs take turns */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *send_cq, *recv_cq;

@@ -59,8 +59,8 @@ class Plan(unittest.TestCase):
         topo = topologies.parse("host a\nnic a 0 fd00::1/64 10.0.1.1/24\nnic a 1 10.0.0.1/24\nport a 0 link_layer=infiniband\n"
                                 "port a 1 link_layer=infiniband\n", "t")
         gids = [plan.device(nic, 0, {}).gid for nic in topo.nics()]
-        self.assertEqual([(lid, str(ip), gid) for lid, ip, gid in plan.lid_table(topo)],
-                         [(1, "fd00::1", gids[0]), (2, "10.0.0.1", gids[1])])
+        self.assertEqual([(lid, str(ip), gid, lmc) for lid, ip, gid, lmc in plan.lid_table(topo)],
+                         [(1, "fd00::1", gids[0], 0), (2, "10.0.0.1", gids[1], 0)])
         self.assertRegex(str(gids[0]), "^fe80::")
 
     def test_etc_hosts(self):
@@ -82,6 +82,17 @@ class Plan(unittest.TestCase):
     def test_a_lid_cannot_be_given_twice(self):
         with self.assertRaisesRegex(SimError, "b.3: lid 5 .* taken"):
             hosts("port a 0 link_layer=infiniband lid=5\nport b 3 link_layer=infiniband lid=5\n")
+
+    def test_lmc(self):
+        """A port has as many LIDs, and no other port has one of them."""
+        infiniband = "link_layer=infiniband"
+        plans = hosts(f"port a 0 {infiniband}\nnic b 0 10.0.0.2/24\nport b 0 {infiniband} lmc=2\nport b 3 {infiniband} lid=2 lmc=1\n")
+        self.assertEqual([(dev.lid, dev.lmc) for host in plans for dev in host.devices if dev.lid], [(1, 0), (4, 2), (2, 1)])
+        for ports, said in ((f"port a 0 {infiniband} lid=5\nport b 3 {infiniband} lid=4 lmc=1\n", "b.3: lid 4 .* taken"),
+                            (f"port b 3 {infiniband} lid=6 lmc=2\n", "b.3: lid 6 is no multiple"), (f"port b 3 {infiniband} lmc=8\n", "b.3: lmc"),
+                            (f"port b 3 {infiniband} lid=0xbffe lmc=2\n", "b.3: lid"), ("port b 3 lmc=1\n", "b.3: lmc")):
+            with self.assertRaisesRegex(SimError, said):
+                hosts(ports)
 
     def test_infiniband_needs_an_address(self):
         with self.assertRaisesRegex(SimError, "b.1: an InfiniBand port needs an address"):

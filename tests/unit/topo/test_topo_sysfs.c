@@ -215,6 +215,7 @@ static void make_infiniband(const struct tmpdir *dir)
 	tmpdir_write(dir, CLASS "mlx5_9/ports/2/state", "2: INIT\n");
 	tmpdir_write(dir, CLASS "mlx5_9/ports/2/rate", "2.5 Gb/sec (1X SDR)\n");
 	tmpdir_write(dir, CLASS "mlx5_9/ports/2/lid", "0x1a\n");
+	tmpdir_write(dir, CLASS "mlx5_9/ports/2/lid_mask_count", "1\n");
 	write_gid(dir, port, 0, "fe80:0000:0000:0000:0c42:a103:0065:1c3e\n", "IB/RoCE v1\n", NULL);
 	write_netdev(dir, "ib1", "32\n", "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3e\n");
 	write_netdev(dir, "ib1.8001", "32\n", "80:00:00:49:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:1c:3e\n");
@@ -287,6 +288,7 @@ static void check_infiniband(const struct mv_device *device)
 	assert_int_equal(device->ports[0].link_layer, IBV_LINK_LAYER_UNSPECIFIED);
 	assert_int_equal(port->link_layer, IBV_LINK_LAYER_INFINIBAND);
 	assert_int_equal(port->lid, 0x1a);
+	assert_int_equal(port->lmc, 1);
 	assert_int_equal(port->rate_mbps, 2500);
 	assert_int_equal(port->n_gids, 1);
 	assert_int_equal(port->gids[0].type, MV_GID_TYPE_IB);

@@ -211,12 +211,14 @@ static void test_infiniband(void **state)
 	(void)state;
 	make("dev 1 ib0; gid 0 fe80::1 0 v1;", 0);
 	topo.devices[0].ports[0].link_layer = IBV_LINK_LAYER_INFINIBAND;
-	topo.devices[0].ports[0].lid = 7;
+	topo.devices[0].ports[0].lid = 8;
+	topo.devices[0].ports[0].lmc = 3;
 	topo.devices[0].ports[0].gids[0].type = MV_GID_TYPE_IB;
 	md_view_free(view);
 	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
 	assert_int_equal(view->desc->n_gids, 1);
-	assert_int_equal(view->desc->rails[0].lid, 7);
+	assert_int_equal(view->desc->rails[0].lid, 8);
+	assert_int_equal(view->desc->rails[0].lmc, 3);
 	assert_int_equal(view->desc->rails[0].flags, MV_RAIL_UP);
 	assert_int_equal(view->n_nets, 0);
 }

@@ -128,9 +128,24 @@ static void test_desc_of_later_agent(void **state)
 	static uint8_t bytes[MD_DESC_BYTES_MAX];
 
 	(void)state;
-	desc->rails[0].flags = 0xf8 | MV_RAIL_UP;
+	desc->rails[0].flags = 0x18 | MV_RAIL_UP;
 	assert_int_equal(md_desc_decode(bytes, md_desc_encode(desc, bytes), &again), 0);
 	desc->rails[0].flags = MV_RAIL_UP;
+	assert_same(desc, again);
+	free(desc);
+	free(again);
+}
+
+static void test_desc_lmc(void **state)
+{
+	struct md_desc *desc = peers_desc(TWO_RAILS), *again;
+	static uint8_t bytes[MD_DESC_BYTES_MAX];
+
+	(void)state;
+	desc->rails[0].lmc = 7;
+	desc->rails[0].flags = MV_RAIL_EXCLUDED;
+	assert_int_equal(md_desc_decode(bytes, md_desc_encode(desc, bytes), &again), 0);
+	assert_int_equal(again->rails[0].lmc, 7);
 	assert_same(desc, again);
 	free(desc);
 	free(again);
@@ -291,6 +306,7 @@ int main(void)
 		cmocka_unit_test(test_desc_round_trip), cmocka_unit_test(test_desc_largest),
 		cmocka_unit_test(test_desc_refuses),    cmocka_unit_test(test_desc_lengths),
 		cmocka_unit_test(test_desc_of_later_agent),
+		cmocka_unit_test(test_desc_lmc),
 		cmocka_unit_test(test_beacon_pieces),   cmocka_unit_test(test_beacon_refuses),
 		cmocka_unit_test(test_envelope),
 	};

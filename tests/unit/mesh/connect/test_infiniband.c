@@ -89,6 +89,11 @@ static void infiniband_by_own_lid(void)
 	fake.state->port.lid = 3;
 	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &decision);
 	assert_int_equal(decision.verdict, MV_PATH_SELF);
+	fake.state->port.lid = 2;
+	fake.state->port.lmc = 1;
+	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &decision);
+	assert_int_equal(decision.verdict, MV_PATH_SELF);
+	fake.state->port.lmc = 0;
 	fake.state->port.lid = 9;
 	mesh_decide_rtr(mc, &qp, &attr, false, &choice, &decision);
 	assert_int_equal(decision.verdict, MV_PATH_UNKNOWN);
