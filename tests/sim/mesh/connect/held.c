@@ -11,6 +11,7 @@
 #include "held.h"
 #include "passthrough.h"
 #include "said.h"
+#include "survive.h"
 #include "vqp_int.h"
 
 #define PSN 0x123u
@@ -121,7 +122,7 @@ void open_in_init(enum mv_path_verdict verdict, bool reads)
 	world_open(&world);
 	if (!reads)
 		world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE;
-	mesh_root.config.survive = true;
+	set_survive(true);
 	world.mc->sees_peers = true;
 	lower_modify = world.mc->lower.qp.modify_qp;
 	world.mc->lower.qp.modify_qp = modify_slowly;
@@ -185,7 +186,7 @@ int teardown(void **state)
 	listens = false;
 	manner = NULL;
 	world.mc->lower.qp.modify_qp = lower_modify;
-	mesh_root.config.survive = false;
+	set_survive(false);
 	world_close(&world);
 	alarm(0); /* who has failed may have left a batch open */
 	return 0;

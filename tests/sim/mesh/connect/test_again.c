@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "survive.h"
 #include "vqp_failover.h"
 #include "moved.h"
 #include "said.h"
@@ -30,7 +31,7 @@ static int setup(void **state)
 {
 	(void)state;
 	world_open(&world);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	world.mc->sees_peers = true;
 	memset(&said, 0, sizeof(said));
 	return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "pollends.h"
+#include "survive.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@ const struct manner bare_plain = {.how = BARE}, moved_plain = {.how = MOVED};
 int setup(void **state)
 {
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	return 0;
 }
 
@@ -46,7 +47,7 @@ int teardown(void **state)
 	close_end(&from);
 	close_end(&to);
 	close_end(&hub);
-	mesh_root.config.survive = false;
+	set_survive(false);
 	world_teardown(state);
 	alarm(0);
 	return 0;

@@ -16,6 +16,7 @@
 
 #include "fault.h"
 #include "reading.h"
+#include "survive.h"
 
 /* A QP that is not logged any more has completions that nobody has polled. */
 static void leave_completions(void)
@@ -236,7 +237,7 @@ static void test_asked_of_lower(void **state)
 	assert_int_equal(n_asked, 1);
 	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
 
-	mesh_root.config.survive = false;
+	set_survive(false);
 	attr.comp_mask = 0;
 	cq = ibv_create_cq_ex(world.context, &attr);
 	assert_non_null(cq);

@@ -18,7 +18,7 @@
 
 /* Of the thread that relays, and of nobody else. */
 static __thread bool counted;
-static unsigned int n_polls, n_looks, n_reads;
+static _Atomic unsigned int n_polls, n_looks, n_reads; /* threads of the plugin count, too */
 
 int __real_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask);
 int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask);

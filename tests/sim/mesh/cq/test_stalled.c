@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "survive.h"
 #include "vqp_failover.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
@@ -58,7 +59,7 @@ static const struct shape shape = {0};
 static int setup(void **state)
 {
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	mesh_root.config.move_timeout_ms = 2000;
 	n_sent = 0;
 	conn = NULL;

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "withheld_fixture.h"
+#include "survive.h"
 
 #define NOBODY 0xfffff0u /* no queue pair has this number */
 
@@ -68,7 +69,7 @@ void begin_looped(const struct manner *manner)
 int withheld_setup(void **state)
 {
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	n_failed = n_sent = 0;
 	h = NULL;
 	memset(&e, 0, sizeof(e));

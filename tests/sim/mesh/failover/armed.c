@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "armed.h"
+#include "survive.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -82,7 +83,7 @@ int setup(void **state)
 {
 	(void)state;
 	world_open(&world);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	mesh_root.key_dropped = note_drop;
 	mesh_root.process->keys.prereg_off = false;
 	n_dropped = 0;

@@ -18,6 +18,7 @@
 #include "random.h"
 #include "simhost.h"
 #include "srq.h"
+#include "survive.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -394,7 +395,7 @@ static void try_corner(void)
 static int setup(void **state)
 {
 	simhost_open();
-	mesh_root.config.survive = true;
+	set_survive(true);
 	return world_setup(state);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "survive.h"
 #include "vqp_failover.h"
 #include "moved.h"
 #include "vqp_int.h"
@@ -54,7 +55,7 @@ static int setup(void **state)
 {
 	(void)state;
 	world_open(&world);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	n_failed = n_wanted = 0;
 	memset(&a, 0, sizeof(a));
 	memset(&b, 0, sizeof(b));
@@ -69,7 +70,7 @@ static int teardown(void **state)
 	if (b.mr)
 		end_close(&b);
 	world_close(&world);
-	mesh_root.config.survive = false;
+	set_survive(false);
 	return 0;
 }
 
@@ -126,7 +127,7 @@ static void key_is_not_answered(const struct manner *manner, bool survive)
 {
 	const struct shape shape = {.two_cqs = true};
 
-	mesh_root.config.survive = survive;
+	set_survive(survive);
 	open_both(manner, &shape);
 	connect_both(&shape);
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);

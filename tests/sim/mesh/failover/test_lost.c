@@ -13,6 +13,7 @@
 #include "connect.h"
 #include "failover_exec.h"
 #include "rails.h"
+#include "survive.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -46,7 +47,7 @@ static int setup(void **state)
 	struct ibv_qp_attr rtr;
 
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	memset(&e, 0, sizeof(e));
 	end_open(&e, &world, &noted, &(struct shape){0});
 	conn = mesh_conn_new(world.mc, e.qp);

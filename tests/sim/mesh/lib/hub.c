@@ -11,6 +11,7 @@
 
 #include "hub.h"
 #include "srq.h"
+#include "survive.h"
 
 static const struct manner bare = {.how = BARE}, moved = {.how = MOVED};
 
@@ -166,7 +167,7 @@ struct at_work *at_work_open(uint32_t n)
 	uint32_t i;
 
 	assert_non_null(l);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	hub_open(&l->hub, &bare);
 	post_missing(&l->hub, 20);
 	for (l->n = i = 0; i < n; i++) {
@@ -186,7 +187,7 @@ void at_work_close(struct at_work *l)
 		end_close(&l->ends[i]);
 	hub_close(&l->hub);
 	free(l);
-	mesh_root.config.survive = false;
+	set_survive(false);
 }
 
 void at_work_works(struct at_work *l, struct end *e)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "random.h"
+#include "survive.h"
 
 struct end a, b;
 struct mesh_vqp *h;
@@ -67,7 +68,7 @@ void connect_a(void)
 int reading_setup(void **state)
 {
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	memset(&posted, 0, sizeof(posted));
 	posted.psn = SQ_PSN;
 	fed = 0;

@@ -16,6 +16,7 @@
 
 #include "hub.h"
 #include "srq.h"
+#include "survive.h"
 
 #define ROUNDS 400u
 
@@ -106,7 +107,7 @@ static void test_port_down(void **state)
 
 	(void)state;
 	assert_non_null(h);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	hub_open(h, &bare);
 	post_missing(h, 40);
 	srq = mesh_srq_find(world.mc, h->end.srq);
@@ -141,7 +142,7 @@ static void test_port_down(void **state)
 	end_close(&movable);
 	hub_close(h);
 	free(h);
-	mesh_root.config.survive = false;
+	set_survive(false);
 }
 
 /* All have left the port that is down, with what was posted; so who is to receive there cannot, until the port is back. */

@@ -13,6 +13,7 @@
 
 #include "hub.h"
 #include "srq.h"
+#include "survive.h"
 #include "vqp_int.h"
 
 static const struct manner bare = {.how = BARE}, moved = {.how = MOVED};
@@ -62,7 +63,7 @@ static void test_drain_unpolled(void **state)
 
 	(void)state;
 	assert_non_null(h);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	hub_open(h, &bare);
 	post_missing(h, 20);
 	recv_cq = ibv_create_cq(world.context, 256, NULL, NULL, 0);
@@ -92,7 +93,7 @@ static void test_drain_unpolled(void **state)
 	assert_int_equal(ibv_destroy_cq(recv_cq), 0);
 	hub_close(h);
 	free(h);
-	mesh_root.config.survive = false;
+	set_survive(false);
 }
 
 /* ---- receives that fail ------------------------------------------------------------------------------------------ */

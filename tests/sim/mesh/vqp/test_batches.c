@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "survive.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -23,7 +24,7 @@ static const struct manner builders = {.how = MOVED, .builders = true};
 
 static int setup(void **state)
 {
-	mesh_root.config.survive = true;
+	set_survive(true);
 	return world_setup(state);
 }
 
@@ -40,7 +41,7 @@ static int teardown(void **state)
 	alarm(0);
 	close_end(&first);
 	close_end(&second);
-	mesh_root.config.survive = false;
+	set_survive(false);
 	world_close(&world);
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "mlx5qpc.h"
+#include "survive.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -166,7 +167,7 @@ static void test_made_elsewhere(void **state)
 static int setup(void **state)
 {
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "parity.h"
 #include "qpmade.h"
 #include "simhost.h"
+#include "survive.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -248,7 +249,7 @@ static void test_ece_of_one_that_begins_again(void **state)
 static int setup(void **state)
 {
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	simhost_open();
 	real_set_ece = mesh_root.lib.set_ece;
 	mesh_root.lib.set_ece = count_set_ece;

@@ -17,6 +17,7 @@
 #include "run.h"
 #include "said.h"
 #include "srq.h"
+#include "survive.h"
 #include "ud.h"
 
 static const struct shape plain = {0};
@@ -417,7 +418,7 @@ static void test_over_ours(void **state)
 static int setup(void **state)
 {
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	world.mc->sees_peers = true;
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "fault.h"
 #include "parity.h"
 #include "arm.h"
+#include "survive.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
 
@@ -446,7 +447,7 @@ int __wrap_mesh_thread_wake(bool news)
 static int setup(void **state)
 {
 	world_setup(state);
-	mesh_root.config.survive = true;
+	set_survive(true);
 	real_order = mesh_root.lib.query_qp_data_in_order;
 	return 0;
 }

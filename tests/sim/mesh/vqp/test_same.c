@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "run.h"
+#include "survive.h"
 #include "vqp.h"
 
 /* Everything that a program can observe, as text. */
@@ -337,9 +338,9 @@ static void flushed_and_posted(struct run *r, const struct shape *shape, struct 
 static void test_flushed_and_posted(void **state)
 {
 	(void)state;
-	mesh_root.config.survive = true;
+	set_survive(true);
 	compare(flushed_and_posted, &(struct shape){0});
-	mesh_root.config.survive = false;
+	set_survive(false);
 }
 
 /* Keys that do not exist, or may not: the same error, then flushes. */
