@@ -68,7 +68,7 @@ static void want(struct md_agent *agent, struct md_host *host, struct md_probe *
 		return;
 	probe->want_ns = now_ns + RENEW_NS;
 	LIST_FOREACH(share, &probe->shares, of_path)
-		md_hosts_want(&agent->hosts, host, share->account);
+		md_hosts_want(&agent->hosts, host, share->user->account);
 }
 
 void md_cookie_refresh_look(struct md_agent *agent, uint64_t now_ns)

@@ -4,7 +4,10 @@
 
 #include <utlist.h>
 
-/* After this many intervals of silence, a path is probed a tenth as often; after ten times as many, a hundredth. */
+/*
+ * After this many intervals of silence, a path is probed a tenth as often; after ten times as many, a hundredth. Where many
+ * paths make the intervals longer, these count: rounds have to come to a verdict before.
+ */
 #define BRISK_INTERVALS 50
 
 void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, void *arg, uint64_t interval_ns,
@@ -150,16 +153,40 @@ void md_probe_set_suspect(struct md_probes *probes, struct md_probe *p, bool sus
 	md_probe_set_rounds(probes, p, 0);
 }
 
+/*
+ * How many paths share a rate with this one? @n of all accounts do. Accounts have half as much besides, which they share
+ * alike: a user with thousands of paths does not have the few paths of others probed seldom.
+ */
+static size_t n_alike(const struct md_probes *probes, const struct md_probe *p, size_t n)
+{
+	const struct md_probe_share *share = LIST_FIRST(&p->shares);
+
+	for (unsigned int i = 0; share && i < MD_PROBE_ACCOUNTS; i++, share = LIST_NEXT(share, of_path))
+		if (share->n_scheduled && 2 * probes->n_users * share->user->n_scheduled < n)
+			n = 2 * probes->n_users * share->user->n_scheduled;
+	return n;
+}
+
+uint64_t md_probe_interval(const struct md_probes *probes, const struct md_probe *p)
+{
+	return larger(probes->interval_ns, n_alike(probes, p, probes->n_scheduled) * MD_S / MD_PROBES_PER_S);
+}
+
+/* ns between two rounds of the path, if it is suspect */
+static uint64_t part_of(const struct md_probes *probes, const struct md_probe *p)
+{
+	return larger(md_probes_part(probes),
+		      n_alike(probes, p, probes->n_suspect) * (1 + MD_WITNESSES_MAX) * MD_S / MD_PROBES_BURST_PER_S);
+}
+
 uint64_t md_probe_pace(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
-	uint64_t interval = md_probes_interval(probes);
-	uint64_t part = larger(md_probes_part(probes),
-			       probes->n_suspect * (1 + MD_WITNESSES_MAX) * MD_S / MD_PROBES_BURST_PER_S);
+	uint64_t interval = md_probe_interval(probes, p), pace = p->suspect ? part_of(probes, p) : interval;
 	uint64_t since = p->suspect ? p->suspicion.since_ns : larger(p->answered_ns, p->begun_ns);
-	uint64_t brisk = BRISK_INTERVALS * probes->interval_ns, age = now_ns > since ? now_ns - since : 0;
+	uint64_t brisk = BRISK_INTERVALS * larger(probes->interval_ns, pace), age = now_ns > since ? now_ns - since : 0;
 
 	if (age < brisk)
-		return p->suspect ? part : interval;
+		return pace;
 	return age < 10 * brisk ? 10 * interval : 100 * interval;
 }
 
@@ -172,7 +199,7 @@ uint64_t md_probe_pace_on_grid(const struct md_probes *probes, const struct md_p
 
 uint64_t md_probe_behind_peer(const struct md_probes *probes, const struct md_probe *p)
 {
-	return p->heard.at_ns + md_probes_interval(probes) + md_probes_part(probes) / 2;
+	return p->heard.at_ns + md_probe_interval(probes, p) + md_probes_part(probes) / 2;
 }
 
 void md_probe_schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)

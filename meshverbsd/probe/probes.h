@@ -67,11 +67,19 @@ struct md_probe_watch_list {
 	size_t n;
 };
 
+/* An account that watches paths. */
+struct md_probe_user {
+	UT_hash_handle hh;
+	uint64_t account; /* 0: root's, which has no bounds */
+	size_t n_paths, n_watches;
+	size_t n_scheduled; /* paths that the account watches for WORK or PRIMARY */
+};
+
 /* An account watches a path, with one process or more. */
 struct md_probe_share {
 	LIST_ENTRY(md_probe_share) of_path;
-	uint64_t account;
-	size_t n; /* watches */
+	struct md_probe_user *user;
+	size_t n, n_scheduled; /* watches; of these, for WORK or PRIMARY */
 };
 
 /* One process watches one path. */
@@ -151,13 +159,6 @@ struct md_probe_ops {
 	bool (*warn)(void *arg, uint64_t client, const struct md_probe_key *path);
 };
 
-/* An account other than root's that watches paths. */
-struct md_probe_user {
-	UT_hash_handle hh;
-	uint64_t account;
-	size_t n_paths, n_watches;
-};
-
 struct md_probes {
 	const struct md_probe_ops *ops;
 	void *arg;
@@ -165,7 +166,8 @@ struct md_probes {
 	unsigned int multiplier; /* 3 or more */
 	uint64_t nonce; /* number of the newest path, from a random one on; its hash is the path's nonce */
 	struct md_probe *by_key;
-	struct md_probe_user *users;
+	struct md_probe_user root, *users; /* account 0; the others */
+	size_t n_users; /* accounts with scheduled paths */
 	size_t n, n_watches;
 	size_t n_scheduled, n_suspect, n_down, n_awaited; /* numbers of paths */
 	struct md_probe_watch *untold; /* their processes could not be told yet: list of utlist.h, last tried last */

@@ -50,7 +50,7 @@ static void end_warning(struct md_probes *probes, struct md_probe *p, uint64_t n
  */
 static void time_it(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
-	uint64_t n = 1 + (now_ns - p->rtt.timed_ns) / md_probes_interval(probes);
+	uint64_t n = 1 + (now_ns - p->rtt.timed_ns) / md_probe_interval(probes, p);
 
 	for (; n && p->rtt.slow_us > p->rtt.newest_us + 16; n--)
 		p->rtt.slow_us -= (p->rtt.slow_us - p->rtt.newest_us) / 16;
@@ -107,7 +107,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 static bool confirms(const struct md_probes *probes, const struct md_probe *p, const struct md_probe_wire *probe, uint64_t now_ns)
 {
 	return probe->nonce == p->heard.nonce && probe->behind && probe->number - probe->behind == p->heard.number &&
-	       now_ns - p->heard.at_ns <= 2 * md_probes_interval(probes);
+	       now_ns - p->heard.at_ns <= 2 * md_probe_interval(probes, p);
 }
 
 static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)

@@ -19,12 +19,6 @@ static inline uint64_t md_probes_part(const struct md_probes *probes)
 	return probes->interval_ns / MD_PROBE_PARTS;
 }
 
-/** md_probes_interval - ns between two probes of a path that answers */
-static inline uint64_t md_probes_interval(const struct md_probes *probes)
-{
-	return larger(probes->interval_ns, probes->n_scheduled * MD_S / MD_PROBES_PER_S);
-}
-
 /** md_probes_same_host - are both paths known to lead to the same host? */
 static inline bool md_probes_same_host(const struct md_probe *a, const struct md_probe *b)
 {
@@ -45,6 +39,8 @@ void md_probe_tell_one(struct md_probes *probes, struct md_probe_watch *watch);
 void md_probe_untold(struct md_probes *probes, struct md_probe_watch *watch, bool untold);
 /** md_probes_tell_soon - make a tick due if processes could not be told */
 void md_probes_tell_soon(struct md_probes *probes, uint64_t now_ns);
+/** md_probe_interval - ns between two probes of a path that answers */
+uint64_t md_probe_interval(const struct md_probes *probes, const struct md_probe *p);
 /** md_probe_pace - ns until the path's next probe */
 uint64_t md_probe_pace(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns);
 /** md_probe_pace_on_grid - md_probe_pace() rounded up to a grid: paths share turns, and small delays of turns do not add up */

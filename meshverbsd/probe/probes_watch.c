@@ -44,13 +44,29 @@ static bool is_scheduled(uint8_t watch)
 	return watch & (MV_WATCH_WORK | MV_WATCH_PRIMARY);
 }
 
-/* @before, @after: mask of one process for the path */
-static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_t before, uint8_t after, uint64_t now_ns)
+/* A process of an account begins to watch a path for WORK or PRIMARY, or ends. */
+static void count_users(struct md_probes *probes, struct md_probe_share *share, bool begins)
 {
+	struct md_probe_user *user = share->user;
+
+	share->n_scheduled += begins ? 1 : (size_t)-1;
+	if (share->n_scheduled != begins)
+		return;
+	user->n_scheduled += begins ? 1 : (size_t)-1;
+	if (user->n_scheduled == begins)
+		probes->n_users += begins ? 1 : (size_t)-1;
+}
+
+/* @watch: before the change; @after: its mask then */
+static void count_scheduled(struct md_probes *probes, struct md_probe_watch *watch, uint8_t after, uint64_t now_ns)
+{
+	struct md_probe *p = watch->probe;
 	bool was = p->n_scheduled;
 
+	if (is_scheduled(after) != is_scheduled(watch->watch))
+		count_users(probes, watch->share, is_scheduled(after));
 	p->n_scheduled += is_scheduled(after);
-	p->n_scheduled -= is_scheduled(before);
+	p->n_scheduled -= is_scheduled(watch->watch);
 	if (was == (p->n_scheduled > 0))
 		return;
 	probes->n_scheduled += was ? (size_t)-1 : 1;
@@ -72,61 +88,61 @@ static struct md_probe_share *find_share(const struct md_probe *p, uint64_t acco
 	struct md_probe_share *share;
 
 	LIST_FOREACH(share, &p->shares, of_path)
-	if (share->account == account)
+	if (share->user->account == account)
 		return share;
 	return NULL;
 }
 
-/* Charges a watch to an account. A path counts once for all processes of the account. Return: 0; -EDQUOT; -ENOMEM. */
-static int count_watch(struct md_probes *probes, uint64_t account, bool new_path)
+/* Return: NULL: no memory. */
+static struct md_probe_user *user_of(struct md_probes *probes, uint64_t account)
 {
-	struct md_probe_user *user;
+	struct md_probe_user *user = &probes->root;
 
-	if (!account)
-		return 0;
-	HASH_FIND(hh, probes->users, &account, sizeof(account), user);
-	if (!user) {
-		user = calloc(1, sizeof(*user));
-		if (!user)
-			return -ENOMEM;
-		user->account = account;
-		HASH_ADD(hh, probes->users, account, sizeof(user->account), user);
-		if (!user->hh.tbl) {
-			free(user);
-			return -ENOMEM;
-		}
-	}
-	if (user->n_watches >= MD_WATCHES_PER_ACCOUNT || (new_path && user->n_paths >= MD_PATHS_PER_ACCOUNT))
+	if (account)
+		HASH_FIND(hh, probes->users, &account, sizeof(account), user);
+	if (user)
+		return user;
+	user = calloc(1, sizeof(*user));
+	if (!user)
+		return NULL;
+	user->account = account;
+	HASH_ADD(hh, probes->users, account, sizeof(user->account), user);
+	if (user->hh.tbl)
+		return user;
+	free(user);
+	return NULL;
+}
+
+/* Charges a watch to an account. A path counts once for all processes of the account. Return: 0; -EDQUOT. */
+static int count_watch(struct md_probe_user *user, bool new_path)
+{
+	if (user->account &&
+	    (user->n_watches >= MD_WATCHES_PER_ACCOUNT || (new_path && user->n_paths >= MD_PATHS_PER_ACCOUNT)))
 		return -EDQUOT;
 	user->n_watches++;
 	user->n_paths += new_path;
 	return 0;
 }
 
-static void uncount_watch(struct md_probes *probes, uint64_t account, bool last_of_path)
+static void uncount_watch(struct md_probes *probes, struct md_probe_user *user, bool last_of_path)
 {
-	struct md_probe_user *user;
-
-	if (!account)
-		return;
-	HASH_FIND(hh, probes->users, &account, sizeof(account), user);
 	user->n_paths -= last_of_path;
-	if (--user->n_watches)
+	if (--user->n_watches || !user->account)
 		return;
 	HASH_DEL(probes->users, user);
 	free(user);
 }
 
 /* A further watch of the path by the account. Return: NULL: no memory. */
-static struct md_probe_share *take_share(struct md_probe *p, uint64_t account)
+static struct md_probe_share *take_share(struct md_probe *p, struct md_probe_user *user)
 {
-	struct md_probe_share *share = find_share(p, account);
+	struct md_probe_share *share = find_share(p, user->account);
 
 	if (!share) {
 		share = calloc(1, sizeof(*share));
 		if (!share)
 			return NULL;
-		share->account = account;
+		share->user = user;
 		LIST_INSERT_HEAD(&p->shares, share, of_path);
 		p->want_ns = 0;
 	}
@@ -147,12 +163,12 @@ static bool give_share_back(struct md_probe_share *share)
 static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
 {
 	struct md_probe *p = watch->probe;
-	uint64_t account = watch->share->account;
+	struct md_probe_user *user = watch->share->user;
 
 	md_probe_untold(probes, watch, false);
-	count_scheduled(probes, p, watch->watch, 0, 0);
+	count_scheduled(probes, watch, 0, 0);
 	LIST_REMOVE(watch, of_path);
-	uncount_watch(probes, account, give_share_back(watch->share));
+	uncount_watch(probes, user, give_share_back(watch->share));
 	HASH_DEL(watch->list->by_path, watch);
 	watch->list->n--;
 	free(watch);
@@ -182,7 +198,8 @@ void md_probes_fini(struct md_probes *probes)
 }
 
 /* Return: the watch, in the lists of path and process; NULL: no memory. */
-static struct md_probe_watch *add_watch(struct md_probe *p, uint64_t client, uint64_t account, struct md_probe_watch_list *list)
+static struct md_probe_watch *add_watch(struct md_probe *p, uint64_t client, struct md_probe_user *user,
+					struct md_probe_watch_list *list)
 {
 	struct md_probe_watch *watch = calloc(1, sizeof(*watch));
 
@@ -192,7 +209,7 @@ static struct md_probe_watch *add_watch(struct md_probe *p, uint64_t client, uin
 	watch->client = client;
 	watch->list = list;
 	HASH_ADD(hh, list->by_path, probe, sizeof(watch->probe), watch);
-	watch->share = watch->hh.tbl ? take_share(p, account) : NULL;
+	watch->share = watch->hh.tbl ? take_share(p, user) : NULL;
 	if (!watch->share) {
 		if (watch->hh.tbl)
 			HASH_DEL(list->by_path, watch);
@@ -209,19 +226,21 @@ static int new_watch(struct md_probes *probes, const struct md_probe_key *path, 
 {
 	struct md_probe *p = md_probes_find(probes, path);
 	bool is_first = !p || !find_share(p, account);
+	struct md_probe_user *user;
 	int err;
 
 	if (list->n >= MD_WATCHES_PER_CLIENT || !md_has_room(probes->n_watches, MD_WATCHES_MAX, account) ||
 	    (!p && !md_has_room(probes->n, MD_PROBES_MAX, account)))
 		return -ENOSPC;
-	err = count_watch(probes, account, is_first);
+	user = user_of(probes, account);
+	err = user ? count_watch(user, is_first) : -ENOMEM;
 	if (err)
 		return err;
 	if (!p)
 		p = add(probes, path);
-	*ret = p ? add_watch(p, client, account, list) : NULL;
+	*ret = p ? add_watch(p, client, user, list) : NULL;
 	if (!*ret) {
-		uncount_watch(probes, account, is_first);
+		uncount_watch(probes, user, is_first);
 		drop_unwatched(probes, p);
 		return -ENOMEM;
 	}
@@ -273,7 +292,7 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 		if (err)
 			return err;
 	}
-	count_scheduled(probes, watch->probe, watch->watch, mask, now_ns);
+	count_scheduled(probes, watch, mask, now_ns);
 	watch->watch = mask;
 	/* The process waits for an answer. A warned process knows the state, and is told how the warning ends. */
 	watch->told = watch->told && watch->warned && watch->probe->suspicion.warned;

@@ -275,13 +275,18 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_PATHS_PER_ACCOUNT  3072 /* paths of one account */
 #define MD_WATCHES_PER_CLIENT 1024 /* paths that one process watches */
 /*
- * Watches of all processes: 128 bytes each (x86-64), and 32 for the first one of an account on a path. Whoever tells of a
+ * Watches of all processes: 128 bytes each (x86-64), and 40 for the first one of an account on a path. Whoever tells of a
  * path looks at all those of the path.
  */
 #define MD_WATCHES_MAX	       524288 /* 128 processes for each of MD_PROBES_MAX paths: containers full of ranks */
 #define MD_WATCHES_PER_ACCOUNT 262144 /* 256 ranks of one user with as many as one process may have */
-#define MD_PROBES_PER_S       4000 /* our probes in a second, at most; with more than 40 paths the interval grows */
-#define MD_PROBES_BURST_PER_S 20000 /* our probes in a second while paths are suspect */
+/*
+ * With more than 40 paths the interval grows. All accounts together have half as many probes besides, so that a user with
+ * thousands of paths does not make the intervals of others longer.
+ */
+#define MD_PROBES_PER_S       4000 /* our probes in a second */
+#define MD_PROBES_BURST_PER_S 20000 /* the same while paths are suspect */
+#define MD_PROBE_ACCOUNTS     8 /* accounts of a path that are looked at: which of them has the fewest paths? */
 #define MD_PROBES_PER_TURN    512
 /*
  * Processes that are told the state of paths in one tick, before the others have to wait for their turn: thousands may

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Probes of thousands of paths. */
+#include "probes_internal.h"
+
+#include "unit.h"
+
+#define INTERVAL (10 * MD_MS)
+#define RTT_NS	 (50 * MD_MS / 1000)
+#define N_MANY	 MD_PATHS_PER_ACCOUNT
+
+/* Each account has a host that it talks to; its paths go to addresses of that host. */
+enum { USER = 1000, OTHER_USER };
+
+static struct md_probes probes;
+static struct md_probe_watch_list lists[N_MANY / MD_WATCHES_PER_CLIENT], others;
+static uint64_t now_ns, n_sent;
+static bool dead[2]; /* of an account, all paths but the last one */
+static unsigned int n_of[2]; /* paths of an account */
+static struct {
+	struct md_probe_key key;
+	struct md_probe_wire wire;
+} flying[2 * N_MANY];
+static size_t n_flying;
+
+static struct md_probe_key key_of(unsigned int account, unsigned int path)
+{
+	struct md_probe_key key = {.local = unit_gid("10.1.0.1"), .remote = unit_gid("10.1.0.0")};
+
+	key.remote.raw[13] = (uint8_t)account;
+	key.remote.raw[14] = (uint8_t)(path >> 8);
+	key.remote.raw[15] = (uint8_t)path;
+	return key;
+}
+
+static int on_send(void *arg, const struct md_probe_key *key, const struct md_probe_wire *wire)
+{
+	unsigned int account = key->remote.raw[13], path = key->remote.raw[14] * 256u + key->remote.raw[15];
+
+	(void)arg;
+	n_sent++;
+	if (dead[account] && path + 1 < n_of[account])
+		return 0;
+	assert_true(n_flying < sizeof(flying) / sizeof(flying[0]));
+	flying[n_flying].key = *key;
+	flying[n_flying++].wire = *wire;
+	return 0;
+}
+
+static unsigned int on_waiting(void *arg, const struct md_probe_key *key)
+{
+	(void)arg;
+	(void)key;
+	return 0;
+}
+
+static struct mv_host_id host_id(const struct md_probe_key *key)
+{
+	return (struct mv_host_id){{7, key->remote.raw[13]}};
+}
+
+static bool on_host(void *arg, const struct md_probe_key *key, struct mv_host_id *ret)
+{
+	(void)arg;
+	*ret = host_id(key);
+	return true;
+}
+
+static bool on_tell(void *arg, uint64_t client, const struct md_probe_key *key, enum mv_probed state)
+{
+	(void)arg;
+	(void)client;
+	(void)key;
+	(void)state;
+	return true;
+}
+
+static bool on_warn(void *arg, uint64_t client, const struct md_probe_key *key)
+{
+	(void)arg;
+	(void)client;
+	(void)key;
+	return true;
+}
+
+static const struct md_probe_ops ops = {on_send, on_waiting, on_host, on_tell, on_warn};
+
+static int setup(void **state)
+{
+	(void)state;
+	now_ns = 100 * MD_S;
+	n_flying = n_sent = 0;
+	dead[0] = dead[1] = false;
+	n_of[0] = n_of[1] = 0;
+	md_probes_init(&probes, &ops, NULL, INTERVAL, 3, 0x1234567);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		md_probes_drop(&probes, &lists[i]);
+	md_probes_drop(&probes, &others);
+	assert_int_equal(probes.n, 0);
+	assert_int_equal(probes.n_users, 0);
+	assert_int_equal(probes.root.n_scheduled, 0);
+	assert_null(probes.users);
+	return 0;
+}
+
+static void watch(unsigned int account, unsigned int path, uint8_t mask, struct md_probe_watch_list *list)
+{
+	const struct md_probe_key key = key_of(account, path);
+
+	assert_int_equal(md_probes_watch(&probes, &key, mask, 1 + (uint64_t)account, USER + account, list, now_ns), 0);
+	if (path >= n_of[account])
+		n_of[account] = path + 1;
+}
+
+static void watch_many(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		watch(0, i, MV_WATCH_WORK, &lists[i / MD_WATCHES_PER_CLIENT]);
+}
+
+static enum mv_probed state_of(unsigned int account, unsigned int path)
+{
+	const struct md_probe_key key = key_of(account, path);
+
+	return md_probes_find(&probes, &key)->state;
+}
+
+static void land(void)
+{
+	now_ns += RTT_NS;
+	for (size_t i = 0; i < n_flying; i++) {
+		const struct mv_host_id host = host_id(&flying[i].key);
+
+		md_probes_echo(&probes, &flying[i].key, &flying[i].wire, &host, now_ns);
+	}
+	n_flying = 0;
+}
+
+static void run(uint64_t for_ns)
+{
+	uint64_t until_ns = now_ns + for_ns, next_ns;
+
+	while ((next_ns = md_probes_next(&probes)) < until_ns) {
+		now_ns = next_ns > now_ns ? next_ns : now_ns;
+		if (probes.next_ns <= now_ns)
+			md_probes_tick(&probes, true, 0, now_ns);
+		else
+			md_probes_tell_the_rest(&probes);
+		land();
+	}
+	now_ns = until_ns > now_ns ? until_ns : now_ns;
+}
+
+static uint64_t until_down(unsigned int account, unsigned int path, uint64_t limit_ns)
+{
+	uint64_t begun_ns = now_ns;
+
+	while (state_of(account, path) != MV_PROBED_DOWN && now_ns - begun_ns < limit_ns)
+		run(MD_MS);
+	return now_ns - begun_ns;
+}
+
+/* An account with thousands of paths: those of another account are found dead as soon as without. */
+static void test_paths_of_another(void **state)
+{
+	(void)state;
+	watch_many(N_MANY);
+	watch(1, 0, MV_WATCH_WORK, &others);
+	watch(1, 1, MV_WATCH_WORK, &others);
+	run(5 * MD_S);
+	dead[1] = true;
+	assert_in_range(until_down(1, 0, MD_S), 0, 5 * INTERVAL);
+	n_sent = 0;
+	run(10 * MD_S);
+	assert_in_range(n_sent, 1, 10 * (MD_PROBES_PER_S + MD_PROBES_PER_S / 2));
+}
+
+/* The same while thousands are suspect. */
+static void test_suspects_of_another(void **state)
+{
+	(void)state;
+	watch_many(N_MANY);
+	watch(1, 0, MV_WATCH_WORK, &others);
+	watch(1, 1, MV_WATCH_WORK, &others);
+	run(5 * MD_S);
+	dead[0] = true;
+	run(2 * MD_S);
+	assert_true(probes.n_suspect > N_MANY / 2);
+	dead[1] = true;
+	assert_in_range(until_down(1, 0, MD_S), 0, 6 * INTERVAL);
+	assert_true(probes.n_suspect > N_MANY / 2);
+}
+
+/* An account that watches the others' paths, too, does not slow these down. */
+static void test_shared_paths(void **state)
+{
+	struct md_probe_watch_list list = {0};
+	const struct md_probe_key key = key_of(1, 0);
+
+	(void)state;
+	watch(1, 0, MV_WATCH_WORK, &others);
+	watch(1, 1, MV_WATCH_WORK, &others);
+	assert_int_equal(md_probes_watch(&probes, &key, MV_WATCH_WORK, 9, USER, &list, now_ns), 0);
+	assert_int_equal(probes.n_users, 2);
+	watch_many(N_MANY - 1);
+	run(5 * MD_S);
+	dead[1] = true;
+	assert_in_range(until_down(1, 0, MD_S), 0, 5 * INTERVAL);
+	/* Alternate paths are not probed, so nobody shares a rate for them. */
+	watch(1, 0, MV_WATCH_ALTERNATE, &others);
+	assert_int_equal(probes.n_users, 2);
+	watch(1, 1, MV_WATCH_ALTERNATE, &others);
+	assert_int_equal(probes.n_users, 1);
+	md_probes_drop(&probes, &list);
+}
+
+/* Hundreds of paths that fail together are all found dead, though their rounds take longer. */
+static void test_many_die(void **state)
+{
+	const unsigned int n = 600;
+
+	(void)state;
+	watch_many(n);
+	run(2 * MD_S);
+	dead[0] = true;
+	run(5 * MD_S);
+	assert_int_equal(probes.n_down, n - 1);
+	assert_int_equal(probes.n_suspect, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_paths_of_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_suspects_of_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shared_paths, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
