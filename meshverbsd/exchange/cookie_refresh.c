@@ -51,9 +51,9 @@ static void renew(struct md_agent *agent, const struct md_host *host, const unio
 /* Return: the host at the remote end of a watched path that works; else NULL. */
 static struct md_host *host_of(struct md_agent *agent, const struct md_probe *probe)
 {
-	if (!probe->n_scheduled || probe->state != MV_PROBED_UP || !probe->has_host)
+	if (!probe->n_scheduled || probe->state != MV_PROBED_UP || !probe->host)
 		return NULL;
-	return md_hosts_find(&agent->hosts, &probe->host);
+	return md_hosts_find(&agent->hosts, &probe->host->id);
 }
 
 /*

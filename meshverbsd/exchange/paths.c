@@ -233,7 +233,7 @@ static bool hears_at(const struct md_host *host, const union ibv_gid *gid)
 /* Return: the netdev of a path to the host, if the path is doubted (@doubted), or answers (!@doubted); else 0. */
 static uint32_t netdev_of(const struct md_view *view, const struct md_host *host, const struct md_probe *p, bool doubted)
 {
-	if (!p->has_host || memcmp(&p->host, &host->id, sizeof(host->id)) || md_probe_is_doubted(p) != doubted ||
+	if (!md_probe_leads_to(p, &host->id) || md_probe_is_doubted(p) != doubted ||
 	    (doubted ? !hears_at(host, &p->key.remote) : p->state != MV_PROBED_UP))
 		return 0;
 	return md_view_gid_ifindex(view, &p->key.local);

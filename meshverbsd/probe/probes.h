@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -119,6 +120,17 @@ struct md_probe_suspicion {
 	uint64_t no_warning_ns; /* no warning before: the last one was a false alarm */
 };
 
+/* A host at the remote end of watched paths. One thread. */
+struct md_probe_host {
+	UT_hash_handle hh;
+	struct mv_host_id id;
+	TAILQ_HEAD(, md_probe) paths;
+	uint64_t woken_ns; /* when its suspects were last woken */
+	uint64_t turn; /* the next two are valid in this turn */
+	struct md_probe *newest; /* the path with the newest echo */
+	struct md_probe *next[2]; /* no path before it is left to be a witness: of those that do not answer; of those that do */
+};
+
 struct md_probe {
 	UT_hash_handle hh;
 	struct md_probe_key key;
@@ -128,8 +140,8 @@ struct md_probe {
 	enum mv_probed state; /* readable by others, as are the next four */
 	bool suspect;
 	bool awaited; /* not suspect; its newest probe has had neither an answer nor a review */
-	bool has_host;
-	struct mv_host_id host; /* the host that answers, or that holds the address */
+	struct md_probe_host *host; /* the host that answers, or that holds the address; NULL: not known */
+	TAILQ_ENTRY(md_probe) of_host; /* in md_probe_host.paths, or md_probes.hostless */
 	struct md_probe_rtt rtt;
 	uint64_t nonce;
 	uint64_t want_ns; /* until then the accounts that watch the path need not be told apart: exchange/cookie_refresh.c */
@@ -166,6 +178,9 @@ struct md_probes {
 	unsigned int multiplier; /* 3 or more */
 	uint64_t nonce; /* number of the newest path, from a random one on; its hash is the path's nonce */
 	struct md_probe *by_key;
+	struct md_probe_host *hosts;
+	TAILQ_HEAD(, md_probe) hostless; /* paths whose host is not known */
+	uint64_t hosts_turn; /* the turn in which their hosts were last looked for */
 	struct md_probe_user root, *users; /* account 0; the others */
 	size_t n_users; /* accounts with scheduled paths */
 	size_t n, n_watches;
@@ -183,7 +198,7 @@ struct md_probes {
 	uint32_t dropped; /* at the last tick */
 	unsigned int n_put_off; /* ticks put off because datagrams waited; each other tick takes one back */
 	struct {
-		uint64_t sent, not_sent, held, spared, echoes, stray, down, recovered, rounds, void_rounds, late, warnings;
+		uint64_t sent, not_sent, held, spared, echoes, stray, down, recovered, rounds, void_rounds, late, warnings, compared;
 	} count;
 };
 
@@ -221,7 +236,16 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 		    struct md_probe_watch_list *list, uint64_t now_ns);
 
 /** md_probes_has_host - does a watched path lead to the host? */
-bool md_probes_has_host(const struct md_probes *probes, const struct mv_host_id *host);
+bool md_probes_has_host(const struct md_probes *probes, const struct mv_host_id *id);
+
+/** md_probe_leads_to - is the host known to be at the remote end of the path? */
+static inline bool md_probe_leads_to(const struct md_probe *p, const struct mv_host_id *id)
+{
+	return p->host && !memcmp(&p->host->id, id, sizeof(*id));
+}
+
+/** md_probe_set_host - the path leads to that host; without memory: to an unknown one */
+void md_probe_set_host(struct md_probes *probes, struct md_probe *p, const struct mv_host_id *id);
 
 /** md_probes_watches - does the process watch the path? */
 bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_watch_list *list);

@@ -28,19 +28,12 @@ static bool is_asked_in_this_turn(const struct md_probes *probes, const struct m
  * Return: the path to the suspect's host with the newest echo, of those probed after the suspect: in the same turn, or
  * a later one. Many suspects are probed in different turns, but share witnesses.
  */
-static struct md_probe *witness_of(const struct md_probes *probes, const struct md_probe *suspect)
+static struct md_probe *witness_of(struct md_probes *probes, const struct md_probe *suspect)
 {
-	struct md_probe *p, *next, *best = NULL;
+	/* 0: the suspect itself was not probed yet. Its own echoes are all older. */
+	struct md_probe *p = suspect->suspicion.counted_from ? md_probe_newest_of_host(probes, suspect) : NULL;
 
-	/* The suspect itself was not probed yet. */
-	if (!suspect->suspicion.counted_from)
-		return NULL;
-	HASH_ITER(hh, probes->by_key, p, next)
-	if (p != suspect && p->turn_answered >= suspect->suspicion.counted_from &&
-	    (!best || p->turn_answered > best->turn_answered) &&
-	    md_probes_same_host(p, suspect))
-		best = p;
-	return best;
+	return p && p->turn_answered >= suspect->suspicion.counted_from ? p : NULL;
 }
 
 /*
@@ -50,10 +43,10 @@ static struct md_probe *witness_of(const struct md_probes *probes, const struct 
 static void check_others(struct md_probes *probes, const struct md_probe *suspect, const struct md_probe *witness)
 {
 	uint64_t from = suspect->suspicion.counted_from, first;
-	struct md_probe *p, *next;
+	struct md_probe *p;
 
-	HASH_ITER(hh, probes->by_key, p, next) {
-		if (p == suspect || p->state != MV_PROBED_UP || p->turn_answered >= from || !md_probes_same_host(p, suspect))
+	TAILQ_FOREACH(p, &suspect->host->paths, of_host) {
+		if (p == suspect || p->state != MV_PROBED_UP || p->turn_answered >= from)
 			continue;
 		first = first_turn(p, from);
 		if (first && first <= witness->turn_answered)
@@ -242,17 +235,11 @@ static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_tur
 static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, const struct md_probe *suspect, unsigned int max,
 					uint64_t now_ns)
 {
-	struct md_probe *p, *next;
+	struct md_probe *p;
 	unsigned int n = 0;
 
-	HASH_ITER(hh, probes->by_key, p, next) {
-		if (n == max)
-			break;
+	while (n < max && (p = md_probe_next_of_host(probes, suspect, answer))) {
 		if (p->suspect || is_asked_in_this_turn(probes, p) || answers(p) != answer)
-			continue;
-		if (!p->has_host)
-			p->has_host = probes->ops->host(probes->arg, &p->key, &p->host);
-		if (!md_probes_same_host(p, suspect))
 			continue;
 		send_probe(probes, p, true, now_ns);
 		if (p->n_scheduled) {

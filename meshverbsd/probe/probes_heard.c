@@ -10,13 +10,29 @@
 /* After a false alarm, no warning of the path for this time. */
 #define WARN_AGAIN_NS (10 * MD_S)
 
+/*
+ * May suspects be probed ahead of their schedule? Whoever answers some probes of thousands of paths would have all the
+ * others probed each time. A turn probes each path once at most, suspects and witnesses.
+ */
+static bool may_wake(const struct md_probes *probes, const struct md_probe_host *host, uint64_t now_ns)
+{
+	size_t n = (1 + MD_WITNESSES_MAX) * probes->n_suspect, most = n < probes->n ? n : probes->n;
+
+	return now_ns - host->woken_ns >= larger(md_probes_part(probes), most * MD_S / MD_PROBES_BURST_PER_S);
+}
+
 /* A path to the host answers again, so suspects of that host have a witness and need not wait. */
 static void wake_suspects(struct md_probes *probes, const struct md_probe *of, uint64_t now_ns)
 {
-	struct md_probe *p, *next;
+	struct md_probe_host *host = of->host;
+	struct md_probe *p;
 
-	HASH_ITER(hh, probes->by_key, p, next) {
-		if (!p->suspect || !md_probes_same_host(p, of))
+	if (!host || !may_wake(probes, host, now_ns))
+		return;
+	host->woken_ns = now_ns;
+	TAILQ_FOREACH(p, &host->paths, of_host) {
+		probes->count.compared++;
+		if (!p->suspect)
 			continue;
 		p->suspicion.since_ns = now_ns;
 		if (p->next_ns > now_ns + md_probes_part(probes))
@@ -78,11 +94,8 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	p->answered = echo->number;
 	p->answered_ns = now_ns;
 	p->n_answered++;
-	if (sender) {
-		probes->n_changes += !p->has_host || memcmp(&p->host, sender, sizeof(*sender));
-		p->host = *sender;
-		p->has_host = true;
-	}
+	if (sender)
+		md_probe_set_host(probes, p, sender);
 	p->peer_dropped = echo->dropped;
 	if (echo->number == p->number) {
 		p->rtt.newest_us = (uint32_t)((now_ns - p->sent_ns) / 1000);
@@ -136,7 +149,7 @@ void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, 
 	struct md_probe *p = md_probes_find(probes, path);
 	bool confirmed, settled, rests;
 
-	if (!p || !p->has_host || memcmp(&p->host, sender, sizeof(*sender)))
+	if (!p || !md_probe_leads_to(p, sender))
 		return;
 	confirmed = confirms(probes, p, probe, now_ns);
 	if (confirmed)

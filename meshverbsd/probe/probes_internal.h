@@ -19,12 +19,19 @@ static inline uint64_t md_probes_part(const struct md_probes *probes)
 	return probes->interval_ns / MD_PROBE_PARTS;
 }
 
-/** md_probes_same_host - are both paths known to lead to the same host? */
-static inline bool md_probes_same_host(const struct md_probe *a, const struct md_probe *b)
-{
-	return a->has_host && b->has_host && !memcmp(&a->host, &b->host, sizeof(a->host));
-}
-
+/** md_probe_look_for_host - of a path that is new, or whose host is not known: who has its remote address? */
+void md_probe_look_for_host(struct md_probes *probes, struct md_probe *p);
+/** md_probe_leave_host - the path is removed, and is on no list of its host any more */
+void md_probe_leave_host(struct md_probes *probes, struct md_probe *p);
+/** md_probe_newest_of_host - the path with the newest echo of all paths to the host of @of. In a tick; NULL: host not known */
+struct md_probe *md_probe_newest_of_host(struct md_probes *probes, const struct md_probe *of);
+/**
+ * md_probe_next_of_host - the next path to the host of @of, to be looked at as a witness. In a tick
+ * @answer: among those that answer; else among those that do not
+ *
+ * Each path comes once in a turn, for all suspects: it is probed, or not fit in the whole turn. NULL: no further one.
+ */
+struct md_probe *md_probe_next_of_host(struct md_probes *probes, const struct md_probe *of, bool answer);
 /** md_probe_set_state - set the state; if it changes, tell the processes that watch the path */
 void md_probe_set_state(struct md_probes *probes, struct md_probe *p, enum mv_probed state);
 /** md_probe_set_rounds - set the number of rounds that speak against the path */

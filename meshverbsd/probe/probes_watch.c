@@ -22,6 +22,8 @@ static struct md_probe *add(struct md_probes *probes, const struct md_probe_key 
 		free(p);
 		return NULL;
 	}
+	TAILQ_INSERT_TAIL(&probes->hostless, p, of_host);
+	md_probe_look_for_host(probes, p);
 	probes->n++;
 	return p;
 }
@@ -35,6 +37,7 @@ static void drop_unwatched(struct md_probes *probes, struct md_probe *p)
 	probes->n_down -= p->state == MV_PROBED_DOWN;
 	probes->n_changes++;
 	HASH_DEL(probes->by_key, p);
+	md_probe_leave_host(probes, p);
 	probes->n--;
 	free(p);
 }
@@ -257,16 +260,6 @@ static struct md_probe_watch *find_watch(const struct md_probes *probes, const s
 	if (p)
 		HASH_FIND(hh, list->by_path, &p, sizeof(p), watch);
 	return watch;
-}
-
-bool md_probes_has_host(const struct md_probes *probes, const struct mv_host_id *host)
-{
-	const struct md_probe *p, *next;
-
-	HASH_ITER(hh, probes->by_key, p, next)
-	if (p->has_host && !memcmp(p->host.bytes, host->bytes, sizeof(host->bytes)))
-		return true;
-	return false;
 }
 
 bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_watch_list *list)

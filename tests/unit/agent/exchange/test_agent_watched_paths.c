@@ -41,8 +41,7 @@ static struct md_probe *watch(const char *local, const struct md_host *host, uin
 static void is_up(struct md_probe *probe, const struct md_host *host)
 {
 	probe->state = MV_PROBED_UP;
-	probe->has_host = true;
-	probe->host = host->id;
+	md_probe_set_host(&agent.prober.probes, probe, &host->id);
 }
 
 /* How many accounts want the host. */
@@ -174,8 +173,7 @@ static void test_witness_in_anothers_name(void **state)
 	for (unsigned int n = 2; n > 0; n--) {
 		probes[1]->number++;
 		echo_from(n, probes[1]);
-		assert_true(probes[1]->has_host);
-		assert_memory_equal(&probes[1]->host, &id, sizeof(id));
+		assert_true(md_probe_leads_to(probes[1], &id));
 	}
 	end_watching(&watches, 1);
 }

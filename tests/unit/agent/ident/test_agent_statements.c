@@ -213,7 +213,7 @@ static void test_signed_wakes(void **state)
 {
 	static struct md_agent agent = {.counts.published = 1};
 	struct peer peer = {1, 100, 1, 1000, UP};
-	struct md_probe watched = {.has_host = true};
+	struct md_probe_host watched = {.turn = 0};
 	struct md_statement said;
 	unsigned int news;
 
@@ -221,14 +221,14 @@ static void test_signed_wakes(void **state)
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
 	assert_true(is_due_at_once(&agent, false, false));
 	assert_true(agent.publishing.unproven);
-	watched.host = host()->id;
-	HASH_ADD(hh, agent.prober.probes.by_key, key, sizeof(watched.key), &watched);
+	watched.id = host()->id;
+	HASH_ADD(hh, agent.prober.probes.hosts, id, sizeof(watched.id), &watched);
 	assert_false(is_due_at_once(&agent, true, false));
 	said = statement_of(100, 1);
 	vouch(&said, 0);
 	assert_true(is_due_at_once(&agent, true, false));
 	assert_false(agent.publishing.unproven);
-	HASH_DEL(agent.prober.probes.by_key, &watched);
+	HASH_DEL(agent.prober.probes.hosts, &watched);
 	assert_false(is_due_at_once(&agent, true, false));
 	assert_true(agent.publishing.unproven);
 	assert_true(is_due_at_once(&agent, true, true));

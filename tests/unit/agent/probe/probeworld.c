@@ -74,8 +74,12 @@ static unsigned int on_waiting(void *arg, const struct md_probe_key *key)
 static bool on_host(void *arg, const struct md_probe_key *key, struct mv_host_id *ret)
 {
 	(void)arg;
-	*ret = (struct mv_host_id){{wires[path_of(key)].host}};
-	return true;
+	for (unsigned int i = 0; i < N_PATHS; i++)
+		if (!memcmp(&wires[i].key, key, sizeof(*key))) {
+			*ret = (struct mv_host_id){{wires[i].host}};
+			return true;
+		}
+	return false;
 }
 
 static bool on_tell(void *arg, uint64_t client, const struct md_probe_key *key, enum mv_probed state)

@@ -3,6 +3,7 @@
 #include "probes_internal.h"
 
 #include "unit.h"
+#include "random.h"
 
 #define INTERVAL (10 * MD_MS)
 #define RTT_NS	 (50 * MD_MS / 1000)
@@ -15,6 +16,7 @@ static struct md_probes probes;
 static struct md_probe_watch_list lists[N_MANY / MD_WATCHES_PER_CLIENT], others;
 static uint64_t now_ns, n_sent;
 static bool dead[2]; /* of an account, all paths but the last one */
+static unsigned int answers_pct; /* of probes on dead paths */
 static unsigned int n_of[2]; /* paths of an account */
 static struct {
 	struct md_probe_key key;
@@ -38,7 +40,7 @@ static int on_send(void *arg, const struct md_probe_key *key, const struct md_pr
 
 	(void)arg;
 	n_sent++;
-	if (dead[account] && path + 1 < n_of[account])
+	if (dead[account] && path + 1 < n_of[account] && rnd(100) >= answers_pct)
 		return 0;
 	assert_true(n_flying < sizeof(flying) / sizeof(flying[0]));
 	flying[n_flying].key = *key;
@@ -90,7 +92,8 @@ static int setup(void **state)
 	now_ns = 100 * MD_S;
 	n_flying = n_sent = 0;
 	dead[0] = dead[1] = false;
-	n_of[0] = n_of[1] = 0;
+	n_of[0] = n_of[1] = answers_pct = 0;
+	rng = 1;
 	md_probes_init(&probes, &ops, NULL, INTERVAL, 3, 0x1234567);
 	return 0;
 }
@@ -233,6 +236,43 @@ static void test_many_die(void **state)
 	assert_int_equal(probes.n_suspect, 0);
 }
 
+/* Whoever answers some probes of thousands of paths does not have the others' suspects probed without end. */
+static void test_some_answer(void **state)
+{
+	uint64_t until_ns;
+
+	(void)state;
+	watch_many(N_MANY);
+	run(5 * MD_S);
+	dead[0] = true;
+	for (answers_pct = 5; answers_pct < 80; answers_pct += 45) {
+		n_sent = 0;
+		/* Not to the end, if it takes that long. */
+		for (until_ns = now_ns + 5 * MD_S; now_ns < until_ns && n_sent < 10 * MD_PROBES_BURST_PER_S;)
+			run(MD_MS);
+		assert_in_range(n_sent, 1, 10 * MD_PROBES_BURST_PER_S - 1);
+	}
+}
+
+/* Suspects of one turn look for their witness together, and probe other paths together: else each looks at thousands. */
+static void test_suspects_look_together(void **state)
+{
+	(void)state;
+	watch_many(N_MANY);
+	run(5 * MD_S);
+	dead[0] = true;
+	run(2 * MD_S);
+	assert_true(probes.n_suspect > N_MANY / 2);
+	for (unsigned int i = 0; i < 2 * N_MANY / MD_PROBES_PER_TURN; i++) {
+		probes.count.compared = 0;
+		now_ns = md_probes_next(&probes);
+		md_probes_tick(&probes, true, 0, now_ns);
+		/* Once each: for the witness, and to be one. */
+		assert_in_range(probes.count.compared, 0, 3 * N_MANY);
+		n_flying = 0;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +280,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_suspects_of_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_paths, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_some_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_suspects_look_together, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
