@@ -128,7 +128,7 @@ struct md_probe_host {
 	uint64_t woken_ns; /* when its suspects were last woken */
 	uint64_t turn; /* the next two are valid in this turn */
 	struct md_probe *newest; /* the path with the newest echo */
-	struct md_probe *next[2]; /* no path before it is left to be a witness: of those that do not answer; of those that do */
+	struct md_probe *next[2]; /* no path before it is left as witness: of those that do not answer; of those that do */
 };
 
 struct md_probe {

@@ -91,7 +91,7 @@ static void look_for_hosts(struct md_probes *probes)
 	}
 }
 
-/* Thousands of paths may lead to a host, and hundreds of these be suspect in one turn: all of them are looked at once. */
+/* Thousands of paths may lead to a host, and hundreds of these be suspect in one turn: all are looked at once. */
 static void begin_turn(struct md_probes *probes, struct md_probe_host *host)
 {
 	struct md_probe *p;

@@ -23,7 +23,7 @@ static inline uint64_t md_probes_part(const struct md_probes *probes)
 void md_probe_look_for_host(struct md_probes *probes, struct md_probe *p);
 /** md_probe_leave_host - the path is removed, and is on no list of its host any more */
 void md_probe_leave_host(struct md_probes *probes, struct md_probe *p);
-/** md_probe_newest_of_host - the path with the newest echo of all paths to the host of @of. In a tick; NULL: host not known */
+/** md_probe_newest_of_host - of all paths to the host of @of, that with the newest echo. In a tick; NULL: host not known */
 struct md_probe *md_probe_newest_of_host(struct md_probes *probes, const struct md_probe *of);
 /**
  * md_probe_next_of_host - the next path to the host of @of, to be looked at as a witness. In a tick

@@ -254,7 +254,7 @@ static void test_some_answer(void **state)
 	}
 }
 
-/* Suspects of one turn look for their witness together, and probe other paths together: else each looks at thousands. */
+/* Suspects of one turn look for their witness together, and probe others together: else each looks at thousands. */
 static void test_suspects_look_together(void **state)
 {
 	(void)state;
