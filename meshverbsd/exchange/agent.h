@@ -173,6 +173,7 @@ struct md_msg_router {
 struct md_prober {
 	struct md_probes probes;
 	uint64_t echoes_room_ns; /* token bucket: MD_ECHOES_PER_S */
+	uint64_t rest_ns; /* no tick before */
 };
 
 /* When the directory is written. Owner: due.c. */
@@ -407,6 +408,13 @@ uint64_t md_cookie_refresh_next(const struct md_agent *agent);
 /* prober.c: connects probes of paths with the network and processes. */
 void md_prober_init(struct md_agent *agent);
 void md_prober_tick(struct md_agent *agent);
+/**
+ * md_prober_next - when md_prober_tick() is due
+ *
+ * Each tick looks at all paths, and what others send may make one due at once. So ticks are MD_PROBES_EACH_NS apart for
+ * each path.
+ */
+uint64_t md_prober_next(const struct md_agent *agent);
 /* Did the datagram arrive on a netdev that does not have its destination address? Counted. */
 bool md_prober_is_astray(struct md_agent *agent, const struct md_received *received);
 void md_prober_probe(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);

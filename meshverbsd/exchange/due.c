@@ -268,9 +268,9 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		md_due_targets(agent, now_ns);
 	if (md_msg_relay_next(&agent->msg_router.relay) <= now_ns)
 		repeat(agent, now_ns);
-	if (agent->prober.probes.next_ns <= now_ns)
+	if (md_prober_next(agent) <= now_ns)
 		md_prober_tick(agent);
-	else if (md_probes_next(&agent->prober.probes) <= now_ns)
+	else if (md_probes_hurries(&agent->prober.probes))
 		md_probes_tell_the_rest(&agent->prober.probes);
 	if (md_cookie_refresh_next(agent) <= now_ns)
 		md_cookie_refresh_look(agent, now_ns);
@@ -299,7 +299,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		md_msg_relay_next(&agent->msg_router.relay),
 		md_cookie_refresh_next(agent),
 		md_trust_next(agent),
-		md_probes_next(&agent->prober.probes),
+		md_probes_hurries(&agent->prober.probes) ? 0 : md_prober_next(agent),
 		agent->routing.routes.next_ns,
 		md_bundles_next(&agent->msg_router.bundles), /* on_post() flushes the bundles */
 	};

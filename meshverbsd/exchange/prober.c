@@ -88,6 +88,14 @@ void md_prober_tick(struct md_agent *agent)
 	bool drained = md_rx_drain(agent);
 
 	md_probes_tick(&agent->prober.probes, drained, md_udp_dropped(&agent->udp), md_now());
+	agent->prober.rest_ns = md_now() + agent->prober.probes.n * MD_PROBES_EACH_NS;
+}
+
+uint64_t md_prober_next(const struct md_agent *agent)
+{
+	const struct md_probes *probes = &agent->prober.probes;
+
+	return probes->next_ns > agent->prober.rest_ns ? probes->next_ns : agent->prober.rest_ns;
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */

@@ -135,7 +135,7 @@ void md_probes_tell_the_rest(struct md_probes *probes)
 
 uint64_t md_probes_next(const struct md_probes *probes)
 {
-	return probes->n_hurry ? 0 : probes->next_ns;
+	return md_probes_hurries(probes) ? 0 : probes->next_ns;
 }
 
 /* ---- schedule -------------------------------------------------------------------------------- */

@@ -290,6 +290,12 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
  */
 void md_probes_tell_the_rest(struct md_probes *probes);
 
+/** md_probes_hurries - is md_probes_tell_the_rest() due at once, before the next tick? */
+static inline bool md_probes_hurries(const struct md_probes *probes)
+{
+	return probes->n_hurry;
+}
+
 /**
  * md_probes_next - when is md_probes_tick() due, or before then md_probes_tell_the_rest()?
  *

@@ -286,6 +286,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
  */
 #define MD_PROBES_PER_S       4000 /* our probes in a second */
 #define MD_PROBES_BURST_PER_S 20000 /* the same while paths are suspect */
+#define MD_PROBES_EACH_NS     250 /* between two ticks, for each path: looking at all takes a tenth of a processor */
 #define MD_PROBE_ACCOUNTS     8 /* accounts of a path that are looked at: which of them has the fewest paths? */
 #define MD_PROBES_PER_TURN    512
 /*

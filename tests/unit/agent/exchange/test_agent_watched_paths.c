@@ -178,12 +178,40 @@ static void test_witness_in_anothers_name(void **state)
 	end_watching(&watches, 1);
 }
 
+/* A host whose probes have us probe at once, again and again, does not have all paths looked at each time. */
+static void test_ticks_without_end(void **state)
+{
+	struct md_probe_watch_list watches = {.n = 0};
+	struct md_probe_key path = {.local = unit_gid("10.1.0.1"), .remote = unit_gid("10.1.0.0")};
+	struct md_options options;
+	uint64_t begun_ns, n_ticks = 0;
+
+	(void)state;
+	begin_watching(&options, 3);
+	for (unsigned int i = 0; i < MD_WATCHES_PER_CLIENT; i++) {
+		path.remote.raw[14] = (uint8_t)(i >> 8);
+		path.remote.raw[15] = (uint8_t)i;
+		assert_int_equal(
+			md_probes_watch(&agent.prober.probes, &path, MV_WATCH_WORK, 1, MALLORY, &watches, md_now()), 0);
+	}
+	for (begun_ns = clock_ns; clock_ns < begun_ns + MD_S; clock_ns += 50000) {
+		agent.prober.probes.next_ns = clock_ns;
+		if (md_prober_next(&agent) > md_now())
+			continue;
+		md_prober_tick(&agent);
+		n_ticks++;
+	}
+	assert_in_range(n_ticks, 1, MD_S / (MD_WATCHES_PER_CLIENT * MD_PROBES_EACH_NS) + 1);
+	end_watching(&watches, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_wants),
 		cmocka_unit_test(test_watchers_of_different_paths),
 		cmocka_unit_test(test_watchers_are_looked_at_seldom),
+		cmocka_unit_test(test_ticks_without_end),
 		cmocka_unit_test(test_witness_in_anothers_name),
 	};
 
