@@ -198,7 +198,8 @@ struct md_probes {
 	uint32_t dropped; /* at the last tick */
 	unsigned int n_put_off; /* ticks put off because datagrams waited; each other tick takes one back */
 	struct {
-		uint64_t sent, not_sent, held, spared, echoes, stray, down, recovered, rounds, void_rounds, late, warnings, compared;
+		uint64_t sent, not_sent, held, spared, echoes, stray, down, recovered, rounds, void_rounds, late, warnings;
+		uint64_t compared; /* paths that were looked at for suspects of the same host */
 	} count;
 };
 
