@@ -125,7 +125,7 @@ struct md_probe_host {
 	UT_hash_handle hh;
 	struct mv_host_id id;
 	TAILQ_HEAD(, md_probe) paths;
-	uint64_t woken_ns; /* when its suspects were last woken */
+	uint64_t wakes_room_ns; /* token bucket: probes of its suspects ahead of their schedule, MD_PROBES_BURST_PER_S */
 	uint64_t turn; /* the next two are valid in this turn */
 	struct md_probe *newest; /* the path with the newest echo */
 	struct md_probe *next[2]; /* no path before it is left as witness: of those that do not answer; of those that do */

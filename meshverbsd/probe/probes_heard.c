@@ -12,13 +12,18 @@
 
 /*
  * May suspects be probed ahead of their schedule? Whoever answers some probes of thousands of paths would have all the
- * others probed each time. A turn probes each path once at most, suspects and witnesses.
+ * others probed each time. A turn probes each path once at most, suspects and witnesses. The suspects of a host with a
+ * few paths never wait, even if all of these answer one after the other.
  */
-static bool may_wake(const struct md_probes *probes, const struct md_probe_host *host, uint64_t now_ns)
+static bool may_wake(const struct md_probes *probes, struct md_probe_host *host, uint64_t now_ns)
 {
 	size_t n = (1 + MD_WITNESSES_MAX) * probes->n_suspect, most = n < probes->n ? n : probes->n;
 
-	return now_ns - host->woken_ns >= larger(md_probes_part(probes), most * MD_S / MD_PROBES_BURST_PER_S);
+	host->wakes_room_ns = larger(host->wakes_room_ns, now_ns);
+	if (host->wakes_room_ns - now_ns > MD_PROBES_PER_TURN * MD_S / MD_PROBES_BURST_PER_S)
+		return false;
+	host->wakes_room_ns += most * MD_S / MD_PROBES_BURST_PER_S;
+	return true;
 }
 
 /* A path to the host answers again, so suspects of that host have a witness and need not wait. */
@@ -29,7 +34,6 @@ static void wake_suspects(struct md_probes *probes, const struct md_probe *of, u
 
 	if (!host || !may_wake(probes, host, now_ns))
 		return;
-	host->woken_ns = now_ns;
 	TAILQ_FOREACH(p, &host->paths, of_host) {
 		probes->count.compared++;
 		if (!p->suspect)
