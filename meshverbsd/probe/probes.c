@@ -21,7 +21,6 @@ void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, vo
 				     .n_changes = 1,
 				     .next_ns = UINT64_MAX,
 				     .regular_ns = UINT64_MAX};
-	TAILQ_INIT(&probes->hostless);
 }
 
 struct md_probe *md_probes_find(const struct md_probes *probes, const struct md_probe_key *path)

@@ -126,7 +126,7 @@ struct md_probe_host {
 	struct mv_host_id id;
 	TAILQ_HEAD(, md_probe) paths;
 	uint64_t wakes_room_ns; /* token bucket: probes of its suspects ahead of their schedule, MD_PROBES_BURST_PER_S */
-	uint64_t turn; /* the next two are valid in this turn */
+	uint64_t turn; /* the next two are valid in this turn, while no path leaves; 0: in none */
 	struct md_probe *newest; /* the path with the newest echo */
 	struct md_probe *next[2]; /* no path before it is left as witness: of those that do not answer; of those that do */
 };
@@ -140,8 +140,9 @@ struct md_probe {
 	enum mv_probed state; /* readable by others, as are the next four */
 	bool suspect;
 	bool awaited; /* not suspect; its newest probe has had neither an answer nor a review */
+	bool host_told; /* by an echo; else the map of GIDs is asked again */
 	struct md_probe_host *host; /* the host that answers, or that holds the address; NULL: not known */
-	TAILQ_ENTRY(md_probe) of_host; /* in md_probe_host.paths, or md_probes.hostless */
+	TAILQ_ENTRY(md_probe) of_host; /* in md_probe_host.paths */
 	struct md_probe_rtt rtt;
 	uint64_t nonce;
 	uint64_t want_ns; /* until then the accounts that watch the path need not be told apart: exchange/cookie_refresh.c */
@@ -179,8 +180,7 @@ struct md_probes {
 	uint64_t nonce; /* number of the newest path, from a random one on; its hash is the path's nonce */
 	struct md_probe *by_key;
 	struct md_probe_host *hosts;
-	TAILQ_HEAD(, md_probe) hostless; /* paths whose host is not known */
-	uint64_t hosts_turn; /* the turn in which their hosts were last looked for */
+	uint64_t hosts_turn; /* the turn in which hosts of paths were last looked for */
 	struct md_probe_user root, *users; /* account 0; the others */
 	size_t n_users; /* accounts with scheduled paths */
 	size_t n, n_watches;

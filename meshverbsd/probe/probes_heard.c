@@ -98,8 +98,10 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	p->answered = echo->number;
 	p->answered_ns = now_ns;
 	p->n_answered++;
-	if (sender)
+	if (sender) {
 		md_probe_set_host(probes, p, sender);
+		p->host_told = true;
+	}
 	p->peer_dropped = echo->dropped;
 	if (echo->number == p->number) {
 		p->rtt.newest_us = (uint32_t)((now_ns - p->sent_ns) / 1000);

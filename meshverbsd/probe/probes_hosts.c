@@ -36,11 +36,10 @@ void md_probe_leave_host(struct md_probes *probes, struct md_probe *p)
 	struct md_probe_host *host = p->host;
 
 	p->host = NULL;
-	if (!host) {
-		TAILQ_REMOVE(&probes->hostless, p, of_host);
+	if (!host)
 		return;
-	}
 	TAILQ_REMOVE(&host->paths, p, of_host);
+	host->turn = 0;
 	if (!TAILQ_EMPTY(&host->paths))
 		return;
 	HASH_DEL(probes->hosts, host);
@@ -58,8 +57,6 @@ void md_probe_set_host(struct md_probes *probes, struct md_probe *p, const struc
 	p->host = host;
 	if (host)
 		TAILQ_INSERT_TAIL(&host->paths, p, of_host);
-	else
-		TAILQ_INSERT_TAIL(&probes->hostless, p, of_host);
 	probes->n_changes++;
 }
 
@@ -76,7 +73,10 @@ void md_probe_look_for_host(struct md_probes *probes, struct md_probe *p)
 		md_probe_set_host(probes, p, &id);
 }
 
-/* Hosts of paths that may be witnesses, once in a turn: the map of GIDs may know more since. */
+/*
+ * Hosts of paths that may be witnesses, once in a turn. An echo tells the host. Until then the map of GIDs does, which may
+ * know more since: a host that has lost its identity has another id.
+ */
 static void look_for_hosts(struct md_probes *probes)
 {
 	struct md_probe *p, *next;
@@ -84,11 +84,9 @@ static void look_for_hosts(struct md_probes *probes)
 	if (probes->hosts_turn == probes->turn)
 		return;
 	probes->hosts_turn = probes->turn;
-	for (p = TAILQ_FIRST(&probes->hostless); p; p = next) {
-		next = TAILQ_NEXT(p, of_host);
-		if (!p->suspect)
-			md_probe_look_for_host(probes, p);
-	}
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (!p->suspect && !(p->host && p->host_told))
+		md_probe_look_for_host(probes, p);
 }
 
 /* Thousands of paths may lead to a host, and hundreds of these be suspect in one turn: all are looked at once. */

@@ -22,7 +22,6 @@ static struct md_probe *add(struct md_probes *probes, const struct md_probe_key 
 		free(p);
 		return NULL;
 	}
-	TAILQ_INSERT_TAIL(&probes->hostless, p, of_host);
 	md_probe_look_for_host(probes, p);
 	probes->n++;
 	return p;

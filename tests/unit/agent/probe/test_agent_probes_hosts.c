@@ -2,6 +2,43 @@
 /* Probes of paths: which of them lead to the same host, and what those of a host have to do with each other. */
 #include "probeworld.h"
 
+enum { LATER_HOST = 9 };
+
+/* A path that was never probed leads to whoever has its address when a witness is needed, not when it was watched. */
+static void test_id_changes(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_ALTERNATE);
+	watch(3, MV_WATCH_ALTERNATE); /* of another host */
+	run(MD_S);
+	assert_int_equal(n_sent[1], 0);
+	wires[0].host = wires[1].host = LATER_HOST;
+	run(MD_S);
+	wires[0].there_lost = true;
+	assert_in_range(until_down(0, MD_S), 0, 36 * MD_MS);
+	assert_int_equal(n_sent[3], 0);
+}
+
+/* The same for a path that was asked before, and did not answer. */
+static void test_id_changes_after_silence(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_ALTERNATE);
+	run(MD_S);
+	wires[0].there_lost = wires[1].there_lost = true;
+	run(100 * MD_MS);
+	assert_true(n_sent[1] > 0);
+	wires[0].there_lost = false;
+	run(MD_S);
+	wires[1].there_lost = false;
+	wires[0].host = wires[1].host = LATER_HOST;
+	run(MD_S);
+	wires[0].there_lost = true;
+	assert_in_range(until_down(0, MD_S), 0, 36 * MD_MS);
+}
+
 /* Paths of a host answer again, one after the other: each time, none of the other suspects waits for long. */
 static void test_answer_one_by_one(void **state)
 {
@@ -39,6 +76,8 @@ static void test_answer_one_by_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_id_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_id_changes_after_silence, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answer_one_by_one, setup, teardown),
 	};
 
