@@ -74,8 +74,8 @@ void md_probe_look_for_host(struct md_probes *probes, struct md_probe *p)
 }
 
 /*
- * Hosts of paths that may be witnesses, once in a turn. An echo tells the host. Until then the map of GIDs does, which may
- * know more since: a host that has lost its identity has another id.
+ * Hosts of paths that may be witnesses, once in a turn. An echo tells the host. Until then the map of GIDs does, which
+ * may know more since: a host that has lost its identity has another id.
  */
 static void look_for_hosts(struct md_probes *probes)
 {
