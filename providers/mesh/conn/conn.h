@@ -62,10 +62,13 @@ struct mesh_conn_move_keys {
 /* A path of this end, with its objects. */
 struct mesh_conn_path {
 	struct mesh_pd *pd; /* protection domain on the rail; NULL: none */
+	bool connected; /* its queue pair is in RTR at least */
 	char device[IBV_SYSFS_NAME_MAX];
 	uint8_t port, gid_type;
 	union ibv_gid gid, peer_gid;
 	uint32_t sq_psn; /* first PSN; MV_CTL_PSN_NONE: the program's */
+	uint32_t qpn; /* of this end, as the next two; once the queue pair is made */
+	uint16_t lid, mtu_bytes;
 };
 
 /* The path of the standby. */
@@ -228,7 +231,7 @@ struct mesh_conn_own_qp {
 	uint64_t await_until_ns, ask_peer_ns, ask_step_ns;
 };
 
-/* What the next action of @move waits for: passthrough.c, negotiate.c, run.c. conn->lock. */
+/* What the next action of @move waits for: passthrough.c, execute.c, run.c. conn->lock. */
 struct mesh_conn_blocked {
 	/* PASSTHROUGH or PREPARE waits for a thread of the program that is in a batch, or polls an extended CQ */
 	bool in_batch;
@@ -258,11 +261,6 @@ struct mesh_conn_retry {
 	uint64_t again_generation; /* generation of the directory at that time */
 	uint64_t pathless_ns; /* failed, and without a path, since; 0: no */
 	uint64_t limited_ns; /* waits to move since; 0: does not */
-};
-
-/* How far the QP in the program's place is: connpath.c. conn->lock. */
-struct mesh_conn_shadow {
-	bool connected, rts;
 };
 
 /* What the agent and the log were told last: connstatus.c, mesh_conn_tell_news(). conn->lock. */
@@ -336,7 +334,6 @@ struct mesh_conn {
 	struct mv_move move; /* valid with @vqp */
 	struct mesh_vqp *vqp; /* HELD, MOVED, FAILED; PASSTHROUGH if it can move later */
 	struct mesh_conn_path path; /* of the QP in the program's place */
-	struct mesh_conn_shadow shadow;
 	struct mesh_conn_blocked blocked;
 	struct mesh_conn_moving moving;
 	struct mesh_conn_retry retry;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "parity.h"
+#include "vqp_failover.h"
 
 /* A port query is reused for this long. */
 #define PORT_NS 50000000ull
@@ -41,18 +42,31 @@ static enum ibv_mtu mtu_of(unsigned int bytes)
 	return mtu;
 }
 
+struct mesh_conn_path *mesh_conn_path_to(struct mesh_conn *conn)
+{
+	return conn->state == MESH_CONN_HELD ? &conn->path : &conn->moving.next_path;
+}
+
+void mesh_conn_put_path(struct mesh_conn_path *path)
+{
+	if (path->pd)
+		mesh_pd_put(path->pd);
+	*path = (struct mesh_conn_path){0};
+}
+
 int mesh_conn_release_path(struct mesh_conn *conn)
 {
-	int err = conn->vqp ? mesh_vqp_unprepare(conn->vqp) : 0;
+	int err = 0;
 
-	if (err)
-		return err;
-	if (conn->path.pd)
-		mesh_pd_put(conn->path.pd);
-	conn->path.pd = NULL;
-	conn->shadow.connected = false;
-	conn->shadow.rts = false;
-	return 0;
+	if (conn->state == MESH_CONN_HELD) {
+		err = mesh_vqp_unprepare(conn->vqp);
+	} else {
+		mesh_conn_keys_begin(conn);
+		mesh_failover_release(conn->vqp);
+	}
+	if (!err)
+		mesh_conn_put_path(mesh_conn_path_to(conn));
+	return err;
 }
 
 /* Query the port, once for hundreds of connections that move together. */
@@ -150,23 +164,49 @@ int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *act
 	ret->port = place.port;
 	ret->gid = action->local_gid;
 	ret->gid_type = action->gid_type;
-	ret->sq_psn = MV_CTL_PSN_NONE;
 	return 0;
+}
+
+static int make_qp(struct mesh_conn *conn, struct mesh_conn_path *path, const struct mesh_shadow_attr *attr)
+{
+	if (conn->state == MESH_CONN_HELD)
+		return mesh_vqp_prepare(conn->vqp, path->pd, attr, &path->qpn);
+	if (!conn->move.early)
+		return mesh_failover_prepare(conn->vqp, path->pd, attr, &path->qpn);
+	path->qpn = mesh_failover_could_take(conn->vqp, path->pd, attr);
+	return path->qpn ? 0 : -ENOENT;
+}
+
+int mesh_conn_make_path(struct mesh_conn *conn, const struct mv_move_action *action, char *why, size_t why_size)
+{
+	struct mesh_conn_path *path = mesh_conn_path_to(conn);
+	int err = mesh_conn_open_path(conn, action, path, why, why_size);
+	struct mesh_shadow_attr attr;
+
+	if (err)
+		return err;
+	err = mesh_conn_shadow_attr(conn, path->pd->rail, path->port, path->gid_type, &attr);
+	if (err) {
+		snprintf(why, why_size, "%s has not the P_Key of the program's port", path->device);
+		return err;
+	}
+	err = make_qp(conn, path, &attr);
+	if (!err)
+		err = mesh_conn_path_limits(conn, path, &path->mtu_bytes, &path->lid);
+	if (err)
+		snprintf(why, why_size, "a QP on %s", path->device);
+	else
+		mesh_thread_rail(path->pd->rail);
+	return err;
 }
 
 int mesh_conn_shadow_rts(struct mesh_conn *conn)
 {
 	struct ibv_qp_attr attr = conn->attr.rts;
-	int err;
 
-	if (conn->shadow.rts)
-		return 0;
 	if (conn->path.sq_psn != MV_CTL_PSN_NONE)
 		attr.sq_psn = conn->path.sq_psn;
-	err = mesh_vqp_rts(conn->vqp, &attr, conn->attr.rts_mask);
-	if (!err)
-		conn->shadow.rts = true;
-	return err;
+	return mesh_failover_sends(conn->vqp) ? 0 : mesh_vqp_rts(conn->vqp, &attr, conn->attr.rts_mask);
 }
 
 const char *mesh_conn_why_not_connected(const struct mesh_conn *conn, int err)
@@ -198,4 +238,23 @@ int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_pat
 		ret->ah_attr.grh.hop_limit = 64;
 	return mesh_rail_recall_gid(path->pd->rail, path->port, &path->gid, path->gid_type, &action->peer.gid,
 				    &ret->ah_attr.grh.sgid_index);
+}
+
+int mesh_conn_connect_path(struct mesh_conn *conn, struct mesh_conn_path *path, const struct mv_move_action *action)
+{
+	struct ibv_qp_attr rtr, rts = conn->attr.rts;
+	bool held = conn->state == MESH_CONN_HELD;
+	int err = mesh_conn_path_attr(conn, path, action, &rtr);
+
+	if (err)
+		return err;
+	if (held) {
+		err = mesh_vqp_connect(conn->vqp, &rtr, conn->attr.rtr_mask);
+	} else {
+		rtr.rq_psn = action->rq_psn;
+		rts.sq_psn = action->sq_psn;
+		err = mesh_failover_connect(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
+	}
+	path->connected = !err;
+	return !err && held && conn->attr.rts_mask ? mesh_conn_shadow_rts(conn) : err;
 }

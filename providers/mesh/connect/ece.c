@@ -11,7 +11,7 @@ static int query(struct mesh_conn *conn, struct ibv_ece *ece)
 
 	mesh_lock(&conn->lock);
 	if (mesh_conn_taken(conn))
-		err = mesh_parity_query_ece(conn->vqp, conn->shadow.connected, ece);
+		err = mesh_parity_query_ece(conn->vqp, conn->path.connected, ece);
 	else
 		err = conn->mc->lower.qp.query_ece(conn->qp, ece);
 	mesh_unlock(&conn->lock);

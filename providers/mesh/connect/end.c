@@ -29,9 +29,6 @@ static void drop(struct mesh_conn *conn)
 	if (conn->vqp)
 		mesh_vqp_destroy(conn->vqp);
 	conn->vqp = NULL;
-	if (conn->path.pd)
-		mesh_pd_put(conn->path.pd);
-	conn->path.pd = NULL;
 	mesh_move_limiter_end(conn);
 	mesh_conn_leave(conn);
 	mesh_conn_key_peer(conn);

@@ -127,7 +127,7 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 		return errno = conn->attempt.rtr_error;
 	conn->attr.rts = *attr;
 	conn->attr.rts_mask = mask;
-	err = conn->shadow.connected ? -mesh_conn_shadow_rts(conn) : 0;
+	err = conn->path.connected ? -mesh_conn_shadow_rts(conn) : 0;
 	if (err) {
 		conn->attr.rts_mask = 0; /* the program may try again with other attributes */
 		return err;

@@ -4,10 +4,12 @@
 
 #include "connect.h"
 
-/* Shared by negotiate.c messages.c run.c connect.c. Called with conn->lock held, unless a function says otherwise. */
+/* Shared by execute.c messages.c run.c connect.c. Called with conn->lock held, unless a function says otherwise. */
 
 /** mesh_conn_act - carry out the actions that the transaction wants; @worker: on a worker thread, for slow actions */
 void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker);
+/** mesh_conn_carry_out - carry out one action, of a connect or of a move at work, on this thread */
+void mesh_conn_carry_out(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 /**
  * mesh_conn_is_in_batch - is a thread of the program in a batch? Asks that thread to pause after the batch. Sets
  * @conn->blocked.in_batch.

@@ -83,20 +83,13 @@ static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
 static void connect_standby(struct mesh_conn *conn, struct mv_move_action *action)
 {
 	struct mesh_standby_path *standby = &conn->primary.standby;
-	const struct mesh_conn_path path = {.pd = conn->primary.standby_pd,
-					    .port = standby->port,
-					    .gid = standby->gid,
-					    .gid_type = standby->gid_type};
-	struct ibv_qp_attr rtr, rts = conn->attr.rts;
+	struct mesh_conn_path path = {
+		.pd = conn->primary.standby_pd, .port = standby->port, .gid = standby->gid, .gid_type = standby->gid_type};
 	int err;
 
 	if (standby->mtu_bytes && (!action->mtu_bytes || standby->mtu_bytes < action->mtu_bytes))
 		action->mtu_bytes = standby->mtu_bytes;
-	err = mesh_conn_path_attr(conn, &path, action, &rtr);
-	rtr.rq_psn = action->rq_psn;
-	rts.sq_psn = action->sq_psn;
-	if (!err)
-		err = mesh_failover_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
+	err = mesh_conn_connect_path(conn, &path, action);
 	if (err) {
 		atomic_store_explicit(&mesh_root.process->standby.at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected in advance on %s: %s", conn->mc->device,

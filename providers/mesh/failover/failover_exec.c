@@ -2,7 +2,6 @@
 #include "failover_exec.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "connpath.h"
@@ -29,47 +28,18 @@
 
 /* ---- steps --------------------------------------------------------------------------------------------------- */
 
-static void release(struct mesh_conn *conn)
+/* Return: NULL if the standby there is ready. */
+static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	mesh_conn_keys_begin(conn);
-	mesh_failover_release(conn->vqp);
-	if (conn->moving.next_path.pd)
-		mesh_pd_put(conn->moving.next_path.pd);
-	conn->moving.next_path = (struct mesh_conn_path){0};
+	const struct mesh_pd *standby_pd = conn->primary.standby_pd;
+	struct mesh_directory_rail place;
+
+	if (mesh_directory_rail(&action->local_gid, action->gid_type, &place))
+		return NULL;
+	if (standby_pd && mesh_failover_armed(conn->vqp) && !strcmp(standby_pd->rail->device, place.device))
+		return NULL;
+	return mesh_device_get(place.device);
 }
-
-static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
-		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
-{
-	int err = mesh_conn_open_path(conn, action, &conn->moving.next_path, why, why_size);
-	struct mesh_shadow_attr attr;
-
-	if (err)
-		return err;
-	err = mesh_conn_shadow_attr(conn, conn->moving.next_path.pd->rail, conn->moving.next_path.port,
-				    conn->moving.next_path.gid_type, &attr);
-	if (err) {
-		snprintf(why, why_size, "%s has not the P_Key of the program's port", conn->moving.next_path.device);
-		return err;
-	}
-	if (conn->move.early) {
-		ret_mine->qpn = mesh_failover_could_take(conn->vqp, conn->moving.next_path.pd, &attr);
-		err = ret_mine->qpn ? 0 : -ENOENT;
-	} else {
-		err = mesh_failover_prepare(conn->vqp, conn->moving.next_path.pd, &attr, &ret_mine->qpn);
-	}
-	if (!err)
-		err = mesh_conn_path_limits(conn, &conn->moving.next_path, ret_mtu, ret_lid);
-	if (err) {
-		snprintf(why, why_size, "a QP on %s", conn->moving.next_path.device);
-		return err;
-	}
-	ret_mine->gid = action->local_gid;
-	mesh_thread_rail(conn->moving.next_path.pd->rail);
-	return 0;
-}
-
-static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action);
 
 /*
  * Does the leader offer the path that the work uses already, though a new queue pair there is of no use? Our queue pair has not
@@ -103,69 +73,32 @@ static bool is_barred(struct mesh_conn *conn, const struct mv_move_action *actio
 	return mesh_path_failures_bar(conn, &action->local_gid, &action->remote_gid);
 }
 
-static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+bool mesh_conn_may_prepare(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
-	struct mv_ctl_end mine = {0};
-	uint16_t lid = 0, mtu = 0;
-	char why[256] = "";
-	int err;
-
 	mesh_conn_note_begin(conn, now_ns);
-	release(conn);
 	mesh_parity_forget(conn->vqp);
 	mesh_conn_say_unproved(conn);
 	if (mesh_failover_lost(conn->vqp) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) ||
-	    (!conn->move.wish.own && !mesh_detects(MESH_DETECT_PEER))) {
+	    (!conn->move.wish.own && !mesh_detects(MESH_DETECT_PEER)))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
-		return;
-	}
-	if (!conn->move.leader && is_of_no_use(conn, action, now_ns)) {
+	else if (!conn->move.leader && is_of_no_use(conn, action, now_ns))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
-		return;
-	}
-	/* A NIC whose firmware hangs makes no objects: refuse this path, so that the leader tries the next. */
-	if (!mesh_conn_is_of_peer(conn, &action->remote_gid) || is_barred(conn, action, now_ns) || mesh_device_stuck(device_to_prepare(conn, action))) {
+	else if (!mesh_conn_is_of_peer(conn, &action->remote_gid) || is_barred(conn, action, now_ns) ||
+		 mesh_device_stuck(device_to_prepare(conn, action)))
+		/* Refuse this path only: the leader tries the next. A NIC whose firmware hangs makes no objects. */
 		mv_move_prepared(&conn->move, NULL, 0, 0, false, now_ns);
-		return;
-	}
-	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
-	if (!err)
-		mesh_failover_check_keys(conn->vqp);
-	if (!err && mesh_failover_lost(conn->vqp)) {
-		release(conn);
-		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
-		return;
-	}
-	/* A missing standby is no error worth a warning. */
-	if (err && !conn->move.early)
-		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
-			    conn->moving.next_path.device[0] ? conn->moving.next_path.device : "another rail", why,
-			    strerrordesc_np(-err));
-	if (err)
-		release(conn);
-	conn->moving.steps.prepared_ns = mesh_now_ns();
-	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
+	else
+		return true;
+	return false;
 }
 
-static void do_connect(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+bool mesh_conn_refuses_keys(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct ibv_qp_attr rtr, rts = conn->attr.rts;
-	int err;
-
-	conn->moving.next_path.peer_gid = action->peer.gid;
-	err = mesh_conn_is_of_peer(conn, &action->peer.gid) ? mesh_conn_path_attr(conn, &conn->moving.next_path, action, &rtr)
-							    : -EPERM;
-	rtr.rq_psn = action->rq_psn;
-	rts.sq_psn = conn->moving.next_path.sq_psn = action->sq_psn;
-	if (!err)
-		err = mesh_failover_has_next(conn->vqp)
-			      ? mesh_failover_connect(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask)
-			      : mesh_failover_standby(conn->vqp, &rtr, conn->attr.rtr_mask, &rts, conn->attr.rts_mask);
-	if (err)
-		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
-			    conn->moving.next_path.device, mesh_conn_why_not_connected(conn, err));
-	conn->moving.steps.connected_ns = mesh_now_ns();
-	mv_move_connected(&conn->move, !err, now_ns);
+	mesh_failover_check_keys(conn->vqp);
+	if (!mesh_failover_lost(conn->vqp))
+		return false;
+	mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+	return true;
 }
 
 /* Take the standby for a move that was agreed on suspicion, and is sure by now. Return: can the move go on now? */
@@ -191,16 +124,14 @@ static bool make_next(struct mesh_conn *conn, uint64_t now_ns)
 /*
  * Wait for outstanding atomics while the path works. Otherwise the result of an atomic that the peer has executed would be lost.
  */
-static void do_quiesce(struct mesh_conn *conn)
+void mesh_conn_quiesce(struct mesh_conn *conn)
 {
 	uint64_t now_ns = mesh_now_ns();
 
 	mesh_conn_note_sure(conn, now_ns);
-	mesh_failover_check_keys(conn->vqp);
 	/* Keys may have been lost since MV_DO_PREPARE. Nothing is drained yet, so the move can still be refused. */
-	if (mesh_failover_lost(conn->vqp))
-		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
-	else if (make_next(conn, now_ns) && (mesh_failover_quiesce(conn->vqp) || !mesh_conn_path_works(conn)))
+	if (!mesh_conn_refuses_keys(conn, now_ns) && make_next(conn, now_ns) &&
+	    (mesh_failover_quiesce(conn->vqp) || !mesh_conn_path_works(conn)))
 		mv_move_quiesced(&conn->move, mesh_many_move(), now_ns);
 }
 
@@ -220,19 +151,6 @@ static int take_standby(struct mesh_conn *conn)
 static struct mesh_device *device_at_work(const struct mesh_conn *conn)
 {
 	return conn->state == MESH_CONN_MOVED && conn->path.pd ? conn->path.pd->rail->commands : mesh_device_get(conn->mc->device);
-}
-
-/* Return: NULL if the standby there is ready. */
-static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action)
-{
-	const struct mesh_pd *standby_pd = conn->primary.standby_pd;
-	struct mesh_directory_rail place;
-
-	if (mesh_directory_rail(&action->local_gid, action->gid_type, &place))
-		return NULL;
-	if (standby_pd && mesh_failover_armed(conn->vqp) && !strcmp(standby_pd->rail->device, place.device))
-		return NULL;
-	return mesh_device_get(place.device);
 }
 
 struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const struct mv_move_action *action)
@@ -280,7 +198,7 @@ static void drain(struct mesh_conn *conn, bool first, uint64_t now_ns)
 	mv_move_drained(&conn->move, err ? NULL : &sync, now_ns);
 }
 
-static void do_drain(struct mesh_conn *conn, uint64_t now_ns)
+void mesh_conn_begin_drain(struct mesh_conn *conn, uint64_t now_ns)
 {
 	conn->moving.steps.draining_ns = mesh_now_ns();
 	/* For a follower the move begins now. For the leader it began when it was sure (mesh_conn_note_sure()). */
@@ -358,10 +276,8 @@ static bool take_over(struct mesh_conn *conn)
 	conn->primary.old_pd = conn->path.pd;
 	conn->path = conn->moving.next_path;
 	conn->moving.next_path = (struct mesh_conn_path){0};
-	conn->shadow.connected = true;
 	conn->state = MESH_CONN_MOVED;
 	/* The program may have gone to RTS since the next QP was connected. */
-	conn->shadow.rts = mesh_failover_sends(conn->vqp);
 	if (conn->attr.rts_mask && mesh_conn_shadow_rts(conn)) {
 		mesh_conn_fail(conn, "it cannot be brought to RTS");
 		return false;
@@ -376,7 +292,7 @@ static bool take_over(struct mesh_conn *conn)
 	return true;
 }
 
-static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
+void mesh_conn_replay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	struct mesh_failover_keys keys;
 	int err;
@@ -403,7 +319,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
  * The peer has left, or does not answer. On a bare NIC a program without outstanding sends would not notice: its QP stays in RTS
  * with its receives. So such a QP moves all the same. The peer's state matters to sends only.
  */
-static void do_flush(struct mesh_conn *conn, const struct mv_move_action *action)
+void mesh_conn_flush(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
@@ -418,7 +334,7 @@ static void do_flush(struct mesh_conn *conn, const struct mv_move_action *action
 	}
 }
 
-static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+void mesh_conn_wanted(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n;
@@ -435,51 +351,5 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
 	} else {
 		mesh_conn_begin(conn, action->reason, paths, n, now_ns);
-	}
-}
-
-bool mesh_conn_failover(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
-{
-	switch (action->type) {
-	case MV_DO_PREPARE:
-		if (!conn->move.failover)
-			return false;
-		do_prepare(conn, action, now_ns);
-		return true;
-	case MV_DO_CONNECT:
-		if (!conn->move.failover)
-			return false;
-		do_connect(conn, action, now_ns);
-		return true;
-	case MV_DO_RELEASE:
-		if (conn->state == MESH_CONN_HELD)
-			return false;
-		release(conn);
-		return true;
-	case MV_DO_ACTIVATE:
-		if (!action->replay)
-			return false;
-		do_replay(conn, action);
-		return true;
-	case MV_DO_QUIESCE:
-		do_quiesce(conn);
-		return true;
-	case MV_DO_DRAIN:
-		do_drain(conn, now_ns);
-		return true;
-	case MV_DO_STAY:
-		mesh_conn_stay(conn, action);
-		return true;
-	case MV_DO_FLUSH:
-		do_flush(conn, action);
-		return true;
-	case MV_DO_WANTED:
-		wanted(conn, action, now_ns);
-		return true;
-	case MV_DO_STANDBY:
-		mesh_conn_standby(conn, action);
-		return true;
-	default:
-		return false;
 	}
 }

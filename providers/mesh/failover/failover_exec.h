@@ -5,8 +5,8 @@
 #include "conn.h"
 
 /*
- * Failover of connections at work: carries out the actions that the transaction (move.h) wants. failover_policy.h
- * decides when.
+ * Failover of connections at work: steps that the transaction (move.h) wants of a move, called by mesh_conn_carry_out()
+ * (connect/execute.c). failover_policy.h decides when a move begins.
  *
  * Thread, unless a function says otherwise: helper thread or a worker, with conn->lock held. Times are mesh_now_ns().
  */
@@ -21,8 +21,21 @@
  */
 const char *mesh_conn_track(struct mesh_conn *conn, uint32_t mtu_bytes);
 
-/** mesh_conn_failover - carry out an action of a move at work. Return: false: the action is not of such a move. */
-bool mesh_conn_failover(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
+/**
+ * mesh_conn_may_prepare - may a connection at work go to the path of MV_DO_PREPARE?
+ *
+ * Return: false: the transaction has been told the outcome.
+ */
+bool mesh_conn_may_prepare(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
+/** mesh_conn_refuses_keys - refuse a move whose work uses keys that no other NIC can have. Return: was it refused? */
+bool mesh_conn_refuses_keys(struct mesh_conn *conn, uint64_t now_ns);
+
+/* Each carries out the action after which it is named. */
+void mesh_conn_quiesce(struct mesh_conn *conn);
+void mesh_conn_begin_drain(struct mesh_conn *conn, uint64_t now_ns);
+void mesh_conn_replay(struct mesh_conn *conn, const struct mv_move_action *action); /* MV_DO_ACTIVATE with @replay */
+void mesh_conn_flush(struct mesh_conn *conn, const struct mv_move_action *action);
+void mesh_conn_wanted(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 
 /**
  * mesh_conn_device_for - the device to which an action of a move at work will give commands
@@ -56,7 +69,7 @@ void mesh_conn_peer_gone(struct mesh_conn *conn);
  */
 void mesh_conn_last_word(struct mesh_conn *conn);
 
-/** mesh_conn_leave - the QP is gone: free what is kept for moves; after mesh_vqp_destroy() */
+/** mesh_conn_leave - the QP is gone: put its path, and free what is kept for moves; after mesh_vqp_destroy() */
 void mesh_conn_leave(struct mesh_conn *conn);
 
 /* failover_exec.c movelog.c */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "connpath.h"
 #include "connstatus.h"
 #include "count.h"
 #include "failover_policy.h"
@@ -83,9 +84,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 	mesh_count(MV_COUNT_SURFACED);
 	conn->moving.since_ns = 0;
 	mesh_failover_flush_errors(conn->vqp);
-	if (conn->moving.next_path.pd)
-		mesh_pd_put(conn->moving.next_path.pd);
-	conn->moving.next_path = (struct mesh_conn_path){0};
+	mesh_conn_put_path(&conn->moving.next_path);
 	conn->state = MESH_CONN_FAILED;
 	mv_move_abort(&conn->move, mesh_now_ns()); /* the peer gets an answer when it asks */
 	mesh_conn_unwatch(conn);
@@ -192,9 +191,8 @@ void mesh_conn_last_word(struct mesh_conn *conn)
 void mesh_conn_leave(struct mesh_conn *conn)
 {
 	mesh_conn_log_moved(conn);
-	if (conn->moving.next_path.pd)
-		mesh_pd_put(conn->moving.next_path.pd);
-	conn->moving.next_path.pd = NULL;
+	mesh_conn_put_path(&conn->path);
+	mesh_conn_put_path(&conn->moving.next_path);
 	mesh_conn_disarm(conn);
 	mesh_conn_reap(conn);
 	mesh_conn_unwatch(conn);

@@ -13,7 +13,7 @@ struct mesh_pd; /* rails.h: twin of a protection domain, on another rail */
  * Virtual queue pairs (vqp): RC queue pairs of the program whose work another QP does, or may do. The other QP is the "shadow",
  * on another rail. "Base" is the lower provider.
  *
- * Calls by connect.c and negotiate.c, in the order of the program's states:
+ * Calls by connect.c, connpath.c and execute.c, in the order of the program's states:
  *
  *   INIT      mesh_recvlog_begin()       records receives as they are posted
  *   RTR       mesh_vqp_new()            sends wait from now on; receives still go to the program's own QP, too

@@ -391,7 +391,7 @@ int mesh_failover_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_m
 	int err = 0;
 
 	if (!h->next.shadow.qp)
-		return -EINVAL;
+		return mesh_failover_standby(h, rtr, rtr_mask, rts, rts_mask);
 	if (!standby || !same(standby, rtr, rtr_mask, rts, rts_mask)) {
 		if (standby)
 			err = back_to_init(h->next.shadow.qp, &h->standby.attr);

@@ -107,6 +107,8 @@ const char *mesh_failover_lost(struct mesh_vqp *h);
  * @rtr, @rts: the program's attributes, fitted to the rail
  * @rts_mask: 0: the program's QP is not in RTS yet
  *
+ * If there is no next QP: mesh_failover_standby().
+ *
  * Return: 0; -errno of ibv_modify_qp().
  */
 int mesh_failover_connect(struct mesh_vqp *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts,

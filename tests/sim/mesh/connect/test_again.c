@@ -166,7 +166,7 @@ static void test_moved(void **state)
 	end_open(&a, &world, &noted, &shape);
 	end_open(&b, &world, &noted, &shape);
 	ends_connect(&a, &b, &shape);
-	/* As negotiate.c has it; ends with the queue pair. */
+	/* As execute.c has it; ends with the queue pair. */
 	conn = mesh_conn_new(world.mc, a.qp);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_MOVED;

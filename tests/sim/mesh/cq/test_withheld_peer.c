@@ -14,6 +14,7 @@
 #include "failover_exec.h"
 #include "vqp_int.h"
 #include "withheld_fixture.h"
+#include "negotiateint.h"
 
 /* The next one is its own peer, so that what it does shows. */
 static struct mesh_conn *drained_connection(void)
@@ -55,7 +56,7 @@ static void leaves_drained(enum mv_ctl_reason reason, bool timed_out)
 	begin(&(struct shape){0});
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
 	conn = drained_connection();
-	assert_true(mesh_conn_failover(conn, &flush, mesh_now_ns()));
+	mesh_conn_carry_out(conn, &flush, mesh_now_ns());
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
 }
@@ -84,7 +85,7 @@ static void test_peer_leaves_with_a_word(void **state)
 	conn = drained_connection();
 	mesh_conn_peer_gone(conn);
 	assert_null(mesh_failover_lost(conn->vqp)); /* else the drain would not be hidden */
-	assert_true(mesh_conn_failover(conn, &activate, mesh_now_ns()));
+	mesh_conn_carry_out(conn, &activate, mesh_now_ns());
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
 }
@@ -100,7 +101,7 @@ static void test_peer_leaves_a_send(void **state)
 	begin(&(struct shape){0});
 	conn = drained_connection();
 	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0); /* it waits */
-	assert_true(mesh_conn_failover(conn, &flush, mesh_now_ns()));
+	mesh_conn_carry_out(conn, &flush, mesh_now_ns());
 	wc = end_wait(&e);
 	assert_int_equal(wc.wr_id, 8);
 	assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
@@ -126,7 +127,7 @@ static void test_peer_leaves_after_silent_sends(void **state)
 	tracked_drain(h, true, &sync);
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 1);
 	conn = connection();
-	assert_true(mesh_conn_failover(conn, &flush, mesh_now_ns()));
+	mesh_conn_carry_out(conn, &flush, mesh_now_ns());
 	assert_works_without_a_peer(conn);
 	mesh_conn_put(conn);
 }
@@ -153,7 +154,7 @@ static void test_peer_leaves_a_send_after_silent_ones(void **state)
 	assert_int_equal(mv_wrlog_count(&h->tracker->sends.log), 4);
 	assert_int_equal(h->tracker->n_undone, 1);
 	conn = connection();
-	assert_true(mesh_conn_failover(conn, &flush, mesh_now_ns()));
+	mesh_conn_carry_out(conn, &flush, mesh_now_ns());
 	wc = end_wait(&e);
 	assert_int_equal(wc.wr_id, 14);
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);

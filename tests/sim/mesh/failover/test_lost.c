@@ -16,6 +16,7 @@
 #include "survive.h"
 #include "tracked_fixture.h"
 #include "vqp_int.h"
+#include "negotiateint.h"
 
 #define PSN    0x77u
 #define FAILED 100 /* the number of the atomic */
@@ -108,7 +109,7 @@ static void moves(enum before before)
 	activate.next_psn = mv_psn_add(h->tracker->sends.first_psn, before == NOTHING ? 1 : 2);
 	activate.n_received = sync.n_received;
 	mesh_unlock(&h->lock);
-	assert_true(mesh_conn_failover(conn, &activate, mesh_now_ns()));
+	mesh_conn_carry_out(conn, &activate, mesh_now_ns());
 	assert_int_equal(conn->state, MESH_CONN_MOVED);
 	assert_non_null(mesh_failover_lost(h));
 	assert_int_equal(h->queue.n, before);

@@ -205,7 +205,7 @@ static void test_ece_asked_early(void **state)
 		} else {
 			end_prepare(&e);
 			end_connect(&e, &e, NULL);
-			conn->shadow.connected = true;
+			conn->path.connected = true;
 			assert_int_equal(n_set, 0);
 		}
 		end_connection(conn);
@@ -218,7 +218,7 @@ static void test_ece_asked_early(void **state)
 	end_prepare(&e);
 	end_connect(&e, &e, NULL);
 	conn = as_connection(&e, e.vqp, MESH_CONN_MOVED);
-	conn->shadow.connected = true;
+	conn->path.connected = true;
 	assert_int_equal(ece_of(e.qp), OURS_ECE);
 	end_connection(conn);
 	end_close(&e);

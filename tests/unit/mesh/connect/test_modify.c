@@ -213,7 +213,7 @@ static void test_rts_tried_again(void **state)
 	(void)state;
 	mesh_root.lib.verbs.modify_qp = modify_next;
 	conn->attr.rts_mask = 0;
-	conn->shadow.connected = true;
+	conn->path.connected = true;
 	at_next.err = EINVAL;
 	assert_int_equal(to(IBV_QPS_RTS, RTS_MASK), EINVAL);
 	assert_int_equal(at_next.n, 1);

@@ -57,6 +57,18 @@ static void test_entry_without_workers(void **state)
 	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
 }
 
+/* It does not go by the path that both ends were agreeing on, and is not shown with it. */
+static void test_shown_without_rail(void **state)
+{
+	(void)state;
+	has_no_path();
+	entry_lacks = false;
+	strcpy(conn.path.device, "mlx5_1");
+	looks_after(0);
+	assert_int_equal(conn.state, MESH_CONN_PASSTHROUGH);
+	assert_non_null(strstr(status, "\"rail\":\"\""));
+}
+
 /* Where the right one is known, and nobody answers there, that is why, not that the program's own is empty. */
 static void test_why_it_fails(void **state)
 {
@@ -170,6 +182,7 @@ int main(void)
 		T(test_entry_is_awaited),
 		T(test_entry_does_not_come),
 		T(test_entry_without_workers),
+		T(test_shown_without_rail),
 		T(test_why_it_fails),
 		T(test_address_is_elsewhere),
 		T(test_address_of_others),

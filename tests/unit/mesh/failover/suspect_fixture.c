@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "path_monitor.h"
+#include "negotiateint.h"
 
 const union ibv_gid alternate_local = {.raw = {3}}, alternate_remote = {.raw = {4}};
 int take_error;
@@ -46,7 +47,7 @@ void carry_out(void)
 		if (action.type == MV_DO_SEND)
 			sent = action.msg;
 		else
-			mesh_conn_failover(&conn, &action, now_ns);
+			mesh_conn_carry_out(&conn, &action, now_ns);
 }
 
 uint64_t check(void)
@@ -112,7 +113,7 @@ void quiesce(void)
 
 	assert_int_equal(mv_move_peek(&conn.move)->type, MV_DO_QUIESCE);
 	conn.move.actions.n = conn.move.actions.next = 0;
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 }
 
 void assert_goes(enum mv_ctl_reason why)

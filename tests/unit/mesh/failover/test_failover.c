@@ -8,6 +8,7 @@
 #include "failover_policy.h"
 #include "path_monitor.h"
 #include "sealed.h"
+#include "negotiateint.h"
 
 static void test_no_path(void **state)
 {
@@ -83,7 +84,7 @@ static void confirms(unsigned int n_fresh, enum mv_move_action_type first)
 	conn.move.failover = true;
 	conn.move.timers.phase_since = now_ns;
 	process.moves.n_fresh = n_fresh;
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	assert_int_equal(conn.move.state, MV_MOVE_DRAINING);
 	assert_int_equal(mv_move_peek(&conn.move)->type, first);
 	conn.move.failover = false;
@@ -142,7 +143,7 @@ static void test_poorer_next_one(void **state)
 	(void)state;
 	vqp.parity.poorer = "this test says so";
 	conn.move.failover = true;
-	assert_true(mesh_conn_failover(&conn, &prepare, now_ns)); /* there may be another one, with another end */
+	mesh_conn_carry_out(&conn, &prepare, now_ns); /* there may be another one, with another end */
 	assert_null(vqp.parity.poorer);
 	conn.move.failover = false;
 	vqp.parity.poorer = "this test says so";
@@ -239,7 +240,7 @@ static void test_lost_meanwhile(void **state)
 	conn.move.state = MV_MOVE_QUIESCING;
 	conn.move.failover = true;
 	vqp.tracker->lost = "this test says so";
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	assert_false(conn.move.failover);
 	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
 	vqp.tracker->lost = NULL;
@@ -259,7 +260,7 @@ static void test_stays_meanwhile(void **state)
 	conn.move.failover = true;
 	atomic_store_explicit(&process.keys.all_stay, "this test says so", memory_order_relaxed);
 	assert_string_equal(mesh_conn_bound(&conn), "this test says so");
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	atomic_store_explicit(&process.keys.all_stay, NULL, memory_order_relaxed);
 	assert_false(conn.move.failover);
 	assert_int_equal(conn.move.state, MV_MOVE_PASSTHROUGH);
@@ -310,7 +311,7 @@ static void test_keys_go_with_their_qp(void **state)
 	(void)state;
 	is_well();
 	conn.moving.keys.ours[0] = (struct mesh_conn_move_key){.id = 5, .given = true, .key = {.rkey = 6, .path_rkey = 7}};
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	assert_int_equal(conn.moving.keys.ours[0].id, 0);
 	assert_false(conn.moving.keys.ours[0].given);
 }

@@ -4,6 +4,7 @@
 #include "sealed.h"
 
 #include "failing_over.h"
+#include "negotiateint.h"
 
 /* An attempt that began earlier, or for another reason: the peer is there. */
 static void test_peer_gave_up(void **state)
@@ -28,7 +29,7 @@ static void test_peer_does_not_answer(void **state)
 
 	(void)state;
 	process.moves.n_more = 100;
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(process.moves.n_more, 50);
 }
@@ -41,7 +42,7 @@ static void test_peer_does_not_say(void **state)
 	(void)state;
 	is_to_move();
 	process.moves.n_more = 100;
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(process.moves.n_more, 50);
 }

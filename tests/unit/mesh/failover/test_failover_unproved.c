@@ -10,6 +10,7 @@
 #include "path_select.h"
 #include "proved.h"
 #include "sealed.h"
+#include "negotiateint.h"
 
 /* Nothing proves the peer: its PSNs are 0, and anybody could be its host. */
 static void is_unproved(void)
@@ -62,14 +63,14 @@ static void test_unproved(void **state)
 	/* Nor does it when the peer leads. */
 	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, decision.paths, 1, now_ns), 0);
 	conn.move.actions.next = conn.move.actions.n;
-	assert_true(mesh_conn_failover(&conn, &prepare, now_ns));
+	mesh_conn_carry_out(&conn, &prepare, now_ns);
 	assert_false(conn.move.failover);
 	assert_true(mv_move_next(&conn.move, &refusal));
 	assert_int_equal(refusal.msg.type, MV_CTL_REFUSE);
 	assert_int_equal(refusal.msg.reason, MV_CTL_REASON_UNSUPPORTED);
 	/* The peer hears of no reason. The program's user does. */
 	vqp.tracker->broken = false;
-	assert_true(mesh_conn_failover(&conn, &stay, now_ns));
+	mesh_conn_carry_out(&conn, &stay, now_ns);
 	assert_non_null(strstr(conn.retry.stayed, "authenticated"));
 	/* The agents have met. */
 	authenticated = true;
@@ -169,7 +170,7 @@ static void test_path_of_another_host(void **state)
 	assert_int_equal(mv_move_start(&conn.move, MV_CTL_REASON_PORT, decision.paths, 1, now_ns), 0);
 	assert_int_equal(conn.move.state, MV_MOVE_PREPARING);
 	conn.move.actions.next = conn.move.actions.n;
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	assert_false(conn.move.failover); /* there is no other path */
 	assert_int_equal(conn.moving.steps.prepared_ns, 0); /* nothing was made */
 	conn.move.actions.next = conn.move.actions.n;

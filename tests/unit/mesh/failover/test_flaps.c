@@ -10,6 +10,7 @@
 #include "failover_exec.h"
 #include "failover_policy.h"
 #include "oneconn.h"
+#include "negotiateint.h"
 
 #define HOLD_NS (5000 * MS) /* hold_down_ms */
 #define SOON_NS (100 * MS)
@@ -74,7 +75,7 @@ static void arrives(enum mv_ctl_reason reason, const struct mv_path *path)
 	conn.move.failover = false;
 	conn.move.state = MV_MOVE_ACTIVE;
 	conn.moving.next_path = (struct mesh_conn_path){.gid = path->local_gid, .peer_gid = path->remote_gid, .gid_type = path->type};
-	assert_true(mesh_conn_failover(&conn, &activate, now_ns));
+	mesh_conn_carry_out(&conn, &activate, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_MOVED);
 }
 

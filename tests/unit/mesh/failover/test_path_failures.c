@@ -15,6 +15,7 @@
 #include "path_failures.h"
 #include "path_monitor.h"
 #include "random.h"
+#include "negotiateint.h"
 
 #define MAX_PATHS 8
 #define RUNS      2000
@@ -290,7 +291,7 @@ static void test_declines(void **state)
 	conn.move.failover = conn.move.wish.own = true;
 	conn.move.state = MV_MOVE_PREPARING;
 	conn.move.next.offer = 5;
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	assert_int_equal(conn.move.declined, 5);
 	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
 	conn.move.failover = false;
@@ -375,10 +376,10 @@ static void test_own_for_peer(void **state)
 	conn.flags.path_failed = false;
 	vqp.tracker->broken = false;
 	assert_int_equal(goes_to(1), -1);
-	assert_true(mesh_conn_failover(&conn, &wanted, now_ns));
+	mesh_conn_carry_out(&conn, &wanted, now_ns);
 	assert_false(conn.move.failover);
 	wanted.reason = MV_CTL_REASON_PATH;
-	assert_true(mesh_conn_failover(&conn, &wanted, now_ns));
+	mesh_conn_carry_out(&conn, &wanted, now_ns);
 	assert_true(conn.move.failover);
 	assert_true(mv_gid_equal(&conn.move.paths.list[0].local_gid, &decision.paths[0].local_gid));
 	conn.move.failover = false;
@@ -399,7 +400,7 @@ static bool tries_own(void)
 	conn.move.state = MV_MOVE_PREPARING;
 	conn.move.next.offer = 5;
 	conn.moving.steps.prepared_ns = 0;
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 	while (mv_move_next(&conn.move, &next))
 		;
 	if (!conn.moving.steps.prepared_ns) {

@@ -9,6 +9,7 @@
 
 #include "path_monitor.h"
 #include "ports.h"
+#include "negotiateint.h"
 
 static void test_dead(void **state)
 {
@@ -233,7 +234,7 @@ static void test_flap_is_noted_once(void **state)
 	conn.primary.returned_at_ns = now_ns;
 	prepare();
 	conn.move.attempts.peer = 0;
-	assert_true(mesh_conn_failover(&conn, &wanted, now_ns));
+	mesh_conn_carry_out(&conn, &wanted, now_ns);
 	assert_false(conn.watched.prepares || conn.move.unsure);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_DRAIN);
 	assert_int_equal(conn.primary.hold_ns, 2 * hold_ns);

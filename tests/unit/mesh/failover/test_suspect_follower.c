@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Doubts about a path at the end that follows: it is sure itself, what it has made is gone, or its peer calls off. */
 #include "suspect_fixture.h"
+#include "negotiateint.h"
 
 #include <errno.h>
 
@@ -102,7 +103,7 @@ static void follower_drains(int error)
 	now_ns += 15 * MS;
 	take_error = error;
 	/* The turn began somewhat earlier. */
-	assert_true(mesh_conn_failover(&conn, &drain, now_ns - 5 * MS));
+	mesh_conn_carry_out(&conn, &drain, now_ns - 5 * MS);
 	assert_int_equal(n_taken, 1);
 }
 

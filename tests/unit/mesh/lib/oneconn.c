@@ -15,6 +15,7 @@
 #include "path_monitor.h"
 #include "proved.h"
 #include "srq.h"
+#include "negotiateint.h"
 
 uint64_t __wrap_mesh_now_ns(void);
 int __wrap_mesh_thread_wake(bool urgent);
@@ -329,7 +330,7 @@ void stay(enum mv_ctl_reason reason)
 {
 	const struct mv_move_action action = {.type = MV_DO_STAY, .reason = (uint8_t)reason};
 
-	assert_true(mesh_conn_failover(&conn, &action, now_ns));
+	mesh_conn_carry_out(&conn, &action, now_ns);
 }
 
 /* It leads, and there is a path, on a rail that does not exist. */

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "arm.h"
 #include "connpath.h"
 #include "connstatus.h"
 #include "count.h"
@@ -14,7 +13,8 @@
 #include "proved.h"
 
 /*
- * Carries out the actions of the transaction for a held connection, and tells the transaction the results.
+ * Carries out the actions of the transaction, for a held connection and for one at work, and tells the transaction the
+ * results.
  *
  * Thread: helper thread, or a worker for slow actions, with conn->lock held.
  */
@@ -43,74 +43,55 @@ static int stop_listening(struct mesh_conn *conn)
 	return err;
 }
 
-static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
-		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
+/* A held connection is about to prepare a path: nothing else may receive. */
+static int leave_others(struct mesh_conn *conn, const union ibv_gid *remote)
 {
-	struct mesh_shadow_attr attr;
-	int err = stop_listening(conn);
-
-	if (err)
-		return err;
-	err = mesh_conn_open_path(conn, action, &conn->path, why, why_size);
-	if (err)
-		return err;
-	err = mesh_conn_shadow_attr(conn, conn->path.pd->rail, conn->path.port, conn->path.gid_type, &attr);
-	if (err) {
-		snprintf(why, why_size, "%s has not the P_Key of the program's port", conn->path.device);
-		return err;
-	}
-	err = mesh_vqp_prepare(conn->vqp, conn->path.pd, &attr, &ret_mine->qpn);
-	if (!err)
-		err = mesh_conn_path_limits(conn, &conn->path, ret_mtu, ret_lid);
-	if (err) {
-		snprintf(why, why_size, "a QP on %s", conn->path.device);
-		return err;
-	}
-	ret_mine->gid = action->local_gid;
-	mesh_thread_rail(conn->path.pd->rail);
-	return 0;
+	return mesh_conn_is_of_peer(conn, remote) ? stop_listening(conn) : -EPERM;
 }
 
 static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
-	struct mv_ctl_end mine = {0};
-	uint16_t lid = 0, mtu = 0;
+	const struct mesh_conn_path *path = mesh_conn_path_to(conn);
 	char why[256] = "the peer has used another";
-	int err = conn->path.pd ? mesh_conn_release_path(conn) : 0;
+	bool held = conn->state == MESH_CONN_HELD;
+	int err = mesh_conn_release_path(conn);
+	struct mv_ctl_end mine;
 
-	if (!err && !mesh_conn_is_of_peer(conn, &action->remote_gid))
-		err = -EPERM;
+	if (!held && !mesh_conn_may_prepare(conn, action, now_ns))
+		return;
+	if (!err && held)
+		err = leave_others(conn, &action->remote_gid);
 	if (!err)
-		err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
-	if (err) {
-		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
-			    conn->path.device[0] ? conn->path.device : "another rail", why, strerrordesc_np(-err));
+		err = mesh_conn_make_path(conn, action, why, sizeof(why));
+	if (!err && !held && mesh_conn_refuses_keys(conn, now_ns)) {
 		mesh_conn_release_path(conn);
+		return;
 	}
-	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
+	/* A missing standby is no error worth a warning. */
+	if (err && !conn->move.early)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
+			    path->device[0] ? path->device : "another rail", why, strerrordesc_np(-err));
+	if (err)
+		mesh_conn_release_path(conn);
+	conn->moving.steps.prepared_ns = mesh_now_ns();
+	mine = (struct mv_ctl_end){.gid = path->gid, .qpn = path->qpn};
+	mv_move_prepared(&conn->move, err ? NULL : &mine, path->lid, path->mtu_bytes, false, now_ns);
 }
 
 static void do_connect(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	int err = conn->path.pd ? 0 : -EINVAL;
-	struct ibv_qp_attr attr;
+	struct mesh_conn_path *path = mesh_conn_path_to(conn);
+	int err = !path->pd ? -EINVAL : mesh_conn_is_of_peer(conn, &action->peer.gid) ? 0 : -EPERM;
 
-	if (!err && !mesh_conn_is_of_peer(conn, &action->peer.gid))
-		err = -EPERM;
-	conn->path.peer_gid = action->peer.gid;
+	path->peer_gid = action->peer.gid;
+	path->sq_psn = action->sq_psn;
 	if (!err)
-		err = mesh_conn_path_attr(conn, &conn->path, action, &attr);
-	if (!err)
-		err = mesh_vqp_connect(conn->vqp, &attr, conn->attr.rtr_mask);
-	if (!err) {
-		conn->shadow.connected = true;
-		if (conn->attr.rts_mask)
-			err = mesh_conn_shadow_rts(conn);
-	}
+		err = mesh_conn_connect_path(conn, path, action);
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
-			    conn->path.device, mesh_conn_why_not_connected(conn, err));
-	mv_move_connected(&conn->move, !err, mesh_now_ns()); /* connecting may have taken long */
+			    path->device, mesh_conn_why_not_connected(conn, err));
+	conn->moving.steps.connected_ns = mesh_now_ns(); /* connecting may have taken long */
+	mv_move_connected(&conn->move, !err, conn->moving.steps.connected_ns);
 }
 
 static void do_activate(struct mesh_conn *conn)
@@ -123,6 +104,56 @@ static void do_activate(struct mesh_conn *conn)
 	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->attempt.held_ns);
 	log_moved(conn);
 	mesh_conn_tell(conn);
+}
+
+void mesh_conn_carry_out(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+{
+	struct mv_ctl_keys keys;
+
+	switch (action->type) {
+	case MV_DO_NOTHING:
+		break;
+	case MV_DO_SEND:
+		mesh_conn_keys_go(conn, &action->msg, &keys);
+		mesh_thread_send_later(&action->msg, &keys); /* a worker wakes the helper thread afterwards */
+		break;
+	case MV_DO_PREPARE:
+		do_prepare(conn, action, now_ns);
+		break;
+	case MV_DO_CONNECT:
+		do_connect(conn, action);
+		break;
+	case MV_DO_ACTIVATE:
+		if (action->replay)
+			mesh_conn_replay(conn, action);
+		else
+			do_activate(conn);
+		break;
+	case MV_DO_PASSTHROUGH:
+		mesh_conn_passthrough(conn, action);
+		break;
+	case MV_DO_RELEASE:
+		mesh_conn_release_path(conn);
+		break;
+	case MV_DO_QUIESCE:
+		mesh_conn_quiesce(conn);
+		break;
+	case MV_DO_DRAIN:
+		mesh_conn_begin_drain(conn, now_ns);
+		break;
+	case MV_DO_STAY:
+		mesh_conn_stay(conn, action);
+		break;
+	case MV_DO_FLUSH:
+		mesh_conn_flush(conn, action);
+		break;
+	case MV_DO_WANTED:
+		mesh_conn_wanted(conn, action, now_ns);
+		break;
+	case MV_DO_STANDBY:
+		mesh_conn_standby(conn, action);
+		break;
+	}
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
@@ -222,8 +253,6 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 	struct mv_move_action action;
 	const struct mv_move_action *next;
 	struct mesh_device *device = NULL;
-	struct mv_ctl_keys keys;
-	bool failover;
 	int command;
 
 	conn->blocked.in_batch = false;
@@ -234,33 +263,8 @@ void mesh_conn_act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 	       stops_listening(conn, next) && stop_posting(conn, next)) {
 		mv_move_next(&conn->move, &action);
 		command = mesh_command_begin(device);
-		failover = mesh_conn_failover(conn, &action, now_ns);
+		mesh_conn_carry_out(conn, &action, now_ns);
 		mesh_command_end(device, command);
-		if (failover)
-			continue;
-		switch (action.type) {
-		case MV_DO_SEND:
-			mesh_conn_keys_go(conn, &action.msg, &keys);
-			mesh_thread_send_later(&action.msg, &keys); /* a worker wakes the helper thread afterwards */
-			break;
-		case MV_DO_PREPARE:
-			do_prepare(conn, &action, now_ns);
-			break;
-		case MV_DO_CONNECT:
-			do_connect(conn, &action);
-			break;
-		case MV_DO_ACTIVATE:
-			do_activate(conn);
-			break;
-		case MV_DO_PASSTHROUGH:
-			mesh_conn_passthrough(conn, &action);
-			break;
-		case MV_DO_RELEASE:
-			mesh_conn_release_path(conn);
-			break;
-		default:
-			break; /* actions of a move at work: above */
-		}
 	}
 }
 
