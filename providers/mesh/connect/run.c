@@ -33,9 +33,15 @@ static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t sile
 	return mv_move_passthrough_at(&conn->move);
 }
 
+static void sooner(uint64_t *deadline, uint64_t at)
+{
+	if (at < *deadline)
+		*deadline = at;
+}
+
 uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
-	uint64_t deadline = UINT64_MAX, keys, tell, drain, move, again, back, await;
+	uint64_t deadline = UINT64_MAX, move;
 	bool ticked;
 
 	if (!mesh_conn_enter(conn)) {
@@ -60,50 +66,34 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 		mesh_conn_drain(conn, now_ns);
 		mesh_conn_act(conn, now_ns, false);
 	}
-	if (mesh_conn_negotiates(conn)) {
-		back = look_back(conn, now_ns, silent_ns);
-		if (back < deadline)
-			deadline = back;
-	}
-	if (mesh_conn_negotiates(conn)) {
-		await = mesh_conn_await_peer(conn, now_ns);
-		if (await < deadline)
-			deadline = await;
-	}
+	if (mesh_conn_negotiates(conn))
+		sooner(&deadline, look_back(conn, now_ns, silent_ns));
+	if (mesh_conn_negotiates(conn))
+		sooner(&deadline, mesh_conn_await_peer(conn, now_ns));
 	if (mesh_conn_negotiates(conn)) {
 		move = mv_move_deadline(&conn->move);
-		if (move < UINT64_MAX - now_ns)
-			move += now_ns - silent_ns;
-		if (move < deadline)
-			deadline = move;
-		drain = mesh_conn_drain_at(conn);
-		if (drain < deadline)
-			deadline = drain;
+		sooner(&deadline, move < UINT64_MAX - now_ns ? move + (now_ns - silent_ns) : move);
+		sooner(&deadline, mesh_conn_drain_at(conn));
 		/* A move that has just begun may have come to nothing already. */
-		again = mesh_conn_again_at(conn, now_ns);
-		if (again < deadline)
-			deadline = again;
-		keys = mesh_conn_run_keys(conn, now_ns);
-		if (keys < deadline)
-			deadline = keys;
+		sooner(&deadline, mesh_conn_again_at(conn, now_ns));
+		sooner(&deadline, mesh_conn_run_keys(conn, now_ns));
 	}
 	if (conn->state == MESH_CONN_FAILED)
 		mesh_conn_unwatch(conn);
-	if (!conn->gone && conn->vqp && !mesh_failover_wake(conn->vqp) && deadline > now_ns + WAKE_AGAIN_NS)
-		deadline = now_ns + WAKE_AGAIN_NS;
-	if (!conn->gone && conn->vqp && mesh_failover_waits(conn->vqp) && deadline > now_ns + LOCKED_NS)
-		deadline = now_ns + LOCKED_NS;
+	if (!conn->gone && conn->vqp && !mesh_failover_wake(conn->vqp))
+		sooner(&deadline, now_ns + WAKE_AGAIN_NS);
+	if (!conn->gone && conn->vqp && mesh_failover_waits(conn->vqp))
+		sooner(&deadline, now_ns + LOCKED_NS);
 	if (!conn->gone && conn->vqp && deadline > now_ns + FAIL_AGAIN_NS && mesh_failover_waits_to_fail(conn->vqp))
 		deadline = now_ns + FAIL_AGAIN_NS;
-	if (mesh_conn_negotiates(conn) && conn->blocked.in_batch && deadline > now_ns + LOCKED_NS)
-		deadline = now_ns + LOCKED_NS;
-	if (mesh_conn_negotiates(conn) && conn->blocked.entry_again_ns > now_ns && deadline > conn->blocked.entry_again_ns)
-		deadline = conn->blocked.entry_again_ns;
-	if (mesh_conn_negotiates(conn) && conn->blocked.device_again_ns && deadline > conn->blocked.device_again_ns)
-		deadline = conn->blocked.device_again_ns;
-	tell = conn->gone ? UINT64_MAX : mesh_conn_tell_news(conn, now_ns);
-	if (tell < deadline)
-		deadline = tell;
+	if (mesh_conn_negotiates(conn) && conn->blocked.in_batch)
+		sooner(&deadline, now_ns + LOCKED_NS);
+	if (mesh_conn_negotiates(conn) && conn->blocked.entry_again_ns > now_ns)
+		sooner(&deadline, conn->blocked.entry_again_ns);
+	if (mesh_conn_negotiates(conn) && conn->blocked.device_again_ns)
+		sooner(&deadline, conn->blocked.device_again_ns);
+	if (!conn->gone)
+		sooner(&deadline, mesh_conn_tell_news(conn, now_ns));
 	mesh_move_limiter_note(conn, true, now_ns);
 	mesh_conn_exit(conn);
 	return deadline;
