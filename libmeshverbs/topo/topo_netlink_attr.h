@@ -10,7 +10,7 @@
 
 #include "topo.h"
 
-/* Shared by the parsers of rtnetlink messages only. No length in a message is trusted. */
+/* For parsers of netlink messages. No length in a message is trusted. */
 
 struct mv_nl_span {
 	const uint8_t *data;

@@ -11,6 +11,8 @@
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 
+#include "topo_netlink_attr.h"
+
 /* An answer of the kernel: one page, or two for a dump. */
 #define ANSWER_BYTES 32768
 /* Ports of one device that are asked about. */
@@ -90,23 +92,14 @@ static bool next_message(const char **at, size_t *left, struct nlmsghdr *head, c
 /* Finds an attribute of @type. Return: its length; -1: none. */
 static ssize_t find_attr(const char *at, size_t left, uint16_t type, const char **ret)
 {
-	struct nlattr attr;
+	struct mv_nl_span rest = {.data = (const uint8_t *)at, .len = left};
+	struct mv_nl_attr attr;
 
-	while (left >= sizeof(attr)) {
-		size_t step;
-
-		memcpy(&attr, at, sizeof(attr));
-		if (attr.nla_len < sizeof(attr) || attr.nla_len > left)
-			return -1;
-		if ((attr.nla_type & NLA_TYPE_MASK) == type) {
-			*ret = at + sizeof(attr);
-			return attr.nla_len - (ssize_t)sizeof(attr);
-		}
-		step = NLA_ALIGN(attr.nla_len);
-		if (step > left)
-			return -1;
-		at += step;
-		left -= step;
+	while (mv_nl_next_attr(&rest, &attr) == 1) {
+		if (attr.type != type)
+			continue;
+		*ret = (const char *)attr.value.data;
+		return (ssize_t)attr.value.len;
 	}
 	return -1;
 }
