@@ -267,7 +267,7 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 	mesh_conns_lock();
 	conn->table.end_gid = *gid;
 	conn->table.passthrough = passthrough;
-	conn->table.passthrough_sq_psn = MV_CTL_PSN_NONE;
+	atomic_store_explicit(&conn->table.passthrough_sq_psn, MV_CTL_PSN_NONE, memory_order_relaxed);
 	conns = mesh_conns_locked(false);
 	if (conns) {
 		mesh_conns_put_locked(conns, conn);
@@ -299,18 +299,8 @@ void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn)
 	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
 	if (conn && conn->table.passthrough)
-		conn->table.passthrough_sq_psn = sq_psn;
+		atomic_store_explicit(&conn->table.passthrough_sq_psn, sq_psn, memory_order_relaxed);
 	mesh_conns_unlock();
-}
-
-uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)
-{
-	uint32_t psn;
-
-	mesh_conns_lock();
-	psn = conn->table.passthrough_sq_psn;
-	mesh_conns_unlock();
-	return psn;
 }
 
 /* Called with process->conns.lock held, which keeps the QPs of connections in the table alive. */

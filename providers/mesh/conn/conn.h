@@ -155,7 +155,7 @@ struct mesh_conn_table {
 	bool registered; /* the agent has got the REGISTER_QP */
 	bool known; /* the agent may have, or have had, the registration, so send UNREGISTER_QP at the end */
 	bool passthrough; /* PASSTHROUGH since RTR, without @vqp: only answers the peer */
-	uint32_t passthrough_sq_psn; /* the program's sq_psn; MV_CTL_PSN_NONE before RTS */
+	_Atomic uint32_t passthrough_sq_psn; /* the program's sq_psn; MV_CTL_PSN_NONE before RTS; read without the lock */
 	/* The rail of its last move, and why; of a self-connected QP: of the connection that it follows. "": none yet */
 	char went_to[IBV_SYSFS_NAME_MAX];
 	uint8_t went_why; /* enum mv_ctl_reason */
@@ -414,7 +414,10 @@ bool mesh_conn_led(const struct mesh_conn *conn, char *ret_device, enum mv_ctl_r
  */
 void mesh_conn_leaves(struct mesh_conn *conn, const char *device);
 /** mesh_conn_sq_psn - first PSN that a passthrough connection sends; MV_CTL_PSN_NONE: before RTS */
-uint32_t mesh_conn_sq_psn(struct mesh_conn *conn);
+static inline uint32_t mesh_conn_sq_psn(const struct mesh_conn *conn)
+{
+	return atomic_load_explicit(&conn->table.passthrough_sq_psn, memory_order_relaxed);
+}
 /** mesh_conns_news - was any connection queued with @news since the helper thread took the queue? */
 bool mesh_conns_news(void);
 

@@ -95,7 +95,7 @@ static void refused(struct mesh_conn *conn)
  * When all connections look at news. While many move, connections that are done can wait. Connections that wait to move
  * look at all news when they may, and connections that move only look at their peer.
  */
-static void note_news(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
+static void note_change(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
 {
 	uint64_t at_ns = mesh_many_move() && !urgent ? now_ns + LIVE_NS : now_ns;
 
@@ -113,7 +113,7 @@ static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, 
 		mesh_path_monitor_agent(frame->type == MV_FRAME_PROBES);
 	}
 	if (frame->type != MV_FRAME_WELCOME) {
-		note_news(thread, false, now_ns);
+		note_change(thread, false, now_ns);
 	} else if (frame->version == MV_CTL_VERSION) {
 		thread->reconnect_ns = 0;
 		thread->reconnect_at_ns = mesh_now_ns() + RECONNECT_NS;
@@ -126,7 +126,7 @@ static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, 
 	enum mesh_path_monitor_change news = mesh_path_monitor_told(frame, now_ns);
 
 	if (news != MESH_MONITOR_NOTHING)
-		note_news(thread, news == MESH_MONITOR_URGENT && mesh_some_prepare(), now_ns);
+		note_change(thread, news == MESH_MONITOR_URGENT && mesh_some_prepare(), now_ns);
 }
 
 static void take_packs(struct mesh_thread *thread)

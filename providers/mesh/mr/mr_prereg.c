@@ -187,7 +187,7 @@ static void *prereg_thread_main(void *arg)
 /* ---- entry points -------------------------------------------------------------------------------------------- */
 
 /* Called with process->keys.lock. Return: true: the caller has to call start() for the rail. */
-static bool note_news(struct mesh_rail *rail)
+static bool note_change(struct mesh_rail *rail)
 {
 	bool start = !rail->prereg_thread;
 
@@ -214,7 +214,7 @@ static void start(struct mesh_rail *rail)
 void mesh_mr_prereg(struct mesh_pd *spd)
 {
 	int cancel = mesh_keys_lock();
-	bool news = !spd->prereg && note_news(spd->rail);
+	bool news = !spd->prereg && note_change(spd->rail);
 
 	spd->prereg = true;
 	mesh_keys_unlock(cancel);
@@ -229,7 +229,7 @@ static struct mesh_pd *take_news(const struct ibv_pd *pd)
 	struct mesh_pd *spd;
 
 	for (spd = mesh_root.keys.pds; spd; spd = spd->next)
-		if (spd->program == pd && spd->prereg && note_news(spd->rail))
+		if (spd->program == pd && spd->prereg && note_change(spd->rail))
 			break;
 	if (spd)
 		spd->refs++;
