@@ -106,10 +106,10 @@ class Address(Obedient):
                 self.are_on("mlx5_0")
                 self.hosts.address(f"{CLIENT}.0", True)
                 self.hosts.link(f"{CLIENT}.1", True)
+                self.is_primary()  # before the other address goes: until the agents know of the first, there may be no path for longer than errors wait
                 self.other_address(False)
                 for end in ENDS:
                     self.exchange(end)
-                self.is_primary()
 
     def is_primary(self):
         """The connection is on its own path, by the program's addresses: the next fault does not meet it on its way there."""
