@@ -97,11 +97,11 @@ static void test_infiniband_path(void **state)
 	struct rdma_ucm_query_route_resp all;
 	struct rdma_ucm_query_addr_resp addrs;
 	struct ib_user_path_rec *r = &all.ib_route[0];
-	struct {
-		struct rdma_ucm_query_path_resp head;
-		struct ib_path_rec_data data;
+	union {
+		struct rdma_ucm_query_path_resp head; /* the path follows */
+		uint8_t bytes[sizeof(struct rdma_ucm_query_path_resp) + sizeof(struct ib_path_rec_data)];
 	} path;
-	uint8_t gids[2][16], *b = (uint8_t *)path.data.path_rec;
+	uint8_t gids[2][16], *b = path.bytes + sizeof(path.head) + offsetof(struct ib_path_rec_data, path_rec);
 	struct both w;
 
 	(void)state;
