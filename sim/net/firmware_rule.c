@@ -63,7 +63,7 @@ int firmware_set(struct sim_dev *d, char *text, char *why, size_t why_size)
 		if (!strncmp(word, "us=", 3)) {
 			timed = number(word + 3, UINT32_MAX, &us);
 		} else if (!strncmp(word, "at-once=", 8)) {
-			right = number(word + 8, SIM_FW_AT_ONCE, &at_once);
+			right &= number(word + 8, SIM_FW_AT_ONCE, &at_once);
 		} else if (!strncmp(word, "command=", 8)) {
 			some = true;
 			if (!choose(word + 8, chosen, why, why_size))

@@ -364,7 +364,7 @@ class Faults(WithHosts):
         self.fault("a.1", "firmware", "us=0")
         self.assertEqual(self.fault("a.0", "list").stdout, "")
         for words in (("us=x",), ("us=-1",), ("us=5", "command=fly"), ("command=query",), ("us=5", "often"), ("us=5", "at-once=33"),
-                      ("us=5", "at-once="), ("at-once=1", "us=5", "often")):
+                      ("us=5", "at-once="), ("at-once=1", "us=5", "often"), ("often", "us=5", "at-once=1"), ("at-once=33", "us=5", "at-once=1")):
             self.assertEqual(self.fault("a.0", "firmware", *words, check=False).returncode, 2, words)
 
     def test_firmware_is_answered_again(self):
