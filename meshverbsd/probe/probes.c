@@ -132,11 +132,6 @@ void md_probes_tell_the_rest(struct md_probes *probes)
 	probes->n_tells = 0;
 }
 
-uint64_t md_probes_next(const struct md_probes *probes)
-{
-	return md_probes_hurries(probes) ? 0 : probes->next_ns;
-}
-
 /* ---- schedule -------------------------------------------------------------------------------- */
 
 void md_probe_set_rounds(struct md_probes *probes, struct md_probe *p, unsigned int rounds)

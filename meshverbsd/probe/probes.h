@@ -291,20 +291,15 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
  */
 void md_probes_tell_the_rest(struct md_probes *probes);
 
-/** md_probes_hurries - is md_probes_tell_the_rest() due at once, before the next tick? */
+/**
+ * md_probes_hurries - is md_probes_tell_the_rest() due at once, before the next md_probes_tick() at probes->next_ns?
+ *
+ * They are apart: a tick that is not due probes suspects ahead of their schedule, so that rounds would be too short.
+ */
 static inline bool md_probes_hurries(const struct md_probes *probes)
 {
 	return probes->n_hurry;
 }
-
-/**
- * md_probes_next - when is md_probes_tick() due, or before then md_probes_tell_the_rest()?
- *
- * They are apart: a tick that is not due probes suspects ahead of their schedule, so that rounds would be too short.
- *
- * Return: time in ns, maybe in the past; UINT64_MAX: nothing is due
- */
-uint64_t md_probes_next(const struct md_probes *probes);
 
 /** md_probes_answer - a probe has arrived over a path, known or not: is it answered? */
 enum md_probes_answer md_probes_answer(const struct md_probes *probes, const struct md_probe_key *path);

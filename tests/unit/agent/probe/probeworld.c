@@ -305,7 +305,7 @@ void step(uint64_t until_ns)
 	if (probes.next_ns <= now_ns && probes.next_ns + late_ns <= now_ns) {
 		md_probes_tick(&probes, true, we_dropped, now_ns);
 		n_ticks++;
-	} else if (md_probes_next(&probes) <= now_ns) {
+	} else if (md_probes_hurries(&probes)) {
 		md_probes_tell_the_rest(&probes);
 	}
 }

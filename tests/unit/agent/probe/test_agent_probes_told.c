@@ -63,14 +63,14 @@ static void test_many_told(void **state)
 	/* The others are told in turns that follow at once. */
 	md_probes_tell_soon(&probes, now_ns);
 	for (turns = 0; n_news < N; turns++) {
-		assert_true(md_probes_next(&probes) <= now_ns);
+		assert_true(md_probes_hurries(&probes));
 		before = n_news;
 		md_probes_tell_the_rest(&probes);
 		assert_in_range(n_news - before, 1, MD_TELLS_AT_ONCE);
 	}
 	assert_in_range(turns, 1, N / MD_TELLS_AT_ONCE + 1);
 	assert_null(probes.untold);
-	assert_true(md_probes_next(&probes) > now_ns);
+	assert_false(md_probes_hurries(&probes));
 	HASH_ITER(hh, probes.by_key, p, next)
 	for (struct md_probe_watch *w = LIST_FIRST(&p->watches); w; w = LIST_NEXT(w, of_path))
 		assert_int_equal(w->told_probed, MV_PROBED_UP);
