@@ -30,21 +30,8 @@ class Lmc(watched.Watched):
     def setUp(self):
         self.addCleanup(self.clean)
 
-    def clean(self):
-        self.kill()
-        self.hosts.heal()
-
-    def are_on(self, device):
-        self.wait_for(f"all are on {device}", lambda: all(self.devices(host) == [device] * watched.N_QPS for host in watched.ENDS))
-
     def test_cable(self):
-        self.programs = self.hosts.both(watched.TRAFFIC, ["-t", "1", "-q", str(watched.N_QPS), "-r", "100", "-o", "send,write,read"])
-        self.wait_for("the agents know all queue pairs, which can move", lambda: self.known((True,)))
-        self.hosts.link("l0", False)
-        self.are_on("mlx5_1")
-        self.hosts.link("l0", True)
-        self.are_on("mlx5_0")
-        self.end()
+        self.there_and_back("-t", "1", "-q", str(watched.N_QPS), "-r", "100", "-o", "send,write,read")
 
 
 if __name__ == "__main__":

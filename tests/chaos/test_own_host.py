@@ -44,10 +44,6 @@ class OwnHost(Watched):
         self.programs = ()
         self.addCleanup(self.clean)
 
-    def clean(self):
-        self.kill()
-        self.hosts.heal()
-
     def is_on(self, device):
         self.wait_for(f"all are on {device}", lambda: self.used(SERVER) == {device})
 

@@ -33,10 +33,6 @@ class Spread(watched.Watched):
     def setUp(self):
         self.addCleanup(self.clean)
 
-    def clean(self):
-        self.kill()
-        self.hosts.heal()
-
     def all_are_on(self, devices):
         return all(len(self.devices(host)) == N_QPS and self.used(host) == devices for host in watched.ENDS)
 

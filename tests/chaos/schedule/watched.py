@@ -55,6 +55,23 @@ class Watched(unittest.TestCase):
         for program in self.programs:
             program.kill()
 
+    def are_all_on(self, device):
+        self.wait_for(f"all are on {device}", lambda: all(self.devices(host) == [device] * N_QPS for host in ENDS))
+
+    def there_and_back(self, *options):
+        """The cable of mlx5_0 is pulled and put back: all connections leave and return, every work request right."""
+        self.programs = self.hosts.both(TRAFFIC, options)
+        self.wait_for("the agents know all queue pairs, which can move", lambda: self.known((True,)))
+        self.hosts.link("l0", False)
+        self.are_all_on("mlx5_1")
+        self.hosts.link("l0", True)
+        self.are_all_on("mlx5_0")
+        self.end()
+
+    def clean(self):
+        self.kill()
+        self.hosts.heal()
+
     def end(self, *statuses):
         """The traffic ends as if nothing had been, every work request right, or with one of these, which it returns."""
         server, client = self.programs
