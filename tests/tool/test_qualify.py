@@ -231,7 +231,7 @@ class Kept(QualifyTest):
         for options, rc, kept in (([], 1, host), ([], 0, good), (["--gpu"], 1, gpu), ([], 1, gpu), ([], 1, gpu), (["--gpu"], 0, good)):
             status, _, err = self.qualify("mlx5_0", *options)
             self.assertEqual((status, json.loads(self.file.read_text())), (rc, kept), err)
-            self.assertEqual("not kept: with memory of a GPU the device has failed; say --gpu" in err, not options and kept == gpu)
+            self.assertEqual("not kept: the device has failed with memory of a GPU; try again with --gpu" in err, not options and kept == gpu)
 
     def test_not_kept(self):
         """A host without agent, a container, a user: what was found out is said, and that nobody will go by it."""

@@ -65,7 +65,7 @@ int qualify_keep(const struct cli *cli, const struct mv_qualified *q, bool gpu)
 	if (!gpu && failed_on_gpu(fd, &q->key)) {
 		close(fd);
 		if (!cli->json)
-			cli_error("the verdict on %s is shown, and not kept: with memory of a GPU the device has failed; say --gpu", q->device);
+			cli_error("the verdict on %s is shown, and not kept: the device has failed with memory of a GPU; try again with --gpu", q->device);
 		return CLI_ATTENTION;
 	}
 	err = mv_verdicts_store(fd, q);
