@@ -122,6 +122,7 @@ MV_LOCKS_UNCHECKED static inline bool mv_mutex_trylock(struct mv_mutex *m, const
 	return locked;
 }
 
+/* mv_mutex_lock_until() without ranks. */
 static inline bool mv_pthread_lock_until(pthread_mutex_t *mutex, const struct timespec *until)
 {
 #ifdef __SANITIZE_THREAD__
