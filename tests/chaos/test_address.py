@@ -42,6 +42,10 @@ class Address(Obedient):
             self.exchange(host)
         self.are_movable()
 
+    def figures(self, host):
+        other = CLIENT if host == SERVER else SERVER
+        return "\n".join(self.tool(host, *words)[1] for words in (("status",), ("peers", "--json"), ("paths", other), ("explain", "-d", "mlx5_0", other)))
+
     def lose(self, host):
         self.hosts.link(f"{host}.0", False)
         time.sleep(0.005)
