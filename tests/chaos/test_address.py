@@ -110,7 +110,7 @@ class Address(Obedient):
                 self.are_on("mlx5_0")
                 self.hosts.address(f"{CLIENT}.0", True)
                 self.hosts.link(f"{CLIENT}.1", True)
-                self.is_primary()  # before the other address goes: until the agents know of the first, there may be no path for longer than errors wait
+                self.is_primary()  # before the other address goes: else there may be no path for longer than errors wait
                 self.other_address(False)
                 for end in ENDS:
                     self.exchange(end)

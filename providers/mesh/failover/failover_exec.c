@@ -51,6 +51,9 @@ static bool is_of_no_use(struct mesh_conn *conn, const struct mv_move_action *ac
 	struct mv_path_request request;
 	struct mv_path path;
 
+	/* The way home may be by another address of the same rail. */
+	if (conn->move.reason == MV_CTL_REASON_PRIMARY)
+		return false;
 	mesh_path_now(conn, &request);
 	if (!mesh_directory_same_rail(&request.sgid, &action->local_gid) ||
 	    !mesh_directory_same_rail(&request.dgid, &action->remote_gid))

@@ -425,6 +425,12 @@ static void test_offered_own(void **state)
 	conn.flags.path_failed = false;
 	vqp.tracker->broken = false;
 	assert_false(tries_own());
+	/* The same NIC, but back to the addresses of the program: both ends wish that, and nothing has failed. */
+	conn.failures->n = 0;
+	conn.move.reason = MV_CTL_REASON_PRIMARY;
+	assert_true(tries_own());
+	conn.move.reason = MV_CTL_REASON_PORT;
+	assert_false(tries_own());
 }
 
 int main(void)
