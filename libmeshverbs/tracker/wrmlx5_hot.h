@@ -36,16 +36,21 @@ static inline bool mv_mlx5_is_invalid(const struct mv_mlx5_cq *cq, uint32_t inde
 	return __atomic_load_n(&mv_mlx5_cqe_place(cq, index)->op_own, __ATOMIC_ACQUIRE) >> 4 == MLX5_CQE_INVALID;
 }
 
+/** mv_mlx5_cqe_is_there - has the device written the completion of @index? @cqe: mv_mlx5_cqe_place() of @index */
+static inline bool mv_mlx5_cqe_is_there(const struct mv_mlx5_cq *cq, const struct mlx5_cqe64 *cqe, uint32_t index)
+{
+	/* The device writes this byte last. */
+	uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
+
+	return (op_own & MLX5_CQE_OWNER_MASK) == !!(index & cq->n_cqes) && op_own >> 4 != MLX5_CQE_INVALID;
+}
+
 /** mv_mlx5_cqe_at - the completion at @index, in the queue; NULL: not there yet */
 static inline const struct mlx5_cqe64 *mv_mlx5_cqe_at(const struct mv_mlx5_cq *cq, uint32_t index)
 {
 	const struct mlx5_cqe64 *cqe = mv_mlx5_cqe_place(cq, index);
-	/* The device writes this byte last. */
-	uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
 
-	if ((op_own & MLX5_CQE_OWNER_MASK) != !!(index & cq->n_cqes) || op_own >> 4 == MLX5_CQE_INVALID)
-		return NULL;
-	return cqe;
+	return mv_mlx5_cqe_is_there(cq, cqe, index) ? cqe : NULL;
 }
 
 /** mv_mlx5_cqe_good - is the completion successful, and of a known kind? */

@@ -195,8 +195,8 @@ __attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struc
 	return mesh_poll_properly(cq->cq, n, wc);
 }
 
-/* The CQ's CQE lock is held, until return. @cqe: at @at */
-__attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
+/* The CQ's CQE lock is held, until return. @cqe: at @at. Inlined: GCC then saves registers only if there is a completion. */
+static inline int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	if (!cq->reading.take.lock)
 		return poll_lower(cq, n, wc, at, cqe);
@@ -215,6 +215,7 @@ __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct
 int mesh_walker_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 {
 	const struct mlx5_cqe64 *cqe;
+	bool is_there;
 	uint32_t at;
 
 	/* The CQE lock comes first: the CQ may be resized, so without the lock not even its emptiness can be read. */
@@ -222,9 +223,10 @@ int mesh_walker_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 		return mesh_poll_properly(cq->cq, n, wc);
 	mv_lock_taken(&cq->cqe_locked, MESH_CLASS(CQE_LOCK), MV_LOCK_HERE);
 	at = mv_mlx5_consumer(&cq->reading.ring);
-	cqe = mv_mlx5_cqe_at(&cq->reading.ring, at);
-	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))
+	cqe = mv_mlx5_cqe_place(&cq->reading.ring, at);
+	is_there = mv_mlx5_cqe_is_there(&cq->reading.ring, cqe, at);
+	if (is_there && atomic_load_explicit(&cq->fast, memory_order_relaxed))
 		return poll_some(cq, n, wc, at, cqe);
 	mesh_cqe_unlock(cq);
-	return cqe ? mesh_poll_properly(cq->cq, n, wc) : 0;
+	return is_there ? mesh_poll_properly(cq->cq, n, wc) : 0;
 }
