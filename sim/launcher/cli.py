@@ -25,8 +25,8 @@ FAULT_HELP = """what to do to the packets of a device, as its HCA sends (tx) or 
   late us=N              receives complete N microseconds after they were acknowledged, and LAST_WQE_REACHED comes as long after
                          that, as the specification allows; 0: at once again
   quirk NAME... | none   assumptions of meshverbs that the device breaks: psn-off-by-one, psn-highest, psn-moves, psn-messages,
-                         psn-reads, psn-atomics, psn-count, late-dma, late-dmabuf, late-reads, late-srq, srq-hides, lost-flush,
-                         flush-order, wqe-format, ece; what each does is in quirk.h. Instead of those that were set before
+                         psn-reads, psn-atomics, psn-count, late-dma, late-dmabuf, pushed-dma, pushed-dmabuf, late-reads,
+                         late-srq, srq-hides, lost-flush, flush-order, wqe-format, ece; what each does is in quirk.h. Instead of those that were set before
   qp-fatal qpn=N         that QP goes to ERR by itself
   event TYPE             port-err, port-active, gid-change, lid-change, pkey-change, sm-change,
                          client-reregister, device-fatal: the asynchronous event alone"""

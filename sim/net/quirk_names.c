@@ -11,7 +11,7 @@ static const char *const names[SIM_N_QUIRKS] = {
 	[SIM_QUIRK_PSN_COUNT] = "psn-count",	       [SIM_QUIRK_LATE_DMA] = "late-dma",	  [SIM_QUIRK_LATE_READS] = "late-reads",
 	[SIM_QUIRK_LATE_SRQ] = "late-srq",	       [SIM_QUIRK_SRQ_HIDES] = "srq-hides",	  [SIM_QUIRK_LOST_FLUSH] = "lost-flush",
 	[SIM_QUIRK_FLUSH_ORDER] = "flush-order",       [SIM_QUIRK_WQE_FORMAT] = "wqe-format",	  [SIM_QUIRK_ECE] = "ece",
-	[SIM_QUIRK_LATE_DMABUF] = "late-dmabuf",
+	[SIM_QUIRK_LATE_DMABUF] = "late-dmabuf",	       [SIM_QUIRK_PUSHED_DMA] = "pushed-dma",	  [SIM_QUIRK_PUSHED_DMABUF] = "pushed-dmabuf",
 };
 
 static size_t append(char *out, size_t size, size_t used, const char *name)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""A cable is pulled under checked traffic whose memory is all of dma-bufs, at both ends, with descriptors that the program has closed. Needs
-root; SIM_BUILD is the build."""
+"""A cable is pulled under checked traffic whose memory is all of dma-bufs, at both ends, with descriptors that the program has closed. Then
+the same, and with host memory, on devices whose bytes reach memory late. Needs root; SIM_BUILD is the build."""
 import contextlib
 import pathlib
 import sys
@@ -15,6 +15,8 @@ from schedule import hosts, watched  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 STACK = contextlib.ExitStack()
+OPS = "send,send_imm,write,write_imm,private,read"
+PORTS = ("a.0", "a.1", "b.0", "b.1")
 
 
 def setUpModule():
@@ -34,7 +36,18 @@ class Dmabuf(watched.Watched):
         for options in ((), ("-S", "-W")):
             with self.subTest(options=options):
                 self.there_and_back("-M", "-t", "2", "-q", str(watched.N_QPS // 2), "-r", "100",
-                                    "-o", "send,send_imm,write,write_imm,private,read", *options)
+                                    "-o", OPS, *options)
+
+    def test_late_bytes(self):
+        """The devices keep bytes of WRITEs back until a completion or an answer pushes them: what the old NIC has executed is there before what
+        the new one brings. tests/sim/mesh/failover/test_order.c has queues of each kind, and a device that pushes nothing.
+        """
+        for port in PORTS:
+            self.hosts.fault(port, "quirk pushed-dma")
+            self.addCleanup(self.hosts.fault, port, "quirk none")
+        for options in ((), ("-M", "-S")):
+            with self.subTest(options=options):
+                self.there_and_back("-t", "2", "-q", str(watched.N_QPS // 2), "-r", "100", "-o", OPS, *options)
 
 
 if __name__ == "__main__":

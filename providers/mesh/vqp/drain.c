@@ -298,6 +298,10 @@ void mesh_failover_end_drain(struct mesh_vqp *h)
 	wait_until_empty(h);
 }
 
+/*
+ * Called in ERR, behind the sentinels, and before SYNC or anything is posted to the next QP. The answer is the last barrier between two
+ * NICs: a posted PCIe write of this NIC, behind all that this NIC has written to host memory (docs/rationale/failover.md).
+ */
 static int read_psn(struct mesh_vqp *h, uint32_t *ret)
 {
 	struct ibv_qp_init_attr init;
@@ -398,7 +402,7 @@ static int finish_drain(struct mesh_vqp *h, struct mv_move_sync *ret)
 		if (mesh_tracker_reads(h->tracker))
 			mesh_walker_end(h->tracker);
 		h->tracker->n_received = 0;
-		h->mode = MESH_VQP_DRAINED;
+		h->mode = MESH_VQP_DRAINED; /* replay.c posts nothing before */
 	}
 	mesh_unlock(&h->lock);
 	if (err)

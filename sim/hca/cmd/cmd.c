@@ -103,6 +103,8 @@ static int run(struct ucontext *uc, const struct command *c, struct cmd_args *a)
 	}
 	hca_lock(uc->hca);
 	err = c->run(a);
+	if (c->firmware == SIM_FW_QUERY)
+		late_push(uc->hca, uc->dev, NULL);
 	hca_unlock(uc->hca);
 	return err;
 }

@@ -19,7 +19,8 @@ struct late {
 	struct qp *qp;
 	enum late_kind kind; /* LATE_EVENT: LAST_WQE_REACHED */
 	struct recv_done done;
-	uint8_t *dst; /* LATE_DMA */
+	enum late_push by; /* LATE_DMA, as all that follow */
+	uint8_t *dst;
 	uint32_t len;
 	uint8_t bytes[];
 };
@@ -67,13 +68,13 @@ static bool put_off(struct qp *qp, const struct late *what, uint64_t delay_ns)
 }
 
 /** late_dma() - bytes land in memory later, in no order with what is late else. Return: whether they do; else the caller writes them. */
-bool late_dma(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, uint64_t delay_ns)
+bool late_dma(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, uint64_t delay_ns, enum late_push by)
 {
 	struct late *e = malloc(sizeof(*e) + len);
 
 	if (!e)
 		return false;
-	*e = (struct late){.due_ns = engine_clock() + delay_ns, .qp = qp, .kind = LATE_DMA, .dst = dst, .len = len};
+	*e = (struct late){.due_ns = engine_clock() + delay_ns, .qp = qp, .kind = LATE_DMA, .by = by, .dst = dst, .len = len};
 	dma_copy(e->bytes, src, len);
 	insert(qp->obj.uc->hca, e);
 	return true;
@@ -112,6 +113,27 @@ static void let_go(struct hca *h, struct late *e)
 	drop(h, e);
 }
 
+/**
+ * late_push() - @dev reads or writes for other reasons: what it wrote before is in memory first, as PCIe orders that
+ * @at: the byte; NULL: a completion, or the answer to a query
+ */
+void late_push(struct hca *h, const struct sim_dev *dev, const uint8_t *at)
+{
+	const struct mr *region;
+	struct late *e, *next;
+
+	if (TAILQ_EMPTY(&h->late))
+		return;
+	region = at ? mr_dmabuf(h, at) : NULL;
+	for (e = TAILQ_FIRST(&h->late); e; e = next) {
+		next = TAILQ_NEXT(e, link);
+		if (e->kind != LATE_DMA || e->qp->dev != dev)
+			continue;
+		if (e->by == LATE_BY_ALL || (e->by == LATE_BY_REGION && region && mr_dmabuf(h, e->dst) == region))
+			let_go(h, e);
+	}
+}
+
 /** late_recv_done() - a receive is done. Return: whether its completion is written later; else the caller does so. */
 bool late_recv_done(struct qp *qp, const struct recv_done *d)
 {
@@ -132,12 +154,14 @@ bool late_last_wqe(struct qp *qp)
 void late_flush(struct qp *qp)
 {
 	struct hca *h = qp->obj.uc->hca;
-	struct late *e, *next;
+	struct late *e;
 
-	for (e = qp->late.n ? TAILQ_FIRST(&h->late) : NULL; e; e = next) {
-		next = TAILQ_NEXT(e, link);
-		if (e->qp == qp)
-			let_go(h, e);
+	/* From the first one again each time: a completion that is let go pushes others. */
+	while (qp->late.n) {
+		TAILQ_FOREACH(e, &h->late, link)
+			if (e->qp == qp)
+				break;
+		let_go(h, e);
 	}
 	qp->late.due_ns = 0;
 }

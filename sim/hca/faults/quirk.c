@@ -33,11 +33,15 @@ uint32_t quirk_rq_psn(struct qp *qp)
 /** quirk_late_write() - bytes of a WRITE. @last: packet of it. Return: whether they are written later; else the caller does so. */
 bool quirk_late_write(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, bool last)
 {
+	if (quirk_is(qp, SIM_QUIRK_PUSHED_DMABUF) && mr_dmabuf(qp->obj.uc->hca, dst))
+		return late_dma(qp, dst, src, len, LATE_DMA_NS, LATE_BY_REGION);
+	if (quirk_is(qp, SIM_QUIRK_PUSHED_DMA))
+		return late_dma(qp, dst, src, len, LATE_DMA_NS, LATE_BY_ALL);
 	if (!last || qp->resp.write_len < LATE_BYTES)
 		return false;
-	if (!quirk_is(qp, SIM_QUIRK_LATE_DMA) && !(quirk_is(qp, SIM_QUIRK_LATE_DMABUF) && mr_is_dmabuf(qp->obj.uc->hca, dst)))
+	if (!quirk_is(qp, SIM_QUIRK_LATE_DMA) && !(quirk_is(qp, SIM_QUIRK_LATE_DMABUF) && mr_dmabuf(qp->obj.uc->hca, dst)))
 		return false;
-	return late_dma(qp, dst, src, len, LATE_DMA_NS);
+	return late_dma(qp, dst, src, len, LATE_DMA_NS, LATE_BY_NONE);
 }
 
 /** quirk_late_read() - bytes of a READ's response, @off from its begin; as quirk_late_write(). Lists of more than one entry are not late. */
@@ -51,7 +55,7 @@ bool quirk_late_read(struct qp *qp, const struct send_wqe *w, uint64_t off, cons
 	if (!wqe_next_seg(&qp->sq, w, &unit, &s) || s.inl || s.len < off + len)
 		return false;
 	dst = mr_local(qp->obj.uc->hca, qp->pd, s.lkey, s.addr, s.len, true);
-	return dst && late_dma(qp, dst + off, src, len, LATE_DMA_NS);
+	return dst && late_dma(qp, dst + off, src, len, LATE_DMA_NS, LATE_BY_NONE);
 }
 
 /** quirk_flush() - the queue pair is about to flush its sends: what is taken from them before that. */

@@ -12,6 +12,9 @@
  *   psn-count       at an MTU of 512 packets are of 256 bytes; of both ends
  *   late-dma        the last packet of a WRITE of 32 KiB or more is in memory 300 ms after it was acknowledged
  *   late-dmabuf     the same of WRITEs to a dma-buf, as the memory of a GPU is
+ *   pushed-dma      bytes of a WRITE stay 300 ms on their way to memory, unless the device pushes them: it writes a completion or the
+ *                   answer to a query, or reads or writes other bytes for a queue pair. No assumption is broken: PCIe allows that
+ *   pushed-dmabuf   the same of WRITEs to a dma-buf, but only what the device reads or writes in that region pushes them
  *   late-reads      as late-dma, of the last packet of a READ's response
  *   late-srq        of a queue pair with an SRQ receives complete 80 ms late, but IBV_EVENT_QP_LAST_WQE_REACHED comes at once
  *   srq-hides       the last receive of an SRQ is not taken

@@ -61,6 +61,7 @@ static void write_cqe(struct cq *cq, const struct cqe_fields *f)
 		cq->buf + (size_t)(cq->pi & (cq->n_cqe - 1)) * cq->cqe_size + cq->cqe_size - 64;
 	uint8_t cqe[64] __attribute__((aligned(8)));
 
+	late_push(cq->obj.uc->hca, cq->obj.uc->dev, NULL);
 	cqe_encode(f, !!(cq->pi & cq->n_cqe), cqe);
 	dma_write(slot, cqe, 56);
 	/* The last byte holds the owner bit: the program may read the rest once it is there. */

@@ -32,6 +32,7 @@ int data_gather(struct qp *qp, const struct send_wqe *w, uint64_t off, uint32_t 
 
 			if (!src)
 				return -EFAULT;
+			late_push(qp->obj.uc->hca, qp->dev, src + off);
 			dma_copy(dst, src + off, n);
 		}
 		dst += n;
@@ -61,6 +62,7 @@ static int scatter(struct qp *qp, struct pd *pd, const struct wqe_seg *s, struct
 	dst = s->inl ? NULL : mr_local(qp->obj.uc->hca, pd, s->lkey, s->addr, s->len, true);
 	if (!dst)
 		return -EFAULT;
+	late_push(qp->obj.uc->hca, qp->dev, dst + rest->off);
 	dma_copy(dst + rest->off, rest->src, n);
 	rest->src += n;
 	rest->len -= n;

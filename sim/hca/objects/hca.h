@@ -152,7 +152,7 @@ int mr_create_dmabuf(struct pd *pd, int fd, uint64_t offset, uint64_t len, uint6
 int mr_change(struct mr *mr, uint32_t flags, struct pd *pd, uint64_t start, uint64_t len,
 	      uint64_t iova, uint32_t access);
 void mr_destroy(struct mr *mr);
-bool mr_is_dmabuf(const struct hca *h, const uint8_t *at);
+const struct mr *mr_dmabuf(const struct hca *h, const uint8_t *at);
 uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, uint64_t len,
 		  bool write);
 uint8_t *mr_remote(struct qp *qp, uint32_t rkey, uint64_t addr, uint64_t len, uint32_t access);
@@ -256,7 +256,10 @@ uint64_t faults_due(struct hca *h);
 /* late.c */
 bool late_recv_done(struct qp *qp, const struct recv_done *d);
 bool late_last_wqe(struct qp *qp);
-bool late_dma(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, uint64_t delay_ns);
+/* What pushes late bytes to memory before their time: nothing; late_push() for any place; late_push() for a byte of their region. */
+enum late_push { LATE_BY_NONE, LATE_BY_ALL, LATE_BY_REGION };
+bool late_dma(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, uint64_t delay_ns, enum late_push by);
+void late_push(struct hca *h, const struct sim_dev *dev, const uint8_t *at);
 void late_forget(struct hca *h, const uint8_t *from, uint64_t len);
 void late_flush(struct qp *qp);
 bool late_run(struct hca *h);

@@ -230,16 +230,16 @@ void mr_destroy(struct mr *mr)
 	free(mr);
 }
 
-/** mr_is_dmabuf() - is the byte in a region of a dma-buf? Looks at all regions: for quirks. */
-bool mr_is_dmabuf(const struct hca *h, const uint8_t *at)
+/** mr_dmabuf() - the region of a dma-buf that the byte is in, or NULL. Looks at all regions: for quirks. */
+const struct mr *mr_dmabuf(const struct hca *h, const uint8_t *at)
 {
 	for (uint32_t i = 0; i < h->regions.n; i++) {
 		const struct mr *mr = h->regions.by_key[i];
 
 		if (mr && mr->mapping && at >= mr->addr && at < mr->addr + mr->len)
-			return true;
+			return mr;
 	}
-	return false;
+	return NULL;
 }
 
 static uint8_t *translate(struct mr *mr, uint64_t addr, uint64_t len)

@@ -99,6 +99,8 @@ static bool send_read_response(struct qp *qp, struct rd_response *e)
 		qp_fatal(qp, IBV_EVENT_QP_ACCESS_ERR);
 		return false;
 	}
+	if (src)
+		late_push(qp->obj.uc->hca, qp->dev, src);
 	send_response(qp, &p, src);
 	return true;
 }

@@ -234,6 +234,7 @@ static void on_atomic(struct qp *qp, const struct wire_packet *p)
 	e = rc_answer_add(qp);
 	if (!e)
 		return;
+	late_push(qp->obj.uc->hca, qp->dev, target);
 	done.orig = atomic_execute(p, (uint64_t *)(void *)target);
 	r->msn = psn_add(r->msn, 1);
 	done.msn = r->msn;

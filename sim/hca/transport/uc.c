@@ -200,8 +200,10 @@ static void on_write(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 		drop_message(qp);
 		return;
 	}
-	if (dst)
+	if (dst) {
+		late_push(qp->obj.uc->hca, qp->dev, dst);
 		dma_write(dst, p->payload, p->payload_len);
+	}
 	r->offset += p->payload_len;
 	r->in_message = !(flags & WIRE_END);
 	if (flags & WIRE_IMM)

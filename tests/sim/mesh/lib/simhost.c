@@ -72,3 +72,12 @@ void simhost_lacks_ece(const char *device, uint32_t options)
 		if (!strcmp(host->devs[i].name, device))
 			atomic_store(&host->devs[i].no_ece, options);
 }
+
+void simhost_quirks(const char *device, uint32_t quirks)
+{
+	uint32_t i;
+
+	for (i = 0; i < host->n_devs; i++)
+		if (!strcmp(host->devs[i].name, device))
+			atomic_store(&host->devs[i].quirks, quirks);
+}

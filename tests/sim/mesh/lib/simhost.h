@@ -16,5 +16,7 @@ void simhost_unmute(void);
 void simhost_late(uint32_t us);
 /** simhost_lacks_ece - a device lacks these options of ECE; 0: it has all */
 void simhost_lacks_ece(const char *device, uint32_t options);
+/** simhost_quirks - what a device does otherwise: 1 << enum sim_quirk (state.h); 0: nothing */
+void simhost_quirks(const char *device, uint32_t quirks);
 
 #endif
