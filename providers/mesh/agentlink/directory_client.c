@@ -69,7 +69,6 @@ struct absent {
 struct mesh_directory_state {
 	struct mv_directory dir; /* header NULL: nothing is mapped */
 	struct mv_directory former; /* the former one, not used for look-ups any more */
-	uint64_t n_dir; /* counts directories: so caches need not be cleared, nor their memory be touched */
 	uint64_t retry_at_ns;
 	struct works works[N_WORKS];
 	struct found found[N_FOUND];
@@ -114,6 +113,12 @@ static void put_aside(struct mesh_directory_state *state)
 		let_go_of_former(state);
 }
 
+/* Number of the mapped directory. So caches need not be cleared, nor their memory be touched. process->directory.lock */
+static uint64_t number_of_directory(void)
+{
+	return atomic_load_explicit(&mesh_root.process->directory.number, memory_order_relaxed);
+}
+
 /* Map the published directory in place of the current one. Return: 0 or -errno; -ESTALE: its agent is not alive. */
 static int map(struct mesh_directory_state *state, uint64_t now_ns)
 {
@@ -130,7 +135,7 @@ static int map(struct mesh_directory_state *state, uint64_t now_ns)
 	state->dir = dir;
 	state->retry_at_ns = 0;
 	memset(state->works, 0, sizeof(state->works));
-	state->n_dir++;
+	atomic_fetch_add_explicit(&mesh_root.process->directory.number, 1, memory_order_relaxed);
 	return 0;
 }
 
@@ -265,7 +270,7 @@ static struct found *found_of(const struct mv_path_request *request)
 static size_t find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t host, uint32_t rail,
 		   struct mv_path *ret)
 {
-	uint64_t n_dir = mesh_root.process->directory.state->n_dir;
+	uint64_t n_dir = number_of_directory();
 	struct found *found = found_of(request);
 
 	if (found->n_dir != n_dir || found->host != host || found->rail != rail || found->request.down_too != request->down_too ||
@@ -337,10 +342,10 @@ static struct lid *lid_of(const char *device, uint8_t port_num, uint16_t dlid)
 	struct mesh_directory_state *state = mesh_root.process->directory.state;
 	struct lid *lid = &state->lids[dlid & (N_LIDS - 1)];
 
-	if (lid->n_dir == state->n_dir && lid->port_num == port_num && lid->dlid == dlid &&
+	if (lid->n_dir == number_of_directory() && lid->port_num == port_num && lid->dlid == dlid &&
 	    !strcmp(lid->device, device))
 		return lid;
-	lid->n_dir = state->n_dir;
+	lid->n_dir = number_of_directory();
 	lid->port_num = port_num;
 	lid->dlid = dlid;
 	snprintf(lid->device, sizeof(lid->device), "%s", device);
@@ -415,9 +420,9 @@ enum mv_dir_qualified mesh_directory_qualified(const char *device, uint32_t libr
 	dir = mesh_directory_mapped();
 	if (mesh_root.process->directory.state) {
 		known = qualified_of(device, library);
-		if (dir && known->n_dir != mesh_root.process->directory.state->n_dir) {
+		if (dir && known->n_dir != number_of_directory()) {
 			now = mv_directory_qualified(dir, device, library);
-			known->n_dir = mesh_root.process->directory.state->n_dir;
+			known->n_dir = number_of_directory();
 		}
 		if (now == MV_DIR_QUALIFIED_UNKNOWN)
 			now = known->last;
@@ -443,15 +448,12 @@ void mesh_directory_note_absent(const union ibv_gid *local, const union ibv_gid 
 	mesh_directory_unlock(cancel);
 }
 
-bool mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
+bool mesh_directory_is_among_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
+	int cancel = mesh_directory_lock();
 	const struct absent *absent;
 	bool is_absent = false;
-	int cancel;
 
-	if (!atomic_load_explicit(&mesh_root.process->directory.has_absent, memory_order_relaxed))
-		return false;
-	cancel = mesh_directory_lock();
 	if (mesh_root.process->directory.state) {
 		absent = absent_of(local, remote);
 		is_absent = mesh_now_ns() < absent->until_ns && mv_gid_equal(&absent->local, local) && mv_gid_equal(&absent->remote, remote);

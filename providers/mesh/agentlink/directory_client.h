@@ -101,7 +101,12 @@ static inline bool mesh_is_nobody_there(int err)
  * mesh_directory_is_absent() is true for the next ten seconds.
  */
 void mesh_directory_note_absent(const union ibv_gid *local, const union ibv_gid *remote);
-bool mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote);
+bool mesh_directory_is_among_absent(const union ibv_gid *local, const union ibv_gid *remote);
+static inline bool mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	return atomic_load_explicit(&mesh_root.process->directory.has_absent, memory_order_relaxed) &&
+	       mesh_directory_is_among_absent(local, remote);
+}
 
 /** mesh_directory_may_join - mv_path_may_join(); true if the directory cannot be read */
 bool mesh_directory_may_join(const union ibv_gid *local, const union ibv_gid *remote);

@@ -23,6 +23,21 @@ static enum mv_dir_qualified ask(struct mesh_context *mc, const char *device)
 	return library ? mesh_directory_qualified(device, library) : MV_DIR_QUALIFIED_NO;
 }
 
+/* As ask(), of the context's own device. Each RTR asks, and the answer is the same until another directory is mapped. */
+static enum mv_dir_qualified ask_once(struct mesh_context *mc)
+{
+	uint64_t number = atomic_load_explicit(&mesh_root.process->directory.number, memory_order_relaxed),
+		 known = atomic_load_explicit(&mc->qualified, memory_order_relaxed);
+	enum mv_dir_qualified qualified;
+
+	if (number && known >> 2 == number)
+		return known & 3;
+	qualified = ask(mc, mc->device);
+	/* The answer may be of a later directory: then the next call asks again. */
+	atomic_store_explicit(&mc->qualified, number << 2 | qualified, memory_order_relaxed);
+	return qualified;
+}
+
 /* @ret_qualified: written if survive = auto, unless qualify = never. */
 static bool survives(struct mesh_context *mc, const char *device, enum mv_dir_qualified *ret_qualified)
 {
@@ -30,7 +45,7 @@ static bool survives(struct mesh_context *mc, const char *device, enum mv_dir_qu
 		return mesh_root.config.survive == MV_SURVIVE_ON;
 	if (mesh_root.config.qualify == MV_QUALIFY_NEVER)
 		return false;
-	*ret_qualified = ask(mc, device);
+	*ret_qualified = device == mc->device ? ask_once(mc) : ask(mc, device);
 	if (*ret_qualified != MV_DIR_QUALIFIED_YES)
 		return false;
 	atomic_store_explicit(&mesh_root.process->survives, true, memory_order_relaxed);

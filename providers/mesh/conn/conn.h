@@ -208,7 +208,7 @@ struct mesh_conn_ends {
 /* The program's last attempt to connect, and how it ended: connect.c, passthrough.c. conn->lock. */
 struct mesh_conn_attempt {
 	uint32_t number;
-	uint64_t nonce; /* random number of this attempt */
+	uint64_t nonce; /* random number of this attempt; 0: none was needed yet (mesh_conn_draw_nonce()) */
 	uint64_t rtr_ns; /* when the program asked for RTR */
 	uint64_t held_ns; /* when the connection became HELD */
 	int rtr_error; /* FAILED: errno of RTR of the program's own QP; 0: that QP receives */

@@ -3,6 +3,19 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
+
+bool mesh_conn_draw_nonce(struct mesh_conn *conn)
+{
+	uint64_t nonce;
+
+	if (conn->attempt.nonce)
+		return true;
+	if (getrandom(&nonce, sizeof(nonce), GRND_NONBLOCK) != sizeof(nonce))
+		return false;
+	conn->attempt.nonce = nonce ? nonce : 1;
+	return true;
+}
 
 /* A sender that names the random number of our attempt receives our messages: its messages are exempt from the rate limit. */
 static int try(struct mesh_conn *conn, uint64_t nonce, uint32_t sq_psn, uint32_t rq_psn, struct mv_ctl_msg *msg,

@@ -6,7 +6,8 @@
 #include "proof.h"
 
 /*
- * Does a message come from a sender that knows the PSNs of the connection? proof.h says how that is checked. Helper thread only.
+ * Does a message come from a sender that knows the PSNs of the connection? proof.h says how that is checked. Helper thread only,
+ * unless a function says otherwise.
  */
 
 /**
@@ -38,6 +39,13 @@ const struct mv_host_id *mesh_conn_peer_host(const struct mesh_conn *conn);
 const char *mesh_conn_unproved(const struct mesh_conn *conn);
 /** mesh_conn_say_unproved - log it, if mesh_conn_unproved() */
 void mesh_conn_say_unproved(const struct mesh_conn *conn);
+/**
+ * mesh_conn_draw_nonce - have a random number of this attempt, before the first message to the peer or from it. A connection that
+ * nobody speaks to needs none, and its RTR one system call less. Any thread; conn->lock
+ *
+ * Return: false: a seccomp filter forbids getrandom().
+ */
+bool mesh_conn_draw_nonce(struct mesh_conn *conn);
 /** mesh_conn_may_speak - has the connection been in RTR long enough to send messages encrypted with one PSN only? */
 bool mesh_conn_may_speak(uint64_t rtr_ns, uint64_t now_ns);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "connectint.h"
 #include "count.h"
@@ -10,6 +9,7 @@
 #include "vqp_failover.h"
 #include "passthrough.h"
 #include "negotiateint.h"
+#include "proved.h"
 #include "srq.h"
 #include "survives.h"
 
@@ -69,18 +69,6 @@ static uint32_t next_attempt(uint64_t now_ns)
 	return (uint32_t)next;
 }
 
-/*
- * A random number proves that the sender of an answer has received our messages. Return: 0: a seccomp filter forbids getrandom().
- */
-static uint64_t next_nonce(void)
-{
-	uint64_t nonce;
-
-	if (getrandom(&nonce, sizeof(nonce), GRND_NONBLOCK) != sizeof(nonce))
-		return 0;
-	return nonce ? nonce : 1;
-}
-
 /* Is the connection self-connected? */
 static bool is_itself(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
 		      const struct mesh_path_decision *decision)
@@ -103,7 +91,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->own_qp.fits = choice->fits;
 	conn->attempt.rtr_ns = mesh_now_ns();
 	conn->attempt.number = next_attempt(conn->attempt.rtr_ns);
-	conn->attempt.nonce = next_nonce();
+	conn->attempt.nonce = 0;
 	memcpy(conn->ends.peer_host, decision->host, sizeof(conn->ends.peer_host));
 	conn->ends.host_id = decision->host_id;
 }
@@ -111,6 +99,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 /* Take over the QP's work, and begin to ask the peer. conn->lock */
 static int hold_locked(struct mesh_conn *conn, const struct mesh_path_decision *decision)
 {
+	bool drawn = mesh_conn_draw_nonce(conn);
 	struct mv_move_begin begin = {.local = conn->ends.local,
 				      .peer = conn->ends.peer,
 				      .local_type = conn->ends.local_type,
@@ -122,7 +111,7 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_path_decision *
 				      .nonce = conn->attempt.nonce};
 	int err;
 
-	err = conn->attempt.nonce ? mesh_vqp_new(conn->mc, conn->qp, &mesh_conn_vqp_ops, conn, &conn->vqp) : -EPERM;
+	err = drawn ? mesh_vqp_new(conn->mc, conn->qp, &mesh_conn_vqp_ops, conn, &conn->vqp) : -EPERM;
 	if (err) {
 		conn->vqp = NULL;
 		return err;
@@ -229,6 +218,7 @@ static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
  */
 static void begin_refusing(struct mesh_conn *conn)
 {
+	mesh_conn_draw_nonce(conn);
 	mesh_conn_refuse_peer(conn);
 	/* The helper thread does not try for conn->lock. */
 	atomic_store_explicit(&conn->flags.at_work, true, memory_order_release);
@@ -264,7 +254,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		return rtr_again(conn, attr, mask); /* another thread was first */
 	describe(conn, attr, mask, choice, decision);
 	conn->attempt.unlogged = mesh_decide_bound_by(conn, choice, attr, decision);
-	if (!conn->attempt.unlogged && !conn->attempt.nonce)
+	if (!conn->attempt.unlogged && !mesh_conn_draw_nonce(conn))
 		conn->attempt.unlogged = "the kernel gives the program no random numbers";
 	if (!conn->attempt.unlogged)
 		conn->attempt.unlogged = mesh_conn_track(conn, mesh_mtu_bytes(attr->path_mtu));

@@ -208,10 +208,12 @@ static enum other_way other_way(const struct mesh_conn *conn, const struct mesh_
 /* The caller asks for another path afterwards. */
 static const char *bound_by(const struct mesh_conn *conn, const struct mesh_path_decision *decision)
 {
+	const char *stays = mesh_pd_stays(conn->qp->pd);
+
 	if (conn->mc->logged_only)
 		return "mode = observe";
-	if (mesh_pd_stays(conn->qp->pd))
-		return mesh_pd_stays(conn->qp->pd);
+	if (stays)
+		return stays;
 	if (conn->ends.own_host)
 		return NULL;
 	if (!decision->agent_version && conn->ends.local_type == MV_GID_TYPE_IB)

@@ -83,8 +83,10 @@ static void take_message(struct mesh_conn *conn, const struct mv_host_id *from, 
 {
 	struct mv_ctl_keys keys = *sealed_keys;
 	struct mv_ctl_msg msg = *sealed;
-	int err = mesh_conn_open(conn, from, &msg, &keys, now_ns);
+	int err;
 
+	mesh_conn_draw_nonce(conn);
+	err = mesh_conn_open(conn, from, &msg, &keys, now_ns);
 	if (!err)
 		take_opened(conn, &msg, &keys, now_ns);
 	else if (err == -ENOKEY)

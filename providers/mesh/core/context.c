@@ -36,6 +36,7 @@ void mesh_context_publish(struct mesh_context *mc, struct ibv_context *verbs)
 	atomic_store_explicit(&mc->ports_down, 0, memory_order_relaxed); /* of the record's former context */
 	atomic_store_explicit(&mc->stood_in, 0, memory_order_relaxed);
 	atomic_store_explicit(&mc->library, 0, memory_order_relaxed);
+	atomic_store_explicit(&mc->qualified, 0, memory_order_relaxed);
 	atomic_store_explicit(&mc->verbs, verbs, memory_order_release);
 }
 

@@ -119,6 +119,8 @@ struct mesh_context {
 	bool can_move; /* all of @lower is valid */
 
 	_Atomic uint32_t library; /* of the lower provider: mv_directory_library(); 0: not computed yet; survives.c */
+	/* Number of a directory << 2 | enum mv_dir_qualified of @device by that directory; 0: not asked yet; survives.c */
+	_Atomic uint64_t qualified;
 	_Atomic uint32_t ports_down; /* bit per port: mesh_port_event() */
 	_Atomic uint32_t stood_in; /* bit per port: down, and last shown to the program as active; portview.c */
 	struct mesh_data data; /* data path of virtual QPs; has a lock of its own */

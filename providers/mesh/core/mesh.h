@@ -68,8 +68,9 @@ struct mesh_process {
 	struct mesh_process_view {
 		MESH_LOCK(VIEW) lock;
 		struct mesh_directory_state *state;
-		_Atomic bool
-			has_absent; /* mesh_directory_note_absent() was called; never cleared; read without @lock */
+		/* Read without @lock: */
+		_Atomic uint64_t number; /* of the last mapped directory; 0: none was mapped yet */
+		_Atomic bool has_absent; /* mesh_directory_note_absent() was called; never cleared */
 	} directory;
 	/* Addresses of unknown hosts that were asked for: lookup.c. @lock guards the rest. */
 	struct mesh_process_strangers {

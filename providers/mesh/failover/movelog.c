@@ -41,7 +41,7 @@ void mesh_conn_log_unlogged(const struct mesh_conn *conn)
 {
 	const char *host = conn->ends.peer_host;
 
-	if (mesh_root.config.survive != MV_SURVIVE_OFF)
+	if (mv_log_wants(&mesh_root.log, MV_LOG_DEBUG) && mesh_root.config.survive != MV_SURVIVE_OFF)
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x%s%s: cannot be moved later: %s; the program gets its errors", conn->mc->device,
 		       conn->qpn, host[0] ? " to host " : "", host, conn->attempt.unlogged);
 }

@@ -122,6 +122,25 @@ static void test_qualified(void **state)
 	assert_false(mesh_survives(&context));
 }
 
+/* The directory is not asked twice for the same. */
+static void test_asked_once(void **state)
+{
+	(void)state;
+	atomic_store(&process.directory.number, 1);
+	assert_false(mesh_survives(&context));
+	qualified[0] = MV_DIR_QUALIFIED_YES;
+	assert_false(mesh_survives(&context));
+	assert_false(mesh_conn_may_go_by(&conn, &to[1], MV_GID_TYPE_ROCE_V2));
+	qualified[1] = MV_DIR_QUALIFIED_YES;
+	assert_true(mesh_conn_may_go_by(&conn, &to[1], MV_GID_TYPE_ROCE_V2));
+	atomic_store(&process.directory.number, 2);
+	assert_true(mesh_survives(&context));
+	qualified[0] = MV_DIR_QUALIFIED_NO;
+	assert_true(mesh_survives(&context));
+	atomic_store(&process.directory.number, 3);
+	assert_false(mesh_survives(&context));
+}
+
 /* It is the device on which it is at work that counts. */
 static void test_moved(void **state)
 {
@@ -194,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_on_and_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_qualified, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_asked_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_moved, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_says_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bound_by, setup, teardown),

@@ -44,7 +44,7 @@ int __wrap_mesh_directory_lid(const char *of, uint8_t port_num, uint16_t dlid,
 bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what);
 bool __wrap_mesh_directory_is_stranger(const union ibv_gid *gid, bool routed);
 bool __wrap_mesh_directory_is_doubted(const union ibv_gid *gid, bool routed);
-bool __wrap_mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote);
+bool __wrap_mesh_directory_is_among_absent(const union ibv_gid *local, const union ibv_gid *remote);
 void __wrap_mesh_directory_note_absent(const union ibv_gid *local, const union ibv_gid *remote);
 
 /* That it was to be held is all there is to know; it goes to the lower provider then, too. */
@@ -154,7 +154,7 @@ bool __wrap_mesh_directory_is_stranger(const union ibv_gid *gid, bool routed)
 	       __wrap_mesh_directory_is_doubted(gid, routed);
 }
 
-bool __wrap_mesh_directory_is_absent(const union ibv_gid *local, const union ibv_gid *remote)
+bool __wrap_mesh_directory_is_among_absent(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	(void)local;
 	return mv_gid_equal(&absent, remote);
@@ -164,6 +164,7 @@ void __wrap_mesh_directory_note_absent(const union ibv_gid *local, const union i
 {
 	assert_int_equal(local->raw[15], 1);
 	absent = *remote;
+	atomic_store(&mesh_root.process->directory.has_absent, true);
 }
 
 struct ibv_context *open_in(const char *text)
