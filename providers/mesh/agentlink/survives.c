@@ -23,7 +23,7 @@ static enum mv_dir_qualified ask(struct mesh_context *mc, const char *device)
 	return library ? mesh_directory_qualified(device, library) : MV_DIR_QUALIFIED_NO;
 }
 
-/* As ask(), of the context's own device. Each RTR asks, and the answer is the same until another directory is mapped. */
+/* As ask(), of the context's own device, by the directory that was mapped last. Each RTR asks, so the answer is kept. */
 static enum mv_dir_qualified ask_once(struct mesh_context *mc)
 {
 	uint64_t number = atomic_load_explicit(&mesh_root.process->directory.number, memory_order_relaxed),
@@ -38,14 +38,14 @@ static enum mv_dir_qualified ask_once(struct mesh_context *mc)
 	return qualified;
 }
 
-/* @ret_qualified: written if survive = auto, unless qualify = never. */
+/* @device: NULL: the context's own, by ask_once(). @ret_qualified: written if survive = auto, unless qualify = never. */
 static bool survives(struct mesh_context *mc, const char *device, enum mv_dir_qualified *ret_qualified)
 {
 	if (mesh_root.config.survive != MV_SURVIVE_AUTO)
 		return mesh_root.config.survive == MV_SURVIVE_ON;
 	if (mesh_root.config.qualify == MV_QUALIFY_NEVER)
 		return false;
-	*ret_qualified = device == mc->device ? ask_once(mc) : ask(mc, device);
+	*ret_qualified = device ? ask(mc, device) : ask_once(mc);
 	if (*ret_qualified != MV_DIR_QUALIFIED_YES)
 		return false;
 	atomic_store_explicit(&mesh_root.process->survives, true, memory_order_relaxed);
@@ -61,7 +61,9 @@ bool mesh_survives_on(struct mesh_context *mc, const char *device)
 
 bool mesh_survives(struct mesh_context *mc)
 {
-	return mesh_survives_on(mc, mc->device);
+	enum mv_dir_qualified qualified;
+
+	return survives(mc, NULL, &qualified);
 }
 
 bool mesh_survives_some(void)
@@ -76,7 +78,7 @@ const char *mesh_survives_why_not(struct mesh_context *mc)
 	enum mv_dir_qualified qualified = MV_DIR_QUALIFIED_NO;
 	bool other;
 
-	if (survives(mc, mc->device, &qualified))
+	if (survives(mc, NULL, &qualified))
 		return NULL;
 	if (mesh_root.config.survive == MV_SURVIVE_OFF)
 		return "survive = off when it was made";

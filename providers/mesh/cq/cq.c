@@ -472,7 +472,8 @@ struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 
 	if (!mesh_context_active(mc))
 		return mc->lower.cq.create_cq_ex(context, attr);
-	if (flags != attr->wc_flags && !strange && mesh_survives(mc))
+	/* A NIC may have qualified since the last RTR, and the CQ outlives the next one. */
+	if (flags != attr->wc_flags && !strange && mesh_survives_on(mc, mc->device))
 		cq = create_named(mc, context, attr);
 	if (!cq) {
 		flags = attr->wc_flags;

@@ -17,6 +17,7 @@
 #include "fault.h"
 #include "reading.h"
 #include "survive.h"
+#include "survives.h"
 
 /* A QP that is not logged any more has completions that nobody has polled. */
 static void leave_completions(void)
@@ -197,6 +198,14 @@ static struct ibv_cq_ex *create_seen(struct ibv_context *context, struct ibv_cq_
 	return lower_create(context, attr);
 }
 
+enum mv_dir_qualified __wrap_mesh_directory_qualified(const char *device, uint32_t library);
+enum mv_dir_qualified __wrap_mesh_directory_qualified(const char *device, uint32_t library)
+{
+	(void)device;
+	(void)library;
+	return MV_DIR_QUALIFIED_YES;
+}
+
 /*
  * What a program does not name by comp_mask is not there, and what it names and we do not know is the lower provider's
  * to refuse.
@@ -243,6 +252,17 @@ static void test_asked_of_lower(void **state)
 	assert_non_null(cq);
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
+
+	/* The NIC has qualified since the last RTR. */
+	set_survive(MV_SURVIVE_AUTO);
+	atomic_store(&mesh_root.process->directory.number, 1);
+	atomic_store(&world.mc->qualified, 1u << 2 | MV_DIR_QUALIFIED_NO);
+	assert_false(mesh_survives(world.mc));
+	cq = ibv_create_cq_ex(world.context, &attr);
+	assert_non_null(cq);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM);
+	set_survive(MV_SURVIVE_OFF);
 	world.mc->lower.cq.create_cq_ex = lower_create;
 }
 

@@ -10,9 +10,9 @@
  * Sets `survive`. In a program the setting never changes, so the plugin's threads read it without a lock. A test changes it between
  * two of its cases, when no connection is left: TSan is not to call that a race of the plugin.
  */
-__attribute__((noinline, no_sanitize("thread"), unused)) static void set_survive(bool on)
+__attribute__((noinline, no_sanitize("thread"), unused)) static void set_survive(enum mv_survive survive)
 {
-	mesh_root.config.survive = on;
+	mesh_root.config.survive = survive;
 }
 
 #endif

@@ -125,10 +125,15 @@ static void test_qualified(void **state)
 /* The directory is not asked twice for the same. */
 static void test_asked_once(void **state)
 {
+	struct ibv_context verbs;
+
 	(void)state;
 	atomic_store(&process.directory.number, 1);
 	assert_false(mesh_survives(&context));
 	qualified[0] = MV_DIR_QUALIFIED_YES;
+	assert_false(mesh_survives(&context));
+	assert_true(mesh_survives_on(&context, context.device)); /* who has not looked into the directory before */
+	assert_null(mesh_conn_unqualified(&conn));
 	assert_false(mesh_survives(&context));
 	assert_false(mesh_conn_may_go_by(&conn, &to[1], MV_GID_TYPE_ROCE_V2));
 	qualified[1] = MV_DIR_QUALIFIED_YES;
@@ -139,6 +144,10 @@ static void test_asked_once(void **state)
 	assert_true(mesh_survives(&context));
 	atomic_store(&process.directory.number, 3);
 	assert_false(mesh_survives(&context));
+	/* Nor is an answer of the record's former context. */
+	qualified[0] = MV_DIR_QUALIFIED_YES;
+	mesh_context_publish(&context, &verbs);
+	assert_true(mesh_survives(&context));
 }
 
 /* It is the device on which it is at work that counts. */
