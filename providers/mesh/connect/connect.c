@@ -263,6 +263,8 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	err = refused ? refused : rtr_passthrough(conn->mc, conn->vqp, conn->qp, attr, mask, choice->index);
 	if (is_to_refuse(decision))
 		end_refusing(conn, err);
+	else if (!err && conn->refusal.on)
+		mesh_conn_refuse_no_more(conn); /* of an earlier RTR, which failed */
 	if (err && conn->vqp) {
 		/* A program may repeat RTR after the kernel did not find the neighbour. */
 		mesh_failover_untrack(conn->vqp);

@@ -241,6 +241,7 @@ static int slow_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 static void no_rail_to_be_had(void)
 {
 	struct ibv_context *context = open_in(WORLD);
+	uint64_t nonce;
 	struct mesh_context *mc = mesh_context_get(context);
 	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
 	struct ibv_qp_attr attr = rtr_to_b();
@@ -260,15 +261,54 @@ static void no_rail_to_be_had(void)
 	assert_false(refusing->flags.at_work);
 	peer_asks(); /* until the program takes its queue pair away */
 	assert_answered();
+	nonce = sent.nonce;
 	/* The neighbour is there, after all. */
 	refused_with = 0;
 	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
+	assert_true(refusing->attempt.nonce != nonce);
 	assert_int_equal(refusing->state, MESH_CONN_PASSTHROUGH);
 	peer_asks();
 	assert_answered();
 	mc->lower.qp.modify_qp = lower_modify;
 	mesh_conn_unlink(refusing);
 	mesh_conn_put(refusing);
+	close_in(context);
+}
+
+/* An RTR that refused its peer has failed. The next one needs no agreement: the peer gets the answers of that attempt. */
+static void refused_before(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_qp_attr attr = rtr_to_b();
+
+	no_rail = "mlx5_1 cannot be opened: No such file or directory";
+	refusing = mesh_conn_new(mc, &qp);
+	lower_modify = mc->lower.qp.modify_qp;
+	mc->lower.qp.modify_qp = slow_modify;
+	refused_with = ETIMEDOUT;
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
+	mc->lower.qp.modify_qp = lower_modify;
+	((struct mv_dir_host *)&world.dir.hosts[1])->agent_version = MV_CTL_VERSION - 1;
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
+	assert_int_equal(refusing->attempt.nonce, 0); /* nobody has asked yet */
+	peer_asks();
+	assert_answered();
+	mesh_conn_unlink(refusing);
+	mesh_conn_put(refusing);
+	close_in(context);
+}
+
+/* Nothing proves who answers: as bare. */
+static void no_random_numbers(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+
+	random_error = EPERM;
+	assert_false(rtr_holds(context));
+	random_error = 0;
+	assert_true(rtr_holds(context));
 	close_in(context);
 }
 
@@ -286,6 +326,8 @@ TEST(version_before)
 TEST(other_subnet)
 TEST(peer_is_answered)
 TEST(no_rail_to_be_had)
+TEST(refused_before)
+TEST(no_random_numbers)
 
 int main(void)
 {
@@ -304,6 +346,8 @@ int main(void)
 		cmocka_unit_test(test_other_subnet),
 		cmocka_unit_test(test_peer_is_answered),
 		cmocka_unit_test(test_no_rail_to_be_had),
+		cmocka_unit_test(test_refused_before),
+		cmocka_unit_test(test_no_random_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,10 +18,19 @@ const char *no_rail;
 struct mv_ctl_msg sent;
 union ibv_gid absent;
 bool asks_port;
+int random_error;
 struct mesh_conn *refusing;
 int (*lower_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 static char log_path[32];
+
+ssize_t __real_getrandom(void *to, size_t len, unsigned int flags);
+ssize_t __wrap_getrandom(void *to, size_t len, unsigned int flags);
+ssize_t __wrap_getrandom(void *to, size_t len, unsigned int flags)
+{
+	errno = random_error;
+	return random_error ? -1 : __real_getrandom(to, len, flags);
+}
 
 int __wrap_mesh_vqp_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_vqp_ops *ops,
 			void *arg, struct mesh_vqp **ret);
@@ -277,6 +286,8 @@ void assert_answered(void)
 {
 	assert_int_equal(sent.type, MV_CTL_HELLO);
 	assert_int_equal(sent.flags, MV_CTL_PASSTHROUGH);
+	assert_int_equal(sent.attempt, refusing->attempt.number);
+	assert_true(sent.nonce && sent.nonce == refusing->attempt.nonce);
 	assert_int_equal(sent.to_attempt, 9);
 	assert_int_equal(sent.to_psn, 0x11); /* which proves it to a peer in RTS */
 }
