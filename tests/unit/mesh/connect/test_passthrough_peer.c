@@ -74,6 +74,8 @@ static void test_forged(void **state)
 /* PASSTHROUGH, without anything of ours, in RTR for good: it cannot open what its peer says, and says what it is. */
 static void test_in_rtr(void **state)
 {
+	uint64_t nonce;
+
 	(void)state;
 	is_held();
 	conn.vqp = NULL;
@@ -90,10 +92,13 @@ static void test_in_rtr(void **state)
 	assert_int_equal(sent.flags, MV_CTL_PASSTHROUGH);
 	assert_int_equal(sent.from_psn, MV_CTL_PSN_NONE);
 	assert_int_equal(sent.to_psn, 0x11);
+	nonce = sent.nonce;
+	assert_true(nonce != 0);
 	/* In RTS it answers who shows that PSN, and nobody else. */
 	conn.table.passthrough_sq_psn = 0x22;
 	comes(MV_CTL_HELLO, 0);
 	assert_int_equal(sent.from_psn, 0x22);
+	assert_true(sent.nonce == nonce);
 	conn.table.passthrough_sq_psn = 0x23;
 	comes(MV_CTL_HELLO, 0);
 	assert_int_equal(sent.type, 0);
