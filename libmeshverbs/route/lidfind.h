@@ -61,6 +61,17 @@ int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port
  */
 bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
 
+/**
+ * mv_lid_proven_apart - do beacons prove that two InfiniBand ports are on different fabrics?
+ * @local_rail: of host 0
+ *
+ * More than mv_lid_other_fabric(): another port of this host hears @remote_rail, so its beacons are sent; @local_rail hears
+ * some port that this other one does not hear, so it receives beacons, and the two are on different fabrics.
+ *
+ * Return: false: not known.
+ */
+bool mv_lid_proven_apart(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
+
 /** mv_lid_error_text - part of a sentence for people; @err: result of mv_lid_find(). Constant string */
 const char *mv_lid_error_text(int err);
 
