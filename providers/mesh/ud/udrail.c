@@ -179,11 +179,23 @@ static int to_rts(struct ibv_qp *qp, uint8_t port_num, uint16_t pkey_index, uint
 	return err;
 }
 
-static uint32_t mtu_bytes(struct ibv_context *context, uint8_t port_num)
+static void ask_port(struct mesh_ud_port *port)
 {
-	struct ibv_port_attr attr;
+	struct ibv_port_attr attr = {0};
 
-	return ibv_query_port(context, port_num, &attr) ? 0 : 128u << attr.active_mtu; /* IBV_MTU_256 is 1 */
+	if (ibv_query_port(port->rail->rail->context, port->port_num, &attr))
+		return;
+	port->max_bytes = 128u << attr.active_mtu; /* IBV_MTU_256 is 1 */
+	port->infiniband = attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+uint16_t mesh_ud_port_lid(const struct mesh_ud_port *port)
+{
+	struct ibv_port_attr attr = {0};
+
+	if (!port->infiniband || ibv_query_port(port->rail->rail->context, port->port_num, &attr))
+		return 0;
+	return mv_lid_is_unicast(attr.lid) ? attr.lid : 0;
 }
 
 struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_qp *owner, uint8_t port_num,
@@ -217,7 +229,7 @@ struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_
 	port->rail = rail;
 	port->owner = owner;
 	port->port_num = port_num;
-	port->max_bytes = mtu_bytes(rail->rail->context, port_num);
+	ask_port(port);
 	port->next = *bucket(rail, port->qp->qp_num);
 	*bucket(rail, port->qp->qp_num) = port;
 	return port;
