@@ -22,7 +22,7 @@ BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
 CHECK = str(BUILD / "tests/sim/rightnic/rightnic-datagrams")
 NO_REFRESH = BUILD / "tests/sim/rightnic/no-refresh.so"  # a plugin that never asks again for a path that it has
 WAIT_S = 180  # for what takes milliseconds on an idle machine
-TRIANGLE, ROUTED, FLAT = (REPO / f"tests/topo/{name}.topo" for name in ("triangle", "routed", "flat"))
+TRIANGLE, ROUTED, FLAT, FABRICS = (REPO / f"tests/topo/{name}.topo" for name in ("triangle", "routed", "flat", "ibpair"))
 SHORT = bool(os.environ.get("RIGHTNIC_SHORT"))
 NO_ECHO = 2
 SANITIZER = ["env", "ASAN_OPTIONS=verify_asan_link_order=0"]
@@ -172,6 +172,47 @@ class Flat(unittest.TestCase):
         with world.World.up(FLAT, BUILD, None, "udflatbare") as w:
             status, _, said = talk(w, *WRONG[0], ["-n", "1", "-a", "10"])
             self.assertNotEqual(status, 0, said)
+
+
+class Infiniband(unittest.TestCase):
+    """Two fabrics with one subnet prefix: card 0 of one host reaches card 0 of the other, and 1 reaches 1; all ports are up."""
+    WRONG = [(server, nic, client, 1 - nic) for server, client in ("ab", "ba") for nic in (0, 1)]
+    PINGPONG = ["-n", "50", "-s", "2048"]
+
+    @contextlib.contextmanager
+    def up(self, label, stacked=True):
+        with contextlib.ExitStack() as stack:
+            stage = stack.enter_context(world.staged(BUILD)) if stacked else None
+            yield stack.enter_context(world.World.up(FABRICS, BUILD, stage, label))
+
+    def pingpong(self, w, case, gid, seconds=WAIT_S):
+        return talk(w, *case, self.PINGPONG, seconds, ("ibv_ud_pingpong",), gid)
+
+    def test_every_wrong_choice(self):
+        with self.up("udib") as w:
+            for case in self.WRONG:
+                for mode in MODES[::4] if SHORT else MODES:
+                    client, server, said = talk(w, *case, [*mode, "-n", "3"], gid=("-g", "0"))
+                    self.assertEqual((client, server), (0, 0), f"{case}: {said}\n{w.told('a')}\n{w.told('b')}")
+                result = self.pingpong(w, case, ("-g", "0"))
+                self.assertEqual(result[:2], (0, 0), result[2])
+            self.assertRegex(w.log("a"), "datagrams to .* go by mlx5_")
+
+    def test_what_stays(self):
+        """What works, with a GRH or without; and a LID alone, which a host without an agent may have on the program's own fabric."""
+        with self.up("udibstays") as w:
+            for gid in (("-g", "0"), ()):
+                for nic in (0, 1):
+                    result = self.pingpong(w, ("a", nic, "b", nic), gid)
+                    self.assertEqual(result[:2], (0, 0), result[2])
+            self.assertNotEqual(self.pingpong(w, self.WRONG[0], (), seconds=3)[0], 0)
+            self.assertNotIn("datagrams", w.log("a") + w.log("b"))
+
+    def test_bare(self):
+        with self.up("udibbare", stacked=False) as w:
+            for case in self.WRONG:
+                status, _, said = talk(w, *case, ["-n", "1", "-a", "5"], gid=("-g", "0"))
+                self.assertEqual(status, NO_ECHO, said)
 
 
 class Changes(unittest.TestCase):
