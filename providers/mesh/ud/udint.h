@@ -54,6 +54,8 @@ struct mesh_ud_port {
 	struct mesh_ud_peer *peer;
 	uint8_t port_num;
 	bool infiniband;
+	uint16_t lid; /* InfiniBand: as of @lid_at_ns; 0: none */
+	uint64_t lid_at_ns; /* 0: not asked yet */
 	uint32_t max_bytes; /* of a datagram */
 };
 
@@ -202,8 +204,8 @@ struct mesh_ud_rail *mesh_ud_rail_of(const struct mesh_rail *rail);
 /** mesh_ud_port_new - make a UD QP of the plugin, in RTS; NULL with errno */
 struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_qp *owner, uint8_t port_num,
 				      uint16_t pkey_index, uint32_t qkey);
-/** mesh_ud_port_lid - the LID that the port has now; 0: not InfiniBand, or no LID of one port */
-uint16_t mesh_ud_port_lid(const struct mesh_ud_port *port);
+/** mesh_ud_port_lid - the LID that the port has now, or had some milliseconds ago; 0: not InfiniBand, or no LID of one port */
+uint16_t mesh_ud_port_lid(struct mesh_ud_port *port);
 /** mesh_ud_port_free - drain and destroy it; NULL is fine */
 void mesh_ud_port_free(struct mesh_ud_port *port);
 struct mesh_ud_port *mesh_ud_port_find(struct mesh_ud_rail *rail, uint32_t qpn);

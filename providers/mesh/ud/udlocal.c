@@ -65,7 +65,7 @@ bool mesh_ud_make_room(uint64_t now_ns)
  * Handle from the relay to the program's own QP, by the GID that the peer's program knows. The GID table may have that GID
  * several times.
  */
-static struct ibv_ah *loopback(const struct mesh_ud_port *relay, const union ibv_gid *gid, uint8_t type)
+static struct ibv_ah *loopback(struct mesh_ud_port *relay, const union ibv_gid *gid, uint8_t type)
 {
 	const uint8_t types[] = {type, MV_GID_TYPE_ROCE_V2, MV_GID_TYPE_ROCE_V1};
 	struct ibv_ah_attr attr = {

@@ -168,7 +168,7 @@ static void next_path(struct mesh_ud_peer *peer)
 	peer->asking.n = (peer->asking.n + SAME_PATH - 1) / SAME_PATH * SAME_PATH;
 }
 
-static void ask_for(struct mesh_ud_peer *peer, const struct mv_path *path, const struct mesh_ud_port *outlet)
+static void ask_for(struct mesh_ud_peer *peer, const struct mv_path *path, struct mesh_ud_port *outlet)
 {
 	struct mv_ctl_msg msg;
 

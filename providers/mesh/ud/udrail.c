@@ -9,6 +9,8 @@
 
 /* Objects on one NIC: a pool of buffers with an SRQ for all UD QPs of the plugin there, and one CQ. */
 
+#define LID_NS 50000000ull /* how long a LID that was asked for is used: each question of a peer needs one */
+
 #define MEMORY_BYTES ((size_t)(UD_RECEIVES + UD_SENDS) * UD_BYTES)
 
 static void release(struct mesh_ud_rail *rail)
@@ -189,13 +191,16 @@ static void ask_port(struct mesh_ud_port *port)
 	port->infiniband = attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-uint16_t mesh_ud_port_lid(const struct mesh_ud_port *port)
+uint16_t mesh_ud_port_lid(struct mesh_ud_port *port)
 {
+	uint64_t now_ns = mesh_now_ns();
 	struct ibv_port_attr attr = {0};
 
-	if (!port->infiniband || ibv_query_port(port->rail->rail->context, port->port_num, &attr))
-		return 0;
-	return mv_lid_is_unicast(attr.lid) ? attr.lid : 0;
+	if (!port->infiniband || (port->lid_at_ns && now_ns < port->lid_at_ns + LID_NS))
+		return port->lid;
+	port->lid_at_ns = now_ns;
+	port->lid = ibv_query_port(port->rail->rail->context, port->port_num, &attr) || !mv_lid_is_unicast(attr.lid) ? 0 : attr.lid;
+	return port->lid;
 }
 
 struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_qp *owner, uint8_t port_num,

@@ -79,6 +79,7 @@ static void test_another_lid(void **state)
 	ready_by(peer, 1);
 	go_on(peer);
 	rails[1].lid = 0x31;
+	now_ns += SECOND_NS;
 	again = question(PEER_LID + 5);
 	mesh_ud_message("mlx5_0", QPN, &host_b, &again, now_ns);
 	assert_int_equal(asked.type, MV_CTL_UD_PUT);
