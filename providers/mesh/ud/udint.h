@@ -262,6 +262,16 @@ void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey);
  */
 struct mesh_ud_port *mesh_ud_outlet_on(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint8_t type, char *why,
 				       size_t why_size);
+/**
+ * mesh_ud_is_heard_alike - InfiniBand: is the destination's port heard on a port whose beacons go by the partition of the
+ * program's port?
+ * @pd, @attr: of the address handle
+ * @decision: its paths
+ *
+ * IPoIB netdevs of two partitions do not hear each other, although one fabric may join their ports. A port's netdev has the P_Key
+ * at index 0. Cancellation is off.
+ */
+bool mesh_ud_is_heard_alike(const struct ibv_pd *pd, const struct ibv_ah_attr *attr, const struct mesh_path_decision *decision);
 /** mesh_ud_outlet_free - free an outlet, and ask its peers for another path */
 void mesh_ud_outlet_free(struct mesh_ud_port *outlet);
 /** mesh_ud_has_path - does the peer use that path? @gid: of the outlet here */

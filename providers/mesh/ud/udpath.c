@@ -17,6 +17,33 @@ static int pkey_index(const struct mesh_ud_qp *owner, struct mesh_rail *rail, co
 	return mesh_rail_find_pkey(rail, place->port, owner->qp->context, owner->port_num, owner->pkey_index, ret_index);
 }
 
+static bool has_same_partition(const struct ibv_pd *pd, uint8_t port_num, const struct mv_path *path)
+{
+	struct mesh_directory_rail place;
+	struct mesh_rail *rail;
+	uint16_t index = 0;
+	char why[256];
+	bool same;
+
+	if (mesh_directory_rail(&path->local_gid, path->type, &place))
+		return false;
+	rail = mesh_rail_get(place.device, why, sizeof(why));
+	same = rail && !mesh_rail_find_pkey(rail, place.port, pd->context, port_num, 0, &index) && !index;
+	mesh_rail_put(rail);
+	return same;
+}
+
+bool mesh_ud_is_heard_alike(const struct ibv_pd *pd, const struct ibv_ah_attr *attr, const struct mesh_path_decision *decision)
+{
+	size_t i;
+
+	for (i = 0; i < decision->n_paths; i++)
+		if (decision->paths[i].linked && mv_gid_equal(&decision->paths[i].remote_gid, &attr->grh.dgid) &&
+		    has_same_partition(pd, attr->port_num, &decision->paths[i]))
+			return true;
+	return false;
+}
+
 struct mesh_ud_port *mesh_ud_outlet_on(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint8_t type, char *why,
 				       size_t why_size)
 {

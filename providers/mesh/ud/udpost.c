@@ -116,14 +116,24 @@ static bool own_lid(const struct ibv_pd *pd, const struct ibv_ah_attr *attr, con
 	return true;
 }
 
+/* With equal prefixes, only beacons say that the two ports are on different fabrics. */
+static bool is_by_beacons(const struct mesh_choice *choice, const struct ibv_ah_attr *attr)
+{
+	return choice->type == MV_GID_TYPE_IB && choice->gid.global.subnet_prefix == attr->grh.dgid.global.subnet_prefix;
+}
+
 /* Make relays and outlets possible first: no error tells a program later that its datagrams are lost. */
-static bool has_outlet(struct mesh_context *mc, const struct ibv_ah_attr *attr,
-		       const struct mesh_path_decision *decision)
+static bool has_outlet(struct mesh_context *mc, const struct ibv_pd *pd, const struct ibv_ah_attr *attr,
+		       const struct mesh_choice *choice, const struct mesh_path_decision *decision)
 {
 	char why[256], to[MV_GID_STRLEN];
 	int cancel = mesh_cancel_off();
 	bool has = mesh_ud_has_outlet(mc, decision, why, sizeof(why));
 
+	if (has && is_by_beacons(choice, attr) && !mesh_ud_is_heard_alike(pd, attr, decision)) {
+		snprintf(why, sizeof(why), "beacons of the two ports may go by different partitions");
+		has = false;
+	}
 	if (!has)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s", mc->device,
 			    attr->port_num, mv_gid_format(&attr->grh.dgid, to), decision->host, why);
@@ -171,7 +181,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 		return NULL;
 	/* Prefer the lower provider's handle: a peer without plugin does not receive relayed datagrams. */
 	ah = decision.verdict == MV_PATH_OTHER_SUBNET ? ask_lower(mc, pd, attr) : NULL;
-	if (ah || !own_lid(pd, attr, choice, &lid) || !has_outlet(mc, attr, &decision))
+	if (ah || !own_lid(pd, attr, choice, &lid) || !has_outlet(mc, pd, attr, choice, &decision))
 		return ah;
 	a = malloc(sizeof(*a));
 	if (!a)

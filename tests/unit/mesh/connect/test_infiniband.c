@@ -178,10 +178,26 @@ static void infiniband_datagrams(void)
 	no_rail = "mlx5_1 cannot be opened";
 	assert_true(ah_stays(context, "fe80::b1", 6, true));
 	no_rail = NULL;
+	other_partition = true;
+	assert_true(ah_stays(context, "fe80::b1", 6, true));
+	other_partition = false;
 	mc->sees_peers = false;
 	assert_true(ah_stays(context, "fe80::b1", 6, true));
 	mc->sees_peers = true;
 	assert_false(ah_stays(context, "fe80::b1", 6, true));
+	close_in(context);
+}
+
+/* The default prefix is not routed. */
+static void infiniband_datagrams_of_two_prefixes(void)
+{
+	struct ibv_context *context = open_fabrics(UP_A "host b; rail mlx5_0 ib lid 5 dev ib0; gid fec0::b0 ib; rail mlx5_1 ib lid 6 dev ib1; gid fe80::b1 ib;"
+						      "link 1 3;");
+
+	other_partition = true; /* beacons are not asked */
+	assert_false(ah_stays(context, "fec0::b0", 5, true));
+	assert_true(ah_stays(context, "fec0::b0", 6, true)); /* perhaps a router's LID */
+	other_partition = false;
 	close_in(context);
 }
 
@@ -208,6 +224,7 @@ static void infiniband_datagrams_in_doubt(void)
 
 TEST(infiniband_router)
 TEST(infiniband_datagrams)
+TEST(infiniband_datagrams_of_two_prefixes)
 TEST(infiniband_datagrams_in_doubt)
 TEST(infiniband_by_lid)
 TEST(infiniband_by_own_lid)
@@ -219,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_infiniband_router),
 		cmocka_unit_test(test_infiniband_datagrams),
+		cmocka_unit_test(test_infiniband_datagrams_of_two_prefixes),
 		cmocka_unit_test(test_infiniband_datagrams_in_doubt),
 		cmocka_unit_test(test_infiniband_by_lid),
 		cmocka_unit_test(test_infiniband_by_own_lid),

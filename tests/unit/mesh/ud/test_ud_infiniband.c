@@ -180,6 +180,35 @@ static void test_roce(void **state)
 	assert_false(hear_from(1, asked.path.qpn, 0)); /* without a GRH */
 }
 
+/* Beacons that are not heard prove something only where they would go by one partition. */
+static void test_heard_alike(void **state)
+{
+	const struct ibv_pd pd = {.context = &rails[0].context};
+	struct ibv_ah_attr attr = {.port_num = 1, .grh.dgid = gid(1, 2)};
+	struct mesh_path_decision decision;
+
+	(void)state;
+	infiniband();
+	mesh_directory_paths(&(struct mv_path_request){.device = "mlx5_0"}, &decision);
+	assert_int_equal(decision.n_paths, 2);
+	pkey_shift = 0;
+	assert_false(mesh_ud_is_heard_alike(&pd, &attr, &decision)); /* not heard */
+	decision.paths[0].linked = decision.paths[1].linked = 1;
+	assert_true(mesh_ud_is_heard_alike(&pd, &attr, &decision));
+	pkey_shift = 1; /* the P_Key is elsewhere in the table */
+	assert_false(mesh_ud_is_heard_alike(&pd, &attr, &decision));
+	pkey_shift = 0;
+	rails[1].no_pkey = true;
+	assert_false(mesh_ud_is_heard_alike(&pd, &attr, &decision));
+	attr.grh.dgid = gid(2, 2);
+	assert_true(mesh_ud_is_heard_alike(&pd, &attr, &decision));
+	rails[2].shut = true;
+	assert_false(mesh_ud_is_heard_alike(&pd, &attr, &decision));
+	attr.grh.dgid = gid(0, 2);
+	rails[2].shut = false;
+	assert_false(mesh_ud_is_heard_alike(&pd, &attr, &decision)); /* no path leads to that port itself */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +219,7 @@ int main(void)
 		TEST(test_no_lid_yet),
 		TEST(test_is_asked),
 		TEST(test_roce),
+		TEST(test_heard_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,6 +42,7 @@ struct sent {
 };
 
 extern struct sent sent;
+extern uint16_t pkey_shift; /* how much further on another port has a P_Key in its table */
 extern uint16_t last_pkey_index; /* of the last QP that was brought to INIT */
 
 extern bool silent; /* neighbours on rails other than the program's do not answer */
