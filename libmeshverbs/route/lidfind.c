@@ -50,14 +50,13 @@ bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, ui
 	       !mv_directory_linked(dir, local_rail, remote_rail);
 }
 
-/* Does @local_rail hear a port of another host that @other, a port of this host, does not hear? */
+/* Does @local_rail hear a port that @other, a port of this host, does not hear? */
 static bool hears_more(const struct mv_directory *dir, uint32_t local_rail, uint32_t other)
 {
 	for (uint32_t l = 0; l < dir->header->n_links; l++) {
 		uint32_t heard = dir->links[l].remote_rail;
 
-		if (dir->links[l].local_rail == local_rail && dir->rails[heard].host && speaks(&dir->rails[heard]) &&
-		    !mv_directory_linked(dir, other, heard))
+		if (dir->links[l].local_rail == local_rail && speaks(&dir->rails[heard]) && !mv_directory_linked(dir, other, heard))
 			return true;
 	}
 	return false;
@@ -65,7 +64,7 @@ static bool hears_more(const struct mv_directory *dir, uint32_t local_rail, uint
 
 bool mv_lid_proven_apart(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail)
 {
-	if (!dir->rails[remote_rail].host || !mv_lid_other_fabric(dir, local_rail, remote_rail))
+	if (!mv_lid_other_fabric(dir, local_rail, remote_rail))
 		return false;
 	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++)
 		if (r != local_rail && is_infiniband(&dir->rails[r]) && speaks(&dir->rails[r]) &&

@@ -64,6 +64,7 @@ bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, ui
 /**
  * mv_lid_proven_apart - do beacons prove that two InfiniBand ports are on different fabrics?
  * @local_rail: of host 0
+ * @remote_rail: of another host
  *
  * More than mv_lid_other_fabric(): another port of this host hears @remote_rail, so its beacons are sent; @local_rail hears
  * some port that this other one does not hear, so it receives beacons, and the two are on different fabrics.

@@ -188,6 +188,8 @@ static const struct decide_case decide_cases[] = {
 	{"InfiniBand, two fabrics? one port hears both", FABRICS "link 1 2;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
 	{"InfiniBand, two fabrics? the own ports hear each other", FABRICS "link 0 1;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
 	{"InfiniBand, two fabrics? the same the other way", FABRICS "link 1 0;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, two fabrics? what the own port hears is down", FABRICS_A FABRICS_B "host c; rail d0 ib lid 9 dev ib0 down; gid fe80::c0 ib;"
+	 "link 0 4; link 1 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
 	{"InfiniBand, two fabrics? the own port has no IPoIB", "host a; rail d0 ib lid 3; gid fe80::a0 ib; rail d1 ib lid 4 dev ib1; gid fe80::a1 ib;"
 	 FABRICS_B "link 1 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
 	{"InfiniBand, two subnets, by a LID that is not its own", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib lid 5;"
