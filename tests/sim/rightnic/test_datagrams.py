@@ -43,7 +43,7 @@ def talk(w, server, server_nic, client, client_nic, options, seconds=WAIT_S, com
     try:
         w.wait_listening(serving, server, port)
         status, said = w.run(client, *words, "-d", f"mlx5_{client_nic}", server, seconds=seconds)
-        return status, serving.wait(5 if status else WAIT_S), said + "\n--- server\n" + serving.said()
+        return status, serving.wait(WAIT_S if status == 0 else 5), said + "\n--- server\n" + serving.said()
     finally:
         serving.kill()
 
