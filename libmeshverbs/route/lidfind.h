@@ -66,10 +66,12 @@ bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, ui
  * @local_rail: of host 0
  * @remote_rail: of another host
  *
- * More than mv_lid_other_fabric(): another port of this host hears @remote_rail, so its beacons are sent; @local_rail hears
- * some port that this other one does not hear, so it receives beacons, and the two are on different fabrics.
+ * More than mv_lid_other_fabric(): another port of this host hears @remote_rail, so its beacons are sent. @local_rail hears
+ * ports, so it receives beacons; and none of them is heard by such another port. One missing link is no proof: an agent
+ * does not note all links of a fabric with thousands of hosts (MD_SIGHTINGS_OF_LINK).
  *
- * Return: false: not known.
+ * Beacons go by the partitions of IPoIB netdevs, of which the directory does not tell: the caller has to know that there
+ * is only one. Return: false: not known.
  */
 bool mv_lid_proven_apart(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
 

@@ -160,6 +160,27 @@ static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir
 	return n > 1;
 }
 
+/*
+ * No router leads from a default prefix to another one. A subnet manager may have changed the prefix just now, and the
+ * program's table, or a directory entry, may be old. A connection then asks the peer; datagrams (@by_links) do not.
+ */
+static bool prefixes_apart(const struct mv_directory *dir, const struct mv_path_request *request,
+			   const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
+{
+	const struct mv_dir_rail *rail = &dir->rails[own->rail];
+
+	if (!has_default_prefix(&own->gid) && !has_default_prefix(&remote->gid))
+		return false;
+	if (!request->by_links)
+		return true;
+	if (mv_directory_linked(dir, own->rail, remote->rail))
+		return false;
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
+		if (mv_gid_equal(&dir->gids[g].gid, &own->gid))
+			return true;
+	return false;
+}
+
 /* Only subnet managers know routers between subnets. A program that asks for a path with a GRH usually has such a router. */
 static enum mv_path_verdict check_ib(const struct mv_directory *dir, const struct mv_path_request *request,
 				     const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
@@ -170,7 +191,7 @@ static enum mv_path_verdict check_ib(const struct mv_directory *dir, const struc
 	if (one_subnet)
 		apart = request->by_links && mv_lid_proven_apart(dir, own->rail, remote->rail);
 	else
-		apart = has_default_prefix(&own->gid) || has_default_prefix(&remote->gid);
+		apart = prefixes_apart(dir, request, own, remote);
 	if (apart && (!request->dlid || mv_lid_is_of(port->lid, port->lmc, request->dlid)))
 		return MV_PATH_APART;
 	return one_subnet ? MV_PATH_WORKS : MV_PATH_UNKNOWN;

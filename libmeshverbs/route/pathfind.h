@@ -88,7 +88,8 @@ struct mv_path {
  *
  * InfiniBand: WORKS if both ports are up and the subnet prefixes agree. Routers between subnets are not visible to
  * ports, so different prefixes are UNKNOWN; but APART if one is the default prefix (fe80::/64), which is not routed. With
- * @by_links, equal prefixes are APART if beacons prove two fabrics (mv_lid_proven_apart()). Never APART if @dlid is no LID
+ * @by_links, that is not so if the two ports hear each other, or the own GID is not in the directory; and equal prefixes
+ * are APART if beacons prove two fabrics (mv_lid_proven_apart()). Never APART if @dlid is no LID
  * of the destination's port: the program may know a router.
  *
  * With @own_host, only the states of the ports count: WORKS, LOCAL_DOWN or REMOTE_DOWN, and *@ret_host is 0.

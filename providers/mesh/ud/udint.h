@@ -268,8 +268,8 @@ struct mesh_ud_port *mesh_ud_outlet_on(struct mesh_ud_qp *owner, const union ibv
  * @pd, @attr: of the address handle
  * @decision: its paths
  *
- * IPoIB netdevs of two partitions do not hear each other, although one fabric may join their ports. A port's netdev has the P_Key
- * at index 0. Cancellation is off.
+ * IPoIB netdevs of two partitions do not hear each other, although one fabric may join their ports. A port may have a netdev for
+ * each of its P_Keys, so both ports have to have but one P_Key. Cancellation is off.
  */
 bool mesh_ud_is_heard_alike(const struct ibv_pd *pd, const struct ibv_ah_attr *attr, const struct mesh_path_decision *decision);
 /** mesh_ud_outlet_free - free an outlet, and ask its peers for another path */

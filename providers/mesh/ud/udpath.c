@@ -21,14 +21,13 @@ static bool has_same_partition(const struct ibv_pd *pd, uint8_t port_num, const 
 {
 	struct mesh_directory_rail place;
 	struct mesh_rail *rail;
-	uint16_t index = 0;
 	char why[256];
 	bool same;
 
 	if (mesh_directory_rail(&path->local_gid, path->type, &place))
 		return false;
 	rail = mesh_rail_get(place.device, why, sizeof(why));
-	same = rail && !mesh_rail_find_pkey(rail, place.port, pd->context, port_num, 0, &index) && !index;
+	same = rail && mesh_rail_has_one_partition(rail, place.port, pd->context, port_num);
 	mesh_rail_put(rail);
 	return same;
 }
@@ -120,7 +119,7 @@ static struct ibv_ah *handle_for(const struct mesh_ud_peer *peer, struct mesh_ud
 	struct ibv_ah *ah;
 
 	attr.port_num = outlet->port_num;
-	attr.is_global = !outlet->infiniband;
+	attr.is_global = 1; /* on InfiniBand, ports of virtual functions share LIDs, and a port takes no GID that it has not */
 	attr.dlid = path->lid;
 	attr.src_path_bits = 0; /* the outlet is known by the base LID: is_from() in udrelay.c */
 	attr.grh.dgid = path->gid;
@@ -142,14 +141,14 @@ int mesh_ud_set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, con
 {
 	uint8_t sgid_index = 0;
 	struct ibv_ah *ah;
-	int err = 0;
+	int err;
 
 	if (mesh_ud_has_path(peer, gid, path) && peer->outlet == outlet)
 		return 0;
-	if (!outlet->infiniband)
-		err = mesh_rail_find_gid(outlet->rail->rail, outlet->port_num, gid, type, &path->gid, &sgid_index);
-	else if (!mv_lid_is_unicast(path->lid))
+	if (outlet->infiniband && !mv_lid_is_unicast(path->lid))
 		err = -EADDRNOTAVAIL; /* the peer's plugin is an older one, which names no LID */
+	else
+		err = mesh_rail_find_gid(outlet->rail->rail, outlet->port_num, gid, type, &path->gid, &sgid_index);
 	if (err)
 		return err;
 	ah = handle_for(peer, outlet, sgid_index, path);

@@ -112,13 +112,13 @@ static void relay_out(struct mesh_ud_peer *peer, uint32_t src_qpn, const struct 
 
 /* ---- in ------------------------------------------------------------------------------------------------------ */
 
-/* Was the datagram sent by that NIC? An IPv4 header is in the second half of the GRH. On InfiniBand there need be no GRH. */
+/* Was the datagram sent by that NIC? An IPv4 header is in the second half of the GRH. The simulator's InfiniBand has no GRHs. */
 static bool is_from(const struct mesh_ud_port *outlet, const struct ibv_wc *wc, const uint8_t *grh, const struct mesh_ud_path *path)
 {
 	const union ibv_gid *gid = &path->gid;
 
 	if (outlet->infiniband)
-		return wc->slid == path->lid;
+		return wc->slid == path->lid && (!(wc->wc_flags & IBV_WC_GRH) || !memcmp(grh + 8, gid->raw, 16));
 	if (mv_gid_family(gid) == MV_FAMILY_IPV4)
 		return grh[20] >> 4 == 4 && !memcmp(grh + 32, gid->raw + 12, 4);
 	return grh[0] >> 4 == 6 && !memcmp(grh + 8, gid->raw, 16);

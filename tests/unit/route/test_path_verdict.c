@@ -186,8 +186,12 @@ static const struct decide_case decide_cases[] = {
 	{"InfiniBand, two fabrics? the own port hears nobody", FABRICS_A FABRICS_B "link 1 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
 	{"InfiniBand, two fabrics? nobody hears the peer's port", FABRICS_A FABRICS_B "link 0 2;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
 	{"InfiniBand, two fabrics? one port hears both", FABRICS "link 1 2;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
-	{"InfiniBand, two fabrics? the own ports hear each other", FABRICS "link 0 1;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
-	{"InfiniBand, two fabrics? the same the other way", FABRICS "link 1 0;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, one fabric, not all of whose links are noted", FABRICS "host c; rail d0 ib lid 9 dev ib0; gid fe80::c0 ib; link 0 4; link 1 4;",
+	 "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, the same for one of two that hear the peer's", FABRICS_A "rail d2 ib lid 7 dev ib2; gid fe80::a2 ib;" FABRICS_B
+	 "link 0 3; link 1 4; link 2 4; link 2 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 4},
+	{"InfiniBand, three fabrics", FABRICS_A "rail d2 ib lid 7 dev ib2; gid fe80::a2 ib;" FABRICS_B
+	 "host c; rail d0 ib lid 9 dev ib0; gid fe80::c0 ib; link 0 3; link 1 4; link 2 5;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_APART, 1, 4},
 	{"InfiniBand, two fabrics? what the own port hears is down", FABRICS_A FABRICS_B "host c; rail d0 ib lid 9 dev ib0 down; gid fe80::c0 ib;"
 	 "link 0 4; link 1 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
 	{"InfiniBand, two fabrics? the own port has no IPoIB", "host a; rail d0 ib lid 3; gid fe80::a0 ib; rail d1 ib lid 4 dev ib1; gid fe80::a1 ib;"
@@ -196,6 +200,12 @@ static const struct decide_case decide_cases[] = {
 	 "gid fec0::2:2 ib;", "mlx5_0 fe80::1:1 ib fec0::2:2 lid6", MV_PATH_UNKNOWN, 77, 77},
 	{"InfiniBand, two subnets, by its LID", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib lid 5;"
 	 "gid fec0::2:2 ib;", "mlx5_0 fe80::1:1 ib fec0::2:2 lid5", MV_PATH_APART, 1, 1},
+	{"InfiniBand, two prefixes of ports that hear each other", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib lid 5;"
+	 "gid fec0::2:2 ib; link 0 1;", "mlx5_0 fe80::1:1 ib fec0::2:2 lid5", MV_PATH_UNKNOWN, 77, 77},
+	{"InfiniBand, the same for connections", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib lid 5;"
+	 "gid fec0::2:2 ib; link 0 1;", "mlx5_0 fe80::1:1 ib fec0::2:2", MV_PATH_APART, 1, 1},
+	{"InfiniBand, two prefixes, the own one a former one", "host a; rail mlx5_0 ib; gid fec0::1:1 ib; host b; rail mlx5_0 ib lid 5;"
+	 "gid fec0::2:2 ib;", "mlx5_0 fe80::1:1 ib fec0::2:2 lid5", MV_PATH_UNKNOWN, 77, 77},
 	{"InfiniBand to Ethernet", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",
 	 "mlx5_0 fe80::1:1 ib fe80::b", MV_PATH_UNKNOWN, 77, 77},
 	{"InfiniBand to Ethernet, found out before", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",

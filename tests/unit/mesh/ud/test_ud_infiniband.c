@@ -6,10 +6,11 @@
 
 #define PEER_LID 0x20u
 
-/* A datagram of that LID comes to the outlet on that rail, without a GRH. Return: whether the program gets it. */
-static bool hear_from(unsigned int rail, uint32_t outlet, uint16_t slid)
+/* A datagram of that LID comes to the outlet on that rail. @sgid: in its GRH; NULL: it has none. Return: whether the program gets it. */
+static bool hear(unsigned int rail, uint32_t outlet, uint16_t slid, const union ibv_gid *sgid)
 {
 	struct fake_rail *r = &rails[rail];
+	uint8_t *grh = mesh_ud_buffer(mesh_ud_rail_of(&r->rail), 0);
 	unsigned int before = sent.n;
 
 	r->wc = (struct ibv_wc){
@@ -18,10 +19,18 @@ static bool hear_from(unsigned int rail, uint32_t outlet, uint16_t slid)
 		.qp_num = outlet,
 		.src_qp = PATH_QPN + rail,
 		.slid = slid,
+		.wc_flags = sgid ? IBV_WC_GRH : 0,
 	};
+	if (sgid)
+		memcpy(grh + 8, sgid->raw, sizeof(sgid->raw));
 	r->has_wc = true;
 	assert_true(mesh_ud_event(&r->rail, mesh_ud_rail_of(&r->rail)->cq));
 	return sent.n > before && sent.to == QPN;
+}
+
+static bool hear_from(unsigned int rail, uint32_t outlet, uint16_t slid)
+{
+	return hear(rail, outlet, slid, NULL);
 }
 
 static struct mv_ctl_msg question(uint16_t lid)
@@ -58,11 +67,16 @@ static void test_asks(void **state)
 	peer->attr.sl = 4;
 	ready_by(peer, 1);
 	assert_int_equal(rails[1].ah.dlid, PEER_LID + 1);
-	assert_int_equal(rails[1].ah.is_global, 0);
+	assert_int_equal(rails[1].ah.is_global, 1);
+	assert_memory_equal(rails[1].ah.grh.dgid.raw, gid(1, 2).raw, 16);
+	assert_int_equal(rails[1].ah.grh.sgid_index, 3);
 	assert_int_equal(rails[1].ah.src_path_bits, 0);
 	assert_int_equal(rails[1].ah.sl, 4);
 	assert_true(hear_from(1, asked.path.qpn, PEER_LID + 1));
 	assert_false(hear_from(1, asked.path.qpn, PEER_LID + 2));
+	/* Virtual functions of one port share its LID. */
+	assert_true(hear(1, asked.path.qpn, PEER_LID + 1, &peer->path.gid));
+	assert_false(hear(1, asked.path.qpn, PEER_LID + 1, &peer->end.gid));
 	/* By no LID there is no way, and none is looked for in the GID table. */
 	assert_false(hear_from(1, asked.path.qpn, 0));
 }
@@ -163,7 +177,9 @@ static void test_is_asked(void **state)
 	assert_int_equal(u.peers->local_type, MV_GID_TYPE_IB);
 	assert_int_equal(rails[0].ah.dlid, 0x10);
 	assert_int_equal(rails[1].ah.dlid, PEER_LID + 1);
-	assert_int_equal(rails[1].ah.is_global, 0);
+	assert_int_equal(rails[1].ah.is_global, 1);
+	assert_memory_equal(rails[1].ah.grh.dgid.raw, gid(1, 2).raw, 16);
+	assert_int_equal(rails[1].ah.grh.sgid_index, 3);
 	assert_true(hear_from(1, asked.path.qpn, PEER_LID + 1));
 }
 
@@ -191,13 +207,9 @@ static void test_heard_alike(void **state)
 	infiniband();
 	mesh_directory_paths(&(struct mv_path_request){.device = "mlx5_0"}, &decision);
 	assert_int_equal(decision.n_paths, 2);
-	pkey_shift = 0;
 	assert_false(mesh_ud_is_heard_alike(&pd, &attr, &decision)); /* not heard */
 	decision.paths[0].linked = decision.paths[1].linked = 1;
 	assert_true(mesh_ud_is_heard_alike(&pd, &attr, &decision));
-	pkey_shift = 1; /* the P_Key is elsewhere in the table */
-	assert_false(mesh_ud_is_heard_alike(&pd, &attr, &decision));
-	pkey_shift = 0;
 	rails[1].no_pkey = true;
 	assert_false(mesh_ud_is_heard_alike(&pd, &attr, &decision));
 	attr.grh.dgid = gid(2, 2);

@@ -107,6 +107,18 @@ int __wrap_mesh_rail_find_pkey(struct mesh_rail *rail, uint8_t port, struct ibv_
 	return r->no_pkey ? -ENOENT : 0;
 }
 
+bool __wrap_mesh_rail_has_one_partition(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port);
+
+bool __wrap_mesh_rail_has_one_partition(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port)
+{
+	const struct fake_rail *r = (const struct fake_rail *)((char *)rail - offsetof(struct fake_rail, rail));
+
+	assert_ptr_equal(own, &rails[0].context);
+	assert_int_equal(port, 1);
+	assert_int_equal(own_port, 1);
+	return !r->no_pkey;
+}
+
 unsigned int n_lines;
 
 void __wrap_mv_log(struct mv_log *log, enum mv_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
