@@ -190,6 +190,8 @@ static const struct decide_case decide_cases[] = {
 	 "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
 	{"InfiniBand, the same for one of two that hear the peer's", FABRICS_A "rail d2 ib lid 7 dev ib2; gid fe80::a2 ib;" FABRICS_B
 	 "link 0 3; link 1 4; link 2 4; link 2 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 4},
+	{"InfiniBand, the same for the first of the two", FABRICS_A "rail d2 ib lid 7 dev ib2; gid fe80::a2 ib;" FABRICS_B
+	 "link 0 3; link 1 4; link 1 3; link 2 4;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 4},
 	{"InfiniBand, three fabrics", FABRICS_A "rail d2 ib lid 7 dev ib2; gid fe80::a2 ib;" FABRICS_B
 	 "host c; rail d0 ib lid 9 dev ib0; gid fe80::c0 ib; link 0 3; link 1 4; link 2 5;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_APART, 1, 4},
 	{"InfiniBand, two fabrics? what the own port hears is down", FABRICS_A FABRICS_B "host c; rail d0 ib lid 9 dev ib0 down; gid fe80::c0 ib;"
