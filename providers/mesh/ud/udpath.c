@@ -120,8 +120,10 @@ static struct ibv_ah *handle_for(const struct mesh_ud_peer *peer, struct mesh_ud
 
 	attr.port_num = outlet->port_num;
 	attr.is_global = 1; /* on InfiniBand, ports of virtual functions share LIDs, and a port takes no GID that it has not */
-	attr.dlid = path->lid;
-	attr.src_path_bits = 0; /* the outlet is known by the base LID: is_from() in udrelay.c */
+	if (outlet->infiniband) {
+		attr.dlid = path->lid;
+		attr.src_path_bits = 0; /* the outlet is known by the base LID: is_from() in udrelay.c */
+	}
 	attr.grh.dgid = path->gid;
 	attr.grh.sgid_index = sgid_index;
 	if (attr.grh.hop_limit < 64)

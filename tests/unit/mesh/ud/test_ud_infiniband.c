@@ -190,7 +190,11 @@ static void test_roce(void **state)
 
 	(void)state;
 	assert_int_equal(asked.path_lid, 0);
+	peer->attr.dlid = 9;
+	peer->attr.src_path_bits = 2;
 	ready_by(peer, 1);
+	assert_int_equal(rails[1].ah.dlid, 9);
+	assert_int_equal(rails[1].ah.src_path_bits, 2);
 	assert_int_equal(rails[1].ah.is_global, 1);
 	assert_int_equal(last_pkey_index, 0);
 	assert_false(hear_from(1, asked.path.qpn, 0)); /* without a GRH */
