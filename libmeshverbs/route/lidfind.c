@@ -50,6 +50,39 @@ bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, ui
 	       !mv_directory_linked(dir, local_rail, remote_rail);
 }
 
+/* Does @local_rail hear ports, of which @other, a port of this host, hears none? */
+static bool hears_others(const struct mv_directory *dir, uint32_t local_rail, uint32_t other)
+{
+	bool hears = false;
+
+	for (uint32_t l = 0; l < dir->header->n_links; l++) {
+		uint32_t heard = dir->links[l].remote_rail;
+
+		if (dir->links[l].local_rail != local_rail)
+			continue;
+		if (mv_directory_linked(dir, other, heard))
+			return false;
+		hears |= speaks(&dir->rails[heard]);
+	}
+	return hears;
+}
+
+bool mv_lid_proven_apart(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail)
+{
+	bool proven = false;
+
+	if (!mv_lid_other_fabric(dir, local_rail, remote_rail))
+		return false;
+	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++) {
+		if (!mv_directory_linked(dir, r, remote_rail))
+			continue;
+		proven = speaks(&dir->rails[r]) && hears_others(dir, local_rail, r);
+		if (!proven)
+			return false;
+	}
+	return proven;
+}
+
 /* Return: a rail that @local_rail hears, and that other ports of its fabric could hear; NO_RAIL: none. */
 static uint32_t any_heard(const struct mv_directory *dir, uint32_t local_rail)
 {

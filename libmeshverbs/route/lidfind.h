@@ -61,6 +61,20 @@ int mv_lid_find(const struct mv_directory *dir, const char *device, uint8_t port
  */
 bool mv_lid_other_fabric(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
 
+/**
+ * mv_lid_proven_apart - do beacons prove that two InfiniBand ports are on different fabrics?
+ * @local_rail: of host 0
+ * @remote_rail: of another host
+ *
+ * More than mv_lid_other_fabric(): another port of this host hears @remote_rail, so its beacons are sent. @local_rail hears
+ * ports, so it receives beacons; and none of them is heard by such another port. One missing link is no proof: an agent
+ * does not note all links of a fabric with thousands of hosts (MD_SIGHTINGS_OF_LINK).
+ *
+ * Beacons go by the partitions of IPoIB netdevs, of which the directory does not tell: the caller has to know that there
+ * is only one. Return: false: not known.
+ */
+bool mv_lid_proven_apart(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
+
 /** mv_lid_error_text - part of a sentence for people; @err: result of mv_lid_find(). Constant string */
 const char *mv_lid_error_text(int err);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lidfind.h"
+
 /* ---- one pair of GIDs --------------------------------------------------------------------------
  */
 
@@ -158,13 +160,41 @@ static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir
 	return n > 1;
 }
 
-/* Only subnet managers know routers between subnets. A program that asks for a path with a GRH usually has such a router. */
-static enum mv_path_verdict check_ib(const union ibv_gid *own, const union ibv_gid *remote)
+/*
+ * No router leads from a default prefix to another one. A subnet manager may have changed the prefix just now, and the
+ * program's table, or a directory entry, may be old. A connection then asks the peer; datagrams (@by_links) do not.
+ */
+static bool prefixes_apart(const struct mv_directory *dir, const struct mv_path_request *request,
+			   const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
 {
-	if (same_ib_subnet(own, remote))
-		return MV_PATH_WORKS;
-	return has_default_prefix(own) || has_default_prefix(remote) ? MV_PATH_APART :
-								       MV_PATH_UNKNOWN;
+	const struct mv_dir_rail *rail = &dir->rails[own->rail];
+
+	if (!has_default_prefix(&own->gid) && !has_default_prefix(&remote->gid))
+		return false;
+	if (!request->by_links)
+		return true;
+	if (mv_directory_linked(dir, own->rail, remote->rail))
+		return false;
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
+		if (mv_gid_equal(&dir->gids[g].gid, &own->gid))
+			return true;
+	return false;
+}
+
+/* Only subnet managers know routers between subnets. A program that asks for a path with a GRH usually has such a router. */
+static enum mv_path_verdict check_ib(const struct mv_directory *dir, const struct mv_path_request *request,
+				     const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
+{
+	const struct mv_dir_rail *port = &dir->rails[remote->rail];
+	bool one_subnet = same_ib_subnet(&own->gid, &remote->gid), apart;
+
+	if (one_subnet)
+		apart = request->by_links && mv_lid_proven_apart(dir, own->rail, remote->rail);
+	else
+		apart = prefixes_apart(dir, request, own, remote);
+	if (apart && (!request->dlid || mv_lid_is_of(port->lid, port->lmc, request->dlid)))
+		return MV_PATH_APART;
+	return one_subnet ? MV_PATH_WORKS : MV_PATH_UNKNOWN;
 }
 
 /*
@@ -204,8 +234,8 @@ static enum mv_path_verdict check_misfit(const struct mv_directory *dir, const s
 	return is_deaf(dir, own, remote) ? MV_PATH_UNKNOWN : MV_PATH_APART;
 }
 
-static enum mv_path_verdict check_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
-				       const struct mv_dir_gid *remote, bool routed, bool by_links)
+static enum mv_path_verdict check_pair(const struct mv_directory *dir, const struct mv_path_request *request,
+				       const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
 {
 	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
 	enum mv_path_verdict verdict;
@@ -217,8 +247,8 @@ static enum mv_path_verdict check_pair(const struct mv_directory *dir, const str
 	if (a->link_layer != b->link_layer)
 		return MV_PATH_APART;
 	if (a->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return check_ib(&own->gid, &remote->gid);
-	if (!addresses_fit(dir, own, remote, routed, by_links))
+		return check_ib(dir, request, own, remote);
+	if (!addresses_fit(dir, own, remote, request->routed, request->by_links))
 		return check_misfit(dir, own, remote);
 	verdict = check_version(dir, own, remote);
 	if (verdict == MV_PATH_WORKS && netdev_ambiguous(dir, own, remote))
@@ -306,7 +336,7 @@ static bool check_all(const struct mv_directory *dir, const struct mv_path_reque
 		}
 		if (!is_believed(dir, request, own, remote))
 			continue;
-		take_better(best, check_pair(dir, own, remote, request->routed, request->by_links), host, remote->rail);
+		take_better(best, check_pair(dir, request, own, remote), host, remote->rail);
 	}
 	*ret_verdict = MV_PATH_UNKNOWN;
 	return best->found;

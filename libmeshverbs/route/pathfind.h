@@ -34,7 +34,9 @@ struct mv_path_request {
 	uint8_t own_host; /* not 0: @dgid is also of this host; a port reaches itself by loopback */
 	uint8_t down_too; /* mv_path_find(): not 0: include ports that are down */
 	uint8_t made; /* not 0: the connection exists, so the peer's host is known, and mv_dir_gid_is_in_doubt() does not count */
-	uint8_t by_links; /* not 0: the kernel has found nobody at @dgid, so links count for more than prefixes */
+	/* not 0: the kernel has found nobody at @dgid, or (InfiniBand) cannot know: links count for more than prefixes */
+	uint8_t by_links;
+	uint16_t dlid; /* InfiniBand: destination LID from the program; 0: not known, or the destination is given by LID only */
 	uint8_t proved; /* not 0: the initial PSNs are not 0, so no other host with @dgid can pose as the peer */
 	uint64_t spread; /* mv_path_find(): number of a group of connections, the same at both ends; 0: do not spread */
 	const struct mv_host_id *host; /* with @made: only GIDs of this host count; NULL: of any host */
@@ -85,7 +87,10 @@ struct mv_path {
  * have the destination, and none of their paths works. SELF: this host has the destination too.
  *
  * InfiniBand: WORKS if both ports are up and the subnet prefixes agree. Routers between subnets are not visible to
- * ports, so different prefixes are UNKNOWN; but APART if one is the default prefix (fe80::/64), which is not routed.
+ * ports, so different prefixes are UNKNOWN; but APART if one is the default prefix (fe80::/64), which is not routed. With
+ * @by_links, that is not so if the two ports hear each other, or the own GID is not in the directory; and equal prefixes
+ * are APART if beacons prove two fabrics (mv_lid_proven_apart()). Never APART if @dlid is no LID
+ * of the destination's port: the program may know a router.
  *
  * With @own_host, only the states of the ports count: WORKS, LOCAL_DOWN or REMOTE_DOWN, and *@ret_host is 0.
  */

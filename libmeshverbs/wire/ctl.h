@@ -134,6 +134,7 @@ struct mv_ctl_msg {
 	struct mv_ctl_end path;
 	/* OFFER, STANDBY, UD_GET: GID that the receiver is to use; ANSWER: repeats OFFER's path.gid */
 	union ibv_gid path_peer_gid;
+	/* OFFER, ANSWER, STANDBY, UD_*: LID of @path; 0: not InfiniBand. Older plugins send 0 with UD_*, and read none there. */
 	uint16_t path_lid;
 	uint16_t mtu_bytes; /* largest path MTU of the sender's end: 256 .. 4096; 0: not known */
 	union {

@@ -216,7 +216,8 @@ static bool is_same(const struct mv_path_request *known, const char *device, con
 {
 	return mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
 	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->own_host == request->own_host &&
-	       known->by_links == request->by_links && known->port_num == request->port_num && !strcmp(device, request->device);
+	       known->by_links == request->by_links && known->dlid == request->dlid && known->port_num == request->port_num &&
+	       !strcmp(device, request->device);
 }
 
 static enum mv_path_verdict decide(const struct mv_directory *dir, const struct mv_path_request *request,

@@ -41,6 +41,28 @@ static int look(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, u
 	return find(rail->context, port, own_index, pkey);
 }
 
+/* The only P_Key of a port; 0: it has none, or several. */
+static __be16 only_pkey(struct ibv_context *context, uint8_t port)
+{
+	__be16 there, only = 0;
+
+	for (int i = 0; i < PKEYS_MAX && !ibv_query_pkey(context, port, i, &there); i++) {
+		if (is_none(there))
+			continue;
+		if (only)
+			return 0;
+		only = there;
+	}
+	return only;
+}
+
+bool mesh_rail_has_one_partition(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port)
+{
+	__be16 pkey = only_pkey(own, own_port);
+
+	return pkey && only_pkey(rail->context, port) == pkey;
+}
+
 int mesh_rail_find_pkey(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port, uint16_t own_index,
 			uint16_t *ret_index)
 {

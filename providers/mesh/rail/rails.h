@@ -180,6 +180,8 @@ void mesh_rail_forget_gid(struct mesh_rail *rail);
  */
 int mesh_rail_find_pkey(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port, uint16_t own_index,
 			uint16_t *ret_index);
+/** mesh_rail_has_one_partition - InfiniBand: have a rail's port and the program's one P_Key each, the same? Reads files in /sys. */
+bool mesh_rail_has_one_partition(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port);
 
 /**
  * mesh_keys_lock - take process->keys.lock, and disable cancellation; in a child of fork() root.keys is emptied first

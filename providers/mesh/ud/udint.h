@@ -4,7 +4,7 @@
 
 #include "ud.h"
 
-/* Shared by udqp.c udpost.c udpeer.c udhost.c udlocal.c udrail.c udrelay.c udsilent.c. Everything is guarded by ud_lock. */
+/* Shared by udqp.c udpost.c udpeer.c udpath.c udhost.c udlocal.c udrail.c udrelay.c udsilent.c. Everything is guarded by ud_lock. */
 
 #define UD_IDLE_NS   10000000000ull /* a peer not used for so long may be forgotten */
 #define UD_MAX_PEERS 256u
@@ -53,7 +53,17 @@ struct mesh_ud_port {
 	struct mesh_ud_qp *owner;
 	struct mesh_ud_peer *peer;
 	uint8_t port_num;
+	bool infiniband;
+	uint16_t lid; /* InfiniBand: as of @lid_at_ns; 0: none */
+	uint64_t lid_at_ns; /* 0: not asked yet */
 	uint32_t max_bytes; /* of a datagram */
+};
+
+/* The peer's outlet. */
+struct mesh_ud_path {
+	union ibv_gid gid;
+	uint32_t qpn;
+	uint16_t lid; /* InfiniBand; else 0 */
 };
 
 enum mesh_ud_state {
@@ -65,7 +75,7 @@ enum mesh_ud_state {
 /* The former path. The peer may still use it: for a moment, or as long as the two ends have different paths. */
 struct mesh_ud_old {
 	struct mesh_ud_port *outlet; /* NULL: none */
-	struct mv_ctl_end path;
+	struct mesh_ud_path path;
 };
 
 /* Questions for a path (UD_GET). Owner: udpeer.c. */
@@ -104,7 +114,7 @@ struct mesh_ud_peer {
 	struct mesh_ud_port *outlet; /* NULL: none yet */
 	union ibv_gid outlet_gid; /* GID of the outlet */
 	struct ibv_ah *path_ah; /* from the outlet to the peer's outlet; NULL: not READY */
-	struct mv_ctl_end path; /* the peer's outlet */
+	struct mesh_ud_path path;
 	struct mesh_ud_old old;
 	char host[64]; /* name of the peer's host, for logs; "": not known */
 	struct mv_host_id host_id; /* host on which the peer was found; zero: not known */
@@ -194,6 +204,8 @@ struct mesh_ud_rail *mesh_ud_rail_of(const struct mesh_rail *rail);
 /** mesh_ud_port_new - make a UD QP of the plugin, in RTS; NULL with errno */
 struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_qp *owner, uint8_t port_num,
 				      uint16_t pkey_index, uint32_t qkey);
+/** mesh_ud_port_lid - the LID that the port has now, or had some milliseconds ago; 0: not InfiniBand, or no LID of one port */
+uint16_t mesh_ud_port_lid(struct mesh_ud_port *port);
 /** mesh_ud_port_free - drain and destroy it; NULL is fine */
 void mesh_ud_port_free(struct mesh_ud_port *port);
 struct mesh_ud_port *mesh_ud_port_find(struct mesh_ud_rail *rail, uint32_t qpn);
@@ -235,14 +247,44 @@ struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey);
 void mesh_ud_peer_free(struct mesh_ud_peer *peer); /* also takes it out of its QP's list */
-/** mesh_ud_outlet_free - free an outlet, and ask its peers for another path */
-void mesh_ud_outlet_free(struct mesh_ud_port *outlet);
 /** mesh_ud_peer_ask - begin to ask the peer for a path, again if needed */
 void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns);
 /** mesh_ud_peer_run - send what is due. Return: when to come again, ns. */
 uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns);
 /** mesh_ud_set_qkey - the program uses another QKey for this peer */
 void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey);
+
+/* udpath.c */
+
+/**
+ * mesh_ud_outlet_on - the outlet of a QP on the rail that has that GID, made if missing
+ * @why: written if NULL is returned
+ */
+struct mesh_ud_port *mesh_ud_outlet_on(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint8_t type, char *why,
+				       size_t why_size);
+/**
+ * mesh_ud_is_heard_alike - InfiniBand: is the destination's port heard on a port whose beacons go by the partition of the
+ * program's port?
+ * @pd, @attr: of the address handle
+ * @decision: its paths
+ *
+ * IPoIB netdevs of two partitions do not hear each other, although one fabric may join their ports. A port may have a netdev for
+ * each of its P_Keys, so both ports have to have but one P_Key. Cancellation is off.
+ */
+bool mesh_ud_is_heard_alike(const struct ibv_pd *pd, const struct ibv_ah_attr *attr, const struct mesh_path_decision *decision);
+/** mesh_ud_outlet_free - free an outlet, and ask its peers for another path */
+void mesh_ud_outlet_free(struct mesh_ud_port *outlet);
+/** mesh_ud_has_path - does the peer use that path? @gid: of the outlet here */
+bool mesh_ud_has_path(const struct mesh_ud_peer *peer, const union ibv_gid *gid, const struct mesh_ud_path *path);
+/**
+ * mesh_ud_set_path - lead the peer's datagrams by that path from now on
+ * @gid: of @outlet
+ * @type: enum mv_gid_type of @gid
+ *
+ * May wait for the kernel, which looks for the neighbour. Return: 0; -errno: the peer stays as it was.
+ */
+int mesh_ud_set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, const union ibv_gid *gid, uint8_t type,
+		     const struct mesh_ud_path *path);
 
 /*
  * udhost.c: called with ud_lock held. @from: the host that sent a message, as the agent says; zero: an agent of an older version,

@@ -65,12 +65,13 @@ bool mesh_ud_make_room(uint64_t now_ns)
  * Handle from the relay to the program's own QP, by the GID that the peer's program knows. The GID table may have that GID
  * several times.
  */
-static struct ibv_ah *loopback(const struct mesh_ud_port *relay, const union ibv_gid *gid, uint8_t type)
+static struct ibv_ah *loopback(struct mesh_ud_port *relay, const union ibv_gid *gid, uint8_t type)
 {
 	const uint8_t types[] = {type, MV_GID_TYPE_ROCE_V2, MV_GID_TYPE_ROCE_V1};
 	struct ibv_ah_attr attr = {
 		.is_global = 1,
 		.port_num = relay->port_num,
+		.dlid = mesh_ud_port_lid(relay),
 		.grh = {.dgid = *gid, .hop_limit = 64},
 	};
 	int err = -ENOENT;
@@ -99,6 +100,8 @@ int mesh_ud_make_relay(struct mesh_ud_peer *peer, char *why, size_t why_size)
 	if (!peer->relay)
 		return -errno;
 	peer->relay->peer = peer;
+	if (peer->relay->infiniband)
+		peer->local_type = MV_GID_TYPE_IB;
 	peer->relay_ah = loopback(peer->relay, &peer->local_gid, peer->local_type);
 	return peer->relay_ah ? 0 : -errno;
 }

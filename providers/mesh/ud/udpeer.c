@@ -57,118 +57,7 @@ struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_
 	return peer;
 }
 
-/* ---- the path ------------------------------------------------------------------------------------------------ */
-
-static struct mesh_ud_port *outlet_on(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint8_t type, char *why,
-				      size_t why_size)
-{
-	struct mesh_directory_rail place;
-	struct mesh_ud_port *outlet;
-	struct mesh_ud_rail *rail;
-
-	if (mesh_directory_rail(gid, type, &place)) {
-		snprintf(why, why_size, "the rail is not in the directory any more");
-		return NULL;
-	}
-	rail = mesh_ud_rail_get(place.device, why, why_size);
-	if (!rail)
-		return NULL;
-	for (outlet = owner->outlets; outlet; outlet = outlet->next_outlet)
-		if (outlet->rail == rail && outlet->port_num == place.port)
-			return outlet;
-	outlet = mesh_ud_port_new(rail, owner, place.port, 0, owner->qkey);
-	if (!outlet) {
-		snprintf(why, why_size, "no queue pair on %s: %s", place.device, strerrordesc_np(errno));
-		return NULL;
-	}
-	outlet->next_outlet = owner->outlets;
-	owner->outlets = outlet;
-	return outlet;
-}
-
-/* The peer has no path any more. */
-static void drop_path(struct mesh_ud_peer *peer)
-{
-	mesh_ud_free_ah(peer->outlet, peer->path_ah);
-	peer->path_ah = NULL;
-	peer->outlet = NULL;
-	if (peer->state == MESH_UD_READY)
-		mesh_ud_peer_ask(peer, mesh_now_ns());
-}
-
-void mesh_ud_outlet_free(struct mesh_ud_port *outlet)
-{
-	struct mesh_ud_qp *owner = outlet->owner;
-	struct mesh_ud_port **at;
-	struct mesh_ud_peer *peer;
-
-	for (peer = owner->peers; peer; peer = peer->next) {
-		peer->asking.request_id = 0; /* the last question may name this outlet */
-		if (peer->old.outlet == outlet)
-			peer->old.outlet = NULL;
-		if (peer->outlet == outlet)
-			drop_path(peer);
-	}
-	for (at = &owner->outlets; *at != outlet; at = &(*at)->next_outlet)
-		;
-	*at = outlet->next_outlet;
-	mesh_ud_port_free(outlet);
-}
-
-/* Make an address handle for an outlet. Blocks the helper thread. */
-static struct ibv_ah *handle_for(struct mesh_ud_port *outlet, struct ibv_ah_attr *attr)
-{
-	uint64_t began_ns = mesh_now_ns();
-	struct ibv_ah *ah;
-
-	if (mesh_ud_is_silent(outlet, &attr->grh.dgid)) {
-		errno = EHOSTUNREACH;
-		return NULL;
-	}
-	ah = ibv_create_ah(outlet->rail->pd, attr);
-	if (!ah)
-		mesh_ud_refused(outlet, &attr->grh.dgid, errno, began_ns);
-	return ah;
-}
-
-/* @gid: of the outlet here */
-static bool has_path(const struct mesh_ud_peer *peer, const union ibv_gid *gid, const struct mv_ctl_end *path)
-{
-	return peer->state == MESH_UD_READY && mv_gid_equal(&peer->outlet_gid, gid) && peer->path.qpn == path->qpn &&
-	       mv_gid_equal(&peer->path.gid, &path->gid);
-}
-
-/* Return: 0; -errno: the peer stays as it was. */
-static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, const union ibv_gid *gid, uint8_t type,
-		    const struct mv_ctl_end *path)
-{
-	struct ibv_ah_attr attr = peer->attr;
-	struct ibv_ah *ah;
-	int err;
-
-	if (has_path(peer, gid, path) && peer->outlet == outlet)
-		return 0;
-	attr.is_global = 1;
-	attr.port_num = outlet->port_num;
-	attr.grh.dgid = path->gid;
-	if (attr.grh.hop_limit < 64)
-		attr.grh.hop_limit = 64;
-	err = mesh_rail_find_gid(outlet->rail->rail, outlet->port_num, gid, type, &path->gid,
-				 &attr.grh.sgid_index);
-	if (err)
-		return err;
-	ah = handle_for(outlet, &attr);
-	if (!ah)
-		return -errno;
-	mesh_ud_free_ah(peer->outlet, peer->path_ah);
-	peer->old.outlet = peer->outlet;
-	peer->old.path = peer->path;
-	peer->path_ah = ah;
-	peer->outlet = outlet;
-	peer->outlet_gid = *gid;
-	peer->path = *path;
-	return 0;
-}
+/* ---- its state ------------------------------------------------------------------------------------------------ */
 
 /* For `meshverbs qps`, which shows one peer per queue pair: the last whose state changed. */
 static void tell_status(const struct mesh_ud_peer *peer)
@@ -279,7 +168,7 @@ static void next_path(struct mesh_ud_peer *peer)
 	peer->asking.n = (peer->asking.n + SAME_PATH - 1) / SAME_PATH * SAME_PATH;
 }
 
-static void ask_for(struct mesh_ud_peer *peer, const struct mv_path *path, const struct mesh_ud_port *outlet)
+static void ask_for(struct mesh_ud_peer *peer, const struct mv_path *path, struct mesh_ud_port *outlet)
 {
 	struct mv_ctl_msg msg;
 
@@ -290,6 +179,7 @@ static void ask_for(struct mesh_ud_peer *peer, const struct mv_path *path, const
 	msg.gid_type = path->type;
 	msg.request_id = peer->asking.request_id;
 	msg.path = (struct mv_ctl_end){.gid = path->local_gid, .qpn = outlet->qp->qp_num};
+	msg.path_lid = mesh_ud_port_lid(outlet);
 	msg.path_peer_gid = path->remote_gid;
 	msg.key = peer->qkey;
 	msg.rkey = peer->owner->qkey;
@@ -308,7 +198,7 @@ static bool send_question(struct mesh_ud_peer *peer, char *why, size_t why_size)
 	snprintf(why, why_size, "no rail of this host reaches one of the peer's");
 	for (i = 0; i < decision.n_paths && !outlet; i++) {
 		path = &decision.paths[peer->asking.n++ / SAME_PATH % decision.n_paths];
-		outlet = outlet_on(peer->owner, &path->local_gid, path->type, why, why_size);
+		outlet = mesh_ud_outlet_on(peer->owner, &path->local_gid, path->type, why, why_size);
 		if (outlet)
 			ask_for(peer, path, outlet);
 		else
@@ -349,10 +239,16 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 
 /* ---- messages ------------------------------------------------------------------------------------------------ */
 
+static struct mesh_ud_path path_of(const struct mv_ctl_msg *msg)
+{
+	return (struct mesh_ud_path){.gid = msg->path.gid, .qpn = msg->path.qpn, .lid = msg->path_lid};
+}
+
 /* @peer: NULL: not known yet. Return: enum mv_ctl_reason. */
 static int lead(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 		struct mv_ctl_msg *reply, uint64_t now_ns)
 {
+	const struct mesh_ud_path path = path_of(msg);
 	struct mesh_ud_port *outlet;
 	char why[256];
 	int err;
@@ -365,12 +261,12 @@ static int lead(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv
 		return MV_CTL_REASON_NO_RESOURCES;
 	if (!mv_host_id_is_zero(from))
 		peer->host_id = *from;
-	outlet = outlet_on(u, &msg->path_peer_gid, msg->gid_type, why, sizeof(why));
+	outlet = mesh_ud_outlet_on(u, &msg->path_peer_gid, msg->gid_type, why, sizeof(why));
 	if (!outlet) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams: %s", u->mc->device, why);
 		return MV_CTL_REASON_NO_PATH;
 	}
-	err = set_path(peer, outlet, &msg->path_peer_gid, msg->gid_type, &msg->path);
+	err = mesh_ud_set_path(peer, outlet, &msg->path_peer_gid, msg->gid_type, &path);
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams by %s: %s", u->mc->device,
 			    outlet->rail->rail->device, strerrordesc_np(-err));
@@ -379,6 +275,7 @@ static int lead(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv
 	peer->used_at_ns = now_ns;
 	ready(peer, now_ns);
 	reply->path = (struct mv_ctl_end){.gid = msg->path_peer_gid, .qpn = outlet->qp->qp_num};
+	reply->path_lid = mesh_ud_port_lid(outlet);
 	return MV_CTL_REASON_NONE;
 }
 
@@ -386,13 +283,14 @@ static int lead(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv
 static int answer(struct mesh_ud_qp *u, struct mesh_ud_peer *peer, const struct mv_host_id *from, const struct mv_ctl_msg *msg,
 		  struct mv_ctl_msg *reply, uint64_t now_ns)
 {
+	const struct mesh_ud_path path = path_of(msg);
 	bool spoken = peer && peer->spoken;
 	uint64_t began_ns = mesh_now_ns();
 	int reason;
 
 	if (mesh_ud_is_ambiguous(peer, &msg->from.gid))
 		return MV_CTL_REASON_NO_PATH;
-	if (!(peer && has_path(peer, &msg->path_peer_gid, &msg->path)) && !mesh_ud_has_time(spoken, began_ns))
+	if (!(peer && mesh_ud_has_path(peer, &msg->path_peer_gid, &path)) && !mesh_ud_has_time(spoken, began_ns))
 		return MV_CTL_REASON_NO_PATH;
 	reason = lead(u, peer, from, msg, reply, now_ns);
 	mesh_ud_spent_time(spoken, began_ns);
@@ -430,6 +328,7 @@ static void got_question(struct mesh_ud_qp *u, const struct mv_host_id *from, co
 static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	struct mesh_ud_peer *peer = mesh_ud_peer_find(u, &msg->from.gid, msg->from.qpn);
+	const struct mesh_ud_path path = path_of(msg);
 	uint64_t began_ns = mesh_now_ns();
 	struct mesh_ud_port *outlet;
 	char why[256];
@@ -442,11 +341,11 @@ static void got_answer(struct mesh_ud_qp *u, const struct mv_host_id *from, cons
 		next_path(peer);
 		return;
 	}
-	if (!has_path(peer, &peer->asking.gid, &msg->path) && !mesh_ud_has_time(peer->spoken, began_ns))
+	if (!mesh_ud_has_path(peer, &peer->asking.gid, &path) && !mesh_ud_has_time(peer->spoken, began_ns))
 		return;
 	peer->asking.request_id = 0; /* one try per question */
-	outlet = outlet_on(u, &peer->asking.gid, peer->asking.type, why, sizeof(why));
-	if (outlet && !set_path(peer, outlet, &peer->asking.gid, peer->asking.type, &msg->path))
+	outlet = mesh_ud_outlet_on(u, &peer->asking.gid, peer->asking.type, why, sizeof(why));
+	if (outlet && !mesh_ud_set_path(peer, outlet, &peer->asking.gid, peer->asking.type, &path))
 		ready(peer, now_ns);
 	else
 		next_path(peer);

@@ -19,8 +19,9 @@
 static const union ibv_gid nowhere = {
 	.raw = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 'm', 'v', 'e', 'r', 'b', 's'},
 };
+#define NOWHERE_LID 0xfffe /* the last one of multicast: subnet managers begin with the first (IBTA vol. 1, section 4.1.3) */
 
-/* @by_links: the kernel has found nobody there; @decision: written */
+/* @by_links: as in struct mv_path_request; @decision: written */
 static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah_attr *attr, const struct mesh_choice *choice, bool by_links,
 				    struct mesh_path_decision *decision)
 {
@@ -32,12 +33,12 @@ static bool reaches_by_another_rail(struct mesh_context *mc, const struct ibv_ah
 		.dgid = attr->grh.dgid,
 		.routed = choice->fits,
 		.by_links = by_links,
+		.dlid = choice->type == MV_GID_TYPE_IB ? attr->dlid : 0,
 	};
 	char to[MV_GID_STRLEN];
 	const char *why = NULL;
 
-	/* UD_GET and UD_PUT have no room for LIDs, which InfiniBand needs. */
-	if (choice->type == MV_GID_TYPE_IB)
+	if (choice->type == MV_GID_TYPE_IB && !mv_lid_is_unicast(attr->dlid))
 		return false;
 	mesh_directory_decide(&request, decision);
 	if (decision->verdict == MV_PATH_UNKNOWN && !choice->fits && !mc->logged_only &&
@@ -87,23 +88,52 @@ static bool can_lead(struct mesh_context *mc, struct ibv_pd *pd)
 	return false;
 }
 
+/* @dlid: InfiniBand */
 static struct ibv_ah *lower_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like,
-			      const union ibv_gid *dgid)
+			      const union ibv_gid *dgid, uint16_t dlid)
 {
 	struct ibv_ah_attr attr = *like;
 
 	attr.grh.dgid = *dgid;
+	attr.dlid = dlid;
 	return mesh_lower_ah(mc, pd, &attr);
 }
 
+/*
+ * LID of the program's own port, which leads to relays. @ret_lid: without InfiniBand as the program has it. Return: false: the
+ * port has none.
+ */
+static bool own_lid(const struct ibv_pd *pd, const struct ibv_ah_attr *attr, const struct mesh_choice *choice, uint16_t *ret_lid)
+{
+	struct ibv_port_attr port;
+
+	*ret_lid = attr->dlid;
+	if (choice->type != MV_GID_TYPE_IB)
+		return true;
+	if (mesh_real_port(pd->context, attr->port_num, &port) || !mv_lid_is_unicast(port.lid))
+		return false;
+	*ret_lid = port.lid;
+	return true;
+}
+
+/* With equal prefixes, only beacons say that the two ports are on different fabrics. */
+static bool is_by_beacons(const struct mesh_choice *choice, const struct ibv_ah_attr *attr)
+{
+	return choice->type == MV_GID_TYPE_IB && choice->gid.global.subnet_prefix == attr->grh.dgid.global.subnet_prefix;
+}
+
 /* Make relays and outlets possible first: no error tells a program later that its datagrams are lost. */
-static bool has_outlet(struct mesh_context *mc, const struct ibv_ah_attr *attr,
-		       const struct mesh_path_decision *decision)
+static bool has_outlet(struct mesh_context *mc, const struct ibv_pd *pd, const struct ibv_ah_attr *attr,
+		       const struct mesh_choice *choice, const struct mesh_path_decision *decision)
 {
 	char why[256], to[MV_GID_STRLEN];
 	int cancel = mesh_cancel_off();
 	bool has = mesh_ud_has_outlet(mc, decision, why, sizeof(why));
 
+	if (has && is_by_beacons(choice, attr) && !mesh_ud_is_heard_alike(pd, attr, decision)) {
+		snprintf(why, sizeof(why), "beacons of the two ports may go by different partitions");
+		has = false;
+	}
 	if (!has)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s", mc->device,
 			    attr->port_num, mv_gid_format(&attr->grh.dgid, to), decision->host, why);
@@ -136,8 +166,10 @@ static struct ibv_ah *ask_lower(struct mesh_context *mc, struct ibv_pd *pd, cons
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
 				 const struct mesh_choice *choice)
 {
-	bool by_links = mesh_directory_is_absent(&choice->gid, &attr->grh.dgid);
+	bool infiniband = choice->type == MV_GID_TYPE_IB;
+	bool by_links = infiniband || mesh_directory_is_absent(&choice->gid, &attr->grh.dgid);
 	int saved_errno = errno, cancel;
+	uint16_t lid;
 	struct mesh_ud_ah *a;
 	struct mesh_path_decision decision;
 	struct ibv_ah *ah;
@@ -149,7 +181,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 		return NULL;
 	/* Prefer the lower provider's handle: a peer without plugin does not receive relayed datagrams. */
 	ah = decision.verdict == MV_PATH_OTHER_SUBNET ? ask_lower(mc, pd, attr) : NULL;
-	if (ah || !has_outlet(mc, attr, &decision))
+	if (ah || !own_lid(pd, attr, choice, &lid) || !has_outlet(mc, pd, attr, choice, &decision))
 		return ah;
 	a = malloc(sizeof(*a));
 	if (!a)
@@ -159,9 +191,9 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	a->local_type = (uint8_t)choice->type;
 	a->routed = choice->fits;
 	a->by_links = by_links;
-	a->self = lower_ah(mc, pd, attr, &choice->gid);
+	a->self = lower_ah(mc, pd, attr, &choice->gid, lid);
 	if (a->self)
-		ah = lower_ah(mc, pd, attr, &nowhere);
+		ah = lower_ah(mc, pd, attr, &nowhere, infiniband ? NOWHERE_LID : lid);
 	a->ah = ah;
 	if (ah) {
 		cancel = mesh_ud_lock();

@@ -9,6 +9,8 @@
 
 /* Objects on one NIC: a pool of buffers with an SRQ for all UD QPs of the plugin there, and one CQ. */
 
+#define LID_NS 50000000ull /* how long a LID that was asked for is used: each question of a peer needs one */
+
 #define MEMORY_BYTES ((size_t)(UD_RECEIVES + UD_SENDS) * UD_BYTES)
 
 static void release(struct mesh_ud_rail *rail)
@@ -179,11 +181,26 @@ static int to_rts(struct ibv_qp *qp, uint8_t port_num, uint16_t pkey_index, uint
 	return err;
 }
 
-static uint32_t mtu_bytes(struct ibv_context *context, uint8_t port_num)
+static void ask_port(struct mesh_ud_port *port)
 {
-	struct ibv_port_attr attr;
+	struct ibv_port_attr attr = {0};
 
-	return ibv_query_port(context, port_num, &attr) ? 0 : 128u << attr.active_mtu; /* IBV_MTU_256 is 1 */
+	if (ibv_query_port(port->rail->rail->context, port->port_num, &attr))
+		return;
+	port->max_bytes = 128u << attr.active_mtu; /* IBV_MTU_256 is 1 */
+	port->infiniband = attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+uint16_t mesh_ud_port_lid(struct mesh_ud_port *port)
+{
+	uint64_t now_ns = mesh_now_ns();
+	struct ibv_port_attr attr = {0};
+
+	if (!port->infiniband || (port->lid_at_ns && now_ns < port->lid_at_ns + LID_NS))
+		return port->lid;
+	port->lid_at_ns = now_ns;
+	port->lid = ibv_query_port(port->rail->rail->context, port->port_num, &attr) || !mv_lid_is_unicast(attr.lid) ? 0 : attr.lid;
+	return port->lid;
 }
 
 struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_qp *owner, uint8_t port_num,
@@ -217,7 +234,7 @@ struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_
 	port->rail = rail;
 	port->owner = owner;
 	port->port_num = port_num;
-	port->max_bytes = mtu_bytes(rail->rail->context, port_num);
+	ask_port(port);
 	port->next = *bucket(rail, port->qp->qp_num);
 	*bucket(rail, port->qp->qp_num) = port;
 	return port;

@@ -112,34 +112,38 @@ static void relay_out(struct mesh_ud_peer *peer, uint32_t src_qpn, const struct 
 
 /* ---- in ------------------------------------------------------------------------------------------------------ */
 
-/* Was the datagram sent from @gid? An IPv4 header is in the second half of the GRH. */
-static bool is_from(const uint8_t *grh, const union ibv_gid *gid)
+/* Was the datagram sent by that NIC? An IPv4 header is in the second half of the GRH. The simulator's InfiniBand has no GRHs. */
+static bool is_from(const struct mesh_ud_port *outlet, const struct ibv_wc *wc, const uint8_t *grh, const struct mesh_ud_path *path)
 {
+	const union ibv_gid *gid = &path->gid;
+
+	if (outlet->infiniband)
+		return wc->slid == path->lid && (!(wc->wc_flags & IBV_WC_GRH) || !memcmp(grh + 8, gid->raw, 16));
 	if (mv_gid_family(gid) == MV_FAMILY_IPV4)
 		return grh[20] >> 4 == 4 && !memcmp(grh + 32, gid->raw + 12, 4);
 	return grh[0] >> 4 == 6 && !memcmp(grh + 8, gid->raw, 16);
 }
 
 /* The peer that sends from there to this outlet; NULL: no path was agreed with the sender. */
-static struct mesh_ud_peer *sender(const struct mesh_ud_port *outlet, uint32_t src_qpn, const uint8_t *grh)
+static struct mesh_ud_peer *sender(const struct mesh_ud_port *outlet, const struct ibv_wc *wc, const uint8_t *grh)
 {
 	struct mesh_ud_peer *peer, *old = NULL;
 
 	for (peer = outlet->owner->peers; peer; peer = peer->next) {
-		if (peer->outlet == outlet && peer->path.qpn == src_qpn && is_from(grh, &peer->path.gid))
+		if (peer->outlet == outlet && peer->path.qpn == wc->src_qp && is_from(outlet, wc, grh, &peer->path))
 			return peer;
-		if (!old && peer->old.outlet == outlet && peer->old.path.qpn == src_qpn &&
-		    is_from(grh, &peer->old.path.gid))
+		if (!old && peer->old.outlet == outlet && peer->old.path.qpn == wc->src_qp &&
+		    is_from(outlet, wc, grh, &peer->old.path))
 			old = peer;
 	}
 	return old;
 }
 
-static void relay_in(struct mesh_ud_port *outlet, uint32_t src_qpn, const uint8_t *grh,
+static void relay_in(struct mesh_ud_port *outlet, const struct ibv_wc *wc, const uint8_t *grh,
 		     const struct mesh_ud_datagram *d)
 {
 	struct mesh_ud_qp *owner = outlet->owner;
-	struct mesh_ud_peer *peer = sender(outlet, src_qpn, grh);
+	struct mesh_ud_peer *peer = sender(outlet, wc, grh);
 
 	if (!peer)
 		return;
@@ -160,11 +164,12 @@ static void received(struct mesh_ud_rail *rail, const struct ibv_wc *wc)
 		.imm = wc->imm_data,
 	};
 
-	if (wc->status == IBV_WC_SUCCESS && port && wc->byte_len >= UD_GRH_BYTES && wc->wc_flags & IBV_WC_GRH) {
+	if (wc->status == IBV_WC_SUCCESS && port && wc->byte_len >= UD_GRH_BYTES &&
+	    (port->infiniband || wc->wc_flags & IBV_WC_GRH)) {
 		if (port->peer)
 			relay_out(port->peer, wc->src_qp, &d);
 		else
-			relay_in(port, wc->src_qp, bytes, &d);
+			relay_in(port, wc, bytes, &d);
 	}
 	mesh_ud_receive(rail, wc->wr_id);
 }

@@ -3,6 +3,7 @@
 """UD queue pairs of NICs that do not reach each other: everything a program sees of its datagrams (datagrams.c), and
 Debian's programs. Needs root; SIM_BUILD is the build."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -22,7 +23,7 @@ BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
 CHECK = str(BUILD / "tests/sim/rightnic/rightnic-datagrams")
 NO_REFRESH = BUILD / "tests/sim/rightnic/no-refresh.so"  # a plugin that never asks again for a path that it has
 WAIT_S = 180  # for what takes milliseconds on an idle machine
-TRIANGLE, ROUTED, FLAT = (REPO / f"tests/topo/{name}.topo" for name in ("triangle", "routed", "flat"))
+TRIANGLE, ROUTED, FLAT, FABRICS, PARTITIONS = (REPO / f"tests/topo/{name}.topo" for name in ("triangle", "routed", "flat", "ibplanes", "ibpair"))
 SHORT = bool(os.environ.get("RIGHTNIC_SHORT"))
 NO_ECHO = 2
 SANITIZER = ["env", "ASAN_OPTIONS=verify_asan_link_order=0"]
@@ -43,7 +44,7 @@ def talk(w, server, server_nic, client, client_nic, options, seconds=WAIT_S, com
     try:
         w.wait_listening(serving, server, port)
         status, said = w.run(client, *words, "-d", f"mlx5_{client_nic}", server, seconds=seconds)
-        return status, serving.wait(5 if status else WAIT_S), said + "\n--- server\n" + serving.said()
+        return status, serving.wait(WAIT_S if status == 0 else 5), said + "\n--- server\n" + serving.said()
     finally:
         serving.kill()
 
@@ -172,6 +173,60 @@ class Flat(unittest.TestCase):
         with world.World.up(FLAT, BUILD, None, "udflatbare") as w:
             status, _, said = talk(w, *WRONG[0], ["-n", "1", "-a", "10"])
             self.assertNotEqual(status, 0, said)
+
+
+class Infiniband(unittest.TestCase):
+    """Two fabrics with one subnet prefix: card 0 of one host reaches card 0 of the other, and 1 reaches 1; all ports are up."""
+    WRONG = [(server, nic, client, 1 - nic) for server, client in ("ab", "ba") for nic in (0, 1)]
+    PINGPONG = ["-n", "50", "-s", "2048"]
+
+    @contextlib.contextmanager
+    def up(self, label, stacked=True, topo=FABRICS):
+        with contextlib.ExitStack() as stack:
+            stage = stack.enter_context(world.staged(BUILD)) if stacked else None
+            yield stack.enter_context(world.World.up(topo, BUILD, stage, label))
+
+    def pingpong(self, w, case, gid, seconds=WAIT_S):
+        return talk(w, *case, self.PINGPONG, seconds, ("ibv_ud_pingpong",), gid)
+
+    def right_ones_stay(self, w):
+        for gid, nic in [(("-g", "0"), 0), ((), 1)] if SHORT else itertools.product((("-g", "0"), ()), (0, 1)):
+            result = self.pingpong(w, ("a", nic, "b", nic), gid)
+            self.assertEqual(result[:2], (0, 0), result[2])
+        self.assertNotIn("datagrams", w.log("a") + w.log("b"))
+
+    def test_every_wrong_choice(self):
+        with self.up("udib") as w:
+            self.right_ones_stay(w)
+            for case in self.WRONG[::3] if SHORT else self.WRONG:  # from and to each card and host
+                for mode in MODES[::4] if SHORT else MODES:
+                    client, server, said = talk(w, *case, [*mode, "-n", "3"], gid=("-g", "0"))
+                    self.assertEqual((client, server), (0, 0), f"{case}: {said}\n{w.told('a')}\n{w.told('b')}")
+                result = self.pingpong(w, case, ("-g", "0"))
+                self.assertEqual(result[:2], (0, 0), result[2])
+            self.assertRegex(w.log("a"), "datagrams to .* go by mlx5_")
+
+    @unittest.skipIf(SHORT, "long")
+    def test_lid_only(self):
+        """A host without an agent may have that LID on the program's own fabric."""
+        with self.up("udiblid") as w:
+            self.assertNotEqual(self.pingpong(w, self.WRONG[0], (), seconds=3)[0], 0)
+            self.assertNotIn("datagrams", w.log("a") + w.log("b"))
+
+    @unittest.skipIf(SHORT, "long")
+    def test_partitions(self):
+        """Where a port has several P_Keys, beacons prove nothing: IPoIB netdevs of two partitions do not hear each other."""
+        with self.up("udibparts", topo=PARTITIONS) as w:
+            self.right_ones_stay(w)
+            self.assertNotEqual(self.pingpong(w, self.WRONG[0], ("-g", "0"), seconds=3)[0], 0)
+            self.assertRegex(w.log("a") + w.log("b"), "left as the program asked: beacons of the two ports may go by different partitions")
+
+    @unittest.skipIf(SHORT, "long")
+    def test_bare(self):
+        with self.up("udibbare", stacked=False) as w:
+            for case in self.WRONG:
+                status, _, said = talk(w, *case, ["-n", "1", "-a", "5"], gid=("-g", "0"))
+                self.assertEqual(status, NO_ECHO, said)
 
 
 class Changes(unittest.TestCase):

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pathworlds.h"
@@ -28,7 +29,8 @@ struct mv_path_request request_of(const char *text, char device[64])
 	request.routed = !strcmp(option, "routed");
 	request.made = !strcmp(option, "made");
 	request.proved = !strcmp(option, "proved");
-	request.by_links = !strcmp(option, "links") || !strcmp(option, "nobody");
+	request.by_links = !strcmp(option, "links") || !strcmp(option, "nobody") || !strncmp(option, "lid", 3);
+	request.dlid = !strncmp(option, "lid", 3) ? (uint16_t)atoi(option + 3) : 0;
 	request.routed |= !strcmp(option, "nobody"); /* at the end of the kernel's route */
 	if (!strcmp(option, "port2"))
 		request.port_num = 2;

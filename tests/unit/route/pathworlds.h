@@ -32,7 +32,7 @@
 
 /**
  * request_of - what @text asks for
- * @text: "DEVICE ADDRESS TYPE DESTINATION [routed|port2|made|proved|links|nobody]"
+ * @text: "DEVICE ADDRESS TYPE DESTINATION [routed|port2|made|proved|links|nobody|lidN]"
  * @device: gets DEVICE, which the request refers to
  */
 struct mv_path_request request_of(const char *text, char device[64]);

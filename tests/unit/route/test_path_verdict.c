@@ -31,6 +31,11 @@
 	"fec0:0:0:8::2 ib;"
 #define IB_ROUTED IB_ROUTED_A IB_ROUTED_B
 
+/* Two fabrics with one prefix: rails 0 and 2, rails 1 and 3. */
+#define FABRICS_A "host a; rail d0 ib lid 3 dev ib0; gid fe80::a0 ib; rail d1 ib lid 4 dev ib1; gid fe80::a1 ib;"
+#define FABRICS_B "host b; rail d0 ib lid 5 dev ib0; gid fe80::b0 ib; rail d1 ib lid 6 lmc 1 dev ib1; gid fe80::b1 ib;"
+#define FABRICS	  FABRICS_A FABRICS_B "link 0 2; link 1 3;"
+
 struct decide_case {
 	const char *name, *world, *request;
 	enum mv_path_verdict verdict;
@@ -172,6 +177,37 @@ static const struct decide_case decide_cases[] = {
 	 MV_PATH_UNKNOWN, 77, 77},
 	{"unanswered, and no route", PAIR_A "host b; rail mlx5_0; gid 10.9.0.2/24 v2 unanswered;", "mlx5_0 10.1.0.1 v2 10.9.0.2", MV_PATH_APART, 1, 1},
 	{"met, and down", PAIR_A "host b; rail mlx5_0 down; gid 10.1.0.2/24 v2;", "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_REMOTE_DOWN, 1, 1},
+	{"InfiniBand, two fabrics, the other one", FABRICS, "d0 fe80::a0 ib fe80::b1 links", MV_PATH_APART, 1, 3},
+	{"InfiniBand, two fabrics, by its LID", FABRICS, "d0 fe80::a0 ib fe80::b1 lid6", MV_PATH_APART, 1, 3},
+	{"InfiniBand, two fabrics, by another of its LIDs", FABRICS, "d0 fe80::a0 ib fe80::b1 lid7", MV_PATH_APART, 1, 3},
+	{"InfiniBand, two fabrics, by a LID that is not its own", FABRICS, "d0 fe80::a0 ib fe80::b1 lid8", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, two fabrics, the own one", FABRICS, "d0 fe80::a0 ib fe80::b0 links", MV_PATH_WORKS, 1, 2},
+	{"InfiniBand, two fabrics, of connections", FABRICS, "d0 fe80::a0 ib fe80::b1", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, two fabrics? the own port hears nobody", FABRICS_A FABRICS_B "link 1 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, two fabrics? nobody hears the peer's port", FABRICS_A FABRICS_B "link 0 2;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, two fabrics? one port hears both", FABRICS "link 1 2;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, one fabric, not all of whose links are noted", FABRICS "host c; rail d0 ib lid 9 dev ib0; gid fe80::c0 ib; link 0 4; link 1 4;",
+	 "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, the same for one of two that hear the peer's", FABRICS_A "rail d2 ib lid 7 dev ib2; gid fe80::a2 ib;" FABRICS_B
+	 "link 0 3; link 1 4; link 2 4; link 2 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 4},
+	{"InfiniBand, the same for the first of the two", FABRICS_A "rail d2 ib lid 7 dev ib2; gid fe80::a2 ib;" FABRICS_B
+	 "link 0 3; link 1 4; link 1 3; link 2 4;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 4},
+	{"InfiniBand, three fabrics", FABRICS_A "rail d2 ib lid 7 dev ib2; gid fe80::a2 ib;" FABRICS_B
+	 "host c; rail d0 ib lid 9 dev ib0; gid fe80::c0 ib; link 0 3; link 1 4; link 2 5;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_APART, 1, 4},
+	{"InfiniBand, two fabrics? what the own port hears is down", FABRICS_A FABRICS_B "host c; rail d0 ib lid 9 dev ib0 down; gid fe80::c0 ib;"
+	 "link 0 4; link 1 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, two fabrics? the own port has no IPoIB", "host a; rail d0 ib lid 3; gid fe80::a0 ib; rail d1 ib lid 4 dev ib1; gid fe80::a1 ib;"
+	 FABRICS_B "link 1 3;", "d0 fe80::a0 ib fe80::b1 links", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, two subnets, by a LID that is not its own", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib lid 5;"
+	 "gid fec0::2:2 ib;", "mlx5_0 fe80::1:1 ib fec0::2:2 lid6", MV_PATH_UNKNOWN, 77, 77},
+	{"InfiniBand, two subnets, by its LID", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib lid 5;"
+	 "gid fec0::2:2 ib;", "mlx5_0 fe80::1:1 ib fec0::2:2 lid5", MV_PATH_APART, 1, 1},
+	{"InfiniBand, two prefixes of ports that hear each other", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib lid 5;"
+	 "gid fec0::2:2 ib; link 0 1;", "mlx5_0 fe80::1:1 ib fec0::2:2 lid5", MV_PATH_UNKNOWN, 77, 77},
+	{"InfiniBand, the same for connections", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib lid 5;"
+	 "gid fec0::2:2 ib; link 0 1;", "mlx5_0 fe80::1:1 ib fec0::2:2", MV_PATH_APART, 1, 1},
+	{"InfiniBand, two prefixes, the own one a former one", "host a; rail mlx5_0 ib; gid fec0::1:1 ib; host b; rail mlx5_0 ib lid 5;"
+	 "gid fec0::2:2 ib;", "mlx5_0 fe80::1:1 ib fec0::2:2 lid5", MV_PATH_UNKNOWN, 77, 77},
 	{"InfiniBand to Ethernet", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",
 	 "mlx5_0 fe80::1:1 ib fe80::b", MV_PATH_UNKNOWN, 77, 77},
 	{"InfiniBand to Ethernet, found out before", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",

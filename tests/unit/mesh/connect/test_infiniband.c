@@ -3,6 +3,7 @@
 #include "two_subnets.h"
 
 #include "connectint.h"
+#include "ud.h"
 
 /* Nobody here knows of routers between subnets of InfiniBand. */
 static void infiniband_router(void)
@@ -22,7 +23,7 @@ static void infiniband_router(void)
 	assert_true(ah_is_the_programs_to(context, "fec0:0:0:2::2"));
 	/* But that they do not forward this. */
 	assert_true(rtr_holds_to(context, "fe80::3"));
-	/* Datagrams of InfiniBand stay. */
+	/* Datagrams without a LID stay. */
 	assert_true(ah_is_the_programs_to(context, "fe80::3"));
 	close_in(context);
 }
@@ -119,7 +120,112 @@ static void infiniband_without_agent(void)
 	close_in(context);
 }
 
+/* Return: is it the lower provider's handle, as the program asked? */
+static bool ah_stays(struct ibv_context *context, const char *to, uint16_t dlid, bool is_global)
+{
+	struct ibv_pd pd = {.context = context};
+	struct ibv_ah_attr attr = {
+		.is_global = is_global, .dlid = dlid, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid(to)}};
+	struct ibv_ah *ah = fake.create_ah(&pd, &attr);
+	bool stays = fake.state->ah_dlid == dlid;
+
+	assert_non_null(ah);
+	assert_true(stays || fake.state->ah_dlid == 0xfffe); /* that of the handle that leads nowhere */
+	assert_int_equal(attr.dlid, dlid);
+	ah->context = context; /* libibverbs' part */
+	assert_int_equal(mesh_destroy_ah(ah), 0);
+	return stays;
+}
+
+/* A port of InfiniBand at index 1, with LID 3. */
+static struct ibv_context *open_fabrics(const char *text)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+	struct ibv_context *context;
+
+	asks_port = true;
+	context = open_in(text);
+	set_gid(0, 1, "fe80::a0", 0);
+	fake.state->gids[0].type = IBV_GID_TYPE_IB;
+	fake.state->n_gids = 1;
+	fake.state->port.lid = 3;
+	fake.async_event(context, &event);
+	return context;
+}
+
+#define UP_A "host a; rail mlx5_0 ib lid 3 dev ib0; gid fe80::a0 ib; rail mlx5_1 ib lid 4 dev ib1; gid fe80::a1 ib;"
+#define UP_B "host b; rail mlx5_0 ib lid 5 dev ib0; gid fe80::b0 ib; rail mlx5_1 ib lid 6 dev ib1; gid fe80::b1 ib;"
+#define TWO_FABRICS UP_A UP_B "link 0 2; link 1 3;"
+
+/* Datagrams to a port that is known to be on another fabric. */
+static void infiniband_datagrams(void)
+{
+	struct ibv_context *context = open_fabrics(TWO_FABRICS);
+	struct mesh_context *mc = mesh_context_get(context);
+
+	assert_false(ah_stays(context, "fe80::b1", 6, true));
+	assert_true(ah_stays(context, "fe80::b0", 5, true)); /* it is on this fabric */
+	assert_true(ah_stays(context, "fe80::b1", 5, true)); /* not its LID: perhaps a router's */
+	assert_true(ah_stays(context, "fe80::b1", 0, true));
+	assert_true(ah_stays(context, "fe80::b1", 0xc001, true));
+	assert_true(ah_stays(context, "fe80::a1", 4, true)); /* this host */
+	assert_true(ah_stays(context, "fe80::b1", 6, false)); /* a host without an agent may have it here */
+	/* Connections stay, as ever. */
+	assert_false(rtr_holds_to(context, "fe80::b1"));
+	fake.state->port.lid = 0; /* no relay could be reached */
+	assert_true(ah_stays(context, "fe80::b1", 6, true));
+	fake.state->port.lid = 3;
+	no_rail = "mlx5_1 cannot be opened";
+	assert_true(ah_stays(context, "fe80::b1", 6, true));
+	no_rail = NULL;
+	other_partition = true;
+	assert_true(ah_stays(context, "fe80::b1", 6, true));
+	other_partition = false;
+	mc->sees_peers = false;
+	assert_true(ah_stays(context, "fe80::b1", 6, true));
+	mc->sees_peers = true;
+	assert_false(ah_stays(context, "fe80::b1", 6, true));
+	close_in(context);
+}
+
+/* The default prefix is not routed. */
+static void infiniband_datagrams_of_two_prefixes(void)
+{
+	struct ibv_context *context = open_fabrics(UP_A "host b; rail mlx5_0 ib lid 5 dev ib0; gid fec0::b0 ib; rail mlx5_1 ib lid 6 dev ib1; gid fe80::b1 ib;"
+						      "link 1 3;");
+
+	other_partition = true; /* beacons are not asked */
+	assert_false(ah_stays(context, "fec0::b0", 5, true));
+	assert_true(ah_stays(context, "fec0::b0", 6, true)); /* perhaps a router's LID */
+	other_partition = false;
+	close_in(context);
+}
+
+/* Where it is not certain that there are two fabrics, all stays as the program asks. */
+static void infiniband_datagrams_in_doubt(void)
+{
+	static const char *const worlds[] = {
+		UP_A UP_B "link 0 2; link 1 3; link 0 3;", /* it is heard */
+		UP_A UP_B "link 0 2; link 0 3; link 1 2; link 1 3;", /* one fabric */
+		UP_A UP_B "link 1 3;", /* the own port has come up just now */
+		UP_A UP_B "link 0 2;", /* the peer's has */
+		LIDS_A LIDS_B "link 0 3;", /* a relay needs loopback, which needs both ports up */
+	};
+	struct ibv_context *context;
+	size_t i;
+
+	for (i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
+		context = open_fabrics(worlds[i]);
+		assert_true(ah_stays(context, "fe80::b1", 6, true));
+		assert_true(ah_stays(context, "fe80::b0", 5, true));
+		close_in(context);
+	}
+}
+
 TEST(infiniband_router)
+TEST(infiniband_datagrams)
+TEST(infiniband_datagrams_of_two_prefixes)
+TEST(infiniband_datagrams_in_doubt)
 TEST(infiniband_by_lid)
 TEST(infiniband_by_own_lid)
 TEST(infiniband_by_doubtful_lid)
@@ -129,6 +235,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_infiniband_router),
+		cmocka_unit_test(test_infiniband_datagrams),
+		cmocka_unit_test(test_infiniband_datagrams_of_two_prefixes),
+		cmocka_unit_test(test_infiniband_datagrams_in_doubt),
 		cmocka_unit_test(test_infiniband_by_lid),
 		cmocka_unit_test(test_infiniband_by_own_lid),
 		cmocka_unit_test(test_infiniband_by_doubtful_lid),

@@ -17,7 +17,7 @@ unsigned int n_vqps, n_lookups, n_lookups_of_broken;
 const char *no_rail;
 struct mv_ctl_msg sent;
 union ibv_gid absent;
-bool asks_port;
+bool asks_port, other_partition;
 int random_error;
 struct mesh_conn *refusing;
 int (*lower_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
@@ -46,6 +46,8 @@ const char *__wrap_mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_q
 bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc,
 			       const struct mesh_path_decision *decision, char *why,
 			       size_t why_size);
+bool __wrap_mesh_ud_is_heard_alike(const struct ibv_pd *pd, const struct ibv_ah_attr *attr,
+				   const struct mesh_path_decision *decision);
 bool __wrap_mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 int __wrap_mesh_directory_lid(const char *of, uint8_t port_num, uint16_t dlid,
@@ -89,6 +91,15 @@ bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc,
 	(void)decision;
 	snprintf(why, why_size, "%s", no_rail ? no_rail : "");
 	return !no_rail;
+}
+
+bool __wrap_mesh_ud_is_heard_alike(const struct ibv_pd *pd, const struct ibv_ah_attr *attr,
+				   const struct mesh_path_decision *decision)
+{
+	(void)pd;
+	(void)attr;
+	(void)decision;
+	return !other_partition;
 }
 
 bool __wrap_mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd)

@@ -38,6 +38,7 @@ extern struct mv_ctl_msg sent; /* the last message */
 extern union ibv_gid absent; /* the last GID at which nobody was noted to be */
 extern int random_error; /* of getrandom(); 0: it works */
 extern bool asks_port; /* the made-up provider is asked for the port's state, too */
+extern bool other_partition; /* of the InfiniBand port that hears the destination */
 extern struct mesh_conn *refusing; /* with a reference */
 extern int (*lower_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			   int mask); /* the test's, to keep the provider's function */

@@ -78,6 +78,7 @@ struct fake_state {
 	struct ibv_port_attr port; /* of port 1, the only one */
 	_Atomic unsigned int n_query_port;
 	union ibv_gid ah_dgid; /* of the last one made */
+	uint16_t ah_dlid;
 	int modify_fails_for; /* sgid_index that modify_qp refuses; -1: none */
 	int modify_errno[8]; /* what it says of the first ones; 0: nothing */
 	int ah_fails_for;

@@ -37,6 +37,7 @@ static struct ibv_ah *lower_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *att
 	fake_state.ah_index = attr->grh.sgid_index;
 	pthread_mutex_lock(&lock);
 	fake_state.ah_dgid = attr->grh.dgid;
+	fake_state.ah_dlid = attr->dlid;
 	pthread_mutex_unlock(&lock);
 	return &ah;
 }

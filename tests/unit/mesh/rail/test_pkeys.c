@@ -114,12 +114,36 @@ static void test_recalled(void **state)
 	assert_true(n_queries > n);
 }
 
+/* One partition, where each port has but one P_Key. */
+static void test_one_partition(void **state)
+{
+	(void)state;
+	assert_true(mesh_rail_has_one_partition(&rail, 1, &own, 1));
+	own_table[0] = 0;
+	own_table[127] = 0xffff;
+	assert_true(mesh_rail_has_one_partition(&rail, 1, &own, 1));
+	other_table[9] = 0x8001;
+	assert_false(mesh_rail_has_one_partition(&rail, 1, &own, 1));
+	own_table[5] = 0x8001; /* which of the two their IPoIB netdevs have is not known */
+	assert_false(mesh_rail_has_one_partition(&rail, 1, &own, 1));
+	other_table[9] = 0;
+	assert_false(mesh_rail_has_one_partition(&rail, 1, &own, 1));
+	own_table[5] = 0;
+	own_table[127] = 0x7fff; /* a limited member */
+	assert_false(mesh_rail_has_one_partition(&rail, 1, &own, 1));
+	own_table[127] = other_table[0] = 0;
+	assert_false(mesh_rail_has_one_partition(&rail, 1, &own, 1));
+	unreadable = true;
+	assert_false(mesh_rail_has_one_partition(&rail, 1, &own, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_found, setup),
 		cmocka_unit_test_setup(test_not_found, setup),
 		cmocka_unit_test_setup(test_recalled, setup),
+		cmocka_unit_test_setup(test_one_partition, setup),
 	};
 
 	mesh_lock_init(&rail.gid_lock);

@@ -11,6 +11,7 @@ unsigned int n_objects, n_qps; /* there; ever made */
 uint64_t now_ns;
 
 struct sent sent;
+uint16_t last_pkey_index, pkey_shift;
 
 static void *made(struct ibv_context *context)
 {
@@ -64,7 +65,8 @@ struct mesh_rail *__wrap_mesh_rail_get(const char *device, char *why, size_t why
 
 void __wrap_mesh_rail_put(struct mesh_rail *rail)
 {
-	assert_true(rail->refs-- > 0);
+	if (rail)
+		assert_true(rail->refs-- > 0);
 }
 
 bool __wrap_mesh_rail_intact(struct mesh_rail *rail)
@@ -87,6 +89,34 @@ int __wrap_mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union 
 	*ret_index = 3;
 	now_ns += r->bare ? search_ns : 0;
 	return r->bare ? -ENOENT : 0;
+}
+
+int __wrap_mesh_rail_find_pkey(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port, uint16_t own_index,
+			       uint16_t *ret_index);
+
+int __wrap_mesh_rail_find_pkey(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port, uint16_t own_index,
+			       uint16_t *ret_index)
+{
+	const struct fake_rail *r = (const struct fake_rail *)((char *)rail - offsetof(struct fake_rail, rail));
+
+	(void)own;
+	assert_true(r->infiniband);
+	assert_int_equal(port, 1);
+	assert_int_equal(own_port, 1);
+	*ret_index = (uint16_t)(own_index + pkey_shift);
+	return r->no_pkey ? -ENOENT : 0;
+}
+
+bool __wrap_mesh_rail_has_one_partition(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port);
+
+bool __wrap_mesh_rail_has_one_partition(struct mesh_rail *rail, uint8_t port, struct ibv_context *own, uint8_t own_port)
+{
+	const struct fake_rail *r = (const struct fake_rail *)((char *)rail - offsetof(struct fake_rail, rail));
+
+	assert_ptr_equal(own, &rails[0].context);
+	assert_int_equal(port, 1);
+	assert_int_equal(own_port, 1);
+	return !r->no_pkey;
 }
 
 unsigned int n_lines;
@@ -162,8 +192,8 @@ struct ibv_qp *__wrap_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 int __wrap_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	(void)qp;
-	(void)attr;
-	(void)mask;
+	if (mask & IBV_QP_PKEY_INDEX)
+		last_pkey_index = attr->pkey_index;
 	return 0;
 }
 
@@ -172,13 +202,20 @@ int __wrap_ibv_destroy_qp(struct ibv_qp *qp)
 	return gone(qp);
 }
 
+static struct fake_rail *rail_of(struct ibv_context *context)
+{
+	return (struct fake_rail *)((char *)context - offsetof(struct fake_rail, context));
+}
+
 bool silent; /* the neighbours, on rails other than the program's */
 unsigned int n_waited;
 
 struct ibv_ah *__wrap_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	if (!silent || attr->grh.dgid.raw[15] != 2)
+	if (!silent || attr->grh.dgid.raw[15] != 2) {
+		rail_of(pd->context)->ah = *attr;
 		return made(pd->context);
+	}
 	now_ns += SECOND_NS;
 	n_waited++;
 	errno = ETIMEDOUT;
@@ -192,9 +229,13 @@ int __wrap_ibv_destroy_ah(struct ibv_ah *ah)
 
 int __wrap_ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *ret)
 {
-	(void)context;
+	struct ibv_port_attr *attr = (struct ibv_port_attr *)(void *)ret;
+	const struct fake_rail *r = rail_of(context);
+
 	(void)port;
-	((struct ibv_port_attr *)(void *)ret)->active_mtu = IBV_MTU_4096;
+	attr->active_mtu = IBV_MTU_4096;
+	attr->lid = r->lid;
+	attr->link_layer = r->infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
 	return 0;
 }
 
@@ -225,7 +266,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited)
 
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *ret)
 {
-	struct fake_rail *r = (struct fake_rail *)((char *)cq->context - offsetof(struct fake_rail, context));
+	struct fake_rail *r = rail_of(cq->context);
 
 	(void)n;
 	if (!r->has_wc)
@@ -320,7 +361,10 @@ int __wrap_mesh_directory_rail(const union ibv_gid *of, uint8_t type, struct mes
 	assert_int_equal(of->raw[15], 1);
 	if (rails[of->raw[13]].shut)
 		return -ENOENT;
-	*ret = (struct mesh_directory_rail){.port = 1};
+	*ret = (struct mesh_directory_rail){
+		.port = 1,
+		.link_layer = rails[of->raw[13]].infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET,
+	};
 	snprintf(ret->device, sizeof(ret->device), "mlx5_%u", of->raw[13]);
 	return 0;
 }
@@ -363,8 +407,19 @@ void paths(enum mv_path_verdict verdict, unsigned int first, unsigned int second
 		decision.paths[decision.n_paths] = (struct mv_path){
 			.local_gid = gid(which[decision.n_paths], 1),
 			.remote_gid = gid(which[decision.n_paths], 2),
-			.type = MV_GID_TYPE_ROCE_V2,
+			.type = rails[0].infiniband ? MV_GID_TYPE_IB : MV_GID_TYPE_ROCE_V2,
 		};
+}
+
+void infiniband(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < N_RAILS; i++) {
+		rails[i].infiniband = true;
+		rails[i].lid = (uint16_t)(0x10 + i);
+	}
+	paths(MV_PATH_APART, 1, 2);
 }
 
 struct mesh_ud_peer *new_peer(void)
@@ -415,6 +470,7 @@ void answer(enum mv_ctl_reason reason)
 		.to = asked.from,
 		.reason = (uint8_t)reason,
 		.path = {.gid = asked.path_peer_gid, .qpn = PATH_QPN + asked_rail()},
+		.path_lid = asked.path_lid ? (uint16_t)(asked.path_lid + 0x10) : 0,
 	};
 
 	mesh_ud_message("mlx5_0", QPN, &host_b, &msg, now_ns);
@@ -456,6 +512,7 @@ int setup(void **state)
 		snprintf(rails[i].rail.device, sizeof(rails[i].rail.device), "mlx5_%u", i);
 	}
 	now_ns = 100 * SECOND_NS;
+	pkey_shift = 5;
 	n_asked = 0;
 	holder = MESH_HOLDER_SAME;
 	n_holders = 1;

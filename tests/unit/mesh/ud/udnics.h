@@ -24,6 +24,9 @@ struct fake_rail {
 	struct ibv_context context;
 	bool bare; /* has no addresses */
 	bool shut; /* cannot be opened, or is not in the directory */
+	bool infiniband, no_pkey;
+	uint16_t lid;
+	struct ibv_ah_attr ah; /* of the last handle made there */
 	struct ibv_wc wc; /* to be polled */
 	bool has_wc;
 };
@@ -39,6 +42,8 @@ struct sent {
 };
 
 extern struct sent sent;
+extern uint16_t pkey_shift; /* how much further on another port has a P_Key in its table */
+extern uint16_t last_pkey_index; /* of the last QP that was brought to INIT */
 
 extern bool silent; /* neighbours on rails other than the program's do not answer */
 extern unsigned int n_waited;
@@ -64,6 +69,8 @@ extern struct mesh_ud_qp u;
 /** paths - the directory has paths by these rails, the best first; N_RAILS: no more */
 void paths(enum mv_path_verdict verdict, unsigned int first, unsigned int second);
 struct mesh_ud_peer *new_peer(void);
+/** infiniband - all rails are of InfiniBand, with LIDs 0x10, 0x11, ... */
+void infiniband(void);
 /** talk - the program's datagram goes through the relay; returns: it was sent on, by sent.from */
 bool talk(const struct mesh_ud_peer *peer);
 /** asked_rail - returns the rail of the last question */
