@@ -181,14 +181,14 @@ static bool is_among_first(struct md_probes *probes, const struct md_probe *susp
 }
 
 /*
- * Paths that answer may always send. Other paths may while the buffer has room; then only the suspects closest to a
- * verdict, and each path once in MD_SCARCE_NS, because it may answer again.
+ * Paths that answer may always send. Other paths, also new ones, may while the buffer has room; then only the suspects
+ * closest to a verdict, and each path once in MD_SCARCE_NS, because it may answer again.
  */
 static bool has_room(struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
 	unsigned int waiting;
 
-	if (answers(p))
+	if (p->answered && answers(p))
 		return true;
 	waiting = probes->ops->waiting(probes->arg, &p->key);
 	if (waiting < MD_SCARCE_PERCENT)

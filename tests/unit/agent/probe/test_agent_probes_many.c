@@ -292,6 +292,26 @@ static void test_watched_anew(void **state)
 	assert_int_equal(state_of(1, 0), MV_PROBED_UP);
 }
 
+/*
+ * Probes to addresses where nobody is stay in the send buffer for seconds. Whoever watches ever new paths to such addresses
+ * leaves half of the buffer to others: to beacons, and to paths that answer.
+ */
+static void test_new_paths_leave_room(void **state)
+{
+	(void)state;
+	watch(1, 0, MV_WATCH_WORK, &others);
+	watch(1, 1, MV_WATCH_WORK, &others);
+	run(MD_S);
+	dead[0] = true;
+	waiting_pct = MD_SCARCER_PERCENT;
+	watch_many(N_MANY);
+	n_sent = 0;
+	probed_again(0);
+	assert_int_equal(state_of(1, 0), MV_PROBED_UP);
+	/* Two paths answer. */
+	assert_in_range(n_sent, 1, 2 * MD_S / INTERVAL + 2);
+}
+
 /* Where the send buffer has little room, paths that are not among the first suspects do not look at all others. */
 static void test_little_room(void **state)
 {
@@ -346,6 +366,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_some_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watched_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_new_paths_leave_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_little_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_suspects_look_together, setup, teardown),
 	};
