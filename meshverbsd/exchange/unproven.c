@@ -31,15 +31,25 @@ static unsigned int group_of(const struct md_host *host, const struct in6_addr *
 	return md_hash64(&group, sizeof(group)) % MD_SOURCE_GROUPS;
 }
 
+bool md_unproven_has_room(struct md_agent *agent, const struct in6_addr *ip, unsigned int share, uint64_t now_ns)
+{
+	static const struct md_rate rate = {.per_second = MD_SCARCE_UNPROVEN, .burst = MD_SCARCE_UNPROVEN};
+	unsigned int waiting = md_udp_waiting(&agent->udp, !md_udp_is_ipv4(ip));
+
+	return waiting < MD_SCARCE_PERCENT ||
+	       (waiting < MD_SCARCEST_PERCENT && md_limit_take(&agent->tx.scarce[share], &rate, now_ns));
+}
+
 bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
 		     uint64_t now_ns)
 {
-	struct md_unproven_limits *limits = &agent->tx.unproven[kind][ifindex ? md_link_share(ifindex) : 0];
+	unsigned int share = ifindex ? md_link_share(ifindex) : 0;
+	struct md_unproven_limits *limits = &agent->tx.unproven[kind][share];
 	struct md_limit *group = &limits->groups[group_of(host, ip)];
 
 	return md_secure_has_key(agent->secure) ||
-	       (md_limit_has(group, &group_rate, now_ns) && md_limit_take(&limits->all, &link_rates[kind], now_ns) &&
-		md_limit_take(group, &group_rate, now_ns));
+	       (md_limit_has(group, &group_rate, now_ns) && md_unproven_has_room(agent, ip, share, now_ns) &&
+		md_limit_take(&limits->all, &link_rates[kind], now_ns) && md_limit_take(group, &group_rate, now_ns));
 }
 
 void md_unproven_came(struct md_host *host, size_t payload_len)

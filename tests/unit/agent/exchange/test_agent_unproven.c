@@ -68,6 +68,16 @@ int __wrap_md_udp_send(const struct md_udp *udp, const struct in6_addr *to, uint
 	return 0;
 }
 
+static unsigned int waiting_pct; /* of the send buffer, in use */
+
+unsigned int __wrap_md_udp_waiting(const struct md_udp *udp, bool ipv6);
+unsigned int __wrap_md_udp_waiting(const struct md_udp *udp, bool ipv6)
+{
+	(void)udp;
+	(void)ipv6;
+	return waiting_pct;
+}
+
 static uint32_t no_random(uint32_t below)
 {
 	return below - 1;
@@ -80,7 +90,7 @@ static void begin(const char *name, size_t n_heard)
 
 	memset(&agent, 0, sizeof(agent));
 	memset(&sent, 0, sizeof(sent));
-	came_bytes = 0;
+	came_bytes = waiting_pct = 0;
 	clock_ns = 1000 * MD_S;
 	agent.options = &options;
 	agent.udp.fd4 = agent.udp.fd6 = 0;
@@ -473,6 +483,55 @@ static void test_hosts_without_bytes_delay_none(void **state)
 	end();
 }
 
+/* Datagrams of all kinds in the names of hosts that are not there, each from an address of its own, by a link. */
+static size_t n_sent_to_forged(uint32_t ifindex, uint32_t first)
+{
+	size_t before = sent.n;
+
+	arrives_on = ifindex;
+	for (uint32_t i = first; i < first + 300; i++) {
+		arrive(MD_KIND_QUERY, i, i, false, NULL, 0);
+		arrive(MD_KIND_PROBE, i, i, false, NULL, 0);
+		beacon(i, i, NULL);
+		beacon(i, i, DESC);
+		statement(2, i, true, false);
+	}
+	arrives_on = NET;
+	return sent.n - before;
+}
+
+static bool is_asked(uint64_t answered_ns)
+{
+	const struct md_target target = {.gid = unit_gid("10.9.0.1"), .answered_ns = answered_ns};
+	size_t before = sent.n;
+
+	md_tx_ask(&agent, &target);
+	return sent.n > before;
+}
+
+/*
+ * Where nobody has an address, the kernel keeps what is sent there for seconds. Whoever forges such addresses does not fill
+ * the send buffer, which beacons need, and takes nothing from other links.
+ */
+static void test_little_room(void **state)
+{
+	(void)state;
+	begin("h", 1);
+	use_two_links();
+	beacon(2, 2, DESC);
+	assert_true(n_sent_to_forged(NET, 1000) > 10 * MD_SCARCE_UNPROVEN);
+	assert_true(is_asked(0));
+	waiting_pct = MD_SCARCE_PERCENT;
+	assert_int_equal(n_sent_to_forged(NET, 2000), MD_SCARCE_UNPROVEN);
+	assert_int_equal(n_sent_to_forged(NET + 1, 3000), MD_SCARCE_UNPROVEN);
+	waiting_pct = MD_SCARCEST_PERCENT;
+	clock_ns += MD_S;
+	assert_int_equal(n_sent_to_forged(NET, 4000), 0);
+	assert_false(is_asked(0));
+	assert_true(is_asked(clock_ns));
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -488,6 +547,7 @@ int main(void)
 		cmocka_unit_test(test_greetings),
 		cmocka_unit_test(test_greeting_of_a_port_that_is_back),
 		cmocka_unit_test(test_anything),
+		cmocka_unit_test(test_little_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
