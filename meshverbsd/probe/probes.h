@@ -140,6 +140,7 @@ struct md_probe {
 	enum mv_probed state; /* readable by others, as are the next four */
 	bool suspect;
 	bool awaited; /* not suspect; its newest probe has had neither an answer nor a review */
+	bool met; /* an echo, a challenge or a probe has come over it: somebody is there */
 	bool host_told; /* by an echo; else the map of GIDs is asked again */
 	struct md_probe_host *host; /* the host that answers, or that holds the address; NULL: not known */
 	TAILQ_ENTRY(md_probe) of_host; /* in md_probe_host.paths */

@@ -188,7 +188,7 @@ static bool has_room(struct md_probes *probes, const struct md_probe *p, uint64_
 {
 	unsigned int waiting;
 
-	if (p->answered && answers(p))
+	if (p->met && answers(p))
 		return true;
 	waiting = probes->ops->waiting(probes->arg, &p->key);
 	if (waiting < MD_SCARCE_PERCENT)

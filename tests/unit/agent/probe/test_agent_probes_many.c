@@ -312,6 +312,24 @@ static void test_new_paths_leave_room(void **state)
 	assert_in_range(n_sent, 1, 2 * MD_S / INTERVAL + 2);
 }
 
+/* A new path on which somebody asks for a cookie is probed again at once: somebody is there. */
+static void test_challenged_path_has_room(void **state)
+{
+	const struct md_probe_key key = key_of(0, 0);
+
+	(void)state;
+	waiting_pct = MD_SCARCE_PERCENT;
+	watch(0, 0, MV_WATCH_WORK, &others);
+	watch(0, 1, MV_WATCH_WORK, &others);
+	dead[0] = true;
+	run(MD_MS);
+	assert_int_equal(n_sent, 2);
+	dead[0] = false;
+	md_probes_challenged(&probes, &key, now_ns);
+	run(MD_MS);
+	assert_int_equal(state_of(0, 0), MV_PROBED_UP);
+}
+
 /* Where the send buffer has little room, paths that are not among the first suspects do not look at all others. */
 static void test_little_room(void **state)
 {
@@ -367,6 +385,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_some_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watched_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_new_paths_leave_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_challenged_path_has_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_little_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_suspects_look_together, setup, teardown),
 	};
