@@ -361,7 +361,7 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	/* One datagram to a group would draw a reply of every agent. Hosts with a fleet key meet by replies to beacons. */
 	if (verdict != MD_OPEN_PORT && opened.reply_len &&
 	    (!md_udp_is_multicast(&received->to) || md_is_beacon(received->bytes, received->len)) &&
-	    md_unproven_has_room(agent, &received->ip, md_share_of(received), now_ns))
+	    (verdict != MD_OPEN_UNPROVEN || md_unproven_may_answer(agent, received, now_ns)))
 		reply(agent, received, &opened);
 	if (verdict == MD_OPEN_OK && opened.confirmed)
 		md_trust_confirmed(agent, &opened.sender);

@@ -390,8 +390,7 @@ bool md_tx_ask(void *arg, const struct md_target *target)
 	const struct md_view *view = agent->watch.view;
 	bool sent = false;
 
-	/* Nobody may be there. */
-	if (!target->answered_ns && !md_unproven_has_room(agent, &ip, 0, md_now()))
+	if (!md_unproven_may_query(agent, target, md_now()))
 		return false;
 	if (mv_gid_family(&target->gid) != MV_FAMILY_LINK_LOCAL) {
 		/* A host that queries us as well takes it as an answer. Then our query is no news, and uses up none of its MD_HINTS. */

@@ -310,8 +310,9 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_SCARCE_SUSPECTS    4 /* suspects that get all their probes: a few complete verdicts are worth more than many halves */
 #define MD_SCARCE_NS          MD_S
 /*
- * Datagrams to addresses that have shown no cookie, in a second, of one link (exchange/unproven.c), from SCARCE on; from
- * SCARCEST on there are none. Where nobody has such an address, the kernel keeps the datagram for three seconds.
+ * Datagrams to addresses that have shown no cookie, in a second, from SCARCE on (exchange/unproven.c): of a link, to a
+ * wanted host, and for an account that asks for hosts. From SCARCEST on there are none. Where nobody has such an address,
+ * the kernel keeps the datagram for three seconds.
  */
 #define MD_SCARCE_UNPROVEN    16
 
