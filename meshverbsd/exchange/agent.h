@@ -143,6 +143,7 @@ struct md_tx {
 	struct md_said said;
 	struct md_greetings greetings;
 	struct md_unproven_limits unproven[MD_N_UNPROVEN][MD_HOSTS_SHARES]; /* by md_link_share(); 0: no link */
+	struct md_limit scarce[MD_SHARES]; /* likewise: datagrams while the send buffer has little room */
 	struct md_answers answers;
 	/* By index in view->nets: until then some host on that net is taken to speak IPv4 only. */
 	uint64_t ipv4_until_ns[MD_NETS_MAX];
@@ -329,8 +330,15 @@ bool md_tx_ask(void *agent, const struct md_target *target); /* for md_targets_t
 /* A datagram of the host has been taken, so as many bytes may be sent to it. */
 void md_unproven_came(struct md_host *host, size_t payload_len);
 /* May a datagram be sent to an address on netdev @ifindex (0: not known)? Takes it from the limits of link and group. @host: or NULL */
-bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
+bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
 		     uint64_t now_ns);
+/*
+ * May an address that has shown no cookie have an answer to a datagram, for which the send buffer is? Else somebody who
+ * forges addresses fills the buffer, and no beacon leaves. With a fleet key, too. md_unproven_may() looks at it as well
+ */
+bool md_unproven_may_answer(struct md_agent *agent, const struct md_received *received, uint64_t now_ns);
+/* Likewise: may a target, where nobody may be, have a query? */
+bool md_unproven_may_query(struct md_agent *agent, const struct md_target *target, uint64_t now_ns);
 /* Has the host sent as many bytes as a datagram with that payload has? True with a fleet key. */
 bool md_unproven_pays(const struct md_agent *agent, const struct md_host *host, size_t payload_len);
 /*

@@ -360,7 +360,8 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	complain(agent, received, verdict);
 	/* One datagram to a group would draw a reply of every agent. Hosts with a fleet key meet by replies to beacons. */
 	if (verdict != MD_OPEN_PORT && opened.reply_len &&
-	    (!md_udp_is_multicast(&received->to) || md_is_beacon(received->bytes, received->len)))
+	    (!md_udp_is_multicast(&received->to) || md_is_beacon(received->bytes, received->len)) &&
+	    (verdict != MD_OPEN_UNPROVEN || md_unproven_may_answer(agent, received, now_ns)))
 		reply(agent, received, &opened);
 	if (verdict == MD_OPEN_OK && opened.confirmed)
 		md_trust_confirmed(agent, &opened.sender);

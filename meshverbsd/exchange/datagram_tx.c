@@ -390,6 +390,8 @@ bool md_tx_ask(void *arg, const struct md_target *target)
 	const struct md_view *view = agent->watch.view;
 	bool sent = false;
 
+	if (!md_unproven_may_query(agent, target, md_now()))
+		return false;
 	if (mv_gid_family(&target->gid) != MV_FAMILY_LINK_LOCAL) {
 		/* A host that queries us as well takes it as an answer. Then our query is no news, and uses up none of its MD_HINTS. */
 		if (target->tells)

@@ -335,7 +335,7 @@ static void answer(struct md_agent *agent, const struct md_received *received, c
 	}
 	from.arrived = received->ifindex;
 	len = md_challenge(agent->secure, received->bytes, received->len, &from, received->hop_limit, now_ns, challenge);
-	if (len)
+	if (len && md_unproven_may_answer(agent, received, now_ns))
 		md_tx_raw(agent, &received->ip, received->port, ifindex, &received->to, challenge, len);
 }
 

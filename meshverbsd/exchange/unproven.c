@@ -6,7 +6,10 @@
  * a datagram's own answer is not longer than the datagram, and what is left pays for questions later. So whoever sends
  * in a host's name takes nothing from what the host's own datagrams pay for.
  */
+#include <string.h>
+
 #include "agent.h"
+#include "paths.h"
 
 /* So many bytes are noted, so that beacons of days do not count at once. */
 #define UNANSWERED_MAX 16384
@@ -31,15 +34,54 @@ static unsigned int group_of(const struct md_host *host, const struct in6_addr *
 	return md_hash64(&group, sizeof(group)) % MD_SOURCE_GROUPS;
 }
 
-bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
+/* @limit: of all that is sent for the same sake while the send buffer has little room */
+static bool has_room(struct md_agent *agent, const struct in6_addr *ip, struct md_limit *limit, uint64_t now_ns)
+{
+	static const struct md_rate rate = {.per_second = MD_SCARCE_UNPROVEN, .burst = MD_SCARCE_UNPROVEN};
+	unsigned int waiting = md_udp_waiting(&agent->udp, !md_udp_is_ipv4(ip));
+
+	return waiting < MD_SCARCE_PERCENT || (waiting < MD_SCARCEST_PERCENT && md_limit_take(limit, &rate, now_ns));
+}
+
+/*
+ * While a netdev is stuck, hosts that processes work with have to be answered on other links, also where others forge
+ * addresses. @host: or NULL; @share: of the link
+ */
+static struct md_limit *limit_of(struct md_agent *agent, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
+				 unsigned int share)
+{
+	const struct md_endpoint at = {.ip = *ip, .ifindex = IN6_IS_ADDR_LINKLOCAL(ip) ? ifindex : 0};
+
+	return host && md_host_is_wanted(host) && md_paths_is_of(host, &at) ? &host->scarce : &agent->tx.scarce[share];
+}
+
+bool md_unproven_may_answer(struct md_agent *agent, const struct md_received *received, uint64_t now_ns)
+{
+	struct mv_host_id id;
+
+	memcpy(&id, received->bytes + MD_HEADER_SENDER_AT, sizeof(id));
+	return has_room(agent, &received->ip,
+			limit_of(agent, md_hosts_find(&agent->hosts, &id), &received->ip, received->ifindex, md_share_of(received)), now_ns);
+}
+
+bool md_unproven_may_query(struct md_agent *agent, const struct md_target *target, uint64_t now_ns)
+{
+	struct in6_addr ip = md_paths_ip(&target->gid);
+
+	return target->answered_ns || has_room(agent, &ip, &target->payer->scarce, now_ns);
+}
+
+bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
 		     uint64_t now_ns)
 {
-	struct md_unproven_limits *limits = &agent->tx.unproven[kind][ifindex ? md_link_share(ifindex) : 0];
+	unsigned int share = ifindex ? md_link_share(ifindex) : 0;
+	struct md_unproven_limits *limits = &agent->tx.unproven[kind][share];
 	struct md_limit *group = &limits->groups[group_of(host, ip)];
 
 	return md_secure_has_key(agent->secure) ||
-	       (md_limit_has(group, &group_rate, now_ns) && md_limit_take(&limits->all, &link_rates[kind], now_ns) &&
-		md_limit_take(group, &group_rate, now_ns));
+	       (md_limit_has(group, &group_rate, now_ns) && md_limit_has(&limits->all, &link_rates[kind], now_ns) &&
+		has_room(agent, ip, limit_of(agent, host, ip, ifindex, share), now_ns) &&
+		md_limit_take(&limits->all, &link_rates[kind], now_ns) && md_limit_take(group, &group_rate, now_ns));
 }
 
 void md_unproven_came(struct md_host *host, size_t payload_len)

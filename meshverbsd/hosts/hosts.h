@@ -184,6 +184,7 @@ struct md_host {
 	uint64_t generation; /* generation of @desc */
 	struct md_limit changes; /* rations changes of @desc that are not proven */
 	struct md_limit messages, queries; /* rations what the host sends */
+	struct md_limit scarce; /* of a wanted host: exchange/unproven.c */
 	struct md_host_wanted wanted;
 	struct md_desc *desc; /* NULL until complete */
 	struct md_host_content content; /* of @desc */

@@ -31,6 +31,7 @@ struct md_target_user {
 	size_t n_refs; /* from targets, of payers and of needs */
 	uint64_t room_at_ns; /* token bucket: MD_QUERY_RATE */
 	struct md_limit hinted; /* MD_QUERY_RATE, too: of md_targets_ask_hinted() */
+	struct md_limit scarce; /* of targets that have never answered: exchange/unproven.c */
 };
 
 struct md_target_need {

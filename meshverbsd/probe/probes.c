@@ -167,16 +167,16 @@ uint64_t md_probe_interval(const struct md_probes *probes, const struct md_probe
 	return larger(probes->interval_ns, n_alike(probes, p, probes->n_scheduled) * MD_S / MD_PROBES_PER_S);
 }
 
-/* ns between two rounds of the path, if it is suspect */
-static uint64_t part_of(const struct md_probes *probes, const struct md_probe *p)
+/* ns between two rounds of the path, if it and @n paths of all accounts are suspect */
+static uint64_t pace_of_suspects(const struct md_probes *probes, const struct md_probe *p, size_t n)
 {
-	return larger(md_probes_part(probes),
-		      n_alike(probes, p, probes->n_suspect) * (1 + MD_WITNESSES_MAX) * MD_S / MD_PROBES_BURST_PER_S);
+	return larger(md_probes_part(probes), n_alike(probes, p, n) * (1 + MD_WITNESSES_MAX) * MD_S / MD_PROBES_BURST_PER_S);
 }
 
 uint64_t md_probe_pace(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
-	uint64_t interval = md_probe_interval(probes, p), pace = p->suspect ? part_of(probes, p) : interval;
+	uint64_t interval = md_probe_interval(probes, p);
+	uint64_t pace = p->suspect ? pace_of_suspects(probes, p, probes->n_suspect) : interval;
 	uint64_t since = p->suspect ? p->suspicion.since_ns : larger(p->answered_ns, p->begun_ns);
 	uint64_t brisk = BRISK_INTERVALS * larger(probes->interval_ns, pace), age = now_ns > since ? now_ns - since : 0;
 
@@ -246,9 +246,19 @@ void md_probes_not_after(struct md_probes *probes, uint64_t at_ns)
 		md_probes_set_next(probes, at_ns);
 }
 
-void md_probe_await(struct md_probes *probes, struct md_probe *p)
+/*
+ * A path whose echo is missing is probed at once, with witnesses, and each witness whose echo is missing likewise: who
+ * answers most probes would have all paths probed in each turn. So a path that was suspect lately keeps its schedule.
+ */
+bool md_probe_was_suspect_lately(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
-	if (p->answered == p->number || p->state == MV_PROBED_UNKNOWN || p->state == MV_PROBED_DOWN)
+	return p->suspicion.since_ns && now_ns - p->suspicion.since_ns < pace_of_suspects(probes, p, probes->n_scheduled);
+}
+
+void md_probe_await(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	if (p->answered == p->number || p->state == MV_PROBED_UNKNOWN || p->state == MV_PROBED_DOWN ||
+	    md_probe_was_suspect_lately(probes, p, now_ns))
 		return;
 	probes->n_awaited += !p->awaited;
 	p->awaited = true;

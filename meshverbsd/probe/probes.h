@@ -140,6 +140,7 @@ struct md_probe {
 	enum mv_probed state; /* readable by others, as are the next four */
 	bool suspect;
 	bool awaited; /* not suspect; its newest probe has had neither an answer nor a review */
+	bool met; /* an echo, a challenge or a probe has come over it: somebody is there */
 	bool host_told; /* by an echo; else the map of GIDs is asked again */
 	struct md_probe_host *host; /* the host that answers, or that holds the address; NULL: not known */
 	TAILQ_ENTRY(md_probe) of_host; /* in md_probe_host.paths */
@@ -193,13 +194,14 @@ struct md_probes {
 	/* regular_ns: next probe by schedule. awaited_ns: next missing echo, valid while @n_awaited. next_ns is the earlier one */
 	uint64_t regular_ns, awaited_ns;
 	uint64_t turn;
+	uint64_t begins_room_ns; /* token bucket: first probes of paths, MD_PROBES_BURST_PER_S */
 	/* from 1: changes of paths into or out of doubt, and other changes that routing depends on; see md_probe_is_doubted() */
 	uint64_t n_changes;
 	uint32_t dropped; /* at the last tick */
 	unsigned int n_put_off; /* ticks put off because datagrams waited; each other tick takes one back */
 	struct {
 		uint64_t sent, not_sent, held, spared, echoes, stray, down, recovered, rounds, void_rounds, late, warnings;
-		uint64_t compared; /* paths that were looked at for suspects of the same host */
+		uint64_t compared; /* paths looked at for suspects: of the same host; if the send buffer has little room */
 	} count;
 };
 

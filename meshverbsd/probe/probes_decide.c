@@ -146,7 +146,7 @@ static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns
 	p->n_answered = 0;
 	if (p->suspect) {
 		check_round(probes, p, now_ns);
-	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
+	} else if ((p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) && !md_probe_was_suspect_lately(probes, p, now_ns)) {
 		md_probe_set_suspect(probes, p, true);
 		p->suspicion.since_ns = now_ns;
 		p->suspicion.excused_until_ns = 0;
@@ -161,30 +161,34 @@ static bool answers(const struct md_probe *p)
 }
 
 /* Is the suspect one of the MD_SCARCE_SUSPECTS with the most rounds? */
-static bool is_among_first(const struct md_probes *probes, const struct md_probe *suspect)
+static bool is_among_first(struct md_probes *probes, const struct md_probe *suspect)
 {
 	const struct md_probe *p, *next;
 	unsigned int n_before = 0;
 	bool earlier = true;
 
+	/* Thousands of paths may be probed in each second, and most of them are never among the first. */
+	if (!suspect->suspicion.rounds)
+		return false;
 	HASH_ITER(hh, probes->by_key, p, next) {
+		probes->count.compared++;
 		if (p == suspect)
 			earlier = false;
-		else if (p->suspect && p->suspicion.rounds >= suspect->suspicion.rounds + !earlier)
-			n_before++;
+		else if (p->suspect && p->suspicion.rounds >= suspect->suspicion.rounds + !earlier && ++n_before == MD_SCARCE_SUSPECTS)
+			return false;
 	}
-	return suspect->suspicion.rounds && n_before < MD_SCARCE_SUSPECTS;
+	return true;
 }
 
 /*
- * Paths that answer may always send. Other paths may while the buffer has room; then only the suspects closest to a
- * verdict, and each path once in MD_SCARCE_NS, because it may answer again.
+ * Paths that answer may always send. Other paths, also new ones, may while the buffer has room; then only the suspects
+ * closest to a verdict, and each path once in MD_SCARCE_NS, because it may answer again.
  */
-static bool has_room(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
+static bool has_room(struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
 	unsigned int waiting;
 
-	if (answers(p))
+	if (p->met && answers(p))
 		return true;
 	waiting = probes->ops->waiting(probes->arg, &p->key);
 	if (waiting < MD_SCARCE_PERCENT)
@@ -243,7 +247,7 @@ static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, c
 			continue;
 		send_probe(probes, p, true, now_ns);
 		if (p->n_scheduled) {
-			md_probe_await(probes, p);
+			md_probe_await(probes, p, now_ns);
 			/*
 			 * This probe replaces the scheduled one. A path that does not answer keeps its schedule,
 			 * because it has to be reviewed.
@@ -263,6 +267,21 @@ static unsigned int send_witnesses(struct md_probes *probes, const struct md_pro
 	unsigned int n = send_witnesses_that(true, probes, suspect, MD_WITNESSES_MAX, now_ns);
 
 	return n + send_witnesses_that(false, probes, suspect, MD_WITNESSES_MAX - n, now_ns);
+}
+
+/*
+ * A path that is new is probed at once. Whoever ends a watch and begins it anew, again and again, must not have it probed
+ * each time.
+ */
+static bool has_to_wait(struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
+{
+	if (p->sent_ns)
+		return false;
+	probes->begins_room_ns = larger(probes->begins_room_ns, now_ns);
+	if (probes->begins_room_ns - now_ns > MD_PROBES_PER_TURN * MD_S / MD_PROBES_BURST_PER_S)
+		return true;
+	probes->begins_room_ns += MD_S / MD_PROBES_BURST_PER_S;
+	return false;
 }
 
 /* Datagrams wait: is the tick put off? Whoever sends that many datagrams must not put off all ticks. */
@@ -295,14 +314,15 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 	HASH_ITER(hh, probes->by_key, p, next) {
 		uint64_t due_ns = md_probe_due(probes, p);
 
-		if (!p->n_scheduled || due_ns > now_ns + (p->suspect ? slack : 0) || n_sent >= MD_PROBES_PER_TURN)
+		if (!p->n_scheduled || due_ns > now_ns + (p->suspect ? slack : 0) || n_sent >= MD_PROBES_PER_TURN ||
+		    has_to_wait(probes, p, now_ns))
 			continue;
 		/* A late tick weakens no proof: both echoes had the same additional time. */
 		late |= now_ns > due_ns + probes->interval_ns;
 		review(probes, p, now_ns);
 		send_probe(probes, p, p->suspect, now_ns);
 		if (!p->suspect)
-			md_probe_await(probes, p);
+			md_probe_await(probes, p, now_ns);
 		n_sent++;
 		md_probe_schedule(probes, p, now_ns);
 	}

@@ -97,6 +97,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 		p->turn_answered = p->turns[echo->number % MD_PROBE_TURNS];
 	p->answered = echo->number;
 	p->answered_ns = now_ns;
+	p->met = true;
 	p->n_answered++;
 	if (sender) {
 		md_probe_set_host(probes, p, sender);
@@ -157,6 +158,7 @@ void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, 
 
 	if (!p || !md_probe_leads_to(p, sender))
 		return;
+	p->met = true;
 	confirmed = confirms(probes, p, probe, now_ns);
 	if (confirmed)
 		p->answered_ns = larger(p->answered_ns, p->heard.at_ns);
@@ -181,6 +183,7 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
 
 	if (!p || p->answered == p->number)
 		return;
+	p->met = true;
 	clear_suspicion(probes, p, now_ns);
 	end_warning(probes, p, now_ns);
 	p->number = p->answered; /* the probe under way was refused */

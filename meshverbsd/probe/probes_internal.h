@@ -62,8 +62,10 @@ uint64_t md_probe_behind_peer(const struct md_probes *probes, const struct md_pr
 void md_probe_schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns);
 /** md_probe_due - time of the next probe; earlier than scheduled if the last echo is overdue */
 uint64_t md_probe_due(const struct md_probes *probes, const struct md_probe *p);
+/** md_probe_was_suspect_lately - too lately to be suspect again? */
+bool md_probe_was_suspect_lately(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns);
 /** md_probe_await - expect an echo of a path just probed, not suspect; the caller calls md_probes_find_next() next */
-void md_probe_await(struct md_probes *probes, struct md_probe *p);
+void md_probe_await(struct md_probes *probes, struct md_probe *p, uint64_t now_ns);
 /** md_probe_await_no_more - the echo has arrived, or has been reviewed */
 void md_probe_await_no_more(struct md_probes *probes, struct md_probe *p);
 /** md_probes_find_next - compute the time of the next tick over all paths; once in a tick */

@@ -74,7 +74,8 @@ static void count_scheduled(struct md_probes *probes, struct md_probe_watch *wat
 	probes->n_scheduled += was ? (size_t)-1 : 1;
 	probes->n_changes++;
 	p->begun_ns = now_ns;
-	p->next_ns = was ? UINT64_MAX : now_ns;
+	/* At once if it is new, else by its schedule: see has_to_wait(). */
+	p->next_ns = was ? UINT64_MAX : larger(now_ns, p->sent_ns ? p->sent_ns + md_probe_interval(probes, p) : 0);
 	md_probes_not_after(probes, p->next_ns);
 	if (was) {
 		md_probe_set_suspect(probes, p, false);

@@ -309,6 +309,12 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_SCARCEST_PERCENT   75
 #define MD_SCARCE_SUSPECTS    4 /* suspects that get all their probes: a few complete verdicts are worth more than many halves */
 #define MD_SCARCE_NS          MD_S
+/*
+ * Datagrams to addresses that have shown no cookie, in a second, from SCARCE on (exchange/unproven.c): of a link, to a
+ * wanted host, and for an account that asks for hosts. From SCARCEST on there are none. Where nobody has such an address,
+ * the kernel keeps the datagram for three seconds.
+ */
+#define MD_SCARCE_UNPROVEN    16
 
 #define MD_LOG_AGAIN_NS (60 * MD_S) /* the log names a refused host, or other reason, at most so often */
 

@@ -18,6 +18,7 @@ static uint64_t now_ns, n_sent;
 static bool dead[2]; /* of an account, all paths but the last one */
 static unsigned int answers_pct; /* of probes on dead paths */
 static unsigned int n_of[2]; /* paths of an account */
+static unsigned int waiting_pct; /* of the send buffer, in use */
 static struct {
 	struct md_probe_key key;
 	struct md_probe_wire wire;
@@ -52,7 +53,7 @@ static unsigned int on_waiting(void *arg, const struct md_probe_key *key)
 {
 	(void)arg;
 	(void)key;
-	return 0;
+	return waiting_pct;
 }
 
 static struct mv_host_id host_id(const struct md_probe_key *key)
@@ -92,7 +93,7 @@ static int setup(void **state)
 	now_ns = 100 * MD_S;
 	n_flying = n_sent = 0;
 	dead[0] = dead[1] = false;
-	n_of[0] = n_of[1] = answers_pct = 0;
+	n_of[0] = n_of[1] = answers_pct = waiting_pct = 0;
 	rng = 1;
 	md_probes_init(&probes, &ops, NULL, INTERVAL, 3, 0x1234567);
 	return 0;
@@ -148,7 +149,7 @@ static void run(uint64_t for_ns)
 {
 	uint64_t until_ns = now_ns + for_ns, next_ns;
 
-	while ((next_ns = md_probes_hurries(&probes) ? 0 : probes.next_ns) < until_ns) {
+	while (now_ns < until_ns && (next_ns = md_probes_hurries(&probes) ? 0 : probes.next_ns) < until_ns) {
 		now_ns = next_ns > now_ns ? next_ns : now_ns;
 		if (probes.next_ns <= now_ns)
 			md_probes_tick(&probes, true, 0, now_ns);
@@ -236,21 +237,122 @@ static void test_many_die(void **state)
 	assert_int_equal(probes.n_suspect, 0);
 }
 
-/* Whoever answers some probes of thousands of paths does not have the others' suspects probed without end. */
+/*
+ * Whoever answers some probes does not have the others' suspects probed without end, nor witnesses whose echo is missing
+ * suspected in turn.
+ */
 static void test_some_answer(void **state)
 {
+	static const unsigned int ns[] = {64, 256, MD_WATCHES_PER_CLIENT, N_MANY};
+	const uint64_t most = 5 * 5 / 2 * MD_PROBES_BURST_PER_S;
 	uint64_t until_ns;
 
 	(void)state;
+	for (size_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++) {
+		watch_many(ns[i]);
+		dead[0] = false;
+		run(5 * MD_S);
+		dead[0] = true;
+		for (answers_pct = 5; answers_pct < 100; answers_pct += 15) {
+			n_sent = 0;
+			/* Not to the end, if it takes that long. */
+			for (until_ns = now_ns + 5 * MD_S; now_ns < until_ns && n_sent < most;)
+				run(MD_MS);
+			assert_in_range(n_sent, 1, most - 1);
+		}
+	}
+}
+
+/* How often in a second a path is probed whose watches end, or become those of an alternate path, and begin anew. */
+static uint64_t probed_again(uint8_t between)
+{
+	uint64_t until_ns = now_ns + MD_S;
+
+	n_sent = 0;
+	while (now_ns < until_ns) {
+		for (unsigned int i = 0; i < MD_PROBES_PER_TURN; i++) {
+			watch(0, i, between, &lists[0]);
+			watch(0, i, MV_WATCH_WORK, &lists[0]);
+		}
+		run(MD_MS);
+	}
+	return n_sent;
+}
+
+/* Whoever watches paths anew without end does not have them probed each time; a new path of another is. */
+static void test_watched_anew(void **state)
+{
+	(void)state;
 	watch_many(N_MANY);
 	run(5 * MD_S);
+	assert_in_range(probed_again(0), 1, 2 * MD_PROBES_BURST_PER_S);
+	assert_in_range(probed_again(MV_WATCH_ALTERNATE), 1, 2 * MD_PROBES_BURST_PER_S);
+	watch(1, 0, MV_WATCH_WORK, &others);
+	probed_again(0);
+	assert_int_equal(state_of(1, 0), MV_PROBED_UP);
+}
+
+/*
+ * Probes to addresses where nobody is stay in the send buffer for seconds. Whoever watches ever new paths to such addresses
+ * leaves half of the buffer to others: to beacons, and to paths that answer.
+ */
+static void test_new_paths_leave_room(void **state)
+{
+	(void)state;
+	watch(1, 0, MV_WATCH_WORK, &others);
+	watch(1, 1, MV_WATCH_WORK, &others);
+	run(MD_S);
 	dead[0] = true;
-	for (answers_pct = 5; answers_pct < 80; answers_pct += 45) {
-		n_sent = 0;
-		/* Not to the end, if it takes that long. */
-		for (until_ns = now_ns + 5 * MD_S; now_ns < until_ns && n_sent < 10 * MD_PROBES_BURST_PER_S;)
-			run(MD_MS);
-		assert_in_range(n_sent, 1, 10 * MD_PROBES_BURST_PER_S - 1);
+	waiting_pct = MD_SCARCER_PERCENT;
+	watch_many(N_MANY);
+	n_sent = 0;
+	probed_again(0);
+	assert_int_equal(state_of(1, 0), MV_PROBED_UP);
+	/* Two paths answer. */
+	assert_in_range(n_sent, 1, 2 * MD_S / INTERVAL + 2);
+}
+
+/* A new path on which somebody asks for a cookie is probed again at once: somebody is there. */
+static void test_challenged_path_has_room(void **state)
+{
+	const struct md_probe_key key = key_of(0, 0);
+
+	(void)state;
+	waiting_pct = MD_SCARCE_PERCENT;
+	watch(0, 0, MV_WATCH_WORK, &others);
+	watch(0, 1, MV_WATCH_WORK, &others);
+	dead[0] = true;
+	run(MD_MS);
+	assert_int_equal(n_sent, 2);
+	dead[0] = false;
+	md_probes_challenged(&probes, &key, now_ns);
+	run(MD_MS);
+	assert_int_equal(state_of(0, 0), MV_PROBED_UP);
+}
+
+/* Where the send buffer has little room, paths that are not among the first suspects do not look at all others. */
+static void test_little_room(void **state)
+{
+	(void)state;
+	waiting_pct = MD_SCARCE_PERCENT;
+	dead[0] = true;
+	watch_many(N_MANY);
+	run(5 * MD_S);
+	assert_true(probes.count.held > 0);
+	assert_int_equal(probes.count.compared, 0);
+	/* Thousands of suspects: the first ones are found soon. */
+	waiting_pct = 0;
+	dead[0] = false;
+	run(5 * MD_S);
+	dead[0] = true;
+	run(2 * MD_S);
+	waiting_pct = MD_SCARCE_PERCENT;
+	for (unsigned int i = 0; i < 2 * N_MANY / MD_PROBES_PER_TURN; i++) {
+		probes.count.compared = 0;
+		now_ns = probes.next_ns;
+		md_probes_tick(&probes, true, 0, now_ns);
+		assert_in_range(probes.count.compared, 0, 4 * N_MANY);
+		n_flying = 0;
 	}
 }
 
@@ -281,6 +383,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_shared_paths, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_some_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watched_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_new_paths_leave_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_challenged_path_has_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_little_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_suspects_look_together, setup, teardown),
 	};
 
