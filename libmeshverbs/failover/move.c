@@ -464,13 +464,13 @@ const char *mv_move_state_name(enum mv_move_state state)
 	case MV_MOVE_ACTIVE:
 		return "active";
 	case MV_MOVE_PASSTHROUGH:
-		return "native";
+		return "passthrough";
 	case MV_MOVE_QUIESCING:
 		return "quiescing";
 	case MV_MOVE_DRAINING:
-		return "fencing";
+		return "draining";
 	case MV_MOVE_DRAINED:
-		return "fenced";
+		return "drained";
 	case MV_MOVE_FAILED:
 		return "failed";
 	}

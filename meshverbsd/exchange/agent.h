@@ -52,7 +52,7 @@ static inline unsigned int md_share_of(const struct md_received *received)
 struct md_counts {
 	struct {
 		uint64_t sent, received, rejected;
-		uint64_t unchanged; /* the part of @received that had no news */
+		uint64_t unchanged; /* the part of @received that changed nothing */
 	} beacons;
 	struct {
 		uint64_t sent, received, refused;
@@ -181,10 +181,10 @@ struct md_prober {
 struct md_publishing {
 	struct md_published published;
 	uint64_t due_ns; /* 0: at once; UINT64_MAX: no directory is to be written */
-	bool rationed; /* @due_ns is late because @wakes has no room: other news does not wait for it */
-	bool unproven; /* the next directory has unproven news, which @wakes pays for */
+	bool rationed; /* @due_ns is late because @wakes has no room: other changes do not wait for it */
+	bool unproven; /* the next directory has unproven changes, which @wakes pays for */
 	uint64_t last_ns, cost_ns; /* when the last one was written; how long that took */
-	struct md_limit wakes; /* rate limit of directories that are written for unproven news */
+	struct md_limit wakes; /* rate limit of directories that are written for unproven changes */
 };
 
 /* Times of the next run, 0: at once, and the timer. Owner: due.c; others set a time to 0. */
@@ -273,11 +273,11 @@ uint64_t md_realtime_s(void);
 
 /* due.c: the timer. Return: 0 or -errno. */
 int md_due_start(struct md_agent *agent);
-/* The directory has to be written anew. @urgent: a port of some host went down, and connections wait for the news. */
+/* The directory has to be written anew. @urgent: a port of some host went down, and connections wait for the directory. */
 void md_due_directory(struct md_agent *agent, bool urgent);
 /*
- * The directory has to be written anew for news of @host. Limited to MD_WAKES_RATE, except for proven news, and for
- * urgent or signed news of a host on a path that is watched.
+ * The directory has to be written anew for changes of @host. Limited to MD_WAKES_RATE, except for proven changes, and for
+ * urgent or signed changes of a host on a path that is watched.
  */
 void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven);
 /* Look at all targets, and query those that are due. */
@@ -358,7 +358,7 @@ void md_trust_describe(struct md_agent *agent); /* our description has changed: 
 size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t **ret);
 void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex, const struct in6_addr *from,
 		   bool asks);
-/* A statement has arrived. Return: mask of enum md_news. */
+/* A statement has arrived. Return: mask of enum md_changes. */
 unsigned int md_trust_statement(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
 				uint64_t now_ns);
 void md_trust_confirm(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);

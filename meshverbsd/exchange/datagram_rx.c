@@ -36,7 +36,7 @@ static bool claim(struct md_agent *agent, struct md_host *host, const struct md_
 	return true;
 }
 
-/* A beacon without news: is a claim of its host late? */
+/* A beacon without changes: is a claim of its host late? */
 static void catch_up(struct md_agent *agent, const struct md_heard *heard, uint64_t now_ns)
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &heard->sender);
@@ -59,27 +59,27 @@ static bool may_query(struct md_agent *agent, struct md_host *host, const struct
 	       md_unproven_take(agent, MD_UNPROVEN_QUERY, host, &heard->ip, heard->ifindex, MD_QUERY_BYTES, now_ns);
 }
 
-/* Passes news of a host on: to the directory, and to messages that wait for the host. */
-static void take_news(struct md_agent *agent, const struct md_heard *heard, unsigned int news,
+/* Passes changes of a host on: to the directory, and to messages that wait for the host. */
+static void take_changes(struct md_agent *agent, const struct md_heard *heard, unsigned int changed,
 		      uint64_t now_ns)
 {
 	struct md_host *host = md_hosts_find(&agent->hosts, &heard->sender);
 
 	if (!host)
 		return;
-	if (news & MD_NEWS_WANTED && is_time_to_query(host, heard, now_ns) && may_query(agent, host, heard, now_ns)) {
+	if (changed & MD_CHANGED_WANTED && is_time_to_query(host, heard, now_ns) && may_query(agent, host, heard, now_ns)) {
 		host->queried = (struct md_host_queried){.at_ns = now_ns, .ifindex = heard->ifindex};
 		md_tx_query(agent, &heard->ip,
 			    IN6_IS_ADDR_LINKLOCAL(&heard->ip) ? heard->ifindex : 0);
 	}
-	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
+	if (changed & (MD_CHANGED_DESC | MD_CHANGED_SIGHTING)) {
 		md_due_routes(agent, host);
 		claim(agent, host, heard, now_ns);
 		md_msg_relay_known(&agent->msg_router.relay, now_ns);
 	}
-	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
-		md_due_heard(agent, host, news & MD_NEWS_DOWN, heard->proven);
-	if (news & MD_NEWS_HOST)
+	if (changed & (MD_CHANGED_DESC | MD_CHANGED_SIGHTING | MD_CHANGED_NAME))
+		md_due_heard(agent, host, changed & MD_CHANGED_DOWN, heard->proven);
+	if (changed & MD_CHANGED_HOST)
 		md_log(MD_DEBUG, "host %s: heard", host->name);
 }
 
@@ -107,12 +107,12 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 				       .proven = md_secure_has_key(agent->secure)};
 	struct md_beacon beacon;
 	struct md_host *host;
-	unsigned int news;
+	unsigned int changed;
 
 	agent->counts.beacons.received++;
 	/* We announce nothing on this netdev, or the beacon names no rail. */
 	if (!net || decode(agent, opened, &beacon) || beacon.rail == MD_NO_RAIL ||
-	    md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
+	    md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &changed)) {
 		agent->counts.beacons.rejected++;
 		return;
 	}
@@ -122,13 +122,13 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 	if (md_udp_is_ipv4(&received->ip))
 		agent->tx.ipv4_until_ns[net - agent->watch.view->nets] =
 			now_ns + 4 * beacon.interval_ms * MD_MS;
-	if (!news) {
+	if (!changed) {
 		agent->counts.beacons.unchanged++;
 		catch_up(agent, &heard, now_ns);
 		return;
 	}
-	take_news(agent, &heard, news, now_ns);
-	if (host && news & (MD_NEWS_HOST | MD_NEWS_SIGHTING | MD_NEWS_BACK))
+	take_changes(agent, &heard, changed, now_ns);
+	if (host && changed & (MD_CHANGED_HOST | MD_CHANGED_SIGHTING | MD_CHANGED_BACK))
 		greet(agent, host, received, opened, now_ns);
 }
 
@@ -166,7 +166,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	struct md_target *target;
 	struct md_beacon beacon;
 	struct md_host *host;
-	unsigned int news;
+	unsigned int changed;
 	size_t n;
 
 	agent->counts.entries.received++;
@@ -181,7 +181,7 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	heard.near = !target;
 	heard.wanted = target && md_target_is_wanted(target);
 	heard.account = wanters[0];
-	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
+	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &changed)) {
 		agent->counts.entries.rejected++;
 		return;
 	}
@@ -192,9 +192,9 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	if (target && md_target_answered(target, &opened->sender, now_ns)) {
 		if (host)
 			host->claimed.view = 0;
-		news |= MD_NEWS_SIGHTING;
+		changed |= MD_CHANGED_SIGHTING;
 	}
-	take_news(agent, &heard, news, now_ns);
+	take_changes(agent, &heard, changed, now_ns);
 }
 
 static void on_statement(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened, uint64_t now_ns)
@@ -202,7 +202,7 @@ static void on_statement(struct md_agent *agent, const struct md_received *recei
 	const struct md_heard heard = {
 		.sender = opened->sender, .start = opened->start, .ip = received->ip, .ifindex = received->ifindex};
 
-	take_news(agent, &heard, md_trust_statement(agent, received, opened, now_ns), now_ns);
+	take_changes(agent, &heard, md_trust_statement(agent, received, opened, now_ns), now_ns);
 }
 
 /* The other agent refused a datagram for want of a cookie. The cookie is here now, so send again. */

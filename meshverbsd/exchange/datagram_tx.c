@@ -393,7 +393,7 @@ bool md_tx_ask(void *arg, const struct md_target *target)
 	if (!md_unproven_may_query(agent, target, md_now()))
 		return false;
 	if (mv_gid_family(&target->gid) != MV_FAMILY_LINK_LOCAL) {
-		/* A host that queries us as well takes it as an answer. Then our query is no news, and uses up none of its MD_HINTS. */
+		/* A host that queries us as well takes it as an answer. Then our query tells nothing new, and uses up none of its MD_HINTS. */
 		if (target->tells)
 			send_entry(agent, &ip, agent->udp.port, 0, NULL);
 		return md_tx_query(agent, &ip, 0);

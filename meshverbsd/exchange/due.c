@@ -50,7 +50,7 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 
 static const struct md_rate wakes_rate = {.per_second = MD_WAKES_RATE, .burst = MD_WAKES_BURST};
 
-/* A directory for news that anybody can bring about. */
+/* A directory for changes that anybody can bring about. */
 static void ration(struct md_agent *agent, bool urgent)
 {
 	struct md_publishing *publishing = &agent->publishing;
@@ -65,7 +65,7 @@ static void ration(struct md_agent *agent, bool urgent)
 }
 
 /*
- * Every new directory wakes all processes of this host. An attacker can invent hosts with keys, so the news of a host
+ * Every new directory wakes all processes of this host. An attacker can invent hosts with keys, so the changes of a host
  * is rationed unless a process watches a path to it.
  */
 void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven)

@@ -288,11 +288,11 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 	bool again = was_vouched && host->vouch->said.start != said->start;
 	enum md_trust_in before = host->vouch ? host->vouch->trust : MD_TRUST_PINNED,
 			 in = decide(agent, host, said, on_link);
-	unsigned int news;
+	unsigned int changed;
 
 	if (in == MD_TRUST_PINNED && md_secure_peer(agent->secure, &host->id, &said->box))
 		in = MD_TRUST_UNPINNED;
-	if (md_hosts_vouch(&agent->hosts, host, said, digest, in, &news))
+	if (md_hosts_vouch(&agent->hosts, host, said, digest, in, &changed))
 		return 0;
 	if (!was_vouched)
 		host->vouch->is_new = !was_known;
@@ -313,7 +313,7 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
 		md_due_heard(agent, host, false, false);
 	}
-	return news;
+	return changed;
 }
 
 /*

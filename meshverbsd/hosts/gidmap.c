@@ -362,7 +362,7 @@ void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id,
 
 /*
  * Claims have to be settled anew when a net of ours comes up or a subnet changes. A link that only goes down calls no
- * claim into question, and the news of it must reach programs without delay.
+ * claim into question, and this must reach programs without delay.
  */
 static void follow_ground(struct md_gidmap *map, const struct md_view *view)
 {

@@ -331,27 +331,27 @@ static inline unsigned int md_heard_share(const struct md_heard *heard)
 }
 
 /* What a beacon has changed, or requires: bits. */
-enum md_news {
-	MD_NEWS_HOST = 1, /* the host is new, or its agent has restarted */
+enum md_changes {
+	MD_CHANGED_HOST = 1, /* the host is new, or its agent has restarted */
 	/*
 	 * A rail is heard on a new netdev, or for the first time since its agent started; that agent does not hear us
 	 * there yet. Or a description has come that tells which rail it is.
 	 */
-	MD_NEWS_SIGHTING = 2,
-	MD_NEWS_DESC = 4, /* the description has changed: the directory is to be written anew */
-	MD_NEWS_WANTED = 8, /* the description is not known: ask for it */
-	MD_NEWS_NAME = 16, /* the name has changed */
-	MD_NEWS_DOWN = 32, /* with MD_NEWS_DESC: fewer rails of the host are up than before */
+	MD_CHANGED_SIGHTING = 2,
+	MD_CHANGED_DESC = 4, /* the description has changed: the directory is to be written anew */
+	MD_CHANGED_WANTED = 8, /* the description is not known: ask for it */
+	MD_CHANGED_NAME = 16, /* the name has changed */
+	MD_CHANGED_DOWN = 32, /* with MD_CHANGED_DESC: fewer rails of the host are up than before */
 	/*
 	 * A rail that is heard as before was down meanwhile, so its agent does not hear us there. The directory stays as it
-	 * is. Anybody can forge the generation that says so, also of a signed host, whose news are not rationed.
+	 * is. Anybody can forge the generation that says so, also of a signed host, whose changes are not rationed.
 	 */
-	MD_NEWS_BACK = 64,
+	MD_CHANGED_BACK = 64,
 };
 
 /**
  * md_hosts_hear - take a beacon or an answer
- * @ret_news: mask of enum md_news; written unless -EALREADY, -EINVAL, -ESTALE, or an error for a new host is returned
+ * @ret_changed: mask of enum md_changes; written unless -EALREADY, -EINVAL, -ESTALE, or an error for a new host is returned
  *
  * An answer says nothing of links. If beacons of the host are heard, an answer counts only when it comes from an
  * address of theirs, or from one in the host's description. An unproven answer from any other address does not count
@@ -372,21 +372,21 @@ enum md_news {
  * -EALREADY: sent by this host; -EINVAL: the sender's id is zero.
  */
 int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard, const struct md_beacon *beacon,
-		  uint64_t now_ns, unsigned int *ret_news);
+		  uint64_t now_ns, unsigned int *ret_changed);
 
 /**
  * md_hosts_vouch - a statement of a host has been verified
  * @said: its content, copied
  * @digest: hash of the statement, copied
  * @trust: result of the check against the pinned key
- * @ret_news: MD_NEWS_WANTED and MD_NEWS_DESC, or 0
+ * @ret_changed: MD_CHANGED_WANTED and MD_CHANGED_DESC, or 0
  *
  * When the host becomes vouched for, a description that differs from the statement is dropped.
  *
  * Return: 0; -ENOMEM.
  */
 int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md_statement *said,
-		   const uint8_t digest[MD_CONTENT_BYTES], enum md_trust_in trust, unsigned int *ret_news);
+		   const uint8_t digest[MD_CONTENT_BYTES], enum md_trust_in trust, unsigned int *ret_changed);
 void md_hosts_unvouch(struct md_hosts *hosts, struct md_host *host);
 
 /**

@@ -61,7 +61,7 @@ static void hear_answer(struct md_host_told *told, const struct md_heard *heard,
 }
 
 static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
-		      const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
+		      const struct md_beacon *beacon, uint64_t now_ns, unsigned int *changed)
 {
 	bool overruled = is_overruled(host, heard, now_ns);
 	int err;
@@ -75,7 +75,7 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 		return 0;
 	if (heard->start != host->start) {
 		hear_restart(host, heard);
-		*news |= MD_NEWS_HOST;
+		*changed |= MD_CHANGED_HOST;
 	}
 	if (heard->counter > host->counter)
 		host->counter = heard->counter;
@@ -84,24 +84,24 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 		host->agent_version = beacon->agent_version;
 	if (strcmp(host->name, beacon->name)) {
 		memcpy(host->name, beacon->name, sizeof(host->name));
-		*news |= MD_NEWS_NAME;
+		*changed |= MD_CHANGED_NAME;
 	}
 	if (heard->answer) {
 		hear_answer(&host->told, heard, md_host_lifetime_ms(beacon->interval_ms), now_ns);
 	} else {
-		err = md_hosts_hear_sighting(hosts, host, heard, beacon, now_ns, news);
+		err = md_hosts_hear_sighting(hosts, host, heard, beacon, now_ns, changed);
 		if (err)
 			return err;
 		host->neighbour = true;
 	}
-	return md_hosts_hear_desc(hosts, host, heard, beacon, now_ns, news);
+	return md_hosts_hear_desc(hosts, host, heard, beacon, now_ns, changed);
 }
 
 int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
-		  const struct md_beacon *beacon, uint64_t now_ns, unsigned int *ret_news)
+		  const struct md_beacon *beacon, uint64_t now_ns, unsigned int *ret_changed)
 {
 	struct md_host *host = md_hosts_find(hosts, &heard->sender);
-	unsigned int news = 0;
+	unsigned int changed = 0;
 	int err;
 
 	if (id_is(&heard->sender, &hosts->self))
@@ -120,9 +120,9 @@ int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
 		if (err)
 			return err;
 		host->start = heard->start;
-		news |= MD_NEWS_HOST;
+		changed |= MD_CHANGED_HOST;
 	}
-	err = hear_known(hosts, host, heard, beacon, now_ns, &news);
-	*ret_news = news;
+	err = hear_known(hosts, host, heard, beacon, now_ns, &changed);
+	*ret_changed = changed;
 	return err;
 }

@@ -154,7 +154,7 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 static const struct md_rate changes_rate = {.per_second = MD_CHANGES_RATE, .burst = MD_CHANGES_BURST};
 
 int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon,
-		       uint64_t now_ns, unsigned int *news)
+		       uint64_t now_ns, unsigned int *changed)
 {
 	uint32_t n_up = host->desc ? md_desc_n_up(host->desc) : 0;
 	/* Not rationed: proven ones, and signed ones, which take_desc() compares with the statement. */
@@ -170,7 +170,7 @@ int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struc
 		return 0;
 	/* The beacon has no description, or one that differs from the statement's generation. The caller asks for both. */
 	if (beacon->piece == MD_NO_PIECE || (md_host_is_vouched(host) && beacon->generation != host->vouch->said.generation)) {
-		*news |= MD_NEWS_WANTED;
+		*changed |= MD_CHANGED_WANTED;
 		return 0;
 	}
 	if (host->desc && rationed && !md_limit_has(&host->changes, &changes_rate, now_ns)) {
@@ -187,6 +187,6 @@ int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struc
 	if (rc && rationed)
 		md_limit_take(&host->changes, &changes_rate, now_ns);
 	if (rc)
-		*news |= md_desc_n_up(host->desc) < n_up ? MD_NEWS_DESC | MD_NEWS_DOWN : MD_NEWS_DESC;
+		*changed |= md_desc_n_up(host->desc) < n_up ? MD_CHANGED_DESC | MD_CHANGED_DOWN : MD_CHANGED_DESC;
 	return 0;
 }

@@ -154,7 +154,7 @@ static uint32_t rest_ms(const struct md_sighting *sighting, uint64_t now_ns)
 
 /* A rail that sends over IPv6 and IPv4 has one sighting, with the address heard last. */
 int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
-			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
+			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *changed)
 {
 	struct md_sighting *sighting = find_sighting(&host->sightings, heard->ifindex, beacon->rail);
 	bool known = sighting && sighting->start == heard->start;
@@ -175,9 +175,9 @@ int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const s
 		return err;
 	life_ms = life_ms > least_ms ? life_ms : least_ms;
 	if (!known || has_rail != had_rail)
-		*news |= MD_NEWS_SIGHTING;
+		*changed |= MD_CHANGED_SIGHTING;
 	if (back)
-		*news |= MD_NEWS_BACK;
+		*changed |= MD_CHANGED_BACK;
 	*sighting = (struct md_sighting){
 		.ip = heard->ip,
 		.start = heard->start,

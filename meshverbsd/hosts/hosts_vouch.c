@@ -13,11 +13,11 @@ static bool is_as_said(const struct md_host *host, const struct md_statement *sa
 }
 
 int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md_statement *said,
-		   const uint8_t digest[MD_CONTENT_BYTES], enum md_trust_in trust, unsigned int *ret_news)
+		   const uint8_t digest[MD_CONTENT_BYTES], enum md_trust_in trust, unsigned int *ret_changed)
 {
 	bool was_vouched = md_host_is_vouched(host);
 
-	*ret_news = 0;
+	*ret_changed = 0;
 	if (!host->vouch)
 		host->vouch = calloc(1, sizeof(*host->vouch));
 	if (!host->vouch)
@@ -38,7 +38,7 @@ int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md
 		memcpy(host->name, said->name, sizeof(host->name));
 		return 0;
 	}
-	*ret_news = host->desc ? MD_NEWS_WANTED | MD_NEWS_DESC : MD_NEWS_WANTED;
+	*ret_changed = host->desc ? MD_CHANGED_WANTED | MD_CHANGED_DESC : MD_CHANGED_WANTED;
 	md_hosts_drop_desc(hosts, host);
 	host->generation = 0;
 	return 0;

@@ -60,7 +60,7 @@ void md_hosts_bound_wants(struct md_hosts *hosts, const struct md_host *host);
 
 /** md_hosts_hear_desc - take the description, or the piece of one, in a beacon. Return: as md_hosts_hear() */
 int md_hosts_hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard, const struct md_beacon *beacon,
-		       uint64_t now_ns, unsigned int *news);
+		       uint64_t now_ns, unsigned int *changed);
 /** md_hosts_drop_desc - call md_hosts.leaving() and free the description, if any */
 void md_hosts_drop_desc(struct md_hosts *hosts, struct md_host *host);
 
@@ -94,7 +94,7 @@ void md_hosts_expire_partials(struct md_hosts *hosts, struct md_host *host, uint
  * Return: 0; -ENOSPC: the link has as many of the host's as any other; -ENOMEM.
  */
 int md_hosts_hear_sighting(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
-			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news);
+			   const struct md_beacon *beacon, uint64_t now_ns, unsigned int *changed);
 /**
  * md_hosts_sweep_sightings - remove expired sightings, and all on netdev @ifindex (0: none)
  *

@@ -224,7 +224,7 @@ bool md_target_expects(const struct md_target *target, uint64_t now_ns)
 
 bool md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)
 {
-	bool news = !is_answering(target) || memcmp(&target->host, host, sizeof(*host));
+	bool changed = !is_answering(target) || memcmp(&target->host, host, sizeof(*host));
 
 	target->host = *host;
 	target->answered_ns = now_ns;
@@ -235,7 +235,7 @@ bool md_target_answered(struct md_target *target, const struct mv_host_id *host,
 		target->tells = false;
 		target->next_ns = target->regular_ns;
 	}
-	return news;
+	return changed;
 }
 
 bool md_targets_may_answer(const struct md_targets *targets, const struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)

@@ -53,7 +53,7 @@ void md_probe_untold(struct md_probes *probes, struct md_probe_watch *watch, boo
 }
 
 /* A warned process is told once the warning is over. */
-static bool is_news(const struct md_probe_watch *watch)
+static bool has_changed(const struct md_probe_watch *watch)
 {
 	const struct md_probe *p = watch->probe;
 
@@ -67,7 +67,7 @@ void md_probe_tell_one(struct md_probes *probes, struct md_probe_watch *watch)
 	const struct md_probe *p = watch->probe;
 	enum mv_probed state = as_seen_by(watch, p->state);
 
-	if (is_news(watch)) {
+	if (has_changed(watch)) {
 		watch->told = probes->ops->tell(probes->arg, watch->client, &p->key, state);
 		watch->told_probed = state;
 		watch->warned &= !watch->told;
@@ -80,13 +80,13 @@ void md_probe_tell(struct md_probes *probes, struct md_probe *p)
 	struct md_probe_watch *watch;
 
 	LIST_FOREACH(watch, &p->watches, of_path) {
-		if (!is_news(watch)) {
+		if (!has_changed(watch)) {
 			md_probe_untold(probes, watch, false);
 		} else if (probes->n_tells < MD_TELLS_AT_ONCE) {
 			probes->n_tells++;
 			md_probe_tell_one(probes, watch);
 		} else {
-			/* Whoever waits keeps the place: news without end would have the last ones never told. */
+			/* Whoever waits keeps the place: with changes without end the last ones would never be told. */
 			if (!watch->untold_prev)
 				md_probe_untold(probes, watch, true);
 			probes->n_hurry = probes->n_untold;

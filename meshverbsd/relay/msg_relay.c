@@ -331,16 +331,16 @@ static void send_unsent(struct md_msg_relay *relay)
 		if (++sent == AT_ONCE_MAX || !relay->n_unsent)
 			break;
 	}
-	relay->news = sent == AT_ONCE_MAX && relay->n_unsent; /* the others: in MD_KNOWN_NS */
+	relay->changed = sent == AT_ONCE_MAX && relay->n_unsent; /* the others: in MD_KNOWN_NS */
 }
 
-/* Others can make news without end, and thousands of messages may wait. */
+/* Others can make changes without end, and thousands of messages may wait. */
 void md_msg_relay_known(struct md_msg_relay *relay, uint64_t now_ns)
 {
-	relay->news = relay->n_unsent > 0;
-	if (!relay->news || now_ns < relay->known_ns)
+	relay->changed = relay->n_unsent > 0;
+	if (!relay->changed || now_ns < relay->known_ns)
 		return;
-	relay->news = false;
+	relay->changed = false;
 	relay->known_ns = now_ns + MD_KNOWN_NS;
 	send_unsent(relay);
 }
@@ -444,14 +444,14 @@ uint64_t md_msg_relay_next(const struct md_msg_relay *relay)
 	const struct md_msg *msg = first_due(relay);
 	uint64_t next_ns = msg ? msg->due_ns : UINT64_MAX;
 
-	return relay->news && relay->known_ns < next_ns ? relay->known_ns : next_ns;
+	return relay->changed && relay->known_ns < next_ns ? relay->known_ns : next_ns;
 }
 
 uint64_t md_msg_relay_tick(struct md_msg_relay *relay, uint64_t now_ns)
 {
 	struct md_msg *msg;
 
-	if (relay->news)
+	if (relay->changed)
 		md_msg_relay_known(relay, now_ns);
 	for (unsigned int i = 0; i < MD_TRIES_PER_TURN && (msg = first_due(relay)) && msg->due_ns <= now_ns; i++)
 		try_again(relay, msg, now_ns);

@@ -77,7 +77,7 @@ struct md_msg_relay {
 	void *arg;
 	uint64_t next_id;
 	size_t n, n_unsent, n_orphans;
-	bool news; /* a host has become known since messages that wait for one were looked at */
+	bool changed; /* a host has become known since messages that wait for one were looked at */
 	uint64_t known_ns; /* they are not looked at before this time */
 	struct md_msg *by_id, *by_text;
 	struct md_msgs tries[MD_TRIES + 1]; /* index: number of tries; each list is roughly in order of due_ns */

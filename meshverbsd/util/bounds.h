@@ -73,7 +73,7 @@
  */
 #define MD_NEW_GIDS_BURST 262144
 #define MD_NEW_GIDS_RATE  32768
-/* Directories for unproven news: a forger can invent hosts, each of which changes the directory and wakes all processes. */
+/* Directories for unproven changes: a forger can invent hosts, each of which changes the directory and wakes all processes. */
 #define MD_WAKES_BURST 32
 #define MD_WAKES_RATE  2
 
@@ -159,7 +159,7 @@
 #define MD_PUBLISH_FIRST_NS  (400 * MD_MS) /* delay after a restart: the old file is used until the neighbours have answered */
 #define MD_HEARTBEAT_NS      (500 * MD_MS)
 
-/* Slack of timers. The news of a port that went down passes two timers in each agent. */
+/* Slack of timers. That a port went down passes two timers in each agent. */
 #define MD_TIMER_US 10
 
 /* The view of this host's own devices and netdevs. */

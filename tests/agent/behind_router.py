@@ -26,7 +26,7 @@ class Routed(AgentTest):
         self.assertEqual(self.a.get("peers")["hosts"][0]["heard"], [])
         asked = {entry["name"]: entry["answers"] for entry in self.a.get("peers")["asked"]}
         self.assertEqual(asked, {"b": True, "c": False})
-        # That it goes on answering is no news.
+        # That it goes on answering is nothing new.
         def after_another_answer():
             """The writes of the directory by then."""
             received = self.a.metric("entries_received")
@@ -108,7 +108,7 @@ class Routed(AgentTest):
         talk.expect("looked 10.1.0.77")
 
     def test_another_rail(self):
-        """A host that answers at one address stays known by another when the first one's rail fails; news does not wait for its turn."""
+        """A host that answers at one address stays known by another when the first one's rail fails; a change does not wait for its turn."""
         for host, subnet, other in ((self.a, 3, 4), (self.b, 4, 3)):
             self.world.cable(host, "eth1", self.r, f"eth{subnet}", [f"10.{subnet}.0.2/24"], [f"10.{subnet}.0.1/24"])
             host.ip("route", "add", f"10.{other}.0.0/24", "via", f"10.{subnet}.0.1", "dev", "eth1")
@@ -133,7 +133,7 @@ class Routed(AgentTest):
         with self.a.mute("eth0"):
             self.b.device("mlx5_1", "eth0", ["10.2.0.3"])
             self.b.ip("addr", "add", "10.2.0.3/24", "dev", "eth0")
-            wait_for("the news", lambda: [rail["device"] for host in self.a.get("peers")["hosts"] for rail in host["rails"]] == ["mlx5_0", "mlx5_1"])
+            wait_for("the change", lambda: [rail["device"] for host in self.a.get("peers")["hosts"] for rail in host["rails"]] == ["mlx5_0", "mlx5_1"])
 
     def test_no_router_without_carrier(self):
         """As Probes.test_nothing_leaves_without_carrier: who connects through the router would wait for its entry."""

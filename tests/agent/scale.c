@@ -93,12 +93,12 @@ static unsigned int hear(const struct md_view *view, uint32_t host, uint32_t n_r
 			 const uint8_t *payload, size_t len, uint64_t now_ns)
 {
 	struct md_heard heard = {.start = 1};
-	unsigned int n_news = 0;
+	unsigned int n_changes = 0;
 
 	memcpy(&heard.sender.bytes[1], &host, sizeof(host));
 	for (uint32_t r = 0; r < n_rails; r++) {
 		struct md_beacon beacon;
-		unsigned int news;
+		unsigned int changed;
 
 		heard.counter++;
 		heard.ifindex = r + 1;
@@ -106,14 +106,14 @@ static unsigned int hear(const struct md_view *view, uint32_t host, uint32_t n_r
 		if (md_beacon_decode(payload, len, &beacon))
 			abort();
 		beacon.rail = (uint16_t)r;
-		if (md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news))
+		if (md_hosts_hear(&hosts, &heard, &beacon, now_ns, &changed))
 			abort();
-		if (!news)
+		if (!changed)
 			continue;
-		n_news++;
+		n_changes++;
 		md_gidmap_claim(&map, md_hosts_find(&hosts, &heard.sender), view, &targets);
 	}
-	return n_news;
+	return n_changes;
 }
 
 static size_t describe_host(uint32_t host, uint32_t n_rails, struct md_beacon *beacon,

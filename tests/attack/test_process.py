@@ -247,7 +247,7 @@ sys.stdin.read()
                 sock.bind((any_address, wire.PORT))
 
     def test_port_while_the_agent_starts_again(self):
-        """The service manager has it, and what came meanwhile is not taken for news."""
+        """The service manager has it, and what came meanwhile is not taken for a change."""
         self.v.stop()
         self.take_port()  # nobody keeps it
         self.v.manager = attacknet.Manager(os.environ["IN_NETNS"])

@@ -66,13 +66,13 @@ class Explain(unittest.TestCase):
             self.assertNotIn(why, explain.allowed({"port", "control"}))
             self.assertNotIn(why, explain.allowed({"port", "agent"}, infiniband=True))
 
-    def test_no_news(self):
-        """The failure is of 120.5 ms: only then it may be for want of news."""
+    def test_stale_directory(self):
+        """The failure is of 120.5 ms: only then it may be for want of a new directory."""
         failures = drive.Outcome([], SAID["client"], []).failures()
         for why in explain.NO_NEWS:
             explained = explain.Explained([(SAID["client"], failed("a", 0x11, why))])
-            for no_news, wrong in (((), True), ([(0.1, 0.12)], True), ([(0.121, 0.2)], True), ([(0.01, 0.02), (0.12, 0.13)], False)):
-                self.assertEqual(bool(explained.unexplained(failures, explain.allowed({"agent"}), no_news)), wrong)
+            for stale, wrong in (((), True), ([(0.1, 0.12)], True), ([(0.121, 0.2)], True), ([(0.01, 0.02), (0.12, 0.13)], False)):
+                self.assertEqual(bool(explained.unexplained(failures, explain.allowed({"agent"}), stale)), wrong)
             other = explain.Explained([(SAID["client"], failed("a", 0x11, "Protocol error"))])
             self.assertTrue(other.unexplained(failures, explain.allowed({"agent"}), [(0.12, 0.13)]))
 

@@ -121,7 +121,7 @@ static void check_hosts(const uint8_t *data, size_t size)
 {
 	struct md_hosts hosts = {0};
 	uint64_t now_ns = MD_S;
-	unsigned int news;
+	unsigned int changed;
 
 	while (size >= 4) {
 		struct md_heard heard = {
@@ -135,7 +135,7 @@ static void check_hosts(const uint8_t *data, size_t size)
 		if (len > size)
 			len = size;
 		if (!md_beacon_decode(data, len, &beacon))
-			md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news);
+			md_hosts_hear(&hosts, &heard, &beacon, now_ns, &changed);
 		data += len;
 		size -= len;
 		now_ns += 100 * MD_MS;

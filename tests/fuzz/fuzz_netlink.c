@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * mv_netlink_parse() and mv_netlink_apply() on any datagram, the latter as news to an empty snapshot and to what the former has made
+ * mv_netlink_parse() and mv_netlink_apply() on any datagram, the latter as changes to an empty snapshot and to what the former has made
  * of it; what they store must be sound enough for mv_decide().
  */
 #include "fuzz.h"

@@ -30,7 +30,7 @@ class DrainTest(ToolTest):
         self.assertEqual((got["safe"], got["timed_out"], got["qps"]), (False, True, []))
 
     def test_safe(self):
-        self.answers(qp(1, state="moved", rail="mlx5_1", movable=True), qp(2, device="mlx5_1", state="native", movable=True),
+        self.answers(qp(1, state="moved", rail="mlx5_1", movable=True), qp(2, device="mlx5_1", state="passthrough", movable=True),
                      qp(3, state="failed", movable=False), qp(4, state="init", movable=True))
         self.expect(["drain", "mlx5_0"], 0,
                     "mlx5_0:         drained, safe to pull: no connection that the agent knows of uses it\n")
@@ -58,7 +58,7 @@ class DrainTest(ToolTest):
         self.expect_uncertain()
 
     def test_stays(self):
-        self.answers(qp(1, state="native", movable=False, why=WHY), qp(2, qp_type=4),
+        self.answers(qp(1, state="passthrough", movable=False, why=WHY), qp(2, qp_type=4),
                      qp(3, device="mlx5_1", state="moved", rail="mlx5_0", movable=False, why="x"))
         got = self.run_json("drain", "mlx5_0", status=1)
         self.assertEqual((got["safe"], got["timed_out"]), (False, False))
@@ -78,7 +78,7 @@ class DrainTest(ToolTest):
             """))
 
     def test_time_is_up(self):
-        self.answers(qp(1), qp(2, state="native", movable=True))
+        self.answers(qp(1), qp(2, state="passthrough", movable=True))
         got = self.run_json("drain", "--timeout", "0", "mlx5_0", status=1)
         self.assertTrue(got["timed_out"])
         self.assertEqual([row["why"] for row in got["qps"]],

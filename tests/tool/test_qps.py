@@ -41,8 +41,8 @@ class QpsTest(ToolTest):
     def test_drained(self):
         why = "survive = off when it was made"
         self.agent(json.dumps({"qps": [
-            {"device": "mlx5_0", "drained": True, "qpn": 1, "status": {"state": "native", "movable": False, "why": why}},
-            {"device": "mlx5_1", "drained": False, "qpn": 2, "status": {"state": "native", "movable": True}},
+            {"device": "mlx5_0", "drained": True, "qpn": 1, "status": {"state": "passthrough", "movable": False, "why": why}},
+            {"device": "mlx5_1", "drained": False, "qpn": 2, "status": {"state": "passthrough", "movable": True}},
             {"device": "mlx5_1", "drained": 1, "qpn": 3, "status": {"movable": "no"}}]}).encode())
         rows = self.run_json("qps")["qps"]
         self.assertEqual([(row["drained"], row["movable"], row["why"]) for row in rows],

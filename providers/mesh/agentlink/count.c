@@ -39,7 +39,7 @@ void mesh_count_pause(enum mv_count first, uint64_t pause_ns)
 	mesh_unlock(&process->counts.lock);
 }
 
-void mesh_counts_news(void)
+void mesh_counts_changed(void)
 {
 	if (mesh_directory_agent())
 		mesh_thread_tell();

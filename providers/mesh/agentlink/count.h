@@ -19,11 +19,11 @@ void mesh_count(enum mv_count place);
 void mesh_count_pause(enum mv_count first, uint64_t pause_ns);
 
 /**
- * mesh_counts_news - an event for the operator: have the agent, if there is one, see the counters
+ * mesh_counts_changed - an event for the operator: have the agent, if there is one, see the counters
  *
  * Starts the helper thread if needed. Locks: none may be held.
  */
-void mesh_counts_news(void);
+void mesh_counts_changed(void);
 
 /**
  * mesh_counts_share - make a shared page with the counters, for a new agent

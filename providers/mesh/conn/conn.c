@@ -271,7 +271,7 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 	conns = mesh_conns_locked(false);
 	if (conns) {
 		mesh_conns_put_locked(conns, conn);
-		conns->news = true;
+		conns->changed = true;
 	}
 	mesh_conns_unlock();
 }
@@ -331,7 +331,7 @@ void mesh_conn_goes(struct mesh_conn *conn, const char device[static IBV_SYSFS_N
 			continue;
 		lead(other, conn);
 		mesh_conns_put_locked(conns, other);
-		conns->news = true;
+		conns->changed = true;
 	}
 	mesh_conns_unlock();
 }

@@ -263,7 +263,7 @@ struct mesh_conn_retry {
 	uint64_t limited_ns; /* waits to move since; 0: does not */
 };
 
-/* What the agent and the log were told last: connstatus.c, mesh_conn_tell_news(). conn->lock. */
+/* What the agent and the log were told last: connstatus.c, mesh_conn_tell_changes(). conn->lock. */
 struct mesh_conn_status {
 	bool told;
 	uint64_t tell_at_ns; /* not before; 0: at once */
@@ -381,14 +381,14 @@ void mesh_conn_unlink(struct mesh_conn *conn);
 
 /**
  * mesh_conn_queue - have the helper thread look at a connection in its next turn
- * @news: mesh_thread_wake() follows; false on the helper thread itself
+ * @changed: mesh_thread_wake() follows; false on the helper thread itself
  */
-void mesh_conn_queue(struct mesh_conn *conn, bool news);
+void mesh_conn_queue(struct mesh_conn *conn, bool changed);
 /** mesh_conn_queue_at - have the connection looked at by @due_ns, or earlier if that was asked before; helper thread */
 void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns);
 /** mesh_conn_put_off - have the connection looked at at @due_ns and not earlier, unless it is queued; helper thread */
 void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns);
-/** mesh_conn_connected - queue as news a connection whose own GID is known now; @passthrough: it never moves */
+/** mesh_conn_connected - queue, as changed, a connection whose own GID is known now; @passthrough: it never moves */
 void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool passthrough);
 /**
  * mesh_conn_untouched - may the lower provider alone handle a modify_qp after RTR?
@@ -421,8 +421,8 @@ static inline uint32_t mesh_conn_sq_psn(const struct mesh_conn *conn)
 {
 	return atomic_load_explicit(&conn->table.passthrough_sq_psn, memory_order_relaxed);
 }
-/** mesh_conns_news - was any connection queued with @news since the helper thread took the queue? */
-bool mesh_conns_news(void);
+/** mesh_conns_changed - was any connection queued with @changed since the helper thread took the queue? */
+bool mesh_conns_changed(void);
 
 /**
  * mesh_conns_queue_all - queue all connections that a new directory concerns; @anew: all connections, because a new

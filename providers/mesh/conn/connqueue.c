@@ -28,7 +28,7 @@ void mesh_conns_put_locked(struct mesh_conns *conns, struct mesh_conn *conn)
 	conn->schedule.put_back = false;
 }
 
-void mesh_conn_queue(struct mesh_conn *conn, bool news)
+void mesh_conn_queue(struct mesh_conn *conn, bool changed)
 {
 	struct mesh_conns *conns;
 
@@ -36,7 +36,7 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news)
 	conns = mesh_conns_locked(false);
 	if (conns) {
 		mesh_conns_put_locked(conns, conn);
-		conns->news |= news;
+		conns->changed |= changed;
 	}
 	mesh_conns_unlock();
 }
@@ -79,16 +79,16 @@ void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns)
 	mesh_conns_unlock();
 }
 
-bool mesh_conns_news(void)
+bool mesh_conns_changed(void)
 {
 	struct mesh_conns *conns;
-	bool news;
+	bool changed;
 
 	mesh_conns_lock();
 	conns = mesh_conns_locked(false);
-	news = conns && conns->news;
+	changed = conns && conns->changed;
 	mesh_conns_unlock();
-	return news;
+	return changed;
 }
 
 void mesh_conns_queue_all(bool anew)
@@ -104,7 +104,7 @@ void mesh_conns_queue_all(bool anew)
 			conn->table.registered &= !anew;
 			/*
 			 * Passthrough connections only care for messages. A connection that waits to move looks at all
-			 * news when it may.
+			 * the directory when it may.
 			 */
 			if (!conn->schedule.queued && (anew || (!conn->table.passthrough && !conn->schedule.waits)))
 				mesh_conns_put_locked(conns, conn);
@@ -184,7 +184,7 @@ struct mesh_conn *mesh_conns_take_all_locked(void)
 
 	if (!conns)
 		return NULL;
-	conns->news = false;
+	conns->changed = false;
 	take(&conns->overdue, SIZE_MAX, &end);
 	take(&conns->put_back, SIZE_MAX, &end);
 	take(&conns->queued, SIZE_MAX, &end);
@@ -201,7 +201,7 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 	conns = mesh_conns_locked(false);
 	*ret_next = UINT64_MAX;
 	if (conns) {
-		conns->news = false;
+		conns->changed = false;
 		queue_due(conns, now_ns, ret_next);
 		take_some(conns, &end);
 		put_back(conns, now_ns);
@@ -270,7 +270,7 @@ bool mesh_conns_next_mover(enum mesh_mover mover)
 			if (!atomic_exchange_explicit(&conn->flags.called, true, memory_order_relaxed))
 				atomic_fetch_add_explicit(&mesh_root.process->moves.n_called, 1, memory_order_relaxed);
 			mesh_conns_put_locked(conns, conn);
-			conns->news = true;
+			conns->changed = true;
 		}
 		mesh_conns_unlock();
 		mesh_conn_put(conn);

@@ -45,7 +45,7 @@ void mesh_conn_log_moved(struct mesh_conn *conn)
 static const char *state_name(const struct mesh_conn *conn)
 {
 	static const char *const names[] = {[MESH_CONN_INIT] = "init",
-					    [MESH_CONN_PASSTHROUGH] = "native",
+					    [MESH_CONN_PASSTHROUGH] = "passthrough",
 					    [MESH_CONN_HELD] = "held",
 					    [MESH_CONN_MOVED] = "moved",
 					    [MESH_CONN_FAILED] = "failed"};
@@ -108,7 +108,7 @@ void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
 	conn->status.told = false;
 }
 
-uint64_t mesh_conn_tell_news(struct mesh_conn *conn, uint64_t now_ns)
+uint64_t mesh_conn_tell_changes(struct mesh_conn *conn, uint64_t now_ns)
 {
 	const char *bound = mesh_conn_bound(conn);
 

@@ -14,7 +14,7 @@ void mesh_conn_log_moved(struct mesh_conn *conn);
 void mesh_conn_tell(struct mesh_conn *conn);
 /** mesh_conn_tell_later - the same after a delay, once hundreds of moves are over */
 void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns);
-/** mesh_conn_tell_news - tell and log changes; helper thread. Return: when to come again. */
-uint64_t mesh_conn_tell_news(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_tell_changes - tell and log changes; helper thread. Return: when to come again. */
+uint64_t mesh_conn_tell_changes(struct mesh_conn *conn, uint64_t now_ns);
 
 #endif

@@ -17,7 +17,7 @@ struct mesh_conns {
 	struct mesh_timer *timers; /* heap */
 	struct mesh_conn *followers; /* self-connected QPs that follow others, by @table.next_follower */
 	TAILQ_HEAD(mesh_movers, mesh_conn) waiting[MESH_MOVERS]; /* waiting to move, each with a reference */
-	bool news; /* another thread has queued a connection since the helper thread took the queue last */
+	bool changed; /* another thread has queued a connection since the helper thread took the queue last */
 };
 
 /** mesh_conns_lock, mesh_conns_unlock - process->conns.lock; what happens under it passes no cancellation point */

@@ -423,7 +423,7 @@ passthrough:
 			goto decided;
 	}
 	if (choice.differs || mesh_decide_needs_agreement(&decision))
-		mesh_counts_news();
+		mesh_counts_changed();
 	errno = saved_errno;
 out:
 	mesh_conn_put(conn);

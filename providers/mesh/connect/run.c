@@ -93,7 +93,7 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 	if (mesh_conn_negotiates(conn) && conn->blocked.device_again_ns)
 		sooner(&deadline, conn->blocked.device_again_ns);
 	if (!conn->gone)
-		sooner(&deadline, mesh_conn_tell_news(conn, now_ns));
+		sooner(&deadline, mesh_conn_tell_changes(conn, now_ns));
 	mesh_move_limiter_note(conn, true, now_ns);
 	mesh_conn_exit(conn);
 	return deadline;

@@ -132,7 +132,7 @@ bool mesh_path_failures_any(const struct mesh_conn *conn)
 	return failures && failures->n && has_failed(conn) && mesh_now_ns() - failures->since_ns >= grace_ns;
 }
 
-bool mesh_path_failures_news(const struct mesh_conn *conn, uint64_t generation)
+bool mesh_path_failures_outdated(const struct mesh_conn *conn, uint64_t generation)
 {
 	const struct mesh_conn_failures *failures = conn->failures;
 

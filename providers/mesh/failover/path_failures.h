@@ -24,8 +24,8 @@ void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_path_failures_forget - a new queue pair takes over the work: its own failure is not on the list yet */
 void mesh_path_failures_forget(struct mesh_conn *conn);
 
-/** mesh_path_failures_news - has the directory, now of @generation, changed since the queue pair that does the work failed? */
-bool mesh_path_failures_news(const struct mesh_conn *conn, uint64_t generation);
+/** mesh_path_failures_outdated - has the directory, now of @generation, changed since the queue pair that does the work failed? */
+bool mesh_path_failures_outdated(const struct mesh_conn *conn, uint64_t generation);
 
 /** mesh_path_failures_has - is the path on the list? @local and @remote may be any GIDs of the two ports. */
 bool mesh_path_failures_has(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote);

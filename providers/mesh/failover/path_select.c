@@ -230,7 +230,7 @@ size_t mesh_conn_path_again(const struct mesh_conn *conn, bool peer_asks, struct
 	mesh_path_now(conn, &request);
 	mesh_directory_paths(&request, &decision);
 	now = current(&request, &decision);
-	if (now == decision.n_paths || !(peer_asks || mesh_path_failures_news(conn, decision.generation)))
+	if (now == decision.n_paths || !(peer_asks || mesh_path_failures_outdated(conn, decision.generation)))
 		return 0;
 	*ret = decision.paths[now];
 	return mesh_path_doubt(ret, NULL) < MESH_PATH_SILENT ? drop_barred(conn, ret, 1) : 0;

@@ -92,15 +92,15 @@ static void refused(struct mesh_conn *conn)
 }
 
 /*
- * When all connections look at news. While many move, connections that are done can wait. Connections that wait to move
- * look at all news when they may, and connections that move only look at their peer.
+ * When all connections look at the new directory. While many move, connections that are done can wait. Connections that wait to move
+ * look at it when they may, and connections that move only look at their peer.
  */
 static void note_change(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
 {
 	uint64_t at_ns = mesh_many_move() && !urgent ? now_ns + LIVE_NS : now_ns;
 
-	if (at_ns < thread->news_at_ns)
-		thread->news_at_ns = at_ns;
+	if (at_ns < thread->directory_at_ns)
+		thread->directory_at_ns = at_ns;
 }
 
 /* A frame that concerns all connections. */
@@ -123,10 +123,10 @@ static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, 
 /* A frame that concerns the connections on a path. */
 static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
 {
-	enum mesh_path_monitor_change news = mesh_path_monitor_told(frame, now_ns);
+	enum mesh_path_monitor_change changed = mesh_path_monitor_told(frame, now_ns);
 
-	if (news != MESH_MONITOR_NOTHING)
-		note_change(thread, news == MESH_MONITOR_URGENT && mesh_some_prepare(), now_ns);
+	if (changed != MESH_MONITOR_NOTHING)
+		note_change(thread, changed == MESH_MONITOR_URGENT && mesh_some_prepare(), now_ns);
 }
 
 static void take_packs(struct mesh_thread *thread)

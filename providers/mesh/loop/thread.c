@@ -30,7 +30,7 @@
 #define ALONE_NS 1000000000ull
 /*
  * After something happened, poll some hundred times at growing intervals, then sleep. A wake-up would cost the program system calls, and
- * disturb its next calls on the same connection. Urgent news wake the thread all the same.
+ * disturb its next calls on the same connection. Urgent changes wake the thread all the same.
  */
 #define BRISK_MIN_NS 1000000ull
 #define BRISK_PART 16u /* interval: this part of the time since something happened */
@@ -173,12 +173,12 @@ static uint64_t pending_unregister_at(struct mesh_thread *thread, uint64_t now_n
 	return n ? now_ns + REGISTER_AGAIN_NS : UINT64_MAX;
 }
 
-/* Return: when to look at news. */
-static uint64_t look_at_news(struct mesh_thread *thread, uint64_t now_ns)
+/* Return: when to look at the new directory. */
+static uint64_t look_at_directory(struct mesh_thread *thread, uint64_t now_ns)
 {
-	if (thread->news_at_ns == UINT64_MAX || (now_ns < thread->news_at_ns && mesh_many_move()))
-		return thread->news_at_ns;
-	thread->news_at_ns = UINT64_MAX;
+	if (thread->directory_at_ns == UINT64_MAX || (now_ns < thread->directory_at_ns && mesh_many_move()))
+		return thread->directory_at_ns;
+	thread->directory_at_ns = UINT64_MAX;
 	mesh_conns_queue_all(false);
 	return UINT64_MAX;
 }
@@ -272,7 +272,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	if (!brisk)
 		atomic_store_explicit(&thread->helper.asleep, true, memory_order_seq_cst);
 	/* Connections that were queued before the flag was visible: do not sleep. */
-	if (!brisk && mesh_conns_news())
+	if (!brisk && mesh_conns_changed())
 		until_ns = 0;
 	n = mesh_rails_poll(fds, N_FIXED, mesh_root.process->read_rails.rails, n_rails, until_ns, now + CHECK_RAILS_NS);
 	atomic_store_explicit(&thread->helper.asleep, false, memory_order_relaxed);
@@ -341,7 +341,7 @@ static uint64_t run_section(struct lead *lead, enum section section, uint64_t (*
 static void run(struct mesh_thread *thread)
 {
 	struct lead lead = {.thread = thread};
-	uint64_t now, next, news, watches, ud, srqs, work, unregister, brisk, gather;
+	uint64_t now, next, changed, watches, ud, srqs, work, unregister, brisk, gather;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -362,12 +362,12 @@ static void run(struct mesh_thread *thread)
 		if (lead.lost)
 			break;
 		send_pending_unregister(thread);
-		news = look_at_news(thread, now);
+		changed = look_at_directory(thread, now);
 		next = run_conns(&lead, now, &worked);
 		if (lead.lost)
 			break;
-		if (news < next)
-			next = news;
+		if (changed < next)
+			next = changed;
 		watches = mesh_path_monitor_run(now);
 		if (watches < next)
 			next = watches;
@@ -382,7 +382,7 @@ static void run(struct mesh_thread *thread)
 		work = mesh_work_run(now);
 		if (work < next)
 			next = work;
-		if (mesh_conns_news())
+		if (mesh_conns_changed())
 			next = now;
 		if (worked)
 			thread->worked_at_ns = now;
@@ -434,7 +434,7 @@ static void *helper(void *arg)
 	struct mesh_thread *thread = arg;
 
 	thread->alone_at_ns = mesh_now_ns() + ALONE_NS;
-	thread->news_at_ns = UINT64_MAX;
+	thread->directory_at_ns = UINT64_MAX;
 	mesh_conns_queue_all(true); /* connections that were queued when no thread could be started */
 	run(thread);
 	return NULL;

@@ -46,7 +46,7 @@ struct mesh_thread {
 	uint64_t reconnect_ns; /* interval of connects; 0: connected, so RECONNECT_NS */
 	uint64_t watch_at_ns; /* do not watch the network for changes before */
 	uint64_t worked_at_ns; /* last time that anything happened */
-	uint64_t news_at_ns; /* when all connections look at the new directory; UINT64_MAX: not */
+	uint64_t directory_at_ns; /* when all connections look at the new directory; UINT64_MAX: not */
 	uint64_t alone_at_ns; /* when to check whether other threads are left */
 };
 

@@ -214,16 +214,16 @@ static void start(struct mesh_rail *rail)
 void mesh_mr_prereg(struct mesh_pd *spd)
 {
 	int cancel = mesh_keys_lock();
-	bool news = !spd->prereg && note_change(spd->rail);
+	bool changed = !spd->prereg && note_change(spd->rail);
 
 	spd->prereg = true;
 	mesh_keys_unlock(cancel);
-	if (news)
+	if (changed)
 		start(mesh_rail_ref(spd->rail));
 }
 
 /* Return: a PD, with a reference, whose rail needs a thread; NULL: none. */
-static struct mesh_pd *take_news(const struct ibv_pd *pd)
+static struct mesh_pd *take_changes(const struct ibv_pd *pd)
 {
 	int cancel = mesh_keys_lock();
 	struct mesh_pd *spd;
@@ -241,7 +241,7 @@ void mesh_mr_prereg_changed(const struct ibv_pd *pd)
 {
 	struct mesh_pd *spd;
 
-	while ((spd = take_news(pd))) {
+	while ((spd = take_changes(pd))) {
 		start(mesh_rail_ref(spd->rail));
 		mesh_pd_put(spd);
 	}

@@ -36,7 +36,7 @@ struct mesh_path_watch {
 struct mesh_path_monitor {
 	bool on; /* mesh_path_monitor_on() */
 	bool listens; /* the current agent has said PROBES */
-	bool news; /* an entry has to be sent, or sent again */
+	bool changed; /* an entry has to be sent, or sent again */
 	uint64_t changes; /* counts changes of the directory, and of the agent's room */
 	uint64_t again_ns; /* next repetition; UINT64_MAX: none */
 	struct mesh_path_watch *buckets[N_BUCKETS];
@@ -114,7 +114,7 @@ static struct mesh_path_watch *get(struct mesh_path_monitor *monitor, enum mv_wa
 		*bucket = path_watch;
 	}
 	path_watch->uses[use_of(watch)]++;
-	monitor->news |= path_watch->sent != mask_of(path_watch);
+	monitor->changed |= path_watch->sent != mask_of(path_watch);
 	return path_watch;
 }
 
@@ -123,7 +123,7 @@ static void put(struct mesh_path_monitor *monitor, struct mesh_path_watch *path_
 	size_t i;
 
 	path_watch->uses[use_of(watch)]--;
-	monitor->news |= path_watch->sent != mask_of(path_watch);
+	monitor->changed |= path_watch->sent != mask_of(path_watch);
 	/* Ends after one level: paths to compare with have none themselves. */
 	for (i = 0; watch == MV_WATCH_WORK && !path_watch->uses[WORK] && i < MESH_ALTERNATES; i++) {
 		if (path_watch->alternates[i])
@@ -150,7 +150,7 @@ void mesh_path_monitor_use(struct mesh_path_watch **place, enum mv_watch watch, 
 {
 	struct mesh_path_watch *before = *place;
 	struct mesh_path_monitor *monitor;
-	bool news = false;
+	bool changed = false;
 
 	if (!before && !local)
 		return;
@@ -161,10 +161,10 @@ void mesh_path_monitor_use(struct mesh_path_watch **place, enum mv_watch watch, 
 		*place = local ? get(monitor, watch, local, remote) : NULL;
 		if (before)
 			put(monitor, before, watch);
-		news = monitor->news;
+		changed = monitor->changed;
 	}
 	unlock();
-	if (news)
+	if (changed)
 		mesh_thread_wake(false);
 }
 
@@ -255,7 +255,7 @@ static void forget_all(struct mesh_path_monitor *monitor)
 		for (path_watch = monitor->buckets[i]; path_watch; path_watch = path_watch->next)
 			forget(path_watch);
 	if (monitor)
-		monitor->news = true;
+		monitor->changed = true;
 }
 
 void mesh_path_monitor_lost(void)
@@ -287,36 +287,36 @@ void mesh_path_monitor_changed(void)
 	monitor = mesh_root.process->monitor.all;
 	if (monitor) {
 		monitor->changes++;
-		monitor->news = true;
+		monitor->changed = true;
 	}
 	unlock();
 }
 
 static enum mesh_path_monitor_change take_path(struct mesh_path_watch *path_watch, enum mv_probed state)
 {
-	bool was_suspect = path_watch->suspect_ns, news = path_watch->state != state;
+	bool was_suspect = path_watch->suspect_ns, changed = path_watch->state != state;
 
 	path_watch->state = (uint8_t)state;
 	path_watch->answered = true;
 	path_watch->suspect_ns = 0;
-	return was_suspect ? MESH_MONITOR_URGENT : news ? MESH_MONITOR_CHANGED : MESH_MONITOR_NOTHING;
+	return was_suspect ? MESH_MONITOR_URGENT : changed ? MESH_MONITOR_CHANGED : MESH_MONITOR_NOTHING;
 }
 
 enum mesh_path_monitor_change mesh_path_monitor_told(const struct mv_frame *frame, uint64_t now_ns)
 {
-	enum mesh_path_monitor_change news = MESH_MONITOR_NOTHING;
+	enum mesh_path_monitor_change changed = MESH_MONITOR_NOTHING;
 	struct mesh_path_watch *path_watch;
 
 	lock();
 	path_watch = find(mesh_root.process->monitor.all, &frame->sgid, &frame->dgid);
 	if (path_watch && frame->type == MV_FRAME_PATH) {
-		news = take_path(path_watch, frame->probed);
+		changed = take_path(path_watch, frame->probed);
 	} else if (path_watch) {
 		path_watch->suspect_ns = now_ns;
-		news = MESH_MONITOR_CHANGED;
+		changed = MESH_MONITOR_CHANGED;
 	}
 	unlock();
-	return news;
+	return changed;
 }
 
 /* Has the agent no result, and is there a newer directory? */
@@ -357,8 +357,8 @@ static void tell_agent(struct mesh_path_monitor *monitor, struct mesh_path_watch
 		return;
 	}
 	/* After one frame without room, send no others. */
-	if (monitor->news || !send_watch(path_watch)) {
-		monitor->news = true;
+	if (monitor->changed || !send_watch(path_watch)) {
+		monitor->changed = true;
 		return;
 	}
 	path_watch->sent = mask_of(path_watch);
@@ -375,8 +375,8 @@ static bool drop_unused(struct mesh_path_monitor *monitor, struct mesh_path_watc
 
 	while ((path_watch = *at)) {
 		if (mask_of(path_watch) ||
-		    (monitor->listens && path_watch->sent && (monitor->news || !send_watch(path_watch)))) {
-			monitor->news |= !mask_of(path_watch);
+		    (monitor->listens && path_watch->sent && (monitor->changed || !send_watch(path_watch)))) {
+			monitor->changed |= !mask_of(path_watch);
 			at = &path_watch->next;
 			continue;
 		}
@@ -393,7 +393,7 @@ static void send_all(struct mesh_path_monitor *monitor, uint64_t now_ns)
 	bool room = false;
 	size_t i;
 
-	monitor->news = false;
+	monitor->changed = false;
 	monitor->again_ns = UINT64_MAX;
 	for (i = 0; i < N_BUCKETS; i++)
 		room |= drop_unused(monitor, &monitor->buckets[i]);
@@ -415,10 +415,10 @@ uint64_t mesh_path_monitor_run(uint64_t now_ns)
 
 	lock();
 	monitor = mesh_root.process->monitor.all;
-	if (monitor && (monitor->news || now_ns >= monitor->again_ns))
+	if (monitor && (monitor->changed || now_ns >= monitor->again_ns))
 		send_all(monitor, now_ns);
 	if (monitor)
-		next_ns = monitor->news ? now_ns + AGAIN_NS : monitor->again_ns;
+		next_ns = monitor->changed ? now_ns + AGAIN_NS : monitor->again_ns;
 	unlock();
 	return next_ns;
 }

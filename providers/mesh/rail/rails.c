@@ -370,16 +370,16 @@ static void rail_free(struct mesh_device_job *job)
 void mesh_rail_lose(struct mesh_rail *rail)
 {
 	int saved_errno = errno, cancel = mesh_cancel_off();
-	bool news;
+	bool changed;
 
 	mesh_lock(&mesh_root.process->rails_lock);
-	news = !mesh_rail_lost(rail);
-	if (news) {
+	changed = !mesh_rail_lost(rail);
+	if (changed) {
 		take_out(rail);
 		atomic_store_explicit(&rail->lost, true, memory_order_release);
 	}
 	mesh_unlock(&mesh_root.process->rails_lock);
-	if (news) {
+	if (changed) {
 		/* Connections that have moved there have to leave. */
 		atomic_store_explicit(&rail->ports_down, UINT32_MAX, memory_order_relaxed);
 		mesh_rail_clients.lost(rail);

@@ -29,7 +29,7 @@ static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct 
 	if (choice->index == attr->grh.sgid_index)
 		ah = mesh_ud_create_ah(mc, pd, attr, choice);
 	if (!ah && choice->differs)
-		mesh_counts_news();
+		mesh_counts_changed();
 	if (!ah)
 		mesh_paths_why_not(choice);
 	mesh_cancel_restore(cancel);

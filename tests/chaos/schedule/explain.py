@@ -28,7 +28,7 @@ GREETING_LOST = ("its work did not get through on any path",)
 # The same where all ports of the other host are down. Only failures in the time of such a fault are explained by that.
 NO_NEWS = ("its work did not get through on any path",)
 NO_NEWS_KINDS = ("agent", "second")
-NO_NEWS_S = 1.0  # after it: retries, and the wait for a path
+STALE_S = 1.0  # after it: retries, and the wait for a path
 
 
 def pairs_of(said):
@@ -60,9 +60,9 @@ class Explained:
         """What the log of either end says of this pair of queue pairs."""
         return [reason for pairs, reasons in self.ends if pair in pairs for reason in reasons.get(pairs[pair], ())]
 
-    def unexplained(self, failures, allowed, no_news=()):
-        """{pair: (its failures, what the logs say)} of those for which no allowed reason is given; @no_news: [(begin, end)], monotonic seconds"""
+    def unexplained(self, failures, allowed, stale=()):
+        """{pair: (its failures, what the logs say)} of those for which no allowed reason is given; @stale: [(begin, end)], monotonic seconds"""
         def allowed_for(lines):
-            blind = any(begin <= line.at <= end for line in lines for begin, end in no_news)
+            blind = any(begin <= line.at <= end for line in lines for begin, end in stale)
             return {*allowed, *(NO_NEWS if blind else ())}
         return {pair: (lines, self.why(pair)) for pair, lines in failures.items() if not set(self.why(pair)) & allowed_for(lines)}

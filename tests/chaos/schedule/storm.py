@@ -136,7 +136,7 @@ def group(args, place, program, options, kinds, random, tally):
     before = [len(log) for log in logs_of(place)]
     server, client = place.both(program, [*options, "-P", watch.PATH], ["env", *SANITIZED])
     alive = lambda: server.poll() is None and client.poll() is None  # noqa: E731
-    excused, no_news, done, times, begun, stalled = [], [], [], [], time.monotonic(), False
+    excused, stale, done, times, begun, stalled = [], [], [], [], time.monotonic(), False
     try:
         if not client.says("running", STUCK_S):
             raise RuntimeError(f"chaos-traffic does not start:\n{client.said()}{server.said()}")
@@ -156,7 +156,7 @@ def group(args, place, program, options, kinds, random, tally):
             if kind in faults.NO_PATH:
                 excused.append((since, time.monotonic() + EXCUSED_S))
             if kind in explain.NO_NEWS_KINDS:
-                no_news.append((since, time.monotonic() + explain.NO_NEWS_S))
+                stale.append((since, time.monotonic() + explain.STALE_S))
             if args.verbose:
                 print(f"   {since:.3f} {kind}: {what}, rail {rail}, {time.monotonic() - since:.3f} s{', STALLED' if stalled else ''}", flush=True)
         for end in (client, server):
@@ -174,7 +174,7 @@ def group(args, place, program, options, kinds, random, tally):
     tally.moved += sum(log.count("; moved to ") for log in logs)
     tally.surfaced += len(outcome.failures())
     explained = explain.Explained(zip(said, logs))
-    wrong = explained.unexplained(outcome.failures(), explain.allowed({kind for kind, _ in done}, place.world.has_infiniband()), no_news)
+    wrong = explained.unexplained(outcome.failures(), explain.allowed({kind for kind, _ in done}, place.world.has_infiniband()), stale)
     if outcome.consistent and not wrong:
         late = outcome.failures_but(excused)
         tally.late += len(late)

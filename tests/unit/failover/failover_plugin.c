@@ -288,7 +288,7 @@ void do_passthrough(unsigned int i)
 
 static void do_action(unsigned int i, const struct mv_move_action *action)
 {
-	static const char *const names[] = {"nothing", "send",  "prepare", "connect", "activate", "native",  "release",
+	static const char *const names[] = {"nothing", "send",  "prepare", "connect", "activate", "passthrough",  "release",
 					    "quiesce", "drain", "stay",    "flush",   "decide",   "stand by"};
 	struct end *e = &w.ends[i];
 

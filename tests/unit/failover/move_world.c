@@ -144,7 +144,7 @@ static void do_activate(unsigned int i, const struct mv_move_action *action)
 static void do_action(unsigned int i, const struct mv_move_action *action)
 {
 	static const char *const names[] = {"nothing",  "send",   "prepare", "connect",
-					    "activate", "native", "release"};
+					    "activate", "passthrough", "release"};
 	struct end *e = &w.ends[i];
 
 	if (action->type != MV_DO_SEND)

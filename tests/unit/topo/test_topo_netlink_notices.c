@@ -59,7 +59,7 @@ static void test_link_notices(void **state)
 	assert_false(mv_topo_netdev(&topo, 2)->up);
 	assert_int_equal(topo.n_addrs, 5);
 
-	/* It has left a bridge; its wireless part has something to say. Neither is news of the link itself. */
+	/* It has left a bridge; its wireless part has something to say. Neither is a change of the link itself. */
 	nl = (struct nlbuild){0};
 	nl_message(&nl, RTM_DELLINK, &bridge, sizeof(bridge));
 	nl_message(&nl, RTM_NEWLINK, &eth0, sizeof(eth0));
@@ -148,7 +148,7 @@ static void test_addr_notices(void **state)
 	mv_topo_fini(&topo);
 }
 
-/* Routes and rules are news, but nothing that a snapshot has. */
+/* Routes and rules are changes, but of nothing that a snapshot has. */
 static void test_route_notices(void **state)
 {
 	static const uint16_t types[] = {RTM_NEWROUTE, RTM_DELROUTE, RTM_NEWRULE, RTM_DELRULE};

@@ -436,11 +436,11 @@ static void test_moderation(void **state)
 }
 
 /* Nobody is told of our crafted connections. */
-int __wrap_mesh_thread_wake(bool news);
+int __wrap_mesh_thread_wake(bool changed);
 
-int __wrap_mesh_thread_wake(bool news)
+int __wrap_mesh_thread_wake(bool changed)
 {
-	(void)news;
+	(void)changed;
 	return 0;
 }
 

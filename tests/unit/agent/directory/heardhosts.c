@@ -51,9 +51,9 @@ struct md_host *host(unsigned int n)
 void hear(unsigned int n, uint64_t generation, const char *text, uint32_t ifindex, uint16_t rail, uint64_t now_ns)
 {
 	struct peer peer = {n, 1, generation, 1000, text};
-	unsigned int news;
+	unsigned int changed;
 
-	assert_int_equal(peers_hear(&hosts, &peer, ifindex, rail, now_ns, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, ifindex, rail, now_ns, &changed), 0);
 	md_gidmap_claim(&map, host(n), view, &targets);
 	md_gidmap_settle(&map, &hosts, view, &targets);
 }
@@ -61,9 +61,9 @@ void hear(unsigned int n, uint64_t generation, const char *text, uint32_t ifinde
 void tell(unsigned int n, const char *text, const char *address, uint64_t now_ns)
 {
 	struct peer peer = {n, 1, 1, 5000, text};
-	unsigned int news;
+	unsigned int changed;
 
-	assert_int_equal(peers_tell(&hosts, &peer, address, now_ns, &news), 0);
+	assert_int_equal(peers_tell(&hosts, &peer, address, now_ns, &changed), 0);
 	md_gidmap_claim(&map, host(n), view, &targets);
 	md_gidmap_settle(&map, &hosts, view, &targets);
 }

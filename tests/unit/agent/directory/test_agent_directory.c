@@ -142,12 +142,12 @@ static uint32_t flags_of(unsigned int n)
 static void test_routed(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, "rail mlx5_0; gid 10.1.0.2/24 v2;"};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_tell(&hosts, &peer, "10.9.0.2", MD_S, &news), 0);
+	assert_int_equal(peers_tell(&hosts, &peer, "10.9.0.2", MD_S, &changed), 0);
 	assert_int_equal(flags_of(1), MV_PEER_ROUTED);
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	assert_int_equal(flags_of(1), 0);
 	md_hosts_forget_net(&hosts, 1);
 	assert_int_equal(flags_of(1), 0);

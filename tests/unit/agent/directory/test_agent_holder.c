@@ -187,11 +187,11 @@ static void vouch(unsigned int n)
 {
 	struct md_statement said = {.host = peers_id(n), .start = host(n)->start, .generation = host(n)->generation};
 	uint8_t digest[MD_CONTENT_BYTES] = {0};
-	unsigned int news;
+	unsigned int changed;
 
 	memcpy(said.name, host(n)->name, sizeof(said.name));
 	memcpy(said.content, host(n)->content.hash, sizeof(said.content));
-	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &news), 0);
+	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &changed), 0);
 	md_gidmap_claim(&map, host(n), view, &targets);
 }
 
@@ -324,10 +324,10 @@ static bool claims_anew(struct md_host *heard, uint64_t now_ns)
 /* The host is heard on both links, and then on the first one again. Returns how often its claims were worked out anew. */
 static unsigned int toggle(struct peer *peer, unsigned int n_times, uint64_t now_ns)
 {
-	unsigned int n = 0, news;
+	unsigned int n = 0, changed;
 
 	for (unsigned int i = 0; i < n_times; i++) {
-		assert_int_equal(peers_hear(&hosts, peer, 2, 0, now_ns, &news), 0);
+		assert_int_equal(peers_hear(&hosts, peer, 2, 0, now_ns, &changed), 0);
 		n += claims_anew(host(peer->n), now_ns);
 		md_hosts_forget_net(&hosts, 2);
 		n += claims_anew(host(peer->n), now_ns);
@@ -342,7 +342,7 @@ static void test_links_are_rationed(void **state)
 	char *text = malloc(64 * 1024);
 	const unsigned int n_gids = 1000, most = MD_NEW_GIDS_BURST / n_gids + 1;
 	size_t len = (size_t)sprintf(text, "rail mlx5_0;");
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	assert_non_null(text);
@@ -350,7 +350,7 @@ static void test_links_are_rationed(void **state)
 		len += (size_t)sprintf(text + len, "gid 10.1.%u.%u/16 v2;", 1 + g / 250, 1 + g % 250);
 	peer.text = text;
 	view->number = 1;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	assert_true(md_gidmap_hear(&map, &hosts, host(1), view, &targets, md_link_share(1), MD_S));
 	assert_int_equal(holder("10.1.1.1"), 1);
 	assert_int_equal(toggle(&peer, 1000, MD_S), most);
@@ -361,9 +361,9 @@ static void test_links_are_rationed(void **state)
 	assert_false(host(1)->claimed.late);
 	/* Hosts on other links are not rationed with it, nor new descriptions, nor what a change of ours requires. */
 	toggle(&peer, 1000, 2 * MD_S);
-	assert_int_equal(peers_hear(&hosts, &other, 2, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &other, 2, 0, 2 * MD_S, &changed), 0);
 	assert_true(md_gidmap_hear(&map, &hosts, host(2), view, &targets, md_link_share(2), 2 * MD_S));
-	assert_int_equal(peers_hear(&hosts, &other, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &other, 1, 0, 2 * MD_S, &changed), 0);
 	assert_true(md_gidmap_hear(&map, &hosts, host(2), view, &targets, md_link_share(1), 2 * MD_S));
 	assert_false(md_gidmap_hear(&map, &hosts, host(1), view, &targets, md_link_share(2), 2 * MD_S));
 	view->number++;

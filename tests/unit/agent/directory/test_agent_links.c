@@ -17,9 +17,9 @@ static void sign_of_life(uint64_t start, uint64_t generation, uint32_t ifindex, 
 				   .generation = generation,
 				   .desc_bytes = 4,
 				   .piece = MD_NO_PIECE};
-	unsigned int news;
+	unsigned int changed;
 
-	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), 0);
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &changed), 0);
 }
 
 /* Return: our rails and the devices of host 1 that they are linked with, as "0-mlx5_1 1-mlx5_2". */
@@ -119,17 +119,17 @@ static void test_links_ahead_of_description(void **state)
 static void test_links_of_new_start(void **state)
 {
 	struct peer peer = {1, 2, 1, 1000, RAIL_0 RAIL_1 RAIL_2};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	hear_both();
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &changed), 0);
 	assert_string_equal(links(), "0-mlx5_1");
-	assert_int_equal(peers_hear(&hosts, &peer, 2, 2, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 2, MD_S, &changed), 0);
 	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
 	/* One more start, with the same numbers. */
 	peer.start = 3;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &changed), 0);
 	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
 }
 

@@ -59,9 +59,9 @@ struct md_host *add_host(unsigned int n)
 	const struct peer peer = {n, 1, 1, 5000, "rail mlx5_0; gid 10.3.0.1/28 v2;"};
 	const struct mv_host_id id = peers_id(n);
 	struct md_host *host;
-	unsigned int news;
+	unsigned int changed;
 
-	assert_int_equal(peers_hear(&agent.hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&agent.hosts, &peer, 1, 0, MD_S, &changed), 0);
 	host = md_hosts_find(&agent.hosts, &id);
 	assert_non_null(host);
 	md_unproven_came(host, MD_PAYLOAD_MAX_BYTES);
@@ -74,11 +74,11 @@ struct md_host *add_holder(unsigned int n)
 	const struct mv_host_id id = peers_id(n);
 	char text[80];
 	struct md_host *host;
-	unsigned int news;
+	unsigned int changed;
 
 	snprintf(text, sizeof(text), "rail mlx5_0; gid 10.3.0.%u/24 v2;", n);
 	peer.text = text;
-	assert_int_equal(peers_hear(&agent.hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&agent.hosts, &peer, 1, 0, MD_S, &changed), 0);
 	host = md_hosts_find(&agent.hosts, &id);
 	md_gidmap_claim(&agent.gidmap, host, agent.watch.view, &agent.targets);
 	return host;

@@ -10,9 +10,9 @@ static void hear(uint64_t generation, const char *text, size_t n_ways)
 	struct mv_host_id id = peers_id(1);
 	union ibv_gid gid = unit_gid("10.1.0.2");
 	struct md_endpoint ends[MD_PATHS_MAX];
-	unsigned int news;
+	unsigned int changed;
 
-	assert_int_equal(peers_hear(&hosts, &peer, 9, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 9, 0, MD_S, &changed), 0);
 	md_gidmap_claim(&map, md_hosts_find(&hosts, &id), view, &targets);
 	check_ways(&gid, MD_PATHS_MAX);
 	assert_int_equal(md_paths_find(view, &hosts, &map, &targets, &no_probes, &gid, ends, MD_PATHS_MAX), n_ways);
@@ -38,11 +38,11 @@ static bool is_said_down(uint64_t generation, const char *text)
 	struct mv_host_id id = peers_id(1);
 	union ibv_gid gid = unit_gid("10.1.0.2");
 	struct md_endpoint ends[MD_PATHS_MAX];
-	unsigned int news;
+	unsigned int changed;
 	size_t n;
 
 	for (uint16_t i = 0; i < 2; i++)
-		assert_int_equal(peers_hear(&hosts, &peer, view->nets[i].ifindex, i, MD_S, &news), 0);
+		assert_int_equal(peers_hear(&hosts, &peer, view->nets[i].ifindex, i, MD_S, &changed), 0);
 	md_gidmap_claim(&map, md_hosts_find(&hosts, &id), view, &targets);
 	n = md_paths_find(view, &hosts, &map, &targets, &no_probes, &gid, ends, MD_PATHS_MAX);
 	assert_in_range(n, 2, 4);
@@ -67,10 +67,10 @@ static void test_said_down(void **state)
 static void hear_rails(struct peer *peer, uint32_t ifindex, uint16_t n_rails)
 {
 	struct mv_host_id id = peers_id(peer->n);
-	unsigned int news;
+	unsigned int changed;
 
 	for (uint16_t rail = 0; rail < n_rails; rail++)
-		assert_int_equal(peers_hear(&hosts, peer, ifindex, rail, MD_S, &news), 0);
+		assert_int_equal(peers_hear(&hosts, peer, ifindex, rail, MD_S, &changed), 0);
 	md_gidmap_claim(&map, md_hosts_find(&hosts, &id), view, &targets);
 }
 

@@ -120,9 +120,9 @@ struct md_host *host(unsigned int n)
 void tell(unsigned int n, uint64_t generation, const char *text)
 {
 	struct peer peer = {n, 1, generation, 5000, text};
-	unsigned int news;
+	unsigned int changed;
 
-	assert_int_equal(peers_tell(&hosts, &peer, "10.3.0.1", MD_S, &news), 0);
+	assert_int_equal(peers_tell(&hosts, &peer, "10.3.0.1", MD_S, &changed), 0);
 	md_gidmap_claim(&map, host(n), view, &targets);
 	md_gidmap_settle(&map, &hosts, view, &targets);
 }

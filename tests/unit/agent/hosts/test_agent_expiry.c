@@ -7,12 +7,12 @@
 static void test_expiry(void **state)
 {
 	struct peer fast = {1, 100, 1, 1000, ONE_RAIL}, slow = {2, 100, 1, 10000, ONE_RAIL};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &fast, 1, 0, MD_S, &news), 0);
-	assert_int_equal(peers_hear(&hosts, &fast, 2, 1, 3 * MD_S, &news), 0);
-	assert_int_equal(peers_hear(&hosts, &slow, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &fast, 1, 0, MD_S, &changed), 0);
+	assert_int_equal(peers_hear(&hosts, &fast, 2, 1, 3 * MD_S, &changed), 0);
+	assert_int_equal(peers_hear(&hosts, &slow, 1, 0, MD_S, &changed), 0);
 	assert_false(md_hosts_expire(&hosts, MD_S + 3499 * MD_MS));
 	/* The sighting of netdev 1 goes, the host stays. */
 	assert_true(md_hosts_expire(&hosts, MD_S + 3500 * MD_MS));
@@ -30,15 +30,15 @@ static void test_expiry(void **state)
 static void test_late(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL}, told = {2, 100, 1, 1000, ONE_RAIL}, heard = {3, 100, 1, 1000, ONE_RAIL};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 9 * MD_S, &news), 0);
-	assert_int_equal(peers_tell(&hosts, &told, "10.7.0.1", 9 * MD_S, &news), 0);
-	assert_int_equal(peers_hear(&hosts, &heard, 1, 0, 9 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 9 * MD_S, &changed), 0);
+	assert_int_equal(peers_tell(&hosts, &told, "10.7.0.1", 9 * MD_S, &changed), 0);
+	assert_int_equal(peers_hear(&hosts, &heard, 1, 0, 9 * MD_S, &changed), 0);
 	assert_false(md_hosts_expire(&hosts, 10 * MD_S));
 	/* Six seconds later some of what has come has been taken already. */
-	assert_int_equal(peers_hear(&hosts, &heard, 1, 0, 16 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &heard, 1, 0, 16 * MD_S, &changed), 0);
 	md_hosts_excuse(&hosts, 10 * MD_S, 16 * MD_S);
 	assert_false(md_hosts_expire(&hosts, 16 * MD_S));
 	assert_int_equal(hosts.n, 3);
@@ -61,9 +61,9 @@ static uint64_t known_for(uint64_t every_ns, unsigned int drops, bool drained)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
 	struct md_expiry expiry;
-	unsigned int news;
+	unsigned int changed;
 
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 9 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 9 * MD_S, &changed), 0);
 	md_expiry_begin(&expiry, UINT32_MAX - 5, 9 * MD_S);
 	for (uint64_t now_ns = 9 * MD_S; now_ns < 29 * MD_S; now_ns += every_ns) {
 		if (now_ns < expiry.due_ns)
@@ -106,13 +106,13 @@ static void test_never_drained(void **state)
 static void flooded_and_heard(bool answer)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
-	unsigned int news;
+	unsigned int changed;
 
 	for (uint64_t now_ns = 9 * MD_S; now_ns < 60 * MD_S; now_ns += 6 * MD_S) {
 		if (answer)
-			assert_int_equal(peers_tell(&hosts, &peer, "10.7.0.1", now_ns, &news), 0);
+			assert_int_equal(peers_tell(&hosts, &peer, "10.7.0.1", now_ns, &changed), 0);
 		else
-			assert_int_equal(peers_hear(&hosts, &peer, 1, 0, now_ns, &news), 0);
+			assert_int_equal(peers_hear(&hosts, &peer, 1, 0, now_ns, &changed), 0);
 		for (uint64_t ms = 0; ms < 6000; ms += 100)
 			md_hosts_excuse_loss(&hosts, now_ns + ms * MD_MS, now_ns + (ms + 100) * MD_MS);
 		assert_false(md_hosts_expire(&hosts, now_ns + 6 * MD_S));
@@ -142,10 +142,10 @@ static void test_heard_all(void **state)
 static void test_lost_carrier(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	assert_false(md_hosts_forget_net(&hosts, 2));
 	assert_true(md_hosts_forget_net(&hosts, 1));
 	assert_int_equal(host(1)->sightings.n, 0);

@@ -94,7 +94,7 @@ static int teardown(void **state)
 
 static void hear(unsigned int n, uint64_t counter)
 {
-	unsigned int t = below(N_TEXTS), news = 0;
+	unsigned int t = below(N_TEXTS), changed = 0;
 	struct md_heard heard = {.ifindex = 1 + below(3),
 				 .sender = peers_id(n),
 				 .start = 1 + below(2),
@@ -117,9 +117,9 @@ static void hear(unsigned int n, uint64_t counter)
 		md_beacon_cut(&beacon, bytes[t], (uint8_t)below(md_beacon_pieces(beacon.desc_bytes)));
 	else
 		beacon.piece = MD_NO_PIECE;
-	md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news);
+	md_hosts_hear(&hosts, &heard, &beacon, now_ns, &changed);
 	host = md_hosts_find(&hosts, &heard.sender);
-	if (!host || !(news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)))
+	if (!host || !(changed & (MD_CHANGED_DESC | MD_CHANGED_SIGHTING)))
 		return;
 	md_routes_of(&routes, view, host, now_ns);
 	md_gidmap_claim(&map, host, view, &targets);
@@ -130,13 +130,13 @@ static void state_keys(struct md_host *host, unsigned int n)
 	static const enum md_trust_in trusts[] = {MD_TRUST_PINNED, MD_TRUST_PINNED, MD_TRUST_UNPINNED, MD_TRUST_CHANGED};
 	struct md_statement said = {.host = host->id, .start = 1 + below(2), .generation = 1 + below(3)};
 	const uint8_t digest[MD_CONTENT_BYTES] = {0};
-	unsigned int t = below(N_TEXTS), news;
+	unsigned int t = below(N_TEXTS), changed;
 
 	snprintf(said.name, sizeof(said.name), "host%u", n);
 	md_statement_content(said.name, MV_CTL_VERSION, bytes[t], lens[t], said.content);
 	if (below(3) == 0)
 		memcpy(said.content, host->content.hash, sizeof(said.content));
-	assert_int_equal(md_hosts_vouch(&hosts, host, &said, digest, trusts[below(4)], &news), 0);
+	assert_int_equal(md_hosts_vouch(&hosts, host, &said, digest, trusts[below(4)], &changed), 0);
 	md_gidmap_claim(&map, host, view, &targets);
 }
 

@@ -105,10 +105,10 @@ static void test_changes(void **state)
 static void test_not_of_neighbours(void **state)
 {
 	struct peer peer = {1, 1, 1, 1000, PEER};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	md_gidmap_claim(&map, host(1), view, &targets);
 	assert_false(md_routes_of(&routes, view, host(1), MD_S));
 	assert_int_equal(n_leads, 0);

@@ -8,22 +8,22 @@
 static void test_many_sightings(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	for (uint32_t i = 1; i <= MD_SIGHTINGS_MAX; i++)
-		assert_int_equal(peers_hear(&hosts, &peer, i, 0, MD_S, &news), 0);
-	assert_int_equal(peers_hear(&hosts, &peer, 9999, 0, MD_S, &news), -ENOSPC);
+		assert_int_equal(peers_hear(&hosts, &peer, i, 0, MD_S, &changed), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 9999, 0, MD_S, &changed), -ENOSPC);
 	assert_int_equal(host(1)->sightings.n, MD_SIGHTINGS_MAX);
 }
 
 /* All rails that a beacon can name. Return: how many were taken. */
 static unsigned int hear_all_rails(struct peer *peer, uint32_t ifindex, uint64_t now_ns)
 {
-	unsigned int news, n = 0;
+	unsigned int changed, n = 0;
 
 	for (uint16_t rail = 0; rail < MD_RAILS_MAX; rail++)
-		n += !peers_hear(&hosts, peer, ifindex, rail, now_ns, &news);
+		n += !peers_hear(&hosts, peer, ifindex, rail, now_ns, &changed);
 	return n;
 }
 
@@ -39,14 +39,14 @@ static bool is_seen(unsigned int n, uint32_t ifindex, uint16_t rail)
 static void test_sightings_on_other_links(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	for (uint32_t ifindex = 2; ifindex < 6; ifindex++)
 		assert_int_equal(hear_all_rails(&peer, ifindex, MD_S), MD_RAILS_MAX);
 	assert_int_equal(host(1)->sightings.n, MD_SIGHTINGS_MAX);
 	for (uint16_t rail = 0; rail < 16; rail++)
-		assert_int_equal(peers_hear(&hosts, &peer, 1, rail, MD_S, &news), 0);
+		assert_int_equal(peers_hear(&hosts, &peer, 1, rail, MD_S, &changed), 0);
 	for (uint32_t i = 0; i < 50; i++)
 		hear_all_rails(&peer, 2 + i % 5, MD_S + i * MD_MS);
 	assert_int_equal(host(1)->sightings.n, MD_SIGHTINGS_MAX);
@@ -60,7 +60,7 @@ static void test_sightings_on_other_links(void **state)
 static void test_sighting_that_makes_room(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
-	unsigned int news, n_gone = 0;
+	unsigned int changed, n_gone = 0;
 
 	(void)state;
 	for (uint32_t ifindex = 2; ifindex < 6; ifindex++)
@@ -68,9 +68,9 @@ static void test_sighting_that_makes_room(void **state)
 	for (uint32_t ifindex = 2; ifindex < 6; ifindex++)
 		for (uint16_t rail = 0; rail < MD_RAILS_MAX; rail++)
 			if (rail != 40)
-				assert_int_equal(peers_hear(&hosts, &peer, ifindex, rail, 2 * MD_S, &news), 0);
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
-	assert_int_equal(news, MD_NEWS_SIGHTING);
+				assert_int_equal(peers_hear(&hosts, &peer, ifindex, rail, 2 * MD_S, &changed), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &changed), 0);
+	assert_int_equal(changed, MD_CHANGED_SIGHTING);
 	assert_true(is_seen(1, 1, 0));
 	for (uint32_t ifindex = 2; ifindex < 6; ifindex++)
 		n_gone += !is_seen(1, ifindex, 40);
@@ -117,7 +117,7 @@ static void test_sightings_without_room(void **state)
 {
 	struct peer invented = {1000, 100, 1, 1000, ONE_RAIL}, peer = {1, 100, 1, 60000, ONE_RAIL};
 	struct md_hosts_share *shares = hosts.shares;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	for (; invented.n < 1300; invented.n++)
@@ -125,7 +125,7 @@ static void test_sightings_without_room(void **state)
 	assert_int_equal(shares[md_link_share(1)].n_sightings, MD_SIGHTINGS_OF_LINK);
 	assert_int_equal(hear_all_rails(&peer, 2, MD_S), MD_RAILS_MAX);
 	for (uint16_t rail = 0; rail < 16; rail++)
-		assert_int_equal(peers_hear(&hosts, &peer, 1, rail, MD_S, &news), 0);
+		assert_int_equal(peers_hear(&hosts, &peer, 1, rail, MD_S, &changed), 0);
 	assert_int_equal(host(1)->sightings.n, MD_RAILS_MAX);
 	assert_int_equal(shares[md_link_share(1)].n_sightings, MD_SIGHTINGS_OF_LINK);
 	assert_int_equal(shares[md_link_share(2)].n_sightings, MD_RAILS_MAX - MD_SIGHTINGS_OF_HOST);
@@ -138,12 +138,12 @@ static void test_sightings_without_room(void **state)
 static void test_memory_of_former_sightings(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	hear_all_rails(&peer, 1, MD_S);
 	assert_int_equal(host(1)->sightings.cap, MD_RAILS_MAX);
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 5, 4 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 5, 4 * MD_S, &changed), 0);
 	md_hosts_expire(&hosts, 5 * MD_S);
 	assert_int_equal(host(1)->sightings.n, 1);
 	assert_int_equal(host(1)->sightings.cap, 2);
@@ -154,42 +154,42 @@ static void test_memory_of_former_sightings(void **state)
 static void test_rail_that_was_down(void **state)
 {
 	struct peer peer = {1, 100, 7, 1000, ONE_RAIL " rail mlx5_1; gid 10.2.0.2/24 v2;"};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	for (uint32_t ifindex = 1; ifindex <= 2; ifindex++)
-		assert_int_equal(peers_hear(&hosts, &peer, ifindex, (uint16_t)(ifindex - 1), MD_S, &news), 0);
+		assert_int_equal(peers_hear(&hosts, &peer, ifindex, (uint16_t)(ifindex - 1), MD_S, &changed), 0);
 	/* Told on both links. */
 	peer.generation = 8;
-	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &news), 0);
-	assert_int_equal(news, MD_NEWS_DESC);
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
-	assert_int_equal(news, 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &changed), 0);
+	assert_int_equal(changed, MD_CHANGED_DESC);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &changed), 0);
+	assert_int_equal(changed, 0);
 	/* The port of netdev 1 goes down and comes back. */
 	peer.generation = 9;
-	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &changed), 0);
 	peer.generation = 10;
-	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &news), 0);
-	assert_int_equal(news, MD_NEWS_DESC);
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
-	assert_int_equal(news, MD_NEWS_BACK);
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 1, 2 * MD_S, &changed), 0);
+	assert_int_equal(changed, MD_CHANGED_DESC);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &changed), 0);
+	assert_int_equal(changed, MD_CHANGED_BACK);
 	/* Once. */
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
-	assert_int_equal(news, 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &changed), 0);
+	assert_int_equal(changed, 0);
 }
 
 /* Descriptions of a host that changes very often are taken later. Its sightings know each generation all the same, so the host is not greeted. */
 static void test_changes_that_are_held_back(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	for (unsigned int i = 0; i < 2 * MD_CHANGES_BURST; i++) {
 		peer.generation++;
-		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
-		assert_int_equal(news & ~MD_NEWS_DESC, 0);
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
+		assert_int_equal(changed & ~MD_CHANGED_DESC, 0);
 	}
 	assert_true(hosts.n_held_back > 0);
 	assert_true(host(1)->generation < peer.generation);

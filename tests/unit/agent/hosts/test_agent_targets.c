@@ -66,7 +66,7 @@ static void test_first_query_lost(void **state)
 	}
 }
 
-/* An answer is news once; and a query that is lost, or two, make nobody silent. */
+/* An answer is a change once; and a query that is lost, or two, make nobody silent. */
 static void test_target_answers(void **state)
 {
 	union ibv_gid gid = unit_gid("10.9.0.1");

@@ -30,10 +30,10 @@ static bool is_wanted(unsigned int n)
 static bool hear(unsigned int n, uint32_t ifindex, const char *text)
 {
 	const struct peer peer = {n, 100, 1, 60000, text};
-	unsigned int news;
+	unsigned int changed;
 
 	now_ns += MD_S / 32;
-	return !peers_hear(&hosts, &peer, ifindex, 0, now_ns, &news);
+	return !peers_hear(&hosts, &peer, ifindex, 0, now_ns, &changed);
 }
 
 static void want(unsigned int n, uint64_t account)
@@ -46,9 +46,9 @@ static bool answer_to(unsigned int n, uint64_t account)
 {
 	const struct md_heard heard = {.sender = peers_id(n), .start = 100, .answer = true, .wanted = true, .account = account};
 	const struct md_beacon beacon = {.agent_version = 1, .interval_ms = 60000, .generation = 1, .piece = MD_NO_PIECE};
-	unsigned int news;
+	unsigned int changed;
 
-	return !md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news);
+	return !md_hosts_hear(&hosts, &heard, &beacon, now_ns, &changed);
 }
 
 static size_t n_wanted(void)
@@ -269,7 +269,7 @@ static void test_pieces(void **state)
 	struct md_heard heard = {.start = 100, .answer = true, .wanted = true};
 	char text[8192] = "rail mlx5_0;";
 	struct md_desc *desc;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	for (int i = 0; i < 240; i++)
@@ -281,13 +281,13 @@ static void test_pieces(void **state)
 		md_beacon_cut(&beacon, bytes, piece);
 		heard.sender = peers_id(1);
 		heard.account = VICTIM;
-		assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news), 0);
+		assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &changed), 0);
 		md_beacon_cut(&beacon, bytes, 0);
 		/* Many accounts have not more than so much together. */
 		for (unsigned int i = 0; i < 2000; i++) {
 			heard.sender = peers_id(1000 + i);
 			heard.account = MALLORY + (piece ? 2 + i % 8 : 0);
-			assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news), 0);
+			assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &changed), 0);
 		}
 		now_ns += MD_S;
 	}
@@ -311,7 +311,7 @@ static void test_pieces_on_another_link(void **state)
 	struct md_heard heard = {.start = 100};
 	char text[8192] = "rail mlx5_0;";
 	struct md_desc *desc;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	for (unsigned int n = 1; n <= 1000; n++) {
@@ -327,12 +327,12 @@ static void test_pieces_on_another_link(void **state)
 		md_beacon_cut(&beacon, bytes, piece);
 		heard.sender = peers_id(1);
 		heard.ifindex = 1;
-		assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news), 0);
+		assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, now_ns, &changed), 0);
 		md_beacon_cut(&beacon, bytes, 0);
 		heard.ifindex = 2;
 		for (unsigned int n = 2; n <= 1000; n++) {
 			heard.sender = peers_id(n);
-			md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news);
+			md_hosts_hear(&hosts, &heard, &beacon, now_ns, &changed);
 		}
 	}
 	assert_int_equal(host(1)->generation, 2);
@@ -344,11 +344,11 @@ static void sign(unsigned int n)
 {
 	const uint8_t digest[MD_CONTENT_BYTES] = {0};
 	struct md_statement said = {.host = host(n)->id, .start = 100, .generation = 1};
-	unsigned int news;
+	unsigned int changed;
 
 	memcpy(said.name, host(n)->name, sizeof(said.name));
 	memcpy(said.content, host(n)->content.hash, sizeof(said.content));
-	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &news), 0);
+	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &changed), 0);
 }
 
 /* Somebody invents hosts on netdev 2. The newest ones sign: hosts on other links take the places of the others. */
@@ -440,7 +440,7 @@ static bool hear_signed(unsigned int n, const char *text)
 	static uint8_t bytes[MD_DESC_BYTES_MAX];
 	struct md_desc *desc = peers_desc(text);
 	size_t len = md_desc_encode(desc, bytes);
-	unsigned int news;
+	unsigned int changed;
 
 	free(desc);
 	if (!hear(n, 2, ONE_RAIL))
@@ -448,8 +448,8 @@ static bool hear_signed(unsigned int n, const char *text)
 	said.host = host(n)->id;
 	memcpy(said.name, host(n)->name, sizeof(said.name));
 	md_statement_content(host(n)->name, host(n)->agent_version, bytes, len, said.content);
-	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &news), 0);
-	return !peers_hear(&hosts, &peer, 2, 0, now_ns, &news);
+	assert_int_equal(md_hosts_vouch(&hosts, host(n), &said, digest, MD_TRUST_PINNED, &changed), 0);
+	return !peers_hear(&hosts, &peer, 2, 0, now_ns, &changed);
 }
 
 /* Hosts that sign use memory that others may not have, too: others take none of it until an eighth of all is left. */

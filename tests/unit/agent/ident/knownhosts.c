@@ -88,10 +88,10 @@ void show(const struct peer *peer, const char *name, const struct md_identity *i
 	struct md_statement said = {
 		.host = opened.sender, .start = peer->start, .generation = peer->generation};
 	struct md_received received = {.ifindex = 1, .hop_limit = 255};
-	unsigned int news;
+	unsigned int changed;
 
 	if (!md_hosts_find(&met.hosts, &said.host))
-		assert_int_equal(peers_hear(&met.hosts, peer, 1, 0, MD_S, &news), 0);
+		assert_int_equal(peers_hear(&met.hosts, peer, 1, 0, MD_S, &changed), 0);
 	snprintf(said.name, sizeof(said.name), "%s", name);
 	memcpy(said.content, md_hosts_find(&met.hosts, &said.host)->content.hash,
 	       sizeof(said.content));

@@ -81,7 +81,7 @@ static void test_gids_of_former_life(void **state)
 {
 	struct peer first = {1, 100, 1, 60000, UP}, second = {2, 200, 1, 5000, UP}, third = {3, 300, 1, 5000, UP};
 	struct md_identity identity;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
 	make_lasting(&identity);
@@ -98,7 +98,7 @@ static void test_gids_of_former_life(void **state)
 	seal(3);
 	assert_true(holds(3));
 	assert_null(vouch_of(2));
-	assert_int_equal(peers_hear(&met.hosts, &first, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&met.hosts, &first, 1, 0, 2 * MD_S, &changed), 0);
 	show(&first, "host1", &identity);
 	assert_null(vouch_of(1));
 	met.gidmap.unsettled = true;
@@ -109,9 +109,9 @@ static void test_gids_of_former_life(void **state)
 /* Somebody goes on with repeated beacons. Does the host @n keep the GIDs? */
 static bool keeps(unsigned int n, const struct peer *replayed)
 {
-	unsigned int news;
+	unsigned int changed;
 
-	peers_hear(&met.hosts, replayed, 1, 0, 2 * MD_S, &news);
+	peers_hear(&met.hosts, replayed, 1, 0, 2 * MD_S, &changed);
 	met.gidmap.unsettled = met.gidmap.other_ground = true;
 	md_gidmap_settle(&met.gidmap, &met.hosts, met.watch.view, &met.targets);
 	return holds(n);

@@ -37,10 +37,10 @@ static struct md_statement statement_of(uint64_t start, uint64_t generation)
 static void vouch(const struct md_statement *said, unsigned int want)
 {
 	uint8_t digest[MD_CONTENT_BYTES] = {0};
-	unsigned int news;
+	unsigned int changed;
 
-	assert_int_equal(md_hosts_vouch(&hosts, host(), said, digest, MD_TRUST_PINNED, &news), 0);
-	assert_int_equal(news, want);
+	assert_int_equal(md_hosts_vouch(&hosts, host(), said, digest, MD_TRUST_PINNED, &changed), 0);
+	assert_int_equal(changed, want);
 }
 
 /* Forged beacons tell signs of life: no other description, name, start, and no early end. */
@@ -49,34 +49,34 @@ static void test_forged_beacons(void **state)
 	struct peer peer = {1, 100, 1, 1000, UP}, forged = peer;
 	struct md_statement said;
 	uint64_t expires_ns;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	said = statement_of(100, 1);
 	vouch(&said, 0);
 	forged.text = DOWN;
 	forged.generation = 2;
-	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), 0);
-	assert_int_equal(news, MD_NEWS_WANTED);
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &changed), 0);
+	assert_int_equal(changed, MD_CHANGED_WANTED);
 	assert_int_equal(md_desc_n_up(host()->desc), 1);
 	forged.start = 101;
-	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), -EPERM);
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &changed), -EPERM);
 	expires_ns = md_sighting_expires_ns(&host()->sightings.list[0]);
 	forged = peer;
 	forged.interval_ms = 1;
-	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &changed), 0);
 	assert_int_equal(md_sighting_expires_ns(&host()->sightings.list[0]), expires_ns);
 	/* The host itself says it, and signs it; in another generation than the signed one it is forged. */
 	said.generation = 2;
 	vouch(&said, 0);
 	forged.text = DOWN;
 	forged.generation = 2;
-	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), -EPERM);
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &changed), -EPERM);
 	assert_int_equal(md_desc_n_up(host()->desc), 1);
 	peer.generation = 2;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
-	assert_int_equal(news, MD_NEWS_DESC);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
+	assert_int_equal(changed, MD_CHANGED_DESC);
 	assert_int_equal(host()->generation, 2);
 }
 
@@ -85,18 +85,18 @@ static void test_forged_before(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, UP}, forged = {1, 100, 1, 1000, DOWN};
 	struct md_statement said;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	said = statement_of(100, 1);
 	md_hosts_fini(&hosts);
-	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), 0);
-	vouch(&said, MD_NEWS_WANTED | MD_NEWS_DESC);
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &changed), 0);
+	vouch(&said, MD_CHANGED_WANTED | MD_CHANGED_DESC);
 	assert_null(host()->desc);
-	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), -EPERM);
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &changed), -EPERM);
 	assert_null(host()->desc);
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	assert_int_equal(md_desc_n_up(host()->desc), 1);
 }
 
@@ -105,24 +105,24 @@ static void test_next_statement_first(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, UP};
 	struct md_statement said;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	peer.generation = 2;
 	peer.text = UP "rail mlx5_1; gid 10.1.0.3/24 v2;";
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	said = statement_of(100, 2);
 	md_hosts_fini(&hosts);
 	peer.generation = 1;
 	peer.text = UP;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
-	vouch(&said, MD_NEWS_WANTED | MD_NEWS_DESC);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
+	vouch(&said, MD_CHANGED_WANTED | MD_CHANGED_DESC);
 	assert_null(host()->desc);
 	assert_false(host()->sightings.list[0].has_rail);
 	peer.generation = 2;
 	peer.text = UP "rail mlx5_1; gid 10.1.0.3/24 v2;";
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &changed), 0);
 	assert_non_null(host()->desc);
 	assert_false(host()->sightings.list[0].has_rail);
 	assert_true(host()->sightings.list[1].has_rail);
@@ -133,14 +133,14 @@ static void test_signed_changes(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, UP};
 	struct md_statement up, down;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	up = statement_of(100, 1);
 	peer.text = DOWN;
 	peer.generation = 2;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	down = statement_of(100, 2);
 	vouch(&down, 0);
 	for (unsigned int i = 3; i < 4 * MD_CHANGES_BURST; i++) {
@@ -150,8 +150,8 @@ static void test_signed_changes(void **state)
 		vouch(said, 0);
 		peer.generation = i;
 		peer.text = i % 2 ? UP : DOWN;
-		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
-		assert_int_equal(news & MD_NEWS_DESC, MD_NEWS_DESC);
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
+		assert_int_equal(changed & MD_CHANGED_DESC, MD_CHANGED_DESC);
 	}
 	assert_int_equal(hosts.n_held_back, 0);
 }
@@ -162,7 +162,7 @@ static void test_signed_gids(void **state)
 	struct peer peer = {1, 100, 1, 1000, NULL};
 	char texts[2][8192];
 	struct md_statement said[2];
-	unsigned int news, n_taken[2] = {0};
+	unsigned int changed, n_taken[2] = {0};
 	const unsigned int n = 200;
 	bool now = true; /* which of the two it is known with */
 
@@ -173,7 +173,7 @@ static void test_signed_gids(void **state)
 			snprintf(texts[t] + strlen(texts[t]), sizeof(texts[t]) - strlen(texts[t]), "gid 10.%u.0.%u/24 v2;", t + 1, g + 1);
 		peer.generation = t + 1;
 		peer.text = texts[t];
-		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 		said[t] = statement_of(100, peer.generation);
 	}
 	vouch(&said[1], 0);
@@ -186,8 +186,8 @@ static void test_signed_gids(void **state)
 			next->generation = ++peer.generation;
 			vouch(next, 0);
 			peer.text = texts[!now];
-			assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
-			if (news & MD_NEWS_DESC) {
+			assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
+			if (changed & MD_CHANGED_DESC) {
 				n_taken[wanted]++;
 				now = !now;
 			}
@@ -215,10 +215,10 @@ static void test_signed_wakes(void **state)
 	struct peer peer = {1, 100, 1, 1000, UP};
 	struct md_probe_host watched = {.turn = 0};
 	struct md_statement said;
-	unsigned int news;
+	unsigned int changed;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	assert_true(is_due_at_once(&agent, false, false));
 	assert_true(agent.publishing.unproven);
 	watched.id = host()->id;
@@ -239,11 +239,11 @@ static void test_rationed_wakes_delay_no_others(void **state)
 {
 	static struct md_agent agent = {.counts.published = 1};
 	struct peer peer = {1, 100, 1, 1000, UP};
-	unsigned int news;
+	unsigned int changed;
 	uint64_t now_ns;
 
 	(void)state;
-	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &changed), 0);
 	do { /* again if there is room meanwhile, after half a second */
 		now_ns = md_now();
 		agent.publishing.due_ns = UINT64_MAX;

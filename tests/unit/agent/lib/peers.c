@@ -174,7 +174,7 @@ struct mv_host_id peers_id(unsigned int n)
 }
 
 static int hear(struct md_hosts *hosts, const struct peer *peer, struct md_heard *heard,
-		uint16_t rail, uint64_t now_ns, unsigned int *ret_news)
+		uint16_t rail, uint64_t now_ns, unsigned int *ret_changed)
 {
 	static uint64_t counter;
 	static uint8_t bytes[MD_DESC_BYTES_MAX];
@@ -190,20 +190,20 @@ static int hear(struct md_hosts *hosts, const struct peer *peer, struct md_heard
 	snprintf(beacon.name, sizeof(beacon.name), "host%u", peer->n);
 	heard->sender = peers_id(peer->n);
 	heard->start = peer->start;
-	*ret_news = 0;
+	*ret_changed = 0;
 	for (unsigned int i = 0; i < md_beacon_pieces(beacon.desc_bytes) && !rc; i++) {
-		unsigned int news = 0;
+		unsigned int changed = 0;
 
 		md_beacon_cut(&beacon, bytes, (uint8_t)i);
 		heard->counter = ++counter;
-		rc = md_hosts_hear(hosts, heard, &beacon, now_ns, &news);
-		*ret_news |= rc ? 0 : news;
+		rc = md_hosts_hear(hosts, heard, &beacon, now_ns, &changed);
+		*ret_changed |= rc ? 0 : changed;
 	}
 	return rc;
 }
 
 int peers_hear(struct md_hosts *hosts, const struct peer *peer, uint32_t ifindex, uint16_t rail,
-	       uint64_t now_ns, unsigned int *news)
+	       uint64_t now_ns, unsigned int *changed)
 {
 	struct md_heard heard = {.ifindex = ifindex};
 	char text[64];
@@ -212,16 +212,16 @@ int peers_hear(struct md_hosts *hosts, const struct peer *peer, uint32_t ifindex
 	snprintf(text, sizeof(text), "fe80::%x:%x:%x", peer->n >> 16, peer->n & 0xffff, rail);
 	ip = unit_gid(text);
 	heard.ip = md_paths_ip(&ip);
-	return hear(hosts, peer, &heard, rail, now_ns, news);
+	return hear(hosts, peer, &heard, rail, now_ns, changed);
 }
 
 int peers_tell(struct md_hosts *hosts, const struct peer *peer, const char *address,
-	       uint64_t now_ns, unsigned int *news)
+	       uint64_t now_ns, unsigned int *changed)
 {
 	union ibv_gid ip = unit_gid(address);
 	struct md_heard heard = {.ip = md_paths_ip(&ip), .answer = true};
 
-	return hear(hosts, peer, &heard, MD_NO_RAIL, now_ns, news);
+	return hear(hosts, peer, &heard, MD_NO_RAIL, now_ns, changed);
 }
 
 void peers_fini(struct md_hosts *hosts)

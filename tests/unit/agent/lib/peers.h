@@ -35,16 +35,16 @@ struct peer {
 /**
  * peers_hear - a beacon of @peer's rail @rail arrives on netdev @ifindex, in all its pieces
  *
- * Its source address is fe80::N:R. Return: as md_hosts_hear() of the last piece; *news: of all together.
+ * Its source address is fe80::N:R. Return: as md_hosts_hear() of the last piece; *changed: of all together.
  */
 int peers_hear(struct md_hosts *hosts, const struct peer *peer, uint32_t ifindex, uint16_t rail, uint64_t now_ns,
-	       unsigned int *news);
+	       unsigned int *changed);
 
 /** peers_fini - md_hosts_fini(), and then nothing may be left: neither bytes, nor pieces, nor room that sightings take */
 void peers_fini(struct md_hosts *hosts);
 
 /** peers_tell - an answer of @peer arrives from @address */
 int peers_tell(struct md_hosts *hosts, const struct peer *peer, const char *address, uint64_t now_ns,
-	       unsigned int *news);
+	       unsigned int *changed);
 
 #endif

@@ -71,7 +71,7 @@ static void test_warned_in_vain(void **state)
 	run(100 * MD_MS);
 	watch(1, MV_WATCH_ALTERNATE);
 	assert_int_equal(n_told[0], 0);
-	/* That it looked like that lately is no news. */
+	/* That it looked like that lately is nothing new. */
 	assert_false(blip(18 * MD_MS));
 	run(9 * MD_S);
 	assert_false(blip(18 * MD_MS));

@@ -22,15 +22,15 @@ static void drop_many(struct md_probe_watch_list *lists, unsigned int n_lists)
 	free(lists);
 }
 
-static unsigned int n_news, n_warnings;
+static unsigned int n_changes, n_warnings;
 
-static bool count_news(void *arg, uint64_t client, const struct md_probe_key *key, enum mv_probed state)
+static bool count_changes(void *arg, uint64_t client, const struct md_probe_key *key, enum mv_probed state)
 {
 	(void)arg;
 	(void)client;
 	(void)key;
 	(void)state;
-	n_news++;
+	n_changes++;
 	return true;
 }
 
@@ -53,20 +53,20 @@ static void test_many_told(void **state)
 	unsigned int before, turns;
 
 	(void)state;
-	ops.tell = count_news;
+	ops.tell = count_changes;
 	probes.ops = &ops;
 	lists = watch_many(N, N_LISTS);
-	n_news = 0;
+	n_changes = 0;
 	HASH_ITER(hh, probes.by_key, p, next)
 	md_probe_set_state(&probes, p, MV_PROBED_UP);
-	assert_int_equal(n_news, MD_TELLS_AT_ONCE);
+	assert_int_equal(n_changes, MD_TELLS_AT_ONCE);
 	/* The others are told in turns that follow at once. */
 	md_probes_tell_soon(&probes, now_ns);
-	for (turns = 0; n_news < N; turns++) {
+	for (turns = 0; n_changes < N; turns++) {
 		assert_true(md_probes_hurries(&probes));
-		before = n_news;
+		before = n_changes;
 		md_probes_tell_the_rest(&probes);
-		assert_in_range(n_news - before, 1, MD_TELLS_AT_ONCE);
+		assert_in_range(n_changes - before, 1, MD_TELLS_AT_ONCE);
 	}
 	assert_in_range(turns, 1, N / MD_TELLS_AT_ONCE + 1);
 	assert_null(probes.untold);
@@ -99,7 +99,7 @@ static void test_many_told_make_no_rounds(void **state)
 	uint64_t until_ns;
 
 	(void)state;
-	ops.tell = count_news;
+	ops.tell = count_changes;
 	ops.host = host_of_named;
 	probes.ops = &ops;
 	lists = watch_many(N, N_LISTS);
@@ -129,7 +129,7 @@ static void test_many_told_make_no_rounds(void **state)
 }
 
 /* A path comes and goes faster than all processes that watch the path can be told. All have their turn. */
-static void test_news_without_end(void **state)
+static void test_changes_without_end(void **state)
 {
 	enum { N = MD_TELLS_AT_ONCE + 2 * MD_TELLS_PER_TURN };
 	struct md_probe_watch_list *lists = calloc(N, sizeof(*lists));
@@ -137,7 +137,7 @@ static void test_news_without_end(void **state)
 	struct md_probe *p;
 
 	(void)state;
-	ops.tell = count_news;
+	ops.tell = count_changes;
 	probes.ops = &ops;
 	for (unsigned int i = 0; i < N; i++)
 		assert_int_equal(watch_one(0, 1 + i, 0, &lists[i]), 0);
@@ -214,7 +214,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_untold, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_told_make_no_rounds, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_news_without_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changes_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_warned, setup, teardown),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Thousands of messages, news or challenges: what is done for them in a turn, and what is left for others. */
+/* Thousands of messages, changes or challenges: what is done for them in a turn, and what is left for others. */
 #include "unit.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 #include "peers.h"
 #include "relay_fixture.h"
 
-/* News without end, while thousands of messages wait: they are looked at every 10 ms. */
-static void test_news_without_end(void **state)
+/* Changes without end, while thousands of messages wait: they are looked at every 10 ms. */
+static void test_changes_without_end(void **state)
 {
 	const unsigned int n = 1000;
 	uint64_t begun = now;
@@ -22,7 +22,7 @@ static void test_news_without_end(void **state)
 		md_msg_relay_known(&relay, now);
 	assert_int_equal(n_looked, n);
 	assert_int_equal(md_msg_relay_next(&relay), now + MD_KNOWN_NS);
-	/* The last news is not lost. */
+	/* The last change is not lost. */
 	n_endpoints = 1;
 	now = begun + MD_KNOWN_NS;
 	md_msg_relay_tick(&relay, now);
@@ -135,7 +135,7 @@ static void test_many_due(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_news_without_end, relay_setup, relay_teardown),
+		cmocka_unit_test_setup_teardown(test_changes_without_end, relay_setup, relay_teardown),
 		cmocka_unit_test_setup_teardown(test_cookies_without_end, relay_setup, relay_teardown),
 		cmocka_unit_test_setup_teardown(test_cookies_of_a_fleet, relay_setup, relay_teardown),
 		cmocka_unit_test_setup_teardown(test_orphans, relay_setup, relay_teardown),

@@ -39,7 +39,7 @@ static void test_many_ways(void **state)
 		assert_true(sent_to[i] > 0);
 }
 
-/* Nothing comes of it, but for news that is late: it is not the first that is thought of. */
+/* Nothing comes of it, but for a change that is late: it is not the first that is thought of. */
 static void test_said_down(void **state)
 {
 	const union ibv_gid gid = unit_gid("10.1.0.2");

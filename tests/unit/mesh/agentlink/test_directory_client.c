@@ -171,7 +171,7 @@ static void test_holder(void **state)
 	assert_int_equal(n_holders("fe80::1"), 2);
 }
 
-/* Of thousands that are away, each asks for the way back to the primary path with each news. */
+/* Of thousands that are away, each asks for the way back to the primary path with each directory. */
 static void test_way_to_primary(void **state)
 {
 	struct mesh_conn conn = {.qp = &(struct ibv_qp){0},

@@ -9,7 +9,7 @@
 #include "agreed.h"
 #include "rkey_fixture.h"
 
-void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
+void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool changed);
 int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
@@ -28,10 +28,10 @@ void (*on_send)(void), (*on_sleep)(void), (*on_translate)(void);
 struct mesh_conn *asking;
 uint32_t path_key;
 
-void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news)
+void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool changed)
 {
 	(void)conn;
-	(void)news;
+	(void)changed;
 	n_queued++;
 }
 

@@ -80,7 +80,7 @@ static void test_new_ones_first(void **state)
 	assert_true(next == UINT64_MAX);
 }
 
-/* One that is left comes when it is due, however many are before it; what was due and is left as well; and news take nobody's place. */
+/* One that is left comes when it is due, however many are before it; what was due and is left as well; and changes take nobody's place. */
 static void test_left_and_due(void **state)
 {
 	bool which[N] = {false}, again[N] = {false};
@@ -113,7 +113,7 @@ static void test_left_and_due(void **state)
 		n_due += take_some(10, which, &next);
 	}
 	assert_int_equal(n_due, N);
-	/* As long as there are news each time. */
+	/* As long as there are changes each time. */
 	memset(again, 0, sizeof(again));
 	for (i = 0; i < 2 * rounds; i++) {
 		mesh_conns_queue_all(true);
@@ -264,8 +264,8 @@ static void test_put_off(void **state)
 	assert_int_equal(take(1000, which, &next), 0);
 }
 
-/* News concern those of which something is held or logged; a new agent has to hear of all. */
-static void test_news_of_own_qps(void **state)
+/* Changes concern those of which something is held or logged; a new agent has to hear of all. */
+static void test_changes_of_own_qps(void **state)
 {
 	const union ibv_gid gid = {.raw = {0xfe, 0x80}};
 	bool which[N];
@@ -312,7 +312,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_left_and_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_put_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_called_are_heard, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_news_of_own_qps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changes_of_own_qps, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,16 +9,16 @@ static void test_who_moves(void **state)
 
 	(void)state;
 	mesh_conns_next_mover(MESH_MOVER_LEADS); /* of nobody */
-	assert_false(mesh_conns_news());
+	assert_false(mesh_conns_changed());
 	mesh_conn_wait_to_move(conns[3], MESH_MOVER_LEADS);
 	mesh_conn_wait_to_move(conns[1], MESH_MOVER_LEADS);
 	mesh_conn_wait_to_move(conns[3], MESH_MOVER_LEADS);
 	mesh_conn_wait_to_move(conns[2], MESH_MOVER_LEADS);
 	mesh_conns_next_mover(MESH_MOVER_LEADS);
-	assert_true(mesh_conns_news());
+	assert_true(mesh_conns_changed());
 	assert_int_equal(take(0, which, &next), 1);
 	assert_true(which[3]);
-	assert_false(mesh_conns_news());
+	assert_false(mesh_conns_changed());
 	/* Who is gone has no turn, and keeps nobody from his. */
 	mesh_conn_unlink(conns[1]);
 	mesh_conns_next_mover(MESH_MOVER_LEADS);
@@ -34,8 +34,8 @@ static void test_who_moves(void **state)
 	mesh_conn_wait_to_move(conns[9], MESH_MOVER_LEADS); /* for teardown() */
 }
 
-/* Who waits looks at all news when it is his turn. A new agent has to hear of him. */
-static void test_news_while_they_wait(void **state)
+/* Who waits looks at the directory when it is his turn. A new agent has to hear of him. */
+static void test_changes_while_they_wait(void **state)
 {
 	bool which[N];
 	uint64_t next;
@@ -275,7 +275,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_who_moves, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_news_while_they_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changes_while_they_wait, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_those_that_follow_wait_longer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_begun_by_its_peer, setup, teardown),

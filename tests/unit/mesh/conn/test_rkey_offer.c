@@ -15,7 +15,7 @@
 #include "sealed.h"
 #include "vqp_int.h"
 
-void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
+void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool changed);
 int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
@@ -49,10 +49,10 @@ static unsigned int n_checked;
 static uint32_t offered; /* number of the offer */
 static bool drops; /* the program takes each region away as soon as it is known that a peer has its key */
 
-void __wrap_mesh_conn_queue(struct mesh_conn *c, bool news)
+void __wrap_mesh_conn_queue(struct mesh_conn *c, bool changed)
 {
 	(void)c;
-	(void)news;
+	(void)changed;
 }
 
 int __wrap_mesh_thread_wake(bool urgent)

@@ -51,7 +51,7 @@ static void quiet_table_is_read_less_and_less(void)
 }
 
 /* The kernel tells of an address first and fills its table some time after. */
-static void table_filled_after_the_news(void)
+static void table_filled_after_the_change(void)
 {
 	struct ibv_context *context = open_at(1000 * MS);
 	int late;
@@ -83,7 +83,7 @@ static void believed_for_as_long_again(void)
 	fake.close_device(context);
 }
 
-static void news_end_belief(void)
+static void changes_end_belief(void)
 {
 	struct ibv_context *context = open_at(1000 * MS);
 
@@ -394,9 +394,9 @@ TEST(changes_are_followed)
 TEST(changes_nothing_by_what_is_told)
 TEST(routes_end_what_is_remembered)
 TEST(quiet_table_is_read_less_and_less)
-TEST(table_filled_after_the_news)
+TEST(table_filled_after_the_change)
 TEST(believed_for_as_long_again)
-TEST(news_end_belief)
+TEST(changes_end_belief)
 TEST(what_changes_something_is_read_for_it)
 TEST(helper_watches)
 TEST(helper_rests_between_changes)
@@ -412,9 +412,9 @@ int main(void)
 		cmocka_unit_test(test_changes_nothing_by_what_is_told),
 		cmocka_unit_test(test_routes_end_what_is_remembered),
 		cmocka_unit_test(test_quiet_table_is_read_less_and_less),
-		cmocka_unit_test(test_table_filled_after_the_news),
+		cmocka_unit_test(test_table_filled_after_the_change),
 		cmocka_unit_test(test_believed_for_as_long_again),
-		cmocka_unit_test(test_news_end_belief),
+		cmocka_unit_test(test_changes_end_belief),
 		cmocka_unit_test(test_what_changes_something_is_read_for_it),
 		cmocka_unit_test(test_helper_watches),
 		cmocka_unit_test(test_helper_rests_between_changes),

@@ -15,7 +15,7 @@
 #define LIMIT_MS 100000 /* generous: nothing here depends on time */
 
 void __wrap_mesh_conn_work(struct mesh_conn *conn);
-void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
+void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool changed);
 int __wrap_mesh_thread_wake(bool urgent);
 uint64_t __wrap_mesh_now_ns(void);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
@@ -40,9 +40,9 @@ void __wrap_mesh_conn_work(struct mesh_conn *conn)
 	ended[n]++;
 }
 
-void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news)
+void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool changed)
 {
-	assert_true(news);
+	assert_true(changed);
 	queued[number(conn)]++;
 }
 

@@ -88,7 +88,7 @@ static void test_backs_off(void **state)
 		assert_true(deadline > now_ns && deadline <= now_ns + 1000 * MS);
 	}
 	assert_true(n > 20 && n < 40);
-	/* News: perhaps the peer has a path now. */
+	/* A new directory: perhaps the peer has a path now. */
 	now_ns = conn.retry.stayed_ns + 10 * MS;
 	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_false(conn.move.failover);

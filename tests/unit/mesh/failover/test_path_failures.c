@@ -297,7 +297,7 @@ static void test_declines(void **state)
 	conn.move.failover = false;
 }
 
-/* The path that it works on is tried again, where there is no other, when there is news. */
+/* The path that it works on is tried again, where there is no other, when the directory changes. */
 static void test_own_again(void **state)
 {
 	(void)state;
@@ -310,7 +310,7 @@ static void test_own_again(void **state)
 	assert_int_equal(goes_to(1), 0);
 	assert_int_equal(conn.move.reason, MV_CTL_REASON_PATH);
 	takes_over(0);
-	/* In vain: not again before there is more news. */
+	/* In vain: not again before the directory changes again. */
 	fails(100 * MS);
 	assert_int_equal(goes_to(1), -1);
 	decision.generation = 9;

@@ -43,7 +43,7 @@ static uint64_t check(enum mv_path_verdict verdict, uint64_t generation)
 /* The agent is told, and `meshverbs qps` shows it. */
 static bool says(const char *why)
 {
-	mesh_conn_tell_news(&conn, now_ns);
+	mesh_conn_tell_changes(&conn, now_ns);
 	return strstr(status, why);
 }
 

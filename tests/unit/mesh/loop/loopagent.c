@@ -149,7 +149,7 @@ void have_it_look(void)
 	for (int i = 0; i < 2; i++) {
 		mesh_conn_queue(conns[N - 1], true);
 		assert_int_equal(mesh_thread_wake(true), 0);
-		while (mesh_conns_news() || !atomic_load(&sleeps))
+		while (mesh_conns_changed() || !atomic_load(&sleeps))
 			usleep(100);
 	}
 }

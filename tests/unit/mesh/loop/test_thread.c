@@ -33,7 +33,7 @@ static void end(unsigned int i)
 	conns[i] = NULL;
 }
 
-/* As others do that have news for an agent that does not read them. An UNREGISTER_QP is as long. */
+/* As others do that have something for an agent that does not read them. An UNREGISTER_QP is as long. */
 static void fill_socket(void)
 {
 	const struct mv_frame frame = {.type = MV_FRAME_REGISTER_QP, .qp_type = IBV_QPT_RC, .device = "mlx5_0", .qpn = qps[N - 1].qp_num};

@@ -175,8 +175,8 @@ static void test_looked_at_later(void **state)
 	atomic_store(&look_after_ns, 0);
 }
 
-/* While many move, news of the network are looked at when all have moved, or after a while. */
-static void test_news_wait(void **state)
+/* While many move, changes of the network are looked at when all have moved, or after a while. */
+static void test_changes_wait(void **state)
 {
 	struct mv_frame changed = {.type = MV_FRAME_CHANGED};
 
@@ -266,7 +266,7 @@ int main(void)
 		cmocka_unit_test_setup(test_senders_asked_again, setup_no_packs),
 		cmocka_unit_test_setup(test_last_messages, setup),
 		cmocka_unit_test_setup(test_looked_at_later, setup),
-		cmocka_unit_test_setup(test_news_wait, setup),
+		cmocka_unit_test_setup(test_changes_wait, setup),
 		cmocka_unit_test_setup(test_suspicion_is_urgent, setup),
 		cmocka_unit_test_setup(test_restarted, setup),
 	};

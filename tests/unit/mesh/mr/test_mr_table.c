@@ -227,7 +227,7 @@ static size_t look_at(struct mesh_mr_table *tab, uint64_t after, size_t max, uin
 static uint32_t missing[MANY + 4];
 
 /* Who registers one more of many does not have all of them looked at. */
-static void test_news(void **state)
+static void test_changes(void **state)
 {
 	struct ibv_mr *of = calloc(MANY + 4, sizeof(*of));
 	struct mesh_mr_table *tab = NULL;
@@ -255,7 +255,7 @@ static void test_news(void **state)
 	assert_int_equal(n, 2);
 	assert_int_equal(missing[0], more[1].lkey);
 	assert_int_equal(missing[1], more[0].lkey);
-	/* One that was changed is news again, and the only one. */
+	/* One that was changed is a change again, and the only one. */
 	looked = mesh_mr_table_look(tab);
 	mesh_mr_table_del(tab, &keys[7]);
 	assert_int_equal(mesh_mr_table_add(&tab, &keys[7]), 0);
@@ -273,7 +273,7 @@ static void test_news(void **state)
 }
 
 /* What comes and goes while the lock is let go: what goes is not given, what comes is given the next time. */
-static void test_news_meanwhile(void **state)
+static void test_change_meanwhile(void **state)
 {
 	struct ibv_mr *of = calloc(6000, sizeof(*of));
 	struct mesh_key *keys, *others;
@@ -322,8 +322,8 @@ int main(void)
 		cmocka_unit_test(test_newest_is_found),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_one_pass),
-		cmocka_unit_test(test_news),
-		cmocka_unit_test(test_news_meanwhile),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_change_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
