@@ -303,10 +303,7 @@ struct mesh_conn_keys {
 	bool drops_repeat; /* mesh_conn_run_keys() repeats KEY_DROPs */
 };
 
-/*
- * Answer to a peer that asks while the program's own QP is being connected, or after that was refused: messages.c. @keys.lock;
- * written with conn->lock, too.
- */
+/* Answer to a peer that asks while the own QP is being connected, or later: messages.c. @keys.lock; written with conn->lock, too */
 struct mesh_conn_refusal {
 	bool on;
 	uint8_t local_type;
