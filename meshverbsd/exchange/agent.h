@@ -333,11 +333,11 @@ void md_unproven_came(struct md_host *host, size_t payload_len);
 bool md_unproven_may(struct md_agent *agent, enum md_unproven kind, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
 		     uint64_t now_ns);
 /*
- * May an address that has shown no cookie have an answer to a datagram, for which the send buffer is? Else somebody who
- * forges addresses fills the buffer, and no beacon leaves. With a fleet key, too. md_unproven_may() looks at it as well
+ * Has the send buffer room for an answer to an address that has shown no cookie? Without this limit, somebody who forges
+ * addresses fills the buffer, and no beacon leaves. The limit holds with a fleet key, too. md_unproven_may() includes it.
  */
 bool md_unproven_may_answer(struct md_agent *agent, const struct md_received *received, uint64_t now_ns);
-/* Likewise: may a target, where nobody may be, have a query? */
+/* The same for a query to a target that has never answered: perhaps nobody has its address. */
 bool md_unproven_may_query(struct md_agent *agent, const struct md_target *target, uint64_t now_ns);
 /* Has the host sent as many bytes as a datagram with that payload has? True with a fleet key. */
 bool md_unproven_pays(const struct md_agent *agent, const struct md_host *host, size_t payload_len);

@@ -34,7 +34,7 @@ static unsigned int group_of(const struct md_host *host, const struct in6_addr *
 	return md_hash64(&group, sizeof(group)) % MD_SOURCE_GROUPS;
 }
 
-/* @limit: of all that is sent for the same sake while the send buffer has little room */
+/* @limit: of datagrams that are sent while the send buffer has little room; limit_of(), or the payer's */
 static bool has_room(struct md_agent *agent, const struct in6_addr *ip, struct md_limit *limit, uint64_t now_ns)
 {
 	static const struct md_rate rate = {.per_second = MD_SCARCE_UNPROVEN, .burst = MD_SCARCE_UNPROVEN};
@@ -44,8 +44,8 @@ static bool has_room(struct md_agent *agent, const struct in6_addr *ip, struct m
 }
 
 /*
- * While a netdev is stuck, hosts that processes work with have to be answered on other links, also where others forge
- * addresses. @host: or NULL; @share: of the link
+ * A wanted host has a limit of its own. Reason: one stuck netdev fills the buffer. Meanwhile that host has to be answered
+ * on another link, also if somebody forges addresses there. @host: NULL: not known; @share: of the link
  */
 static struct md_limit *limit_of(struct md_agent *agent, struct md_host *host, const struct in6_addr *ip, uint32_t ifindex,
 				 unsigned int share)

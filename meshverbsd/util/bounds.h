@@ -310,9 +310,9 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_SCARCE_SUSPECTS    4 /* suspects that get all their probes: a few complete verdicts are worth more than many halves */
 #define MD_SCARCE_NS          MD_S
 /*
- * Datagrams to addresses that have shown no cookie, in a second, from SCARCE on (exchange/unproven.c): of a link, to a
- * wanted host, and for an account that asks for hosts. From SCARCEST on there are none. Where nobody has such an address,
- * the kernel keeps the datagram for three seconds.
+ * Datagrams a second to addresses that have shown no cookie, while MD_SCARCE_PERCENT of the send buffer or more are in use:
+ * for each link, each wanted host, and each account that asks for hosts (exchange/unproven.c). From MD_SCARCEST_PERCENT on
+ * none are sent. Reason: where nobody has the address, the kernel keeps the datagram for three seconds.
  */
 #define MD_SCARCE_UNPROVEN    16
 

@@ -40,8 +40,8 @@ const char *mesh_conn_unproved(const struct mesh_conn *conn);
 /** mesh_conn_say_unproved - log it, if mesh_conn_unproved() */
 void mesh_conn_say_unproved(const struct mesh_conn *conn);
 /**
- * mesh_conn_draw_nonce - have a random number of this attempt, before the first message to the peer or from it. A connection that
- * nobody speaks to needs none, and its RTR one system call less. Any thread; conn->lock
+ * mesh_conn_draw_nonce - have a random number of this attempt, before the first message to the peer or from it. RTR of a
+ * connection without messages then takes one system call less. Any thread; conn->lock
  *
  * Return: false: a seccomp filter forbids getrandom().
  */

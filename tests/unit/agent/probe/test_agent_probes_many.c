@@ -330,6 +330,18 @@ static void test_challenged_path_has_room(void **state)
 	assert_int_equal(state_of(0, 0), MV_PROBED_UP);
 }
 
+/* As many ticks as all paths need twice; in each, @max paths are looked at, at most. */
+static void tick_comparing(size_t max)
+{
+	for (unsigned int i = 0; i < 2 * N_MANY / MD_PROBES_PER_TURN; i++) {
+		probes.count.compared = 0;
+		now_ns = probes.next_ns;
+		md_probes_tick(&probes, true, 0, now_ns);
+		assert_in_range(probes.count.compared, 0, max);
+		n_flying = 0;
+	}
+}
+
 /* Where the send buffer has little room, paths that are not among the first suspects do not look at all others. */
 static void test_little_room(void **state)
 {
@@ -347,13 +359,7 @@ static void test_little_room(void **state)
 	dead[0] = true;
 	run(2 * MD_S);
 	waiting_pct = MD_SCARCE_PERCENT;
-	for (unsigned int i = 0; i < 2 * N_MANY / MD_PROBES_PER_TURN; i++) {
-		probes.count.compared = 0;
-		now_ns = probes.next_ns;
-		md_probes_tick(&probes, true, 0, now_ns);
-		assert_in_range(probes.count.compared, 0, 4 * N_MANY);
-		n_flying = 0;
-	}
+	tick_comparing(4 * N_MANY);
 }
 
 /* Suspects of one turn look for their witness together, and probe others together: else each looks at thousands. */
@@ -365,14 +371,8 @@ static void test_suspects_look_together(void **state)
 	dead[0] = true;
 	run(2 * MD_S);
 	assert_true(probes.n_suspect > N_MANY / 2);
-	for (unsigned int i = 0; i < 2 * N_MANY / MD_PROBES_PER_TURN; i++) {
-		probes.count.compared = 0;
-		now_ns = probes.next_ns;
-		md_probes_tick(&probes, true, 0, now_ns);
-		/* Once each: for the witness, and to be one. */
-		assert_in_range(probes.count.compared, 0, 3 * N_MANY);
-		n_flying = 0;
-	}
+	/* Once each: for the witness, and to be one. */
+	tick_comparing(3 * N_MANY);
 }
 
 int main(void)
