@@ -16,15 +16,19 @@ static uint32_t library_of(struct mesh_context *mc)
 	return library;
 }
 
-static enum mv_dir_qualified ask(struct mesh_context *mc, const char *device)
+/* Kept out of the functions that each RTR calls: these then need not save registers. */
+__attribute__((noinline)) static enum mv_dir_qualified ask(struct mesh_context *mc, const char *device)
 {
 	uint32_t library = library_of(mc);
+	enum mv_dir_qualified qualified = library ? mesh_directory_qualified(device, library) : MV_DIR_QUALIFIED_NO;
 
-	return library ? mesh_directory_qualified(device, library) : MV_DIR_QUALIFIED_NO;
+	if (qualified == MV_DIR_QUALIFIED_YES)
+		atomic_store_explicit(&mesh_root.process->survives, true, memory_order_relaxed);
+	return qualified;
 }
 
 /* As ask(), of the context's own device, by the directory that was mapped last. Each RTR asks, so the answer is kept. */
-static enum mv_dir_qualified ask_once(struct mesh_context *mc)
+static inline enum mv_dir_qualified ask_once(struct mesh_context *mc)
 {
 	uint64_t number = atomic_load_explicit(&mesh_root.process->directory.number, memory_order_relaxed),
 		 known = atomic_load_explicit(&mc->qualified, memory_order_relaxed);
@@ -38,32 +42,25 @@ static enum mv_dir_qualified ask_once(struct mesh_context *mc)
 	return qualified;
 }
 
-/* @device: NULL: the context's own, by ask_once(). @ret_qualified: written if survive = auto, unless qualify = never. */
-static bool survives(struct mesh_context *mc, const char *device, enum mv_dir_qualified *ret_qualified)
+/* Does the configuration alone tell whether connections survive? @ret: if so, whether they do */
+static inline bool is_configured(bool *ret)
 {
-	if (mesh_root.config.survive != MV_SURVIVE_AUTO)
-		return mesh_root.config.survive == MV_SURVIVE_ON;
-	if (mesh_root.config.qualify == MV_QUALIFY_NEVER)
-		return false;
-	*ret_qualified = device ? ask(mc, device) : ask_once(mc);
-	if (*ret_qualified != MV_DIR_QUALIFIED_YES)
-		return false;
-	atomic_store_explicit(&mesh_root.process->survives, true, memory_order_relaxed);
-	return true;
+	*ret = mesh_root.config.survive == MV_SURVIVE_ON;
+	return mesh_root.config.survive != MV_SURVIVE_AUTO || mesh_root.config.qualify == MV_QUALIFY_NEVER;
 }
 
 bool mesh_survives_on(struct mesh_context *mc, const char *device)
 {
-	enum mv_dir_qualified qualified;
+	bool survives;
 
-	return survives(mc, device, &qualified);
+	return is_configured(&survives) ? survives : ask(mc, device) == MV_DIR_QUALIFIED_YES;
 }
 
 bool mesh_survives(struct mesh_context *mc)
 {
-	enum mv_dir_qualified qualified;
+	bool survives;
 
-	return survives(mc, NULL, &qualified);
+	return is_configured(&survives) ? survives : ask_once(mc) == MV_DIR_QUALIFIED_YES;
 }
 
 bool mesh_survives_some(void)
@@ -73,22 +70,30 @@ bool mesh_survives_some(void)
 	return atomic_load_explicit(&mesh_root.process->survives, memory_order_relaxed);
 }
 
-const char *mesh_survives_why_not(struct mesh_context *mc)
+__attribute__((noinline)) static void log_unqualified(const struct mesh_context *mc, bool other)
 {
-	enum mv_dir_qualified qualified = MV_DIR_QUALIFIED_NO;
-	bool other;
-
-	if (survives(mc, NULL, &qualified))
-		return NULL;
-	if (mesh_root.config.survive == MV_SURVIVE_OFF)
-		return "survive = off when it was made";
-	if (mesh_root.config.qualify == MV_QUALIFY_NEVER)
-		return "survive = auto and qualify = never when it was made";
-	other = qualified == MV_DIR_QUALIFIED_OTHER;
 	if (!atomic_exchange_explicit(&mesh_root.process->unqualified_said, true, memory_order_relaxed))
 		mv_log(&mesh_root.log, MV_LOG_INFO,
 		       "%s: connections at work stay where they are (survive = auto): it has not qualified%s; see `meshverbs doctor`, and "
 		       "`meshverbs qualify %s`",
 		       mc->device, other ? " with the provider's library of this process" : "", MV_SHELL(mc->device));
-	return other ? "its NIC had qualified with another library when it was made" : "its NIC had not qualified when it was made";
+}
+
+const char *mesh_survives_why_not(struct mesh_context *mc)
+{
+	enum mv_dir_qualified qualified;
+
+	if (mesh_root.config.survive == MV_SURVIVE_ON)
+		return NULL;
+	if (mesh_root.config.survive == MV_SURVIVE_OFF)
+		return "survive = off when it was made";
+	if (mesh_root.config.qualify == MV_QUALIFY_NEVER)
+		return "survive = auto and qualify = never when it was made";
+	qualified = ask_once(mc);
+	if (qualified == MV_DIR_QUALIFIED_YES)
+		return NULL;
+	if (!atomic_load_explicit(&mesh_root.process->unqualified_said, memory_order_relaxed))
+		log_unqualified(mc, qualified == MV_DIR_QUALIFIED_OTHER);
+	return qualified == MV_DIR_QUALIFIED_OTHER ? "its NIC had qualified with another library when it was made"
+						   : "its NIC had not qualified when it was made";
 }
