@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The agent of meshverbs in simulated hosts: one per host, as on real ones; it ends with the host."""
 import ipaddress
+import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import time
 
 from . import SimError, directory, lifecycle, runtime
 
 RUN_DIR = "/run/meshverbs"
-STATE_DIR = "/run/meshverbsd/state"  # each host has an identity, and knows those that it has met
+STATE_DIR = runtime.STATE_DIR
+CONTROL = "/run/meshverbsd/control"
 WAIT_SECONDS = 60
 PRIORITY = ["chrt", "--rr", "1"]
 # No kernel has the simulated queue pairs, so nobody can say whose they are.
 TRUST = "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"
+UNSAID = dict.fromkeys(("state", "rail", "rail_gid", "rail_peer_gid", "standby", "movable", "why", "reason"))  # of a queue pair not reported yet
 _children = []  # kept, for they outlive what started them and nobody waits for them
 
 
@@ -80,6 +84,30 @@ def kill(sim, hosts):
     for host, pid in running(sim).items():
         if host in hosts:
             os.kill(pid, signal.SIGKILL)
+
+
+def ask(sim, host, what):
+    """What the agent of a host answers to `meshverbs`: a status, peers, qps, openmetrics; OSError while none answers.
+
+    Who looks again and again asks here: a process for each look takes more of the processor than all that is looked at.
+    """
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(WAIT_SECONDS)
+        sock.connect(f"/proc/{sim.pid(host)}/root{CONTROL}")
+        sock.sendall(json.dumps({"get": what}).encode() + b"\n")
+        said = b""
+        while part := sock.recv(1 << 16):
+            said += part
+    return said.decode()
+
+
+def qps(sim, host):
+    """As `meshverbs qps --json` has them; none while no agent answers."""
+    try:
+        known = json.loads(ask(sim, host, "qps"))["qps"]
+    except OSError:
+        return []
+    return [{**UNSAID, **qp, **{key: None if value == "" else value for key, value in qp.get("status", {}).items()}} for qp in known]
 
 
 def active(sim, host, device):

@@ -46,8 +46,13 @@ def split_command(words):
     return words[:cut], words[cut + 1:]
 
 
+def only(args):
+    """The hosts to start; None: all."""
+    return args.only.split(",") if args.only else None
+
+
 def do_up(args):
-    sim = lifecycle.up(args.topology, args.name, args.build, args.seed, args.only.split(",") if args.only else None)
+    sim = lifecycle.up(args.topology, args.name, args.build, args.seed, only(args))
     if args.agents:
         with_agents(sim)
     print(sim.name)
@@ -110,7 +115,7 @@ def do_run(args):
     if mine:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
-        sim = lifecycle.up(args.topology, args.name or f"{stem[:20]}-{os.getpid()}", args.build, args.seed)
+        sim = lifecycle.up(args.topology, args.name or f"{stem[:20]}-{os.getpid()}", args.build, args.seed, only(args))
         if args.agents:
             with_agents(sim)
     try:
@@ -220,11 +225,10 @@ def parser():
         sub.add_argument("--build", metavar="DIR", help="build directory (default: SIM_BUILD, build/release)")
         sub.add_argument("--seed", type=int, default=1, help="of random faults")
         sub.add_argument("--agents", action="store_true", help="start meshverbs' agent in each host, wait until they know all")
+        sub.add_argument("--only", metavar="HOST,...", help="these hosts; the rest is nowhere, or somewhere else: see plug")
         sub.add_argument("topology", metavar="TOPO", help="file, or name of a shipped topology")
         if verb == "run":
             sub.add_argument("host", metavar="HOST")
-        else:
-            sub.add_argument("--only", metavar="HOST,...", help="these hosts; the rest is somewhere else: see plug")
     add("exec", do_exec, "run a command in a host: sim exec HOST -- CMD").add_argument("host", metavar="HOST")
     sub = add("agents", do_agents, "start, end or wait for meshverbs' agents in hosts of a simulation that is up")
     sub.add_argument("--seconds", type=float, default=agents.WAIT_SECONDS, help="to wait until they know all")
@@ -263,9 +267,9 @@ def run(words):
     return args.function(args)
 
 
-def main():
+def main(words=None):
     try:
-        return run(sys.argv[1:])
+        return run(sys.argv[1:] if words is None else words)
     except (SimError, topologies.TopoError) as err:
         print(f"sim: {err}", file=sys.stderr)
         return 2

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Run by the launcher inside a host's new namespaces: makes /sys, /dev and /etc, then becomes simhostd.
+"""A process of the launcher that becomes a host: it takes namespaces, makes /sys, /dev and /etc there, then becomes simhostd.
 
-stdin: one line, written once the host's netdevs are plugged in: the JSON of runtime.HostFiles and what
-is below.  stdout: simhostd's "ready".  A failure ends it with one line on stderr.
+It says when it has namespaces, and is told by one line, once the host's netdevs are plugged in: the JSON that lifecycle.tell() writes. What it
+says then is simhostd's "ready". A failure ends it with one line in its log. It is forked and not started: an interpreter takes longer than all the rest of this.
 """
 import json
 import os
@@ -10,12 +10,13 @@ import pathlib
 import socket
 import stat
 import subprocess
-import sys
+import traceback
 import uuid
 
-from . import SimError, agents, mounts, plan as plans, sysfs
+from . import SimError, mounts, plan as plans, runtime, sysfs
 import topo as topologies
 
+HAS_NAMESPACES = "namespaces\n"
 UVERBS_MAJOR, UVERBS_MINOR = 231, 192
 RDMA_CM = 231, 255  # no misc device, as the kernel has it: its number could be another device's
 DEV_NODES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "kmsg", "fuse", "kvm",
@@ -125,15 +126,13 @@ def make_files(files, plan):
     mounts.bind(files["hosts"], pathlib.Path("/etc/hosts"))
     for name in AGENT_DIRS:
         mounts.tmpfs(pathlib.Path(name))
-    pathlib.Path(agents.STATE_DIR).mkdir(0o700)
+    pathlib.Path(runtime.STATE_DIR).mkdir(0o700)
     mounts.bind(work / "dev", pathlib.Path("/dev"))
     mounts.bind(work / "sys", pathlib.Path("/sys"))
 
 
-def main():
-    line = sys.stdin.readline()
-    if not line:
-        sys.exit(0)  # the launcher gave up
+def become(line):
+    """The host that line tells of."""
     files = json.loads(line)
     topo = topologies.load(files["topology"])
     plan = next(p for p in plans.hosts(topo) if p.name == files["host"])
@@ -144,8 +143,42 @@ def main():
     os.execv(files["daemon"], [files["daemon"], files["config"]])
 
 
-if __name__ == "__main__":
+def child(told, says, log):
+    """All of the new process, with these descriptors; does not return."""
+    status = 1
     try:
-        main()
+        for number, fd in enumerate((told, says, log)):
+            os.dup2(fd, number)
+        os.closerange(3, 1 << 16)  # those of other hosts among them: they end with the launcher
+        os.setsid()
+        os.chdir("/")
+        os.environ.pop("LD_PRELOAD", None)
+        mounts.own_namespaces()
+        os.write(1, HAS_NAMESPACES.encode())
+        with os.fdopen(0, closefd=False) as lines:
+            line = lines.readline()
+        if line:
+            become(line)
+        status = 0  # the launcher gave up
     except (SimError, topologies.TopoError, OSError) as err:
-        sys.exit(f"sim: {err}")
+        os.write(2, f"sim: {err}\n".encode())
+    except BaseException:  # pylint: disable=broad-except
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(status)
+
+
+class Host:
+    """The process, seen by the launcher."""
+
+    def __init__(self, log):
+        """log: path of a file for what it has to say of failures."""
+        told, stdin = os.pipe()
+        stdout, says = os.pipe()
+        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self.pid = os.fork()
+        if not self.pid:
+            child(told, says, file)
+        for fd in (told, says, file):
+            os.close(fd)
+        self.stdin, self.stdout = os.fdopen(stdin, "w"), os.fdopen(stdout)

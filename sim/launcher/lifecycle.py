@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 import topo as topologies
-from . import SimError, fabric, plan as plans
+from . import SimError, fabric, hostinit, plan as plans
 from .runtime import Sim, start_time
 
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[1]
-NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux"}
+NEEDED = {"ip": "iproute2", "nsenter": "util-linux"}
 
 
 def check_machine():
@@ -108,12 +108,13 @@ def start(sim, topo, hosts, path, build, seed):
     stand_ins = any(nic.vlans for nic in topo.nics()) and not fabric.kernel_has_vlans(sim.fabric)
     record = {"name": sim.name, "topology": str(path), "stand_ins": stand_ins, "build": str(build),
               "hca": find_hca(build), "seed": seed, "off": [], "hosts": {}}
-    children = {plan.name: spawn(sim, plan) for plan in hosts}
+    children = {plan.name: hostinit.Host(sim.dir / f"{plan.name}.log") for plan in hosts}
     try:
         record["hosts"] = {host: [child.pid, start_time(child.pid)] for host, child in children.items()}
         sim.write_record(record)
         for host, child in children.items():
-            wait_for_namespace(child, host)
+            if child.stdout.readline() != hostinit.HAS_NAMESPACES:
+                raise SimError(f"host {host} cannot have namespaces")
             fabric.ip("netns", "attach", sim.netns(host), str(child.pid))
         fabric.plug(topo, sim.fabric, {host: child.pid for host, child in children.items()}, stand_ins)
         for plan in hosts:
@@ -128,29 +129,6 @@ def start(sim, topo, hosts, path, build, seed):
             child.stdout.close()
     record["ready"] = True
     sim.write_record(record)
-
-
-def spawn(sim, plan):
-    """A process in new namespaces that waits to be told what its host is made of."""
-    env = dict(os.environ, PYTHONPATH=f"{HERE.parent}:{REPO / 'tests/topo'}", PYTHONDONTWRITEBYTECODE="1")
-    env.pop("LD_PRELOAD", None)
-    with open(sim.dir / f"{plan.name}.log", "w", encoding="utf-8") as log:
-        return subprocess.Popen(
-            ["unshare", "--net", "--mount", "--uts", "--ipc", "--propagation", "slave", "--",
-             sys.executable, "-m", "launcher.hostinit"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=env, cwd="/",
-            start_new_session=True)
-
-
-def wait_for_namespace(child, host):
-    """Until unshare(1) has left our network namespace."""
-    ours = os.stat("/proc/self/ns/net").st_ino
-    while child.poll() is None:
-        with contextlib.suppress(OSError):
-            if os.stat(f"/proc/{child.pid}/ns/net").st_ino != ours:
-                return
-        os.sched_yield()
-    raise SimError(f"host {host}: unshare failed")
 
 
 def tell(sim, plan, topo, child, build, seed, stand_ins):

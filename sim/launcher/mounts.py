@@ -6,6 +6,7 @@ import pathlib
 import stat
 
 MS_NOSUID, MS_BIND, MS_MOVE, MS_REC, MS_SLAVE = 2, 4096, 8192, 16384, 1 << 19
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWNET = 0x20000, 0x4000000, 0x8000000, 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -15,6 +16,14 @@ def mount(source, target, fstype=None, flags=0, data=None):
     if _libc.mount(*args, ctypes.c_ulong(flags), None if data is None else data.encode()):
         err = ctypes.get_errno()
         raise OSError(err, f"mount {fstype or 'bind'} of {source}: {os.strerror(err)}", str(target))
+
+
+def own_namespaces():
+    """This process has namespaces of its own from here on; what the machine mounts later is seen there, too, not the other way round."""
+    if _libc.unshare(CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC):
+        err = ctypes.get_errno()
+        raise OSError(err, f"unshare: {os.strerror(err)}")
+    mount(None, "/", None, MS_REC | MS_SLAVE)
 
 
 def tmpfs(target, mode="755"):

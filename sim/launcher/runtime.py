@@ -14,6 +14,7 @@ import time
 from . import SimError
 
 RUN = pathlib.Path(os.environ.get("SIM_RUN", "/run/meshsim"))
+STATE_DIR = "/run/meshverbsd/state"  # of a host's agent: each host has an identity, and knows those that it has met
 LISTEN = "0A"  # TCP_LISTEN of net/tcp_states.h
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}")
 

@@ -80,16 +80,14 @@ class Alone(Watched):
                        check=True)
 
     def metric(self, host, name):
-        status, said = self.tool(host, "metrics")
-        self.assertEqual(status, 0, said)
-        return int(re.search(rf"^meshverbs_{name}(?:_total)? (\d+)$", said, re.MULTILINE).group(1))
+        return int(re.search(rf"^meshverbs_{name}(?:_total)? (\d+)$", self.metrics(host), re.MULTILINE).group(1))
 
     def healed(self):
         """Moves that were called off before anything was drained, of both ends."""
         return sum(self.counted(host, "moves_given_up", 'reason="healed"') for host in ENDS)
 
     def counted(self, host, name, label):
-        match = re.search(rf'^meshverbs_{name}_total\{{{label}\}} (\d+)$', self.tool(host, "metrics")[1], re.MULTILINE)
+        match = re.search(rf'^meshverbs_{name}_total\{{{label}\}} (\d+)$', self.metrics(host), re.MULTILINE)
         return int(match.group(1)) if match else 0
 
     def armed(self):
@@ -106,7 +104,7 @@ class Alone(Watched):
 
     def figures(self, host):
         counted = re.compile(r"^meshverbs_(?:path|probe|echo|moves).* [1-9]\d*$", re.MULTILINE)
-        return f"{counted.findall(self.tool(host, 'metrics')[1])}\n{self.tool(host, 'paths', CLIENT if host == SERVER else SERVER)[1]}\n"
+        return f"{counted.findall(self.metrics(host))}\n{self.tool(host, 'paths', CLIENT if host == SERVER else SERVER)[1]}\n"
 
     def moves(self, where="mlx5_1"):
         self.wait_for(f"all are on {where}", lambda: all(self.used(host) == {where} for host in ENDS))

@@ -134,7 +134,7 @@ class Standby(Drained):
         super().setUp()
 
     def connected(self, host):
-        return int(re.search(r'^meshverbs_armed_total{what="connection"} (\d+)$', self.tool(host, "metrics")[1], re.MULTILINE).group(1))
+        return int(re.search(r'^meshverbs_armed_total{what="connection"} (\d+)$', self.metrics(host), re.MULTILINE).group(1))
 
     def since(self):
         return {self.connected(host) - self.before[host] for host in ENDS}

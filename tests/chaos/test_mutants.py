@@ -5,7 +5,6 @@
 Every queue pair has work requests to replay: the test drops all requests on the rail in use, waits until each queue pair has posted
 MISSING more, and only then pulls the cable. Nothing but carrier tells the plugin of the fault, so no move begins before that.
 """
-import json
 import os
 import pathlib
 import shutil
@@ -15,6 +14,7 @@ from unittest import mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from schedule import hosts, watch  # noqa: E402  (the path comes first)
+from launcher import agents  # noqa: E402
 from schedule.cli import need  # noqa: E402
 from schedule.drive import CLEAN, STUCK, SURFACED, VIOLATION  # noqa: E402
 from schedule.hosts import CLIENT, SERVER, until  # noqa: E402
@@ -39,10 +39,9 @@ def need_until(what, condition):
         raise Failed(f"not within {SECONDS} s: {what}")
 
 
-def movable(place, tool, host):
+def movable(place, host):
     """How many queue pairs of a host its agent knows as such that can be moved."""
-    status, said = place.world.run(host, tool, "qps", "--json", seconds=SECONDS)
-    return sum(qp["movable"] is True for qp in json.loads(said)["qps"]) if status == 0 else 0
+    return sum(qp["movable"] is True for qp in agents.qps(place.sim, host))
 
 
 def pull(place, progress, alive):
@@ -67,7 +66,7 @@ def outcome(place, build):
         need_until("the programs run", lambda: client.says("running", 1) or not alive())
         progress = watch.Progress(place.world, (SERVER, CLIENT), N_THREADS * N_QPS)
         need_until("all queue pairs can be moved", lambda: not alive() or all(
-            movable(place, str(build / "tools/meshverbs"), host) == N_THREADS * N_QPS for host in (SERVER, CLIENT)))
+            movable(place, host) == N_THREADS * N_QPS for host in (SERVER, CLIENT)))
         if not progress.wait(alive, SECONDS) or place.world.bytes_of(CLIENT)[0] == 0:
             raise Failed("no traffic on the first rail before the fault")
         pull(place, progress, alive)

@@ -119,7 +119,7 @@ class Self(OwnHost):
                 self.end()
 
     def connected_standbys(self):
-        return int(re.search(r'^meshverbs_armed_total{what="connection"} (\d+)$', self.tool(SERVER, "metrics")[1], re.MULTILINE).group(1))
+        return int(re.search(r'^meshverbs_armed_total{what="connection"} (\d+)$', self.metrics(SERVER), re.MULTILINE).group(1))
 
     def test_standby(self):
         """The next one waits, connected to itself."""

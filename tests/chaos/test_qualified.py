@@ -4,7 +4,6 @@
 survived; with a verdict that says otherwise it is not, and doctor says why. Needs root; SIM_BUILD is the build."""
 import json
 import pathlib
-import socket
 import sys
 import unittest
 
@@ -38,18 +37,8 @@ class Qualified(Watched):
     def root(self, host, path):
         return pathlib.Path(f"/proc/{self.hosts.sim.pid(host)}/root{path}")
 
-    def ask(self, host):
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(60)
-            sock.connect(str(self.root(host, "/run/meshverbsd/control")))
-            sock.sendall(b'{"get": "qualified"}\n')
-            said = b""
-            while part := sock.recv(65536):
-                said += part
-        return json.loads(said)
-
     def states(self, host):
-        return {row["device"]: row["state"] for row in self.ask(host)["devices"]}
+        return {row["device"]: row["state"] for row in json.loads(agents.ask(self.hosts.sim, host, "qualified"))["devices"]}
 
     def told(self, host):
         """What its directory tells programs: the NICs that have qualified."""
@@ -60,7 +49,7 @@ class Qualified(Watched):
         return all(self.states(host) == dict.fromkeys(NICS, state) and self.told(host) == told for host in ENDS)
 
     def figures(self, host):
-        return json.dumps(self.ask(host), indent=1)
+        return agents.ask(self.hosts.sim, host, "qualified")
 
     def wait_for_all(self, state):
         if not until(lambda: self.all_are(state), VERDICT_S):

@@ -56,7 +56,7 @@ class Reset(Watched):
 
     def made(self, host):
         """Queue pairs and connections that were made in advance."""
-        said = self.tool(host, "metrics")[1]
+        said = self.metrics(host)
         return [int(re.search(rf'^meshverbs_armed_total{{what="{what}"}} (\d+)$', said, re.MULTILINE).group(1))
                 for what in ("qp", "connection")]
 

@@ -26,7 +26,7 @@
 #define SLEEP_MIN_NS 100000 /* waking up takes some 15 us of a processor, whether there was something or not */
 #define SLEEP_SOON   4      /* of the time without work, such a part, */
 #define SOON_MAX_NS  200000 /* up to that: a program that waits for a completion of a few milliseconds does not wait for us as well */
-#define SLEEP_LATER  32     /* and of a longer time such a part */
+#define SLEEP_LATER  8      /* and of a longer time such a part */
 #define SLEEP_MAX_NS 2000000
 #define TRAFFIC_NS   2000000 /* since the last work: an HCA with many queue pairs looks at them together */
 #define IDLE_SHARE   3 /* and a sleep is so many times as long as looking took: queues with nothing in them are not to */

@@ -164,9 +164,10 @@ class Hosts:
 
 
 def until(condition, seconds):
-    limit = time.monotonic() + seconds
+    limit, nap = time.monotonic() + seconds, 0.01
     while time.monotonic() < limit:
         if condition():
             return True
-        time.sleep(0.01)
+        time.sleep(nap)
+        nap = min(1.2 * nap, 0.05)
     return False

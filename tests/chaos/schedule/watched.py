@@ -5,6 +5,8 @@ import os
 import pathlib
 import unittest
 
+from launcher import agents
+
 from . import REPO
 from .hosts import CLIENT, SERVER, until
 
@@ -24,8 +26,10 @@ class Watched(unittest.TestCase):
         return self.hosts.world.run(host, TOOL, *words, seconds=SECONDS)
 
     def qps(self, host):
-        status, said = self.tool(host, "qps", "--json")
-        return json.loads(said)["qps"] if status == 0 else []
+        return agents.qps(self.hosts.sim, host)
+
+    def metrics(self, host):
+        return agents.ask(self.hosts.sim, host, "openmetrics")
 
     def devices(self, host):
         """The device that each connection of a host uses."""

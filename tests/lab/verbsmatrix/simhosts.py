@@ -14,27 +14,32 @@ from rdmalab.job import Waiting
 REPO = pathlib.Path(__file__).resolve().parents[3]
 sys.path += [str(REPO / "tests/topo"), str(REPO / "sim")]
 import topo as topology  # noqa: E402
-from launcher import SimError, lifecycle, runtime  # noqa: E402
+from launcher import SimError, cli, lifecycle, runtime  # noqa: E402
 
 SIM = str(REPO / "sim/sim")
-# What a package does to a host: its files, over the machine's, for this host alone, then its postinst.
+# What a package does to a host: its files, over the machine's, for this host alone, then its postinst. $1: the folder with the files, which stays
+# as it is; $2: whether glibc has what a front needs; $3: of a host on which that was done, what it added, which is the same on all: ldconfig takes
+# longer than the rest.
 INSTALL = r"""
 set -e
 mount -t tmpfs -o mode=755 installed /mnt
-for top in usr etc var; do
-	mkdir -p /mnt/$top/upper /mnt/$top/work
-	[ ! -d "$1/$top" ] || cp -a "$1/$top/." /mnt/$top/upper
-done
+mkdir -p /mnt/{usr,etc,var}/{lower,upper,work}
+[ -z "$3" ] || (cd "$3" && cp -dR --preserve=mode,ownership,timestamps --parents {usr,etc,var}/upper /mnt)
 for file in hosts machine-id; do [ ! -e /etc/$file ] || cat /etc/$file >/mnt/etc/upper/$file; done  # mounts of the simulator's, under ours from here on
 for top in usr etc var; do
-	mount -t overlay overlay -o lowerdir=/$top,upperdir=/mnt/$top/upper,workdir=/mnt/$top/work /$top
+	lower=$1/$top
+	[ -d "$lower" ] || lower=/mnt/$top/lower
+	mount -t overlay overlay -o lowerdir="$lower:/$top",upperdir=/mnt/$top/upper,workdir=/mnt/$top/work /$top
 done
-if printf 'glibc 2.33\n%s\n' "$(getconf GNU_LIBC_VERSION)" | sort -VC; then
+if [ -n "$3" ]; then
+	:
+elif [ "$2" = yes ]; then
 	meshverbs-front -q update
 else # meshverbs-front(8): no front is made there, and the plugin has to be preloaded
 	ls /usr/lib/*/libibverbs/meshverbs-provider.so >/etc/ld.so.preload
 fi
 """
+FRONT_GLIBC = (2, 33)
 
 
 class Job(Waiting):
@@ -95,12 +100,14 @@ class Simulation:
 
     def install(self, directory):
         """Lay a staged installation over the hosts' file systems, as a package would be installed there."""
+        added = ""
         for host in self.topo.hosts:
             done = subprocess.run(self.argv(host, "env", "LD_PRELOAD=", "bash", "-c", INSTALL, "install",
-                                            str(pathlib.Path(directory).resolve())),
+                                            str(pathlib.Path(directory).resolve()), "yes" if has_front() else "no", added),
                                   text=True, capture_output=True, check=False)
             if done.returncode:
                 raise LabError(f"installing {directory} in {host} failed:\n{done.stdout}{done.stderr}")
+            added = str(runtime.Sim(self.name).root(host) / "mnt")
         self.logs = True
 
     def argv(self, host, *command):
@@ -137,6 +144,19 @@ class Simulation:
         done = subprocess.run(self.argv(host, "grep", "-c", ": overlaid", "/var/log/meshverbs.log"), text=True,
                               capture_output=True, check=False)
         return int(done.stdout or 0)
+
+
+def has_front():
+    """meshverbs-front(8) makes one where glibc is of this version or a newer one."""
+    return tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split("."))) >= FRONT_GLIBC
+
+
+def act(*args):
+    """What the command `sim` does, of a verb that prints nothing and starts nothing that stays: without the start of an interpreter."""
+    try:
+        cli.run(list(args))
+    except SimError as err:
+        raise LabError(f"sim {' '.join(args)}: {err}") from err
 
 
 def call(*args):

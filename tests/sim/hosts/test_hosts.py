@@ -5,6 +5,8 @@
 Needs root; exits 77 without.  Uses simulations of its own names only.
 """
 import atexit
+import contextlib
+import io
 import os
 import pathlib
 import re
@@ -21,6 +23,7 @@ SIM = str(REPO / "sim/sim")
 sys.path += [str(REPO / "sim"), str(REPO / "tests/topo")]
 from launcher import cli, lifecycle, runtime  # noqa: E402
 PREFIX = f"t{os.getpid()}"
+INSIDE = ("addr", "cm", "fault", "link", "plug", "script", "status")  # commands that start no process of their own
 WAIT_S, UP_S = 60.0, 300.0  # for what has to happen; for hosts that come up
 TOPOLOGY = """host a
 host b
@@ -36,8 +39,22 @@ switch lan a.0 b.0
 """
 
 
+def inside(*args):
+    """What the command does, in this process: most take less time than an interpreter to start."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = cli.main(list(args))
+        except SystemExit as end:
+            status = end.code
+    return subprocess.CompletedProcess(args, status, out.getvalue(), err.getvalue())
+
+
 def sim(*args, check=True, **kwargs):
-    done = subprocess.run([SIM, *args], text=True, capture_output=True, check=False, timeout=UP_S, **kwargs)
+    if args[0] in INSIDE and not kwargs:
+        done = inside(*args)
+    else:
+        done = subprocess.run([SIM, *args], text=True, capture_output=True, check=False, timeout=UP_S, **kwargs)
     if check and done.returncode:
         raise AssertionError(f"sim {' '.join(args)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done
@@ -90,11 +107,12 @@ def read(path):
 
 def until(condition, seconds=WAIT_S):
     """Seconds until condition() was true, None if it never was."""
-    start = time.monotonic()
+    start, nap = time.monotonic(), 0.001
     while time.monotonic() - start < seconds:
         if condition():
             return time.monotonic() - start
-        time.sleep(0.001)
+        time.sleep(nap)
+        nap = min(1.2 * nap, 0.02)
     return None
 
 
@@ -456,6 +474,12 @@ class Life(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout.splitlines()), (7, ["two words", "/usr"]))
         self.assertEqual(traces(self.name), [])
 
+    def test_run_with_some_hosts_only(self):
+        done = sim("run", "-n", self.name, "--only", "a", "pair", "a", "--", "ip", "-br", "link", "show", "eth0")
+        self.assertRegex(done.stdout, "eth0.*LOWER_UP")  # cables are there all the same
+        done = sim("run", "-n", self.name, "--only", "b", "pair", "a", "--", "true", check=False)
+        self.assertEqual((done.returncode, done.stderr), (2, f"sim: no host 'a' in '{self.name}'; it has: b\n"))
+
     def test_run_in_one_that_is_up(self):
         sim("up", "-n", self.name, "pair")
         sim("run", "-n", self.name, "pair", "a", "--", "touch", "/dev/shm/here")
@@ -497,6 +521,17 @@ class Life(unittest.TestCase):
             done = sim("up", "-n", self.name, file.name, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("0000:00:00.0 belongs to a real device", done.stderr)
+        self.assertEqual(traces(self.name), [])
+
+    def test_daemon_that_cannot_start(self):
+        with tempfile.TemporaryDirectory() as build:
+            daemon = pathlib.Path(build, "sim/simhostd")
+            daemon.parent.mkdir()
+            daemon.touch(0o600)
+            done = sim("up", "-n", self.name, "--build", build, "pair", check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, "a: sim: .*Permission denied")
+        self.assertIn("sim: host a did not start", done.stderr)
         self.assertEqual(traces(self.name), [])
 
     def test_unknown_names(self):

@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "rightnic"))
 from nicmatrix import REPO  # noqa: E402
 from nicmatrix.world import World, enter, need, staged  # noqa: E402
-from verbsmatrix.simhosts import call  # noqa: E402
+from verbsmatrix.simhosts import act  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
 SECONDS = 60
@@ -60,9 +60,9 @@ class Agents(Hosts):
         self.wait_for("b", {("a", "mlx5_0"): {"heard_on": "mlx5_1"}, ("a", "mlx5_1"): {"heard_on": None}})
 
     def test_a_cable_that_is_pulled(self):
-        call("link", "-n", self.world.place.name, "b.1", "off")
+        act("link", "-n", self.world.place.name, "b.1", "off")
         self.wait_for("b", {("b", "mlx5_1"): {"up": False}, ("a", "mlx5_0"): {}})
-        call("link", "-n", self.world.place.name, "b.1", "on")
+        act("link", "-n", self.world.place.name, "b.1", "on")
         self.wait_for("b", {("b", "mlx5_1"): {"up": True}, ("a", "mlx5_0"): {"heard_on": "mlx5_1"}})
         self.wait_for("a", {("b", "mlx5_1"): {"up": True, "heard_on": "mlx5_0"}})
 

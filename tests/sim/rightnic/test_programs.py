@@ -25,7 +25,7 @@ from nicmatrix import REPO, drive, gids  # noqa: E402
 from nicmatrix.world import World, enter, need, staged  # noqa: E402
 from launcher import agents  # noqa: E402
 from verbsmatrix.program import UCX_PERFTEST  # noqa: E402
-from verbsmatrix.simhosts import call  # noqa: E402
+from verbsmatrix.simhosts import act  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
 SHORT = os.environ.get("RIGHTNIC_SHORT")  # one of each kind, drawn with this seed
@@ -246,7 +246,7 @@ class Uncabled(Worlds):
 
     @staticmethod
     def before_agents(world):
-        call("link", "-n", world.place.name, "a.0", "off")
+        act("link", "-n", world.place.name, "a.0", "off")
 
     def pingpong(self, world, server, client, program, *options, gid="3", devices=("mlx5_0", "mlx5_0")):
         port = world.fresh_port()
@@ -291,7 +291,7 @@ class SameAddress(Worlds):
     @staticmethod
     def before_agents(world):
         for port, address in (("a.0.100", "10.1.0.1/32"), ("a.0", "10.1.0.1/24")):
-            call("addr", "-n", world.place.name, "add", port, address)
+            act("addr", "-n", world.place.name, "add", port, address)
 
     def index(self, world, host, address, netdev):
         found = [index for index, entry in gids.entries(world, host, "mlx5_0").items()
@@ -345,14 +345,14 @@ class Lost(Worlds):
         serving = world.start("a", *command)
         try:
             self.assertTrue(world.wait_listening(serving, "a", port), serving.said())
-            call("link", "-n", name, "a.0", "off")
+            act("link", "-n", name, "a.0", "off")
             if world.stacked:
                 self.wait_known_down(world)
             status, said = world.run("b", *command, "a", seconds=60)
             served = serving.wait(5 if status else 60)
         finally:
             serving.kill()
-            call("link", "-n", name, "a.0", "on")
+            act("link", "-n", name, "a.0", "on")
         text = f"-- client {status}\n{said}\n-- server {served}\n{serving.said()}"
         return (status, served) == (0, 0) and bool(re.search(r"\n *\d+ +200 ", said)), text
 

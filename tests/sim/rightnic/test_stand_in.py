@@ -22,7 +22,7 @@ from nicmatrix.world import World, enter, need, staged  # noqa: E402
 from launcher import agents  # noqa: E402
 from realnccl import paths, ranks  # noqa: E402
 from verbsmatrix.program import UCX_PERFTEST  # noqa: E402
-from verbsmatrix.simhosts import call  # noqa: E402
+from verbsmatrix.simhosts import act  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
 SHORT = bool(os.environ.get("STAND_IN_SHORT"))
@@ -65,7 +65,7 @@ class Worlds(unittest.TestCase):
     def carrier(self, world, port, state, *, all_know=True):
         """A port's carrier is as said, and the host's agent knows, or all agents do."""
         host, nic = port.split(".")
-        call("link", "-n", world.place.name, port, state)
+        act("link", "-n", world.place.name, port, state)
         self.assertTrue(until(lambda: agents.active(world.sim, host, f"mlx5_{nic}") == (state == "on")))
         for reader in agents.running(world.sim) if all_know else [host] if world.stacked else []:
             self.assertTrue(until(lambda reader=reader: self.knows(world, reader, host, f"mlx5_{nic}", state == "on")),

@@ -185,11 +185,12 @@ class World:
     @staticmethod
     def wait_running(program, condition, seconds):
         """Whether the condition came true while the program ran."""
-        limit = time.monotonic() + seconds
+        limit, nap = time.monotonic() + seconds, 0.01
         while time.monotonic() < limit and program.poll() is None:
             if condition():
                 return True
-            time.sleep(0.01)
+            time.sleep(nap)
+            nap = min(1.2 * nap, 0.05)
         return False
 
     def bytes_of(self, host):
