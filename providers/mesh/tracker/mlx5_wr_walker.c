@@ -63,24 +63,55 @@ static void lose(struct mesh_wr_tracker *tracker, const char *why)
 		tracker->lost = why;
 }
 
+/* What a poll has read, and what libmlx5 has consumed: mesh_walker_took_others(). */
+struct poll {
+	const uint32_t *qpns;
+	int n, got;
+	bool errors;
+	const struct ibv_wc *wc;
+};
+
+static bool consumed_as_read(const struct poll *poll, uint32_t qpn)
+{
+	int i, more = 0;
+
+	for (i = 0; i < poll->n; i++)
+		more += poll->qpns[i] == qpn;
+	for (i = 0; i < poll->got; i++) {
+		if (poll->wc[i].qp_num != qpn)
+			continue;
+		/* libmlx5 moves CQEs when it removes others. One that is moved while it is read could seem to be of another kind. */
+		if ((poll->wc[i].status != IBV_WC_SUCCESS) != poll->errors)
+			return false;
+		more--;
+	}
+	return !more;
+}
+
+/* The CQ's CQE lock is held. @poll: only logs for which it was not as it should be; NULL: all */
+static void lose_some(struct mesh_cq *cq, const struct poll *poll, const char *why)
+{
+	const struct mesh_cq_qp *qp;
+	size_t i;
+
+	mesh_lock(&cq->lock);
+	for (i = 0; i < cq->own_qps.qpns.n_places; i++) {
+		qp = &cq->own_qps.qpns.places[i];
+		if (!qp->vqp || (poll && consumed_as_read(poll, qp->key)))
+			continue;
+		mesh_lock(&qp->vqp->lock);
+		if (mesh_walker_of(qp->vqp))
+			lose(qp->vqp->tracker, why);
+		mesh_unlock(&qp->vqp->lock);
+	}
+	mesh_unlock(&cq->lock);
+}
+
 /* The CQ's CQE lock is held. */
 static void lose_all(struct mesh_cq *cq, const char *why)
 {
-	struct mesh_vqp *h;
-	size_t i;
-
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
-	mesh_lock(&cq->lock);
-	for (i = 0; i < cq->own_qps.qpns.n_places; i++) {
-		h = cq->own_qps.qpns.places[i].vqp;
-		if (!h)
-			continue;
-		mesh_lock(&h->lock);
-		if (mesh_walker_of(h))
-			lose(h->tracker, why);
-		mesh_unlock(&h->lock);
-	}
-	mesh_unlock(&cq->lock);
+	lose_some(cq, NULL, why);
 }
 
 int mesh_walker_pass(struct mesh_wr_tracker *tracker, uint16_t last, bool last_too)
@@ -180,14 +211,15 @@ static void stage(struct mesh_vqp *h, const struct mesh_cq *cq, const struct mv_
 	mesh_unlock(&h->lock);
 }
 
-bool mesh_walker_took(const struct mesh_cq_reading *reading, uint32_t before, int n)
+void mesh_walker_took_others(struct mesh_cq *cq, const uint32_t *qpns, int n, bool errors, const struct ibv_wc *wc, int got)
 {
-	return ((mv_mlx5_consumer(&reading->ring) - before) & MV_MLX5_CONSUMER_BITS) == (uint32_t)n;
-}
+	const struct poll poll = {.qpns = qpns, .n = n, .errors = errors, .got = got, .wc = wc};
+	static const char why[] = "completions were taken away while one was polled";
 
-void mesh_walker_lose_others(struct mesh_cq *cq)
-{
-	lose_all(cq, "completions were taken away while one was polled");
+	if (cq->reading.removals)
+		lose_some(cq, &poll, why);
+	else
+		lose_all(cq, why);
 }
 
 int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive)
@@ -195,6 +227,7 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 	const struct mesh_cq_qp *qp;
 	struct mv_mlx5_cqe cqe;
 	uint32_t before;
+	bool exact;
 	int err, got;
 
 	*ret_failed_receive = false;
@@ -214,15 +247,16 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 		stage(qp->vqp, cq, &cqe);
 	mesh_unlock(&cq->lock);
 	got = cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
-	if (got != 1 || !mesh_walker_took(&cq->reading, before, 1))
-		mesh_walker_lose_others(cq);
-	else
-		*ret_failed_receive = cqe.error && !cqe.send && wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
+	exact = got == 1 && mesh_walker_took(&cq->reading, before, 1);
+	if (!exact)
+		mesh_walker_took_others(cq, &cqe.qpn, 1, cqe.error, wc, got);
+	*ret_failed_receive = (exact || (got == 1 && cq->reading.removals)) && cqe.error && !cqe.send &&
+			      wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
 	return got;
 }
 
 /*
- * Stands for a CQ whose buffer is not known: it always has a CQE, so mesh_walker_fast_poll() takes the slow way without
+ * Stands for a CQ whose buffer is not known: it always has a CQE, so fastpoll.c takes the slow way without
  * a further check.
  */
 static const struct mlx5_cqe64 anything;
