@@ -160,7 +160,7 @@ __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct
 }
 
 /* @n: more than 0 */
-__attribute__((always_inline)) static inline int poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
+__attribute__((always_inline)) static inline int fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 {
 	const struct mlx5_cqe64 *cqe;
 	bool is_there;
@@ -184,5 +184,5 @@ int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	struct mesh_cq *mcq = mesh_fast_get(cq);
 
 	/* Tail calls: saved registers would cost half of an empty poll. */
-	return mcq && num_entries > 0 ? poll(mcq, num_entries, wc) : mesh_poll_properly(cq, num_entries, wc);
+	return mcq && num_entries > 0 ? fast_poll(mcq, num_entries, wc) : mesh_poll_properly(cq, num_entries, wc);
 }
