@@ -338,6 +338,49 @@ static void test_only_one_is_destroyed(void **state)
 	check_done(1);
 }
 
+static int (*lower_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+static int (*lower_destroy)(struct ibv_qp *qp);
+static unsigned int n_removals;
+
+static int marked_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	n_removals += h->send_cq->reading.removals;
+	return lower_modify(qp, attr, mask);
+}
+
+static int marked_destroy(struct ibv_qp *qp)
+{
+	n_removals += h->send_cq->reading.removals;
+	return lower_destroy(qp);
+}
+
+/* Polls know of a RESET, and of a queue pair that is destroyed. */
+static void test_removals_are_marked(void **state)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	unsigned int n_at_reset;
+	struct ibv_qp *other;
+	int err;
+
+	(void)state;
+	connect_ends();
+	other = open_other(1);
+	lower_modify = world.mc->lower.qp.modify_qp;
+	lower_destroy = world.mc->lower.qp.destroy_qp;
+	world.mc->lower.qp.modify_qp = marked_modify;
+	world.mc->lower.qp.destroy_qp = marked_destroy;
+	n_removals = 0;
+	err = ibv_modify_qp(other, &reset, IBV_QP_STATE);
+	n_at_reset = n_removals;
+	err += ibv_destroy_qp(other);
+	world.mc->lower.qp.modify_qp = lower_modify;
+	world.mc->lower.qp.destroy_qp = lower_destroy;
+	assert_int_equal(err, 0);
+	assert_int_equal(n_at_reset, 1);
+	assert_int_equal(n_removals, 2);
+	assert_int_equal(h->send_cq->reading.removals, 0);
+}
+
 static _Atomic uint64_t n_done;
 static _Atomic bool stop;
 static uint8_t seen[N_WRITES]; /* seen_lock, as the next */
@@ -420,7 +463,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_one), T(test_many), T(test_any), T(test_receives), T(test_as_many_as_there_are), T(test_taken_by_others),
 		T(test_all_taken_by_others), T(test_other_is_destroyed), T(test_next_is_destroyed), T(test_only_one_is_destroyed),
-		T(test_beside_others),
+		T(test_removals_are_marked), T(test_beside_others),
 	};
 
 	reading_seed();
