@@ -79,35 +79,29 @@ __attribute__((noinline)) static bool notice_any(struct mesh_cq *cq, const struc
 	return !mesh_walker_pass(walker->tracker, be16toh(cqe->wqe_counter), true);
 }
 
-/*
- * Account for up to @n CQEs.
- * @qpns: written: the QPN of each
- * @ret_other: is there another CQE, which is not plain?
- *
- * Return: their number.
- */
-static int read_run(struct mesh_cq *cq, int n, uint32_t at, uint32_t qpns[RUN], bool *ret_other)
+/* Account for up to @n CQEs from @at on. @ret_other: is there another CQE, which is not plain? Return: their number. */
+static int read_run(struct mesh_cq *cq, int n, uint32_t at, bool *ret_other)
 {
 	const struct mlx5_cqe64 *cqe = NULL;
 	int ready;
 
-	for (ready = 0; ready < n && ready < RUN; ready++) {
+	for (ready = 0; ready < n; ready++) {
 		cqe = mv_mlx5_cqe_at(&cq->reading.ring, at + (uint32_t)ready);
 		if (!cqe || !(notice_next(&cq->reading, cqe) || notice_any(cq, cqe)))
 			break;
-		qpns[ready] = mv_mlx5_cqe_qpn(cqe);
 	}
-	*ret_other = cqe && ready < n && ready < RUN;
+	*ret_other = cqe && ready < n;
 	return ready;
 }
 
 /* Have libmlx5 consume the @n CQEs from @at on, which were accounted for. Return: as ibv_poll_cq(). */
-static int consume(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const uint32_t *qpns)
+static int consume(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at)
 {
+	uint32_t qpn = mv_mlx5_cqe_qpn(mv_mlx5_cqe_place(&cq->reading.ring, at));
 	int got = cq->mc->lower.io.poll_cq(cq->cq, n, wc);
 
 	if (got != n || !mesh_walker_took(&cq->reading, at, n))
-		mesh_walker_took_others(cq, qpns, n, false, wc, got);
+		mesh_walker_took_others(cq, qpn, false, wc, got);
 	return got;
 }
 
@@ -117,18 +111,21 @@ static int add_more(int got, int more)
 	return more > 0 || !got ? got + more : got;
 }
 
-/* The CQ's CQE lock is held, until return. @at: index of the next CQE */
+/*
+ * The CQ's CQE lock is held, until return. @at: index of the next CQE. While libmlx5 removes CQEs, it moves others up, but never
+ * writes to the place of the next one: so only that one is read.
+ */
 __attribute__((noinline)) static int poll_runs(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at)
 {
+	const int most = cq->reading.removals ? 1 : RUN;
 	int got = 0, ready, some;
-	uint32_t qpns[RUN];
 	bool other;
 
 	for (;; at = mv_mlx5_consumer(&cq->reading.ring)) {
-		ready = read_run(cq, n - got, at, qpns, &other);
-		some = ready ? consume(cq, ready, wc + got, at, qpns) : 0;
+		ready = read_run(cq, n - got < most ? n - got : most, at, &other);
+		some = ready ? consume(cq, ready, wc + got, at) : 0;
 		got = add_more(got, some);
-		if (some != RUN || got == n)
+		if (some != most || got == n)
 			break;
 	}
 	mesh_cqe_unlock(cq);
@@ -140,7 +137,7 @@ __attribute__((noinline)) static int poll_runs(struct mesh_cq *cq, int n, struct
 /* The CQ's CQE lock is held, until return. @got: of libmlx5, which has consumed others than the CQE of the hot QP. */
 __attribute__((noinline)) static int took_others(struct mesh_cq *cq, const struct ibv_wc *wc, int got)
 {
-	mesh_walker_took_others(cq, &cq->reading.hot_walker->qpn, 1, false, wc, got);
+	mesh_walker_took_others(cq, cq->reading.hot_walker->qpn, false, wc, got);
 	mesh_cqe_unlock(cq);
 	return got;
 }

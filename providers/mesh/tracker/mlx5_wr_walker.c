@@ -63,55 +63,37 @@ static void lose(struct mesh_wr_tracker *tracker, const char *why)
 		tracker->lost = why;
 }
 
-/* What a poll has read, and what libmlx5 has consumed: mesh_walker_took_others(). */
-struct poll {
-	const uint32_t *qpns;
-	int n, got;
-	bool errors;
-	const struct ibv_wc *wc;
-};
-
-static bool consumed_as_read(const struct poll *poll, uint32_t qpn)
+static void lose_log_of(struct mesh_vqp *h, const char *why)
 {
-	int i, more = 0;
-
-	for (i = 0; i < poll->n; i++)
-		more += poll->qpns[i] == qpn;
-	for (i = 0; i < poll->got; i++) {
-		if (poll->wc[i].qp_num != qpn)
-			continue;
-		/* libmlx5 moves CQEs when it removes others. One that is moved while it is read could seem to be of another kind. */
-		if ((poll->wc[i].status != IBV_WC_SUCCESS) != poll->errors)
-			return false;
-		more--;
-	}
-	return !more;
+	mesh_lock(&h->lock);
+	if (mesh_walker_of(h))
+		lose(h->tracker, why);
+	mesh_unlock(&h->lock);
 }
 
-/* The CQ's CQE lock is held. @poll: only logs for which it was not as it should be; NULL: all */
-static void lose_some(struct mesh_cq *cq, const struct poll *poll, const char *why)
+/* The CQ's CQE lock is held. */
+static void lose_one(struct mesh_cq *cq, uint32_t qpn, const char *why)
 {
 	const struct mesh_cq_qp *qp;
-	size_t i;
 
 	mesh_lock(&cq->lock);
-	for (i = 0; i < cq->own_qps.qpns.n_places; i++) {
-		qp = &cq->own_qps.qpns.places[i];
-		if (!qp->vqp || (poll && consumed_as_read(poll, qp->key)))
-			continue;
-		mesh_lock(&qp->vqp->lock);
-		if (mesh_walker_of(qp->vqp))
-			lose(qp->vqp->tracker, why);
-		mesh_unlock(&qp->vqp->lock);
-	}
+	qp = mesh_qpns_find(&cq->own_qps.qpns, qpn);
+	if (qp && qp->vqp)
+		lose_log_of(qp->vqp, why);
 	mesh_unlock(&cq->lock);
 }
 
 /* The CQ's CQE lock is held. */
 static void lose_all(struct mesh_cq *cq, const char *why)
 {
+	size_t i;
+
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
-	lose_some(cq, NULL, why);
+	mesh_lock(&cq->lock);
+	for (i = 0; i < cq->own_qps.qpns.n_places; i++)
+		if (cq->own_qps.qpns.places[i].vqp)
+			lose_log_of(cq->own_qps.qpns.places[i].vqp, why);
+	mesh_unlock(&cq->lock);
 }
 
 int mesh_walker_pass(struct mesh_wr_tracker *tracker, uint16_t last, bool last_too)
@@ -211,15 +193,19 @@ static void stage(struct mesh_vqp *h, const struct mesh_cq *cq, const struct mv_
 	mesh_unlock(&h->lock);
 }
 
-void mesh_walker_took_others(struct mesh_cq *cq, const uint32_t *qpns, int n, bool errors, const struct ibv_wc *wc, int got)
+void mesh_walker_took_others(struct mesh_cq *cq, uint32_t qpn, bool error, const struct ibv_wc *wc, int got)
 {
-	const struct poll poll = {.qpns = qpns, .n = n, .errors = errors, .got = got, .wc = wc};
 	static const char why[] = "completions were taken away while one was polled";
 
-	if (cq->reading.removals)
-		lose_some(cq, &poll, why);
-	else
+	if (!cq->reading.removals) {
 		lose_all(cq, why);
+		return;
+	}
+	if (got == 1 && wc->qp_num == qpn && (wc->status != IBV_WC_SUCCESS) == error)
+		return;
+	lose_one(cq, qpn, why);
+	if (got == 1)
+		lose_one(cq, wc->qp_num, why);
 }
 
 int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive)
@@ -249,7 +235,7 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 	got = cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
 	exact = got == 1 && mesh_walker_took(&cq->reading, before, 1);
 	if (!exact)
-		mesh_walker_took_others(cq, &cqe.qpn, 1, cqe.error, wc, got);
+		mesh_walker_took_others(cq, cqe.qpn, cqe.error, wc, got);
 	*ret_failed_receive = (exact || (got == 1 && cq->reading.removals)) && cqe.error && !cqe.send &&
 			      wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
 	return got;

@@ -153,13 +153,14 @@ static inline bool mesh_walker_took(const struct mesh_cq_reading *reading, uint3
 }
 /**
  * mesh_walker_took_others - it has not: logs of QPs of that CQ are lost; CQE lock held
- * @qpns: of the @n CQEs that were read
- * @errors: did these tell errors?
+ * @qpn: of the CQE that was read
+ * @error: did this one tell an error?
  * @got: number of completions in @wc that libmlx5 gave, or an error
  *
- * libmlx5 removes the CQEs of a QP that is destroyed. Meanwhile the log of another QP is right if as many of its CQEs were
- * consumed as were read: these come in order. At other times a thread has polled past the plugin, and all logs are lost.
+ * libmlx5 removes the CQEs of a QP that is destroyed: mesh_cq_removal_begin(). Meanwhile only one CQE is read before each poll, and
+ * what libmlx5 gives is that one, or the first one that it has not removed. At other times a thread has polled past the plugin, and
+ * all logs are lost.
  */
-void mesh_walker_took_others(struct mesh_cq *cq, const uint32_t *qpns, int n, bool errors, const struct ibv_wc *wc, int got);
+void mesh_walker_took_others(struct mesh_cq *cq, uint32_t qpn, bool error, const struct ibv_wc *wc, int got);
 
 #endif

@@ -235,11 +235,8 @@ static int poll_late(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	struct ibv_qp *qp = meanwhile.qp;
 
 	meanwhile.qp = NULL;
-	if (qp) {
-		/* As mesh_destroy_qp() of another thread, which has the CQE lock before and after. */
-		h->send_cq->reading.removals++;
+	if (qp)
 		world.mc->lower.qp.destroy_qp(qp);
-	}
 	if (meanwhile.n_taken)
 		assert_int_equal(lower_poll(cq, meanwhile.n_taken, taken), meanwhile.n_taken);
 	meanwhile.n_taken = 0;
@@ -250,13 +247,13 @@ static void poll_meanwhile(struct ibv_qp *qp, int n_taken, int n, int expected, 
 {
 	meanwhile.qp = qp;
 	meanwhile.n_taken = n_taken;
+	h->send_cq->reading.removals += qp != NULL; /* as mesh_destroy_qp() of another thread, which has the CQE lock before and after */
 	lower_polls_by(poll_late);
 	assert_int_equal(ibv_poll_cq(a.cq, n, wc), expected);
 	assert_null(meanwhile.qp);
 	assert_int_equal(meanwhile.n_taken, 0);
 	lower_polls_by(lower_poll);
-	if (qp)
-		h->send_cq->reading.removals--;
+	h->send_cq->reading.removals -= qp != NULL;
 }
 
 /* A thread that polls past the plugin. */
@@ -302,6 +299,28 @@ static void test_other_is_destroyed(void **state)
 	assert_int_equal(ibv_poll_cq(a.cq, 2, wc), 1);
 	assert_int_equal(wc[0].wr_id, 2);
 	check_done(3);
+	assert_true(h->send_cq->fast);
+}
+
+/* The completion that goes is in the middle of those that are there. */
+static void test_one_between_is_destroyed(void **state)
+{
+	struct ibv_wc wc[DEPTH];
+	struct ibv_qp *other;
+	uint64_t i;
+
+	(void)state;
+	connect_ends();
+	write_some(1);
+	other = open_other(1);
+	cq_wait_arrived(a.cq, 2);
+	for (i = 1; i < 4; i++)
+		assert_int_equal(write_one(i), 0);
+	cq_wait_arrived(a.cq, 5);
+	poll_meanwhile(other, 0, 4, 4, wc);
+	for (i = 0; i < 4; i++)
+		assert_int_equal(wc[i].wr_id, i);
+	check_done(4);
 	assert_true(h->send_cq->fast);
 }
 
@@ -354,31 +373,42 @@ static int marked_destroy(struct ibv_qp *qp)
 	return lower_destroy(qp);
 }
 
-/* Polls know of a RESET, and of a queue pair that is destroyed. */
-static void test_removals_are_marked(void **state)
+static void check_removals_of(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	unsigned int n_at_reset;
-	struct ibv_qp *other;
 	int err;
 
-	(void)state;
-	connect_ends();
-	other = open_other(1);
+	assert_non_null(qp);
 	lower_modify = world.mc->lower.qp.modify_qp;
 	lower_destroy = world.mc->lower.qp.destroy_qp;
 	world.mc->lower.qp.modify_qp = marked_modify;
 	world.mc->lower.qp.destroy_qp = marked_destroy;
 	n_removals = 0;
-	err = ibv_modify_qp(other, &reset, IBV_QP_STATE);
+	err = ibv_modify_qp(qp, &reset, IBV_QP_STATE);
 	n_at_reset = n_removals;
-	err += ibv_destroy_qp(other);
+	err += ibv_destroy_qp(qp);
 	world.mc->lower.qp.modify_qp = lower_modify;
 	world.mc->lower.qp.destroy_qp = lower_destroy;
 	assert_int_equal(err, 0);
 	assert_int_equal(n_at_reset, 1);
 	assert_int_equal(n_removals, 2);
 	assert_int_equal(h->send_cq->reading.removals, 0);
+}
+
+/* Polls know of a RESET, and of a queue pair that is destroyed. */
+static void test_removals_are_marked(void **state)
+{
+	struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+
+	(void)state;
+	connect_ends();
+	attr.send_cq = attr.recv_cq = a.cq;
+	check_removals_of(open_other(1));
+	attr.qp_type = IBV_QPT_UD;
+	check_removals_of(ibv_create_qp(world.pd, &attr));
+	attr.qp_type = IBV_QPT_UC;
+	check_removals_of(ibv_create_qp(world.pd, &attr));
 }
 
 static _Atomic uint64_t n_done;
@@ -462,7 +492,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_one), T(test_many), T(test_any), T(test_receives), T(test_as_many_as_there_are), T(test_taken_by_others),
-		T(test_all_taken_by_others), T(test_other_is_destroyed), T(test_next_is_destroyed), T(test_only_one_is_destroyed),
+		T(test_all_taken_by_others), T(test_other_is_destroyed), T(test_one_between_is_destroyed), T(test_next_is_destroyed), T(test_only_one_is_destroyed),
 		T(test_removals_are_marked), T(test_beside_others),
 	};
 
