@@ -59,6 +59,18 @@ static inline bool mv_mlx5_cqe_good(const struct mlx5_cqe64 *cqe)
 	return cqe->op_own >> 4 <= MLX5_CQE_RESP_SEND_INV && (cqe->op_own & 12) != 12;
 }
 
+/** mv_mlx5_cqe_sent - is it a successful completion of a send? Its opcode, MLX5_CQE_REQ, is 0. */
+static inline bool mv_mlx5_cqe_sent(const struct mlx5_cqe64 *cqe)
+{
+	return cqe->op_own < 12; /* 12: compressed */
+}
+
+/** mv_mlx5_cqe_qpn - QPN of a completion */
+static inline uint32_t mv_mlx5_cqe_qpn(const struct mlx5_cqe64 *cqe)
+{
+	return be32toh(cqe->sop_drop_qpn) & 0xffffff;
+}
+
 /* Fast path for work requests with one entry, which are most. They do not wrap, because places are aligned to 64 bytes. */
 
 /**

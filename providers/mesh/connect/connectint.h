@@ -88,6 +88,10 @@ const char *mesh_decide_bound_by(const struct mesh_conn *conn, const struct mesh
 				 const struct ibv_qp_attr *attr, const struct mesh_path_decision *decision);
 
 /**
+ * mesh_lower_to_reset - end.c: mc->lower.qp.modify_qp() to RESET, of a QP of any type. Cancellation is off.
+ */
+int mesh_lower_to_reset(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+/**
  * mesh_qp_to_reset - end.c: modify_qp to RESET
  * @conn: may be NULL; its lock is taken
  *

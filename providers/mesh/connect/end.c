@@ -46,6 +46,17 @@ static void forget_completions(struct mesh_context *mc, struct ibv_cq *send_cq,
 		mesh_cq_forget_qp(mc, recv_cq, qpn);
 }
 
+int mesh_lower_to_reset(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct mesh_cq_removal removal;
+	int err;
+
+	mesh_cq_removal_begin(mc, qp->send_cq, qp->recv_cq, &removal);
+	err = mc->lower.qp.modify_qp(qp, attr, mask);
+	mesh_cq_removal_end(&removal);
+	return err;
+}
+
 int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct mesh_srq_own_qp *leaving;
@@ -56,14 +67,14 @@ int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv
 	 * end the connection.
 	 */
 	if (conn && mask != IBV_QP_STATE) {
-		err = mc->lower.qp.modify_qp(qp, attr, mask);
+		err = mesh_lower_to_reset(mc, qp, attr, mask);
 		if (err)
 			return err;
 	}
 	leaving = mesh_srq_leaving(mc, qp);
 	if (conn)
 		drop(conn);
-	err = mc->lower.qp.modify_qp(qp, attr, mask);
+	err = mesh_lower_to_reset(mc, qp, attr, mask);
 	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);
 	if (!err)
@@ -78,6 +89,7 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 	struct mesh_context *mc = mesh_context_get(qp->context);
 	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
 	struct mesh_srq_own_qp *leaving;
+	struct mesh_cq_removal removal;
 	struct mesh_qp_made *made;
 	uint32_t qpn = qp->qp_num;
 	struct mesh_conn *conn;
@@ -94,7 +106,9 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 		mesh_ud_gone(mc, qp);
 	leaving = mesh_srq_leaving(mc, qp);
 	made = mesh_qp_take(mc, qp); /* another thread may get a new QP at this address */
+	mesh_cq_removal_begin(mc, send_cq, recv_cq, &removal);
 	err = mc->lower.qp.destroy_qp(qp);
+	mesh_cq_removal_end(&removal);
 	mesh_qp_taken(mc, made, !err);
 	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);

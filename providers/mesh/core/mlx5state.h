@@ -15,12 +15,6 @@ typedef struct mlx5dv_qp_ex *mesh_qp_ex_fn(struct ibv_qp_ex *qp); /* mlx5dv_qp_e
 
 typedef size_t mesh_usable_size_fn(void *block); /* malloc_usable_size() */
 
-/* Byte offsets of words in libmlx5's structs of a CQ and of a queue pair, from the verbs' part on; mlx5take.h. */
-struct mesh_take_places {
-	uint32_t cq_lock, cq_cons_index;
-	uint32_t sq_wrid, sq_wqe_head, sq_tail, rq_wrid, rq_tail;
-};
-
 struct mesh_mlx5 {
 	/* data->lock */
 	enum { MESH_MLX5_UNKNOWN, MESH_MLX5_NO, MESH_MLX5_YES } state;
@@ -29,10 +23,6 @@ struct mesh_mlx5 {
 	/* mlx5lock.c: offset of the lock of the send queue in a queue pair's struct, and its value when free; data->lock */
 	enum { MESH_MLX5_LOCK_UNKNOWN, MESH_MLX5_LOCK_NOWHERE, MESH_MLX5_LOCK_FOUND } lock;
 	uint32_t lock_at, lock_free, n_lock_failures;
-	/* mlx5take.c: can CQEs be consumed in libmlx5's place? data->lock */
-	enum { MESH_MLX5_TAKE_UNKNOWN, MESH_MLX5_TAKE_NEVER, MESH_MLX5_TAKE_FOUND } take;
-	uint32_t n_take_failures;
-	struct mesh_take_places places;
 	/*
 	 * NULL: not looked up yet; if the lower provider is not mlx5, a stub that says so. All threads find the same.
 	 */

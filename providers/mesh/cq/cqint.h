@@ -161,8 +161,9 @@ static inline void mesh_cq_notify_seen(struct mesh_cq_notify *notify)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* ---- poll.c: hot ------------------------------------------------------------------------------------------------------ */
+/* ---- fastpoll.c, poll.c: hot ------------------------------------------------------------------------------------------------------ */
 
+/** mesh_poll_cq - ibv_poll_cq(): by fastpoll.c if all logged QPs of the CQ have walkers, else mesh_poll_properly() */
 int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 /** mesh_poll_properly - ibv_poll_cq() that handles all kinds of completions */
 int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);

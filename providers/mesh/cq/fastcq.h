@@ -5,7 +5,7 @@
 #include "cqint.h"
 
 /*
- * Hash table of the CQs that mesh_walker_fast_poll() polls: finds a CQ without contexts and maps. A CQ is in one of the
+ * Hash table of the CQs that fastpoll.c polls: finds a CQ without contexts and maps. A CQ is in one of the
  * MESH_FAST_WAYS places from its hash on, until it is destroyed. Nearly all of 1,000 CQs (for example one per connection) have a
  * place; the others take the slow way. Pages are touched only for CQs in them: 256 KiB in all.
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <string.h>
 
-#include "fastcq.h"
 #include "cqint.h"
+#include "fastcq.h"
 
 /*
  * Polling. Hot: no allocation, no system call, no log.
@@ -313,15 +313,6 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	} while ((notified || cq->polls.appended) && got < n);
 	cq->polls.shadows_first = !shadows_first;
 	return got;
-}
-
-int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
-{
-	struct mesh_cq *mcq = mesh_fast_get(cq);
-
-	/* Tail calls: saved registers would cost half of an empty poll. */
-	return mcq && num_entries > 0 ? mesh_walker_fast_poll(mcq, num_entries, wc)
-				      : mesh_poll_properly(cq, num_entries, wc);
 }
 
 int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)

@@ -57,6 +57,32 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* Not write() and read(): a sanitizer in the program intercepts these and checks the memory, which is not the plugin's. */
+static bool copy_through(const int pipe[2], char *to, const char *from, size_t n)
+{
+	return syscall(SYS_write, pipe[1], from, n) == (long)n && syscall(SYS_read, pipe[0], to, n) == (long)n;
+}
+
+/*
+ * Copy memory that may not be mapped: write() to a pipe fails with EFAULT then. @n: at most PIPE_BUF. Preserves errno. Return: 0;
+ * -EFAULT: not mapped; other -errno: no descriptors for a pipe.
+ */
+static int peek(const void *from, void *ret, size_t n)
+{
+	int fds[2], saved = errno, err = 0;
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
+		err = -errno;
+	} else {
+		if (!copy_through(fds, ret, from, n))
+			err = -EFAULT;
+		close(fds[0]);
+		close(fds[1]);
+	}
+	errno = saved;
+	return err;
+}
+
 /*
  * Does @usable_size() work with the malloc() that the plugin and libmlx5 call? It is tried on blocks. It may read the words
  * before a block, so these have to be mapped.
@@ -71,7 +97,7 @@ static bool knows_blocks(mesh_usable_size_fn *usable_size)
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		block = malloc(sizes[i]);
 		usable = 0;
-		if (block && !mesh_mlx5_peek((char *)block - sizeof(before), before, sizeof(before)))
+		if (block && !peek((char *)block - sizeof(before), before, sizeof(before)))
 			usable = usable_size(block);
 		free(block);
 		if (usable < sizes[i] || usable - sizes[i] >= 64)
@@ -153,29 +179,6 @@ union cq_copy {
 	char bytes[MESH_MLX5_BYTES];
 };
 
-/* Not write() and read(): a sanitizer in the program intercepts these and checks the memory, which is not the plugin's. */
-static bool copy_through(const int pipe[2], char *to, const char *from, size_t n)
-{
-	return syscall(SYS_write, pipe[1], from, n) == (long)n && syscall(SYS_read, pipe[0], to, n) == (long)n;
-}
-
-/* write() to a pipe fails with EFAULT if the memory is not mapped. */
-int mesh_mlx5_peek(const void *from, void *ret, size_t n)
-{
-	int fds[2], saved = errno, err = 0;
-
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
-		err = -errno;
-	} else {
-		if (!copy_through(fds, ret, from, n))
-			err = -EFAULT;
-		close(fds[0]);
-		close(fds[1]);
-	}
-	errno = saved;
-	return err;
-}
-
 /*
  * Size of the block of memory that has libmlx5's struct, counted from @obj. malloc() aligns blocks to max_align_t, 16 bytes. At
  * most 8 bytes of the block lie before @obj: libmlx5's struct of a queue pair begins with a struct mlx5_resource, by which
@@ -197,7 +200,7 @@ int mesh_mlx5_copy(const struct mesh_mlx5 *m, const void *obj, char ret[MESH_MLX
 	size_t n = bytes_of(m, obj);
 
 	memset(ret, 0, MESH_MLX5_BYTES);
-	return n ? mesh_mlx5_peek(obj, ret, n) : -EOPNOTSUPP;
+	return n ? peek(obj, ret, n) : -EOPNOTSUPP;
 }
 
 static int init_cq(const struct mesh_mlx5 *m, struct ibv_cq *cq, struct mlx5dv_cq *ret)

@@ -90,14 +90,6 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 int mesh_mlx5_copy(const struct mesh_mlx5 *m, const void *obj, char ret[MESH_MLX5_BYTES]);
 
 /**
- * mesh_mlx5_peek - copy memory that may not be mapped
- * @n: at most PIPE_BUF
- *
- * Any thread. Preserves errno. Return: 0; -EFAULT: not mapped; other -errno: no descriptors for a pipe.
- */
-int mesh_mlx5_peek(const void *from, void *ret, size_t n);
-
-/**
  * mesh_mlx5_builds - can the program post to the queue pair by functions that the plugin cannot intercept?
  *
  * These functions of the lower provider write to the send queue directly: mlx5dv_wr_*() of a queue pair that was made by

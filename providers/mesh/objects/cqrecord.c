@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "context.h"
+
 #define CQE_LOCK_SPINS 300 /* an empty poll is over in less */
 #define CQE_LOCK_YIELDS 100
 
@@ -20,6 +22,39 @@ void mesh_cqe_lock(struct mesh_cq *cq)
 		else if (tries >= CQE_LOCK_SPINS)
 			sched_yield();
 	mv_lock_taken(&cq->cqe_locked, MESH_CLASS(CQE_LOCK), MV_LOCK_HERE);
+}
+
+static void count_removals(const struct mesh_cq_removal *removal, int more)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (!removal->cqs[i])
+			continue;
+		mesh_cqe_lock(removal->cqs[i]);
+		removal->cqs[i]->reading.removals += (unsigned int)more;
+		mesh_cqe_unlock(removal->cqs[i]);
+	}
+}
+
+/* The record of a CQ whose CQEs are read; NULL: they are not. */
+static struct mesh_cq *read_cq(struct mesh_context *mc, struct ibv_cq *cq)
+{
+	struct mesh_cq *mcq = cq ? mesh_map_get(&mc->data.cqs, cq) : NULL;
+
+	return mcq && atomic_load_explicit(&mcq->reading.n_walkers, memory_order_acquire) ? mcq : NULL;
+}
+
+void mesh_cq_removal_begin(struct mesh_context *mc, struct ibv_cq *send_cq, struct ibv_cq *recv_cq, struct mesh_cq_removal *ret)
+{
+	ret->cqs[0] = read_cq(mc, send_cq);
+	ret->cqs[1] = recv_cq != send_cq ? read_cq(mc, recv_cq) : NULL;
+	count_removals(ret, 1);
+}
+
+void mesh_cq_removal_end(const struct mesh_cq_removal *removal)
+{
+	count_removals(removal, -1);
 }
 
 bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)

@@ -2,8 +2,8 @@
 #ifndef MESH_CQRECORD_H
 #define MESH_CQRECORD_H
 
-#include "mlx5take.h"
 #include "rails.h"
+#include "wrmlx5.h"
 
 /* Record of a CQ of the program, and of its shadow CQs on other rails. */
 
@@ -109,9 +109,8 @@ struct mesh_cq_reading {
 	_Atomic unsigned int n_walkers;
 	struct mv_mlx5_cq ring; /* buf NULL: not known; changes under data->lock, too, which is enough while it is not known */
 	bool unreadable; /* the buffer is not known any more; guarded as @ring */
-	struct mesh_take_cq take; /* set together with @ring the first time, then constant */
-	uint32_t hot_qpn; /* last QPN found in the CQ's own_qps, with @hot_walker */
-	struct mesh_walker *hot_walker; /* NULL: none */
+	struct mesh_walker *hot_walker; /* of the QP that was found last in the CQ's own_qps; NULL: none */
+	unsigned int removals; /* QPs whose CQEs the lower provider is removing: mesh_cq_removal_begin() */
 };
 
 /* Shadows, by use: cqshadow.c. cq->lock. */
@@ -206,9 +205,8 @@ struct mesh_cq {
 	 */
 	MESH_LOCK(POLL) poll_lock;
 	/*
-	 * mesh_walker_fast_poll() takes only this. Other polls, and freezers, hold both, poll_lock first. Needed to
-	 * change
-	 * @own_qps or @reading.
+	 * fastpoll.c takes only this. Other polls, and freezers, hold both, poll_lock first. Needed to change @own_qps or
+	 * @reading.
 	 */
 	_Atomic bool cqe_locked;
 	_Atomic bool fast; /* no completion needs processing by the plugin; set to true only under the CQE lock */
@@ -254,6 +252,20 @@ static inline void mesh_cqe_unlock(struct mesh_cq *cq)
 	mv_lock_given(&cq->cqe_locked);
 	atomic_store_explicit(&cq->cqe_locked, false, memory_order_release);
 }
+
+/* CQs of a QP that is being destroyed, or goes to RESET. On the stack of the thread that does it. */
+struct mesh_cq_removal {
+	struct mesh_cq *cqs[2]; /* NULL: nothing to be done */
+};
+
+/**
+ * mesh_cq_removal_begin, mesh_cq_removal_end - the lower provider removes a QP's CQEs from its CQs in between
+ *
+ * Without a lock for the QP's other CQEs: another thread may be polling. Takes the CQE lock; waits. @send_cq, @recv_cq: of the
+ * program, or NULL.
+ */
+void mesh_cq_removal_begin(struct mesh_context *mc, struct ibv_cq *send_cq, struct ibv_cq *recv_cq, struct mesh_cq_removal *ret);
+void mesh_cq_removal_end(const struct mesh_cq_removal *removal);
 
 /* A resize under way, on the stack of the thread that resizes. */
 struct mesh_cq_resize {

@@ -63,23 +63,36 @@ static void lose(struct mesh_wr_tracker *tracker, const char *why)
 		tracker->lost = why;
 }
 
+static void lose_log_of(struct mesh_vqp *h, const char *why)
+{
+	mesh_lock(&h->lock);
+	if (mesh_walker_of(h))
+		lose(h->tracker, why);
+	mesh_unlock(&h->lock);
+}
+
+/* The CQ's CQE lock is held. */
+static void lose_one(struct mesh_cq *cq, uint32_t qpn, const char *why)
+{
+	const struct mesh_cq_qp *qp;
+
+	mesh_lock(&cq->lock);
+	qp = mesh_qpns_find(&cq->own_qps.qpns, qpn);
+	if (qp && qp->vqp)
+		lose_log_of(qp->vqp, why);
+	mesh_unlock(&cq->lock);
+}
+
 /* The CQ's CQE lock is held. */
 static void lose_all(struct mesh_cq *cq, const char *why)
 {
-	struct mesh_vqp *h;
 	size_t i;
 
 	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 	mesh_lock(&cq->lock);
-	for (i = 0; i < cq->own_qps.qpns.n_places; i++) {
-		h = cq->own_qps.qpns.places[i].vqp;
-		if (!h)
-			continue;
-		mesh_lock(&h->lock);
-		if (mesh_walker_of(h))
-			lose(h->tracker, why);
-		mesh_unlock(&h->lock);
-	}
+	for (i = 0; i < cq->own_qps.qpns.n_places; i++)
+		if (cq->own_qps.qpns.places[i].vqp)
+			lose_log_of(cq->own_qps.qpns.places[i].vqp, why);
 	mesh_unlock(&cq->lock);
 }
 
@@ -180,14 +193,19 @@ static void stage(struct mesh_vqp *h, const struct mesh_cq *cq, const struct mv_
 	mesh_unlock(&h->lock);
 }
 
-bool mesh_walker_took(const struct mesh_cq_reading *reading, uint32_t before, int n)
+void mesh_walker_took_others(struct mesh_cq *cq, uint32_t qpn, bool error, const struct ibv_wc *wc, int got)
 {
-	return ((mv_mlx5_consumer(&reading->ring) - before) & MV_MLX5_CONSUMER_BITS) == (uint32_t)n;
-}
+	static const char why[] = "completions were taken away while one was polled";
 
-void mesh_walker_lose_others(struct mesh_cq *cq)
-{
-	lose_all(cq, "completions were taken away while one was polled");
+	if (!cq->reading.removals) {
+		lose_all(cq, why);
+		return;
+	}
+	if (got == 1 && wc->qp_num == qpn && (wc->status != IBV_WC_SUCCESS) == error)
+		return;
+	lose_one(cq, qpn, why);
+	if (got == 1)
+		lose_one(cq, wc->qp_num, why);
 }
 
 int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive)
@@ -195,6 +213,7 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 	const struct mesh_cq_qp *qp;
 	struct mv_mlx5_cqe cqe;
 	uint32_t before;
+	bool exact;
 	int err, got;
 
 	*ret_failed_receive = false;
@@ -214,15 +233,16 @@ int mesh_walker_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 		stage(qp->vqp, cq, &cqe);
 	mesh_unlock(&cq->lock);
 	got = cq->mc->lower.io.poll_cq(cq->cq, 1, wc);
-	if (got != 1 || !mesh_walker_took(&cq->reading, before, 1))
-		mesh_walker_lose_others(cq);
-	else
-		*ret_failed_receive = cqe.error && !cqe.send && wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
+	exact = got == 1 && mesh_walker_took(&cq->reading, before, 1);
+	if (!exact)
+		mesh_walker_took_others(cq, cqe.qpn, cqe.error, wc, got);
+	*ret_failed_receive = (exact || (got == 1 && cq->reading.removals)) && cqe.error && !cqe.send &&
+			      wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
 	return got;
 }
 
 /*
- * Stands for a CQ whose buffer is not known: it always has a CQE, so mesh_walker_fast_poll() takes the slow way without
+ * Stands for a CQ whose buffer is not known: it always has a CQE, so fastpoll.c takes the slow way without
  * a further check.
  */
 static const struct mlx5_cqe64 anything;

@@ -2,8 +2,9 @@
 #ifndef MESH_MLX5_WR_WALKER_H
 #define MESH_MLX5_WR_WALKER_H
 
-#include "mlx5take.h"
+#include "mlx5.h"
 #include "wr_tracker.h"
+#include "wrmlx5_hot.h"
 
 /* A completion in error that is being polled, with its work request. */
 struct mesh_staged {
@@ -44,7 +45,6 @@ struct mesh_walker {
 	struct mv_mlx5_ring sq, rq; /* constant */
 	struct mesh_wr_tracker *tracker; /* constant, as the next */
 	uint32_t qpn;
-	struct mesh_take_qp take; /* constant */
 	struct mesh_mlx5_lock lock; /* of the send queue; constant */
 	/*
 	 * Index behind the last CQE that was read. Guarded by mesh_cqe_lock() of their CQ, and once engaged also
@@ -82,7 +82,7 @@ void mesh_walker_rts(struct mesh_walker *walker);
  */
 bool mesh_walker_in_batch(const struct mesh_vqp *h);
 
-/** mesh_walker_quicken - poll a CQ by mesh_walker_fast_poll(), if possible; no lock but conn->lock */
+/** mesh_walker_quicken - poll a CQ by fastpoll.c, if possible; no lock but conn->lock */
 void mesh_walker_quicken(struct mesh_cq *cq);
 /** mesh_walker_quicken_again - the same, if any QP of the CQ has a walker: the reason for slow polls is gone */
 void mesh_walker_quicken_again(struct mesh_cq *cq);
@@ -146,24 +146,21 @@ void mesh_walker_cq_refresh(struct mesh_cq *cq);
  */
 int mesh_walker_pass(struct mesh_wr_tracker *tracker, uint16_t last, bool last_too);
 
+/** mesh_walker_took - has libmlx5 consumed exactly @n CQEs? CQE lock held. @before: mv_mlx5_consumer(), before it polled */
+static inline bool mesh_walker_took(const struct mesh_cq_reading *reading, uint32_t before, int n)
+{
+	return ((mv_mlx5_consumer(&reading->ring) - before) & MV_MLX5_CONSUMER_BITS) == (uint32_t)n;
+}
 /**
- * mesh_walker_took - has libmlx5 consumed exactly @n CQEs? It removes others when a QP is destroyed meanwhile. CQE lock
- * held.
- */
-bool mesh_walker_took(const struct mesh_cq_reading *reading, uint32_t before, int n);
-/** mesh_walker_lose_others - it has not: all logs of QPs of that CQ are lost; CQE lock held */
-void mesh_walker_lose_others(struct mesh_cq *cq);
-
-/* ---- fastpoll.c ----------------------------------------------------------------------------------------------- */
-
-/**
- * mesh_walker_fast_poll - poll a CQ all of whose logged QPs have walkers; hot
+ * mesh_walker_took_others - it has not: logs of QPs of that CQ are lost; CQE lock held
+ * @qpn: of the CQE that was read
+ * @error: did this one tell an error?
+ * @got: number of completions in @wc that libmlx5 gave, or an error
  *
- * An empty CQ is recognised without libmlx5, and plain CQEs are consumed in libmlx5's place (mlx5take.h). Other cases go to
- * mesh_poll_properly(). @n: more than 0.
- *
- * Return: as ibv_poll_cq().
+ * libmlx5 removes the CQEs of a QP that is destroyed: mesh_cq_removal_begin(). Meanwhile only one CQE is read before each poll, and
+ * what libmlx5 gives is that one, or the first one that it has not removed. At other times a thread has polled past the plugin, and
+ * all logs are lost.
  */
-int mesh_walker_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc);
+void mesh_walker_took_others(struct mesh_cq *cq, uint32_t qpn, bool error, const struct ibv_wc *wc, int got);
 
 #endif

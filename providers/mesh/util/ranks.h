@@ -15,7 +15,6 @@
 	X(SRQ_JOIN, "srq->join_lock", ALONE)                                                                           \
 	X(POLL, "cq->poll_lock", ALONE)                                                                                \
 	X(CQE_LOCK, "cq->cqe_locked", ANY_TWO)                                                                         \
-	X(MLX5_CQ, "lock of libmlx5's CQ", ALONE)                                                                      \
 	X(CQ, "cq->lock", BY_ADDRESS)                                                                                  \
 	X(SRQ, "srq->lock", ALONE)                                                                                     \
 	X(DATA, "data->lock", ALONE)                                                                                   \

@@ -22,7 +22,6 @@ static int open_cq(struct mesh_cq *cq)
 		return 0;
 	if (mesh_cq_is_resizing(&cq->mc->data, cq->cq))
 		return -EBUSY;
-	mesh_take_open_cq(cq->mc, cq->cq, &cq->reading.take);
 	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->reading.ring);
 }
 
@@ -78,7 +77,6 @@ int mesh_walker_open(struct mesh_vqp *h)
 		walker_free(walker);
 		return err;
 	}
-	mesh_take_open_qp(h->mc, h->qp, &walker->take);
 	walker->qpn = h->qp->qp_num;
 	walker->tracker = h->tracker;
 	h->tracker->walker = walker;
