@@ -46,6 +46,7 @@ extern uint16_t pkey_shift; /* how much further on another port has a P_Key in i
 extern uint16_t last_pkey_index; /* of the last QP that was brought to INIT */
 
 extern bool silent; /* neighbours on rails other than the program's do not answer */
+extern bool mute; /* no handle can be made, and errno does not say why */
 extern unsigned int n_waited;
 extern uint64_t search_ns; /* how long a search for an address takes on a NIC that has none */
 extern unsigned int n_lines; /* of the log, but for debugging */
