@@ -29,6 +29,7 @@ struct fake_rail {
 	struct ibv_ah_attr ah; /* of the last handle made there */
 	struct ibv_wc wc; /* to be polled */
 	bool has_wc;
+	unsigned int n_flood; /* how many more of them come at once */
 };
 
 extern struct fake_rail rails[N_RAILS];
