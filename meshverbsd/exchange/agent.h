@@ -173,7 +173,9 @@ struct md_msg_router {
 /* Probes of paths. Owner: prober.c. */
 struct md_prober {
 	struct md_probes probes;
-	uint64_t echoes_room_ns; /* token bucket: MD_ECHOES_PER_S */
+	struct {
+		struct md_limit all, of[MD_SHARES]; /* by md_share_of() */
+	} echoes;
 	uint64_t rest_ns; /* no tick before */
 };
 
