@@ -174,7 +174,7 @@ struct md_msg_router {
 struct md_prober {
 	struct md_probes probes;
 	struct {
-		struct md_limit all, of[MD_SHARES]; /* by md_share_of() */
+		struct md_limit all, of[2][MD_LINK_SHARES]; /* of each link: what routers have forwarded; all else */
 	} echoes;
 	uint64_t rest_ns; /* no tick before */
 };

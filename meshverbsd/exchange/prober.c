@@ -104,10 +104,15 @@ static const struct md_rate echoes_rate = {.per_second = MD_ECHOES_PER_S, .burst
 static const struct md_rate echoes_together_rate = {.per_second = MD_LINKS_TOGETHER * MD_ECHOES_PER_S,
 						    .burst = MD_LINKS_TOGETHER * MD_ECHOES_PER_S / 10};
 
-/* A flood of probes on one link must not make paths of other links look dead. */
+/*
+ * A flood of probes on one link must not make paths of other links look dead. Unlike other datagrams, a probe counts for the
+ * link also if routers have forwarded it: where there is a router between any two hosts, all probes of all links are such.
+ */
 static bool take_echo_room(struct md_agent *agent, const struct md_received *probe, uint64_t now_ns)
 {
-	return md_limit_take(&agent->prober.echoes.of[md_share_of(probe)], &echoes_rate, now_ns) &&
+	struct md_limit *of = agent->prober.echoes.of[probe->hop_limit == 255];
+
+	return md_limit_take(&of[probe->ifindex % MD_LINK_SHARES], &echoes_rate, now_ns) &&
 	       md_limit_take(&agent->prober.echoes.all, &echoes_together_rate, now_ns);
 }
 
