@@ -21,7 +21,7 @@ static void report_hosts_line(void *arg, unsigned int line, const char *text)
 	if (line)
 		md_log(MD_WARNING, "%s:%u: %s", file, line, text);
 	else
-		md_log(MD_WARNING, "%s: %s: what was read there before stays", file, text);
+		md_log(MD_WARNING, "%s: %s: only what this agent has read there before counts, until that is mended and the agent is reloaded", file, text);
 }
 
 void md_files_hosts(struct md_agent *agent)
