@@ -21,13 +21,11 @@ static void report_hosts_line(void *arg, unsigned int line, const char *text)
 	if (line)
 		md_log(MD_WARNING, "%s:%u: %s", file, line, text);
 	else
-		md_log(MD_WARNING, "%s: %s", file, text);
+		md_log(MD_WARNING, "%s: %s: only what this agent has read there before counts, until that is mended and the agent is reloaded", file, text);
 }
 
 void md_files_hosts(struct md_agent *agent)
 {
-	md_targets_forget_file(&agent->targets);
-	md_pins_forget_file(&agent->trust.pins);
 	md_hostsfile_load(&agent->targets, &agent->trust.pins, agent->options->config.agent_hosts, report_hosts_line,
 			  agent);
 	agent->due.targets_ns = 0;

@@ -173,7 +173,9 @@ struct md_msg_router {
 /* Probes of paths. Owner: prober.c. */
 struct md_prober {
 	struct md_probes probes;
-	uint64_t echoes_room_ns; /* token bucket: MD_ECHOES_PER_S */
+	struct {
+		struct md_limit all, of[2][MD_LINK_SHARES]; /* of each link: what routers have forwarded; all else */
+	} echoes;
 	uint64_t rest_ns; /* no tick before */
 };
 

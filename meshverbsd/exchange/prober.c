@@ -100,14 +100,20 @@ uint64_t md_prober_next(const struct md_agent *agent)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-static bool take_echo_room(struct md_agent *agent, uint64_t now_ns)
+static const struct md_rate echoes_rate = {.per_second = MD_ECHOES_PER_S, .burst = MD_ECHOES_PER_S / 10};
+static const struct md_rate echoes_together_rate = {.per_second = MD_LINKS_TOGETHER * MD_ECHOES_PER_S,
+						    .burst = MD_LINKS_TOGETHER * MD_ECHOES_PER_S / 10};
+
+/*
+ * A flood of probes on one link must not make paths of other links look dead. Unlike other datagrams, a probe counts for the
+ * link also if routers have forwarded it: where there is a router between any two hosts, all probes of all links are such.
+ */
+static bool take_echo_room(struct md_agent *agent, const struct md_received *probe, uint64_t now_ns)
 {
-	if (agent->prober.echoes_room_ns < now_ns)
-		agent->prober.echoes_room_ns = now_ns;
-	if (agent->prober.echoes_room_ns - now_ns > MD_S / 10)
-		return false;
-	agent->prober.echoes_room_ns += MD_S / MD_ECHOES_PER_S;
-	return true;
+	struct md_limit *of = agent->prober.echoes.of[probe->hop_limit == 255];
+
+	return md_limit_take(&of[probe->ifindex % MD_LINK_SHARES], &echoes_rate, now_ns) &&
+	       md_limit_take(&agent->prober.echoes.all, &echoes_together_rate, now_ns);
 }
 
 /* Payload of PROBE and ECHO. Return: false: unusable, counted. */
@@ -142,14 +148,14 @@ static struct md_probe_key path_of(const struct md_received *received)
 }
 
 /* Is there room to answer? A refused probe is counted in the next echo, so that the other end knows of the shortage. */
-static bool has_echo_room(struct md_agent *agent, const struct md_probe_key *path)
+static bool has_echo_room(struct md_agent *agent, const struct md_received *probe, const struct md_probe_key *path)
 {
 	switch (md_probes_answer(&agent->prober.probes, path)) {
 	case MD_PROBES_LEAVE:
 		agent->counts.echoes.held++;
 		return false;
 	case MD_PROBES_ANSWER:
-		if (take_echo_room(agent, md_now()))
+		if (take_echo_room(agent, probe, md_now()))
 			return true;
 		break;
 	case MD_PROBES_REFUSE:
@@ -166,7 +172,7 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	int err;
 
 	agent->counts.probes.received++;
-	if (!decode(agent, opened, &probe) || !has_echo_room(agent, &path))
+	if (!decode(agent, opened, &probe) || !has_echo_room(agent, received, &path))
 		return;
 	/*
 	 * @dropped does not count datagrams that were dropped before they were decoded (MD_OPEN_THROTTLED), or that got

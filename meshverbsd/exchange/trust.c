@@ -64,6 +64,10 @@ static int load_identity(struct md_agent *agent)
 	return 0;
 }
 
+/*
+ * If the file cannot be used, hosts are met anew, and no key is revoked. Not to pin anybody would be worse: hosts for which this one
+ * has sealed take nothing plain from it, so no message would pass.
+ */
 static void load_pins(struct md_agent *agent)
 {
 	struct md_trust *trust = &agent->trust;
@@ -72,8 +76,11 @@ static void load_pins(struct md_agent *agent)
 
 	if (err) {
 		trust->pins_lost = true;
-		md_log(MD_ERROR, "%s/" MD_PINS_FILE ": %s: it is not used, and not written, until that is mended and the agent restarted",
-		       state_dir(agent), err == -EPERM ? "others may write it: chmod 0600" : md_strerror(err));
+		md_log(MD_ERROR,
+		       "%s/" MD_PINS_FILE ": %s: all hosts are met anew, no key counts as revoked, and nothing is written there, until that is "
+		       "mended and the agent restarted",
+		       state_dir(agent),
+		       err == -EPERM ? "others may write it: chown it to the user of the agent, chmod 0600" : md_strerror(err));
 	} else if (trust->dir_fd >= 0 && n_bad) {
 		md_log(MD_WARNING, "%s/" MD_PINS_FILE ":%u: not understood: write NAME KEY HOW SINCE; %u such lines are left out",
 		       state_dir(agent), line, n_bad);

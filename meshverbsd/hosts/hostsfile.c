@@ -125,6 +125,14 @@ unsigned int md_hostsfile_parse(struct md_targets *targets, struct md_pins *pins
 	return parser.n_reports;
 }
 
+static unsigned int replace(struct md_targets *targets, struct md_pins *pins, const char *text, size_t len,
+			    md_hostsfile_report report, void *arg)
+{
+	md_targets_forget_file(targets);
+	md_pins_forget_file(pins);
+	return md_hostsfile_parse(targets, pins, text, len, report, arg);
+}
+
 unsigned int md_hostsfile_load(struct md_targets *targets, struct md_pins *pins, const char *path,
 			       md_hostsfile_report report, void *arg)
 {
@@ -134,7 +142,7 @@ unsigned int md_hostsfile_load(struct md_targets *targets, struct md_pins *pins,
 	char *buf;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return 0;
+		return replace(targets, pins, "", 0, report, arg);
 	if (fd < 0) {
 		report(arg, 0, strerror(errno));
 		return 1;
@@ -147,7 +155,7 @@ unsigned int md_hostsfile_load(struct md_targets *targets, struct md_pins *pins,
 	else if (len > FILE_MAX_BYTES)
 		report(arg, 0, "is longer than 1 MiB");
 	else
-		n_reports = md_hostsfile_parse(targets, pins, buf, (size_t)len, report, arg);
+		n_reports = replace(targets, pins, buf, (size_t)len, report, arg);
 	free(buf);
 	return n_reports;
 }

@@ -26,10 +26,10 @@ unsigned int md_hostsfile_parse(struct md_targets *targets, struct md_pins *pins
 				void *arg);
 
 /**
- * md_hostsfile_load - read the file and parse it
+ * md_hostsfile_load - read the file: it replaces what the file said before
  *
  * A file that does not exist counts as empty. A file that cannot be read, or is longer than 1 MiB, is reported with
- * line 0.
+ * line 0; then @targets and @pins stay as they are. Without its keys, anybody could be met under the names in the file.
  *
  * Return: number of reports.
  */

@@ -252,6 +252,8 @@ void md_pins_forget_file(struct md_pins *pins)
 
 	HASH_ITER(hh, pins->by_name, pin, next)
 	{
+		if (!pin->has_file)
+			continue; /* note_unconfirmed() would have it heard last */
 		pin->has_file = false;
 		drop_if_empty(pins, pin);
 	}

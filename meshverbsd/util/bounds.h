@@ -297,7 +297,7 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_TELLS_OF_WARNING   8
 #define MD_TELLS_PER_TURN     512 /* processes that could not be told the state of a path: so many are tried again */
 #define MD_WITNESSES_MAX      8 /* other paths to a suspect's host that are probed with it */
-#define MD_ECHOES_PER_S       20000 /* probes of others that are answered in a second */
+#define MD_ECHOES_PER_S       20000 /* probes of others that are answered in a second, on one link */
 /*
  * All netdevs share a socket, and datagrams of a netdev whose queue is stuck fill the send buffer. Limits in percent of
  * the buffer in use. From SCARCE on, a path that does not answer gets one probe a second, and a few suspects get all

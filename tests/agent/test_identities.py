@@ -394,6 +394,29 @@ class IdentityTest(unittest.TestCase):
         self.assertNotIn("revoked", self.saved(a))
         self.traffic(a, b)()
 
+    def test_known_hosts_that_cannot_be_used(self):
+        """Hosts are met anew, so that messages pass: hosts that know this one take nothing plain from it. The file waits for its repair."""
+        a, b = self.identified_pair()
+        nobody = base64.b64encode(wire.Signer(bytes(32)).public).decode()
+        self.traffic(a, b)()
+        self.order(a, do="key-revoke", host="c", key=nobody)
+        kept = self.saved(a)
+        self.assertIn(f"c {nobody} revoked ", kept)
+        a.stop()
+        (a.state_dir / "known_hosts").chmod(0o620)
+        a.start()
+        self.both(a, b)
+        self.traffic(a, b)()
+        self.assertIn("known_hosts: others may write it: chown it to the user of the agent, chmod 0600: all hosts are met anew, no key counts as "
+                      "revoked, and nothing is written there, until that is mended and the agent restarted", a.log.read_text())
+        self.assertIn("could not be read", self.order(a, do="key-revoke", host="c", key=nobody)["error"])
+        a.stop()
+        self.assertEqual((a.state_dir / "known_hosts").read_text(), kept)
+        (a.state_dir / "known_hosts").chmod(0o600)
+        a.start()
+        self.both(a, b)
+        self.assertIn("this key is revoked", self.order(a, do="key-pin", host="c", key=nobody)["error"])
+
     def start_again(self, a, b, identity=None):
         """b, with another file for its identity, or none, when a has forgotten that it was there."""
         b.stop()

@@ -71,29 +71,37 @@ static const char *movable_text(const struct mesh_conn *conn, const char *bound)
 	return at_work ? ",\"movable\":true" : "";
 }
 
-void mesh_conn_tell(struct mesh_conn *conn)
+/* @why_max: characters of @why that are shown. Return: as snprintf(). */
+static int put_status(const struct mesh_conn *conn, const char *movable, const char *why, int why_max, struct mv_frame *frame)
 {
 	char local[MV_GID_STRLEN], peer[MV_GID_STRLEN], rail[MV_GID_STRLEN], to[MV_GID_STRLEN];
-	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = conn->qpn};
-	const char *bound = mesh_conn_bound(conn), *why = bound ? bound : conn->retry.stayed,
-		   *movable = movable_text(conn, bound);
-	int len;
 
-	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
-	len = snprintf(
-		(char *)frame.payload, sizeof(frame.payload),
+	return snprintf(
+		(char *)frame->payload, sizeof(frame->payload),
 		"{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
 		"\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
-		"\"standby\":\"%s\"%s%s%s%s}",
+		"\"standby\":\"%s\"%s%s%.*s%s}",
 		state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->own_qp.verdict),
 		mv_gid_format(&conn->ends.local.gid, local), mv_gid_format(&conn->ends.peer.gid, peer),
 		conn->ends.peer.qpn, conn->ends.peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
 		mv_gid_format(&conn->path.peer_gid, to), standby_on(conn), movable, why ? ",\"why\":\"" : "",
-		why ? why : "", why ? "\"" : "");
-	if (len < 0 || (size_t)len >= sizeof(frame.payload))
-		return;
+		why_max, why ? why : "", why ? "\"" : "");
+}
+
+void mesh_conn_tell(struct mesh_conn *conn)
+{
+	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = conn->qpn};
+	const char *bound = mesh_conn_bound(conn), *why = bound ? bound : conn->retry.stayed,
+		   *movable = movable_text(conn, bound);
+	int why_max = why ? (int)strlen(why) : 0, len = put_status(conn, movable, why, why_max, &frame),
+	    n_beyond = len - (int)sizeof(frame.payload) + 1;
+
+	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
+	if (n_beyond > 0)
+		len = put_status(conn, movable, why, why_max > n_beyond ? why_max - n_beyond : 0, &frame);
 	frame.len = (uint16_t)len;
-	conn->status.told = mesh_thread_frame(&frame) != -EAGAIN;
+	/* Only names of devices that are longer than any today leave no room without @why. Trying again would not help. */
+	conn->status.told = (size_t)len >= sizeof(frame.payload) || mesh_thread_frame(&frame) != -EAGAIN;
 	conn->status.state = conn->state;
 	conn->status.bound = bound;
 	conn->status.movable = movable;

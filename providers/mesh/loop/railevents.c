@@ -15,12 +15,15 @@ bool mesh_rail_events(struct mesh_rail *rail)
 	struct ibv_cq *cq;
 	void *shadow;
 
-	/* The channel is non-blocking: the last call returns EAGAIN. */
-	while (!ibv_get_cq_event(rail->channel, &cq, &shadow)) {
+	/*
+	 * The channel is non-blocking: the last call returns EAGAIN. Datagrams may come without end, so timers and messages have
+	 * their turn before the next event of these.
+	 */
+	while (!datagrams && !ibv_get_cq_event(rail->channel, &cq, &shadow)) {
 		if (shadow)
 			mesh_cq_notify_owner(cq);
 		else
-			datagrams |= mesh_ud_event(rail, cq);
+			datagrams = mesh_ud_event(rail, cq);
 		ibv_ack_cq_events(cq, 1);
 	}
 	return datagrams;

@@ -89,7 +89,10 @@ void mesh_ud_unreachable(const struct mv_ctl_msg *msg, uint64_t now_ns);
  * direction. Peers of these outlets are asked for another path.
  */
 void mesh_ud_rail_lost(const struct mesh_rail *rail);
-/** mesh_ud_event - a completion event of a rail. Return: true: the CQ is of this room, and was drained. */
+/**
+ * mesh_ud_event - a completion event of a rail. Return: true: the CQ is of this room. What has come before is processed; there is an
+ * event for what has come since.
+ */
 bool mesh_ud_event(struct mesh_rail *rail, struct ibv_cq *cq);
 
 /** mesh_ud_is_driven - does the program post to a QP, or poll its CQs, without libibverbs? The QP is alive. */

@@ -331,7 +331,7 @@ void mesh_ud_spent_time(bool spoken, uint64_t began_ns);
 
 /* udrelay.c */
 
-/** mesh_ud_poll - process all completions on a NIC. Return: were there any? */
+/** mesh_ud_poll - process the completions that are on a NIC now. Return: were there any? */
 bool mesh_ud_poll(struct mesh_ud_rail *rail);
 /** mesh_ud_sending - do outlets of that QP have sends outstanding? */
 bool mesh_ud_sending(const struct mesh_ud_qp *u);

@@ -178,6 +178,53 @@ static void test_witness_in_anothers_name(void **state)
 	end_watching(&watches, 1);
 }
 
+enum { ROUTED = 60, NEIGHBOUR = 255 };
+
+/* Is a probe refused that arrives by a link? */
+static bool is_refused(uint32_t ifindex, int hop_limit)
+{
+	const struct md_probe_wire wire = {.nonce = 1, .number = 1};
+	const union ibv_gid from = unit_gid("10.3.0.1"), to = unit_gid("10.3.0.2");
+	const struct md_received received = {
+		.ip = md_paths_ip(&from), .to = md_paths_ip(&to), .ifindex = ifindex, .hop_limit = hop_limit};
+	struct md_opened opened = {.kind = MD_KIND_PROBE, .sender = peers_id(1)};
+	uint64_t before = agent.counts.probes.refused;
+
+	opened.payload_len = md_probe_encode(&wire, opened.payload);
+	md_prober_probe(&agent, &received, &opened);
+	return agent.counts.probes.refused > before;
+}
+
+/* More probes on a link than are answered: those of other links are answered, so their paths are not found dead. */
+static void test_echoes_of_another_link(void **state)
+{
+	struct md_options options;
+	unsigned int n = 0;
+
+	(void)state;
+	begin_watching(&options, 3);
+	while (n < 2 * MD_ECHOES_PER_S && !is_refused(1, NEIGHBOUR))
+		n++;
+	assert_in_range(n, MD_ECHOES_PER_S / 20, MD_ECHOES_PER_S / 5);
+	assert_false(is_refused(2, NEIGHBOUR));
+	assert_true(is_refused(1, NEIGHBOUR));
+	/* There may be routers between all hosts. Who is beyond one keeps out nobody on the other links, and no neighbour. */
+	assert_false(is_refused(1, ROUTED));
+	for (unsigned int i = 0; i < 2 * MD_ECHOES_PER_S && !is_refused(2, ROUTED); i++)
+		;
+	assert_true(is_refused(2, ROUTED));
+	assert_false(is_refused(1, ROUTED));
+	assert_false(is_refused(2, NEIGHBOUR));
+	/* All links together do not take all of the processor. */
+	for (uint32_t ifindex = 3; ifindex < 20; ifindex++)
+		while (!is_refused(ifindex, NEIGHBOUR))
+			n++;
+	assert_in_range(n, 1, MD_LINKS_TOGETHER * MD_ECHOES_PER_S / 5);
+	clock_ns += MD_S / 100;
+	assert_false(is_refused(1, NEIGHBOUR));
+	end_watching(NULL, 0);
+}
+
 /* A host whose probes have us probe at once, again and again, does not have all paths looked at each time. */
 static void test_ticks_without_end(void **state)
 {
@@ -213,6 +260,7 @@ int main(void)
 		cmocka_unit_test(test_watchers_are_looked_at_seldom),
 		cmocka_unit_test(test_ticks_without_end),
 		cmocka_unit_test(test_witness_in_anothers_name),
+		cmocka_unit_test(test_echoes_of_another_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

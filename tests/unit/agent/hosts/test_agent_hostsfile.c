@@ -72,6 +72,29 @@ static void test_hosts_file_odd(void **state)
 	assert_int_equal(targets.n, 0);
 }
 
+/* What a file says that cannot be read now is not known: addresses and keys of its last state stay. */
+static void test_hosts_file_reload(void **state)
+{
+	const struct md_public key = {.bytes = {7}};
+	char line[128] = "a 10.9.0.1 key=";
+	union ibv_gid gid = unit_gid("10.9.0.1");
+	struct tmpdir dir;
+
+	(void)state;
+	tmpdir_make(&dir);
+	md_public_format(&key, line + strlen(line));
+	tmpdir_write(&dir, "hosts", line);
+	assert_int_equal(md_hostsfile_load(&targets, &pins, tmpdir_at(&dir, "hosts"), report, NULL), 0);
+	assert_int_equal(md_hostsfile_load(&targets, &pins, dir.path, report, NULL), 1);
+	assert_true(md_public_is(md_pins_find(&pins, "a", NULL, NULL), &key));
+	assert_string_equal(md_targets_find(&targets, &gid)->name, "a");
+	/* A file that was removed says nothing. */
+	assert_int_equal(md_hostsfile_load(&targets, &pins, tmpdir_at(&dir, "none"), report, NULL), 0);
+	assert_null(md_pins_find(&pins, "a", NULL, NULL));
+	assert_string_equal(md_targets_find(&targets, &gid)->name, "");
+	tmpdir_remove(&dir);
+}
+
 static void test_hosts_file_load(void **state)
 {
 	struct tmpdir dir;
@@ -108,6 +131,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file_odd, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file_load, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_hosts_file_reload, reset_targets, free_targets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

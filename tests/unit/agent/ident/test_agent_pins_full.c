@@ -68,6 +68,18 @@ static void test_full(void **state)
 	assert_int_equal(md_pins_set(&pins, "h4", &two, MD_PIN_OPERATOR, 5), 0);
 }
 
+/* The hosts file is read again: which host was heard longest ago stays known. */
+static void test_order_after_reload(void **state)
+{
+	(void)state;
+	invent(&pins, 0, MD_PINS_MAX);
+	md_pins_seen(&pins, "h0", 9);
+	md_pins_forget_file(&pins);
+	invent(&pins, MD_PINS_MAX, 1);
+	assert_true(is_pinned("h0", &one));
+	assert_false(is_pinned("h1", &one));
+}
+
 static void test_unconfirmed_file(void **state)
 {
 	unsigned int n_bad, line;
@@ -228,6 +240,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_full),
+		TEST(test_order_after_reload),
 		TEST(test_unconfirmed_file),
 		TEST(test_met_when_full),
 		TEST(test_ids_when_full),

@@ -303,6 +303,47 @@ static void test_movable_once_connected(void **state)
 	atomic_store_explicit(&conn.flags.refused, false, memory_order_relaxed);
 }
 
+/* Of a reason that does not fit the end is missing. What does not fit without a reason is not tried again and again. */
+static void test_long_status(void **state)
+{
+	char device[sizeof(conn.path.device)] = "";
+	struct mesh_rail there = {.device = ""};
+	struct mesh_pd on = {.rail = &there};
+	struct ibv_qp standby = {.qp_num = 7};
+	union ibv_gid gid;
+
+	(void)state;
+	is_well();
+	memset(gid.raw, 0xab, sizeof(gid.raw));
+	conn.ends.local.gid = conn.ends.peer.gid = conn.path.gid = conn.path.peer_gid = gid;
+	conn.ends.peer.qpn = 0xffffff;
+	memset(conn.ends.peer_host, 'h', sizeof(conn.ends.peer_host) - 1);
+	conn.state = MESH_CONN_PASSTHROUGH;
+	conn.retry.stayed = "it was made by a function that is not seen here (mlx5dv_create_qp), which has flags that nobody can ask for";
+	for (size_t len = 6; len < sizeof(device); len++) {
+		memset(device, 'd', len);
+		memcpy(conn.path.device, device, sizeof(device));
+		conn.status.told = false;
+		n_statuses = 0;
+		mesh_conn_tell(&conn);
+		assert_int_equal(n_statuses, 1);
+		assert_non_null(strstr(status, "\"why\":\"it was made by"));
+		assert_string_equal(status + strlen(status) - 2, "\"}");
+		assert_true(conn.status.told);
+	}
+	conn.retry.stayed = NULL;
+	memcpy(there.device, device, sizeof(device));
+	conn.primary.standby_pd = &on;
+	vqp.standby.shadow.qp = &standby;
+	conn.status.told = false;
+	n_statuses = 0;
+	mesh_conn_tell(&conn);
+	assert_int_equal(n_statuses, 0);
+	assert_true(conn.status.told);
+	conn.primary.standby_pd = NULL;
+	vqp.standby.shadow.qp = NULL;
+}
+
 /* Keys that were told for a QP that is given up are for no other. */
 static void test_keys_go_with_their_qp(void **state)
 {
@@ -356,6 +397,7 @@ int main(void)
 		T(test_lost_meanwhile),
 		T(test_stays_meanwhile),
 		T(test_movable_once_connected),
+		T(test_long_status),
 		T(test_keys_go_with_their_qp),
 		T(test_one_after_the_other),
 		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */

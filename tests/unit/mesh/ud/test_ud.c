@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Datagrams over another rail: the rail that is chosen for a peer, and the rails that are lost. */
+#include <errno.h>
 #include <string.h>
 
 #include "udnics.h"
@@ -326,6 +327,41 @@ static void test_later_handle(void **state)
 	mesh_map_fini(&mc->ud.ahs);
 }
 
+/* A provider that names no error, as mlx5 for some: there is no path, and no peer. */
+static void test_error_without_errno(void **state)
+{
+	const struct mv_ctl_end end = {.gid = gid(0, 2), .qpn = PEER_QPN + 1};
+	const union ibv_gid own = gid(0, 1);
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	mute = true;
+	errno = 0;
+	answer(MV_CTL_REASON_NONE);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	errno = 0;
+	assert_null(mesh_ud_peer_new(&u, &end, &own, MV_GID_TYPE_ROCE_V2, QKEY));
+	assert_int_not_equal(errno, 0);
+}
+
+/* Datagrams that come faster than they are relayed: the helper thread has more to do, and others wait for ud_lock. */
+static void test_flood(void **state)
+{
+	struct mesh_ud_peer *peer = new_peer();
+	struct fake_rail *r = &rails[1];
+	struct mesh_ud_rail *rail;
+
+	(void)state;
+	ready_by(peer, 1);
+	rail = mesh_ud_rail_of(&r->rail);
+	r->wc = (struct ibv_wc){.status = IBV_WC_SUCCESS, .byte_len = UD_GRH_BYTES, .qp_num = sent.from, .wc_flags = IBV_WC_GRH};
+	r->n_flood = 100000;
+	assert_true(mesh_ud_event(rail->rail, rail->cq));
+	/* All that were there when the CQ was armed, so that an event tells of the others. */
+	assert_in_range(100000 - r->n_flood, UD_RECEIVES + UD_SENDS, 2 * (UD_RECEIVES + UD_SENDS));
+	r->n_flood = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +378,8 @@ int main(void)
 		TEST(test_relay_is_lost),
 		TEST(test_all_is_lost),
 		TEST(test_later_handle),
+		TEST(test_error_without_errno),
+		TEST(test_flood),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

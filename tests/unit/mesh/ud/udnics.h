@@ -29,6 +29,7 @@ struct fake_rail {
 	struct ibv_ah_attr ah; /* of the last handle made there */
 	struct ibv_wc wc; /* to be polled */
 	bool has_wc;
+	unsigned int n_flood; /* how many more of them come at once */
 };
 
 extern struct fake_rail rails[N_RAILS];
@@ -46,6 +47,7 @@ extern uint16_t pkey_shift; /* how much further on another port has a P_Key in i
 extern uint16_t last_pkey_index; /* of the last QP that was brought to INIT */
 
 extern bool silent; /* neighbours on rails other than the program's do not answer */
+extern bool mute; /* no handle can be made, and errno does not say why */
 extern unsigned int n_waited;
 extern uint64_t search_ns; /* how long a search for an address takes on a NIC that has none */
 extern unsigned int n_lines; /* of the log, but for debugging */
