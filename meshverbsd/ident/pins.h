@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bounds.h"
 #include "hash.h"
 #include "identity.h"
 
@@ -24,9 +25,6 @@
  */
 
 #define MD_PINS_FILE  "known_hosts"
-#define MD_PINS_MAX   32768 /* twice MD_HOSTS_MAX; 200 bytes each */
-#define MD_REVOKED_MAX 4096
-#define MD_PINS_BYTES_MAX (8u << 20)
 
 enum md_pin_how { MD_PIN_FIRST_CONTACT, MD_PIN_OPERATOR, MD_PIN_ROTATED, MD_PIN_UNCONFIRMED, MD_PIN_REVOKED, MD_PIN_HOSTS_FILE };
 

@@ -21,6 +21,10 @@
 
 /* Hosts. The design's figure is ten thousand. Each link has a share: struct md_hosts. */
 #define MD_HOSTS_MAX 16384
+/* Hosts whose keys are remembered, and remembered as revoked (pins.h). 200 bytes each. */
+#define MD_PINS_MAX	  (2 * MD_HOSTS_MAX)
+#define MD_REVOKED_MAX	  4096
+#define MD_PINS_BYTES_MAX (8u << 20) /* of their file */
 /*
  * Bytes of all descriptions. A usual description takes 2 KiB, one of 16 ports 4 KiB. Each GID takes some 300 bytes
  * more: in the map of GIDs, in the directory that is being made, and in the directories that processes have mapped.
