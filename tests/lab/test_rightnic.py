@@ -42,14 +42,13 @@ MODES = {"bare": f"/{stage.PLACE}/bare ", "stacked": ""}
 
 
 def choose(topo, args):
-    """A wrong choice of NICs for each pair of hosts and program; short: for each pair one program, another one each time."""
+    """A wrong choice of NICs for each pair of hosts and program; short: two programs a pair."""
     rng = random.Random(args.seed)
     everything = [case for case in plans.all_cases(topo, PROGRAMS) if not case.right]
-    chosen, pairs = [], sorted({frozenset((case.server, case.client)) for case in everything}, key=sorted)
-    some = rng.sample(list(PROGRAMS), len(pairs))
-    for pair in pairs:
+    chosen = []
+    for pair in sorted({frozenset((case.server, case.client)) for case in everything}, key=sorted):
         mine = [case for case in everything if {case.server, case.client} == pair]
-        for program in [some.pop()] if args.short else PROGRAMS:
+        for program in rng.sample(list(PROGRAMS), 2) if args.short else PROGRAMS:
             chosen.append(rng.choice([case for case in mine if case.program == program]))
     return [case for case in chosen if re.search(args.only, case.name)]
 
@@ -157,7 +156,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", metavar="BUILD_DIR")
     parser.add_argument("--lab", metavar="NAME")
-    parser.add_argument("--short", action="store_true", help="one program for each pair of hosts")
+    parser.add_argument("--short", action="store_true", help="two programs for each pair of hosts")
     parser.add_argument("--seed", type=int, default=1, help="which choices")
     parser.add_argument("-k", dest="only", default="", metavar="REGEX", help="cases in whose names this is found")
     args = parser.parse_args()

@@ -46,7 +46,6 @@ def parser():
         p.add_argument("-n", "--name", metavar="LAB", help="use this lab, a pair that is up; else one is booted")
         p.add_argument("--overlay", metavar="DIR", action="append", default=[], help="as in lab up; with --sim: installed in each host, its front made")
         p.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="for the programs")
-        p.add_argument("--within", metavar="COMMAND", help="what stands before each program, e.g. tests/lab/bare")
         p.add_argument("--seed", type=int, default=0, metavar="S", help="of --sample and --one-in")
         p.add_argument("--only", metavar="REGEX", default="", help="only names in which this is found")
         if name == "run":
@@ -55,7 +54,6 @@ def parser():
         if name == "pyverbs":
             p.add_argument("--timeout", type=float, default=20.0, metavar="S", help="for one test (20)")
             p.add_argument("--one-in", type=int, default=1, metavar="N", help="about every Nth test, picked by --seed")
-            p.add_argument("--one-host", action="store_true", help="all on one host: for a few tests, whose start takes longer than they do")
     p = verbs.add_parser("explain", help="check that a pyverbs run's skips and failures are the explained ones")
     p.set_defaults(function=do_explain)
     p.add_argument("results", metavar="PYVERBS.json")
@@ -96,7 +94,7 @@ def do_run(args):
     found = {}
     with hosts(args) as place:
         for program in chosen:
-            entry = drive.run(place, program, SERVER, CLIENT, LINK, args.env, args.within)
+            entry = drive.run(place, program, SERVER, CLIENT, LINK, args.env)
             found[program.name] = entry
             show("ok" if results.worked(entry) else "FAILED", program.name, entry["seconds"], entry["line"])
     return finish(args, "programs", found, start)
@@ -111,11 +109,10 @@ def sample(found, number, seed):
 
 def do_pyverbs(args):
     start = time.monotonic()
-    those = (CLIENT,) if args.one_host else (CLIENT, SERVER)
     with hosts(args) as place:
-        found = suite.run(place, those, LINK, args,
+        found = suite.run(place, (CLIENT, SERVER), LINK, args,
                           lambda name, e: show(e["outcome"], name, e["seconds"], e["reason"]))
-        taken = {host: place.overlaid(host) for host in those} if place.logs else {}
+        taken = {host: place.overlaid(host) for host in (CLIENT, SERVER)} if place.logs else {}
     if taken:
         print("matrix: contexts that meshverbs took: " + ", ".join(f"{n} on {host}" for host, n in taken.items()))
         if not all(taken.values()):

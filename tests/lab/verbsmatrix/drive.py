@@ -32,11 +32,10 @@ wait $pid
 """
 
 
-def run(place, program, server, client, link, env, within=None):
+def run(place, program, server, client, link, env):
     """Result of a program as a dict: exit statuses, whether its output was sane, what it said, whether we were there.
 
     place   a Lab, or a Simulation: where the hosts are
-    within  a command that stands before each program
     """
     addr = next(n for n in place.topo.links[link].ports if n.host == server).addrs[0].ip
     commands = {}
@@ -46,8 +45,7 @@ def run(place, program, server, client, link, env, within=None):
             dev=place.device(nic.port), gid=place.gid(program.gid), peer=server, addr=addr, port=program.port, here=client)
     start = time.monotonic()
     before = {host: place.overlaid(host) for host in (server, client)} if place.logs else {}
-    before_all = (f"{shlex.quote(within)} env " if within else "") + "".join(setting(e) for e in env)
-    texts, rcs = talk(place, program, server, client, commands, before_all)
+    texts, rcs = talk(place, program, server, client, commands, "".join(setting(e) for e in env))
     entry = {"client": rcs["client"], "server": rcs["server"], **judge(program, texts),
              "seconds": round(time.monotonic() - start, 2), "command": commands["client"], "output": texts}
     if before:

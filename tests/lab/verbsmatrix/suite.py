@@ -17,7 +17,7 @@ def run(place, hosts, link, options, report):
     for number, host in enumerate(hosts):
         nic = next(n for n in place.topo.links[link].ports if n.host == host)
         path = [f"PATH={place.script(host, SIMBIN)}:/usr/sbin:/usr/bin:/sbin:/bin"] if place.kind == "sim" else []
-        words = [*([options.within] if options.within else []), "env", *path, *options.env, "/usr/bin/python3", place.script(host, RUNNER), "--dev", place.device(nic.port),
+        words = ["env", *path, *options.env, "/usr/bin/python3", place.script(host, RUNNER), "--dev", place.device(nic.port),
                  "--gid", str(place.gid("ipv4")), "--share", f"{number}/{len(hosts)}", "--timeout", f"{options.timeout:g}",
                  "--only", options.only, "--one-in", str(options.one_in), "--seed", str(options.seed)]
         if place.kind == "lab":
