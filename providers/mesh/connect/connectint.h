@@ -87,10 +87,8 @@ const char *mesh_decide_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp,
 const char *mesh_decide_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice,
 				 const struct ibv_qp_attr *attr, const struct mesh_path_decision *decision);
 
-/**
- * mesh_lower_to_reset - end.c: mc->lower.qp.modify_qp() to RESET, of a QP of any type. Cancellation is off.
- */
-int mesh_lower_to_reset(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+/** mesh_lower_modify - end.c: mc->lower.qp.modify_qp(); polls know of a RESET meanwhile (mesh_cq_removal_begin()). QP of any type */
+int mesh_lower_modify(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 /**
  * mesh_qp_to_reset - end.c: modify_qp to RESET
  * @conn: may be NULL; its lock is taken

@@ -46,14 +46,18 @@ static void forget_completions(struct mesh_context *mc, struct ibv_cq *send_cq,
 		mesh_cq_forget_qp(mc, recv_cq, qpn);
 }
 
-int mesh_lower_to_reset(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+int mesh_lower_modify(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct mesh_cq_removal removal;
-	int err;
+	int cancel, err;
 
+	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RESET)
+		return mc->lower.qp.modify_qp(qp, attr, mask);
+	cancel = mesh_cancel_off(); /* a canceled thread would not call mesh_cq_removal_end() */
 	mesh_cq_removal_begin(mc, qp->send_cq, qp->recv_cq, &removal);
 	err = mc->lower.qp.modify_qp(qp, attr, mask);
 	mesh_cq_removal_end(&removal);
+	mesh_cancel_restore(cancel);
 	return err;
 }
 
@@ -67,14 +71,14 @@ int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv
 	 * end the connection.
 	 */
 	if (conn && mask != IBV_QP_STATE) {
-		err = mesh_lower_to_reset(mc, qp, attr, mask);
+		err = mesh_lower_modify(mc, qp, attr, mask);
 		if (err)
 			return err;
 	}
 	leaving = mesh_srq_leaving(mc, qp);
 	if (conn)
 		drop(conn);
-	err = mesh_lower_to_reset(mc, qp, attr, mask);
+	err = mesh_lower_modify(mc, qp, attr, mask);
 	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);
 	if (!err)

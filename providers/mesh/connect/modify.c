@@ -298,26 +298,13 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 		leaving = mesh_srq_leaving(mc, qp);
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_lower(mc, qp, true))
 		return EBUSY;
-	err = reset ? mesh_lower_to_reset(mc, qp, attr, mask) : mc->lower.qp.modify_qp(qp, attr, mask);
+	err = mesh_lower_modify(mc, qp, attr, mask);
 	mesh_srq_left(leaving, !err);
 	/* Datagrams that relays have received by then are still delivered. */
 	if (!err && reset)
 		mesh_ud_gone(mc, qp);
 	else if (!err)
 		mesh_ud_modified(mc, qp, attr, mask);
-	return err;
-}
-
-/* A QP that has nothing to do with the plugin but for the CQ that it may share with others. */
-static int modify_other(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	int cancel, err;
-
-	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RESET)
-		return mc->lower.qp.modify_qp(qp, attr, mask);
-	cancel = mesh_cancel_off(); /* a CQE lock may be held */
-	err = mesh_lower_to_reset(mc, qp, attr, mask);
-	mesh_cancel_restore(cancel);
 	return err;
 }
 
@@ -350,7 +337,7 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return err;
 	}
 	if (qp->qp_type != IBV_QPT_RC || !mc->can_move)
-		return modify_other(mc, qp, attr, attr_mask);
+		return mesh_lower_modify(mc, qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)
 		return to_init(mc, qp, attr, attr_mask);
 	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp))

@@ -37,18 +37,10 @@ static void count_removals(const struct mesh_cq_removal *removal, int more)
 	}
 }
 
-/* The record of a CQ whose CQEs are read; NULL: they are not. */
-static struct mesh_cq *read_cq(struct mesh_context *mc, struct ibv_cq *cq)
-{
-	struct mesh_cq *mcq = cq ? mesh_map_get(&mc->data.cqs, cq) : NULL;
-
-	return mcq && atomic_load_explicit(&mcq->reading.n_walkers, memory_order_acquire) ? mcq : NULL;
-}
-
 void mesh_cq_removal_begin(struct mesh_context *mc, struct ibv_cq *send_cq, struct ibv_cq *recv_cq, struct mesh_cq_removal *ret)
 {
-	ret->cqs[0] = read_cq(mc, send_cq);
-	ret->cqs[1] = recv_cq != send_cq ? read_cq(mc, recv_cq) : NULL;
+	ret->cqs[0] = send_cq ? mesh_map_get(&mc->data.cqs, send_cq) : NULL;
+	ret->cqs[1] = recv_cq && recv_cq != send_cq ? mesh_map_get(&mc->data.cqs, recv_cq) : NULL;
 	count_removals(ret, 1);
 }
 

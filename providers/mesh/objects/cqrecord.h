@@ -255,14 +255,15 @@ static inline void mesh_cqe_unlock(struct mesh_cq *cq)
 
 /* CQs of a QP that is being destroyed, or goes to RESET. On the stack of the thread that does it. */
 struct mesh_cq_removal {
-	struct mesh_cq *cqs[2]; /* NULL: nothing to be done */
+	struct mesh_cq *cqs[2]; /* NULL: without a record, or the same CQ */
 };
 
 /**
  * mesh_cq_removal_begin, mesh_cq_removal_end - the lower provider removes a QP's CQEs from its CQs in between
+ * @send_cq, @recv_cq: of the program, or NULL
  *
- * Without a lock for the QP's other CQEs: another thread may be polling. Takes the CQE lock; waits. @send_cq, @recv_cq: of the
- * program, or NULL.
+ * Other threads may poll these CQs meanwhile, and know of it by @reading.removals. Each call takes the CQE locks for a moment, and
+ * may sleep. Cancellation is off.
  */
 void mesh_cq_removal_begin(struct mesh_context *mc, struct ibv_cq *send_cq, struct ibv_cq *recv_cq, struct mesh_cq_removal *ret);
 void mesh_cq_removal_end(const struct mesh_cq_removal *removal);
