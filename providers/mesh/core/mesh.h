@@ -2,6 +2,7 @@
 #ifndef MESH_MESH_H
 #define MESH_MESH_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -277,6 +278,12 @@ void mesh_hook_providers(struct mesh_root *root);
  * Return: true: the overlay may be used. Any thread.
  */
 bool mesh_calibrated(struct mesh_root *root);
+
+/** mesh_failure - -errno of a call that has just failed. mlx5 sets no errno for each of its failures: then -EIO. */
+static inline int mesh_failure(void)
+{
+	return errno ? -errno : -EIO;
+}
 
 static inline int mesh_positive(int err)
 {

@@ -253,7 +253,7 @@ static int try_copies(struct mesh_context *mc, const struct mesh_mlx5 *m, bool *
 
 	*ret = false;
 	if (!cq)
-		return -errno;
+		return mesh_failure();
 	err = ask(m, cq, &copied);
 	if (!err)
 		err = ask(m, cq, &again);

@@ -29,7 +29,7 @@ static int make_dummy(struct mesh_pd *spd)
 		return -errno;
 	spd->dummy = mesh_root.lib.verbs.reg_mr_iova2(spd->pd, spd->dummy_page, 1, NOWHERE, 0);
 	if (!spd->dummy) {
-		int err = -errno;
+		int err = mesh_failure();
 
 		munmap(spd->dummy_page, size);
 		return err;

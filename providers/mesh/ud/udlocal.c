@@ -98,12 +98,12 @@ int mesh_ud_make_relay(struct mesh_ud_peer *peer, char *why, size_t why_size)
 	snprintf(why, why_size, "no relay on %s", mc->device);
 	peer->relay = mesh_ud_port_new(rail, owner, owner->port_num, owner->pkey_index, peer->qkey);
 	if (!peer->relay)
-		return errno ? -errno : -EIO;
+		return mesh_failure();
 	peer->relay->peer = peer;
 	if (peer->relay->infiniband)
 		peer->local_type = MV_GID_TYPE_IB;
 	peer->relay_ah = loopback(peer->relay, &peer->local_gid, peer->local_type);
-	return peer->relay_ah ? 0 : errno ? -errno : -EIO;
+	return peer->relay_ah ? 0 : mesh_failure();
 }
 
 void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey)

@@ -155,7 +155,7 @@ int mesh_ud_set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, con
 		return err;
 	ah = handle_for(peer, outlet, sgid_index, path);
 	if (!ah)
-		return errno ? -errno : -EIO; /* mlx5 sets no errno for each of its failures */
+		return mesh_failure();
 	mesh_ud_free_ah(peer->outlet, peer->path_ah);
 	peer->old.outlet = peer->outlet;
 	peer->old.path = peer->path;

@@ -102,7 +102,7 @@ static int make_qp(struct mesh_vqp *h, const struct mesh_shadow_attr *attr, stru
 	if (!qp)
 		qp = mesh_root.lib.verbs.create_qp(shadow->spd->pd, &init);
 	if (!qp)
-		return errno ? -errno : -EIO;
+		return mesh_failure();
 	err = mesh_shadow_to_init(qp, attr);
 	if (!err) {
 		err = mesh_shadow_cq_add(shadow->send_cq, qp->qp_num, h, shadow->rail_srq);
