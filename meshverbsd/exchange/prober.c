@@ -105,8 +105,9 @@ static const struct md_rate echoes_together_rate = {.per_second = MD_LINKS_TOGET
 						    .burst = MD_LINKS_TOGETHER * MD_ECHOES_PER_S / 10};
 
 /*
- * A flood of probes on one link must not make paths of other links look dead. Unlike other datagrams, a probe counts for the
- * link also if routers have forwarded it: where there is a router between any two hosts, all probes of all links are such.
+ * A flood of probes on one link must not make paths of other links look dead. So each link has two limits: for probes of
+ * neighbours, and for probes that routers have forwarded. Other datagrams from beyond a router have one limit for all links. That
+ * would not do here: in a routed fabric all probes are forwarded.
  */
 static bool take_echo_room(struct md_agent *agent, const struct md_received *probe, uint64_t now_ns)
 {

@@ -65,8 +65,8 @@ static int load_identity(struct md_agent *agent)
 }
 
 /*
- * If the file cannot be used, hosts are met anew, and no key is revoked. Not to pin anybody would be worse: hosts for which this one
- * has sealed take nothing plain from it, so no message would pass.
+ * If the file cannot be used, hosts are met anew, and no key is revoked. To pin nobody would be worse. Example: host B has taken
+ * sealed datagrams of this host. B takes no plain ones any more, and this host could not seal: no message would pass.
  */
 static void load_pins(struct md_agent *agent)
 {

@@ -253,7 +253,7 @@ void md_pins_forget_file(struct md_pins *pins)
 	HASH_ITER(hh, pins->by_name, pin, next)
 	{
 		if (!pin->has_file)
-			continue; /* note_unconfirmed() would have it heard last */
+			continue; /* drop_if_empty() would move the pin to the end of the list, as if its host had just been heard */
 		pin->has_file = false;
 		drop_if_empty(pins, pin);
 	}

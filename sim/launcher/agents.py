@@ -89,7 +89,7 @@ def kill(sim, hosts):
 def ask(sim, host, what):
     """What the agent of a host answers to `meshverbs`: a status, peers, qps, openmetrics; OSError while none answers.
 
-    Who looks again and again asks here: a process for each look takes more of the processor than all that is looked at.
+    For tests that wait for a change: to start the tool for each look takes more of the processor than what is tested.
     """
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(WAIT_SECONDS)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A process of the launcher that becomes a host: it takes namespaces, makes /sys, /dev and /etc there, then becomes simhostd.
 
-It says when it has namespaces, and is told by one line, once the host's netdevs are plugged in: the JSON that lifecycle.tell() writes. What it
-says then is simhostd's "ready". A failure ends it with one line in its log. It is forked and not started: an interpreter takes longer than all the rest of this.
+The process writes a line when it has namespaces. The launcher plugs the host's netdevs in, and then writes the line of lifecycle.tell(), a JSON
+object. The next line is simhostd's "ready". A failure ends the process with a line in its log. The launcher forks the process: an interpreter
+would take longer to start than all of this.
 """
 import json
 import os

@@ -42,7 +42,7 @@ static inline enum mv_dir_qualified ask_once(struct mesh_context *mc)
 	return qualified;
 }
 
-/* Does the configuration alone tell whether connections survive? @ret: if so, whether they do */
+/* @ret: do connections survive? Return: false: the configuration does not tell, the device does. */
 static inline bool is_configured(bool *ret)
 {
 	*ret = mesh_root.config.survive == MV_SURVIVE_ON;

@@ -100,7 +100,7 @@ void mesh_conn_tell(struct mesh_conn *conn)
 	if (n_beyond > 0)
 		len = put_status(conn, movable, why, why_max > n_beyond ? why_max - n_beyond : 0, &frame);
 	frame.len = (uint16_t)len;
-	/* Only names of devices that are longer than any today leave no room without @why. Trying again would not help. */
+	/* With device names of some 40 characters, the status does not fit without @why either. It would not fit the next time. */
 	conn->status.told = (size_t)len >= sizeof(frame.payload) || mesh_thread_frame(&frame) != -EAGAIN;
 	conn->status.state = conn->state;
 	conn->status.bound = bound;

@@ -16,8 +16,8 @@ bool mesh_rail_events(struct mesh_rail *rail)
 	void *shadow;
 
 	/*
-	 * The channel is non-blocking: the last call returns EAGAIN. Datagrams may come without end, so timers and messages have
-	 * their turn before the next event of these.
+	 * The channel is non-blocking: the last call returns EAGAIN. Datagrams may come without end. So an event of datagrams ends
+	 * the loop, and timers and messages have their turn before the next event.
 	 */
 	while (!datagrams && !ibv_get_cq_event(rail->channel, &cq, &shadow)) {
 		if (shadow)

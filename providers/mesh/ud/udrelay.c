@@ -187,8 +187,8 @@ bool mesh_ud_sending(const struct mesh_ud_qp *u)
 }
 
 /*
- * A NIC may receive faster than this thread copies. So a call ends after as many completions as can have been there when it began:
- * whoever has armed the CQ before has an event for the others.
+ * A NIC may receive faster than this thread copies. So a call ends after as many completions as the CQ can have had when the call
+ * began. A caller that has armed the CQ before the call gets an event for later ones.
  */
 bool mesh_ud_poll(struct mesh_ud_rail *rail)
 {
